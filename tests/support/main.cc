@@ -1,0 +1,42 @@
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iostream>
+#include <set>
+#include <string>
+
+namespace {
+
+// `<Suite>.<Test>` lines; `#` starts a comment.
+std::set<std::string> allowed_skips() {
+  std::set<std::string> names;
+  std::ifstream file(STRATA_SOURCE_DIR "/tests/skips_allowed.txt");
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();
+    if (!line.empty()) names.insert(line);
+  }
+  return names;
+}
+
+}  // namespace
+
+// A skip is not a pass: CTest would call a run of skipped tests a success.
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  int status = RUN_ALL_TESTS();
+  const auto allowed = allowed_skips();
+  const auto& unit = *testing::UnitTest::GetInstance();
+  for (int s = 0; s < unit.total_test_suite_count(); ++s) {
+    const auto& suite = *unit.GetTestSuite(s);
+    for (int t = 0; t < suite.total_test_count(); ++t) {
+      const auto& test = *suite.GetTestInfo(t);
+      if (!test.should_run() || !test.result()->Skipped()) continue;
+      const std::string name = std::string(suite.name()) + "." + test.name();
+      if (allowed.contains(name)) continue;
+      std::cerr << "[strata] " << name << " was skipped, and tests/skips_allowed.txt does not list it\n";
+      status = 1;
+    }
+  }
+  return status;
+}

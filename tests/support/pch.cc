@@ -1,0 +1,1 @@
+// Nothing: this file is compiled for the precompiled header of its target.
