@@ -6,10 +6,23 @@ namespace strata {
 namespace {
 
 TEST(ErrorTest, EveryCodeHasTensorFlowsNameAndNumber) {
-  const char* names[] = {"OK",        "CANCELLED",         "UNKNOWN",           "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",
-                         "NOT_FOUND", "ALREADY_EXISTS",    "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
-                         "ABORTED",   "OUT_OF_RANGE",      "UNIMPLEMENTED",     "INTERNAL",         "UNAVAILABLE",
-                         "DATA_LOSS", "UNAUTHENTICATED"};
+  const char* names[] = {"OK",
+                         "CANCELLED",
+                         "UNKNOWN",
+                         "INVALID_ARGUMENT",
+                         "DEADLINE_EXCEEDED",
+                         "NOT_FOUND",
+                         "ALREADY_EXISTS",
+                         "PERMISSION_DENIED",
+                         "RESOURCE_EXHAUSTED",
+                         "FAILED_PRECONDITION",
+                         "ABORTED",
+                         "OUT_OF_RANGE",
+                         "UNIMPLEMENTED",
+                         "INTERNAL",
+                         "UNAVAILABLE",
+                         "DATA_LOSS",
+                         "UNAUTHENTICATED"};
   for (int code = 0; code < 17; ++code) {
     EXPECT_EQ(error_code_name(static_cast<ErrorCode>(code)), names[code]);
   }

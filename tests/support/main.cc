@@ -34,7 +34,8 @@ int main(int argc, char** argv) {
       if (!test.should_run() || !test.result()->Skipped()) continue;
       const std::string name = std::string(suite.name()) + "." + test.name();
       if (allowed.contains(name)) continue;
-      std::cerr << "[strata] " << name << " was skipped, and tests/skips_allowed.txt does not list it\n";
+      std::cerr << "[strata] " << name
+                << " was skipped, and tests/skips_allowed.txt does not list it\n";
       status = 1;
     }
   }

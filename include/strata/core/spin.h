@@ -17,8 +17,8 @@ inline void cpu_relax() {
 #endif
 }
 
-/// Busy-waits until `done()` or `limit` has passed. Waiters spin briefly before they sleep, because a
-/// futex wake-up costs more than most waits between replicas last.
+/// Busy-waits until `done()` or `limit` has passed. Waiters spin briefly before they sleep, because
+/// a futex wake-up costs more than most waits between replicas last.
 /// @return what `done()` said last.
 template <typename Done>
 bool spin_until(Done&& done, std::chrono::microseconds limit) {

@@ -1,0 +1,38 @@
+#include "strata/core/thread.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+namespace strata {
+namespace {
+
+TEST(ThreadTest, HasItsName) {
+  std::string name;
+  Thread thread("strata/replica", [&] { name = thread_name(); });
+  thread.join();
+  EXPECT_EQ(name, "strata/replica");
+}
+
+TEST(ThreadTest, KeepsTheFrontOfALongName) {
+  std::string name;
+  Thread("strata/replica/123456", [&] { name = thread_name(); }).join();
+  EXPECT_EQ(name, "strata/replica/");
+}
+
+TEST(ThreadTest, StopsAndJoinsWhenTheHandleGoes) {
+  std::atomic<bool> ended = false;
+  {
+    Thread thread("loop", [&](std::stop_token stop) {
+      while (!stop.stop_requested()) std::this_thread::yield();
+      ended = true;
+    });
+    EXPECT_TRUE(thread.joinable());
+  }
+  EXPECT_TRUE(ended);
+}
+
+TEST(ThreadTest, AnEmptyHandleIsNotJoinable) { EXPECT_FALSE(Thread().joinable()); }
+
+}  // namespace
+}  // namespace strata

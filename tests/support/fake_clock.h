@@ -1,0 +1,31 @@
+#pragma once
+
+#include <atomic>
+
+#include "strata/core/clock.h"
+
+namespace strata::testing {
+
+/// A clock that moves only when the test says so.
+class FakeClock final : public Clock {
+ public:
+  TimePoint now() const override { return TimePoint(Duration(ticks_.load())); }
+
+  void advance(Duration by) { ticks_ += by.count(); }
+
+  // Looks again every millisecond of real time: `advance` cannot notify, since it does not know the
+  // waiters' condition variables. How long a test takes depends on that; what it sees does not.
+  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
+                  TimePoint deadline, const std::function<bool()>& done) override {
+    while (!done()) {
+      if (now() >= deadline) return false;
+      condition.wait_for(lock, std::chrono::milliseconds(1));
+    }
+    return true;
+  }
+
+ private:
+  std::atomic<Duration::rep> ticks_{0};
+};
+
+}  // namespace strata::testing
