@@ -1,0 +1,64 @@
+# Everything here is a call of CMake's presets (CMakePresets.json); scripts/bootstrap.sh installs what is missing first.
+PRESET ?= release
+JOBS   ?= $(shell nproc)
+PREFIX ?= /usr/local
+BUILD   = build/$(PRESET)
+# make test CMAKE_ARGS=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+CMAKE_ARGS ?=
+# make test CTEST_ARGS='-L unit'
+CTEST_ARGS ?=
+# make demo DEMO_ARGS='--devices cpu:0,cpu:1'
+DEMO_ARGS ?=
+# make soak SECONDS=3600
+SECONDS ?= 600
+
+.PHONY: help demo build test soak bench format tidy install clean bootstrap
+.NOTPARALLEL:
+
+help:
+	@echo 'make demo      train MNIST with MirroredStrategy on this machine, and print the test accuracy'
+	@echo 'make build     build into $(BUILD); the command is $(BUILD)/strata'
+	@echo 'make test      build, and run every test that this machine can run'
+	@echo 'make soak      run the tests again and again in shuffled order for SECONDS=$(SECONDS)'
+	@echo 'make bench     install the peers, and run the side-by-side benchmarks'
+	@echo 'make format    clang-format every source;  make tidy: clang-tidy'
+	@echo 'make install   install into PREFIX=$(PREFIX);  make clean: remove build/'
+	@echo 'PRESET=dev|asan|tsan|cuda chooses another preset, JOBS=n the number of compilers at a time.'
+
+bootstrap:
+	@scripts/bootstrap.sh
+
+# Order-only: bootstrap runs every time and says nothing when nothing is missing.
+$(BUILD)/build.ninja: CMakePresets.json | bootstrap
+	cmake --preset $(PRESET) $(CMAKE_ARGS)
+	@touch $@
+
+build: bootstrap $(BUILD)/build.ninja
+	cmake --build $(BUILD) -j $(JOBS)
+
+demo: bootstrap $(BUILD)/build.ninja
+	cmake --build $(BUILD) -j $(JOBS) --target strata_example_01_mnist_mirrored
+	$(BUILD)/examples/01_mnist_mirrored $(DEMO_ARGS)
+
+test: build
+	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_ARGS)
+
+soak: build
+	scripts/soak.sh $(BUILD) $(SECONDS)
+
+bench: build
+	scripts/install_peers.sh
+	$(BUILD)/strata bench step
+	$(BUILD)/strata bench reduce
+
+format:
+	git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format -i
+
+tidy:
+	@$(MAKE) --no-print-directory build PRESET=tidy
+
+install: build
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+clean:
+	rm -rf build

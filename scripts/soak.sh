@@ -1,0 +1,19 @@
+#!/usr/bin/env bash
+# scripts/soak.sh BUILD SECONDS: runs every test again and again, its cases in a new random order each time, until the
+# time is over or one fails. The seed of a failure is printed: GTEST_RANDOM_SEED=n repeats its order.
+set -euo pipefail
+build=$1
+end=$((SECONDS + $2))
+rounds=0
+while [ $SECONDS -lt $end ]; do
+  seed=$((RANDOM + 1))
+  if ! GTEST_SHUFFLE=1 GTEST_RANDOM_SEED=$seed ctest --test-dir "$build" --output-on-failure -LE slow -j "$(nproc)" -Q \
+    -O "$build/soak.log"; then
+    cat "$build/soak.log"
+    echo "soak: failed in round $((rounds + 1)) with GTEST_RANDOM_SEED=$seed" >&2
+    exit 1
+  fi
+  rounds=$((rounds + 1))
+  tail -n 1 "$build/soak.log"
+done
+echo "soak: $rounds rounds, no failure"
