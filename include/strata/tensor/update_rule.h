@@ -1,0 +1,154 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "strata/core/export.h"
+
+namespace strata::tensor {
+
+/// No rule keeps more state per element than this.
+inline constexpr int kMaxSlots = 4;
+
+/// What all elements of one step share: the schedule's value for this step, and how many steps were
+/// finished before it (0 in the first).
+struct StepScalars {
+  double learning_rate = 0;
+  int64_t iteration = 0;
+};
+
+/// StepScalars plus what a rule derives from them (bias corrections need two `pow`). Make it once a
+/// step with `UpdateRule::prepare` and share it between threads: it is plain data.
+struct PreparedStep {
+  double learning_rate = 0;
+  std::array<double, 6> constants = {};
+};
+
+/// One contiguous run of elements of one variable. Any alignment; the arrays must not overlap.
+template <typename T>
+struct UpdateSpan {
+  T* parameter = nullptr;
+  const T* gradient = nullptr;  ///< nullptr means zeros
+  std::array<T*, kMaxSlots> slots = {};
+  int64_t size = 0;
+  double gradient_scale = 1;  ///< applied first: the denominator, a clip factor; 1 changes no bit
+  double clip_value = 0;      ///< > 0: then clamp to [-clip_value, clip_value]
+  double weight_decay = 0;    ///< decoupled: p -= p * weight_decay * learning_rate before the rule
+};
+
+/// The same three, for the form over tensors.
+struct UpdateModifiers {
+  double gradient_scale = 1;
+  double clip_value = 0;
+  double weight_decay = 0;
+};
+
+/// How one optimizer changes one element. Stateless (the slots are the caller's), so any number of
+/// threads may use one rule at once.
+///
+/// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on how
+/// a range is cut into spans, on alignment, or on the instruction set that the processor offers: no
+/// fused multiply-add, IEEE division and square root, the same order of operations everywhere. (The
+/// one exception is Ftrl with a learning_rate_power other than -0.5 and 0, which calls libm's pow.)
+///
+/// Source: Keras 3.15's optimizers, formulas and defaults.
+class STRATA_API UpdateRule {
+ public:
+  virtual ~UpdateRule();
+  UpdateRule(const UpdateRule&) = delete;
+  UpdateRule& operator=(const UpdateRule&) = delete;
+
+  /// "sgd", "adam", ..., as Keras names the optimizer.
+  virtual std::string_view name() const = 0;
+  int num_slots() const { return static_cast<int>(slot_names_.size()); }
+  /// "momentum", "velocity", ..., as Keras names the variable. @throws Error kOutOfRange.
+  std::string_view slot_name(int slot) const;
+  virtual double slot_initial_value(int slot) const;
+
+  /// True if an element whose gradient is zero keeps parameter and slots bit for bit (weight decay
+  /// aside): rows of an embedding without a gradient may be skipped. SGD without momentum, Adagrad.
+  virtual bool zero_gradient_is_identity() const { return false; }
+
+  virtual PreparedStep prepare(const StepScalars& step) const = 0;
+
+  /// Updates `span.parameter` and the slots in place. @pre num_slots() slots are set.
+  /// Cost: one pass; about 20 ns a call besides (about 100 with StepScalars). Threads: any.
+  void apply(const UpdateSpan<float>& span, const PreparedStep& step) const;
+  void apply(const UpdateSpan<double>& span, const PreparedStep& step) const;
+  void apply(const UpdateSpan<float>& span, const StepScalars& step) const { apply(span, prepare(step)); }
+  void apply(const UpdateSpan<double>& span, const StepScalars& step) const { apply(span, prepare(step)); }
+
+  /// The same rule by ATen operators, in place: any device, any floating dtype, any strides. An
+  /// undefined `gradient` means zeros. Equal to the span form up to rounding.
+  /// @throws Error kInvalidArgument: wrong number of slots.
+  void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
+             const UpdateModifiers& modifiers, const StepScalars& step) const;
+
+ protected:
+  UpdateRule(int kernel, std::vector<std::string_view> slot_names);
+
+  /// `gradient` is defined, scaled and clipped, and may be overwritten.
+  virtual void do_apply(at::Tensor& parameter, at::Tensor& gradient, std::vector<at::Tensor>& slots,
+                        const PreparedStep& step) const = 0;
+
+ private:
+  template <typename T>
+  void apply_span(const UpdateSpan<T>& span, const PreparedStep& step) const;
+
+  int kernel_;
+  std::vector<std::string_view> slot_names_;
+};
+
+struct SgdRule {
+  double momentum = 0;
+  bool nesterov = false;
+};
+
+/// AdamW is this rule too: its weight decay is the span's.
+struct AdamRule {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;  ///< added outside the bias correction, unlike torch::optim
+  bool amsgrad = false;
+};
+
+struct AdagradRule {
+  double initial_accumulator_value = 0.1;
+  double epsilon = 1e-7;
+};
+
+struct RmspropRule {
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-7;
+  bool centered = false;
+};
+
+struct AdadeltaRule {
+  double rho = 0.95;
+  double epsilon = 1e-7;
+};
+
+struct FtrlRule {
+  double learning_rate_power = -0.5;
+  double initial_accumulator_value = 0.1;
+  double l1_regularization_strength = 0;
+  double l2_regularization_strength = 0;
+  double l2_shrinkage_regularization_strength = 0;
+  double beta = 0;
+};
+
+/// @throws Error kInvalidArgument: a value outside the range that Keras allows.
+STRATA_API std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_adam(const AdamRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_rmsprop(const RmspropRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options = {});
+
+}  // namespace strata::tensor

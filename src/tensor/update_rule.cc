@@ -1,0 +1,356 @@
+#include "strata/tensor/update_rule.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/square.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "strata/core/error.h"
+#include "tensor/update_kernels.h"
+
+namespace strata::tensor {
+
+const UpdateKernels& update_kernels(CpuIsa isa) {
+#if defined(__x86_64__)
+  switch (isa) {
+    case CpuIsa::kBaseline:
+      break;
+    case CpuIsa::kAvx2:
+      return update_kernels_avx2();
+    case CpuIsa::kAvx512:
+      return update_kernels_avx512();
+  }
+#else
+  static_cast<void>(isa);
+#endif
+  return update_kernels_baseline();
+}
+
+namespace {
+
+template <typename T>
+UpdateKernel<T> kernel_of(int id) {
+  static const UpdateKernels& kernels = update_kernels(best_cpu_isa());
+  if constexpr (std::is_same_v<T, float>) {
+    return kernels.f32[id];
+  } else {
+    return kernels.f64[id];
+  }
+}
+
+}  // namespace
+
+UpdateRule::UpdateRule(int kernel, std::vector<std::string_view> slot_names)
+    : kernel_(kernel), slot_names_(std::move(slot_names)) {}
+UpdateRule::~UpdateRule() = default;
+
+std::string_view UpdateRule::slot_name(int slot) const {
+  STRATA_CHECK(slot >= 0 && slot < num_slots(), kOutOfRange, "[update_rule] slot_name: got slot ", slot,
+               " of ", name(), ", which has ", num_slots());
+  return slot_names_[static_cast<size_t>(slot)];
+}
+
+double UpdateRule::slot_initial_value(int) const { return 0; }
+
+template <typename T>
+void UpdateRule::apply_span(const UpdateSpan<T>& span, const PreparedStep& step) const {
+  UpdateArguments<T> arguments;
+  arguments.parameter = span.parameter;
+  arguments.gradient = span.gradient;
+  for (int i = 0; i < kMaxSlots; ++i) arguments.slots[i] = span.slots[static_cast<size_t>(i)];
+  arguments.size = span.size;
+  arguments.gradient_scale = static_cast<T>(span.gradient_scale);
+  arguments.clip_limit =
+      span.clip_value > 0 ? static_cast<T>(span.clip_value) : std::numeric_limits<T>::infinity();
+  arguments.weight_decay = static_cast<T>(span.weight_decay);
+  arguments.learning_rate = static_cast<T>(step.learning_rate);
+  for (size_t i = 0; i < step.constants.size(); ++i) {
+    arguments.constants[i] = static_cast<T>(step.constants[i]);
+  }
+  kernel_of<T>(kernel_)(arguments);
+}
+
+void UpdateRule::apply(const UpdateSpan<float>& span, const PreparedStep& step) const {
+  apply_span(span, step);
+}
+
+void UpdateRule::apply(const UpdateSpan<double>& span, const PreparedStep& step) const {
+  apply_span(span, step);
+}
+
+void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
+                       const UpdateModifiers& modifiers, const StepScalars& step) const {
+  STRATA_CHECK(static_cast<int>(slots.size()) == num_slots(), kInvalidArgument, "[update_rule] apply: got ",
+               slots.size(), " slots for ", name(), "; expected ", num_slots());
+  const at::NoGradGuard no_grad;
+  at::Tensor g;
+  if (gradient.defined()) {
+    g = at::mul(gradient, modifiers.gradient_scale);
+    if (modifiers.clip_value > 0) g.clamp_(-modifiers.clip_value, modifiers.clip_value);
+  } else {
+    g = at::zeros_like(parameter);
+  }
+  const PreparedStep prepared = prepare(step);
+  if (modifiers.weight_decay != 0) {
+    parameter.sub_(at::mul(parameter, modifiers.weight_decay), prepared.learning_rate);
+  }
+  do_apply(parameter, g, slots, prepared);
+}
+
+namespace {
+
+using Slots = std::vector<at::Tensor>;
+
+class Sgd final : public UpdateRule {
+ public:
+  explicit Sgd(const SgdRule& options)
+      : UpdateRule(options.momentum == 0 ? kSgd
+                   : options.nesterov    ? kSgdNesterov
+                                         : kSgdMomentum,
+                   options.momentum == 0 ? std::vector<std::string_view>{}
+                                         : std::vector<std::string_view>{"momentum"}),
+        options_(options) {}
+
+  std::string_view name() const override { return "sgd"; }
+  bool zero_gradient_is_identity() const override { return options_.momentum == 0; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate, {options_.momentum}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    if (options_.momentum == 0) {
+      parameter.sub_(gradient, step.learning_rate);
+      return;
+    }
+    at::Tensor& m = slots[0];
+    m.mul_(options_.momentum).sub_(gradient, step.learning_rate);
+    if (options_.nesterov) {
+      parameter.add_(m, options_.momentum).sub_(gradient, step.learning_rate);
+    } else {
+      parameter.add_(m);
+    }
+  }
+
+  const SgdRule options_;
+};
+
+class Adam final : public UpdateRule {
+ public:
+  explicit Adam(const AdamRule& options)
+      : UpdateRule(options.amsgrad ? kAdamAmsgrad : kAdam,
+                   options.amsgrad ? std::vector<std::string_view>{"momentum", "velocity", "velocity_hat"}
+                                   : std::vector<std::string_view>{"momentum", "velocity"}),
+        options_(options) {}
+
+  std::string_view name() const override { return "adam"; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    const auto t = static_cast<double>(step.iteration + 1);
+    const double alpha = step.learning_rate * std::sqrt(1 - std::pow(options_.beta_2, t)) /
+                         (1 - std::pow(options_.beta_1, t));
+    return {step.learning_rate, {alpha, 1 - options_.beta_1, 1 - options_.beta_2, options_.epsilon}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    const auto& [alpha, one_minus_beta_1, one_minus_beta_2, epsilon, unused_0, unused_1] = step.constants;
+    slots[0].lerp_(gradient, one_minus_beta_1);
+    slots[1].lerp_(gradient.square_(), one_minus_beta_2);
+    if (options_.amsgrad) at::maximum_out(slots[2], slots[2], slots[1]);
+    parameter.addcdiv_(slots[0], at::sqrt(options_.amsgrad ? slots[2] : slots[1]).add_(epsilon), -alpha);
+  }
+
+  const AdamRule options_;
+};
+
+class Adagrad final : public UpdateRule {
+ public:
+  explicit Adagrad(const AdagradRule& options)
+      : UpdateRule(kAdagrad, {"accumulator"}), options_(options) {}
+
+  std::string_view name() const override { return "adagrad"; }
+  double slot_initial_value(int) const override { return options_.initial_accumulator_value; }
+  bool zero_gradient_is_identity() const override { return true; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate, {options_.epsilon}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    slots[0].addcmul_(gradient, gradient);
+    parameter.addcdiv_(gradient, slots[0].add(options_.epsilon).sqrt_(), -step.learning_rate);
+  }
+
+  const AdagradRule options_;
+};
+
+class Rmsprop final : public UpdateRule {
+ public:
+  explicit Rmsprop(const RmspropRule& options)
+      : UpdateRule(options.centered ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
+                                    : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
+                   names(options)),
+        options_(options) {}
+
+  std::string_view name() const override { return "rmsprop"; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate, {options_.rho, 1 - options_.rho, options_.epsilon, options_.momentum}};
+  }
+
+ private:
+  static std::vector<std::string_view> names(const RmspropRule& options) {
+    std::vector<std::string_view> names = {"velocity"};
+    if (options.momentum > 0) names.push_back("momentum");
+    if (options.centered) names.push_back("average_gradient");
+    return names;
+  }
+
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    at::Tensor& velocity = slots[0];
+    velocity.mul_(options_.rho).addcmul_(gradient, gradient, 1 - options_.rho);
+    at::Tensor denominator;
+    if (options_.centered) {
+      at::Tensor& average = slots.back();
+      average.mul_(options_.rho).add_(gradient, 1 - options_.rho);
+      denominator = velocity.addcmul(average, average, -1).add_(options_.epsilon).sqrt_();
+    } else {
+      denominator = velocity.add(options_.epsilon).sqrt_();
+    }
+    if (options_.momentum > 0) {
+      slots[1].mul_(options_.momentum).addcdiv_(gradient, denominator, step.learning_rate);
+      parameter.sub_(slots[1]);
+    } else {
+      parameter.addcdiv_(gradient, denominator, -step.learning_rate);
+    }
+  }
+
+  const RmspropRule options_;
+};
+
+class Adadelta final : public UpdateRule {
+ public:
+  explicit Adadelta(const AdadeltaRule& options)
+      : UpdateRule(kAdadelta, {"accumulated_grad", "accumulated_delta_var"}), options_(options) {}
+
+  std::string_view name() const override { return "adadelta"; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate, {options_.rho, 1 - options_.rho, options_.epsilon}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    slots[0].mul_(options_.rho).addcmul_(gradient, gradient, 1 - options_.rho);
+    const at::Tensor minus_delta = slots[1]
+                                       .add(options_.epsilon)
+                                       .sqrt_()
+                                       .mul_(gradient)
+                                       .div_(slots[0].add(options_.epsilon).sqrt_());
+    slots[1].mul_(options_.rho).addcmul_(minus_delta, minus_delta, 1 - options_.rho);
+    parameter.sub_(minus_delta, step.learning_rate);
+  }
+
+  const AdadeltaRule options_;
+};
+
+class Ftrl final : public UpdateRule {
+ public:
+  explicit Ftrl(const FtrlRule& options)
+      : UpdateRule(options.learning_rate_power == -0.5 ? kFtrlSquareRoot : kFtrlPower,
+                   {"accumulator", "linear"}),
+        options_(options) {}
+
+  std::string_view name() const override { return "ftrl"; }
+  double slot_initial_value(int slot) const override {
+    return slot == 0 ? options_.initial_accumulator_value : 0;
+  }
+  PreparedStep prepare(const StepScalars& step) const override {
+    const double l2 = options_.l2_regularization_strength + options_.beta / (2 * step.learning_rate);
+    return {step.learning_rate,
+            {-options_.learning_rate_power, options_.l1_regularization_strength, 2 * l2,
+             2 * options_.l2_shrinkage_regularization_strength}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    const auto& [exponent, l1, two_l2, two_shrinkage, unused_0, unused_1] = step.constants;
+    at::Tensor& accumulator = slots[0];
+    at::Tensor& linear = slots[1];
+    const at::Tensor before = at::pow(accumulator, exponent);
+    accumulator.addcmul_(gradient, gradient);
+    const at::Tensor after = at::pow(accumulator, exponent);
+    const double lr = step.learning_rate;
+    linear.add_(gradient.add_(parameter, two_shrinkage)).sub_(after.sub(before).div_(lr).mul_(parameter));
+    parameter.copy_(linear.clamp(-l1, l1).sub_(linear).div_(after.div(lr).add_(two_l2)));
+  }
+
+  const FtrlRule options_;
+};
+
+void check_fraction(const char* rule, const char* what, double value) {
+  STRATA_CHECK(value >= 0 && value <= 1, kInvalidArgument, "[update_rule] ", rule, ": got ", what, " ", value,
+               "; expected a value in [0, 1]");
+}
+
+void check_not_negative(const char* rule, const char* what, double value) {
+  STRATA_CHECK(value >= 0, kInvalidArgument, "[update_rule] ", rule, ": got ", what, " ", value,
+               "; expected 0 or more");
+}
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options) {
+  check_fraction("sgd", "momentum", options.momentum);
+  return std::make_unique<Sgd>(options);
+}
+
+std::unique_ptr<UpdateRule> make_adam(const AdamRule& options) {
+  check_fraction("adam", "beta_1", options.beta_1);
+  check_fraction("adam", "beta_2", options.beta_2);
+  check_not_negative("adam", "epsilon", options.epsilon);
+  return std::make_unique<Adam>(options);
+}
+
+std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options) {
+  check_not_negative("adagrad", "initial_accumulator_value", options.initial_accumulator_value);
+  check_not_negative("adagrad", "epsilon", options.epsilon);
+  return std::make_unique<Adagrad>(options);
+}
+
+std::unique_ptr<UpdateRule> make_rmsprop(const RmspropRule& options) {
+  check_fraction("rmsprop", "rho", options.rho);
+  check_fraction("rmsprop", "momentum", options.momentum);
+  check_not_negative("rmsprop", "epsilon", options.epsilon);
+  return std::make_unique<Rmsprop>(options);
+}
+
+std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options) {
+  check_fraction("adadelta", "rho", options.rho);
+  check_not_negative("adadelta", "epsilon", options.epsilon);
+  return std::make_unique<Adadelta>(options);
+}
+
+std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options) {
+  check_not_negative("ftrl", "initial_accumulator_value", options.initial_accumulator_value);
+  check_not_negative("ftrl", "-learning_rate_power", -options.learning_rate_power);
+  check_not_negative("ftrl", "l1_regularization_strength", options.l1_regularization_strength);
+  check_not_negative("ftrl", "l2_regularization_strength", options.l2_regularization_strength);
+  check_not_negative("ftrl", "l2_shrinkage_regularization_strength",
+                     options.l2_shrinkage_regularization_strength);
+  check_not_negative("ftrl", "beta", options.beta);
+  return std::make_unique<Ftrl>(options);
+}
+
+}  // namespace strata::tensor
