@@ -1,0 +1,119 @@
+// README and docs quote only what compiles: a C++ block stands under a comment that names its file,
+// <!-- from examples/02_custom_loop/main.cc -->, and its lines stand in that file, one after the other.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "strata/core/str_cat.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) {
+    line.erase(line.find_last_not_of(" \t\r") + 1);
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+size_t indent_of(const std::vector<std::string>& lines) {
+  size_t indent = std::string::npos;
+  for (const auto& line : lines) {
+    if (!line.empty()) indent = std::min(indent, line.find_first_not_of(' '));
+  }
+  return indent == std::string::npos ? 0 : indent;
+}
+
+std::vector<std::string> dedented(std::vector<std::string> lines) {
+  const size_t indent = indent_of(lines);
+  for (auto& line : lines) line.erase(0, std::min(indent, line.size()));
+  return lines;
+}
+
+// True if `block` stands in `file` as consecutive lines, whatever the indentation of the whole.
+bool contains(const std::vector<std::string>& file, const std::vector<std::string>& block) {
+  const auto wanted = dedented(block);
+  for (size_t begin = 0; begin + block.size() <= file.size(); ++begin) {
+    const std::vector<std::string> part(file.begin() + begin, file.begin() + begin + block.size());
+    if (dedented(part) == wanted) return true;
+  }
+  return false;
+}
+
+// What is wrong with the C++ blocks of a document.
+std::vector<std::string> complaints(const std::string& text, const fs::path& root) {
+  static const std::regex kSource("<!-- from ([^ ]+) -->");
+  std::vector<std::string> result;
+  const auto lines = lines_of(text);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    if (lines[i] != "```cpp" && lines[i] != "```c++") continue;
+    const auto end = std::find(lines.begin() + i + 1, lines.end(), "```");
+    const std::vector<std::string> block(lines.begin() + i + 1, end);
+    std::smatch source;
+    if (i == 0 || !std::regex_match(lines[i - 1], source, kSource)) {
+      result.push_back(str_cat("line ", i + 1, ": no <!-- from FILE --> above this block"));
+    } else if (!fs::is_regular_file(root / source[1].str())) {
+      result.push_back(str_cat("line ", i + 1, ": there is no ", source[1].str()));
+    } else if (!contains(lines_of(read(root / source[1].str())), block)) {
+      result.push_back(str_cat("line ", i + 1, ": this block is not in ", source[1].str()));
+    }
+  }
+  return result;
+}
+
+TEST(DocsTest, CppBlocksAreQuotedFromFilesThatCompile) {
+  const fs::path root = STRATA_SOURCE_DIR;
+  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md", root / "src/README.md"};
+  if (fs::is_directory(root / "docs")) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / "docs")) {
+      if (entry.path().extension() == ".md") documents.push_back(entry.path());
+    }
+  }
+  for (const auto& document : documents) {
+    ASSERT_TRUE(fs::exists(document)) << document;
+    for (const auto& complaint : complaints(read(document), root)) {
+      ADD_FAILURE() << fs::relative(document, root).string() << ", " << complaint;
+    }
+  }
+}
+
+TEST(DocsTest, LocalLinksLeadSomewhere) {
+  const fs::path root = STRATA_SOURCE_DIR;
+  static const std::regex kLink(R"re(\]\(([^)#:]+)(#[^)]*)?\))re");
+  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md", root / "src/README.md"};
+  for (const auto& document : documents) {
+    const std::string text = read(document);
+    for (std::sregex_iterator it(text.begin(), text.end(), kLink), end; it != end; ++it) {
+      EXPECT_TRUE(fs::exists(document.parent_path() / (*it)[1].str())) << document << " links to " << (*it)[1];
+    }
+  }
+}
+
+TEST(DocsTest, SeesABlockThatIsNotQuoted) {
+  const fs::path root = STRATA_SOURCE_DIR;
+  const std::string head = "<!-- from tests/house/docs_test.cc -->\n```cpp\n";
+  EXPECT_EQ(complaints("```cpp\nint x;\n```\n", root).size(), 1u);
+  EXPECT_EQ(complaints("<!-- from no/such/file.cc -->\n```cpp\nint x;\n```\n", root).size(), 1u);
+  EXPECT_EQ(complaints(head + "int this_line_is_" + "nowhere;\n```\n", root).size(), 1u);
+  EXPECT_TRUE(complaints(head + "namespace strata {\nnamespace {\n```\n", root).empty());
+  EXPECT_TRUE(complaints("```sh\nmake demo\n```\n", root).empty());
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,179 @@
+// The arrows between modules: who may include whom. The table is src/README.md's; here it is the law.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "strata/core/str_cat.h"
+
+namespace strata {
+namespace {
+
+namespace fs = std::filesystem;
+
+// May include, directly; whatever those may include, too.
+const std::map<std::string, std::vector<std::string>> kArrows = {
+    {"core", {}},
+    {"wire", {"core"}},
+    {"cluster", {"wire"}},
+    {"tensor", {"core"}},
+    {"collective", {"tensor", "cluster"}},
+    {"data", {"core"}},
+    {"runtime", {"collective", "tensor"}},
+    {"optim", {"runtime"}},
+    {"checkpoint", {"optim", "runtime", "data"}},
+    {"ps", {"cluster", "tensor"}},
+    {"strategies", {"runtime", "data", "ps"}},
+    {"summary", {"core"}},
+    {"keras", {"strategies", "optim", "checkpoint", "summary"}},
+    {"interop", {"keras"}},
+    {"estimator", {"keras"}},
+    {"simulate", {"collective"}},
+    {"tools", {"interop", "estimator", "simulate"}},
+};
+
+const std::set<std::string> kWithoutTorch = {"core", "wire", "cluster"};
+
+std::set<std::string> reachable(const std::string& module) {
+  std::set<std::string> result = {module};
+  for (const auto& next : kArrows.at(module)) result.merge(reachable(next));
+  return result;
+}
+
+struct Include {
+  std::string path;
+  bool quoted;
+};
+
+std::vector<Include> includes_of(const std::string& text) {
+  static const std::regex kPattern(R"re((^|\n)[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">])re");
+  std::vector<Include> result;
+  for (std::sregex_iterator it(text.begin(), text.end(), kPattern), end; it != end; ++it) {
+    result.push_back({(*it)[3], (*it)[2] == "\""});
+  }
+  return result;
+}
+
+bool starts_with_any(const std::string& path, std::initializer_list<const char*> prefixes) {
+  return std::ranges::any_of(prefixes, [&](const char* prefix) { return path.starts_with(prefix); });
+}
+
+// What is wrong with a file at `path` (from the root) that reads `text`; empty if nothing.
+std::vector<std::string> complaints(const std::string& path, const std::string& text) {
+  const bool is_public = path.starts_with("include/strata/");
+  const std::string below = path.substr(is_public ? 15 : 4);  // after include/strata/ or src/
+  const std::string module = below.substr(0, below.find('/'));
+  if (module == below) return {};  // the umbrella header, which includes all
+  if (!kArrows.contains(module)) return {str_cat(path, ": \"", module, "\" is no module of the table")};
+
+  std::vector<std::string> result;
+  const auto complain = [&](const Include& include, const char* why) {
+    result.push_back(str_cat(path, " includes ", include.path, ": ", why));
+  };
+  const auto allowed = reachable(module);
+  for (const auto& include : includes_of(text)) {
+    const bool theirs_public = include.path.starts_with("strata/");
+    const std::string rest = theirs_public ? include.path.substr(7) : include.path;
+    const std::string target = rest.substr(0, rest.find('/'));
+    if (include.quoted || theirs_public) {
+      if (rest == "strata.h") {
+        complain(include, "the umbrella header is for users");
+      } else if (!kArrows.contains(target) || target == rest) {
+        complain(include, "write \"strata/<module>/x.h\" or \"<module>/x.h\"");
+      } else if (!allowed.contains(target)) {
+        complain(include, "no arrow leads there");
+      } else if (!theirs_public && is_public) {
+        complain(include, "a public header cannot include a private one");
+      } else if (!theirs_public && target != module && module != "tools") {
+        complain(include, "that header is private to its module");
+      }
+      continue;
+    }
+    if (kWithoutTorch.contains(module) &&
+        starts_with_any(include.path, {"torch/", "ATen/", "c10/", "caffe2/"})) {
+      complain(include, "this module builds without libtorch");
+    }
+    if (is_public && include.path == "torch/torch.h") {
+      complain(include, "too heavy for a public header");
+    }
+    if (starts_with_any(include.path, {"asio", "openssl/", "google/protobuf/"}) &&
+        (is_public || (module != "wire" && module != "cluster"))) {
+      complain(include, "it stays inside src/wire and src/cluster");
+    }
+  }
+  if (path.ends_with(".h") && text.find("#pragma once") == std::string::npos) {
+    result.push_back(path + ": no #pragma once");
+  }
+  if (module != "tools" && (text.find("std::cout") != std::string::npos)) {
+    result.push_back(path + ": the library does not print; use STRATA_LOG");
+  }
+  return result;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(IncludeArrowsTest, EveryFileKeepsToTheTable) {
+  const fs::path root = STRATA_SOURCE_DIR;
+  int files = 0;
+  for (const char* folder : {"include/strata", "src"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const auto extension = entry.path().extension();
+      if (extension != ".h" && extension != ".cc" && extension != ".inc") continue;
+      ++files;
+      const auto path = fs::relative(entry.path(), root).generic_string();
+      for (const auto& complaint : complaints(path, read(entry.path()))) ADD_FAILURE() << complaint;
+    }
+  }
+  EXPECT_GT(files, 10);
+}
+
+TEST(IncludeArrowsTest, SeesWhatIsForbidden) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"include/strata/core/a.h", "#pragma once\n#include \"strata/tensor/arena.h\"\n"},
+      {"src/core/a.cc", "#include <ATen/core/Tensor.h>\n"},
+      {"src/data/a.cc", "#include \"strata/tensor/arena.h\"\n"},
+      {"src/data/a.cc", "  #  include \"optim/a.h\"\n"},
+      {"src/runtime/a.cc", "#include \"collective/executor.h\"\n"},
+      {"include/strata/data/a.h", "#pragma once\n#include \"data/shuffle.h\"\n"},
+      {"include/strata/data/a.h", "#pragma once\n#include <torch/torch.h>\n"},
+      {"include/strata/data/a.h", "int x;\n"},
+      {"src/data/a.cc", "#include \"strata/strata.h\"\n"},
+      {"src/data/a.cc", "#include \"helper.h\"\n"},
+      {"src/collective/a.cc", "#include <openssl/ssl.h>\n"},
+      {"src/attic/a.cc", "\n"},
+      {"src/data/a.cc", "std::cout << 1;\n"},
+  };
+  for (const auto& [path, text] : cases) EXPECT_EQ(complaints(path, text).size(), 1u) << path << "\n" << text;
+}
+
+TEST(IncludeArrowsTest, LetsPassWhatIsAllowed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"src/strategies/a.cc", "#include \"strata/core/error.h\"\n#include \"strategies/b.h\"\n#include <vector>\n"},
+      {"src/tools/a.cc", "#include \"collective/executor.h\"\nstd::cout << 1;\n"},
+      {"include/strata/strata.h", "#pragma once\n#include \"strata/optim/adam.h\"\n"},
+      {"src/tensor/a.cc", "#include <torch/torch.h>\n"},
+  };
+  for (const auto& [path, text] : cases) EXPECT_TRUE(complaints(path, text).empty()) << path << "\n" << text;
+}
+
+TEST(IncludeArrowsTest, TheReadmeOfTheSourcesHasAParagraphForEveryModuleThatExists) {
+  const fs::path root = STRATA_SOURCE_DIR;
+  const std::string readme = read(root / "src/README.md");
+  for (const auto& entry : fs::directory_iterator(root / "src")) {
+    if (!entry.is_directory()) continue;
+    const auto name = entry.path().filename().string();
+    EXPECT_NE(readme.find(str_cat("`", name, "`")), std::string::npos) << name;
+  }
+}
+
+}  // namespace
+}  // namespace strata
