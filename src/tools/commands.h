@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace strata::tools {
+
+/// What `strata --version` prints: our version, libtorch's, what is built in.
+std::string version_text();
+
+/// `strata bench SUITE ...`. @return the exit status.
+int bench_main(int argc, char** argv);
+
+}  // namespace strata::tools
