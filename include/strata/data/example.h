@@ -1,0 +1,42 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <vector>
+
+#include "strata/core/export.h"
+
+namespace strata::data {
+
+/// What a dataset yields: an ordered tuple of tensors. By convention field 0 is x, field 1 is y,
+/// field 2 the per-row weight. A batch is an Example too, whose fields share dimension 0, the rows.
+struct STRATA_API Example {
+  std::vector<at::Tensor> fields;
+
+  Example() = default;
+  Example(std::initializer_list<at::Tensor> fields) : fields(fields) {}
+  explicit Example(std::vector<at::Tensor> fields) : fields(std::move(fields)) {}
+
+  /// @throws Error kOutOfRange: this example has fewer fields.
+  const at::Tensor& x() const { return field(0, "x"); }
+  const at::Tensor& y() const { return field(1, "y"); }
+  const at::Tensor& weight() const { return field(2, "weight"); }
+  const at::Tensor& operator[](int64_t index) const { return field(index, nullptr); }
+
+  int64_t size() const { return static_cast<int64_t>(fields.size()); }
+
+  /// Size of dimension 0, which all fields share.
+  /// @throws Error kInvalidArgument: no fields, a scalar field, or fields that disagree.
+  int64_t num_rows() const;
+
+  /// A new example with `fn` of each field.
+  Example map(const std::function<at::Tensor(const at::Tensor&)>& fn) const;
+
+ private:
+  const at::Tensor& field(int64_t index, const char* name) const;
+};
+
+}  // namespace strata::data

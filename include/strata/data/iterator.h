@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "strata/core/export.h"
+#include "strata/data/example.h"
+#include "strata/data/position.h"
+
+namespace strata::data {
+
+namespace detail {
+class Source;
+template <class T>
+class Stream;
+}  // namespace detail
+
+/// One pass over a dataset, which stays alive as long as the iterator does.
+///
+///     Iterator it = dataset.iterator(epoch);
+///     while (std::optional<Example> batch = it.next()) train(*batch);
+///
+/// Threads: one at a time; different iterators of one dataset may run at once.
+class STRATA_API Iterator {
+ public:
+  /// The iterator over `source` in `epoch`. Use Dataset::iterator.
+  Iterator(std::shared_ptr<const detail::Source> source, int64_t epoch);
+  ~Iterator();
+  Iterator(Iterator&&) noexcept;
+  Iterator& operator=(Iterator&&) noexcept;
+
+  /// The next element; nullopt at the end, and ever after. What a user's function throws comes out
+  /// here; the element it failed on is then consumed, and the next call goes on behind it.
+  [[nodiscard]] std::optional<Example> next();
+
+  /// Where the iteration stands: behind the element that `next` gave last, however far a prefetch
+  /// has read ahead. Cost: a few small allocations; no element is touched. Behind an error it may
+  /// lead to the same error again.
+  Position position() const;
+
+  /// Goes to `position`, which an iterator over a dataset built by the same transforms gave, in
+  /// this process or another. `next` then yields exactly the rest, in the position's epoch. The
+  /// dataset's next range-for takes the epoch behind that. Cost: in-memory sources jump; a
+  /// generator is run again up to there; a shuffle redraws its past choices (5 ns each) and reads
+  /// again what its buffer held. Mapped functions are not called for elements that lie behind.
+  /// @throws Error kInvalidArgument: another pipeline's position; this iterator then stays where it
+  /// was.
+  void restore(const Position& position);
+
+  int64_t epoch() const { return epoch_; }
+
+ private:
+  std::shared_ptr<const detail::Source> source_;  // before stream_, which refers to it
+  int64_t epoch_;
+  std::unique_ptr<detail::Stream<Example>> stream_;
+  bool ended_ = false;
+};
+
+}  // namespace strata::data

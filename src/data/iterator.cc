@@ -1,0 +1,51 @@
+#include "strata/data/iterator.h"
+
+#include <limits>
+
+#include "data/source.h"
+
+namespace strata::data {
+
+Iterator::Iterator(std::shared_ptr<const detail::Source> source, int64_t epoch)
+    : source_(std::move(source)),
+      epoch_(epoch),
+      stream_(source_->examples(static_cast<uint64_t>(epoch))) {}
+
+Iterator::~Iterator() = default;
+Iterator::Iterator(Iterator&&) noexcept = default;
+
+Iterator& Iterator::operator=(Iterator&& other) noexcept {
+  stream_ = std::move(other.stream_);  // the old stream goes before the source it refers to
+  source_ = std::move(other.source_);
+  epoch_ = other.epoch_;
+  ended_ = other.ended_;
+  return *this;
+}
+
+std::optional<Example> Iterator::next() {
+  if (ended_) return std::nullopt;
+  std::optional<Example> element(std::in_place);
+  if (!stream_->next(*element)) {
+    ended_ = true;
+    element.reset();
+  }
+  return element;
+}
+
+Position Iterator::position() const {
+  return Position("iterator", {epoch_}, {stream_->position()});
+}
+
+void Iterator::restore(const Position& position) {
+  detail::expect_position(position, "iterator", 1, 1);
+  const int64_t epoch =
+      detail::position_number(position, 0, 0, std::numeric_limits<int64_t>::max() - 1);
+  auto stream = source_->examples(static_cast<uint64_t>(epoch));
+  stream->restore(position.children()[0]);
+  stream_ = std::move(stream);
+  epoch_ = epoch;
+  ended_ = false;
+  source_->raise_next_epoch(static_cast<uint64_t>(epoch) + 1);
+}
+
+}  // namespace strata::data

@@ -1,0 +1,160 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "strata/data/example.h"
+#include "strata/data/position.h"
+
+// What every source and transform implements. A Source is immutable and shared; a Stream is one
+// pass over it. Streams refer to their source: whoever holds a stream keeps the source alive
+// (Iterator does).
+namespace strata::data::detail {
+
+/// One pass over elements of type T: Example, or int64_t for row numbers of in-memory sources.
+template <class T>
+class Stream {
+ public:
+  Stream() = default;
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  virtual ~Stream() = default;
+
+  /// @return false at the end, and ever after.
+  virtual bool next(T& out) = 0;
+
+  /// Passes over up to `count` elements without making them. @return how many there were.
+  virtual int64_t skip(int64_t count) {
+    T passed{};
+    int64_t skipped = 0;
+    while (skipped < count && next(passed)) ++skipped;
+    return skipped;
+  }
+
+  /// Of the element after the last one that `next` gave or `skip` passed.
+  virtual Position position() const = 0;
+
+  /// Called on fresh streams only, at most once, with what `position` of an equal source's stream
+  /// gave.
+  virtual void restore(const Position& position) = 0;
+};
+
+using ExampleStream = Stream<Example>;
+using IndexStream = Stream<int64_t>;
+
+/// Elements that can be had by number at once.
+class Rows {
+ public:
+  virtual ~Rows() = default;
+
+  virtual int64_t size() const = 0;
+  virtual Example row(int64_t index) const = 0;
+
+  /// The rows of `indices`, stacked: fresh tensors.
+  virtual Example gather(std::span<const int64_t> indices) const = 0;
+
+  /// Changes whenever somebody writes into the rows in place.
+  virtual int64_t version() const = 0;
+};
+
+class Source {
+ public:
+  Source() = default;
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+  virtual ~Source() = default;
+
+  virtual std::unique_ptr<ExampleStream> examples(uint64_t epoch) const = 0;
+
+  /// Not null if every element is a row of it; then `indices` gives their numbers in order.
+  virtual const Rows* rows() const { return nullptr; }
+  virtual std::unique_ptr<IndexStream> indices(uint64_t epoch) const;
+
+  virtual int64_t cardinality() const = 0;
+  virtual std::optional<int64_t> batch_size() const { return std::nullopt; }
+
+  /// How many shuffles the elements went through; tells a shuffle of a shuffle from the first.
+  virtual uint64_t num_shuffles() const { return 0; }
+
+  /// The epoch of the next range-for.
+  uint64_t take_next_epoch() const { return next_epoch_.fetch_add(1, std::memory_order_relaxed); }
+  void raise_next_epoch(uint64_t at_least) const;
+
+ private:
+  mutable std::atomic<uint64_t> next_epoch_{0};
+};
+
+using SourcePtr = std::shared_ptr<const Source>;
+
+template <class T>
+std::unique_ptr<Stream<T>> open_stream(const Source& source, uint64_t epoch);
+
+template <>
+inline std::unique_ptr<ExampleStream> open_stream<Example>(const Source& source, uint64_t epoch) {
+  return source.examples(epoch);
+}
+
+template <>
+inline std::unique_ptr<IndexStream> open_stream<int64_t>(const Source& source, uint64_t epoch) {
+  return source.indices(epoch);
+}
+
+/// Views of single rows, in the order of `source.indices(epoch)`.
+std::unique_ptr<ExampleStream> open_row_stream(const Source& source, uint64_t epoch);
+
+/// A transform that decides which elements come, and in which order, not what is in them: over
+/// in-memory sources it moves row numbers. Derived has `template <class T> unique_ptr<Stream<T>>
+/// open(epoch) const`.
+template <class Derived>
+class OrderSource : public Source {
+ public:
+  explicit OrderSource(SourcePtr input) : input_(std::move(input)) {}
+
+  std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
+    if (rows() != nullptr) return open_row_stream(*this, epoch);
+    return derived().template open<Example>(epoch);
+  }
+  std::unique_ptr<IndexStream> indices(uint64_t epoch) const override {
+    return derived().template open<int64_t>(epoch);
+  }
+  const Rows* rows() const override { return input_->rows(); }
+  std::optional<int64_t> batch_size() const override { return input_->batch_size(); }
+  uint64_t num_shuffles() const override { return input_->num_shuffles(); }
+
+ protected:
+  const Source& input() const { return *input_; }
+
+ private:
+  const Derived& derived() const { return static_cast<const Derived&>(*this); }
+
+  SourcePtr input_;
+};
+
+/// Checks that `position` is `kind`'s, with so many numbers and children. @throws Error
+/// kInvalidArgument.
+void expect_position(const Position& position, const char* kind, size_t numbers, size_t children);
+
+/// A number out of a position, checked to lie in lowest..highest.
+int64_t position_number(const Position& position, size_t index, int64_t lowest, int64_t highest);
+
+// One factory a transform; arguments are checked by Dataset.
+SourcePtr make_slices(const Example& tensors, const char* call);
+SourcePtr make_single(const Example& tensors);
+SourcePtr make_range(int64_t start, int64_t stop, int64_t step);
+SourcePtr make_cache(SourcePtr input);
+SourcePtr make_shuffle(SourcePtr input, int64_t buffer_size, uint64_t seed, bool reshuffle);
+SourcePtr make_repeat(SourcePtr input, int64_t count);
+SourcePtr make_take(SourcePtr input, int64_t count);
+SourcePtr make_skip(SourcePtr input, int64_t count);
+SourcePtr make_shard(SourcePtr input, int64_t num_shards, int64_t index);
+SourcePtr make_batch(SourcePtr input, int64_t batch_size, bool drop_remainder);
+SourcePtr make_unbatch(SourcePtr input);
+SourcePtr make_zip(std::vector<SourcePtr> inputs);
+SourcePtr make_prefetch(SourcePtr input, int64_t buffer_size);
+
+}  // namespace strata::data::detail

@@ -1,0 +1,91 @@
+#include <algorithm>
+
+#include "data/source.h"
+#include "strata/data/dataset.h"
+
+namespace strata::data::detail {
+namespace {
+
+class ZipStream final : public ExampleStream {
+ public:
+  explicit ZipStream(std::vector<std::unique_ptr<ExampleStream>> inputs)
+      : inputs_(std::move(inputs)) {}
+
+  bool next(Example& out) override {
+    std::vector<at::Tensor> fields;
+    Example part;
+    for (const auto& input : inputs_) {
+      if (!input->next(part)) return false;
+      for (auto& field : part.fields) fields.push_back(std::move(field));
+    }
+    out = Example(std::move(fields));
+    return true;
+  }
+
+  int64_t skip(int64_t count) override {
+    for (const auto& input : inputs_) count = std::min(count, input->skip(count));
+    return count;
+  }
+
+  Position position() const override {
+    std::vector<Position> children;
+    children.reserve(inputs_.size());
+    for (const auto& input : inputs_) children.push_back(input->position());
+    return Position("zip", {}, std::move(children));
+  }
+
+  void restore(const Position& position) override {
+    expect_position(position, "zip", 0, inputs_.size());
+    for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i]->restore(position.children()[i]);
+  }
+
+ private:
+  std::vector<std::unique_ptr<ExampleStream>> inputs_;
+};
+
+class ZipSource final : public Source {
+ public:
+  explicit ZipSource(std::vector<SourcePtr> inputs) : inputs_(std::move(inputs)) {}
+
+  std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
+    std::vector<std::unique_ptr<ExampleStream>> streams;
+    streams.reserve(inputs_.size());
+    for (const auto& input : inputs_) streams.push_back(input->examples(epoch));
+    return std::make_unique<ZipStream>(std::move(streams));
+  }
+
+  int64_t cardinality() const override {
+    int64_t shortest = Dataset::kInfinite;
+    for (const auto& input : inputs_) {
+      const int64_t n = input->cardinality();
+      if (n == 0 || n == Dataset::kUnknown) return n;
+      if (n != Dataset::kInfinite) shortest = shortest < 0 ? n : std::min(shortest, n);
+    }
+    return shortest;
+  }
+
+  std::optional<int64_t> batch_size() const override {
+    const auto size = inputs_.front()->batch_size();
+    for (const auto& input : inputs_) {
+      if (input->batch_size() != size) return std::nullopt;
+    }
+    return size;
+  }
+
+  uint64_t num_shuffles() const override {
+    uint64_t most = 0;
+    for (const auto& input : inputs_) most = std::max(most, input->num_shuffles());
+    return most;
+  }
+
+ private:
+  std::vector<SourcePtr> inputs_;
+};
+
+}  // namespace
+
+SourcePtr make_zip(std::vector<SourcePtr> inputs) {
+  return std::make_shared<ZipSource>(std::move(inputs));
+}
+
+}  // namespace strata::data::detail
