@@ -1,0 +1,136 @@
+// Against tests/golden/keras_optimizers.json. Clip factors are computed here; the optimizer's own are tested with it.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "strata/tensor/update_rule.h"
+
+namespace strata::tensor {
+namespace {
+
+using nlohmann::json;
+
+std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
+  const auto number = [&](const char* key, double otherwise) { return o.value(key, otherwise); };
+  const auto flag = [&](const char* key) { return o.value(key, false); };
+  if (name == "SGD") return make_sgd({number("momentum", 0), flag("nesterov")});
+  if (name == "Adam" || name == "AdamW") {
+    const AdamRule d;
+    return make_adam({number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon),
+                      flag("amsgrad")});
+  }
+  if (name == "Adagrad") {
+    const AdagradRule d;
+    return make_adagrad({number("initial_accumulator_value", d.initial_accumulator_value),
+                         number("epsilon", d.epsilon)});
+  }
+  if (name == "RMSprop") {
+    const RmspropRule d;
+    return make_rmsprop(
+        {number("rho", d.rho), number("momentum", d.momentum), number("epsilon", d.epsilon), flag("centered")});
+  }
+  if (name == "Adadelta") {
+    const AdadeltaRule d;
+    return make_adadelta({number("rho", d.rho), number("epsilon", d.epsilon)});
+  }
+  const FtrlRule d;
+  return make_ftrl({number("learning_rate_power", d.learning_rate_power),
+                    number("initial_accumulator_value", d.initial_accumulator_value),
+                    number("l1_regularization_strength", 0), number("l2_regularization_strength", 0),
+                    number("l2_shrinkage_regularization_strength", 0), number("beta", 0)});
+}
+
+double learning_rate(const std::string& name, const json& options, int64_t iteration) {
+  if (!options.contains("learning_rate")) return name == "SGD" ? 0.01 : 0.001;
+  const json& rate = options["learning_rate"];
+  if (rate.is_number()) return rate;
+  EXPECT_EQ(rate["schedule"], "ExponentialDecay");  // with staircase; the schedules have their own test
+  const json& o = rate["options"];
+  return o["initial_learning_rate"].get<double>() *
+         std::pow(o["decay_rate"].get<double>(), std::floor(double(iteration) / o["decay_steps"].get<double>()));
+}
+
+template <typename T>
+void run(const json& golden, const json& test, double tolerance) {
+  const std::string name = test["optimizer"];
+  const json& options = test["options"];
+  const auto rule = make_rule(name, options);
+  std::map<std::string, std::vector<T>> weights;
+  std::map<std::string, std::vector<std::vector<T>>> slots;
+  for (const auto& [variable, start] : golden["start"].items()) {
+    weights[variable] = start.template get<std::vector<T>>();
+    for (int s = 0; s < rule->num_slots(); ++s) {
+      slots[variable].emplace_back(start.size(), static_cast<T>(rule->slot_initial_value(s)));
+    }
+  }
+  const auto compare = [&](const json& expected, const std::vector<T>& got, const std::string& what) {
+    ASSERT_EQ(expected.size(), got.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      const double wanted = expected[i];
+      EXPECT_NEAR(got[i], wanted, tolerance * std::max(std::abs(wanted), 0.02)) << test["optimizer"] << options << what << i;
+    }
+  };
+  const size_t steps = golden["steps"];
+  for (size_t step = 0; step < steps; ++step) {
+    const StepScalars scalars{learning_rate(name, options, int64_t(step)), int64_t(step)};
+    std::map<std::string, std::vector<T>> gradients;
+    std::map<std::string, double> squares;
+    double square = 0;
+    for (const auto& [variable, values] : golden["gradients"][step].items()) {
+      gradients[variable] = values.template get<std::vector<T>>();
+      for (const T g : gradients[variable]) squares[variable] += double(g) * g;
+      square += squares[variable];
+    }
+    for (auto& [variable, weight] : weights) {
+      UpdateSpan<T> span;
+      span.parameter = weight.data();
+      span.gradient = gradients[variable].data();
+      for (size_t s = 0; s < slots[variable].size(); ++s) span.slots[s] = slots[variable][s].data();
+      span.size = static_cast<int64_t>(weight.size());
+      span.weight_decay = options.value("weight_decay", name == "AdamW" ? 0.004 : 0.0);
+      span.clip_value = options.value("clipvalue", 0.0);
+      if (const double clip = options.value("clipnorm", 0.0); clip > 0) {
+        span.gradient_scale = clip / std::max(std::sqrt(squares[variable]), clip);
+      }
+      if (const double clip = options.value("global_clipnorm", 0.0); clip > 0) {
+        span.gradient_scale = clip * std::min(1 / std::sqrt(square), 1 / clip);
+      }
+      rule->apply(span, scalars);
+    }
+    const json& expected = test["weights"];
+    if (expected.size() == steps || step + 1 == steps) {
+      const json& now = expected.size() == steps ? expected[step] : expected[0];
+      for (const auto& [variable, weight] : weights) compare(now[variable], weight, variable);
+    }
+  }
+  EXPECT_EQ(test["slots"].size(), size_t(rule->num_slots()));
+  for (const auto& [variable, values] : slots) {
+    for (size_t s = 0; s < values.size(); ++s) {
+      const std::string slot(rule->slot_name(int(s)));
+      ASSERT_TRUE(test["slots"].contains(slot)) << slot;
+      compare(test["slots"][slot][variable], values[s], slot);
+    }
+  }
+}
+
+TEST(UpdateRuleGoldenTest, EqualsKeras) {
+  std::ifstream file(STRATA_SOURCE_DIR "/tests/golden/keras_optimizers.json");
+  const json golden = json::parse(file);
+  ASSERT_GE(golden["cases"].size(), 100u);
+  for (const json& test : golden["cases"]) {
+    if (test["dtype"] == "float32") {
+      run<float>(golden, test, 1e-5);
+    } else {
+      run<double>(golden, test, 1e-10);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::tensor

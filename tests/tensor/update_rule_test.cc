@@ -1,0 +1,278 @@
+#include "strata/tensor/update_rule.h"
+
+#include <ATen/Functions.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <string>
+
+#include "strata/core/error.h"
+#include "tensor/update_kernels.h"
+
+namespace strata::tensor {
+namespace {
+
+struct NamedRule {
+  std::string label;
+  std::unique_ptr<UpdateRule> rule;
+};
+
+std::vector<NamedRule> every_rule() {
+  std::vector<NamedRule> rules;
+  rules.push_back({"sgd", make_sgd()});
+  rules.push_back({"momentum", make_sgd({.momentum = 0.9})});
+  rules.push_back({"nesterov", make_sgd({.momentum = 0.9, .nesterov = true})});
+  rules.push_back({"adam", make_adam()});
+  rules.push_back({"amsgrad", make_adam({.beta_2 = 0.5, .amsgrad = true})});
+  rules.push_back({"adagrad", make_adagrad()});
+  rules.push_back({"rmsprop", make_rmsprop()});
+  rules.push_back({"rmsprop momentum", make_rmsprop({.momentum = 0.9})});
+  rules.push_back({"rmsprop centered", make_rmsprop({.epsilon = 1e-3, .centered = true})});
+  rules.push_back({"rmsprop both", make_rmsprop({.momentum = 0.5, .epsilon = 1e-3, .centered = true})});
+  rules.push_back({"adadelta", make_adadelta()});
+  rules.push_back({"ftrl", make_ftrl({.l1_regularization_strength = 0.01, .l2_regularization_strength = 0.1})});
+  rules.push_back({"ftrl power", make_ftrl({.learning_rate_power = -0.7, .beta = 0.1})});
+  return rules;
+}
+
+/// One variable's parameter, gradient and slots.
+template <typename T>
+struct State {
+  State(const UpdateRule& rule, int64_t size, unsigned seed) {
+    std::mt19937 engine(seed);
+    std::normal_distribution<double> normal;
+    const auto n = static_cast<size_t>(size);
+    parameter.resize(n);
+    gradient.resize(n);
+    for (auto& x : parameter) x = static_cast<T>(normal(engine));
+    for (auto& x : gradient) x = static_cast<T>(normal(engine));
+    for (int s = 0; s < rule.num_slots(); ++s) {
+      slots.emplace_back(n, static_cast<T>(rule.slot_initial_value(s)));
+    }
+  }
+
+  UpdateSpan<T> span(int64_t begin, int64_t end) {
+    UpdateSpan<T> span;
+    span.parameter = parameter.data() + begin;
+    span.gradient = gradient.data() + begin;
+    for (size_t s = 0; s < slots.size(); ++s) span.slots[s] = slots[s].data() + begin;
+    span.size = end - begin;
+    return span;
+  }
+  int64_t size() const { return static_cast<int64_t>(parameter.size()); }
+
+  bool same_bits(const State& other) const {
+    const auto same = [](const std::vector<T>& a, const std::vector<T>& b) {
+      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+    };
+    if (!same(parameter, other.parameter)) return false;
+    for (size_t s = 0; s < slots.size(); ++s) {
+      if (!same(slots[s], other.slots[s])) return false;
+    }
+    return true;
+  }
+
+  std::vector<T> parameter, gradient;
+  std::vector<std::vector<T>> slots;
+};
+
+template <typename T>
+void with_modifiers(UpdateSpan<T>& span) {
+  span.gradient_scale = 1.0 / 3;
+  span.clip_value = 0.4;
+  span.weight_decay = 0.01;
+}
+
+template <typename T>
+class UpdateRuleTest : public testing::Test {};
+using Types = testing::Types<float, double>;
+TYPED_TEST_SUITE(UpdateRuleTest, Types);
+
+TYPED_TEST(UpdateRuleTest, CuttingARangeChangesNoBit) {
+  for (const auto& [label, rule] : every_rule()) {
+    State<TypeParam> whole(*rule, 517, 1), cut(*rule, 517, 1);
+    for (int64_t step = 0; step < 3; ++step) {
+      const StepScalars scalars{0.01, step};
+      auto span = whole.span(0, 517);
+      with_modifiers(span);
+      rule->apply(span, scalars);
+      int64_t begin = 0;
+      for (int64_t length = 1; begin < 517; ++length) {
+        const int64_t end = std::min<int64_t>(begin + length, 517);
+        auto part = cut.span(begin, end);
+        with_modifiers(part);
+        rule->apply(part, scalars);
+        begin = end;
+      }
+      auto empty = cut.span(517, 517);
+      rule->apply(empty, scalars);
+    }
+    EXPECT_TRUE(whole.same_bits(cut)) << label;
+  }
+}
+
+TYPED_TEST(UpdateRuleTest, EveryInstructionSetGivesTheSameBits) {
+  for (int kernel = 0; kernel < kNumUpdateKernels; ++kernel) {
+    std::vector<std::vector<TypeParam>> reference;
+    for (int i = 0; i < kNumCpuIsas; ++i) {
+      const auto isa = static_cast<CpuIsa>(i);
+      if (!cpu_supports(isa)) continue;
+      std::mt19937 engine(5);
+      std::normal_distribution<double> normal;
+      std::vector<std::vector<TypeParam>> arrays(5, std::vector<TypeParam>(1003));
+      for (auto& array : arrays) {
+        for (auto& x : array) x = static_cast<TypeParam>(std::abs(normal(engine)));
+      }
+      for (auto& x : arrays[1]) x -= TypeParam(0.7);
+      arrays[1][17] = std::numeric_limits<TypeParam>::quiet_NaN();
+      arrays[1][18] = std::numeric_limits<TypeParam>::infinity();
+      arrays[1][19] = std::numeric_limits<TypeParam>::denorm_min();
+      UpdateArguments<TypeParam> arguments = {};
+      arguments.parameter = arrays[0].data() + 1;
+      arguments.gradient = arrays[1].data() + 1;
+      for (size_t s = 0; s < 3; ++s) arguments.slots[s] = arrays[s + 2].data() + 1;
+      arguments.size = 1001;
+      arguments.gradient_scale = TypeParam(0.3);
+      arguments.clip_limit = TypeParam(0.2);
+      arguments.weight_decay = TypeParam(0.01);
+      arguments.learning_rate = TypeParam(0.1);
+      for (auto& c : arguments.constants) c = TypeParam(0.37);
+      const UpdateKernels& kernels = update_kernels(isa);
+      if constexpr (std::is_same_v<TypeParam, float>) {
+        kernels.f32[kernel](arguments);
+      } else {
+        kernels.f64[kernel](arguments);
+      }
+      if (reference.empty()) {
+        reference = arrays;
+        continue;
+      }
+      for (size_t a = 0; a < arrays.size(); ++a) {
+        EXPECT_EQ(std::memcmp(arrays[a].data(), reference[a].data(), 1003 * sizeof(TypeParam)), 0)
+            << "kernel " << kernel << " isa " << i << " array " << a;
+      }
+    }
+  }
+}
+
+TYPED_TEST(UpdateRuleTest, EqualsTheTensorForm) {
+  for (const auto& [label, rule] : every_rule()) {
+    State<TypeParam> state(*rule, 83, 2);
+    const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<TypeParam>::value);
+    const auto tensor = [&](std::vector<TypeParam>& v) { return at::from_blob(v.data(), {83}, options).clone(); };
+    at::Tensor parameter = tensor(state.parameter);
+    const at::Tensor gradient = tensor(state.gradient);
+    std::vector<at::Tensor> slots;
+    for (auto& slot : state.slots) slots.push_back(tensor(slot));
+    for (int64_t step = 0; step < 4; ++step) {
+      const StepScalars scalars{0.05, step};
+      auto span = state.span(0, 83);
+      UpdateModifiers modifiers;
+      if (step > 0) {
+        with_modifiers(span);
+        modifiers = {span.gradient_scale, span.clip_value, span.weight_decay};
+      }
+      if (step == 3) span.gradient = nullptr;
+      rule->apply(span, scalars);
+      rule->apply(parameter, step == 3 ? at::Tensor() : gradient, slots, modifiers, scalars);
+    }
+    const double tolerance = sizeof(TypeParam) == 4 ? 3e-5 : 1e-12;
+    EXPECT_TRUE(at::allclose(tensor(state.parameter), parameter, tolerance, tolerance)) << label;
+    for (size_t s = 0; s < slots.size(); ++s) {
+      EXPECT_TRUE(at::allclose(tensor(state.slots[s]), slots[s], tolerance, tolerance)) << label << " slot " << s;
+    }
+  }
+}
+
+TYPED_TEST(UpdateRuleTest, NoGradientEqualsZeros) {
+  for (const auto& [label, rule] : every_rule()) {
+    State<TypeParam> absent(*rule, 37, 3), zeros(*rule, 37, 3);
+    bool unchanged = true;
+    for (int64_t step = 0; step < 3; ++step) {
+      auto first = absent.span(0, 37), second = zeros.span(0, 37);
+      const State<TypeParam> before = absent;
+      if (step != 1) {  // before and after a step with a gradient
+        first.gradient = nullptr;
+        std::fill(zeros.gradient.begin(), zeros.gradient.end(), TypeParam(0));
+      } else {
+        zeros.gradient = absent.gradient;
+      }
+      rule->apply(first, {0.1, step});
+      rule->apply(second, {0.1, step});
+      if (step != 1) unchanged = unchanged && absent.same_bits(before);
+    }
+    EXPECT_TRUE(absent.same_bits(zeros)) << label;
+    EXPECT_EQ(unchanged, rule->zero_gradient_is_identity()) << label;
+  }
+}
+
+TYPED_TEST(UpdateRuleTest, NeutralModifiersChangeNoBit) {
+  const auto rule = make_sgd();
+  State<TypeParam> a(*rule, 100, 4), b(*rule, 100, 4);
+  rule->apply(a.span(0, 100), {0.1, 0});
+  auto span = b.span(0, 100);
+  span.clip_value = 1e30;
+  rule->apply(span, {0.1, 0});
+  for (size_t i = 0; i < 100; ++i) {
+    const State<TypeParam> start(*rule, 100, 4);
+    EXPECT_EQ(a.parameter[i], start.parameter[i] - start.gradient[i] * TypeParam(0.1));
+  }
+  EXPECT_TRUE(a.same_bits(b));
+}
+
+TEST(UpdateRuleInterfaceTest, NamesSlotsAsKerasDoes) {
+  const auto adam = make_adam({.amsgrad = true});
+  EXPECT_EQ(adam->name(), "adam");
+  ASSERT_EQ(adam->num_slots(), 3);
+  EXPECT_EQ(adam->slot_name(0), "momentum");
+  EXPECT_EQ(adam->slot_name(1), "velocity");
+  EXPECT_EQ(adam->slot_name(2), "velocity_hat");
+  EXPECT_EQ(make_adagrad()->slot_initial_value(0), 0.1);
+  EXPECT_EQ(make_ftrl()->slot_initial_value(0), 0.1);
+  EXPECT_EQ(make_ftrl()->slot_initial_value(1), 0);
+  EXPECT_EQ(make_rmsprop({.momentum = 0.1, .centered = true})->slot_name(2), "average_gradient");
+  EXPECT_EQ(make_adadelta()->slot_name(1), "accumulated_delta_var");
+  EXPECT_EQ(make_sgd()->num_slots(), 0);
+}
+
+void expect_error(const std::function<void()>& call, ErrorCode code, const std::string& message) {
+  try {
+    call();
+    ADD_FAILURE() << "no error; expected: " << message;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code);
+    EXPECT_STREQ(error.what(), message.c_str());
+  }
+}
+
+TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
+  expect_error([] { make_sgd({.momentum = 1.5}); }, ErrorCode::kInvalidArgument,
+               "[update_rule] sgd: got momentum 1.5; expected a value in [0, 1]");
+  expect_error([] { make_ftrl({.beta = -1}); }, ErrorCode::kInvalidArgument,
+               "[update_rule] ftrl: got beta -1; expected 0 or more");
+  expect_error([] { make_adam()->slot_name(2); }, ErrorCode::kOutOfRange,
+               "[update_rule] slot_name: got slot 2 of adam, which has 2");
+  expect_error(
+      [] {
+        at::Tensor parameter = at::zeros({2});
+        std::vector<at::Tensor> slots;
+        make_adam()->apply(parameter, at::zeros({2}), slots, {}, {});
+      },
+      ErrorCode::kInvalidArgument, "[update_rule] apply: got 0 slots for adam; expected 2");
+}
+
+TEST(UpdateRuleInterfaceTest, TensorFormTakesHalfPrecisionAndAnyStrides) {
+  const auto rule = make_adam();
+  at::Tensor parameter = at::ones({4, 3}, at::kBFloat16).t();
+  std::vector<at::Tensor> slots = {at::zeros({3, 4}, at::kBFloat16), at::zeros({3, 4}, at::kBFloat16)};
+  rule->apply(parameter, at::ones({3, 4}, at::kBFloat16), slots, {}, {0.5, 0});
+  EXPECT_NEAR(parameter.min().item<double>(), 0.5, 0.01);
+  EXPECT_NEAR(parameter.max().item<double>(), 0.5, 0.01);
+}
+
+}  // namespace
+}  // namespace strata::tensor
