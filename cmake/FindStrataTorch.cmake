@@ -137,6 +137,17 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
                           "install torch with its dependencies (pip install torch), or set STRATA_CUDA_INCLUDE and STRATA_CUDART")
     endif()
     list(APPEND _includes "${STRATA_CUDA_INCLUDE}")
+    # The runtime's wheel leaves out crt/, which its headers include; in a full install triton carries it.
+    if(NOT EXISTS "${STRATA_CUDA_INCLUDE}/crt/host_defines.h")
+      find_path(STRATA_CUDA_CRT_INCLUDE crt/host_defines.h
+                HINTS "${StrataTorch_ROOT}/../triton/backends/nvidia/include" PATHS /usr/local/cuda/include)
+      mark_as_advanced(STRATA_CUDA_CRT_INCLUDE)
+      if(NOT STRATA_CUDA_CRT_INCLUDE)
+        message(FATAL_ERROR "STRATA_CUDA=ON: crt/host_defines.h is missing beside ${StrataTorch_ROOT}; "
+                            "pip install nvidia-cuda-crt (or triton, or a CUDA toolkit)")
+      endif()
+      list(APPEND _includes "${STRATA_CUDA_CRT_INCLUDE}")
+    endif()
     foreach(_library c10_cuda torch_cuda)
       add_library(strata::${_library} SHARED IMPORTED)
       set_target_properties(strata::${_library} PROPERTIES

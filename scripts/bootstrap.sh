@@ -79,7 +79,7 @@ find_engine() { cmake ${TORCH_ROOT:+-DTORCH_ROOT="$TORCH_ROOT"} -P cmake/FindStr
 if engine_error=$(find_engine 2>&1 >/dev/null); then
   exit 0
 fi
-[ -z "${TORCH_ROOT:-}" ] || die "$engine_error"
+[ -z "${TORCH_ROOT:-}" ] || die "TORCH_ROOT=$TORCH_ROOT: ${engine_error##*$'\n'}"
 
 # The engine. One process at a time; the folder appears under its name only when it is complete.
 [ "$(uname -s)-$(uname -m)" = Linux-x86_64 ] ||
