@@ -25,12 +25,13 @@ struct StepScalars {
 /// StepScalars plus what a rule derives from them (bias corrections need two `pow`). Make it once a
 /// step with `UpdateRule::prepare` and share it between threads: it is plain data.
 struct PreparedStep {
+  PreparedStep() = default;
   // Not an aggregate, so that {rate, iteration} means StepScalars.
   PreparedStep(double rate, const std::array<double, 6>& rule_constants)
       : learning_rate(rate), constants(rule_constants) {}
 
-  double learning_rate;
-  std::array<double, 6> constants;
+  double learning_rate = 0;
+  std::array<double, 6> constants = {};
 };
 
 /// One contiguous run of elements of one variable. Any alignment; the arrays must not overlap.
