@@ -19,3 +19,5 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/strataConfigVersion.cmak
 install(FILES "${PROJECT_BINARY_DIR}/strataConfig.cmake" "${PROJECT_BINARY_DIR}/strataConfigVersion.cmake"
               "${PROJECT_SOURCE_DIR}/cmake/FindStrataTorch.cmake"
         DESTINATION "${package_dir}")
+
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/datasets/mnist" DESTINATION "${CMAKE_INSTALL_DATADIR}/strata/datasets")

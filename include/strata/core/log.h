@@ -77,12 +77,12 @@ struct LogVoidify {
 }  // namespace detail
 }  // namespace strata
 
-#define STRATA_LOG_AT_(verbosity)         \
-  (verbosity) > ::strata::log_verbosity() \
-      ? void()                            \
-      : ::strata::detail::LogVoidify() &  \
+#define STRATA_LOG_AT_VERBOSITY(verbosity) \
+  (verbosity) > ::strata::log_verbosity()  \
+      ? void()                             \
+      : ::strata::detail::LogVoidify() &   \
             ::strata::detail::LogLine((verbosity), __FILE__, __LINE__).stream()
 
 /// STRATA_LOG(kWarning) << "...": what follows is not evaluated unless the line is shown.
-#define STRATA_LOG(level) STRATA_LOG_AT_(static_cast<int>(::strata::LogLevel::level))
-#define STRATA_VLOG(level) STRATA_LOG_AT_(level)
+#define STRATA_LOG(level) STRATA_LOG_AT_VERBOSITY(static_cast<int>(::strata::LogLevel::level))
+#define STRATA_VLOG(level) STRATA_LOG_AT_VERBOSITY(level)
