@@ -8,7 +8,7 @@ foreach(module IN LISTS modules)
   target_link_libraries(strata INTERFACE strata_${module})
 endforeach()
 target_sources(strata INTERFACE FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include"
-               FILES ${STRATA_UMBRELLA_HEADER})
+               FILES "${PROJECT_SOURCE_DIR}/include/strata/strata.h")
 install(TARGETS strata EXPORT strata-targets FILE_SET HEADERS)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/strata")

@@ -1,4 +1,5 @@
-// The arrows between modules: who may include whom. The table is src/README.md's; here it is the law.
+// The arrows between modules: who may include whom. The table is src/README.md's; here it is the
+// law.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -61,7 +62,8 @@ std::vector<Include> includes_of(const std::string& text) {
 }
 
 bool starts_with_any(const std::string& path, std::initializer_list<const char*> prefixes) {
-  return std::ranges::any_of(prefixes, [&](const char* prefix) { return path.starts_with(prefix); });
+  return std::ranges::any_of(prefixes,
+                             [&](const char* prefix) { return path.starts_with(prefix); });
 }
 
 // What is wrong with a file at `path` (from the root) that reads `text`; empty if nothing.
@@ -70,7 +72,8 @@ std::vector<std::string> complaints(const std::string& path, const std::string& 
   const std::string below = path.substr(is_public ? 15 : 4);  // after include/strata/ or src/
   const std::string module = below.substr(0, below.find('/'));
   if (module == below) return {};  // the umbrella header, which includes all
-  if (!kArrows.contains(module)) return {str_cat(path, ": \"", module, "\" is no module of the table")};
+  if (!kArrows.contains(module))
+    return {str_cat(path, ": \"", module, "\" is no module of the table")};
 
   std::vector<std::string> result;
   const auto complain = [&](const Include& include, const char* why) {
@@ -152,17 +155,33 @@ TEST(IncludeArrowsTest, SeesWhatIsForbidden) {
       {"src/attic/a.cc", "\n"},
       {"src/data/a.cc", "std::cout << 1;\n"},
   };
-  for (const auto& [path, text] : cases) EXPECT_EQ(complaints(path, text).size(), 1u) << path << "\n" << text;
+  for (const auto& [path, text] : cases)
+    EXPECT_EQ(complaints(path, text).size(), 1u) << path << "\n" << text;
 }
 
 TEST(IncludeArrowsTest, LetsPassWhatIsAllowed) {
   const std::pair<const char*, const char*> cases[] = {
-      {"src/strategies/a.cc", "#include \"strata/core/error.h\"\n#include \"strategies/b.h\"\n#include <vector>\n"},
+      {"src/strategies/a.cc",
+       "#include \"strata/core/error.h\"\n#include \"strategies/b.h\"\n#include <vector>\n"},
       {"src/tools/a.cc", "#include \"collective/executor.h\"\nstd::cout << 1;\n"},
       {"include/strata/strata.h", "#pragma once\n#include \"strata/optim/adam.h\"\n"},
       {"src/tensor/a.cc", "#include <torch/torch.h>\n"},
   };
-  for (const auto& [path, text] : cases) EXPECT_TRUE(complaints(path, text).empty()) << path << "\n" << text;
+  for (const auto& [path, text] : cases)
+    EXPECT_TRUE(complaints(path, text).empty()) << path << "\n" << text;
+}
+
+TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
+  const fs::path folder = fs::path(STRATA_SOURCE_DIR) / "include";
+  std::set<std::string> listed;
+  for (const auto& include : includes_of(read(folder / "strata/strata.h")))
+    listed.insert(include.path);
+  std::set<std::string> there;
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "strata")) {
+    const auto path = fs::relative(entry.path(), folder).generic_string();
+    if (path.ends_with(".h") && path != "strata/strata.h") there.insert(path);
+  }
+  EXPECT_EQ(listed, there);
 }
 
 TEST(IncludeArrowsTest, TheReadmeOfTheSourcesHasAParagraphForEveryModuleThatExists) {
