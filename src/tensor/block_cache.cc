@@ -32,8 +32,8 @@ static_assert(class_bytes(size_class(257)) == 320 && class_bytes(size_class(512)
 static_assert(class_bytes(size_class(kSpanLimit + 1)) % kSmallPage == 0);
 static_assert(size_class(size_t{1} << 46) < kNumClasses && kNumClasses < kChunkUnit);
 
-/// Free blocks of a class that one thread keeps: enough for the tensors of a training step, few enough
-/// that a thread which only frees does not starve the ones that allocate.
+/// Free blocks of a class that one thread keeps: enough for the tensors of a training step, few
+/// enough that a thread which only frees does not starve the ones that allocate.
 uint32_t bin_capacity(int index) {
   const size_t bytes = class_bytes(index);
   if (bytes <= (size_t{4} << 10)) return 128;
@@ -73,13 +73,15 @@ BlockCache& BlockCache::instance() {
 
 bool BlockCache::init() {
   if (units_ != nullptr) return true;
-  void* map = mmap(nullptr, kNumUnits, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* map = mmap(nullptr, kNumUnits, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (map == MAP_FAILED) return false;
   madvise(map, kNumUnits, MADV_NOHUGEPAGE);  // a handful of its pages is ever touched
   units_ = static_cast<std::atomic<uint8_t>*>(map);
   static_assert(sizeof(std::atomic<uint8_t>) == 1 && std::atomic<uint8_t>::is_always_lock_free);
   // A child of fork() has one thread: no lock may be held by another one at that moment.
-  pthread_atfork([] { instance().lock_all(); }, [] { instance().unlock_all(); }, [] { instance().unlock_all(); });
+  pthread_atfork([] { instance().lock_all(); }, [] { instance().unlock_all(); },
+                 [] { instance().unlock_all(); });
   return true;
 }
 
@@ -136,7 +138,8 @@ void* BlockCache::allocate(size_t bytes) {
   const int index = size_class(bytes);
   if (index >= kNumClasses) return nullptr;
   Magazine* magazine = thread_magazine_;
-  if (magazine == nullptr || magazine->bins[index].count == 0 || index >= kFirstLarge) [[unlikely]] {
+  if (magazine == nullptr || magazine->bins[index].count == 0 || index >= kFirstLarge)
+      [[unlikely]] {
     return allocate_slow(index, magazine);
   }
   Bin& bin = magazine->bins[index];
@@ -149,8 +152,8 @@ bool BlockCache::deallocate(void* block) {
   const int index = class_of(block);
   if (index < 0) return false;
   Magazine* magazine = thread_magazine_;
-  if (magazine == nullptr || magazine->bins[index].count == magazine->bins[index].capacity || index >= kFirstLarge)
-      [[unlikely]] {
+  if (magazine == nullptr || magazine->bins[index].count == magazine->bins[index].capacity ||
+      index >= kFirstLarge) [[unlikely]] {
     deallocate_slow(block, index, magazine);
     return true;
   }
@@ -176,7 +179,9 @@ void* BlockCache::allocate_slow(int index, Magazine* magazine) {
     if (!pool.blocks.empty()) {
       block = pool.blocks.back();
       pool.blocks.pop_back();
-      if (large) pool.last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+      if (large)
+        pool.last_use.store(clock_.fetch_add(1, std::memory_order_relaxed),
+                            std::memory_order_relaxed);
       if (magazine != nullptr && class_bytes(index) <= kDropLimit) {
         Bin& bin = magazine->bins[index];
         while (bin.count < bin.capacity / 2 && !pool.blocks.empty()) {
@@ -242,8 +247,8 @@ void BlockCache::give_to_pool(int index, void** blocks, size_t count) {
   }
 }
 
-/// New memory of class `index`: one block is returned, a small class's further ones go to the bin and
-/// the pool.
+/// New memory of class `index`: one block is returned, a small class's further ones go to the bin
+/// and the pool.
 void* BlockCache::cut_span(int index, Magazine* magazine) {
   const size_t bytes = class_bytes(index);
   if (bytes >= kSpanLimit) return take_from_chunk(bytes, index);
@@ -279,8 +284,8 @@ bool BlockCache::new_chunk() {
   void* chunk = map_huge(kChunkBytes, kChunkBytes);
   if (chunk == nullptr) return false;
   mapped_.fetch_add(kChunkBytes, std::memory_order_relaxed);
-  // What is left of the old chunk is too small for this block; it is cut into spans' worth of the class
-  // that fits it best.
+  // What is left of the old chunk is too small for this block; it is cut into spans' worth of the
+  // class that fits it best.
   const size_t left = chunk_end_ - chunk_next_;
   if (left >= kSmallPage) {
     int index = size_class(left);
@@ -309,7 +314,7 @@ void* BlockCache::map_large(int index) {
   if (block == nullptr) return nullptr;
   mapped_.fetch_add(static_cast<int64_t>(bytes), std::memory_order_relaxed);
   units_[reinterpret_cast<uintptr_t>(block) >> kUnitBits].store(static_cast<uint8_t>(index + 1),
-                                                                 std::memory_order_relaxed);
+                                                                std::memory_order_relaxed);
   return block;
 }
 

@@ -35,8 +35,8 @@ constexpr uint8_t kPriority = 10;
 void free_block(void* block) {
   if (block == nullptr) return;
   c10::profiledCPUMemoryReporter().Delete(block);
-  // libtorch's oneDNN code frees through whatever allocator is set by then, so blocks of the default one
-  // come here too.
+  // libtorch's oneDNN code frees through whatever allocator is set by then, so blocks of the
+  // default one come here too.
   if (!BlockCache::instance().deallocate(block)) c10::free_cpu(block);
 }
 
@@ -65,7 +65,8 @@ class CachingCpuAllocator final : public c10::Allocator {
 /// Memory that this process may use: the machine's, or the control group's limit.
 int64_t memory_bytes() {
   int64_t bytes = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
-  for (const char* path : {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+  for (const char* path :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     std::ifstream file(path);
     if (int64_t limit = 0; file >> limit && limit > 0) bytes = std::min(bytes, limit);
   }
@@ -88,7 +89,8 @@ bool install_cpu_allocator(const CpuAllocatorOptions& options) {
   if (kAddressSanitizer || system_allocator_wanted()) return false;
   BlockCache& cache = BlockCache::instance();
   if (!cache.init()) return false;
-  cache.set_max_cached_bytes(options.max_cached_bytes > 0 ? options.max_cached_bytes : memory_bytes() / 4);
+  cache.set_max_cached_bytes(options.max_cached_bytes > 0 ? options.max_cached_bytes
+                                                          : memory_bytes() / 4);
   c10::Allocator* mine = &caching_allocator();
   if (c10::GetCPUAllocator() != mine) c10::SetCPUAllocator(mine, kPriority);
   return c10::GetCPUAllocator() == mine;

@@ -14,12 +14,14 @@ constexpr size_t round_up(size_t value, size_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
 }
 
-/// Maps `bytes` zeroed bytes that start at a multiple of `alignment` (a power of two, at least a page)
-/// and asks for huge pages. nullptr when the kernel has none left. Unmap with munmap(start, bytes).
+/// Maps `bytes` zeroed bytes that start at a multiple of `alignment` (a power of two, at least a
+/// page) and asks for huge pages. nullptr when the kernel has none left. Unmap with munmap(start,
+/// bytes).
 inline void* map_huge(size_t bytes, size_t alignment = kHugePage) {
   bytes = round_up(bytes, kSmallPage);
   const size_t reserved = bytes + alignment;
-  void* raw = mmap(nullptr, reserved, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* raw = mmap(nullptr, reserved, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (raw == MAP_FAILED) return nullptr;
   const auto begin = reinterpret_cast<uintptr_t>(raw);
   const uintptr_t start = round_up(begin, alignment);

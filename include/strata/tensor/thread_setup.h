@@ -1,0 +1,59 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+
+namespace strata::tensor {
+
+/// What makes a thread a good replica thread. What belongs to whom (libtorch 2.15 with GNU OpenMP
+/// and MKL; the tests check it):
+///
+/// | setting | belongs to | who else sees it |
+/// | --- | --- | --- |
+/// | denormals (MXCSR) | the thread | no one; OpenMP workers have their own, so they are set too |
+/// | OpenMP's thread count, which at::get_num_threads() reads and oneDNN follows | the thread | no
+/// one | | MKL's "local" thread count | the thread | no one | | the count that
+/// at::set_num_threads() also notes down | the process | every thread that makes its first parallel
+/// call later | | core affinity | the thread | threads it starts later, its OpenMP workers among
+/// them |
+///
+/// So at::set_num_threads(1) in a replica thread would leave later threads of the program with one
+/// thread; `intra_op_threads` here changes the calling thread's counts alone.
+struct ThreadSetup {
+  /// At most 15 bytes are kept. Empty: unchanged.
+  std::string name = {};
+  /// Cores to stay on, as the kernel numbers them. Empty: unchanged.
+  std::vector<int> cores = {};
+  /// Threads for one operator, this one included. 0: unchanged.
+  int intra_op_threads = 0;
+  /// Denormal floats read and written as zero; they cost 2-3x on an MLP after some hundred Adam
+  /// steps.
+  bool flush_denormals = true;
+};
+
+/// Sets the calling thread up. Cost: about a microsecond, of which pinning is most.
+/// @throws Error  kInvalidArgument: a core that this process may not use, or a negative count.
+STRATA_API void apply_thread_setup(const ThreadSetup& setup);
+
+/// Cores that the calling thread may run on.
+STRATA_API std::vector<int> allowed_cores();
+
+/// Does the calling thread flush denormals?
+STRATA_API bool denormals_flushed();
+
+/// Sets the calling thread up and puts everything back at its end: for the caller's thread, which
+/// runs replica 0 and belongs to the program. Threads: destroy it on the thread that made it.
+class STRATA_API ThreadSetupGuard {
+ public:
+  explicit ThreadSetupGuard(const ThreadSetup& setup);
+  ~ThreadSetupGuard();
+  ThreadSetupGuard(const ThreadSetupGuard&) = delete;
+  ThreadSetupGuard& operator=(const ThreadSetupGuard&) = delete;
+
+ private:
+  ThreadSetup previous_;
+};
+
+}  // namespace strata::tensor

@@ -1,0 +1,135 @@
+// The kernels behind random_streams.h: every operator with a `Generator?` argument and a kernel of
+// its own per device. (Composite ones, such as rand or dropout, arrive here through these.)
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/_fused_dropout_ops.h>
+#include <ATen/ops/_sample_dirichlet_ops.h>
+#include <ATen/ops/_scaled_dot_product_cudnn_attention_ops.h>
+#include <ATen/ops/_scaled_dot_product_efficient_attention_ops.h>
+#include <ATen/ops/_scaled_dot_product_flash_attention_ops.h>
+#include <ATen/ops/_standard_gamma_ops.h>
+#include <ATen/ops/bernoulli_ops.h>
+#include <ATen/ops/binomial_ops.h>
+#include <ATen/ops/cauchy_ops.h>
+#include <ATen/ops/exponential_ops.h>
+#include <ATen/ops/geometric_ops.h>
+#include <ATen/ops/log_normal_ops.h>
+#include <ATen/ops/multinomial_ops.h>
+#include <ATen/ops/native_dropout_ops.h>
+#include <ATen/ops/normal_ops.h>
+#include <ATen/ops/poisson_ops.h>
+#include <ATen/ops/random_ops.h>
+#include <ATen/ops/randperm_ops.h>
+#include <ATen/ops/rrelu_with_noise_ops.h>
+#include <ATen/ops/uniform_ops.h>
+#include <torch/library.h>
+
+#include <string>
+#include <type_traits>
+
+#include "tensor/random_ops.h"
+
+namespace strata::tensor::detail {
+
+void link_random_ops() {}
+
+namespace {
+
+const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, c10::DispatchKey::CustomRNGKeyId);
+
+/// The device of the first tensor among the arguments: each of these operators has one.
+template <typename First, typename... Rest>
+c10::Device device_of(const First& first, const Rest&... rest) {
+  if constexpr (std::is_same_v<First, at::Tensor>) {
+    return first.device();
+  } else {
+    return device_of(rest...);
+  }
+}
+
+template <typename Argument>
+decltype(auto) with_stream(Argument& argument, c10::Device device) {
+  if constexpr (std::is_same_v<std::remove_const_t<Argument>, std::optional<at::Generator>>) {
+    return generator_or_stream(argument, device);
+  } else {
+    return (argument);
+  }
+}
+
+/// Operators that take a generator.
+template <typename Op, typename Schema = typename Op::schema>
+struct Substituted;
+
+template <typename Op, typename Result, typename... Arguments>
+struct Substituted<Op, Result(Arguments...)> {
+  static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
+    const c10::Device device = device_of(arguments...);
+    return Op::redispatch(keys & kBelow, with_stream(arguments, device)...);
+  }
+};
+
+/// Operators that draw from the device's default generator whatever happens.
+template <typename Op, typename Schema = typename Op::schema>
+struct Lent;
+
+template <typename Op, typename Result, typename... Arguments>
+struct Lent<Op, Result(Arguments...)> {
+  static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
+    const DefaultGeneratorLoan loan(device_of(arguments...));
+    return Op::redispatch(keys & kBelow, arguments...);
+  }
+};
+
+template <typename Op>
+std::string full_name() {
+  std::string name = Op::name;
+  if (*Op::overload_name != '\0') name.append(".").append(Op::overload_name);
+  return name;
+}
+
+template <template <typename...> typename Kernel, typename... Ops>
+void register_kernels(torch::Library& library) {
+  (library.impl(full_name<Ops>().c_str(), TORCH_FN((Kernel<Ops>::call))), ...);
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(_, CustomRNGKeyId, library) {
+  library.fallback(torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
+  using namespace at::_ops;  // NOLINT
+  register_kernels<Substituted, bernoulli_out, bernoulli__Tensor, bernoulli__float, uniform_,
+                   normal_, random_, random__from, random__to, exponential_, cauchy_, log_normal_,
+                   geometric_, randperm_generator_out, multinomial, multinomial_out, poisson,
+                   binomial, _standard_gamma, _sample_dirichlet, normal_Tensor_float,
+                   normal_Tensor_float_out, normal_float_Tensor, normal_float_Tensor_out,
+                   normal_Tensor_Tensor, normal_Tensor_Tensor_out, rrelu_with_noise,
+                   rrelu_with_noise_, rrelu_with_noise_out, _fused_dropout>(library);
+  register_kernels<Lent, native_dropout, _scaled_dot_product_flash_attention,
+                   _scaled_dot_product_efficient_attention, _scaled_dot_product_cudnn_attention>(
+      library);
+
+  // libtorch counts this key as a device, so the generic kernels of operators like add (which exist
+  // for devices without one of their own, and are slower) would be taken at it. Those operators
+  // fall through explicitly. Not the ones that are generic only, and never
+  // CompositeImplicitAutograd ones: a registration would make them ambiguous for sparse tensors.
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (!name.name.starts_with("aten::")) continue;
+    const auto op = dispatcher.findSchema(name);
+    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CustomRNGKeyId)) continue;
+    const bool generic =
+        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+    const bool own = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                     op->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
+    if (!generic || !own) continue;
+    std::string full = name.name;
+    if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
+    library.impl(full.c_str(), torch::CppFunction::makeFallthrough());
+  }
+}
+
+}  // namespace strata::tensor::detail

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <c10/core/Device.h>
+
+#include <cstdint>
+#include <optional>
+
+namespace strata::tensor::detail {
+
+/// Called so that a static library's linker takes random_ops.cc, whose registrations run at start.
+void link_random_ops();
+
+/// `given` if the caller gave one; else the generator that the calling thread's stream has for
+/// `device`; else nothing (no stream here, or a device without random numbers of its own, such as
+/// meta).
+std::optional<at::Generator> generator_or_stream(const std::optional<at::Generator>& given,
+                                                 c10::Device device);
+
+/// For GPU operators that always draw from the device's default generator: while this lives, that
+/// one stands where the thread's stream stands; afterwards the stream has moved on instead of it.
+/// Nothing happens on other devices or without a stream.
+class DefaultGeneratorLoan {
+ public:
+  explicit DefaultGeneratorLoan(c10::Device device);
+  ~DefaultGeneratorLoan();
+  DefaultGeneratorLoan(const DefaultGeneratorLoan&) = delete;
+  DefaultGeneratorLoan& operator=(const DefaultGeneratorLoan&) = delete;
+
+ private:
+  std::optional<at::Generator> stream_;
+  at::Generator lender_;
+  uint64_t lender_seed_ = 0;
+  uint64_t lender_offset_ = 0;
+};
+
+}  // namespace strata::tensor::detail

@@ -1,0 +1,115 @@
+#include "strata/tensor/thread_setup.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+
+#include <limits>
+#include <string>
+#include <string_view>
+
+#include "strata/core/error.h"
+#include "strata/core/thread.h"
+
+namespace strata::tensor {
+namespace {
+
+/// libtorch brings OpenMP and MKL along without headers; a build without MKL lacks its function.
+template <typename Function>
+Function* find_function(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+void set_intra_op_threads(int count) {
+  static auto* const set_openmp = find_function<void(int)>("omp_set_num_threads");
+  static auto* const set_mkl = find_function<int(int)>("MKL_Set_Num_Threads_Local");
+  if (set_openmp == nullptr) {  // a libtorch with its own thread pool has one count for all
+    at::set_num_threads(count);
+    return;
+  }
+  at::get_num_threads();  // libtorch's own first-call initialisation must not come after ours
+  set_openmp(count);
+  if (set_mkl != nullptr) set_mkl(count);
+}
+
+void set_flush_denormals(void* flush) {
+  at::globalContext().setFlushDenormal(*static_cast<bool*>(flush));
+}
+
+void flush_denormals_in_team(bool flush) {
+  set_flush_denormals(&flush);
+  const int count = at::get_num_threads();
+  if (count <= 1) return;
+  // OpenMP keeps a team of workers for each thread that opens parallel regions: this runs on each.
+  using Parallel = void(void (*)(void*), void*, unsigned, unsigned);
+  static auto* const parallel = find_function<Parallel>("GOMP_parallel");
+  if (parallel != nullptr) parallel(&set_flush_denormals, &flush, static_cast<unsigned>(count), 0);
+}
+
+std::string list(const std::vector<int>& cores) {
+  std::string text;
+  for (const int core : cores) text += (text.empty() ? "" : ", ") + std::to_string(core);
+  return text;
+}
+
+void pin(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  bool valid = true;
+  for (const int core : cores) {
+    valid = valid && core >= 0 && core < CPU_SETSIZE;
+    if (valid) CPU_SET(core, &set);
+  }
+  STRATA_CHECK(valid && pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0,
+               kInvalidArgument, "[thread_setup] apply_thread_setup: got cores ", list(cores),
+               "; expected some that this process may use, now ", list(allowed_cores()));
+}
+
+}  // namespace
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (pthread_getaffinity_np(pthread_self(), sizeof(set), &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+bool denormals_flushed() {
+  volatile float smallest = std::numeric_limits<float>::min();
+  volatile float half = smallest * 0.5F;
+  return half == 0.0F;
+}
+
+void apply_thread_setup(const ThreadSetup& setup) {
+  STRATA_CHECK(setup.intra_op_threads >= 0, kInvalidArgument,
+               "[thread_setup] apply_thread_setup: got ", setup.intra_op_threads,
+               " intra-op threads; expected at least 1, or 0 for no change");
+  if (!setup.name.empty()) set_thread_name(setup.name);
+  if (!setup.cores.empty()) pin(setup.cores);
+  if (setup.intra_op_threads > 0) set_intra_op_threads(setup.intra_op_threads);
+  flush_denormals_in_team(setup.flush_denormals);
+}
+
+ThreadSetupGuard::ThreadSetupGuard(const ThreadSetup& setup)
+    : previous_{.name = setup.name.empty() ? std::string() : thread_name(),
+                .cores = setup.cores.empty() ? std::vector<int>() : allowed_cores(),
+                .intra_op_threads = setup.intra_op_threads == 0 ? 0 : at::get_num_threads(),
+                .flush_denormals = denormals_flushed()} {
+  apply_thread_setup(setup);
+}
+
+ThreadSetupGuard::~ThreadSetupGuard() {
+  try {
+    apply_thread_setup(previous_);
+  } catch (const Error&) {
+    // The cores were taken from the process meanwhile; the thread stays where it is.
+  }
+}
+
+}  // namespace strata::tensor
