@@ -1,0 +1,215 @@
+// The libtorch peers of `strata bench step`: the training loop that a C++ user of libtorch writes by
+// hand on one core. Two systems come from this one file:
+//
+//   libtorch-1        torch::optim, everything as libtorch sets it up
+//   libtorch-1-tuned  --tuned: denormals flushed, at::_fused_adam_ / at::_fused_sgd_; the harness also
+//                     preloads mimalloc. --channels-last is a variant of it; the better one counts.
+//
+// Usage: strata-peer-libtorch --case mlp-loop|cnn-loop|wide-loop --data FILE [--tuned] [--channels-last]
+// Protocol: see benchmarks/peers/README.md.
+#include <torch/torch.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int64_t kBatch = 64;
+
+struct Pool {
+  torch::Tensor x;  // [batches, 64, features]
+  torch::Tensor y;  // [batches, 64] int64
+};
+
+/// Reads the harness's data file: int64 batches, batch, features, classes; then x and y.
+Pool read_pool(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  int64_t head[4];
+  in.read(reinterpret_cast<char*>(head), sizeof(head));
+  if (!in || head[1] != kBatch) throw std::runtime_error("cannot read data file " + path);
+  Pool pool{torch::empty({head[0], head[1], head[2]}), torch::empty({head[0], head[1]}, torch::kLong)};
+  in.read(static_cast<char*>(pool.x.data_ptr()), static_cast<std::streamsize>(pool.x.nbytes()));
+  in.read(static_cast<char*>(pool.y.data_ptr()), static_cast<std::streamsize>(pool.y.nbytes()));
+  if (!in) throw std::runtime_error("data file is cut short: " + path);
+  return pool;
+}
+
+struct MlpImpl : torch::nn::Module {
+  MlpImpl(int64_t in, int64_t hidden, int64_t out)
+      : fc1(register_module("fc1", torch::nn::Linear(in, hidden))),
+        fc2(register_module("fc2", torch::nn::Linear(hidden, hidden))),
+        fc3(register_module("fc3", torch::nn::Linear(hidden, out))) {}
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(fc1(x));
+    x = torch::relu(fc2(x));
+    return fc3(x);
+  }
+  torch::nn::Linear fc1, fc2, fc3;
+};
+TORCH_MODULE(Mlp);
+
+struct CnnImpl : torch::nn::Module {
+  CnnImpl()
+      : conv1(register_module("conv1", torch::nn::Conv2d(1, 32, 3))),
+        conv2(register_module("conv2", torch::nn::Conv2d(32, 64, 3))),
+        fc1(register_module("fc1", torch::nn::Linear(64 * 12 * 12, 128))),
+        fc2(register_module("fc2", torch::nn::Linear(128, 10))) {}
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(conv1(x));
+    x = torch::relu(conv2(x));
+    x = torch::max_pool2d(x, 2).flatten(1);
+    return fc2(torch::relu(fc1(x)));
+  }
+  torch::nn::Conv2d conv1, conv2;
+  torch::nn::Linear fc1, fc2;
+};
+TORCH_MODULE(Cnn);
+
+/// The optimizer calls that PyTorch's own `fused=True` optimizers make.
+class FusedOptimizer {
+ public:
+  FusedOptimizer(std::vector<torch::Tensor> parameters, bool adam)
+      : adam_(adam), parameters_(std::move(parameters)) {
+    for (const auto& p : parameters_) {
+      first_.push_back(torch::zeros_like(p));
+      if (adam_) {
+        second_.push_back(torch::zeros_like(p));
+        steps_.push_back(torch::zeros({}));
+      }
+    }
+  }
+  void step() {
+    torch::NoGradGuard no_grad;
+    std::vector<torch::Tensor> gradients;
+    gradients.reserve(parameters_.size());
+    for (auto& p : parameters_) gradients.push_back(p.mutable_grad());
+    if (adam_) {
+      for (auto& s : steps_) s.add_(1);
+      at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.0, 1e-7,
+                       false, false);
+    } else {
+      at::_fused_sgd_(parameters_, gradients, first_, 0.0, 0.9, 0.01, 0.0, false, false, first_step_);
+      first_step_ = false;
+    }
+  }
+  void zero_grad() {
+    for (auto& p : parameters_) p.mutable_grad().reset();
+  }
+
+ private:
+  bool adam_;
+  bool first_step_ = true;
+  std::vector<torch::Tensor> parameters_, first_, second_, steps_;
+};
+
+struct Options {
+  std::string name, data;
+  bool tuned = false, channels_last = false;
+};
+
+template <class Net>
+void serve(Net net, const Options& options, const Pool& pool, bool images) {
+  const bool adam = !images;
+  if (options.channels_last) {
+    for (auto& p : net->parameters()) {
+      if (p.dim() == 4) p.set_data(p.contiguous(torch::MemoryFormat::ChannelsLast));
+    }
+  }
+  std::vector<torch::Tensor> xs, ys;
+  for (int64_t i = 0; i < pool.x.size(0); ++i) {
+    auto x = pool.x[i];
+    if (images) x = x.view({kBatch, 1, 28, 28});
+    if (options.channels_last && images) x = x.contiguous(torch::MemoryFormat::ChannelsLast);
+    xs.push_back(x);
+    ys.push_back(pool.y[i]);
+  }
+
+  std::unique_ptr<torch::optim::Optimizer> optimizer;
+  std::unique_ptr<FusedOptimizer> fused;
+  if (options.tuned) {
+    fused = std::make_unique<FusedOptimizer>(net->parameters(), adam);
+  } else if (adam) {
+    optimizer = std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(1e-3).eps(1e-7));
+  } else {
+    optimizer =
+        std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+  }
+
+  size_t at = 0;
+  float loss_value = 0;
+  auto steps = [&](int64_t count) {
+    torch::Tensor loss;
+    for (int64_t i = 0; i < count; ++i, at = (at + 1) % xs.size()) {
+      if (fused) {
+        fused->zero_grad();
+      } else {
+        optimizer->zero_grad();
+      }
+      loss = torch::nn::functional::cross_entropy(net->forward(xs[at]), ys[at]);
+      loss.backward();
+      if (fused) {
+        fused->step();
+      } else {
+        optimizer->step();
+      }
+    }
+    loss_value = loss.item<float>();
+  };
+  steps(3);
+  std::cout << "ready torch " << TORCH_VERSION << std::endl;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    long long count = 0;
+    if (std::sscanf(line.c_str(), "run %lld", &count) != 1 || count < 1) break;
+    const auto start = std::chrono::steady_clock::now();
+    steps(count);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    std::printf("ok %.9f %.6f\n", elapsed.count(), loss_value);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) try {
+  Options options;
+  for (int i = 1; i < argc; ++i) {
+    const std::string arg = argv[i];
+    if (arg == "--tuned") {
+      options.tuned = true;
+    } else if (arg == "--channels-last") {
+      options.channels_last = true;
+    } else if (arg == "--case" && i + 1 < argc) {
+      options.name = argv[++i];
+    } else if (arg == "--data" && i + 1 < argc) {
+      options.data = argv[++i];
+    } else {
+      throw std::runtime_error("unknown argument " + arg);
+    }
+  }
+  torch::set_num_threads(1);
+  torch::manual_seed(1);
+  if (options.tuned) at::globalContext().setFlushDenormal(true);
+  const Pool pool = read_pool(options.data);
+  if (options.name == "mlp-loop") {
+    serve(Mlp(784, 256, 10), options, pool, false);
+  } else if (options.name == "wide-loop") {
+    serve(Mlp(1024, 4096, 1000), options, pool, false);
+  } else if (options.name == "cnn-loop") {
+    serve(Cnn(), options, pool, true);
+  } else {
+    throw std::runtime_error("no such case: " + options.name);
+  }
+  return 0;
+} catch (const std::exception& error) {
+  std::fprintf(stderr, "strata-peer-libtorch: %s\n", error.what());
+  return 1;
+}

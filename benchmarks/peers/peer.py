@@ -1,0 +1,58 @@
+"""What the Python peers share: arguments, the data file, and the line protocol (README.md)."""
+
+import argparse
+import os
+import struct
+import sys
+import time
+
+BATCH = 64
+CASES = ("mlp-loop", "cnn-loop", "wide-loop")
+# Layer widths of the two dense cases; the convolutional one is spelled out by each peer.
+MLP_SIZES = {"mlp-loop": (784, 256, 256, 10), "wide-loop": (1024, 4096, 4096, 1000)}
+ADAM = dict(learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-7)
+SGD = dict(learning_rate=0.01, momentum=0.9)
+
+
+def arguments(*extra):
+    """Parses --case, --data, --cpus and the given (name, default) pairs; pins the process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--case", required=True, choices=CASES)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--cpus", default="")
+    for name, default in extra:
+        parser.add_argument(name, default=default, type=type(default))
+    args = parser.parse_args()
+    if args.cpus:
+        os.sched_setaffinity(0, {int(cpu) for cpu in args.cpus.split(",")})
+    return args
+
+
+def read_pool(path):
+    """Returns x [batches, 64, features] float32 and y [batches, 64] int64."""
+    import numpy
+
+    with open(path, "rb") as file:
+        batches, batch, features, _ = struct.unpack("<4q", file.read(32))
+        assert batch == BATCH
+        x = numpy.fromfile(file, numpy.float32, batches * batch * features)
+        y = numpy.fromfile(file, numpy.int64, batches * batch)
+    return x.reshape(batches, batch, features), y.reshape(batches, batch)
+
+
+def serve(version, steps):
+    """Answers `run K` with `ok SECONDS LOSS` until the input ends. `steps(k)` returns the last loss."""
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # what a framework prints must not mix with the protocol
+    steps(3)
+    print(f"ready {version}", file=out)
+    for line in sys.stdin:
+        words = line.split()
+        if len(words) != 2 or words[0] != "run":
+            break
+        start = time.perf_counter()
+        loss = steps(int(words[1]))
+        elapsed = time.perf_counter() - start
+        print(f"ok {elapsed:.9f} {float(loss):.6f}", file=out)
+    out.flush()
+    os._exit(0)  # frameworks' own shutdown can hang; there is nothing to save

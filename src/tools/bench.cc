@@ -1,0 +1,116 @@
+// `strata bench SUITE`: the suites, their options and their help. What is measured, and against whom,
+// is in bench_step.cc and bench_reduce.cc.
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "tools/bench_options.h"
+#include "tools/commands.h"
+
+namespace strata::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
+
+  step      images/s of training loops, strata beside its peers in one interleaved run
+            cases: run mlp-loop cnn-loop wide-loop
+            systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
+                     tf-1 jax-1 ddp-2 tf-mirrored-2
+  reduce    the in-process all-reduce of two CPU replicas
+
+  --case A,B               some cases only
+  --systems A,B            some systems only (step)
+  --pairs N                interleaved pairs, at least 15 (default 15)
+  --seconds-per-sample S   default 0.5
+  --peers-dir DIR          peers' Python environments (default ~/.cache/strata/peers,
+                           filled by scripts/install_peers.sh)
+  --scripts-dir DIR        peers' programs (default: benchmarks/peers of the sources)
+
+A JSON line a result on standard output; progress on standard error. Stop whatever else computes on the
+machine first. benchmarks/README.md explains every number.
+)";
+
+std::vector<std::string> split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+fs::path default_peers_dir() {
+  if (const char* peers = std::getenv("STRATA_PEERS")) return peers;
+  if (const char* cache = std::getenv("XDG_CACHE_HOME")) return fs::path(cache) / "strata/peers";
+  const char* home = std::getenv("HOME");
+  return fs::path(home != nullptr ? home : "/root") / ".cache/strata/peers";
+}
+
+BenchOptions read_options(const std::vector<std::string>& arguments) {
+  BenchOptions options;
+  options.peers_dir = default_peers_dir();
+  options.scripts_dir = STRATA_BENCH_SCRIPTS;
+  options.command = fs::read_symlink("/proc/self/exe");
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const std::string& name = arguments[i];
+    STRATA_CHECK(i + 1 < arguments.size(), kInvalidArgument, "[strata bench] got ", name,
+                 " without a value; see strata bench --help");
+    const std::string& value = arguments[++i];
+    try {
+      if (name == "--case") {
+        options.cases = split(value);
+      } else if (name == "--systems") {
+        options.systems = split(value);
+      } else if (name == "--pairs") {
+        options.pairs = std::stoi(value);
+      } else if (name == "--seconds-per-sample") {
+        options.seconds = std::stod(value);
+      } else if (name == "--peers-dir") {
+        options.peers_dir = value;
+      } else if (name == "--scripts-dir") {
+        options.scripts_dir = value;
+      } else {
+        STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name,
+                     "; expected an option of strata bench --help");
+      }
+    } catch (const std::logic_error&) {
+      STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name, " ", value,
+                   "; expected a number");
+    }
+  }
+  STRATA_CHECK(options.pairs >= 1 && options.seconds > 0, kInvalidArgument,
+               "[strata bench] got --pairs ", options.pairs, " --seconds-per-sample ", options.seconds,
+               "; expected positive numbers");
+  if (options.pairs < 15) {
+    std::cerr << "bench: " << options.pairs << " pairs are for a quick look; a result needs 15\n";
+  }
+  return options;
+}
+
+}  // namespace
+
+int bench_main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
+    (arguments.empty() ? std::cerr : std::cout) << kHelp;
+    return arguments.empty() ? 2 : 0;
+  }
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      std::cout << kHelp;
+      return 0;
+    }
+  }
+  if (arguments[0] == "worker") return run_worker({arguments.begin() + 1, arguments.end()});
+  if (arguments[0] == "step") return run_step_suite(read_options(arguments));
+  if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
+  STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
+               "; expected step or reduce");
+  return 2;
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,172 @@
+// The strata side of suite `step`: the program that a user of strata writes, behind the line protocol
+// of benchmarks/peers/README.md. The models are those of benchmarks/peers/libtorch_loop.cc.
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/module.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/version.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "strata/core/str_cat.h"
+#include "strata/data/example.h"
+#include "strata/optim/optimizers.h"
+#include "strata/runtime/devices.h"
+#include "strata/strategies/mirrored_strategy.h"
+#include "strata/strategies/replicate.h"
+#include "tools/bench_options.h"
+
+namespace strata::tools {
+namespace {
+
+constexpr int64_t kBatch = 64;
+
+struct Mlp : torch::nn::Module {
+  Mlp(int64_t in, int64_t hidden, int64_t out)
+      : fc1(register_module("fc1", torch::nn::Linear(in, hidden))),
+        fc2(register_module("fc2", torch::nn::Linear(hidden, hidden))),
+        fc3(register_module("fc3", torch::nn::Linear(hidden, out))) {}
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(fc1(x));
+    x = torch::relu(fc2(x));
+    return fc3(x);
+  }
+  torch::nn::Linear fc1, fc2, fc3;
+};
+
+struct Cnn : torch::nn::Module {
+  Cnn()
+      : conv1(register_module("conv1", torch::nn::Conv2d(1, 32, 3))),
+        conv2(register_module("conv2", torch::nn::Conv2d(32, 64, 3))),
+        fc1(register_module("fc1", torch::nn::Linear(64 * 12 * 12, 128))),
+        fc2(register_module("fc2", torch::nn::Linear(128, 10))) {}
+  torch::Tensor forward(torch::Tensor x) {
+    x = torch::relu(conv1(x));
+    x = torch::relu(conv2(x));
+    x = torch::max_pool2d(x, 2).flatten(1);
+    return fc2(torch::relu(fc1(x)));
+  }
+  torch::nn::Conv2d conv1, conv2;
+  torch::nn::Linear fc1, fc2;
+};
+
+using Batches = std::vector<PerReplica<data::Example>>;
+
+/// Reads the harness's data file into global batches: step i, replica r gets batch i * replicas + r.
+Batches read_batches(const std::string& path, int replicas, bool images) {
+  std::ifstream in(path, std::ios::binary);
+  int64_t head[4] = {};
+  in.read(reinterpret_cast<char*>(head), sizeof(head));
+  STRATA_CHECK(in.good() && head[1] == kBatch, kDataLoss, "[strata bench] worker: cannot read ", path);
+  std::vector<data::Example> all;
+  const auto x = torch::empty({head[0], kBatch, head[2]});
+  const auto y = torch::empty({head[0], kBatch}, torch::kLong);
+  in.read(static_cast<char*>(x.data_ptr()), static_cast<std::streamsize>(x.nbytes()));
+  in.read(static_cast<char*>(y.data_ptr()), static_cast<std::streamsize>(y.nbytes()));
+  STRATA_CHECK(in.good(), kDataLoss, "[strata bench] worker: ", path, " is cut short");
+  Batches batches;
+  for (int64_t i = 0; i + replicas <= head[0]; i += replicas) {
+    std::vector<data::Example> parts;
+    for (int64_t r = i; r < i + replicas; ++r) {
+      parts.push_back({images ? x[r].view({kBatch, 1, 28, 28}) : x[r], y[r]});
+    }
+    batches.emplace_back(std::move(parts));
+  }
+  return batches;
+}
+
+/// Answers `run K` with `ok SECONDS LOSS` until the input ends. `steps(k)` returns the last loss.
+void serve(const std::function<double(long)>& steps) {
+  steps(3);
+  std::cout << "ready strata " << STRATA_VERSION << " torch " << TORCH_VERSION << std::endl;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    long count = 0;
+    if (std::sscanf(line.c_str(), "run %ld", &count) != 1 || count < 1) break;
+    const auto start = std::chrono::steady_clock::now();
+    const double loss = steps(count);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    std::printf("ok %.9f %.6f\n", elapsed.count(), loss);
+    std::fflush(stdout);
+  }
+}
+
+MirroredStrategy make_strategy(int replicas) {
+  set_logical_devices("cpu", replicas);
+  MirroredOptions options;
+  for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
+  options.seed = 1;
+  options.threads_per_replica = 1;
+  return MirroredStrategy(options);
+}
+
+template <typename Factory, typename Optimizer>
+void serve_training(MirroredStrategy& strategy, const Batches& batches, const Factory& make_net,
+                    const Optimizer& make_optimizer) {
+  auto net = strategy.replicate(make_net);
+  auto optimizer = make_optimizer(net.variables());
+  const double replicas = strategy.num_replicas_in_sync();
+  size_t at = 0;
+  serve([&](long count) {
+    PerReplica<at::Tensor> loss;
+    for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
+      loss = strategy.run(
+          [&](const data::Example& batch) {
+            // The mean over the global batch: equal shares, so the mean of the replicas' means.
+            auto loss = torch::nn::functional::cross_entropy(net->forward(batch.x()), batch.y());
+            if (replicas > 1) loss = loss / replicas;
+            optimizer.minimize(loss);
+            return loss.detach();
+          },
+          batches[at]);
+    }
+    return strategy.reduce(ReduceOp::kSum, loss).template item<double>();
+  });
+}
+
+}  // namespace
+
+int run_worker(const std::vector<std::string>& arguments) {
+  std::string name, data;
+  int replicas = 1;
+  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    if (arguments[i] == "--case") name = arguments[i + 1];
+    if (arguments[i] == "--data") data = arguments[i + 1];
+    if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
+  }
+  torch::manual_seed(1);
+  MirroredStrategy strategy = make_strategy(replicas);
+  const auto adam = [](std::vector<Variable> variables) {
+    return optimizers::Adam(std::move(variables), {.learning_rate = 1e-3});
+  };
+  const auto sgd = [](std::vector<Variable> variables) {
+    return optimizers::Sgd(std::move(variables), {.learning_rate = 0.01, .momentum = 0.9});
+  };
+  if (name == "run") {
+    serve([&](long count) {
+      for (long i = 0; i < count; ++i) strategy.run([] {});
+      return 0.0;
+    });
+  } else if (name == "mlp-loop") {
+    serve_training(strategy, read_batches(data, replicas, false), [] { return Mlp(784, 256, 10); }, adam);
+  } else if (name == "wide-loop") {
+    serve_training(strategy, read_batches(data, replicas, false), [] { return Mlp(1024, 4096, 1000); }, adam);
+  } else if (name == "cnn-loop") {
+    serve_training(strategy, read_batches(data, replicas, true), [] { return Cnn(); }, sgd);
+  } else {
+    STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
+                 "; expected run, mlp-loop, cnn-loop or wide-loop");
+  }
+  return 0;
+}
+
+}  // namespace strata::tools
