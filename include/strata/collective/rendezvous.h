@@ -1,0 +1,117 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "strata/collective/permits.h"
+#include "strata/core/error.h"
+#include "strata/core/export.h"
+
+namespace strata::collective {
+
+/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the replica
+/// function of a bystander and goes no further. Not a std::exception, so that a user's handler for
+/// those does not take it for an error of its own.
+struct RoundAborted {};
+
+/// The place where the threads of one process that train together meet. Every collective, merge call
+/// and optimizer step of theirs is one or more meetings; what a participant brings is its `Call`.
+///
+/// A round is the time between `begin_round` and the return of every participant's function. Within
+/// it, participants must come to the same meetings in the same order; whoever leaves early, brings a
+/// different call or throws ends the round for all, and nobody is left waiting.
+///
+/// Cost: a meeting of two threads that arrive together takes 0.1-0.3 us (one cache line each way).
+class STRATA_API Rendezvous {
+ public:
+  /// What a participant brings. Two calls belong together when `key` and `name` agree.
+  struct Call {
+    std::string_view name;          ///< "all_reduce", for messages.
+    uint64_t key = 0;               ///< Fingerprint: operation, shapes, dtypes, object.
+    void* payload = nullptr;        ///< For the completion; lives until the caller's `arrive` returns.
+    std::string (*describe)(const Call&) = nullptr;  ///< Details for the error when keys differ.
+  };
+
+  struct Options {
+    std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Bounds every wait.
+    Permits* permits = nullptr;  ///< Given back while waiting; null when each participant has a core.
+  };
+
+  Rendezvous(int num_participants, const Options& options);
+
+  int num_participants() const { return static_cast<int>(calls_.size()); }
+
+  /// Starts a round with every participant in it. Call while no participant is inside.
+  void begin_round();
+
+  /// Waits for all participants. The last one to arrive runs `completion()` first, while the others
+  /// still wait, with every call at hand through `call(i)`.
+  ///
+  /// @throws RoundAborted: another participant ended the round.
+  /// @throws Error  kFailedPrecondition: somebody left the round, or brought another call.
+  ///                kDeadlineExceeded: names who did not come.
+  template <typename Completion>
+  void arrive(int id, const Call& call, Completion&& completion) {
+    const uint64_t meeting = generation_.load(std::memory_order_acquire);
+    if (!enter(id, call)) return wait(id, call, meeting);
+    try {
+      check_calls_agree();
+      std::forward<Completion>(completion)();
+    } catch (...) {
+      abort(Status::from_current_exception());
+      throw;
+    }
+    release();
+  }
+  void arrive(int id, const Call& call) {
+    arrive(id, call, [] {});
+  }
+
+  /// The call that participant `id` brought to the present meeting.
+  const Call& call(int id) const { return *calls_[static_cast<size_t>(id)].call; }
+
+  /// Participant `id`'s function has returned. If others wait for it, the round ends with an error.
+  void leave(int id);
+
+  /// Ends the round for everybody. The first error is kept.
+  void abort(Status status);
+
+  /// What ended the round; ok if nothing did.
+  Status status() const;
+
+ private:
+  struct alignas(64) Slot {
+    const Call* call = nullptr;
+    std::atomic<uint64_t> arrivals{0};  // in this round, for messages
+  };
+
+  bool enter(int id, const Call& call);  // true: this is the last to arrive
+  void wait(int id, const Call& call, uint64_t meeting);
+  void release();
+  void check_calls_agree() const;
+  void fail_different_numbers();
+  std::string absentees(int id) const;
+
+  const Options options_;
+  const bool spin_;
+  std::vector<Slot> calls_;
+
+  alignas(64) std::atomic<int> arrived_{0};
+  std::atomic<int> left_{0};
+  alignas(64) std::atomic<uint64_t> generation_{0};
+  std::atomic<bool> aborted_{false};
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::atomic<int> sleepers_{0};
+  Status status_;  // guarded by mutex_
+};
+
+}  // namespace strata::collective

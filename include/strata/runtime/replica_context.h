@@ -1,0 +1,141 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/collective/reduce_op.h"
+#include "strata/core/export.h"
+#include "strata/runtime/per_replica.h"
+#include "strata/runtime/replica_group.h"
+
+namespace strata {
+
+/// What a function handed to `Strategy::run` can ask and do as one of the replicas.
+///
+/// Every replica must make the same calls of `all_reduce`, `all_gather` and `merge_call` in the same
+/// order; otherwise all of them end with one error.
+/// Source: tf.distribute.ReplicaContext.
+class STRATA_API ReplicaContext {
+ public:
+  ReplicaContext(ReplicaGroup& group, int replica_id) : group_(group), replica_id_(replica_id) {}
+
+  int replica_id_in_sync_group() const { return replica_id_; }
+  int num_replicas_in_sync() const { return group_.num_replicas(); }
+  const LogicalDevice& device() const { return group_.device(replica_id_); }
+  Strategy& strategy() const;
+  ReplicaGroup& group() const { return group_; }
+
+  /// Reduces `value` over the replicas in the fixed tree order. Differentiable: the gradient is
+  /// `all_reduce` of the gradients with the same op (kSum, kMean only).
+  ///
+  /// @param value  `[*shape]`, equal shape and dtype on every replica; not bool.
+  /// @return `[*shape]`, this replica's own copy of the result.
+  /// @throws Error  kFailedPrecondition: replicas disagree. kInvalidArgument: bool; gradient of min, max.
+  at::Tensor all_reduce(ReduceOp op, const at::Tensor& value) const;
+  std::vector<at::Tensor> all_reduce(ReduceOp op, const std::vector<at::Tensor>& values) const;
+
+  /// Concatenates `value` of all replicas, in replica order. Differentiable.
+  ///
+  /// @param value  Equal on every replica but for the size of `axis`, which may be 0.
+  /// @param axis   0 <= axis < rank.
+  /// @throws Error  kInvalidArgument: axis out of range, a scalar, or shapes that differ elsewhere.
+  at::Tensor all_gather(const at::Tensor& value, int64_t axis) const;
+
+  /// Waits for every replica and runs `fn(strategy, PerReplica<Args>...)` once, in cross-replica
+  /// context. All replicas get its result.
+  template <typename Fn, typename... Args>
+  auto merge_call(Fn&& fn, const Args&... args) const {
+    using Result = std::invoke_result_t<Fn&, Strategy&, PerReplica<Args>...>;
+    std::tuple<const Args*...> mine(&args...);
+    if constexpr (std::is_void_v<Result>) {
+      meet("merge_call", &mine, [&](const std::vector<void*>& all) {
+        call_merged(fn, all, static_cast<std::tuple<const Args*...>*>(nullptr),
+                    std::index_sequence_for<Args...>());
+      });
+    } else {
+      // The result lives on the heap because every replica reads it, whoever computed it.
+      struct Visit {
+        std::tuple<const Args*...>* args;
+        std::shared_ptr<Result> result;
+      };
+      Visit visit{&mine, nullptr};
+      meet("merge_call", &visit, [&](const std::vector<void*>& all) {
+        std::vector<void*> tuples;
+        for (void* each : all) tuples.push_back(static_cast<Visit*>(each)->args);
+        auto result = std::make_shared<Result>(
+            call_merged(fn, tuples, static_cast<std::tuple<const Args*...>*>(nullptr),
+                        std::index_sequence_for<Args...>()));
+        for (void* each : all) static_cast<Visit*>(each)->result = result;
+      });
+      return Result(*visit.result);
+    }
+  }
+
+  /// The meeting under `merge_call`: the last replica to arrive runs `together` with every replica's
+  /// `payload` while the others wait, in cross-replica context.
+  void meet(std::string_view name, void* payload,
+            const std::function<void(const std::vector<void*>&)>& together, uint64_t key = 0) const;
+
+ private:
+  template <typename Fn, typename Tuple, size_t... I>
+  decltype(auto) call_merged(Fn& fn, const std::vector<void*>& tuples, Tuple*,
+                             std::index_sequence<I...>) const {
+    return fn(strategy(), collect<I, Tuple>(tuples)...);
+  }
+  template <size_t I, typename Tuple>
+  static auto collect(const std::vector<void*>& tuples) {
+    using Value = std::remove_cv_t<std::remove_pointer_t<std::tuple_element_t<I, Tuple>>>;
+    std::vector<Value> values;
+    for (void* tuple : tuples) values.push_back(*std::get<I>(*static_cast<Tuple*>(tuple)));
+    return PerReplica<Value>(std::move(values));
+  }
+
+  ReplicaGroup& group_;
+  int replica_id_;
+};
+
+/// This thread's replica context; null in cross-replica context (in a strategy's scope outside
+/// `run`, or in a `merge_call`). Outside every strategy it is the default strategy's only replica.
+/// Source: tf.distribute.get_replica_context.
+STRATA_API ReplicaContext* get_replica_context();
+
+/// Source: tf.distribute.in_cross_replica_context.
+STRATA_API bool in_cross_replica_context();
+
+namespace detail {
+
+/// What this thread is doing: for which replicas, and as which one (null: for all of them).
+struct Context {
+  ReplicaGroup* group;
+  ReplicaContext* replica;
+};
+
+STRATA_API const Context& current_context();
+
+/// Makes `context` this thread's while it lives.
+class STRATA_API ContextGuard {
+ public:
+  explicit ContextGuard(const Context& context);
+  ~ContextGuard();
+  ContextGuard(const ContextGuard&) = delete;
+  ContextGuard& operator=(const ContextGuard&) = delete;
+
+ private:
+  Context previous_;
+};
+
+/// The group of the default strategy: one replica, the CPU, the caller's own thread and random state.
+STRATA_API const std::shared_ptr<ReplicaGroup>& default_group();
+
+/// @throws Error  kFailedPrecondition with merge_call as the remedy, when a replica function calls.
+STRATA_API void require_cross_replica(std::string_view call);
+
+}  // namespace detail
+}  // namespace strata

@@ -1,0 +1,139 @@
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/runtime/variable.h"
+
+namespace strata {
+
+/// What the replicas' modules keep apart from parameters (running statistics and the like) in `run`,
+/// and how it becomes one value outside.
+enum class BufferPolicy {
+  kMeanOnRead,    ///< Each replica writes its own copy; outside, floats are their mean and others
+                  ///< replica 0's. TensorFlow's rule for moving statistics.
+  kFirstOnRead,   ///< Each replica writes its own copy; outside, replica 0's counts.
+};
+
+struct ReplicateOptions {
+  BufferPolicy buffers = BufferPolicy::kMeanOnRead;
+};
+
+namespace detail {
+
+/// The part of Replicated<M> that does not depend on M: parameters and buffers of all the modules
+/// as variables, and their upkeep between runs.
+class STRATA_API ReplicatedModules : public RunObserver {
+ public:
+  /// @param modules  One per replica, and for more than one replica one more, which stands for all of
+  ///                 them outside `run`.
+  static std::shared_ptr<ReplicatedModules> make(
+      ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
+      const ReplicateOptions& options);
+
+  /// Index of the module that this thread's context means.
+  size_t current();
+
+  const std::vector<Variable>& parameters() const { return parameters_; }
+  const std::vector<Variable>& buffers() const { return buffers_; }
+
+  void run_begins(int replica) override;
+  void run_ends(int replica) override;
+
+ private:
+  ReplicatedModules(ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
+                    const ReplicateOptions& options);
+
+  /// The module that stands for all replicas outside `run`: its parameters are replica 0's storage,
+  /// its buffers are made anew on the first look after a run.
+  struct Outside {
+    std::vector<torch::nn::Module*> parts;
+    std::vector<at::Tensor> parameters;
+    std::vector<at::Tensor> buffers;
+    std::vector<int64_t> shown_buffer_versions;  // another version: written by the user
+    uint64_t shown_step = 0;                     // the run after which they were made
+  };
+  void show_outside();
+  void take_from_outside(int replica);
+
+  std::shared_ptr<ReplicaGroup> group_;
+  std::vector<std::shared_ptr<torch::nn::Module>> modules_;
+  std::vector<std::vector<torch::nn::Module*>> parts_;  // of each replica's module
+  std::vector<Variable> parameters_;
+  std::vector<Variable> buffers_;
+  std::unique_ptr<Outside> outside_;  // null for one replica
+  std::vector<std::vector<int64_t>> seen_parameter_versions_;  // by replica, of the outside's
+};
+
+/// The module type and shared pointer behind what a factory returns: a module, a holder made by
+/// TORCH_MODULE, or a shared_ptr.
+template <typename Made>
+struct ModuleOf {
+  using type = Made;
+  template <typename Factory>
+  static std::shared_ptr<type> make(Factory& factory) {
+    return std::shared_ptr<type>(new type(factory()));
+  }
+};
+template <typename Made>
+requires requires(Made made) { made.ptr(); }
+struct ModuleOf<Made> {
+  using type = typename Made::ContainedType;
+  template <typename Factory>
+  static std::shared_ptr<type> make(Factory& factory) {
+    return factory().ptr();
+  }
+};
+template <typename Module>
+struct ModuleOf<std::shared_ptr<Module>> {
+  using type = Module;
+  template <typename Factory>
+  static std::shared_ptr<type> make(Factory& factory) {
+    return factory();
+  }
+};
+
+}  // namespace detail
+
+/// A `torch::nn::Module` on every replica, with equal weights. `net->` is the calling replica's module
+/// inside `run`, and outside a module with the cross-replica values: parameters, buffers by
+/// `BufferPolicy`. What is done to the outside module between runs (`eval()`, loading weights, new
+/// buffer values) holds for every replica from the next run on.
+///
+/// Copies of a handle are the same module. Made by `Strategy::replicate`.
+template <typename Module>
+class Replicated {
+ public:
+  Replicated(std::vector<std::shared_ptr<Module>> modules,
+             std::shared_ptr<detail::ReplicatedModules> shared)
+      : modules_(std::move(modules)), shared_(std::move(shared)) {}
+
+  Module* operator->() const { return modules_[shared_->current()].get(); }
+  Module& operator*() const { return *modules_[shared_->current()]; }
+  /// For torch::save and the like.
+  const std::shared_ptr<Module>& ptr() const { return modules_[shared_->current()]; }
+
+  /// Parameters that want gradients when asked, in the module's order; tied ones once.
+  std::vector<Variable> variables() const {
+    std::vector<Variable> trainable;
+    for (const Variable& parameter : shared_->parameters()) {
+      if (parameter.on_replica(0).requires_grad()) trainable.push_back(parameter);
+    }
+    return trainable;
+  }
+  /// All parameters, frozen ones included.
+  const std::vector<Variable>& parameters() const { return shared_->parameters(); }
+  const std::vector<Variable>& buffers() const { return shared_->buffers(); }
+
+ private:
+  std::vector<std::shared_ptr<Module>> modules_;
+  std::shared_ptr<detail::ReplicatedModules> shared_;
+};
+
+}  // namespace strata

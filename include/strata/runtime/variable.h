@@ -1,0 +1,143 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/runtime/replica_context.h"
+
+namespace strata {
+
+/// When the replicas' copies of a variable are brought together. Source: tf.VariableSynchronization.
+enum class VariableSynchronization {
+  kAuto,     ///< kOnWrite.
+  kNone,     ///< An error under a strategy, as in TensorFlow.
+  kOnWrite,  ///< Every write by replicas is aggregated first, so all copies stay equal.
+  kOnRead,   ///< Replicas write and read their own copy; a read outside `run` aggregates.
+};
+
+/// How. Source: tf.VariableAggregation.
+enum class VariableAggregation {
+  kNone,              ///< kOnWrite: replicas write their own copy, and may drift apart.
+  kSum,
+  kMean,
+  kOnlyFirstReplica,
+};
+
+struct VariableOptions {
+  std::string name = "Variable";
+  bool trainable = true;  ///< Gradients are wanted. kOnRead variables never are.
+  VariableSynchronization synchronization = VariableSynchronization::kAuto;
+  VariableAggregation aggregation = VariableAggregation::kNone;
+};
+
+namespace detail {
+class VariableState;
+}
+
+/// A handle over one tensor per replica. Inside `run` it stands for the calling replica's tensor,
+/// outside for the cross-replica value; code that uses one need not know how many replicas there are.
+/// Copies of a handle are the same variable.
+///
+/// It belongs to the strategy in whose scope it was made (outside every scope: to the default
+/// strategy; such a plain variable is one tensor, which replicas of any strategy share).
+///
+/// Threads: reads from any; writes as the aggregation says. Reads cost nanoseconds.
+/// Source: tf.Variable under tf.distribute; numbers in docs/tf_map.md.
+class STRATA_API Variable {
+ public:
+  /// Every replica starts from `initial_value`.
+  /// @param initial_value  `[*shape]`; copied.
+  /// @throws Error  kFailedPrecondition: made by a replica function. kInvalidArgument: synchronization
+  ///                kNone, or a trainable variable of an integer dtype.
+  explicit Variable(const at::Tensor& initial_value, VariableOptions options = {});
+
+  /// The present replica's tensor, or the cross-replica value. kOnWrite: replica 0's tensor itself
+  /// (do not write to it); kOnRead: a new tensor with the sum, mean or first of the replicas.
+  /// @throws Error  kInvalidArgument: cross-replica read of a kOnRead variable without aggregation.
+  ///                kFailedPrecondition: read by a replica of another strategy.
+  at::Tensor value() const;
+  operator at::Tensor() const { return value(); }  // NOLINT: a variable stands where a tensor does
+
+  /// Replica `replica`'s tensor, wherever it is called.
+  const at::Tensor& on_replica(int replica) const;
+
+  /// Writes. Outside `run`: every copy gets `value` once. By a replica: as the aggregation says.
+  /// @param value  Broadcastable to the variable's shape.
+  /// @throws Error  kFailedPrecondition: cross-replica add to a kOnRead sum.
+  void assign(const at::Tensor& value);
+  void assign_add(const at::Tensor& value);
+  void assign_sub(const at::Tensor& value);
+  /// A plain number is the same on each replica, so a replica may not sum it (TensorFlow's rule).
+  void assign(double value);
+  void assign_add(double value);
+  void assign_sub(double value);
+
+  /// variable[indices[i]] += updates[i], row by row; equal indices add up.
+  /// @param indices  `[n]` int64. @param updates  `[n, *shape[1:]]`.
+  /// @throws Error  kUnimplemented: kOnRead variables.
+  void scatter_add(const at::Tensor& indices, const at::Tensor& updates);
+
+  const std::string& name() const;
+  bool trainable() const;
+  VariableSynchronization synchronization() const;
+  VariableAggregation aggregation() const;
+  at::IntArrayRef sizes() const;
+  at::ScalarType dtype() const;
+  int64_t numel() const;
+
+  ReplicaGroup& group() const;
+
+  /// True for two handles of one variable.
+  bool is_same(const Variable& other) const { return state_ == other.state_; }
+
+  explicit Variable(std::shared_ptr<detail::VariableState> state) : state_(std::move(state)) {}
+  const std::shared_ptr<detail::VariableState>& state() const { return state_; }
+
+ private:
+  std::shared_ptr<detail::VariableState> state_;
+};
+
+namespace detail {
+
+/// What the handles of a variable share.
+class STRATA_API VariableState {
+ public:
+  /// @param replicas  One tensor per replica of `group`, on its device.
+  VariableState(std::shared_ptr<ReplicaGroup> group, VariableOptions options,
+                std::vector<at::Tensor> replicas);
+
+  const std::shared_ptr<ReplicaGroup>& group() const { return group_; }
+  const VariableOptions& options() const { return options_; }
+  const std::vector<at::Tensor>& replicas() const { return replicas_; }
+  bool on_read() const { return options_.synchronization == VariableSynchronization::kOnRead; }
+
+  /// Moves the variable's storage: replica r's tensor becomes a view of `homes[r]` (a tensor of equal
+  /// shape and strides), with its values; the tensor objects stay what they are. `keep` lives as long as the storage.
+  void move_into(const std::vector<at::Tensor>& homes, bool shared, std::shared_ptr<void> keep);
+  bool has_home() const { return home_ != nullptr; }
+  /// All replicas' tensors are one storage.
+  bool shares_storage() const { return shares_storage_; }
+
+  /// Records that strata itself has written: makes tensors that autograd saved before stale, and the
+  /// new version the expected one.
+  void note_write();
+  /// Takes the present versions as expected; at the start of a run, for one replica.
+  void expect_present_version(int replica);
+  /// @throws Error  kFailedPrecondition: the tensor was changed in place by somebody else.
+  void check_version(int replica) const;
+
+ private:
+  std::shared_ptr<ReplicaGroup> group_;
+  VariableOptions options_;
+  std::vector<at::Tensor> replicas_;
+  std::vector<uint32_t> expected_versions_;
+  std::shared_ptr<void> home_;
+  bool shares_storage_ = false;
+};
+
+}  // namespace detail
+}  // namespace strata

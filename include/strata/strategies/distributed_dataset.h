@@ -1,0 +1,116 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <iterator>
+#include <memory>
+#include <optional>
+
+#include "strata/core/export.h"
+#include "strata/data/dataset.h"
+#include "strata/runtime/per_replica.h"
+#include "strata/runtime/replica_group.h"
+
+namespace strata {
+
+/// What an input function is told. Source: tf.distribute.InputContext.
+struct STRATA_API InputContext {
+  int num_input_pipelines = 1;
+  int input_pipeline_id = 0;
+  int num_replicas_in_sync = 1;
+
+  /// @throws Error  kInvalidArgument: not divisible by the number of replicas.
+  int64_t get_per_replica_batch_size(int64_t global_batch_size) const;
+};
+
+/// Source: tf.distribute.experimental.ValueContext.
+struct ValueContext {
+  int replica_id_in_sync_group = 0;
+  int num_replicas_in_sync = 1;
+};
+
+/// Source: tf.distribute.InputOptions.
+struct InputOptions {
+  /// Copy each replica's part to its device; else parts stay where the dataset made them.
+  bool fetch_to_device = true;
+  /// Steps that a thread of its own makes ahead of training; 0: none.
+  int64_t prefetch = 0;
+};
+
+/// A dataset whose elements are one part of each global batch per replica.
+///
+/// `distribute`: parts of a batch differ by at most one row, the larger ones first, in the order of
+/// the batch; a batch with fewer rows than replicas leaves the last replicas parts with 0 rows (right
+/// dtype and shape), and the step is run all the same. Parts of a batch are views of it.
+/// `distribute_from_function`: replica r gets the r-th of every N batches; where the data ends, the
+/// replicas that are out get parts with 0 rows.
+///
+/// Which rows a replica gets depends on its id and the number of replicas alone.
+/// Threads: as data::Dataset.
+class STRATA_API DistributedDataset {
+ public:
+  using Element = PerReplica<data::Example>;
+
+  /// One pass. Its position is the place in the input behind the last element it gave.
+  class STRATA_API Iterator {
+   public:
+    Iterator(const DistributedDataset& dataset, data::Iterator input);
+
+    /// @throws Error  kInvalidArgument: elements without rows to split: an unbatched dataset.
+    [[nodiscard]] std::optional<Element> next();
+    data::Position position() const { return input_.position(); }
+    void restore(const data::Position& position) { input_.restore(position); }
+
+   private:
+    std::optional<Element> next_split();
+    std::optional<Element> next_batches();
+
+    std::shared_ptr<ReplicaGroup> group_;
+    InputOptions options_;
+    bool whole_batches_;
+    data::Iterator input_;
+    data::Example pattern_;  // of the last batch, for parts with 0 rows
+  };
+
+  DistributedDataset(std::shared_ptr<ReplicaGroup> group, data::Dataset dataset,
+                     const InputOptions& options, bool whole_batches);
+
+  /// Steps in an epoch, data::Dataset::kInfinite or kUnknown.
+  int64_t cardinality() const;
+
+  Iterator iterator(int64_t epoch) const;
+  /// In the next epoch.
+  Iterator iterator() const;
+
+  /// For range-for: `for (const PerReplica<Example>& batch : distributed)`. Each loop is an epoch.
+  class RangeIterator {
+   public:
+    using value_type = Element;
+    using difference_type = std::ptrdiff_t;
+    explicit RangeIterator(Iterator iterator)
+        : iterator_(std::move(iterator)), current_(iterator_.next()) {}
+    const Element& operator*() const { return *current_; }
+    const Element* operator->() const { return &*current_; }
+    RangeIterator& operator++() {
+      current_ = iterator_.next();
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(const RangeIterator& it, std::default_sentinel_t) { return !it.current_; }
+
+   private:
+    Iterator iterator_;
+    std::optional<Element> current_;
+  };
+  RangeIterator begin() const { return RangeIterator(iterator()); }
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  std::shared_ptr<ReplicaGroup> group_;
+  data::Dataset dataset_;
+  InputOptions options_;
+  bool whole_batches_;
+};
+
+}  // namespace strata

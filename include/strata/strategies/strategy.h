@@ -1,0 +1,174 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/collective/reduce_op.h"
+#include "strata/core/export.h"
+#include "strata/data/dataset.h"
+#include "strata/runtime/per_replica.h"
+#include "strata/runtime/replica_context.h"
+#include "strata/runtime/replica_group.h"
+#include "strata/runtime/variable.h"
+#include "strata/strategies/distributed_dataset.h"
+
+namespace strata {
+
+struct ReplicateOptions;
+
+namespace detail {
+
+/// What replica `replica` gets of an argument of `run`: its own part of what is per replica.
+template <typename T>
+const T& part_of(const T& value, int) {
+  return value;
+}
+template <typename T>
+const T& part_of(const PerReplica<T>& values, int replica) {
+  return values.get(replica);
+}
+
+template <typename T>
+void check_replicas(const T&, int, const std::string&) {}
+template <typename T>
+void check_replicas(const PerReplica<T>& values, int replicas, const std::string& strategy) {
+  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[", strategy, "] run: got ", values.size(),
+               " values for ", replicas, " replicas; pass one per replica (PerReplica)");
+}
+
+}  // namespace detail
+
+/// Runs a program written for one device on several. A strategy owns its replicas (devices, threads);
+/// which devices these are, and how values travel between them, is what the derived classes choose.
+///
+/// Threads: calls from outside replica functions take turns.
+/// Source: tf.distribute.Strategy.
+class STRATA_API Strategy {
+ public:
+  virtual ~Strategy();
+  Strategy(const Strategy&) = delete;
+  Strategy& operator=(const Strategy&) = delete;
+
+  int num_replicas_in_sync() const { return group_->num_replicas(); }
+  const std::string& name() const { return group_->name(); }
+  ReplicaGroup& group() const { return *group_; }
+
+  /// Calls `body()` in this strategy's scope and returns its result: variables made there are this
+  /// strategy's, one copy a replica. The same scope may be entered again inside.
+  /// @throws Error  kFailedPrecondition: inside another strategy's scope, or in a replica function.
+  template <typename Body>
+  decltype(auto) scope(Body&& body) {
+    const detail::ContextGuard guard(enter_scope());
+    return std::forward<Body>(body)();
+  }
+
+  /// Makes a module on every replica, with the weights of the first. `factory()` is called once a
+  /// replica and once more (see Replicated), and must make equal structures.
+  /// Defined in strata/strategies/replicate.h, which needs torch/nn/module.h.
+  /// @return Replicated<M>, where the factory returns M, a holder of M, or std::shared_ptr<M>.
+  /// @throws Error  kFailedPrecondition: in a replica function. kInvalidArgument: unequal structures.
+  template <typename Factory>
+  auto replicate(Factory&& factory);
+  template <typename Factory>
+  auto replicate(Factory&& factory, const ReplicateOptions& options);
+
+  /// Calls `fn(arguments...)` once on each replica, at the same time. An argument that is PerReplica
+  /// gives each replica its own value; every other is passed to all by reference.
+  /// @return PerReplica of what the calls returned; nothing for void.
+  /// @throws what the first replica to fail threw; the others are stopped, and the strategy stays
+  ///         usable. Error kFailedPrecondition: in a replica function; replicas that made different
+  ///         numbers of collective calls. kCancelled: after Ctrl-C (core/interrupt.h).
+  template <typename Fn, typename... Arguments>
+  auto run(Fn&& fn, const Arguments&... arguments) {
+    (detail::check_replicas(arguments, num_replicas_in_sync(), name()), ...);
+    using Result = std::decay_t<std::invoke_result_t<Fn&, decltype(detail::part_of(arguments, 0))...>>;
+    if constexpr (std::is_void_v<Result>) {
+      group_->run([&](ReplicaContext& context) {
+        fn(detail::part_of(arguments, context.replica_id_in_sync_group())...);
+      });
+    } else {
+      std::vector<std::optional<Result>> results(static_cast<size_t>(num_replicas_in_sync()));
+      group_->run([&](ReplicaContext& context) {
+        const int id = context.replica_id_in_sync_group();
+        results[static_cast<size_t>(id)].emplace(fn(detail::part_of(arguments, id)...));
+      });
+      std::vector<Result> values;
+      values.reserve(results.size());
+      for (std::optional<Result>& result : results) values.push_back(std::move(*result));
+      return PerReplica<Result>(std::move(values));
+    }
+  }
+
+  /// Reduces over the replicas and, where `axis` is given, over that dimension of the values too; the
+  /// mean then counts elements, so values may differ in size along it, and empty ones count nothing.
+  ///
+  /// @param value  Without axis: equal shapes. An axis may be negative.
+  /// @return On the host CPU; the mean of integers is a float; of no elements NaN.
+  /// @throws Error  kInvalidArgument: wrong number of values; unequal shapes; an axis out of range.
+  at::Tensor reduce(ReduceOp op, const PerReplica<at::Tensor>& value,
+                    std::optional<int64_t> axis = std::nullopt) const;
+  double reduce(ReduceOp op, const PerReplica<double>& value) const;
+  int64_t reduce(ReduceOp op, const PerReplica<int64_t>& value) const;
+  /// Of a value that is the same everywhere: the mean is the value; with an axis it counts once a replica.
+  /// @throws Error  kInvalidArgument: SUM without axis under several replicas, since what is meant is unclear.
+  at::Tensor reduce(ReduceOp op, const at::Tensor& value,
+                    std::optional<int64_t> axis = std::nullopt) const;
+  /// MEAN of a variable is its value.
+  at::Tensor reduce(ReduceOp op, const Variable& variable) const;
+
+  /// Concatenates the replicas' values along `axis` in replica order, on the host CPU; sparse values
+  /// come out dense.
+  /// @throws Error  kInvalidArgument: scalars, or shapes that differ elsewhere.
+  at::Tensor gather(const PerReplica<at::Tensor>& value, int64_t axis) const;
+
+  /// The values of this process's replicas, by replica id. Source: experimental_local_results.
+  template <typename T>
+  std::vector<T> local_results(const PerReplica<T>& value) const {
+    return value.values();
+  }
+  std::vector<at::Tensor> local_results(const at::Tensor& value) const { return {value}; }
+
+  /// Splits each batch of `dataset` (batched with the global batch size) over the replicas.
+  /// Source: experimental_distribute_dataset; rules in distributed_dataset.h.
+  DistributedDataset distribute(data::Dataset dataset, const InputOptions& options = {});
+
+  /// Calls `fn(InputContext)` once; each replica takes one whole batch of its dataset in turn.
+  DistributedDataset distribute_from_function(
+      const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options = {});
+
+  /// Calls `fn(ValueContext)` once for each replica.
+  template <typename Fn>
+  auto values_from_function(Fn&& fn) {
+    using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
+    std::vector<Value> values;
+    for (int r = 0; r < num_replicas_in_sync(); ++r) {
+      values.push_back(fn(ValueContext{.replica_id_in_sync_group = r,
+                                       .num_replicas_in_sync = num_replicas_in_sync()}));
+    }
+    return PerReplica<Value>(std::move(values));
+  }
+
+ protected:
+  explicit Strategy(ReplicaGroupOptions options);
+  explicit Strategy(std::shared_ptr<ReplicaGroup> group);
+
+ private:
+  detail::Context enter_scope() const;
+
+  std::shared_ptr<ReplicaGroup> group_;
+};
+
+/// The strategy of this thread's scope or replica function; the default strategy outside.
+/// Source: tf.distribute.get_strategy.
+STRATA_API Strategy& get_strategy();
+
+/// True inside the scope, or a replica function, of a strategy other than the default one.
+STRATA_API bool has_strategy();
+
+}  // namespace strata

@@ -1,0 +1,139 @@
+#include "strata/collective/rendezvous.h"
+
+#include "strata/core/spin.h"
+
+namespace strata::collective {
+namespace {
+
+constexpr std::chrono::microseconds kSpinTime{300};
+
+std::string describe(const Rendezvous::Call& call) {
+  return call.describe ? call.describe(call) : std::string(call.name);
+}
+
+}  // namespace
+
+Rendezvous::Rendezvous(int num_participants, const Options& options)
+    : options_(options),
+      spin_(options.permits == nullptr),
+      calls_(static_cast<size_t>(num_participants)) {}
+
+void Rendezvous::begin_round() {
+  for (Slot& slot : calls_) {
+    slot.call = nullptr;
+    slot.arrivals.store(0, std::memory_order_relaxed);
+  }
+  arrived_.store(0);
+  left_.store(0);
+  if (aborted_.load()) {
+    std::lock_guard lock(mutex_);
+    aborted_.store(false);
+    status_ = Status();
+  }
+}
+
+bool Rendezvous::enter(int id, const Call& call) {
+  if (aborted_.load(std::memory_order_relaxed)) throw RoundAborted();
+  Slot& slot = calls_[static_cast<size_t>(id)];
+  slot.call = &call;
+  slot.arrivals.fetch_add(1, std::memory_order_relaxed);
+  // Sequentially consistent with `leave`: of an arrival and a departure, the later sees the earlier.
+  const int arrived = arrived_.fetch_add(1) + 1;
+  if (left_.load() > 0) {
+    fail_different_numbers();
+    throw RoundAborted();
+  }
+  return arrived == num_participants();
+}
+
+void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
+  const auto over = [this, meeting] {
+    return generation_.load(std::memory_order_acquire) != meeting ||
+           aborted_.load(std::memory_order_acquire);
+  };
+  if (!(spin_ && spin_until(over, kSpinTime))) {
+    if (options_.permits) options_.permits->release();
+    bool in_time;
+    {
+      std::unique_lock lock(mutex_);
+      sleepers_.fetch_add(1);
+      in_time = changed_.wait_for(lock, options_.timeout, over);
+      sleepers_.fetch_sub(1);
+    }
+    if (options_.permits) options_.permits->acquire();
+    if (!in_time) {
+      const auto seconds = std::chrono::duration<double>(options_.timeout).count();
+      abort(Status(ErrorCode::kDeadlineExceeded,
+                   str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds,
+                           " s for ", absentees(id),
+                           "; expected every replica to make the same calls; look for a replica that "
+                           "computes very long or waits for another, or raise the strategy's timeout")));
+      throw RoundAborted();
+    }
+  }
+  if (generation_.load(std::memory_order_acquire) == meeting) throw RoundAborted();
+}
+
+void Rendezvous::release() {
+  arrived_.store(0, std::memory_order_relaxed);
+  generation_.fetch_add(1);  // sequentially consistent with `sleepers_`
+  if (sleepers_.load() > 0) {
+    // Taking the lock makes sure that whoever is about to sleep has either seen the change or sleeps.
+    std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+}
+
+void Rendezvous::leave(int id) {
+  calls_[static_cast<size_t>(id)].call = nullptr;
+  left_.fetch_add(1);
+  if (arrived_.load() > 0) fail_different_numbers();
+}
+
+void Rendezvous::abort(Status status) {
+  std::lock_guard lock(mutex_);
+  if (status_.ok()) status_ = std::move(status);
+  aborted_.store(true);
+  changed_.notify_all();
+}
+
+Status Rendezvous::status() const {
+  std::lock_guard lock(mutex_);
+  return status_;
+}
+
+void Rendezvous::check_calls_agree() const {
+  const Call& first = call(0);
+  for (int i = 1; i < num_participants(); ++i) {
+    const Call& other = call(i);
+    if (other.key == first.key && other.name == first.name) continue;
+    throw Error(ErrorCode::kFailedPrecondition,
+                str_cat("[rendezvous] replicas disagree: replica 0 calls ", describe(first),
+                        ", replica ", i, " calls ", describe(other),
+                        "; every replica must make the same collective calls, with equal shapes and "
+                        "dtypes, in the same order"));
+  }
+}
+
+void Rendezvous::fail_different_numbers() {
+  std::string counts;
+  for (int i = 0; i < num_participants(); ++i) {
+    counts += str_cat(i ? ", " : "", calls_[static_cast<size_t>(i)].arrivals.load());
+  }
+  abort(Status(ErrorCode::kFailedPrecondition,
+               str_cat("[rendezvous] Some replicas made a different number of "
+                       "replica_context().merge_call() calls (all_reduce, all_gather and minimize "
+                       "count too): replicas 0.. made ",
+                       counts, "; take the same path through the function on every replica")));
+}
+
+std::string Rendezvous::absentees(int id) const {
+  const auto mine = calls_[static_cast<size_t>(id)].arrivals.load();
+  std::string text = "replica(s)";
+  for (int i = 0; i < num_participants(); ++i) {
+    if (calls_[static_cast<size_t>(i)].arrivals.load() < mine) text += str_cat(" ", i);
+  }
+  return text;
+}
+
+}  // namespace strata::collective

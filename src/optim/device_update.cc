@@ -1,0 +1,87 @@
+#include "optim/device_update.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/tensor.h>
+
+#include "optim/flat_update.h"
+
+namespace strata::optimizers {
+namespace {
+
+/// The gradient of `entry` on `replica`'s device, dense.
+at::Tensor gradient_on(const EntryGradient& gradient, const Variable& variable, int replica) {
+  const at::Tensor& parameter = variable.on_replica(replica);
+  if (!gradient.rows) {
+    const size_t source = gradient.sources.size() == 1 ? 0 : static_cast<size_t>(replica);
+    return gradient.sources[source].to(parameter.device());
+  }
+  const at::Tensor rows = at::tensor(gradient.rows->rows, at::kLong).to(parameter.device());
+  at::Tensor dense = at::full_like(parameter, 0).detach();
+  dense.index_copy_(0, rows, gradient.rows->values.to(parameter.device()));
+  return dense;
+}
+
+}  // namespace
+
+DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                           const std::vector<Entry>& entries)
+    : rule_(rule), entries_(entries) {
+  const at::NoGradGuard no_grad;
+  slots_.resize(static_cast<size_t>(group.num_replicas()));
+  for (size_t r = 0; r < slots_.size(); ++r) {
+    for (const Entry& entry : entries_) {
+      std::vector<at::Tensor> slots;
+      for (int i = 0; i < rule.num_slots(); ++i) {
+        slots.push_back(at::full_like(entry.variable.on_replica(static_cast<int>(r)),
+                                      rule.slot_initial_value(i))
+                            .detach());
+      }
+      slots_[r].push_back(std::move(slots));
+    }
+  }
+}
+
+std::vector<double> DeviceUpdate::squared_norms(Step& step) {
+  std::vector<double> norms;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    norms.push_back(0);
+    if (!step.gradients[i].used) continue;
+    const at::Tensor gradient = gradient_on(step.gradients[i], entries_[i].variable, 0);
+    norms.back() = gradient.to(at::kDouble).square().sum().item<double>();
+  }
+  return norms;
+}
+
+void DeviceUpdate::update(const Step& step, int replica) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!step.gradients[i].used) continue;
+    at::Tensor parameter = entries_[i].variable.on_replica(replica).detach();
+    rule_.apply(parameter, gradient_on(step.gradients[i], entries_[i].variable, replica),
+                slots_[static_cast<size_t>(replica)][i],
+                {.gradient_scale = step.gradients[i].scale,
+                 .clip_value = step.clip_value,
+                 .weight_decay = entries_[i].decays ? step.weight_decay : 0},
+                step.scalars);
+  }
+}
+
+at::Tensor DeviceUpdate::slot(size_t entry, int slot) const {
+  return slots_[0][entry][static_cast<size_t>(slot)];
+}
+
+std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                                             const std::vector<Entry>& entries) {
+  const at::ScalarType dtype = entries[0].variable.dtype();
+  if (group.all_cpu() && dtype == at::kFloat) {
+    return std::make_unique<FlatUpdate<float>>(rule, group, entries);
+  }
+  if (group.all_cpu() && dtype == at::kDouble) {
+    return std::make_unique<FlatUpdate<double>>(rule, group, entries);
+  }
+  return std::make_unique<DeviceUpdate>(rule, group, entries);
+}
+
+}  // namespace strata::optimizers

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <vector>
+
+#include "optim/step.h"
+
+namespace strata::optimizers {
+
+/// The update by operators, on each replica's own device with slots of its own: GPUs, and dtypes that
+/// the flat pass does not know. Gradients come reduced, one per replica.
+class DeviceUpdate : public UpdatePass {
+ public:
+  DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries);
+
+  void prepare_norms() override {}
+  void reduce_for_norms(Step&, int) override {}
+  std::vector<double> squared_norms(Step& step) override;
+  void update(const Step& step, int replica) override;
+  at::Tensor slot(size_t entry, int slot) const override;
+
+ private:
+  const tensor::UpdateRule& rule_;
+  const std::vector<Entry> entries_;
+  std::vector<std::vector<std::vector<at::Tensor>>> slots_;  // by replica, entry, slot
+};
+
+}  // namespace strata::optimizers

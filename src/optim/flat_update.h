@@ -1,0 +1,55 @@
+#pragma once
+
+#include <vector>
+
+#include "optim/step.h"
+#include "strata/collective/schedule.h"
+#include "strata/tensor/arena.h"
+
+namespace strata::optimizers {
+
+/// The CPU's update: parameters and slots in arenas, the replicas' gradients added where they are
+/// while the rule runs over them, block by block in the first-level cache. Nothing is packed or copied;
+/// each replica does one share of the elements. T: float or double.
+template <typename T>
+class FlatUpdate : public UpdatePass {
+ public:
+  FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries);
+
+  void prepare_norms() override;
+  void reduce_for_norms(Step& step, int replica) override;
+  std::vector<double> squared_norms(Step& step) override;
+  void update(const Step& step, int replica) override;
+  at::Tensor slot(size_t entry, int slot) const override;
+
+ private:
+  /// Elements [begin, end) of an entry.
+  struct Part {
+    size_t entry;
+    int64_t begin;
+    int64_t end;
+  };
+
+  void move_parameters();
+  void make_slots();
+  std::vector<Part> share(int replica) const;
+  void update_part(const Step& step, const Part& part) const;
+  void update_rows(const Step& step, const Part& part) const;
+  void apply(const Step& step, size_t entry, const T* gradient, int64_t begin, int64_t size) const;
+
+  const tensor::UpdateRule& rule_;
+  const int replicas_;
+  const bool share_storage_;
+  const std::vector<Entry> entries_;
+  std::vector<std::vector<T*>> parameters_;  // by entry and copy: one, if replicas share storage
+  std::vector<tensor::Arena> slots_;          // by slot of the rule
+  std::vector<std::vector<T*>> slot_data_;    // by slot and entry
+  std::vector<std::vector<Part>> shares_;     // by replica
+
+  // For clipping by norm only.
+  std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added
+  std::vector<T*> reduced_data_;                    // by entry
+  std::vector<std::vector<double>> partial_norms_;  // by entry and block
+};
+
+}  // namespace strata::optimizers

@@ -1,0 +1,352 @@
+#include "strata/optim/optimizer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "optim/row_gradient.h"
+#include "optim/step.h"
+#include "strata/collective/shared.h"
+#include "strata/runtime/cross_device_ops.h"
+
+namespace strata::optimizers {
+namespace {
+
+/// One replica's part of a step, as the others see it.
+struct Contribution {
+  std::vector<at::Tensor> gradients;  // by variable, undefined: none
+  double weight = 0;
+};
+
+/// Variables of one dtype, and their pass.
+struct Part {
+  std::vector<size_t> variables;
+  std::unique_ptr<UpdatePass> pass;
+  Step step;
+};
+
+void check_options(std::string_view name, const OptimizerOptions& options) {
+  const int kinds = (options.clipnorm > 0) + (options.clipvalue > 0) + (options.global_clipnorm > 0);
+  STRATA_CHECK(kinds <= 1, kInvalidArgument, "[", name,
+               "] got several of clipnorm, clipvalue and global_clipnorm; expected at most one");
+  for (const double value : {options.clipnorm, options.clipvalue, options.global_clipnorm,
+                             options.weight_decay}) {
+    STRATA_CHECK(value >= 0, kInvalidArgument, "[", name, "] got ", value,
+                 " for a clipping or weight decay option; expected 0 (off) or more");
+  }
+}
+
+}  // namespace
+
+class Optimizer::Impl {
+ public:
+  Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
+      : rule_(std::move(rule)), options_(std::move(options)) {
+    check_options(rule_->name(), options_);
+  }
+
+  void build(std::vector<Variable> variables);
+  void minimize(const at::Tensor& loss, const MinimizeOptions& options);
+  void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options);
+  std::vector<std::pair<std::string, at::Tensor>> slots() const;
+  void exclude_from_weight_decay(const std::vector<std::string>& parts);
+
+  const std::unique_ptr<tensor::UpdateRule> rule_;
+  OptimizerOptions options_;
+  std::vector<Variable> variables_;
+  int64_t iterations_ = 0;
+
+ private:
+  const ReplicaContext& replica(std::string_view call) const;
+  bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
+  void prepare_step(const std::vector<const Contribution*>& all);
+  void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
+  void reduce_by_ops(const std::vector<const Contribution*>& all);
+  void scale_by_norms();
+  void finish_step();
+
+  std::shared_ptr<ReplicaGroup> group_;
+  std::vector<Part> parts_;
+  std::vector<std::string> undecayed_;
+};
+
+void Optimizer::Impl::build(std::vector<Variable> variables) {
+  detail::require_cross_replica("build an optimizer");
+  STRATA_CHECK(variables_.empty(), kFailedPrecondition, "[", rule_->name(),
+               "] build: the optimizer has its variables already; make another one");
+  STRATA_CHECK(!variables.empty(), kInvalidArgument, "[", rule_->name(),
+               "] build: got no variables; expected at least one that is trainable");
+  std::map<at::ScalarType, std::vector<size_t>> by_dtype;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const Variable& variable = variables[i];
+    STRATA_CHECK(&variable.group() == &variables[0].group(), kFailedPrecondition, "[", rule_->name(),
+                 "] build: '", variable.name(), "' belongs to ", variable.group().name(), " and '",
+                 variables[0].name(), "' to ", variables[0].group().name(),
+                 "; Mixing different tf.distribute.Strategy objects is not possible");
+    STRATA_CHECK(at::isFloatingType(variable.dtype()), kInvalidArgument, "[", rule_->name(),
+                 "] build: '", variable.name(), "' is ", variable.dtype(),
+                 "; expected a floating dtype: others have no gradient");
+    for (size_t j = 0; j < i; ++j) {
+      STRATA_CHECK(!variable.is_same(variables[j]), kInvalidArgument, "[", rule_->name(),
+                   "] build: got '", variable.name(), "' twice; pass each variable once");
+    }
+    by_dtype[variable.dtype()].push_back(i);
+  }
+  variables_ = std::move(variables);
+  group_ = variables_[0].state()->group();
+  for (auto& [dtype, indices] : by_dtype) {
+    std::vector<Entry> entries;
+    for (const size_t i : indices) {
+      const bool excluded = std::any_of(undecayed_.begin(), undecayed_.end(), [&](const auto& part) {
+        return variables_[i].name().find(part) != std::string::npos;
+      });
+      entries.push_back({variables_[i], !excluded});
+    }
+    parts_.push_back({std::move(indices), make_update_pass(*rule_, *group_, entries), {}});
+  }
+}
+
+void Optimizer::Impl::exclude_from_weight_decay(const std::vector<std::string>& parts) {
+  STRATA_CHECK(variables_.empty(), kFailedPrecondition, "[", rule_->name(),
+               "] exclude_from_weight_decay: call it before the optimizer gets its variables");
+  undecayed_ = parts;
+}
+
+const ReplicaContext& Optimizer::Impl::replica(std::string_view call) const {
+  STRATA_CHECK(!variables_.empty(), kFailedPrecondition, "[", rule_->name(), "] ", call,
+               ": the optimizer has no variables; pass them to the constructor or to build()");
+  const ReplicaContext* context = get_replica_context();
+  STRATA_CHECK(context, kFailedPrecondition, "[", rule_->name(), "] ", call,
+               ": called in cross-replica context; expected a replica function: strategy.run([&](...) "
+               "{ ... optimizer.", call, "(...); })");
+  STRATA_CHECK(&context->group() == group_.get(), kFailedPrecondition, "[", rule_->name(), "] ", call,
+               ": '", variables_[0].name(), "' was not created in the distribution strategy scope of ",
+               context->group().name(), " but in that of ", group_->name(),
+               "; make the model inside strategy.scope(...) or with strategy.replicate(...)");
+  return *context;
+}
+
+void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
+  const ReplicaContext& context = replica("minimize");
+  const int id = context.replica_id_in_sync_group();
+  STRATA_CHECK(loss.defined() && loss.numel() == 1, kInvalidArgument, "[", rule_->name(),
+               "] minimize: got a loss of shape ", loss.defined() ? loss.sizes() : at::IntArrayRef{},
+               "; expected a scalar: compute_average_loss(...) or a sum");
+  STRATA_CHECK(loss.requires_grad(), kInvalidArgument, "[", rule_->name(),
+               "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
+               "off, or the model frozen?");
+  std::vector<at::Tensor> inputs;
+  for (const Variable& variable : variables_) {
+    variable.state()->check_version(id);
+    const at::Tensor& tensor = variable.on_replica(id);
+    if (tensor.requires_grad()) inputs.push_back(tensor);
+  }
+  loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
+
+  std::vector<at::Tensor> gradients;
+  for (const Variable& variable : variables_) {
+    const at::Tensor& tensor = variable.on_replica(id);
+    gradients.push_back(std::exchange(tensor.mutable_grad(), at::Tensor()));
+  }
+  apply_gradients(std::move(gradients), options);
+}
+
+void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
+                                      const MinimizeOptions& options) {
+  const ReplicaContext& context = replica("apply_gradients");
+  const int id = context.replica_id_in_sync_group();
+  STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
+               "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
+               " variables; pass one each, undefined where there is none");
+  STRATA_CHECK(options.weight >= 0, kInvalidArgument, "[", rule_->name(), "] weight: got ",
+               options.weight, "; expected the number of examples, or 0 for a loss that is divided already");
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    at::Tensor& gradient = gradients[i];
+    if (!gradient.defined() || gradient.is_sparse()) continue;
+    const at::Tensor& parameter = variables_[i].on_replica(id);
+    STRATA_CHECK(gradient.sizes() == parameter.sizes(), kInvalidArgument, "[", rule_->name(),
+                 "] apply_gradients: got a gradient of shape ", gradient.sizes(), " for '",
+                 variables_[i].name(), "' of shape ", parameter.sizes());
+    if (gradient.scalar_type() != parameter.scalar_type()) gradient = gradient.to(parameter.scalar_type());
+    if (gradient.strides() != parameter.strides()) gradient = at::zeros_like(parameter).copy_(gradient);
+  }
+
+  Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
+  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
+  context.meet(
+      "minimize", &mine,
+      [&](const std::vector<void*>& all) {
+        std::vector<const Contribution*> contributions;
+        for (void* each : all) contributions.push_back(static_cast<const Contribution*>(each));
+        prepare_step(contributions);
+      },
+      key);
+  if (clips_norm()) {
+    for (Part& part : parts_) part.pass->reduce_for_norms(part.step, id);
+    context.meet("minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
+  }
+  for (Part& part : parts_) part.pass->update(part.step, id);
+  context.meet("minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
+}
+
+void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) {
+  std::vector<double> weights;
+  double weight = 0;
+  for (const Contribution* each : all) weight += each->weight;
+  const double scale = weight > 0 ? 1 / weight : 1;
+  for (Part& part : parts_) {
+    Step& step = part.step;
+    step.scalars = {.learning_rate = options_.learning_rate(iterations_), .iteration = iterations_};
+    step.prepared = rule_->prepare(step.scalars);
+    step.clip_value = options_.clipvalue;
+    step.weight_decay = options_.weight_decay;
+    step.gradients.assign(part.variables.size(), {});
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      step.gradients[i].scale = scale;
+      fill(step.gradients[i], all, part.variables[i]);
+    }
+    if (clips_norm()) part.pass->prepare_norms();
+  }
+  if (group_->cross_device_ops() || !group_->all_cpu()) reduce_by_ops(all);
+}
+
+void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Contribution*>& all,
+                           size_t variable) {
+  bool dense = false;
+  bool sparse = false;
+  for (const Contribution* each : all) {
+    const at::Tensor& value = each->gradients[variable];
+    gradient.sources.push_back(value);
+    if (!value.defined()) continue;
+    (value.is_sparse() ? sparse : dense) = true;
+  }
+  gradient.used = dense || sparse;
+  if (sparse && !dense) {
+    gradient.rows = join_rows(gradient.sources, variables_[variable].name());
+    gradient.sources.clear();
+  } else if (sparse) {
+    for (at::Tensor& source : gradient.sources) {
+      if (source.defined() && source.is_sparse()) source = source.to_dense().contiguous();
+    }
+  }
+}
+
+/// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as zero.
+void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
+  const int replicas = static_cast<int>(all.size());
+  if (replicas == 1) return;
+  ReductionToOneDevice fallback;
+  CrossDeviceOps& ops = group_->cross_device_ops() ? *group_->cross_device_ops() : fallback;
+  for (Part& part : parts_) {
+    std::vector<PerReplica<at::Tensor>> values;
+    std::vector<EntryGradient*> targets;
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      EntryGradient& gradient = part.step.gradients[i];
+      if (!gradient.used || gradient.rows) continue;
+      for (int r = 0; r < replicas; ++r) {
+        at::Tensor& source = gradient.sources[static_cast<size_t>(r)];
+        if (!source.defined()) {
+          source = at::zeros_like(variables_[part.variables[i]].on_replica(r).detach());
+        }
+      }
+      values.emplace_back(gradient.sources);
+      targets.push_back(&gradient);
+    }
+    if (values.empty()) continue;
+    const auto results = ops.batch_reduce(ReduceOp::kSum, values);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      targets[i]->sources = results[i].values();
+      if (!group_->all_cpu()) continue;
+      // The flat pass adds its sources: it gets one, laid out as the parameter is.
+      const at::Tensor& like = values[i].get(0);
+      at::Tensor result = results[i].get(0);
+      if (result.strides() != like.strides()) result = at::zeros_like(like).copy_(result);
+      targets[i]->sources = {result};
+    }
+  }
+}
+
+void Optimizer::Impl::scale_by_norms() {
+  double total = 0;
+  for (Part& part : parts_) {
+    const std::vector<double> squares = part.pass->squared_norms(part.step);
+    for (size_t i = 0; i < squares.size(); ++i) {
+      EntryGradient& gradient = part.step.gradients[i];
+      const double square = squares[i] * gradient.scale * gradient.scale;
+      total += square;
+      if (options_.clipnorm > 0) {
+        gradient.scale *= options_.clipnorm / std::max(std::sqrt(square), options_.clipnorm);
+      }
+    }
+  }
+  if (options_.global_clipnorm <= 0) return;
+  const double factor = options_.global_clipnorm / std::max(std::sqrt(total), options_.global_clipnorm);
+  for (Part& part : parts_) {
+    for (EntryGradient& gradient : part.step.gradients) gradient.scale *= factor;
+  }
+}
+
+void Optimizer::Impl::finish_step() {
+  for (Part& part : parts_) {
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      if (part.step.gradients[i].used) variables_[part.variables[i]].state()->note_write();
+    }
+    part.step.gradients.clear();
+  }
+  ++iterations_;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
+  std::vector<std::pair<std::string, at::Tensor>> result;
+  for (size_t v = 0; v < variables_.size(); ++v) {
+    for (const Part& part : parts_) {
+      const auto found = std::find(part.variables.begin(), part.variables.end(), v);
+      if (found == part.variables.end()) continue;
+      const auto entry = static_cast<size_t>(found - part.variables.begin());
+      for (int slot = 0; slot < rule_->num_slots(); ++slot) {
+        result.emplace_back(str_cat(variables_[v].name(), "/", rule_->slot_name(slot)),
+                            part.pass->slot(entry, slot));
+      }
+    }
+  }
+  return result;
+}
+
+Optimizer::Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(rule), std::move(options))) {}
+Optimizer::Optimizer(Optimizer&&) noexcept = default;
+Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
+Optimizer::~Optimizer() = default;
+
+void Optimizer::build(std::vector<Variable> variables) { impl_->build(std::move(variables)); }
+void Optimizer::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
+  impl_->minimize(loss, options);
+}
+void Optimizer::apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options) {
+  impl_->apply_gradients(std::move(gradients), options);
+}
+
+int64_t Optimizer::iterations() const { return impl_->iterations_; }
+void Optimizer::set_iterations(int64_t iterations) { impl_->iterations_ = iterations; }
+
+double Optimizer::learning_rate() const { return impl_->options_.learning_rate(impl_->iterations_); }
+void Optimizer::set_learning_rate(double learning_rate) {
+  STRATA_CHECK(impl_->options_.learning_rate.is_constant(), kFailedPrecondition, "[", name(),
+               "] set_learning_rate: the rate follows a schedule; make the optimizer with a number to set it");
+  impl_->options_.learning_rate = learning_rate;
+}
+
+void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& parts) {
+  impl_->exclude_from_weight_decay(parts);
+}
+
+const std::vector<Variable>& Optimizer::variables() const { return impl_->variables_; }
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const { return impl_->slots(); }
+std::string_view Optimizer::name() const { return impl_->rule_->name(); }
+
+}  // namespace strata::optimizers

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+#include <vector>
+
+#include "strata/runtime/variable.h"
+#include "strata/tensor/update_rule.h"
+
+namespace strata::optimizers {
+
+/// A variable in the flat order of an optimizer.
+struct Entry {
+  Variable variable;
+  bool decays = true;  ///< Takes part in weight decay.
+};
+
+/// Gradient of some rows of a variable, equal rows added up.
+struct RowGradient {
+  std::vector<int64_t> rows;  ///< Ascending.
+  at::Tensor values;          ///< `[rows.size(), *shape[1:]]`, contiguous.
+  int64_t row_size = 0;       ///< Elements.
+};
+
+/// What a step knows of one variable's gradient.
+struct EntryGradient {
+  bool used = false;                    ///< Some replica has a gradient.
+  std::vector<at::Tensor> sources;      ///< To be added in tree order; undefined: absent.
+  std::optional<RowGradient> rows;      ///< Instead of sources, for sparse gradients; already added.
+  double scale = 1;                     ///< Denominator and norm clipping.
+};
+
+/// One step of an optimizer, made by the last replica to arrive and read by all.
+struct Step {
+  tensor::StepScalars scalars;
+  tensor::PreparedStep prepared;
+  double clip_value = 0;
+  double weight_decay = 0;
+  std::vector<EntryGradient> gradients;  ///< By entry.
+};
+
+/// How the replicas carry a step out. Between two meetings each replica calls the same function with
+/// its own id.
+class UpdatePass {
+ public:
+  virtual ~UpdatePass() = default;
+
+  /// Makes room for the added gradients. By one replica, before a meeting.
+  virtual void prepare_norms() = 0;
+  /// Replica `replica`'s part of adding up the gradients and of the squared norms. Afterwards, and
+  /// after a meeting, `squared_norms` is complete and the gradients need not be added again.
+  virtual void reduce_for_norms(Step& step, int replica) = 0;
+  /// Sum of squares of each entry's gradient, unscaled. By one replica, between meetings.
+  virtual std::vector<double> squared_norms(Step& step) = 0;
+
+  virtual void update(const Step& step, int replica) = 0;
+
+  /// The values of slot `slot` of entry `entry`, `[*shape]`.
+  virtual at::Tensor slot(size_t entry, int slot) const = 0;
+};
+
+/// For variables of one floating dtype: on CPUs one vectorised pass over flat storage, of which every
+/// replica does a share; elsewhere operators on each replica's device.
+std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                                             const std::vector<Entry>& entries);
+
+}  // namespace strata::optimizers

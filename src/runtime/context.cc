@@ -1,0 +1,55 @@
+#include <ATen/core/Tensor.h>
+
+#include "strata/runtime/replica_context.h"
+
+namespace strata {
+namespace detail {
+namespace {
+
+ReplicaContext& default_replica() {
+  static ReplicaContext context(*default_group(), 0);
+  return context;
+}
+
+Context& this_thread() {
+  static thread_local Context context{default_group().get(), &default_replica()};
+  return context;
+}
+
+}  // namespace
+
+const std::shared_ptr<ReplicaGroup>& default_group() {
+  static const std::shared_ptr<ReplicaGroup> group = std::make_shared<ReplicaGroup>(
+      ReplicaGroupOptions{.name = "default_strategy",
+                          .devices = {{.name = "/job:localhost/replica:0/task:0/device:CPU:0",
+                                       .type = "CPU",
+                                       .index = 0,
+                                       .physical = c10::Device(c10::kCPU)}},
+                          .cross_device_ops = nullptr});
+  return group;
+}
+
+const Context& current_context() { return this_thread(); }
+
+ContextGuard::ContextGuard(const Context& context) : previous_(this_thread()) {
+  this_thread() = context;
+}
+
+ContextGuard::~ContextGuard() { this_thread() = previous_; }
+
+void require_cross_replica(std::string_view call) {
+  const Context& context = current_context();
+  STRATA_CHECK(context.replica == nullptr || context.group == default_group().get(),
+               kFailedPrecondition, "[", context.group->name(), "] ", call,
+               ": called in replica context (by a function that run() executes); expected "
+               "cross-replica context; move the call out of the function, or make it inside "
+               "get_replica_context()->merge_call(...)");
+}
+
+}  // namespace detail
+
+ReplicaContext* get_replica_context() { return detail::current_context().replica; }
+
+bool in_cross_replica_context() { return get_replica_context() == nullptr; }
+
+}  // namespace strata

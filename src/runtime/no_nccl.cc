@@ -1,0 +1,34 @@
+#include "strata/runtime/cross_device_ops.h"
+
+namespace strata {
+
+struct NcclAllReduce::Communicators {};
+
+NcclAllReduce::NcclAllReduce(PackingOptions options) : options_(options) {
+  detail::throw_error(
+      ErrorCode::kUnimplemented,
+      "[nccl_all_reduce] this build has no NCCL; install PyTorch with CUDA (pip install torch) and build the cuda "
+      "preset, or use ReductionToOneDevice or HierarchicalCopyAllReduce");
+}
+
+NcclAllReduce::~NcclAllReduce() = default;
+
+PerReplica<at::Tensor> NcclAllReduce::do_reduce(ReduceOp, const PerReplica<at::Tensor>&) {
+  STRATA_DCHECK(!"reached without NCCL");
+  return {};
+}
+
+std::vector<PerReplica<at::Tensor>> NcclAllReduce::do_batch_reduce(
+    ReduceOp, const std::vector<PerReplica<at::Tensor>>&) {
+  STRATA_DCHECK(!"reached without NCCL");
+  return {};
+}
+
+std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(const std::vector<LogicalDevice>& devices) {
+  for (const LogicalDevice& device : devices) {
+    if (!device.physical.is_cpu()) return std::make_shared<ReductionToOneDevice>();
+  }
+  return nullptr;
+}
+
+}  // namespace strata

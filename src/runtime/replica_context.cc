@@ -1,0 +1,183 @@
+#include "strata/runtime/replica_context.h"
+
+#include <ATen/ops/cat.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include "strata/collective/shared.h"
+#include "strata/runtime/cross_device_ops.h"
+
+namespace strata {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+/// The replica context as an autograd function's saved attribute: backward may run on another thread
+/// (autograd's, on a GPU), so it cannot be looked up there.
+c10::IValue save(const ReplicaContext& context) {
+  return static_cast<int64_t>(reinterpret_cast<intptr_t>(&context));
+}
+const ReplicaContext& restore(const c10::IValue& saved) {
+  return *reinterpret_cast<const ReplicaContext*>(static_cast<intptr_t>(saved.toInt()));
+}
+
+at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
+  ReplicaGroup& group = context.group();
+  if (group.num_replicas() == 1) return value.clone();
+  if (CrossDeviceOps* ops = group.cross_device_ops()) {
+    struct Visit {
+      const at::Tensor* in;
+      at::Tensor out;
+    } visit{&value, {}};
+    context.meet("all_reduce", &visit, [&](const std::vector<void*>& all) {
+      std::vector<at::Tensor> values;
+      for (void* each : all) values.push_back(*static_cast<Visit*>(each)->in);
+      const PerReplica<at::Tensor> results = ops->reduce(op, PerReplica(std::move(values)));
+      for (size_t i = 0; i < all.size(); ++i) {
+        static_cast<Visit*>(all[i])->out = results.get(static_cast<int>(i));
+      }
+    });
+    return visit.out;
+  }
+  // The mean of integers is a float.
+  at::Tensor result = op == ReduceOp::kMean && !value.is_floating_point()
+                          ? value.to(at::kDouble)
+                          : value.clone(at::MemoryFormat::Contiguous);
+  collective::all_reduce_(group.rendezvous(), context.replica_id_in_sync_group(), result, op);
+  return result;
+}
+
+class AllReduce : public torch::autograd::Function<AllReduce> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, int64_t op,
+                            const c10::IValue& context) {
+    ctx->saved_data["op"] = op;
+    ctx->saved_data["context"] = context;
+    return all_reduce_values(restore(context), static_cast<ReduceOp>(op), value);
+  }
+
+  static variable_list backward(AutogradContext* ctx, variable_list gradients) {
+    const auto op = static_cast<ReduceOp>(ctx->saved_data["op"].toInt());
+    STRATA_CHECK(op == ReduceOp::kSum || op == ReduceOp::kMean, kInvalidArgument,
+                 "[replica_context] all_reduce: got the gradient of ", reduce_op_name(op),
+                 "; expected SUM or MEAN; detach the value");
+    return {restore(ctx->saved_data["context"]).all_reduce(op, gradients[0]), {}, {}};
+  }
+};
+
+struct Gathered {
+  const at::Tensor* in;
+  int64_t axis;
+  at::Tensor out;
+};
+
+at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value, int64_t axis) {
+  Gathered visit{&value, axis, {}};
+  const auto check = [&](const at::Tensor& other, int replica, int64_t other_axis) {
+    bool fits = other.dim() == value.dim() && other_axis == axis &&
+                other.scalar_type() == value.scalar_type();
+    for (int64_t d = 0; fits && d < value.dim(); ++d) {
+      fits = d == axis || other.size(d) == value.size(d);
+    }
+    STRATA_CHECK(fits, kInvalidArgument, "[replica_context] all_gather: got ", other.scalar_type(),
+                 " ", other.sizes(), " with axis ", other_axis, " on replica ", replica, " and ",
+                 value.scalar_type(), " ", value.sizes(), " with axis ", axis, " on replica ",
+                 context.replica_id_in_sync_group(),
+                 "; expected equal dtypes, and shapes that differ only along the gather axis");
+  };
+  context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
+    std::vector<at::Tensor> values;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const Gathered& each = *static_cast<Gathered*>(all[i]);
+      check(*each.in, static_cast<int>(i), each.axis);
+      values.push_back(each.in->to(value.device()));
+    }
+    for (void* each : all) static_cast<Gathered*>(each)->out = at::cat(values, axis);
+  });
+  return visit.out.to(value.device());
+}
+
+class AllGather : public torch::autograd::Function<AllGather> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, int64_t axis,
+                            const c10::IValue& context) {
+    ctx->saved_data["axis"] = axis;
+    ctx->saved_data["rows"] = value.size(axis);
+    ctx->saved_data["context"] = context;
+    return gather_values(restore(context), value, axis);
+  }
+
+  /// Every replica's loss may use this replica's rows: their gradients are summed.
+  static variable_list backward(AutogradContext* ctx, variable_list gradients) {
+    const ReplicaContext& context = restore(ctx->saved_data["context"]);
+    const int64_t axis = ctx->saved_data["axis"].toInt();
+    const int64_t rows = ctx->saved_data["rows"].toInt();
+    const at::Tensor total = context.all_reduce(ReduceOp::kSum, gradients[0]);
+    struct Visit {
+      int64_t rows;
+      std::vector<int64_t> all;
+    } visit{rows, {}};
+    context.meet("all_gather", &visit, [](const std::vector<void*>& all) {
+      for (void* each : all) {
+        for (void* other : all) {
+          static_cast<Visit*>(each)->all.push_back(static_cast<Visit*>(other)->rows);
+        }
+      }
+    });
+    int64_t begin = 0;
+    for (int i = 0; i < context.replica_id_in_sync_group(); ++i) {
+      begin += visit.all[static_cast<size_t>(i)];
+    }
+    return {total.narrow(axis, begin, rows), {}, {}};
+  }
+};
+
+}  // namespace
+
+Strategy& ReplicaContext::strategy() const {
+  Strategy* strategy = group_.strategy();
+  STRATA_CHECK(strategy, kFailedPrecondition, "[", group_.name(),
+               "] strategy: the strategy of this replica context is gone");
+  return *strategy;
+}
+
+at::Tensor ReplicaContext::all_reduce(ReduceOp op, const at::Tensor& value) const {
+  STRATA_CHECK(value.scalar_type() != at::kBool, kInvalidArgument,
+               "[replica_context] all_reduce: got bool; expected a number; cast it to int32 first");
+  return AllReduce::apply(value, static_cast<int64_t>(op), save(*this));
+}
+
+std::vector<at::Tensor> ReplicaContext::all_reduce(ReduceOp op,
+                                                   const std::vector<at::Tensor>& values) const {
+  std::vector<at::Tensor> results;
+  for (const at::Tensor& value : values) results.push_back(all_reduce(op, value));
+  return results;
+}
+
+at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) const {
+  STRATA_CHECK(axis >= 0 && axis < value.dim(), kInvalidArgument,
+               "[replica_context] all_gather: got axis ", axis, " for a tensor of rank ", value.dim(),
+               "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
+  return AllGather::apply(value, axis, save(*this));
+}
+
+void ReplicaContext::meet(std::string_view name, void* payload,
+                          const std::function<void(const std::vector<void*>&)>& together,
+                          uint64_t key) const {
+  if (num_replicas_in_sync() == 1) {  // The default strategy's only replica may be many threads.
+    const detail::ContextGuard cross_replica({&group_, nullptr});
+    return together({payload});
+  }
+  collective::Rendezvous& rendezvous = group_.rendezvous();
+  const collective::Rendezvous::Call call{.name = name, .key = key, .payload = payload};
+  rendezvous.arrive(replica_id_, call, [&] {
+    const detail::ContextGuard cross_replica({&group_, nullptr});
+    std::vector<void*> payloads;
+    for (int i = 0; i < rendezvous.num_participants(); ++i) {
+      payloads.push_back(rendezvous.call(i).payload);
+    }
+    together(payloads);
+  });
+}
+
+}  // namespace strata

@@ -1,0 +1,216 @@
+#include "strata/runtime/replica_group.h"
+
+#include <ATen/ThreadLocalState.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "strata/core/interrupt.h"
+#include "strata/core/spin.h"
+#include "strata/runtime/replica_context.h"
+#include "strata/tensor/cpu_allocator.h"
+#include "strata/tensor/random_streams.h"
+#include "strata/tensor/thread_setup.h"
+
+namespace strata {
+namespace {
+
+/// How long an idle replica thread stays awake for the next `run`.
+constexpr std::chrono::microseconds kWarmTime{300};
+
+ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
+  const int replicas = static_cast<int>(options.devices.size());
+  STRATA_CHECK(replicas > 0, kInvalidArgument, "[", options.name,
+               "] devices: got none; expected at least one, for example {\"cpu:0\"}");
+  STRATA_CHECK(options.permits >= 0, kInvalidArgument, "[", options.name, "] permits: got ",
+               options.permits, "; expected 0 (one per core) or more");
+  STRATA_CHECK(options.threads_per_replica >= 0, kInvalidArgument, "[", options.name,
+               "] threads_per_replica: got ", options.threads_per_replica,
+               "; expected 0 (cores / replicas) or more");
+  if (options.permits == 0) options.permits = num_cores();
+  options.permits = std::min(options.permits, replicas);
+  if (options.threads_per_replica == 0) {
+    options.threads_per_replica = std::max(1, num_cores() / replicas);
+  }
+  return options;
+}
+
+bool on_cpu(const LogicalDevice& device) { return device.physical.is_cpu(); }
+
+}  // namespace
+
+/// The threads, and what they need for one run.
+struct ReplicaGroup::Threads {
+  explicit Threads(ReplicaGroup& owner)
+      : group(owner),
+        limited(owner.options_.permits < owner.num_replicas()),
+        permits(owner.options_.permits),
+        rendezvous(owner.num_replicas(), {.timeout = owner.options_.timeout,
+                                          .permits = limited ? &permits : nullptr}) {
+    for (int i = 0; i < owner.num_replicas(); ++i) {
+      contexts.emplace_back(owner, i);
+      streams.push_back(std::make_unique<tensor::RandomStream>(owner.options_.seed, i));
+    }
+    for (int i = 1; i < owner.num_replicas(); ++i) {
+      workers.emplace_back([this, i] { serve(i); });
+    }
+  }
+
+  ~Threads() {
+    {
+      std::lock_guard lock(mutex);
+      stopping = true;
+      job_number.fetch_add(1);
+    }
+    job_changed.notify_all();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  /// Replica `id`'s share of this process's cores; none if there is not one for each replica.
+  std::vector<int> cores_for(int id) const {
+    if (!group.options_.pin_threads || !group.all_cpu_) return {};
+    const std::vector<int> cores = tensor::allowed_cores();
+    const size_t share = cores.size() / static_cast<size_t>(group.num_replicas());
+    const auto first = cores.begin() + static_cast<std::ptrdiff_t>(share) * id;
+    return {first, first + static_cast<std::ptrdiff_t>(share)};
+  }
+
+  /// The life of replica `id`'s thread: wait for a run, take part, report.
+  void serve(int id) {
+    tensor::apply_thread_setup({.name = str_cat("replica/", id),
+                                .cores = cores_for(id),
+                                .intra_op_threads = group.options_.threads_per_replica});
+    uint64_t seen = 0;
+    while (true) {
+      const auto started = [&] { return job_number.load(std::memory_order_acquire) != seen; };
+      if (limited || !spin_until(started, kWarmTime)) {
+        std::unique_lock lock(mutex);
+        job_changed.wait(lock, started);  // ends with the next run or the group
+      }
+      seen = job_number.load(std::memory_order_acquire);
+      if (stopping) return;
+      {
+        at::ThreadLocalStateGuard state(*caller_state);
+        take_part(id);
+      }
+      if (running.fetch_sub(1) == 1) {
+        std::lock_guard lock(mutex);
+        all_done.notify_one();
+      }
+    }
+  }
+
+  /// Runs the job as replica `id`. Errors end the round for all replicas.
+  void take_part(int id) noexcept {
+    if (limited) permits.acquire();
+    try {
+      const detail::ContextGuard context({&group, &contexts[static_cast<size_t>(id)]});
+      tensor::RandomStream& stream = *streams[static_cast<size_t>(id)];
+      stream.set_step(step);
+      const tensor::RandomStreamGuard random(stream);
+      for (const auto& observer : observers) observer->run_begins(id);
+      (*body)(contexts[static_cast<size_t>(id)]);
+      for (const auto& observer : observers) observer->run_ends(id);
+      rendezvous.leave(id);
+    } catch (const collective::RoundAborted&) {
+      // Another replica's error ends this round, and is the one that the caller hears of.
+    } catch (...) {
+      rendezvous.abort(Status::from_current_exception());
+    }
+    if (limited) permits.release();
+  }
+
+  ReplicaGroup& group;
+  const bool limited;  // fewer permits than replicas
+  collective::Permits permits;
+  collective::Rendezvous rendezvous;
+  std::vector<ReplicaContext> contexts;
+  std::vector<std::unique_ptr<tensor::RandomStream>> streams;
+  std::vector<std::thread> workers;
+
+  std::mutex turn;  // one run at a time
+  std::vector<std::weak_ptr<RunObserver>> known_observers;  // guarded by observers_mutex
+  std::mutex observers_mutex;
+
+  // Of the present run; written before job_number moves.
+  const std::function<void(ReplicaContext&)>* body = nullptr;
+  std::optional<at::ThreadLocalState> caller_state;
+  std::vector<std::shared_ptr<RunObserver>> observers;
+  uint64_t step = 0;
+  bool stopping = false;
+
+  std::mutex mutex;
+  std::condition_variable job_changed;
+  std::condition_variable all_done;
+  alignas(64) std::atomic<uint64_t> job_number{0};
+  alignas(64) std::atomic<int> running{0};
+};
+
+ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
+    : options_(resolve(std::move(options))),
+      all_cpu_(std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu)) {
+  if (num_replicas() > 1) tensor::install_cpu_allocator();
+  threads_ = std::make_unique<Threads>(*this);
+}
+
+ReplicaGroup::~ReplicaGroup() = default;
+
+collective::Rendezvous& ReplicaGroup::rendezvous() { return threads_->rendezvous; }
+
+uint64_t ReplicaGroup::step() const { return threads_->step; }
+
+void ReplicaGroup::set_step(uint64_t step) { threads_->step = step; }
+
+void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
+  std::lock_guard lock(threads_->observers_mutex);
+  threads_->known_observers.push_back(observer);
+}
+
+void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
+  Threads& t = *threads_;
+  detail::require_cross_replica("run");
+  throw_if_interrupted();
+  std::lock_guard turn(t.turn);
+
+  {
+    std::lock_guard lock(t.observers_mutex);
+    t.observers.clear();
+    std::erase_if(t.known_observers, [&](const std::weak_ptr<RunObserver>& known) {
+      auto observer = known.lock();
+      if (observer) t.observers.push_back(observer);
+      return observer == nullptr;
+    });
+  }
+  t.body = &body;
+  ++t.step;
+  t.rendezvous.begin_round();
+  if (!t.workers.empty()) {
+    t.caller_state.emplace();
+    t.running.store(static_cast<int>(t.workers.size()));
+    {
+      std::lock_guard lock(t.mutex);
+      t.job_number.fetch_add(1);
+    }
+    t.job_changed.notify_all();
+  }
+
+  {
+    const tensor::ThreadSetupGuard as_replica({.intra_op_threads = options_.threads_per_replica});
+    t.take_part(0);
+  }
+
+  if (!t.workers.empty()) {
+    const auto done = [&] { return t.running.load(std::memory_order_acquire) == 0; };
+    if (t.limited || !spin_until(done, kWarmTime)) {
+      std::unique_lock lock(t.mutex);
+      t.all_done.wait(lock, done);  // replicas wait for each other only with deadlines
+    }
+  }
+  t.rendezvous.status().throw_if_error();
+}
+
+}  // namespace strata

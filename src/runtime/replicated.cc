@@ -1,0 +1,183 @@
+#include "strata/runtime/replicated.h"
+
+#include <unordered_set>
+
+namespace strata::detail {
+namespace {
+
+using Modules = std::vector<std::shared_ptr<torch::nn::Module>>;
+
+struct Named {
+  std::string name;
+  at::Tensor tensor;
+};
+
+/// Tensors of a module by name; one that is registered twice (tied weights) counts once.
+std::vector<Named> once_each(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+  std::unordered_set<const void*> seen;
+  std::vector<Named> result;
+  for (const auto& item : tensors) {
+    if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    result.push_back({item.key(), item.value()});
+  }
+  return result;
+}
+
+std::vector<Named> parameters_of(const torch::nn::Module& module) {
+  return once_each(module.named_parameters());
+}
+std::vector<Named> buffers_of(const torch::nn::Module& module) {
+  return once_each(module.named_buffers());
+}
+
+void check_alike(const std::vector<Named>& first, const std::vector<Named>& other) {
+  bool alike = first.size() == other.size();
+  for (size_t i = 0; alike && i < first.size(); ++i) {
+    alike = first[i].name == other[i].name && first[i].tensor.sizes() == other[i].tensor.sizes();
+  }
+  STRATA_CHECK(alike, kInvalidArgument,
+               "[replicate] the factory made modules with different parameters or buffers (",
+               first.size(), " and ", other.size(),
+               "); expected the same names and shapes at every call, because it is called once a replica");
+}
+
+std::vector<Variable> as_variables(ReplicaGroup& group, const std::vector<std::vector<Named>>& tensors,
+                                   bool parameters, BufferPolicy policy) {
+  const auto replicas = static_cast<size_t>(group.num_replicas());
+  std::vector<Variable> variables;
+  for (size_t i = 0; i < tensors[0].size(); ++i) {
+    std::vector<at::Tensor> copies;
+    for (size_t r = 0; r < replicas; ++r) {
+      copies.push_back(tensors[r][i].tensor);
+      if (r > 0) copies[r].detach().copy_(copies[0].detach());
+    }
+    VariableOptions options{.name = tensors[0][i].name, .trainable = copies[0].requires_grad()};
+    if (!parameters) {
+      options.trainable = false;
+      options.synchronization = VariableSynchronization::kOnRead;
+      options.aggregation = copies[0].is_floating_point() && policy == BufferPolicy::kMeanOnRead
+                                ? VariableAggregation::kMean
+                                : VariableAggregation::kOnlyFirstReplica;
+    }
+    variables.emplace_back(
+        std::make_shared<VariableState>(group.shared_from_this(), options, std::move(copies)));
+  }
+  return variables;
+}
+
+std::vector<torch::nn::Module*> parts_of(const torch::nn::Module& module) {
+  std::vector<torch::nn::Module*> parts;
+  for (const auto& part : module.modules(/*include_self=*/true)) parts.push_back(part.get());
+  return parts;
+}
+
+/// Makes each part of a module train or evaluate as its twin does. A parent's mode sets its
+/// children's, which come later in the list.
+void copy_modes(const std::vector<torch::nn::Module*>& from,
+                const std::vector<torch::nn::Module*>& to) {
+  for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
+    if (to[i]->is_training() != from[i]->is_training()) to[i]->train(from[i]->is_training());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<ReplicatedModules> ReplicatedModules::make(ReplicaGroup& group, Modules modules,
+                                                           const ReplicateOptions& options) {
+  std::shared_ptr<ReplicatedModules> made(
+      new ReplicatedModules(group, std::move(modules), options));
+  group.observe(made);
+  return made;
+}
+
+ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
+                                     const ReplicateOptions& options)
+    : group_(group.shared_from_this()), modules_(std::move(modules)) {
+  const at::NoGradGuard no_grad;
+  const auto replicas = static_cast<size_t>(group.num_replicas());
+  for (size_t r = 0; r < replicas; ++r) {
+    const c10::Device device = group.device(static_cast<int>(r)).physical;
+    if (!device.is_cpu()) modules_[r]->to(device);
+  }
+  std::vector<std::vector<Named>> parameters;
+  std::vector<std::vector<Named>> buffers;
+  for (const auto& module : modules_) {
+    parameters.push_back(parameters_of(*module));
+    buffers.push_back(buffers_of(*module));
+    parts_.push_back(parts_of(*module));
+    check_alike(parameters[0], parameters.back());
+    check_alike(buffers[0], buffers.back());
+  }
+  parameters_ = as_variables(group, parameters, /*parameters=*/true, options.buffers);
+  buffers_ = as_variables(group, buffers, /*parameters=*/false, options.buffers);
+  if (modules_.size() == replicas) return;
+
+  outside_ = std::make_unique<Outside>();
+  outside_->parts = parts_.back();
+  for (const Named& each : parameters.back()) outside_->parameters.push_back(each.tensor);
+  for (const Named& each : buffers.back()) outside_->buffers.push_back(each.tensor);
+  outside_->shown_buffer_versions.assign(outside_->buffers.size(), -1);
+  seen_parameter_versions_.assign(replicas, std::vector<int64_t>(outside_->parameters.size(), -1));
+  outside_->shown_step = ~group.step();  // nothing shown yet
+  show_outside();
+  for (auto& seen : seen_parameter_versions_) {
+    for (size_t i = 0; i < seen.size(); ++i) seen[i] = outside_->parameters[i]._version();
+  }
+}
+
+size_t ReplicatedModules::current() {
+  const Context& context = current_context();
+  if (context.replica && context.group == group_.get()) {
+    return static_cast<size_t>(context.replica->replica_id_in_sync_group());
+  }
+  STRATA_CHECK(!context.replica || context.group == default_group().get(), kFailedPrecondition,
+               "[replicated] the module belongs to ", group_->name(), " and was used by a replica of ",
+               context.group->name(), "; Mixing different tf.distribute.Strategy objects is not possible");
+  if (!outside_) return 0;
+  show_outside();
+  return modules_.size() - 1;
+}
+
+void ReplicatedModules::show_outside() {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& first = parameters_[i].on_replica(0);
+    at::Tensor& shown = outside_->parameters[i];
+    if (shown.data_ptr() == first.data_ptr()) continue;  // moved into an arena since the last look
+    shown.set_data(first.variable_data());
+    for (auto& seen : seen_parameter_versions_) seen[i] = shown._version();
+  }
+  if (outside_->shown_step == group_->step()) return;
+  outside_->shown_step = group_->step();
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    outside_->buffers[i].copy_(buffers_[i].value());
+    outside_->shown_buffer_versions[i] = outside_->buffers[i]._version();
+  }
+}
+
+void ReplicatedModules::take_from_outside(int replica) {
+  const at::NoGradGuard no_grad;
+  const auto r = static_cast<size_t>(replica);
+  copy_modes(outside_->parts, parts_[r]);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const int64_t version = outside_->parameters[i]._version();
+    if (std::exchange(seen_parameter_versions_[r][i], version) == version) continue;
+    if (replica == 0 || parameters_[i].state()->shares_storage()) continue;
+    parameters_[i].on_replica(replica).detach().copy_(outside_->parameters[i].detach());
+  }
+  for (size_t i = 0; i < buffers_.size(); ++i) {
+    if (outside_->buffers[i]._version() == outside_->shown_buffer_versions[i]) continue;
+    buffers_[i].on_replica(replica).copy_(outside_->buffers[i]);
+  }
+}
+
+void ReplicatedModules::run_begins(int replica) {
+  if (outside_) take_from_outside(replica);
+  for (const Variable& parameter : parameters_) parameter.state()->expect_present_version(replica);
+}
+
+void ReplicatedModules::run_ends(int replica) {
+  for (const Variable& parameter : parameters_) parameter.state()->check_version(replica);
+}
+
+}  // namespace strata::detail

@@ -1,0 +1,286 @@
+#include "strata/runtime/variable.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <mutex>
+
+#include "strata/collective/shared.h"
+
+namespace strata {
+namespace {
+
+using detail::Context;
+using detail::VariableState;
+
+enum class Write { kAssign, kAdd, kSub, kScatterAdd };
+
+constexpr std::string_view kWriteNames[] = {"assign", "assign_add", "assign_sub", "scatter_add"};
+
+/// A write, as a replica hands it to the others.
+struct WriteRequest {
+  VariableState* variable;
+  Write write;
+  at::Tensor indices;  // of kScatterAdd
+  at::Tensor value;
+};
+
+void apply(const at::Tensor& target, const WriteRequest& request) {
+  const at::NoGradGuard no_grad;
+  at::Tensor data = target.detach();  // has the target's version counter
+  const at::Tensor value = request.value.to(data.device(), data.scalar_type());
+  switch (request.write) {
+    case Write::kAssign: data.copy_(value); return;
+    case Write::kAdd: data.add_(value); return;
+    case Write::kSub: data.sub_(value); return;
+    case Write::kScatterAdd: data.index_add_(0, request.indices.to(data.device()), value); return;
+  }
+}
+
+void apply_to_all(VariableState& variable, const WriteRequest& request) {
+  if (variable.shares_storage()) {
+    apply(variable.replicas()[0], request);
+  } else {
+    for (const at::Tensor& replica : variable.replicas()) apply(replica, request);
+  }
+  variable.note_write();
+}
+
+/// Values of all replicas as one write.
+WriteRequest aggregate(const std::vector<WriteRequest*>& requests, VariableAggregation aggregation) {
+  WriteRequest result = *requests[0];
+  if (aggregation == VariableAggregation::kOnlyFirstReplica) return result;
+  std::vector<at::Tensor> values;
+  for (const WriteRequest* request : requests) values.push_back(request->value);
+  const bool mean = aggregation == VariableAggregation::kMean;
+  if (result.write == Write::kScatterAdd) {
+    std::vector<at::Tensor> indices;
+    for (const WriteRequest* request : requests) indices.push_back(request->indices);
+    result.indices = at::cat(indices);
+    result.value = at::cat(values);
+    if (mean) result.value = result.value.div(static_cast<double>(requests.size()));
+    return result;
+  }
+  result.value = collective::reduce_in_order(values, mean ? ReduceOp::kMean : ReduceOp::kSum);
+  return result;
+}
+
+void write_by_replica(VariableState& variable, const ReplicaContext& replica, WriteRequest& request) {
+  const auto aggregation = variable.options().aggregation;
+  const auto id = static_cast<size_t>(replica.replica_id_in_sync_group());
+  if (variable.on_read() || aggregation == VariableAggregation::kNone) {
+    STRATA_CHECK(!variable.shares_storage() || variable.replicas().size() == 1, kFailedPrecondition,
+                 "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '",
+                 variable.options().name,
+                 "' is trained by an optimizer, so its replicas share one storage, and a replica wrote "
+                 "to it without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or "
+                 "make the strategy with {.share_storage = false}");
+    apply(variable.replicas()[id], request);
+    variable.expect_present_version(static_cast<int>(id));
+    return;
+  }
+  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
+                   static_cast<uint64_t>(request.write);
+  replica.meet(
+      kWriteNames[static_cast<int>(request.write)], &request,
+      [&](const std::vector<void*>& all) {
+        std::vector<WriteRequest*> requests;
+        for (void* each : all) requests.push_back(static_cast<WriteRequest*>(each));
+        apply_to_all(variable, aggregate(requests, aggregation));
+      },
+      key);
+}
+
+void write_cross_replica(VariableState& variable, WriteRequest request) {
+  if (variable.on_read() && variable.options().aggregation == VariableAggregation::kSum) {
+    STRATA_CHECK(request.write == Write::kAssign, kFailedPrecondition, "[variable] ",
+                 kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
+                 "' is a sum over replicas that is read on demand; outside run() only assign is defined");
+    const auto replicas = static_cast<double>(variable.replicas().size());
+    const bool integer = !variable.replicas()[0].is_floating_point();
+    request.value = integer ? request.value.div(replicas, "trunc") : request.value.div(replicas);
+  }
+  apply_to_all(variable, request);
+}
+
+void write(VariableState& variable, WriteRequest request) {
+  STRATA_CHECK(!(request.write == Write::kScatterAdd && variable.on_read()), kUnimplemented,
+               "[variable] scatter_add: '", variable.options().name,
+               "' is synchronized on read; scatter operations are not defined for it");
+  const Context& context = detail::current_context();
+  const bool plain = variable.group() == detail::default_group();
+  if (context.replica && context.group == variable.group().get() && !plain) {
+    return write_by_replica(variable, *context.replica, request);
+  }
+  if (context.replica && !plain && context.group != detail::default_group().get()) {
+    detail::throw_error(
+        ErrorCode::kFailedPrecondition,
+        str_cat("[variable] ", kWriteNames[static_cast<int>(request.write)], ": '",
+                variable.options().name, "' belongs to ", variable.group()->name(),
+                " and was written by a replica of ", context.group->name(),
+                "; Mixing different tf.distribute.Strategy objects is not possible"));
+  }
+  if (plain) {
+    // Replicas of any strategy may share a plain variable: their writes take turns.
+    static std::mutex turn;
+    std::lock_guard lock(turn);
+    return apply_to_all(variable, request);
+  }
+  write_cross_replica(variable, std::move(request));
+}
+
+void check_number(const VariableState& variable, Write kind) {
+  const Context& context = detail::current_context();
+  STRATA_CHECK(!(context.replica && context.group == variable.group().get() &&
+                 variable.replicas().size() > 1 && !variable.on_read() &&
+                 variable.options().aggregation == VariableAggregation::kSum),
+               kInvalidArgument, "[variable] ", kWriteNames[static_cast<int>(kind)], ": '",
+               variable.options().name,
+               "' sums what its replicas write, and got a plain number, which cannot be reduced with "
+               "the given reduce op; pass a tensor if the sum over replicas is meant");
+}
+
+at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
+
+std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tensor& value,
+                                       bool trainable) {
+  std::vector<at::Tensor> replicas;
+  for (int r = 0; r < group.num_replicas(); ++r) {
+    replicas.push_back(value.detach().to(group.device(r).physical, value.scalar_type(),
+                                         /*non_blocking=*/false, /*copy=*/true));
+    replicas.back().set_requires_grad(trainable);
+  }
+  return replicas;
+}
+
+std::shared_ptr<VariableState> make_state(const at::Tensor& value, VariableOptions options) {
+  const Context& context = detail::current_context();
+  ReplicaGroup& group = *context.group;
+  STRATA_CHECK(context.replica == nullptr || &group == detail::default_group().get(),
+               kFailedPrecondition, "[variable] '", options.name,
+               "' was made inside run(); expected variables to be made in the strategy's scope, before "
+               "run(): each replica would make one of its own");
+  STRATA_CHECK(value.defined(), kInvalidArgument, "[variable] '", options.name,
+               "': got an undefined initial value");
+  STRATA_CHECK(options.synchronization != VariableSynchronization::kNone, kInvalidArgument,
+               "[variable] '", options.name, "': got VariableSynchronization::kNone, which is not "
+               "defined under a strategy; use kAuto, kOnWrite or kOnRead");
+  if (options.synchronization == VariableSynchronization::kOnRead) options.trainable = false;
+  if (!value.is_floating_point() && !value.is_complex()) options.trainable = false;
+  return std::make_shared<VariableState>(group.shared_from_this(), options,
+                                         initial_copies(group, value, options.trainable));
+}
+
+}  // namespace
+
+Variable::Variable(const at::Tensor& initial_value, VariableOptions options)
+    : state_(make_state(initial_value, std::move(options))) {}
+
+at::Tensor Variable::value() const {
+  const Context& context = detail::current_context();
+  const VariableState& state = *state_;
+  const bool plain = state.group() == detail::default_group();
+  if (context.replica && context.group == state.group().get()) {
+    return state.replicas()[static_cast<size_t>(context.replica->replica_id_in_sync_group())];
+  }
+  STRATA_CHECK(!context.replica || plain || context.group == detail::default_group().get(),
+               kFailedPrecondition, "[variable] value: '", name(), "' belongs to ",
+               state.group()->name(), " and was read by a replica of ", context.group->name(),
+               "; Mixing different tf.distribute.Strategy objects is not possible");
+  if (!state.on_read() || state.replicas().size() == 1) return state.replicas()[0];
+  switch (state.options().aggregation) {
+    case VariableAggregation::kOnlyFirstReplica: return state.replicas()[0].clone();
+    case VariableAggregation::kSum: return collective::reduce_in_order(state.replicas(), ReduceOp::kSum);
+    case VariableAggregation::kMean: return collective::reduce_in_order(state.replicas(), ReduceOp::kMean);
+    case VariableAggregation::kNone: break;
+  }
+  detail::throw_error(ErrorCode::kInvalidArgument,
+                      str_cat("[variable] value: '", name(),
+                              "' has one value per replica and no aggregation; read it inside run(), "
+                              "use on_replica(i), or give it an aggregation"));
+}
+
+const at::Tensor& Variable::on_replica(int replica) const {
+  STRATA_CHECK(replica >= 0 && replica < static_cast<int>(state_->replicas().size()), kOutOfRange,
+               "[variable] on_replica: got ", replica, " for '", name(), "'; expected 0 to ",
+               state_->replicas().size() - 1);
+  return state_->replicas()[static_cast<size_t>(replica)];
+}
+
+void Variable::assign(const at::Tensor& value) { write(*state_, {state_.get(), Write::kAssign, {}, value}); }
+void Variable::assign_add(const at::Tensor& value) { write(*state_, {state_.get(), Write::kAdd, {}, value}); }
+void Variable::assign_sub(const at::Tensor& value) { write(*state_, {state_.get(), Write::kSub, {}, value}); }
+
+void Variable::assign(double value) {
+  check_number(*state_, Write::kAssign);
+  assign(scalar(value));
+}
+void Variable::assign_add(double value) {
+  check_number(*state_, Write::kAdd);
+  assign_add(scalar(value));
+}
+void Variable::assign_sub(double value) {
+  check_number(*state_, Write::kSub);
+  assign_sub(scalar(value));
+}
+
+void Variable::scatter_add(const at::Tensor& indices, const at::Tensor& updates) {
+  write(*state_, {state_.get(), Write::kScatterAdd, indices, updates});
+}
+
+const std::string& Variable::name() const { return state_->options().name; }
+bool Variable::trainable() const { return state_->options().trainable; }
+VariableSynchronization Variable::synchronization() const { return state_->options().synchronization; }
+VariableAggregation Variable::aggregation() const { return state_->options().aggregation; }
+at::IntArrayRef Variable::sizes() const { return state_->replicas()[0].sizes(); }
+at::ScalarType Variable::dtype() const { return state_->replicas()[0].scalar_type(); }
+int64_t Variable::numel() const { return state_->replicas()[0].numel(); }
+ReplicaGroup& Variable::group() const { return *state_->group(); }
+
+namespace detail {
+
+VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOptions options,
+                             std::vector<at::Tensor> replicas)
+    : group_(std::move(group)), options_(std::move(options)), replicas_(std::move(replicas)) {
+  STRATA_DCHECK(static_cast<int>(replicas_.size()) == group_->num_replicas());
+  for (const at::Tensor& replica : replicas_) {
+    expected_versions_.push_back(replica._version());
+  }
+}
+
+void VariableState::move_into(const std::vector<at::Tensor>& homes, bool shared,
+                              std::shared_ptr<void> keep) {
+  STRATA_DCHECK(homes.size() == replicas_.size());
+  const at::NoGradGuard no_grad;
+  for (size_t r = 0; r < homes.size(); ++r) {
+    if (r == 0 || !shared) at::Tensor(homes[r]).copy_(replicas_[r].detach());
+    replicas_[r].set_data(homes[r]);
+    expected_versions_[r] = replicas_[r]._version();
+  }
+  home_ = std::move(keep);
+  shares_storage_ = shared;
+}
+
+void VariableState::note_write() {
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    replicas_[r].unsafeGetTensorImpl()->bump_version();
+    expected_versions_[r] = replicas_[r]._version();
+  }
+}
+
+void VariableState::expect_present_version(int replica) {
+  expected_versions_[static_cast<size_t>(replica)] = replicas_[static_cast<size_t>(replica)]._version();
+}
+
+void VariableState::check_version(int replica) const {
+  STRATA_CHECK(replicas_[static_cast<size_t>(replica)]._version() ==
+                   static_cast<int64_t>(expected_versions_[static_cast<size_t>(replica)]),
+               kFailedPrecondition, "[variable] '", options_.name,
+               "' was changed in place inside run() by replica ", replica,
+               "; replicas share parameters, so only an optimizer or Variable::assign may change them "
+               "there; change them outside run()");
+}
+
+}  // namespace detail
+}  // namespace strata

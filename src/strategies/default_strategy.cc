@@ -1,0 +1,12 @@
+#include "strata/strategies/default_strategy.h"
+
+namespace strata {
+
+DefaultStrategy::DefaultStrategy() : Strategy(detail::default_group()) {}
+
+DefaultStrategy& default_strategy() {
+  static DefaultStrategy strategy;
+  return strategy;
+}
+
+}  // namespace strata

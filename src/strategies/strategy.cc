@@ -1,0 +1,154 @@
+#include "strata/strategies/strategy.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include "strata/collective/shared.h"
+#include "strata/strategies/default_strategy.h"
+
+namespace strata {
+namespace {
+
+void check_count(const Strategy& strategy, std::string_view call, int count) {
+  STRATA_CHECK(count == strategy.num_replicas_in_sync(), kInvalidArgument, "[", strategy.name(), "] ",
+               call, ": got ", count, " values for ", strategy.num_replicas_in_sync(),
+               " replicas; pass one per replica (PerReplica)");
+}
+
+/// A replica's values reduced along `axis`, as sum and count, or as extreme.
+at::Tensor reduce_rows(ReduceOp op, const at::Tensor& value, int64_t axis) {
+  switch (op) {
+    case ReduceOp::kMin: return value.amin(axis);
+    case ReduceOp::kMax: return value.amax(axis);
+    default: return value.sum(axis);
+  }
+}
+
+std::vector<at::Tensor> on_host(const PerReplica<at::Tensor>& value) {
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& each : value) values.push_back(each.cpu());
+  return values;
+}
+
+at::Tensor reduce_axis(const std::string& where, ReduceOp op, std::vector<at::Tensor> values,
+                       int64_t axis) {
+  const int64_t rank = values[0].dim();
+  for (const at::Tensor& value : values) {
+    STRATA_CHECK(value.dim() == rank && axis >= -rank && axis < rank, kInvalidArgument, "[", where,
+                 "] reduce: got axis ", axis, " for a value of rank ", value.dim(),
+                 "; expected -rank <= axis < rank, and equal ranks; scalars have no axis");
+  }
+  int64_t count = 0;
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& value : values) {
+    count += value.size(axis);
+    const bool extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
+    if (extreme && value.size(axis) == 0) continue;
+    parts.push_back(reduce_rows(op, value, axis));
+  }
+  if (op != ReduceOp::kMean) return collective::reduce_in_order(parts, op);
+  // One denominator for all replicas: not the mean of means.
+  return collective::reduce_in_order(parts, ReduceOp::kSum).div(static_cast<double>(count));
+}
+
+}  // namespace
+
+Strategy::Strategy(ReplicaGroupOptions options)
+    : Strategy(std::make_shared<ReplicaGroup>(std::move(options))) {}
+
+Strategy::Strategy(std::shared_ptr<ReplicaGroup> group) : group_(std::move(group)) {
+  group_->set_strategy(this);
+}
+
+Strategy::~Strategy() { group_->set_strategy(nullptr); }
+
+detail::Context Strategy::enter_scope() const {
+  detail::require_cross_replica("scope");
+  const detail::Context& context = detail::current_context();
+  STRATA_CHECK(context.group == group_.get() || context.group == detail::default_group().get(),
+               kFailedPrecondition, "[", name(), "] scope: entered inside the scope of ",
+               context.group->name(), "; Mixing different tf.distribute.Strategy objects is not possible");
+  if (group_ == detail::default_group()) return context;
+  return {group_.get(), nullptr};
+}
+
+at::Tensor Strategy::reduce(ReduceOp op, const PerReplica<at::Tensor>& value,
+                            std::optional<int64_t> axis) const {
+  detail::require_cross_replica("reduce");
+  check_count(*this, "reduce", value.size());
+  if (axis) return reduce_axis(name(), op, on_host(value), *axis);
+  return collective::reduce_in_order(on_host(value), op);
+}
+
+double Strategy::reduce(ReduceOp op, const PerReplica<double>& value) const {
+  std::vector<at::Tensor> values;
+  for (const double each : value) values.push_back(at::scalar_tensor(each, at::kDouble));
+  return reduce(op, PerReplica(std::move(values))).item<double>();
+}
+
+int64_t Strategy::reduce(ReduceOp op, const PerReplica<int64_t>& value) const {
+  STRATA_CHECK(op != ReduceOp::kMean, kInvalidArgument, "[", name(),
+               "] reduce: got MEAN of integers, which is a float; pass PerReplica<double> or tensors");
+  std::vector<at::Tensor> values;
+  for (const int64_t each : value) values.push_back(at::scalar_tensor(each, at::kLong));
+  return reduce(op, PerReplica(std::move(values))).item<int64_t>();
+}
+
+at::Tensor Strategy::reduce(ReduceOp op, const at::Tensor& value, std::optional<int64_t> axis) const {
+  detail::require_cross_replica("reduce");
+  const std::vector<at::Tensor> copies(static_cast<size_t>(num_replicas_in_sync()), value.cpu());
+  if (axis) return reduce_axis(name(), op, copies, *axis);
+  STRATA_CHECK(op != ReduceOp::kSum || copies.size() == 1, kInvalidArgument, "[", name(),
+               "] reduce: a value that is the same on all ", copies.size(),
+               " replicas cannot be reduced with the given reduce op SUM; pass what run() returned "
+               "(PerReplica), or use MEAN");
+  return copies[0];
+}
+
+at::Tensor Strategy::reduce(ReduceOp op, const Variable& variable) const {
+  STRATA_CHECK(op == ReduceOp::kMean || num_replicas_in_sync() == 1, kInvalidArgument, "[", name(),
+               "] reduce: got ", reduce_op_name(op), " of variable '", variable.name(),
+               "', whose copies are equal; use MEAN, or value()");
+  return variable.value().detach().cpu();
+}
+
+at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) const {
+  detail::require_cross_replica("gather");
+  check_count(*this, "gather", value.size());
+  std::vector<at::Tensor> values;
+  const at::Tensor& first = value.get(0);
+  for (const at::Tensor& each : value) {
+    STRATA_CHECK(axis >= 0 && axis < each.dim(), kInvalidArgument, "[", name(), "] gather: got axis ", axis,
+                 " for a value of rank ", each.dim(),
+                 "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
+    bool fits = each.dim() == first.dim() && each.scalar_type() == first.scalar_type();
+    for (int64_t d = 0; fits && d < each.dim(); ++d) fits = d == axis || each.size(d) == first.size(d);
+    STRATA_CHECK(fits, kInvalidArgument, "[", name(), "] gather: got ", first.scalar_type(), " ",
+                 first.sizes(), " and ", each.scalar_type(), " ", each.sizes(),
+                 "; expected equal dtypes, and shapes that differ only along axis ", axis);
+    values.push_back((each.is_sparse() ? each.to_dense() : each).cpu());
+  }
+  return at::cat(values, axis);
+}
+
+DistributedDataset Strategy::distribute(data::Dataset dataset, const InputOptions& options) {
+  detail::require_cross_replica("distribute");
+  return DistributedDataset(group_, std::move(dataset), options, /*whole_batches=*/false);
+}
+
+DistributedDataset Strategy::distribute_from_function(
+    const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
+  detail::require_cross_replica("distribute_from_function");
+  return DistributedDataset(
+      group_, fn(InputContext{.num_replicas_in_sync = num_replicas_in_sync()}), options,
+      /*whole_batches=*/true);
+}
+
+Strategy& get_strategy() {
+  Strategy* strategy = detail::current_context().group->strategy();
+  return strategy ? *strategy : default_strategy();
+}
+
+bool has_strategy() { return detail::current_context().group != detail::default_group().get(); }
+
+}  // namespace strata
