@@ -9,7 +9,8 @@ namespace {
 
 constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
 // Positions of the input are kept for every so many elements at most.
-constexpr int64_t kMinChunk = 1024;
+constexpr int kMinChunkShift = 10;
+constexpr int kMaxChunkShift = 40;
 
 int64_t at_most_sum(int64_t a, int64_t b) { return a > kMaxCount - b ? kMaxCount : a + b; }
 
@@ -17,12 +18,16 @@ int64_t at_most_sum(int64_t a, int64_t b) { return a > kMaxCount - b ? kMaxCount
 
 template <class T>
 ShuffleStream<T>::ShuffleStream(std::unique_ptr<Stream<T>> input, int64_t buffer_size,
-                                RandomStream random, int64_t fingerprint)
+                                RandomStream random, int64_t fingerprint, int64_t expected)
     : input_(std::move(input)),
       buffer_size_(buffer_size),
-      chunk_size_(std::max(buffer_size, kMinChunk)),
+      chunk_shift_(std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(buffer_size))),
+                              kMinChunkShift, kMaxChunkShift)),
       random_(random),
-      fingerprint_(fingerprint) {}
+      fingerprint_(fingerprint) {
+  constexpr int64_t kMaxReserve = 1 << 24;
+  buffer_.reserve(static_cast<size_t>(std::min({buffer_size, expected, kMaxReserve})));
+}
 
 template <class T>
 bool ShuffleStream<T>::next(T& out) {
@@ -34,8 +39,20 @@ bool ShuffleStream<T>::next(T& out) {
   ++given_;
   if (&drawn != &buffer_.back()) drawn = std::move(buffer_.back());
   buffer_.pop_back();
+  prefetch_slot();
   while (chunks_.size() > 1 && chunks_.front().held == 0) chunks_.pop_front();
   return true;
+}
+
+// The draws to come are known, so a large buffer need not cost a cache miss each.
+template <class T>
+void ShuffleStream<T>::prefetch_slot() const {
+  constexpr size_t kLarge = (size_t{1} << 20) / sizeof(Slot);
+  constexpr size_t kAhead = 12;
+  if (buffer_.size() < kLarge) return;
+  const size_t size_then = input_ended_ ? buffer_.size() - kAhead + 1 : buffer_.size() + 1;
+  __builtin_prefetch(buffer_.data() +
+                     random_.below(size_then, static_cast<uint64_t>(given_) + kAhead - 1));
 }
 
 template <class T>
@@ -55,13 +72,13 @@ void ShuffleStream<T>::fill() {
 
 template <class T>
 void ShuffleStream<T>::begin_chunk_if_due() {
-  if (read_ % chunk_size_ == 0 && (chunks_.empty() || chunks_.back().first != read_))
+  if (begins_chunk(read_) && (chunks_.empty() || chunks_.back().first != read_))
     chunks_.push_back({input_->position(), read_, 0});
 }
 
 template <class T>
 typename ShuffleStream<T>::Chunk& ShuffleStream<T>::chunk_of(int64_t index) {
-  return chunks_[static_cast<size_t>((index - chunks_.front().first) / chunk_size_)];
+  return chunks_[static_cast<size_t>((index - chunks_.front().first) >> chunk_shift_)];
 }
 
 template <class T>
@@ -90,9 +107,9 @@ void ShuffleStream<T>::restore(const Position& position) {
   for (size_t slot = 0; slot < held.size(); ++slot) slots[slot] = slot;
   std::sort(slots.begin(), slots.end(), [&](size_t a, size_t b) { return held[a] < held[b]; });
   const int64_t oldest = slots.empty() ? read : held[slots.front()];
-  STRATA_CHECK(first % chunk_size_ == 0 && first <= oldest, kInvalidArgument,
+  STRATA_CHECK(begins_chunk(first) && first <= oldest, kInvalidArgument,
                "[data] restore: got a shuffle's position whose input starts at ", first,
-               "; expected a multiple of ", chunk_size_, " up to ", oldest,
+               "; expected a multiple of ", int64_t{1} << chunk_shift_, " up to ", oldest,
                "; the text is damaged");
 
   input_->restore(position.children()[0]);
@@ -164,7 +181,7 @@ class ShuffleSource final : public OrderSource<ShuffleSource> {
     // Tells positions of other orders (seed, epoch, stage) from ours.
     const auto fingerprint = static_cast<int64_t>(random.bits(~uint64_t{0}) >> 33);
     return std::make_unique<ShuffleStream<T>>(open_stream<T>(input(), epoch), buffer_size_, random,
-                                              fingerprint);
+                                              fingerprint, std::max<int64_t>(0, cardinality()));
   }
 
   int64_t cardinality() const override { return input().cardinality(); }

@@ -15,8 +15,10 @@ namespace strata::data::detail {
 template <class T>
 class ShuffleStream final : public Stream<T> {
  public:
+  /// @param fingerprint  tells this order's positions from those of others.
+  /// @param expected  elements in the input, 0 if unknown.
   ShuffleStream(std::unique_ptr<Stream<T>> input, int64_t buffer_size, RandomStream random,
-                int64_t fingerprint);
+                int64_t fingerprint, int64_t expected);
 
   bool next(T& out) override;
   Position position() const override;
@@ -27,7 +29,7 @@ class ShuffleStream final : public Stream<T> {
     T value;
     int64_t index;  // of the input
   };
-  // `chunk_size_` consecutive elements of the input.
+  // 2^`chunk_shift_` consecutive elements of the input.
   struct Chunk {
     Position input;  // before the chunk's first element
     int64_t first;
@@ -35,14 +37,18 @@ class ShuffleStream final : public Stream<T> {
   };
 
   void fill();
+  void prefetch_slot() const;
   void begin_chunk_if_due();
+  bool begins_chunk(int64_t index) const {
+    return (index & ((int64_t{1} << chunk_shift_) - 1)) == 0;
+  }
   Chunk& chunk_of(int64_t index);
   std::vector<int64_t> replay_draws(int64_t given, int64_t read) const;
   void check_replayed(bool there) const;
 
   std::unique_ptr<Stream<T>> input_;
   int64_t buffer_size_;
-  int64_t chunk_size_;
+  int chunk_shift_;
   RandomStream random_;
   int64_t fingerprint_;
   std::vector<Slot> buffer_;

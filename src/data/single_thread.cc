@@ -18,7 +18,7 @@ void call_if_there(const char* name) {
 void use_single_thread() {
   at::get_num_threads();  // libtorch sets this thread's number at its first use: get that over with
   call_if_there("omp_set_num_threads");
-  call_if_there("mkl_set_num_threads_local");
+  call_if_there("MKL_Set_Num_Threads_Local");
 }
 
 }  // namespace strata::data::detail
