@@ -2,12 +2,12 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/index_select.h>
-#include <ATen/ops/select.h>
 
 #include <numeric>
 
 #include "data/copy_rows.h"
 #include "data/row_stream.h"
+#include "data/row_view.h"
 
 namespace strata::data::detail {
 namespace {
@@ -22,7 +22,7 @@ class TensorRows final : public Rows {
   Example row(int64_t index) const override {
     std::vector<at::Tensor> row;
     row.reserve(fields_.size());
-    for (const auto& field : fields_) row.push_back(at::select(field, 0, index));
+    for (const auto& field : fields_) row.push_back(row_view(field, index));
     return Example(std::move(row));
   }
 

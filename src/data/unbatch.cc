@@ -1,7 +1,6 @@
-#include <ATen/ops/select.h>
-
 #include <limits>
 
+#include "data/row_view.h"
 #include "data/source.h"
 #include "strata/data/dataset.h"
 
@@ -17,7 +16,7 @@ class UnbatchStream final : public ExampleStream {
     if (!ensure_row()) return false;
     std::vector<at::Tensor> row;
     row.reserve(batch_.fields.size());
-    for (const auto& field : batch_.fields) row.push_back(at::select(field, 0, row_));
+    for (const auto& field : batch_.fields) row.push_back(row_view(field, row_));
     out = Example(std::move(row));
     ++row_;
     return true;

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "data/source.h"
+#include "data/row_stream.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
@@ -82,9 +82,68 @@ class ZipSource final : public Source {
   std::vector<SourcePtr> inputs_;
 };
 
+/// Rows of several in-memory sources side by side.
+class JoinedRows final : public Rows {
+ public:
+  explicit JoinedRows(std::vector<const Rows*> parts) : parts_(std::move(parts)) {
+    size_ = parts_.front()->size();
+    for (const Rows* part : parts_) size_ = std::min(size_, part->size());
+  }
+
+  int64_t size() const override { return size_; }
+  Example row(int64_t index) const override {
+    return join([&](const Rows& part) { return part.row(index); });
+  }
+  Example gather(std::span<const int64_t> indices) const override {
+    return join([&](const Rows& part) { return part.gather(indices); });
+  }
+  int64_t version() const override {
+    int64_t version = 0;
+    for (const Rows* part : parts_) version += part->version();
+    return version;
+  }
+
+ private:
+  template <class Get>
+  Example join(Get&& get) const {
+    Example all;
+    for (const Rows* part : parts_) {
+      for (auto& field : get(*part).fields) all.fields.push_back(std::move(field));
+    }
+    return all;
+  }
+
+  std::vector<const Rows*> parts_;
+  int64_t size_;
+};
+
+/// A zip of in-memory sources whose order nothing has changed yet: is one itself.
+class JoinedSource final : public RowSource {
+ public:
+  explicit JoinedSource(std::vector<SourcePtr> inputs)
+      : inputs_(std::move(inputs)), rows_(rows_of(inputs_)) {}
+
+  const Rows* rows() const override { return &rows_; }
+
+ private:
+  static std::vector<const Rows*> rows_of(const std::vector<SourcePtr>& inputs) {
+    std::vector<const Rows*> parts;
+    parts.reserve(inputs.size());
+    for (const auto& input : inputs) parts.push_back(input->rows());
+    return parts;
+  }
+
+  std::vector<SourcePtr> inputs_;
+  JoinedRows rows_;
+};
+
 }  // namespace
 
 SourcePtr make_zip(std::vector<SourcePtr> inputs) {
+  const bool in_order = std::all_of(inputs.begin(), inputs.end(), [](const SourcePtr& input) {
+    return dynamic_cast<const RowSource*>(input.get()) != nullptr;
+  });
+  if (in_order) return std::make_shared<JoinedSource>(std::move(inputs));
   return std::make_shared<ZipSource>(std::move(inputs));
 }
 

@@ -56,6 +56,24 @@ TEST(IteratorTest, RestoringTakesTheEpochAlong) {
   EXPECT_EQ(after.iterator().epoch(), 4);  // the next range-for goes on
 }
 
+// Quoted by docs/data.md.
+TEST(IteratorTest, ResumesFromText) {
+  const Dataset train = Dataset::range(1000).shuffle(1000, {.seed = 7}).batch(32).prefetch(2);
+  std::string saved;
+  {
+    Iterator batches = train.iterator(5);
+    for (int step = 0; step < 10; ++step) (void)batches.next();
+    saved = batches.position().to_string();
+  }
+
+  Iterator batches = train.iterator();
+  batches.restore(Position::from_string(saved));
+  while (std::optional<Example> batch = batches.next()) {
+    EXPECT_LE(batch->num_rows(), 32);
+  }
+  EXPECT_EQ(batches.epoch(), 5);
+}
+
 TEST(IteratorTest, RestoresBackwardsToo) {
   Iterator iterator = Dataset::range(6).batch(2).prefetch().iterator(0);
   (void)iterator.next();

@@ -15,6 +15,19 @@ TEST(ZipTest, JoinsFieldsAndEndsWithTheShortest) {
   EXPECT_EQ(describe(dataset.skip(4)).size(), 0u);
 }
 
+// In-memory sources in their own order are joined; the result is the same as of elements.
+TEST(ZipTest, OfSlicesIsGathered) {
+  const at::Tensor x = floats({0, 1, 2, 3, 4, 5, 6, 7}, {4, 2});
+  const Dataset joined = Dataset::zip({Dataset::from_tensor_slices({x}), Dataset::range(5)});
+  const Dataset zipped = Dataset::zip({Dataset::from_tensor_slices({x}), counting_generator(5)});
+  EXPECT_EQ(joined.cardinality(), 4);
+  EXPECT_EQ(describe(joined), describe(zipped));
+  EXPECT_EQ(describe(joined.shuffle(3).batch(3), 2), describe(zipped.shuffle(3).batch(3), 2));
+  const Dataset reordered = Dataset::zip({Dataset::range(5).shuffle(5), Dataset::range(5)});
+  EXPECT_EQ(describe(reordered, 2),
+            describe(Dataset::zip({Dataset::range(5).shuffle(5), counting_generator(5)}), 2));
+}
+
 TEST(ZipTest, KnowsSizes) {
   const Dataset three = Dataset::range(3);
   EXPECT_EQ(Dataset::zip({three, Dataset::range(9).repeat()}).cardinality(), 3);
