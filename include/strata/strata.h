@@ -21,6 +21,8 @@
 #include "strata/data/iterator.h"
 #include "strata/data/mnist.h"
 #include "strata/data/position.h"
+#include "strata/optim/losses.h"
+#include "strata/optim/metrics.h"
 #include "strata/optim/optimizer.h"
 #include "strata/optim/optimizers.h"
 #include "strata/optim/schedule.h"
