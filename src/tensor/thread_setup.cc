@@ -40,12 +40,15 @@ void set_flush_denormals(void* flush) {
 
 void flush_denormals_in_team(bool flush) {
   set_flush_denormals(&flush);
+  // OpenMP keeps a team of workers for each thread that opens parallel regions: this runs on each. Once
+  // is enough, and they keep it: a parallel region at both ends of every run would cost more than it.
+  static thread_local int team_flushed = 1;
   const int count = at::get_num_threads();
-  if (count <= 1) return;
-  // OpenMP keeps a team of workers for each thread that opens parallel regions: this runs on each.
+  if (!flush || count <= team_flushed) return;
   using Parallel = void(void (*)(void*), void*, unsigned, unsigned);
   static auto* const parallel = find_function<Parallel>("GOMP_parallel");
   if (parallel != nullptr) parallel(&set_flush_denormals, &flush, static_cast<unsigned>(count), 0);
+  team_flushed = count;
 }
 
 std::string list(const std::vector<int>& cores) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sched.h>
+
 #include <chrono>
 
 #if defined(__x86_64__)
@@ -32,6 +34,7 @@ bool spin_until(Done&& done, std::chrono::microseconds limit) {
       cpu_relax();
     }
     if (Clock::now() >= deadline) return done();
+    sched_yield();
   }
 }
 

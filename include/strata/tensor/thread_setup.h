@@ -12,7 +12,7 @@ namespace strata::tensor {
 ///
 /// | setting | belongs to | who else sees it |
 /// | --- | --- | --- |
-/// | denormals (MXCSR) | the thread | no one; OpenMP workers have their own, so they are set too |
+/// | denormals (MXCSR) | the thread | no one; OpenMP workers have their own, set with it and then kept |
 /// | OpenMP's thread count, which at::get_num_threads() reads and oneDNN follows | the thread | no
 /// one | | MKL's "local" thread count | the thread | no one | | the count that
 /// at::set_num_threads() also notes down | the process | every thread that makes its first parallel
