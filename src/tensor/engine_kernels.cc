@@ -1,0 +1,297 @@
+#include "strata/tensor/engine_kernels.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/max_pool2d_with_indices_backward_ops.h>
+#include <ATen/ops/max_pool2d_with_indices_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <c10/core/CPUAllocator.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <tuple>
+
+#include "strata/core/error.h"
+#include "strata/core/str_cat.h"
+#include "tensor/cpu_isa.h"
+#include "tensor/matmul_kernels.h"
+#include "tensor/pool_kernels.h"
+
+namespace strata::tensor {
+
+const PoolKernels& pool_kernels() {
+  switch (best_cpu_isa()) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return pool_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return pool_kernels_avx2();
+#endif
+    default:
+      return pool_kernels_baseline();
+  }
+}
+
+namespace {
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::CustomRNGKeyId;
+const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
+
+bool use_own_matmul() {
+  static const bool use = [] {
+    const bool able = cpu_supports(CpuIsa::kAvx512);
+#if defined(__x86_64__)
+    bool wanted = __builtin_cpu_is("amd");
+#else
+    bool wanted = false;
+#endif
+    if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
+      const std::string_view name = choice;
+      STRATA_CHECK(name == "mkl" || name == "strata", kInvalidArgument, "[engine_kernels] STRATA_MATMUL: got '", name,
+                   "'; expected mkl or strata");
+      wanted = name == "strata";
+    }
+    return able && wanted;
+  }();
+  return use;
+}
+
+bool is_cpu_float(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
+}
+
+at::Tensor empty_float(at::IntArrayRef sizes) { return at::detail::empty_cpu(sizes, at::kFloat); }
+
+/// The view of the last two dimensions, if rows or columns are contiguous.
+std::optional<MatrixView> matrix_view(const at::Tensor& tensor) {
+  const int64_t dim = tensor.dim();
+  int64_t row_stride = tensor.stride(dim - 2);
+  int64_t column_stride = tensor.stride(dim - 1);
+  // The stride of a dimension of size 1 means nothing.
+  if (tensor.size(dim - 1) == 1 && row_stride != 1) column_stride = 1;
+  if (tensor.size(dim - 2) == 1 && column_stride != 1) row_stride = 1;
+  if (row_stride != 1 && column_stride != 1) return std::nullopt;
+  return MatrixView{tensor.const_data_ptr<float>(), row_stride, column_stride};
+}
+
+/// Products with a vector are bound by memory, and libtorch has kernels for them.
+bool worthwhile(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
+
+void multiply_here(const MatmulProblem& problem) {
+#if defined(__x86_64__)
+  const c10::DataPtr scratch =
+      c10::GetCPUAllocator()->allocate(static_cast<size_t>(matmul_scratch_floats(problem)) * sizeof(float));
+  matmul_avx512(problem, static_cast<float*>(scratch.get()));
+#else
+  static_cast<void>(problem);
+#endif
+}
+
+/// Parts have at least this many multiplications, as a rule of thumb 10 us.
+constexpr int64_t kGrain = 1 << 20;
+
+void multiply(const MatmulProblem& problem) {
+  if (problem.m * problem.n * problem.k < 2 * kGrain || at::get_num_threads() == 1) {
+    multiply_here(problem);
+    return;
+  }
+  // Any division of the rows or columns gives the same bits. Parts are whole panels of 64.
+  constexpr int64_t kPart = 64;
+  const bool by_columns = problem.n >= problem.m;
+  const int64_t size = by_columns ? problem.n : problem.m;
+  const int64_t work = kPart * problem.k * (by_columns ? problem.m : problem.n);
+  at::parallel_for(0, (size + kPart - 1) / kPart, std::max<int64_t>(1, kGrain / work),
+                   [&](int64_t begin, int64_t end) {
+                     const int64_t from = begin * kPart;
+                     const int64_t count = std::min(size, end * kPart) - from;
+                     MatmulProblem part = problem;
+                     if (by_columns) {
+                       part.n = count;
+                       part.b.data += from * part.b.column_stride;
+                       part.c += from;
+                       if (part.bias != nullptr) part.bias += from;
+                     } else {
+                       part.m = count;
+                       part.a.data += from * part.a.row_stride;
+                       part.c += from * part.c_stride;
+                     }
+                     multiply_here(part);
+                   });
+}
+
+/// The product, or nothing when libtorch shall do it.
+std::optional<at::Tensor> product(const at::Tensor& a, const at::Tensor& b, const float* bias) {
+  if (!use_own_matmul() || a.dim() != 2 || b.dim() != 2 || !is_cpu_float(a) || !is_cpu_float(b)) return std::nullopt;
+  const int64_t m = a.size(0);
+  const int64_t n = b.size(1);
+  const int64_t k = a.size(1);
+  if (b.size(0) != k || !worthwhile(m, n, k)) return std::nullopt;
+  const auto a_view = matrix_view(a);
+  const auto b_view = matrix_view(b);
+  if (!a_view || !b_view) return std::nullopt;
+  at::Tensor c = empty_float({m, n});
+  multiply({m, n, k, *a_view, *b_view, bias, c.mutable_data_ptr<float>(), n});
+  return c;
+}
+
+at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
+  if (auto c = product(a, b, nullptr)) return *std::move(c);
+  return at::_ops::mm::redispatch(keys & kBelow, a, b);
+}
+
+at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b,
+                 const at::Scalar& beta, const at::Scalar& alpha) {
+  const bool plain = is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 && bias.size(0) == b.size(1) &&
+                     bias.stride(0) == 1 && beta.equal(1) && alpha.equal(1);
+  if (plain) {
+    if (auto c = product(a, b, bias.const_data_ptr<float>())) return *std::move(c);
+  }
+  return at::_ops::addmm::redispatch(keys & kBelow, bias, a, b, beta, alpha);
+}
+
+at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
+  const auto own = [&]() -> std::optional<at::Tensor> {
+    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b)) return std::nullopt;
+    const int64_t batches = a.size(0);
+    const int64_t m = a.size(1);
+    const int64_t n = b.size(2);
+    const int64_t k = a.size(2);
+    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile(m, n, k)) return std::nullopt;
+    const auto a_view = matrix_view(a);
+    const auto b_view = matrix_view(b);
+    if (!a_view || !b_view) return std::nullopt;
+    at::Tensor c = empty_float({batches, m, n});
+    float* const out = c.mutable_data_ptr<float>();
+    at::parallel_for(0, batches, std::max<int64_t>(1, kGrain / (m * n * k)), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
+        problem.a.data += i * a.stride(0);
+        problem.b.data += i * b.stride(0);
+        multiply_here(problem);
+      }
+    });
+    return c;
+  };
+  if (auto c = own()) return *std::move(c);
+  return at::_ops::bmm::redispatch(keys & kBelow, a, b);
+}
+
+/// `values` is one or two numbers, both equal to `expected`; none at all where `or_none`.
+bool all_equal(at::IntArrayRef values, int64_t expected, bool or_none = false) {
+  if (values.empty()) return or_none;
+  return values.size() <= 2 && std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == expected; });
+}
+
+bool poolable(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
+              at::IntArrayRef dilation, bool ceil_mode) {
+  if (!is_cpu_float(input) || (input.dim() != 3 && input.dim() != 4) || input.numel() == 0) return false;
+  const int64_t height = input.size(-2);
+  const int64_t width = input.size(-1);
+  return all_equal(kernel, 2) && all_equal(stride, 2, true) && all_equal(padding, 0) && all_equal(dilation, 1) &&
+         !ceil_mode && height >= 2 && width >= 2 && height * width <= std::numeric_limits<int32_t>::max() &&
+         input.is_contiguous() && input.suggest_memory_format() == at::MemoryFormat::Contiguous;
+}
+
+/// Calls part(first plane, planes).
+template <typename Part>
+void for_planes(const at::Tensor& input, const Part& part) {
+  const int64_t plane = input.size(-2) * input.size(-1);
+  at::parallel_for(0, input.numel() / plane, std::max<int64_t>(1, (1 << 15) / plane),
+                   [&](int64_t begin, int64_t end) { part(begin, end - begin); });
+}
+
+std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(c10::DispatchKeySet keys, const at::Tensor& input,
+                                                           at::IntArrayRef kernel, at::IntArrayRef stride,
+                                                           at::IntArrayRef padding, at::IntArrayRef dilation,
+                                                           bool ceil_mode) {
+  if (!poolable(input, kernel, stride, padding, dilation, ceil_mode)) {
+    return at::_ops::max_pool2d_with_indices::redispatch(keys & kBelow, input, kernel, stride, padding, dilation,
+                                                         ceil_mode);
+  }
+  const int64_t height = input.size(-2);
+  const int64_t width = input.size(-1);
+  auto sizes = input.sizes().vec();
+  sizes[sizes.size() - 2] = height / 2;
+  sizes[sizes.size() - 1] = width / 2;
+  at::Tensor out = empty_float(sizes);
+  at::Tensor indices = at::detail::empty_cpu(sizes, at::kLong);
+  const float* const from = input.const_data_ptr<float>();
+  float* const to = out.mutable_data_ptr<float>();
+  int64_t* const positions = indices.mutable_data_ptr<int64_t>();
+  const int64_t out_plane = (height / 2) * (width / 2);
+  for_planes(input, [&](int64_t first, int64_t planes) {
+    pool_kernels().forward(from + first * height * width, planes, height, width, to + first * out_plane,
+                           positions + first * out_plane);
+  });
+  return {std::move(out), std::move(indices)};
+}
+
+at::Tensor max_pool2d_with_indices_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
+                                            const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
+                                            at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode,
+                                            const at::Tensor& indices) {
+  const auto own = [&]() -> std::optional<at::Tensor> {
+    if (!poolable(input, kernel, stride, padding, dilation, ceil_mode) || !is_cpu_float(gradient) ||
+        !gradient.is_contiguous() || !indices.is_cpu() || indices.scalar_type() != at::kLong ||
+        !indices.is_contiguous() || gradient.sizes() != indices.sizes() || gradient.dim() != input.dim()) {
+      return std::nullopt;
+    }
+    const int64_t height = input.size(-2);
+    const int64_t width = input.size(-1);
+    const int64_t out_plane = (height / 2) * (width / 2);
+    if (gradient.size(-2) != height / 2 || gradient.size(-1) != width / 2 ||
+        gradient.numel() / out_plane != input.numel() / (height * width)) {
+      return std::nullopt;
+    }
+    at::Tensor out = empty_float(input.sizes());
+    const float* const from = gradient.const_data_ptr<float>();
+    const int64_t* const positions = indices.const_data_ptr<int64_t>();
+    float* const to = out.mutable_data_ptr<float>();
+    std::atomic<bool> inside = true;
+    for_planes(input, [&](int64_t first, int64_t planes) {
+      if (!pool_kernels().backward(from + first * out_plane, positions + first * out_plane, planes, height, width,
+                                   to + first * height * width)) {
+        inside = false;
+      }
+    });
+    if (!inside) return std::nullopt;
+    return out;
+  };
+  if (auto out = own()) return *std::move(out);
+  return at::_ops::max_pool2d_with_indices_backward::redispatch(keys & kBelow, gradient, input, kernel, stride,
+                                                                padding, dilation, ceil_mode, indices);
+}
+
+}  // namespace
+
+// The key's fallback, which lets all other operators through, is in random_ops.cc.
+TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
+  library.impl("mm", TORCH_FN(mm));
+  library.impl("addmm", TORCH_FN(addmm));
+  library.impl("bmm", TORCH_FN(bmm));
+  library.impl("max_pool2d_with_indices", TORCH_FN(max_pool2d_with_indices));
+  library.impl("max_pool2d_with_indices_backward", TORCH_FN(max_pool2d_with_indices_backward));
+}
+
+void use_engine_kernels() {
+  // Calling a function of this file is what makes the linker keep its registrations. A wrong
+  // STRATA_MATMUL is reported here rather than in the first product.
+  use_own_matmul();
+}
+
+std::string describe_engine_kernels() {
+  constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
+  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch", "; max_pool2d: strata (",
+                 kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+}
+
+}  // namespace strata::tensor

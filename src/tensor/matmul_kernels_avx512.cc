@@ -1,0 +1,353 @@
+// Single-precision matrix products for processors with AVX-512, where MKL takes its AVX2 path (it does on
+// AMD's). Blocking as in Goto & van de Geijn 2008; two things are made for training steps: the small batch
+// side is the one that is packed and laid along the vectors, so that a layer's weights are read once and
+// in place, and each element is summed in an order that only k decides.
+#include <immintrin.h>
+
+#include <algorithm>
+
+#include "tensor/matmul_kernels.h"
+
+namespace strata::tensor {
+namespace {
+
+constexpr int64_t kLanes = 16;
+constexpr int64_t kPanel = 4 * kLanes;  // columns of a packed panel
+constexpr int64_t kMaxRows = 12;        // rows of the tallest tile
+constexpr int64_t kBlockRows = 96;      // rows that pass over a packed panel; a multiple of every tile's
+constexpr int64_t kMaxBlockK = 192;      // a panel then fills the first-level cache
+constexpr int64_t kMaxGroup = 4 * kPanel;  // columns that are packed at a time
+
+constexpr int64_t kStreamedFloats = 1 << 17;
+
+constexpr int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
+
+constexpr int64_t block_k(int64_t k) {
+  const int64_t blocks = (k + kMaxBlockK - 1) / kMaxBlockK;
+  return (k + blocks - 1) / blocks;
+}
+
+/// d[rows, columns] = p q; vectors lie along the columns.
+struct Product {
+  int64_t rows;
+  int64_t columns;
+  int64_t k;
+  MatrixView p;
+  MatrixView q;
+  const float* bias;  // along the columns, or null
+  float* d;
+  int64_t d_stride;
+};
+
+__mmask16 lanes(int64_t count) { return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1u << count) - 1); }
+
+// One step of a transposition on each group of 4 lanes, or on whole groups: __builtin_shufflevector, because
+// GCC 12 warns inside its own intrinsics of these.
+#define STRATA_LANES(x, a, b, c, d, step)                                                                   \
+  __builtin_shufflevector(x[0], x[1], a, b, c, d, a + step, b + step, c + step, d + step, a + 2 * step,     \
+                          b + 2 * step, c + 2 * step, d + 2 * step, a + 3 * step, b + 3 * step, c + 3 * step, \
+                          d + 3 * step)
+#define STRATA_GROUPS(x, a, b)                                                                           \
+  __builtin_shufflevector(x[0], x[1], a, a + 1, a + 2, a + 3, b, b + 1, b + 2, b + 3, a + 16, a + 17, a + 18, \
+                          a + 19, b + 16, b + 17, b + 18, b + 19)
+
+/// Transposes 16 x 16 in registers: r[i][j] becomes r[j][i].
+inline __attribute__((always_inline)) void transpose(__m512 (&r)[16]) {
+  __m512 t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 2) {
+    const __m512 pair[2] = {r[i], r[i + 1]};
+    t[i] = STRATA_LANES(pair, 0, 16, 1, 17, 4);
+    t[i + 1] = STRATA_LANES(pair, 2, 18, 3, 19, 4);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 16; i += 4) {
+    const __m512 even[2] = {t[i], t[i + 2]};
+    const __m512 odd[2] = {t[i + 1], t[i + 3]};
+    r[i] = STRATA_LANES(even, 0, 1, 16, 17, 4);
+    r[i + 1] = STRATA_LANES(even, 2, 3, 18, 19, 4);
+    r[i + 2] = STRATA_LANES(odd, 0, 1, 16, 17, 4);
+    r[i + 3] = STRATA_LANES(odd, 2, 3, 18, 19, 4);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512 upper[2] = {r[i], r[i + 4]};
+    const __m512 lower[2] = {r[i + 8], r[i + 12]};
+    t[i] = STRATA_GROUPS(upper, 0, 8);
+    t[i + 4] = STRATA_GROUPS(upper, 4, 12);
+    t[i + 8] = STRATA_GROUPS(lower, 0, 8);
+    t[i + 12] = STRATA_GROUPS(lower, 4, 12);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512 even[2] = {t[i], t[i + 8]};
+    const __m512 odd[2] = {t[i + 4], t[i + 12]};
+    r[i] = STRATA_GROUPS(even, 0, 8);
+    r[i + 4] = STRATA_GROUPS(odd, 0, 8);
+    r[i + 8] = STRATA_GROUPS(even, 4, 12);
+    r[i + 12] = STRATA_GROUPS(odd, 4, 12);
+  }
+}
+
+#undef STRATA_LANES
+#undef STRATA_GROUPS
+
+/// out[c, r] = in[r, c] (+ bias[r]). With kFill, rows of `out` are written up to a multiple of 16, zeros
+/// behind the end.
+template <bool kFill>
+void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t columns, float* out, int64_t out_stride,
+               const float* bias = nullptr) {
+  for (int64_t row = 0; row < rows; row += kLanes) {
+    const int64_t height = std::min(kLanes, rows - row);
+    const __mmask16 store = kFill ? 0xffff : lanes(height);
+    const __m512 joined = bias != nullptr ? _mm512_maskz_loadu_ps(lanes(height), bias + row) : _mm512_setzero_ps();
+    for (int64_t column = 0; column < columns; column += kLanes) {
+      const int64_t width = std::min(kLanes, columns - column);
+      const float* from = in + row * in_stride + column;
+      float* to = out + column * out_stride + row;
+      __m512 r[16];
+      if (height == kLanes && width == kLanes) {
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_ps(from + i * in_stride);
+        transpose(r);
+#pragma GCC unroll 16
+        for (int i = 0; i < 16; ++i) {
+          _mm512_storeu_ps(to + i * out_stride, bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
+        }
+      } else {
+        const __mmask16 load = lanes(width);
+        for (int i = 0; i < 16; ++i) {
+          r[i] = i < height ? _mm512_maskz_loadu_ps(load, from + i * in_stride) : _mm512_setzero_ps();
+        }
+        transpose(r);
+        for (int i = 0; i < width; ++i) {
+          _mm512_mask_storeu_ps(to + i * out_stride, store, bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
+        }
+      }
+    }
+  }
+}
+
+/// Packs q[k, columns] for one panel: rows of `vectors` * 16 floats, zeros behind the last column.
+void pack_panel(const MatrixView& q, int64_t k, int64_t columns, float* out) {
+  const int64_t width = round_up(columns, kLanes);
+  if (q.column_stride != 1) {
+    transpose<true>(q.data, q.column_stride, columns, k, out, width);
+    return;
+  }
+  const float* from = q.data;
+  const int64_t whole = columns / kLanes;
+  const __mmask16 rest = lanes(columns % kLanes);
+  for (int64_t i = 0; i < k; ++i, from += q.row_stride, out += width) {
+    for (int64_t v = 0; v < whole; ++v) _mm512_store_ps(out + v * kLanes, _mm512_loadu_ps(from + v * kLanes));
+    if (rest != 0) _mm512_store_ps(out + whole * kLanes, _mm512_maskz_loadu_ps(rest, from + whole * kLanes));
+  }
+}
+
+/// Packs p[rows, k], whose rows lie side by side, as tiles of `height` rows: [tile][k][height].
+void pack_rows(const MatrixView& p, int64_t rows, int64_t k, int64_t height, float* out) {
+  for (int64_t row = 0; row < rows; row += height) {
+    const int64_t tall = std::min(height, rows - row);
+    const __mmask16 mask = lanes(tall);
+    const float* from = p.data + row;
+    // A store writes 16 floats; the next one overwrites those behind the tile.
+    for (int64_t i = 0; i < k; ++i, from += p.column_stride, out += tall) {
+      _mm512_storeu_ps(out, _mm512_maskz_loadu_ps(mask, from));
+    }
+  }
+}
+
+/// Memory that is needed next, fetched while a tile is computed: 64 bytes of each of `rows` rows for every
+/// 16 steps of k. The processor's own prefetchers do not follow short rows that are far apart.
+struct Ahead {
+  const float* data = nullptr;
+  int64_t stride = 0;
+  int64_t rows = 0;
+};
+
+/// One tile: d[kRows, kVectors * 16] (+)= p[kRows, k] q[k, kVectors * 16] (+ bias), q packed.
+template <int kRows, int kVectors, bool kPacked>
+void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride, __mmask16 last,
+          bool add, const float* bias, Ahead ahead) {
+  __m512 sum[kRows][kVectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_ps();
+  }
+  for (int64_t begin = 0; begin < k; begin += kLanes) {
+    for (int64_t r = 0; r < ahead.rows; ++r) __builtin_prefetch(ahead.data + r * ahead.stride);
+    ahead.data += kLanes;
+    const int64_t end = begin + kLanes < k ? begin + kLanes : k;
+    for (int64_t i = begin; i < end; ++i) {
+      __m512 b[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) b[v] = _mm512_load_ps(q + v * kLanes);
+#pragma GCC unroll 16
+      for (int r = 0; r < kRows; ++r) {
+        const __m512 a = _mm512_set1_ps(kPacked ? p[r] : p[r * p_stride]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_fmadd_ps(a, b[v], sum[r][v]);
+      }
+      q += kVectors * kLanes;
+      p += kPacked ? kRows : 1;
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = d + r * d_stride + v * kLanes;
+      const __mmask16 mask = v + 1 == kVectors ? last : 0xffff;
+      __m512 value = sum[r][v];
+      if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, at), value);
+      if (bias != nullptr) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, bias + v * kLanes));
+      _mm512_mask_storeu_ps(at, mask, value);
+    }
+  }
+}
+
+using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16, bool, const float*,
+                      Ahead);
+
+template <int kVectors, bool kPacked>
+constexpr Tile kTiles[kMaxRows] = {
+    tile<1, kVectors, kPacked>,
+    tile<2, kVectors, kPacked>,
+    tile<3, kVectors, kPacked>,
+    tile<4, kVectors, kPacked>,
+    tile<5, kVectors, kPacked>,
+    tile<6, kVectors, kPacked>,
+    kVectors <= 3 ? tile<kVectors <= 3 ? 7 : 1, kVectors, kPacked> : nullptr,
+    kVectors <= 3 ? tile<kVectors <= 3 ? 8 : 1, kVectors, kPacked> : nullptr,
+    kVectors <= 2 ? tile<kVectors <= 2 ? 9 : 1, kVectors, kPacked> : nullptr,
+    kVectors <= 2 ? tile<kVectors <= 2 ? 10 : 1, kVectors, kPacked> : nullptr,
+    kVectors <= 2 ? tile<kVectors <= 2 ? 11 : 1, kVectors, kPacked> : nullptr,
+    kVectors <= 2 ? tile<kVectors <= 2 ? 12 : 1, kVectors, kPacked> : nullptr,
+};
+
+/// [packed][vectors - 1][rows - 1]
+constexpr const Tile* kTileTable[2][4] = {
+    {kTiles<1, false>, kTiles<2, false>, kTiles<3, false>, kTiles<4, false>},
+    {kTiles<1, true>, kTiles<2, true>, kTiles<3, true>, kTiles<4, true>},
+};
+
+/// Rows of a tile that is `vectors` wide: as many sums as the registers hold.
+constexpr int64_t tile_rows(int64_t vectors) { return vectors == 4 ? 6 : vectors == 3 ? 8 : 12; }
+
+int64_t scratch_floats(int64_t rows, int64_t columns, int64_t k) {
+  const int64_t depth = block_k(k);
+  return round_up(depth * std::min(round_up(columns, kLanes), kMaxGroup), kLanes) +
+         round_up(std::min(rows, kBlockRows) * depth + kLanes, kLanes);
+}
+
+/// Which matrix does not fit the second-level cache and is walked in short rows.
+enum class Streamed { kNone, kP, kQ, kD };
+
+Streamed streamed(const Product& product) {
+  const int64_t p = product.rows * product.k;
+  const int64_t q = product.k * product.columns;
+  const int64_t d = product.rows * product.columns;
+  if (std::max({p, q, d}) < kStreamedFloats) return Streamed::kNone;
+  if (d >= p && d >= q) return Streamed::kD;
+  if (p >= q) return product.p.column_stride == 1 ? Streamed::kP : Streamed::kNone;
+  return product.q.column_stride == 1 ? Streamed::kQ : Streamed::kNone;
+}
+
+void multiply(const Product& product, float* scratch) {
+  const int64_t depth = block_k(product.k);
+  float* const packed_q = scratch;
+  float* const packed_p = scratch + round_up(depth * std::min(round_up(product.columns, kLanes), kMaxGroup), kLanes);
+  const bool pack_p = product.p.column_stride != 1;
+  const Streamed stream = streamed(product);
+  for (int64_t group = 0; group < product.columns; group += kMaxGroup) {
+    const int64_t group_end = std::min(product.columns, group + kMaxGroup);
+    for (int64_t k0 = 0; k0 < product.k; k0 += depth) {
+      const int64_t k = std::min(depth, product.k - k0);
+      const float* const bias = k0 + k == product.k ? product.bias : nullptr;
+      for (int64_t column = group; column < group_end; column += kPanel) {
+        const MatrixView q{product.q.data + k0 * product.q.row_stride + column * product.q.column_stride,
+                           product.q.row_stride, product.q.column_stride};
+        pack_panel(q, k, std::min(kPanel, group_end - column), packed_q + (column - group) * k);
+      }
+      Ahead ahead;
+      if (stream == Streamed::kQ) {
+        // The tiles of this block fetch the next block of q between them.
+        const int64_t tiles = (group_end - group + kPanel - 1) / kPanel * ((product.rows + 5) / 6);
+        ahead = {product.q.data + (k0 + depth) * product.q.row_stride + group, product.q.row_stride,
+                 (depth + tiles - 1) / tiles};
+      }
+      for (int64_t row0 = 0; row0 < product.rows; row0 += kBlockRows) {
+        const int64_t row_end = std::min(product.rows, row0 + kBlockRows);
+        int64_t packed_height = 0;
+        for (int64_t column = group; column < group_end; column += kPanel) {
+          const int64_t columns = std::min(kPanel, group_end - column);
+          const int64_t vectors = (columns + kLanes - 1) / kLanes;
+          const int64_t height = tile_rows(vectors);
+          const float* const p = product.p.data + row0 * product.p.row_stride + k0 * product.p.column_stride;
+          if (pack_p && height != packed_height) {
+            pack_rows({p, product.p.row_stride, product.p.column_stride}, row_end - row0, k, height, packed_p);
+            packed_height = height;
+          }
+          const __mmask16 last = lanes(columns - (vectors - 1) * kLanes);
+          const float* const q = packed_q + (column - group) * k;
+          for (int64_t row = row0; row < row_end; row += height) {
+            const int64_t tall = std::min(height, row_end - row);
+            float* const d = product.d + row * product.d_stride + column;
+            const float* const at = p + (row - row0) * product.p.row_stride;
+            if (stream == Streamed::kP) ahead = {at + height * product.p.row_stride, product.p.row_stride, height};
+            if (stream == Streamed::kD) ahead = {d + height * product.d_stride, product.d_stride, height};
+            kTileTable[pack_p][vectors - 1][tall - 1](k, pack_p ? packed_p + (row - row0) * k : at,
+                                                      product.p.row_stride, q, d, product.d_stride, last, k0 > 0,
+                                                      bias != nullptr ? bias + column : nullptr, ahead);
+            if (stream == Streamed::kQ) ahead.data += ahead.rows * ahead.stride;
+          }
+        }
+      }
+    }
+  }
+}
+
+/// Whether to compute the transposed product: then a is packed along the vectors, b is read in place, and
+/// the result is transposed at the end. Only where b would have to be transposed otherwise, and is larger.
+bool transposed(const MatmulProblem& problem) {
+  const bool b_by_columns = problem.b.column_stride != 1;
+  return b_by_columns && problem.b.row_stride == 1 &&
+         problem.m * (problem.k + problem.n) < problem.n * problem.k;
+}
+
+}  // namespace
+
+int64_t matmul_scratch_floats(const MatmulProblem& problem) {
+  if (!transposed(problem)) return scratch_floats(problem.m, problem.n, problem.k);
+  return scratch_floats(problem.n, problem.m, problem.k) + problem.n * round_up(problem.m, kLanes);
+}
+
+void matmul_avx512(const MatmulProblem& problem, float* scratch) {
+  if (!transposed(problem)) {
+    multiply({.rows = problem.m,
+              .columns = problem.n,
+              .k = problem.k,
+              .p = problem.a,
+              .q = problem.b,
+              .bias = problem.bias,
+              .d = problem.c,
+              .d_stride = problem.c_stride},
+             scratch);
+    return;
+  }
+  float* const d = scratch + scratch_floats(problem.n, problem.m, problem.k);
+  const int64_t d_stride = round_up(problem.m, kLanes);
+  multiply({.rows = problem.n,
+            .columns = problem.m,
+            .k = problem.k,
+            .p = {problem.b.data, problem.b.column_stride, problem.b.row_stride},
+            .q = {problem.a.data, problem.a.column_stride, problem.a.row_stride},
+            .bias = nullptr,
+            .d = d,
+            .d_stride = d_stride},
+           scratch);
+  transpose<false>(d, d_stride, problem.n, problem.m, problem.c, problem.c_stride, problem.bias);
+}
+
+}  // namespace strata::tensor
