@@ -1,5 +1,7 @@
 #include "strata/optim/average_loss.h"
 
+#include <ATen/TensorOperators.h>
+
 #include "strata/core/error.h"
 #include "strata/runtime/replica_context.h"
 
@@ -29,7 +31,7 @@ at::Tensor compute_average_loss(const at::Tensor& per_example, const AverageLoss
                                   : per_example;
   const at::Tensor sum = weighted.sum();
   // An empty batch has loss 0, with a gradient of zeros, not 0 / 0.
-  return size == 0 ? sum * 0 : sum.div(static_cast<double>(size));
+  return size == 0 ? sum.mul(0) : sum.div(static_cast<double>(size));
 }
 
 at::Tensor scale_regularization_loss(const at::Tensor& loss) {
