@@ -175,13 +175,11 @@ void* BlockCache::allocate_slow(int index, Magazine* magazine) {
   }
   if (block == nullptr) {
     Pool& pool = pools_[index];
-    std::lock_guard lock(pool.mutex);
+    std::lock_guard lock(pool_mutex(index));
     if (!pool.blocks.empty()) {
       block = pool.blocks.back();
       pool.blocks.pop_back();
-      if (large)
-        pool.last_use.store(clock_.fetch_add(1, std::memory_order_relaxed),
-                            std::memory_order_relaxed);
+      if (large) pool.last_use = clock_.fetch_add(1, std::memory_order_relaxed);
       if (magazine != nullptr && class_bytes(index) <= kDropLimit) {
         Bin& bin = magazine->bins[index];
         while (bin.count < bin.capacity / 2 && !pool.blocks.empty()) {
@@ -240,10 +238,10 @@ void BlockCache::deallocate_slow(void* block, int index, Magazine* magazine) {
 
 void BlockCache::give_to_pool(int index, void** blocks, size_t count) {
   Pool& pool = pools_[index];
-  std::lock_guard lock(pool.mutex);
+  std::lock_guard lock(pool_mutex(index));
   pool.blocks.insert(pool.blocks.end(), blocks, blocks + count);
   if (index >= kFirstLarge) {
-    pool.last_use.store(clock_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+    pool.last_use = clock_.fetch_add(1, std::memory_order_relaxed);
   }
 }
 
@@ -344,17 +342,16 @@ void BlockCache::evict_to_budget(Magazine* magazine) {
     uint64_t oldest_use = 0;
     for (int index = kFirstLarge; index < kNumClasses; ++index) {
       Pool& pool = pools_[index];
-      std::lock_guard lock(pool.mutex);
-      const uint64_t last_use = pool.last_use.load(std::memory_order_relaxed);
-      if (!pool.blocks.empty() && (oldest < 0 || last_use < oldest_use)) {
+      std::lock_guard lock(pool_mutex(index));
+      if (!pool.blocks.empty() && (oldest < 0 || pool.last_use < oldest_use)) {
         oldest = index;
-        oldest_use = last_use;
+        oldest_use = pool.last_use;
       }
     }
     void* block = nullptr;
     if (oldest >= 0) {
       Pool& pool = pools_[oldest];
-      std::lock_guard lock(pool.mutex);
+      std::lock_guard lock(pool_mutex(oldest));
       if (pool.blocks.empty()) continue;  // another thread was quicker
       block = pool.blocks.back();
       pool.blocks.pop_back();
@@ -377,7 +374,7 @@ int64_t BlockCache::drop_pools() {
   for (int index = size_class(kDropLimit); index < kNumClasses; ++index) {
     const size_t bytes = class_bytes(index);
     Pool& pool = pools_[index];
-    std::lock_guard lock(pool.mutex);
+    std::lock_guard lock(pool_mutex(index));
     for (void* block : pool.blocks) {
       if (index >= kFirstLarge) {
         unmap_large(block, index);
@@ -425,11 +422,11 @@ CpuAllocatorStats BlockCache::stats() {
 void BlockCache::lock_all() {
   registry_mutex_.lock();
   chunk_mutex_.lock();
-  for (Pool& pool : pools_) pool.mutex.lock();
+  for (PoolLock& lock : pool_locks_) lock.mutex.lock();
 }
 
 void BlockCache::unlock_all() {
-  for (Pool& pool : pools_) pool.mutex.unlock();
+  for (PoolLock& lock : pool_locks_) lock.mutex.unlock();
   chunk_mutex_.unlock();
   registry_mutex_.unlock();
 }

@@ -63,10 +63,14 @@ class BlockCache {
     std::atomic<int64_t> allocations{0};
     uint64_t trim_epoch = 0;
   };
-  struct alignas(64) Pool {
-    std::mutex mutex;
+  struct Pool {
     std::vector<void*> blocks;
-    std::atomic<uint64_t> last_use{0};
+    uint64_t last_use = 0;
+  };
+  /// A lock for every 32nd class: neighbours, which a step uses together, never share one. Not one
+  /// for each, because fork() takes them all and the thread sanitizer follows 63 at most.
+  struct alignas(64) PoolLock {
+    std::mutex mutex;
   };
   struct ThreadExit;
 
@@ -87,6 +91,7 @@ class BlockCache {
   void* map_large(int index);
   void unmap_large(void* block, int index);
 
+  std::mutex& pool_mutex(int index) { return pool_locks_[index % pool_locks_.size()].mutex; }
   void give_to_pool(int index, void** blocks, size_t count);
   void drop_large_bins(Magazine* magazine);
   void evict_to_budget(Magazine* magazine);
@@ -100,6 +105,7 @@ class BlockCache {
 
   std::atomic<uint8_t>* units_ = nullptr;  // 0 not ours, kChunkUnit, else class + 1
   std::array<Pool, kNumClasses> pools_;
+  std::array<PoolLock, 32> pool_locks_;
 
   std::mutex chunk_mutex_;
   uintptr_t chunk_next_ = 0;
