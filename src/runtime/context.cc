@@ -25,7 +25,8 @@ const std::shared_ptr<ReplicaGroup>& default_group() {
                                        .type = "CPU",
                                        .index = 0,
                                        .physical = c10::Device(c10::kCPU)}},
-                          .cross_device_ops = nullptr});
+                          .cross_device_ops = nullptr,
+                          .tune_engine = false});
   return group;
 }
 

@@ -13,6 +13,7 @@
 #include "strata/core/spin.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/tensor/cpu_allocator.h"
+#include "strata/tensor/engine_kernels.h"
 #include "strata/tensor/random_streams.h"
 #include "strata/tensor/thread_setup.h"
 
@@ -153,7 +154,10 @@ struct ReplicaGroup::Threads {
 ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
     : options_(resolve(std::move(options))),
       all_cpu_(std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu)) {
-  if (num_replicas() > 1) tensor::install_cpu_allocator();
+  if (options_.tune_engine) {
+    tensor::install_cpu_allocator();
+    tensor::use_engine_kernels();
+  }
   threads_ = std::make_unique<Threads>(*this);
 }
 

@@ -30,6 +30,7 @@ struct ReplicaGroupOptions {
   int threads_per_replica = 0;  ///< Intra-op threads; 0: cores / replicas, at least 1.
   bool share_storage = true;    ///< CPU replicas keep one copy of what an optimizer updates.
   bool pin_threads = true;      ///< Keep each replica thread on a core, where there is one for each.
+  bool tune_engine = true;      ///< Caching allocator for CPU tensors, faster kernels in replica functions.
 };
 
 /// Told when a replica enters and leaves a `run`, on the replica's thread.
