@@ -1,6 +1,5 @@
 // The strata side of suite `step`: the program that a user of strata writes, behind the line protocol
 // of benchmarks/peers/README.md. The models are those of benchmarks/peers/libtorch_loop.cc.
-#include <torch/nn/functional/loss.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -19,6 +18,8 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/data/example.h"
+#include "strata/optim/average_loss.h"
+#include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
@@ -114,16 +115,17 @@ void serve_training(MirroredStrategy& strategy, const Batches& batches, const Fa
                     const Optimizer& make_optimizer) {
   auto net = strategy.replicate(make_net);
   auto optimizer = make_optimizer(net.variables());
-  const double replicas = strategy.num_replicas_in_sync();
+  const int64_t global_batch = kBatch * strategy.num_replicas_in_sync();
   size_t at = 0;
   serve([&](long count) {
     PerReplica<at::Tensor> loss;
     for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
       loss = strategy.run(
           [&](const data::Example& batch) {
-            // The mean over the global batch: equal shares, so the mean of the replicas' means.
-            auto loss = torch::nn::functional::cross_entropy(net->forward(batch.x()), batch.y());
-            if (replicas > 1) loss = loss / replicas;
+            const auto loss = compute_average_loss(
+                losses::sparse_categorical_crossentropy(batch.y(), net->forward(batch.x()),
+                                                        {.from_logits = true}),
+                global_batch);
             optimizer.minimize(loss);
             return loss.detach();
           },
