@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/nccl_available.h"
 #include "strata/collective/shared.h"
 #include "strata/tensor/tree_sum.h"
 
@@ -134,6 +135,19 @@ std::vector<Values> HierarchicalCopyAllReduce::do_batch_reduce(ReduceOp op,
                                [&](const Values& pack) { return do_reduce(op, pack); });
 }
 
+std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(const std::vector<LogicalDevice>& devices) {
+  bool all_cpu = true;
+  std::set<int> gpus;
+  for (const LogicalDevice& device : devices) {
+    all_cpu = all_cpu && device.physical.is_cpu();
+    if (device.physical.is_cuda()) gpus.insert(device.physical.index());
+  }
+  if (all_cpu) return nullptr;
+  const bool distinct_gpus = gpus.size() == devices.size();
+  if (distinct_gpus && gpus.size() > 1 && nccl_available()) return std::make_shared<NcclAllReduce>();
+  return std::make_shared<ReductionToOneDevice>();
+}
+
 namespace detail {
 
 std::vector<int64_t> pack_borders(int64_t total, int num_packs) {
@@ -147,6 +161,11 @@ std::vector<Values> reduce_packed(const std::vector<Values>& values, int num_pac
                                   const std::function<Values(const Values&)>& reduce) {
   if (values.empty()) return {};
   const int replicas = values[0].size();
+  for (const Values& each : values) {
+    STRATA_CHECK(each.get(0).scalar_type() == values[0].get(0).scalar_type(), kInvalidArgument,
+                 "[cross_device_ops] batch_reduce: got ", values[0].get(0).scalar_type(), " and ",
+                 each.get(0).scalar_type(), " in one batch; a pack holds one dtype: make a batch of each");
+  }
   if (num_packs == 0) {
     std::vector<Values> results;
     for (const Values& each : values) results.push_back(reduce(each));

@@ -1,3 +1,4 @@
+#include "runtime/nccl_available.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata {
@@ -24,11 +25,6 @@ std::vector<PerReplica<at::Tensor>> NcclAllReduce::do_batch_reduce(
   return {};
 }
 
-std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(const std::vector<LogicalDevice>& devices) {
-  for (const LogicalDevice& device : devices) {
-    if (!device.physical.is_cpu()) return std::make_shared<ReductionToOneDevice>();
-  }
-  return nullptr;
-}
+bool nccl_available() { return false; }
 
 }  // namespace strata
