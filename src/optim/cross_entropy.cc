@@ -40,8 +40,8 @@ const CrossEntropyKernels& cross_entropy_kernels(tensor::CpuIsa isa) {
 void throw_bad_label(int64_t label, int64_t row, int64_t classes) {
   detail::throw_error(
       ErrorCode::kInvalidArgument,
-      str_cat("[losses] sparse_categorical_crossentropy: got label ", label, " in row ", row, "; expected 0 to ",
-              classes - 1, ", for the ", classes, " classes of y_pred"));
+      str_cat("[losses] sparse_categorical_crossentropy: got label ", label, " in row ", row,
+              "; expected 0 to ", classes - 1, ", for the ", classes, " classes of y_pred"));
 }
 
 namespace {
@@ -54,8 +54,8 @@ const CrossEntropyKernels& kernels() {
   return best;
 }
 
-// The two passes are operators of libtorch's dispatcher, so that whatever records a step below autograd
-// sees them too.
+// The two passes are operators of libtorch's dispatcher, so that whatever records a step below
+// autograd sees them too.
 
 template <typename T>
 int64_t forward(const CrossEntropyArguments<T>& arguments) {
@@ -79,8 +79,8 @@ LabelKind kind_of(const at::Tensor& labels) {
 }
 
 template <typename T>
-void run_forward(const at::Tensor& logits, const at::Tensor& labels, std::optional<int64_t> ignore_class,
-                 at::Tensor& losses, at::Tensor* difference) {
+void run_forward(const at::Tensor& logits, const at::Tensor& labels,
+                 std::optional<int64_t> ignore_class, at::Tensor& losses, at::Tensor* difference) {
   CrossEntropyArguments<T> arguments;
   arguments.logits = logits.const_data_ptr<T>();
   arguments.labels = labels.const_data_ptr();
@@ -98,11 +98,13 @@ void run_forward(const at::Tensor& logits, const at::Tensor& labels, std::option
 }
 
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const at::Tensor& labels,
-                                               std::optional<int64_t> ignore_class, bool wants_difference) {
+                                               std::optional<int64_t> ignore_class,
+                                               bool wants_difference) {
   const auto x = logits.expect_contiguous();
   const auto y = labels.expect_contiguous();
   at::Tensor losses = at::cpu::empty(labels.sizes(), logits.options());
-  at::Tensor difference = at::cpu::empty(wants_difference ? logits.sizes() : at::IntArrayRef{0}, logits.options());
+  at::Tensor difference =
+      at::cpu::empty(wants_difference ? logits.sizes() : at::IntArrayRef{0}, logits.options());
   at::Tensor* const wanted = wants_difference ? &difference : nullptr;
   if (logits.scalar_type() == at::kFloat) {
     run_forward<float>(*x, *y, ignore_class, losses, wanted);
@@ -113,7 +115,8 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const a
 }
 
 template <typename T>
-void run_backward(const at::Tensor& difference, const at::Tensor& scale, int64_t stride, at::Tensor& out) {
+void run_backward(const at::Tensor& difference, const at::Tensor& scale, int64_t stride,
+                  at::Tensor& out) {
   const int64_t classes = difference.size(-1);
   const int64_t rows = scale.numel();
   const T* const from = difference.const_data_ptr<T>();
@@ -128,8 +131,10 @@ void run_backward(const at::Tensor& difference, const at::Tensor& scale, int64_t
 void scale_rows_into(const at::Tensor& difference, const at::Tensor& scale, at::Tensor& out) {
   // The gradient of a sum is one number, expanded: all strides 0.
   bool one_number = true;
-  for (int64_t d = 0; d < scale.dim(); ++d) one_number = one_number && (scale.stride(d) == 0 || scale.size(d) == 1);
-  const auto s = one_number ? c10::MaybeOwned<at::Tensor>::borrowed(scale) : scale.expect_contiguous();
+  for (int64_t d = 0; d < scale.dim(); ++d)
+    one_number = one_number && (scale.stride(d) == 0 || scale.size(d) == 1);
+  const auto s =
+      one_number ? c10::MaybeOwned<at::Tensor>::borrowed(scale) : scale.expect_contiguous();
   if (difference.scalar_type() == at::kFloat) {
     run_backward<float>(difference, *s, one_number ? 0 : 1, out);
   } else {
@@ -150,7 +155,8 @@ at::Tensor scale_rows_cpu(const at::Tensor& difference, const at::Tensor& scale)
 
 TORCH_LIBRARY_FRAGMENT(strata, library) {
   library.def(
-      "softmax_cross_entropy(Tensor logits, Tensor labels, int? ignore_class, bool wants_difference)"
+      "softmax_cross_entropy(Tensor logits, Tensor labels, int? ignore_class, bool "
+      "wants_difference)"
       " -> (Tensor, Tensor)");
   library.def("scale_rows(Tensor difference, Tensor scale) -> Tensor");
   library.def("scale_rows_(Tensor(a!) difference, Tensor scale) -> Tensor(a!)");
@@ -181,9 +187,10 @@ auto make_node() {
 
 struct NoSecondDerivative final : Node {
   variable_list apply(variable_list&&) override {
-    detail::throw_error(ErrorCode::kUnimplemented,
-                        "[losses] sparse_categorical_crossentropy: got a second differentiation; it has one "
-                        "derivative only (categorical_crossentropy with one-hot labels has all)");
+    detail::throw_error(
+        ErrorCode::kUnimplemented,
+        "[losses] sparse_categorical_crossentropy: got a second differentiation; it has one "
+        "derivative only (categorical_crossentropy with one-hot labels has all)");
   }
   std::string name() const override { return "SparseCategoricalCrossentropyBackwardBackward"; }
 };
@@ -195,10 +202,10 @@ struct SparseCategoricalCrossentropyBackward final : Node {
     at::Tensor result;
     {
       const at::AutoDispatchBelowADInplaceOrView below;
-      static const auto scale_rows = find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>(
-          "strata::scale_rows");
-      static const auto scale_rows_ = find_operator<at::Tensor&(at::Tensor&, const at::Tensor&)>(
-          "strata::scale_rows_");
+      static const auto scale_rows =
+          find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("strata::scale_rows");
+      static const auto scale_rows_ =
+          find_operator<at::Tensor&(at::Tensor&, const at::Tensor&)>("strata::scale_rows_");
       if (may_overwrite) {
         result = std::move(difference);
         scale_rows_.call(result, gradients[0]);
@@ -234,7 +241,8 @@ bool has_fused_cross_entropy(const at::Tensor& logits) {
 at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                  std::optional<int64_t> ignore_class) {
   static const auto operation = find_operator<std::tuple<at::Tensor, at::Tensor>(
-      const at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool)>("strata::softmax_cross_entropy");
+      const at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool)>(
+      "strata::softmax_cross_entropy");
   const bool differentiable = at::GradMode::is_enabled() && logits.requires_grad();
   at::Tensor losses, difference;
   {

@@ -28,10 +28,10 @@ struct CrossEntropyKernels {
   int64_t (*forward_f32)(const CrossEntropyArguments<float>&);
   int64_t (*forward_f64)(const CrossEntropyArguments<double>&);
   /// out[r][c] = difference[r][c] * scale[r * scale_stride]; `out` may be `difference`.
-  void (*backward_f32)(const float* difference, const float* scale, int64_t scale_stride, int64_t rows,
-                       int64_t classes, float* out);
-  void (*backward_f64)(const double* difference, const double* scale, int64_t scale_stride, int64_t rows,
-                       int64_t classes, double* out);
+  void (*backward_f32)(const float* difference, const float* scale, int64_t scale_stride,
+                       int64_t rows, int64_t classes, float* out);
+  void (*backward_f64)(const double* difference, const double* scale, int64_t scale_stride,
+                       int64_t rows, int64_t classes, double* out);
 };
 
 const CrossEntropyKernels& cross_entropy_kernels(tensor::CpuIsa isa);  // in cross_entropy.cc

@@ -39,8 +39,8 @@ struct Pair {
 };
 
 Pair matched(const char* function, const Tensor& y_true, const Tensor& y_pred) {
-  STRATA_CHECK(y_pred.is_floating_point(), kInvalidArgument, "[losses] ", function, ": got y_pred of dtype ",
-               y_pred.scalar_type(), "; expected a floating dtype");
+  STRATA_CHECK(y_pred.is_floating_point(), kInvalidArgument, "[losses] ", function,
+               ": got y_pred of dtype ", y_pred.scalar_type(), "; expected a floating dtype");
   STRATA_CHECK(y_pred.dim() >= 1, kInvalidArgument, "[losses] ", function,
                ": got a scalar y_pred; expected [batch, ...]");
   Pair pair{y_true.to(y_pred.scalar_type()), y_pred};
@@ -51,11 +51,14 @@ Pair matched(const char* function, const Tensor& y_true, const Tensor& y_pred) {
 Tensor last_axis_mean(const Tensor& values) { return values.mean(-1); }
 Tensor last_axis_sum(const Tensor& values) { return values.sum(-1); }
 
-// Not at::clamp: at the bounds themselves its gradient is 1 up to libtorch 2.11, as in TensorFlow, but 0 in 2.15.
+// Not at::clamp: at the bounds themselves its gradient is 1 up to libtorch 2.11, as in TensorFlow,
+// but 0 in 2.15.
 Tensor at_least(const Tensor& x, double bound) { return x.masked_fill(x < bound, bound); }
 Tensor at_most(const Tensor& x, double bound) { return x.masked_fill(x > bound, bound); }
 
-Tensor clipped(const Tensor& probabilities) { return at_most(at_least(probabilities, kEpsilon), 1 - kEpsilon); }
+Tensor clipped(const Tensor& probabilities) {
+  return at_most(at_least(probabilities, kEpsilon), 1 - kEpsilon);
+}
 
 Tensor normalized(const Tensor& probabilities) {
   return at::div(probabilities, probabilities.sum(at::IntArrayRef{-1}, /*keepdim=*/true));
@@ -94,15 +97,17 @@ Tensor unit(const Tensor& x) {
 // The labels as the fused pass takes them, `[*]` for y_pred `[*, classes]`.
 Tensor class_labels(const Tensor& y_true, const Tensor& y_pred) {
   constexpr auto kWhere = "[losses] sparse_categorical_crossentropy: ";
-  STRATA_CHECK(y_pred.is_floating_point(), kInvalidArgument, kWhere, "got y_pred of dtype ", y_pred.scalar_type(),
-               "; expected a floating dtype");
-  STRATA_CHECK(y_pred.dim() >= 1 && y_pred.size(-1) > 0, kInvalidArgument, kWhere, "got y_pred of shape ",
-               y_pred.sizes(), "; expected [batch, ..., classes]");
+  STRATA_CHECK(y_pred.is_floating_point(), kInvalidArgument, kWhere, "got y_pred of dtype ",
+               y_pred.scalar_type(), "; expected a floating dtype");
+  STRATA_CHECK(y_pred.dim() >= 1 && y_pred.size(-1) > 0, kInvalidArgument, kWhere,
+               "got y_pred of shape ", y_pred.sizes(), "; expected [batch, ..., classes]");
   Tensor labels = y_true;
   if (labels.dim() == y_pred.dim() && labels.size(-1) == 1) labels = labels.squeeze(-1);
-  STRATA_CHECK(labels.sizes() == y_pred.sizes().slice(0, static_cast<size_t>(y_pred.dim() - 1)), kInvalidArgument,
-               kWhere, "got y_true of shape ", y_true.sizes(), " and y_pred of shape ", y_pred.sizes(),
-               "; expected one class number for each row of y_pred (one-hot labels: categorical_crossentropy)");
+  STRATA_CHECK(labels.sizes() == y_pred.sizes().slice(0, static_cast<size_t>(y_pred.dim() - 1)),
+               kInvalidArgument, kWhere, "got y_true of shape ", y_true.sizes(),
+               " and y_pred of shape ", y_pred.sizes(),
+               "; expected one class number for each row of y_pred (one-hot labels: "
+               "categorical_crossentropy)");
   const at::ScalarType dtype = labels.scalar_type();
   if (dtype != at::kLong && dtype != at::kInt && dtype != at::kByte) labels = labels.to(at::kLong);
   return labels;
@@ -120,7 +125,8 @@ void check_labels(const Tensor& labels, int64_t classes, std::optional<int64_t> 
 }
 
 // Half precision and GPUs.
-Tensor unfused_cross_entropy(const Tensor& logits, const Tensor& labels, std::optional<int64_t> ignore_class) {
+Tensor unfused_cross_entropy(const Tensor& logits, const Tensor& labels,
+                             std::optional<int64_t> ignore_class) {
   check_labels(labels, logits.size(-1), ignore_class);
   Tensor index = labels.to(at::kLong);
   Tensor ignored;
@@ -138,29 +144,33 @@ Tensor sparse_categorical_crossentropy(const Tensor& y_true, const Tensor& y_pre
                                        const SparseCrossentropyOptions& options) {
   const Tensor labels = class_labels(y_true, y_pred);
   const Tensor logits = options.from_logits ? y_pred : at::log(clipped(y_pred));
-  return has_fused_cross_entropy(logits) ? softmax_cross_entropy(logits, labels, options.ignore_class)
-                                         : unfused_cross_entropy(logits, labels, options.ignore_class);
+  return has_fused_cross_entropy(logits)
+             ? softmax_cross_entropy(logits, labels, options.ignore_class)
+             : unfused_cross_entropy(logits, labels, options.ignore_class);
 }
 
-Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyOptions& options) {
+Tensor categorical_crossentropy(const Tensor& y_true, const Tensor& y_pred,
+                                const CrossentropyOptions& options) {
   check_smoothing("categorical_crossentropy", options.label_smoothing);
   const auto [truth, prediction] = matched("categorical_crossentropy", y_true, y_pred);
   const Tensor targets = smoothed_classes(truth, options.label_smoothing);
-  const Tensor log_probabilities =
-      options.from_logits ? at::log_softmax(prediction, -1) : at::log(clipped(normalized(prediction)));
+  const Tensor log_probabilities = options.from_logits ? at::log_softmax(prediction, -1)
+                                                       : at::log(clipped(normalized(prediction)));
   return -last_axis_sum(targets * log_probabilities);
 }
 
-Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred, const CrossentropyOptions& options) {
+Tensor binary_crossentropy(const Tensor& y_true, const Tensor& y_pred,
+                           const CrossentropyOptions& options) {
   check_smoothing("binary_crossentropy", options.label_smoothing);
   const auto [truth, prediction] = matched("binary_crossentropy", y_true, y_pred);
   const Tensor targets = smoothed(truth, options.label_smoothing, 0.5);
-  return last_axis_mean(options.from_logits ? at::binary_cross_entropy_with_logits(prediction, targets, {}, {},
-                                                                                   at::Reduction::None)
+  return last_axis_mean(options.from_logits ? at::binary_cross_entropy_with_logits(
+                                                  prediction, targets, {}, {}, at::Reduction::None)
                                             : binary_from_probabilities(targets, prediction));
 }
 
-Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const FocalOptions& options) {
+Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
+                                      const FocalOptions& options) {
   check_smoothing("categorical_focal_crossentropy", options.label_smoothing);
   const auto [truth, prediction] = matched("categorical_focal_crossentropy", y_true, y_pred);
   const Tensor targets = smoothed_classes(truth, options.label_smoothing);
@@ -169,7 +179,8 @@ Tensor categorical_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred
   return -last_axis_sum((1 - p).pow(options.gamma) * options.alpha * targets * at::log(p));
 }
 
-Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred, const FocalOptions& options) {
+Tensor binary_focal_crossentropy(const Tensor& y_true, const Tensor& y_pred,
+                                 const FocalOptions& options) {
   check_smoothing("binary_focal_crossentropy", options.label_smoothing);
   const auto [truth, prediction] = matched("binary_focal_crossentropy", y_true, y_pred);
   const Tensor targets = smoothed(truth, options.label_smoothing, 0.5);
@@ -204,7 +215,8 @@ Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred
 }
 
 Tensor huber(const Tensor& y_true, const Tensor& y_pred, double delta) {
-  STRATA_CHECK(delta > 0, kInvalidArgument, "[losses] huber: got delta ", delta, "; expected a positive one");
+  STRATA_CHECK(delta > 0, kInvalidArgument, "[losses] huber: got delta ", delta,
+               "; expected a positive one");
   const auto [truth, prediction] = matched("huber", y_true, y_pred);
   return last_axis_mean(at::huber_loss(prediction, truth, at::Reduction::None, delta));
 }
@@ -213,7 +225,8 @@ Tensor log_cosh(const Tensor& y_true, const Tensor& y_pred) {
   const auto [truth, prediction] = matched("log_cosh", y_true, y_pred);
   const Tensor error = prediction - truth;
   // A higher threshold than the default 20: softplus(x) = x from there costs digits in float64.
-  return last_axis_mean(error + at::softplus(error * -2, /*beta=*/1, /*threshold=*/40) - std::numbers::ln2);
+  return last_axis_mean(error + at::softplus(error * -2, /*beta=*/1, /*threshold=*/40) -
+                        std::numbers::ln2);
 }
 
 Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred) {
@@ -258,8 +271,9 @@ Tensor reduce(const Tensor& values, const Tensor& sample_weight, Reduction reduc
     for (int64_t d = 0; fits && d < weight.dim(); ++d) {
       fits = weight.size(d) == weighted.size(d) || (d > 0 && weight.size(d) == 1);
     }
-    STRATA_CHECK(fits, kInvalidArgument, "[losses] reduce: got sample_weight of shape ", sample_weight.sizes(),
-                 " for values of shape ", values.sizes(), "; expected one weight for each example or each value");
+    STRATA_CHECK(fits, kInvalidArgument, "[losses] reduce: got sample_weight of shape ",
+                 sample_weight.sizes(), " for values of shape ", values.sizes(),
+                 "; expected one weight for each example or each value");
     while (weight.dim() < weighted.dim()) weight = weight.unsqueeze(-1);
     weighted = weighted * weight;
   }

@@ -23,23 +23,25 @@ using at::Tensor;
 
 Tensor labels_of(const char* function, const Tensor& y_true, const Tensor& y_pred) {
   Tensor labels = y_true;
-  if (labels.dim() == y_pred.dim() && labels.dim() > 0 && labels.size(-1) == 1) labels = labels.squeeze(-1);
+  if (labels.dim() == y_pred.dim() && labels.dim() > 0 && labels.size(-1) == 1)
+    labels = labels.squeeze(-1);
   STRATA_CHECK(y_pred.dim() >= 1 && y_pred.size(-1) > 0 &&
                    labels.sizes() == y_pred.sizes().slice(0, static_cast<size_t>(y_pred.dim() - 1)),
                kInvalidArgument, "[metrics] ", function, ": got y_true of shape ", y_true.sizes(),
-               " and y_pred of shape ", y_pred.sizes(), "; expected one class number for each row of y_pred");
+               " and y_pred of shape ", y_pred.sizes(),
+               "; expected one class number for each row of y_pred");
   return labels.scalar_type() == at::kLong ? labels : labels.to(at::kLong);
 }
 
 Tensor classes_of(const char* function, const Tensor& y_true, const Tensor& y_pred) {
-  STRATA_CHECK(y_pred.dim() >= 1 && y_pred.size(-1) > 0 && y_true.sizes() == y_pred.sizes(), kInvalidArgument,
-               "[metrics] ", function, ": got y_true of shape ", y_true.sizes(), " and y_pred of shape ",
-               y_pred.sizes(), "; expected equal shapes");
+  STRATA_CHECK(y_pred.dim() >= 1 && y_pred.size(-1) > 0 && y_true.sizes() == y_pred.sizes(),
+               kInvalidArgument, "[metrics] ", function, ": got y_true of shape ", y_true.sizes(),
+               " and y_pred of shape ", y_pred.sizes(), "; expected equal shapes");
   return y_true.argmax(-1);
 }
 
-// At 64 x 10 this takes a tenth of argmax, eq and a conversion. An operator, so that whatever records a step below
-// autograd sees it.
+// At 64 x 10 this takes a tenth of argmax, eq and a conversion. An operator, so that whatever
+// records a step below autograd sees it.
 Tensor matches_on_cpu(const Tensor& labels, const Tensor& scores) {
   const auto x = scores.expect_contiguous();
   const auto y = labels.expect_contiguous();
@@ -59,7 +61,9 @@ Tensor matches_on_cpu(const Tensor& labels, const Tensor& scores) {
   return result;
 }
 
-TORCH_LIBRARY_FRAGMENT(strata, library) { library.def("argmax_matches(Tensor labels, Tensor scores) -> Tensor"); }
+TORCH_LIBRARY_FRAGMENT(strata, library) {
+  library.def("argmax_matches(Tensor labels, Tensor scores) -> Tensor");
+}
 TORCH_LIBRARY_IMPL(strata, CPU, library) { library.impl("argmax_matches", matches_on_cpu); }
 
 Tensor matches(const Tensor& labels, const Tensor& y_pred) {

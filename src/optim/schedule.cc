@@ -39,7 +39,8 @@ double PolynomialDecay::operator()(int64_t iteration) const {
   } else {
     step = std::min(step, steps);
   }
-  return (initial_learning_rate - end_learning_rate) * std::pow(1 - step / steps, power) + end_learning_rate;
+  return (initial_learning_rate - end_learning_rate) * std::pow(1 - step / steps, power) +
+         end_learning_rate;
 }
 
 double InverseTimeDecay::operator()(int64_t iteration) const {
@@ -51,12 +52,14 @@ double CosineDecay::operator()(int64_t iteration) const {
   double from = initial_learning_rate;
   if (warmup_target != kNoWarmup) {
     if (step < warmup_steps) {
-      return (warmup_target - initial_learning_rate) * (step / warmup_steps) + initial_learning_rate;
+      return (warmup_target - initial_learning_rate) * (step / warmup_steps) +
+             initial_learning_rate;
     }
     step -= warmup_steps;
     from = warmup_target;
   }
-  const double cosine = 0.5 * (1 + std::cos(std::numbers::pi * std::min(step, decay_steps) / decay_steps));
+  const double cosine =
+      0.5 * (1 + std::cos(std::numbers::pi * std::min(step, decay_steps) / decay_steps));
   return from * ((1 - alpha) * cosine + alpha);
 }
 
@@ -67,8 +70,8 @@ double CosineDecayRestarts::operator()(int64_t iteration) const {
     restart = std::floor(done);
     done -= restart;
   } else {
-    // The sum of i + 1 terms of 1, t_mul, t_mul^2, ... solved for i. At a restart the logarithm may come
-    // out just below the whole number.
+    // The sum of i + 1 terms of 1, t_mul, t_mul^2, ... solved for i. At a restart the logarithm may
+    // come out just below the whole number.
     const double exact = std::log(1 - done * (1 - t_mul)) / std::log(t_mul);
     restart = std::floor(exact + 1e-9);
     const double scale = std::pow(t_mul, restart);
@@ -78,16 +81,22 @@ double CosineDecayRestarts::operator()(int64_t iteration) const {
   return initial_learning_rate * ((1 - alpha) * cosine + alpha);
 }
 
+// Here and not in the header: inlined, GCC 12 warns of an uninitialised std::function that is not
+// there.
+Schedule::Schedule(double learning_rate) : value_(learning_rate) {}
+
 Schedule::Schedule(ExponentialDecay schedule) : value_(schedule) {
   check_steps("ExponentialDecay", "decay_steps", schedule.decay_steps);
 }
 
 Schedule::Schedule(PiecewiseConstantDecay schedule) {
-  STRATA_CHECK(!schedule.boundaries.empty() && schedule.values.size() == schedule.boundaries.size() + 1,
-               kInvalidArgument, "[schedules] PiecewiseConstantDecay: got ", schedule.boundaries.size(),
-               " boundaries and ", schedule.values.size(),
-               " values; expected at least one boundary and one value more than boundaries");
-  STRATA_CHECK(std::is_sorted(schedule.boundaries.begin(), schedule.boundaries.end()), kInvalidArgument,
+  STRATA_CHECK(
+      !schedule.boundaries.empty() && schedule.values.size() == schedule.boundaries.size() + 1,
+      kInvalidArgument, "[schedules] PiecewiseConstantDecay: got ", schedule.boundaries.size(),
+      " boundaries and ", schedule.values.size(),
+      " values; expected at least one boundary and one value more than boundaries");
+  STRATA_CHECK(std::is_sorted(schedule.boundaries.begin(), schedule.boundaries.end()),
+               kInvalidArgument,
                "[schedules] PiecewiseConstantDecay: got boundaries that do not ascend");
   value_ = std::move(schedule);
 }
@@ -111,7 +120,8 @@ Schedule::Schedule(CosineDecayRestarts schedule) : value_(schedule) {
 }
 
 Schedule::Schedule(Function function) {
-  STRATA_CHECK(function != nullptr, kInvalidArgument, "[schedules] Schedule: got an empty function");
+  STRATA_CHECK(function != nullptr, kInvalidArgument,
+               "[schedules] Schedule: got an empty function");
   value_ = std::move(function);
 }
 

@@ -8,8 +8,8 @@
 
 namespace strata::detail {
 
-/// Keras's squeeze_or_expand_to_same_rank: a last axis of length 1 that only one of the two has is added
-/// to the other (if that is a vector) or dropped.
+/// Keras's squeeze_or_expand_to_same_rank: a last axis of length 1 that only one of the two has is
+/// added to the other (if that is a vector) or dropped.
 inline void match_ranks(at::Tensor& a, at::Tensor& b) {
   for (int turn = 0; turn < 2; ++turn) {
     if (a.dim() == b.dim() + 1 && a.size(-1) == 1) {
@@ -24,7 +24,8 @@ inline void match_ranks(at::Tensor& a, at::Tensor& b) {
 }
 
 /// match_ranks, then equal shapes or kInvalidArgument.
-inline void match_shapes(const char* where, const char* function, at::Tensor& y_true, at::Tensor& y_pred) {
+inline void match_shapes(const char* where, const char* function, at::Tensor& y_true,
+                         at::Tensor& y_pred) {
   match_ranks(y_true, y_pred);
   STRATA_CHECK(y_true.sizes() == y_pred.sizes(), kInvalidArgument, "[", where, "] ", function,
                ": got y_true of shape ", y_true.sizes(), " and y_pred of shape ", y_pred.sizes(),

@@ -19,7 +19,7 @@ bool cpu_supports(CpuIsa isa) {
 }
 
 CpuIsa best_cpu_isa() {
-  static const CpuIsa best = cpu_supports(CpuIsa::kAvx512)  ? CpuIsa::kAvx512
+  static const CpuIsa best = cpu_supports(CpuIsa::kAvx512) ? CpuIsa::kAvx512
                              : cpu_supports(CpuIsa::kAvx2) ? CpuIsa::kAvx2
                                                            : CpuIsa::kBaseline;
   return best;

@@ -31,7 +31,7 @@ const TreeKernels& tree_kernels_avx512();
 
 /// reduce_in_tree_order with the kernels of one instruction set.
 template <typename T>
-void reduce_in_tree_order_with(const TreeKernels& kernels, int op, const T* const* sources, int n, int64_t size,
-                               T* out);
+void reduce_in_tree_order_with(const TreeKernels& kernels, int op, const T* const* sources, int n,
+                               int64_t size, T* out);
 
 }  // namespace strata::tensor

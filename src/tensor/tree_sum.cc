@@ -52,8 +52,8 @@ bool all_present(auto sources, int n) {
   return std::none_of(sources, sources + n, [](const void* source) { return source == nullptr; });
 }
 
-/// Evaluates trees over one block. Up to four sources are joined in registers; above that each level
-/// of the tree keeps one partial block.
+/// Evaluates trees over one block. Up to four sources are joined in registers; above that each
+/// level of the tree keeps one partial block.
 template <typename T>
 class BlockReducer {
  public:
@@ -64,7 +64,8 @@ class BlockReducer {
 
   /// @return where the result is: `out`, or a lone source itself, or nullptr if none is present.
   const T* evaluate(const T* const* sources, int n, int64_t size, T* out, size_t depth = 0) {
-    // Joins with absent right sides change nothing, and a tree's left part does not depend on its size.
+    // Joins with absent right sides change nothing, and a tree's left part does not depend on its
+    // size.
     while (n > 0 && sources[n - 1] == nullptr) --n;
     if (n == 0) return nullptr;
     if (n == 1) return sources[0];
@@ -89,8 +90,8 @@ class BlockReducer {
 }  // namespace
 
 template <typename T>
-void reduce_in_tree_order_with(const TreeKernels& kernels, int op, const T* const* sources, int n, int64_t size,
-                               T* out) {
+void reduce_in_tree_order_with(const TreeKernels& kernels, int op, const T* const* sources, int n,
+                               int64_t size, T* out) {
   STRATA_DCHECK(n >= 0 && n <= (1 << 20));
   if (size <= 0) return;
   while (n > 0 && sources[n - 1] == nullptr) --n;
@@ -121,8 +122,10 @@ void reduce_in_tree_order_with(const TreeKernels& kernels, int op, const T* cons
   for (int64_t begin = 0; begin < size; begin += BlockReducer<T>::kBlock) {
     const int64_t count = std::min(BlockReducer<T>::kBlock, size - begin);
     for (int i = 0; i < n; ++i) block[i] = sources[i] == nullptr ? nullptr : sources[i] + begin;
-    const T* const result = reducer.evaluate(block, n, count, in_place ? apart.data() : out + begin);
-    if (result != out + begin) std::memcpy(out + begin, result, static_cast<size_t>(count) * sizeof(T));
+    const T* const result =
+        reducer.evaluate(block, n, count, in_place ? apart.data() : out + begin);
+    if (result != out + begin)
+      std::memcpy(out + begin, result, static_cast<size_t>(count) * sizeof(T));
   }
 }
 
@@ -132,8 +135,9 @@ void reduce_in_tree_order(TreeOp op, const T* const* sources, int n, int64_t siz
   reduce_in_tree_order_with(kernels, static_cast<int>(op), sources, n, size, out);
 }
 
-#define STRATA_INSTANTIATE(T)                                                                              \
-  template void reduce_in_tree_order_with(const TreeKernels&, int, const T* const*, int, int64_t, T*);     \
+#define STRATA_INSTANTIATE(T)                                                                     \
+  template void reduce_in_tree_order_with(const TreeKernels&, int, const T* const*, int, int64_t, \
+                                          T*);                                                    \
   template STRATA_API void reduce_in_tree_order(TreeOp, const T* const*, int, int64_t, T*)
 STRATA_INSTANTIATE(float);
 STRATA_INSTANTIATE(double);
@@ -144,7 +148,8 @@ STRATA_INSTANTIATE(int64_t);
 at::Tensor reduce_in_tree_order(TreeOp op, c10::ArrayRef<at::Tensor> sources) {
   if (sources.empty()) return {};
   if (sources.size() == 1) return sources[0];
-  const auto left_count = static_cast<size_t>(tree_left_count(static_cast<int64_t>(sources.size())));
+  const auto left_count =
+      static_cast<size_t>(tree_left_count(static_cast<int64_t>(sources.size())));
   const at::Tensor left = reduce_in_tree_order(op, sources.slice(0, left_count));
   const at::Tensor right = reduce_in_tree_order(op, sources.slice(left_count));
   if (!left.defined()) return right;

@@ -4,8 +4,9 @@
 
 #include "tensor/cpu_isa.h"
 
-// Nothing but plain data here: the files that include this are compiled with wider instruction sets, and
-// an inline function of theirs that the linker kept for everyone would crash on an older processor.
+// Nothing but plain data here: the files that include this are compiled with wider instruction
+// sets, and an inline function of theirs that the linker kept for everyone would crash on an older
+// processor.
 
 namespace strata::tensor {
 

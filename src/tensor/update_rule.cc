@@ -52,8 +52,8 @@ UpdateRule::UpdateRule(int kernel, std::vector<std::string_view> slot_names)
 UpdateRule::~UpdateRule() = default;
 
 std::string_view UpdateRule::slot_name(int slot) const {
-  STRATA_CHECK(slot >= 0 && slot < num_slots(), kOutOfRange, "[update_rule] slot_name: got slot ", slot,
-               " of ", name(), ", which has ", num_slots());
+  STRATA_CHECK(slot >= 0 && slot < num_slots(), kOutOfRange, "[update_rule] slot_name: got slot ",
+               slot, " of ", name(), ", which has ", num_slots());
   return slot_names_[static_cast<size_t>(slot)];
 }
 
@@ -85,10 +85,12 @@ void UpdateRule::apply(const UpdateSpan<double>& span, const PreparedStep& step)
   apply_span(span, step);
 }
 
-void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
-                       const UpdateModifiers& modifiers, const StepScalars& step) const {
-  STRATA_CHECK(static_cast<int>(slots.size()) == num_slots(), kInvalidArgument, "[update_rule] apply: got ",
-               slots.size(), " slots for ", name(), "; expected ", num_slots());
+void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
+                       std::vector<at::Tensor>& slots, const UpdateModifiers& modifiers,
+                       const StepScalars& step) const {
+  STRATA_CHECK(static_cast<int>(slots.size()) == num_slots(), kInvalidArgument,
+               "[update_rule] apply: got ", slots.size(), " slots for ", name(), "; expected ",
+               num_slots());
   const at::NoGradGuard no_grad;
   at::Tensor g;
   if (gradient.defined()) {
@@ -147,8 +149,9 @@ class Adam final : public UpdateRule {
  public:
   explicit Adam(const AdamRule& options)
       : UpdateRule(options.amsgrad ? kAdamAmsgrad : kAdam,
-                   options.amsgrad ? std::vector<std::string_view>{"momentum", "velocity", "velocity_hat"}
-                                   : std::vector<std::string_view>{"momentum", "velocity"}),
+                   options.amsgrad
+                       ? std::vector<std::string_view>{"momentum", "velocity", "velocity_hat"}
+                       : std::vector<std::string_view>{"momentum", "velocity"}),
         options_(options) {}
 
   std::string_view name() const override { return "adam"; }
@@ -156,17 +159,20 @@ class Adam final : public UpdateRule {
     const auto t = static_cast<double>(step.iteration + 1);
     const double alpha = step.learning_rate * std::sqrt(1 - std::pow(options_.beta_2, t)) /
                          (1 - std::pow(options_.beta_1, t));
-    return {step.learning_rate, {alpha, 1 - options_.beta_1, 1 - options_.beta_2, options_.epsilon}};
+    return {step.learning_rate,
+            {alpha, 1 - options_.beta_1, 1 - options_.beta_2, options_.epsilon}};
   }
 
  private:
   void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
-    const auto& [alpha, one_minus_beta_1, one_minus_beta_2, epsilon, unused_0, unused_1] = step.constants;
+    const auto& [alpha, one_minus_beta_1, one_minus_beta_2, epsilon, unused_0, unused_1] =
+        step.constants;
     slots[0].lerp_(gradient, one_minus_beta_1);
     slots[1].lerp_(gradient.square_(), one_minus_beta_2);
     if (options_.amsgrad) at::maximum_out(slots[2], slots[2], slots[1]);
-    parameter.addcdiv_(slots[0], at::sqrt(options_.amsgrad ? slots[2] : slots[1]).add_(epsilon), -alpha);
+    parameter.addcdiv_(slots[0], at::sqrt(options_.amsgrad ? slots[2] : slots[1]).add_(epsilon),
+                       -alpha);
   }
 
   const AdamRule options_;
@@ -197,14 +203,16 @@ class Adagrad final : public UpdateRule {
 class Rmsprop final : public UpdateRule {
  public:
   explicit Rmsprop(const RmspropRule& options)
-      : UpdateRule(options.centered ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
-                                    : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
+      : UpdateRule(options.centered
+                       ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
+                       : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
                    names(options)),
         options_(options) {}
 
   std::string_view name() const override { return "rmsprop"; }
   PreparedStep prepare(const StepScalars& step) const override {
-    return {step.learning_rate, {options_.rho, 1 - options_.rho, options_.epsilon, options_.momentum}};
+    return {step.learning_rate,
+            {options_.rho, 1 - options_.rho, options_.epsilon, options_.momentum}};
   }
 
  private:
@@ -276,7 +284,8 @@ class Ftrl final : public UpdateRule {
     return slot == 0 ? options_.initial_accumulator_value : 0;
   }
   PreparedStep prepare(const StepScalars& step) const override {
-    const double l2 = options_.l2_regularization_strength + options_.beta / (2 * step.learning_rate);
+    const double l2 =
+        options_.l2_regularization_strength + options_.beta / (2 * step.learning_rate);
     return {step.learning_rate,
             {-options_.learning_rate_power, options_.l1_regularization_strength, 2 * l2,
              2 * options_.l2_shrinkage_regularization_strength}};
@@ -292,7 +301,8 @@ class Ftrl final : public UpdateRule {
     accumulator.addcmul_(gradient, gradient);
     const at::Tensor after = at::pow(accumulator, exponent);
     const double lr = step.learning_rate;
-    linear.add_(gradient.add_(parameter, two_shrinkage)).sub_(after.sub(before).div_(lr).mul_(parameter));
+    linear.add_(gradient.add_(parameter, two_shrinkage))
+        .sub_(after.sub(before).div_(lr).mul_(parameter));
     parameter.copy_(linear.clamp(-l1, l1).sub_(linear).div_(after.div(lr).add_(two_l2)));
   }
 
@@ -300,8 +310,8 @@ class Ftrl final : public UpdateRule {
 };
 
 void check_fraction(const char* rule, const char* what, double value) {
-  STRATA_CHECK(value >= 0 && value <= 1, kInvalidArgument, "[update_rule] ", rule, ": got ", what, " ", value,
-               "; expected a value in [0, 1]");
+  STRATA_CHECK(value >= 0 && value <= 1, kInvalidArgument, "[update_rule] ", rule, ": got ", what,
+               " ", value, "; expected a value in [0, 1]");
 }
 
 void check_not_negative(const char* rule, const char* what, double value) {

@@ -15,7 +15,8 @@ inline nlohmann::json read_golden(const std::string& name) {
   return nlohmann::json::parse(file);
 }
 
-/// {"shape": [...], "data": [...]} as a tensor: float32, or int64 where every number is written as a whole one.
+/// {"shape": [...], "data": [...]} as a tensor: float32, or int64 where every number is written as
+/// a whole one.
 inline at::Tensor golden_tensor(const nlohmann::json& array) {
   const auto shape = array["shape"].get<std::vector<int64_t>>();
   const auto data = array["data"].get<std::vector<double>>();

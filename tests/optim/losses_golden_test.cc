@@ -17,7 +17,8 @@ namespace {
 using at::Tensor;
 using nlohmann::json;
 
-Tensor call_loss(const std::string& name, const Tensor& y_true, const Tensor& y_pred, const json& o) {
+Tensor call_loss(const std::string& name, const Tensor& y_true, const Tensor& y_pred,
+                 const json& o) {
   using namespace losses;
   const bool from_logits = o.value("from_logits", false);
   const double smoothing = o.value("label_smoothing", 0.0);
@@ -32,12 +33,16 @@ Tensor call_loss(const std::string& name, const Tensor& y_true, const Tensor& y_
   const std::map<std::string, std::function<Tensor()>> calls = {
       {"categorical_crossentropy", [&] { return categorical_crossentropy(y_true, y_pred, plain); }},
       {"binary_crossentropy", [&] { return binary_crossentropy(y_true, y_pred, plain); }},
-      {"categorical_focal_crossentropy", [&] { return categorical_focal_crossentropy(y_true, y_pred, focal); }},
-      {"binary_focal_crossentropy", [&] { return binary_focal_crossentropy(y_true, y_pred, focal); }},
+      {"categorical_focal_crossentropy",
+       [&] { return categorical_focal_crossentropy(y_true, y_pred, focal); }},
+      {"binary_focal_crossentropy",
+       [&] { return binary_focal_crossentropy(y_true, y_pred, focal); }},
       {"mean_squared_error", [&] { return mean_squared_error(y_true, y_pred); }},
       {"mean_absolute_error", [&] { return mean_absolute_error(y_true, y_pred); }},
-      {"mean_absolute_percentage_error", [&] { return mean_absolute_percentage_error(y_true, y_pred); }},
-      {"mean_squared_logarithmic_error", [&] { return mean_squared_logarithmic_error(y_true, y_pred); }},
+      {"mean_absolute_percentage_error",
+       [&] { return mean_absolute_percentage_error(y_true, y_pred); }},
+      {"mean_squared_logarithmic_error",
+       [&] { return mean_squared_logarithmic_error(y_true, y_pred); }},
       {"huber", [&] { return huber(y_true, y_pred, o.value("delta", 1.0)); }},
       {"log_cosh", [&] { return log_cosh(y_true, y_pred); }},
       {"kl_divergence", [&] { return kl_divergence(y_true, y_pred); }},
@@ -72,11 +77,13 @@ TEST(LossesGoldenTest, ValuesAndGradientsEqualKeras) {
     const Tensor expected = golden_tensor(test["values"]).to(at::kFloat);
     Tensor values = call_loss(test["loss"], y_true, y_pred, test.value("options", json::object()));
     if (test.contains("reduction")) {
-      const Tensor weight = test.contains("sample_weight") ? golden_tensor(test["sample_weight"]) : Tensor();
+      const Tensor weight =
+          test.contains("sample_weight") ? golden_tensor(test["sample_weight"]) : Tensor();
       values = losses::reduce(values, weight, reduction_of(test["reduction"]));
     }
     // Float32 on both sides: near 0, differences of larger numbers leave 1e-7 or so.
-    EXPECT_TRUE(close_to_golden(values.detach(), expected, 0.02)) << describe(test) << values << expected;
+    EXPECT_TRUE(close_to_golden(values.detach(), expected, 0.02))
+        << describe(test) << values << expected;
     if (!test.contains("gradient")) continue;
     const Tensor gradient = torch::autograd::grad({values.sum()}, {y_pred})[0];
     const Tensor wanted = golden_tensor(test["gradient"]).to(at::kFloat);
@@ -88,14 +95,16 @@ TEST(MetricsGoldenTest, EqualKeras) {
   using namespace metrics;
   const json golden = read_golden("keras_metrics.json");
   for (const json& test : golden["cases"]) {
-    const Tensor t = golden_tensor(test["y_true"]), p = golden_tensor(test["y_pred"]).to(at::kFloat);
+    const Tensor t = golden_tensor(test["y_true"]),
+                 p = golden_tensor(test["y_pred"]).to(at::kFloat);
     const json& o = test["options"];
     const std::map<std::string, std::function<Tensor()>> calls = {
         {"accuracy", [&] { return accuracy(t, p); }},
         {"binary_accuracy", [&] { return binary_accuracy(t, p, o.value("threshold", 0.5)); }},
         {"categorical_accuracy", [&] { return categorical_accuracy(t, p); }},
         {"sparse_categorical_accuracy", [&] { return sparse_categorical_accuracy(t, p); }},
-        {"top_k_categorical_accuracy", [&] { return top_k_categorical_accuracy(t, p, o.value("k", 5)); }},
+        {"top_k_categorical_accuracy",
+         [&] { return top_k_categorical_accuracy(t, p, o.value("k", 5)); }},
         {"sparse_top_k_categorical_accuracy",
          [&] { return sparse_top_k_categorical_accuracy(t, p, o.value("k", 5)); }},
     };

@@ -27,12 +27,16 @@ std::vector<NamedLoss> dense_losses() {
   return {
       {"categorical_crossentropy", [](auto& t, auto& p) { return categorical_crossentropy(t, p); }},
       {"categorical_crossentropy logits",
-       [](auto& t, auto& p) { return categorical_crossentropy(t, p, {.from_logits = true, .label_smoothing = 0.1}); }},
+       [](auto& t, auto& p) {
+         return categorical_crossentropy(t, p, {.from_logits = true, .label_smoothing = 0.1});
+       }},
       {"binary_crossentropy", [](auto& t, auto& p) { return binary_crossentropy(t, p); }},
       {"binary_crossentropy logits",
        [](auto& t, auto& p) { return binary_crossentropy(t, p, {.from_logits = true}); }},
-      {"categorical_focal_crossentropy", [](auto& t, auto& p) { return categorical_focal_crossentropy(t, p); }},
-      {"binary_focal_crossentropy", [](auto& t, auto& p) { return binary_focal_crossentropy(t, p); }},
+      {"categorical_focal_crossentropy",
+       [](auto& t, auto& p) { return categorical_focal_crossentropy(t, p); }},
+      {"binary_focal_crossentropy",
+       [](auto& t, auto& p) { return binary_focal_crossentropy(t, p); }},
       {"mean_squared_error", mean_squared_error},
       {"mean_absolute_error", mean_absolute_error},
       {"mean_absolute_percentage_error", mean_absolute_percentage_error},
@@ -71,8 +75,8 @@ TEST(LossesTest, BatchesOfNoRowsGiveNoValues) {
   }
   for (const bool from_logits : {false, true}) {
     const Tensor y_pred = at::rand({0, 4}).set_requires_grad(true);
-    const Tensor values =
-        sparse_categorical_crossentropy(at::empty({0}, at::kLong), y_pred, {.from_logits = from_logits});
+    const Tensor values = sparse_categorical_crossentropy(at::empty({0}, at::kLong), y_pred,
+                                                          {.from_logits = from_logits});
     EXPECT_EQ(values.sizes(), at::IntArrayRef({0}));
     EXPECT_EQ(gradient(values.sum(), y_pred).sizes(), y_pred.sizes());
   }
@@ -91,7 +95,8 @@ TEST(LossesTest, GradientsAgreeWithDifferences) {
       Tensor up = start.clone(), down = start.clone();
       up.view(-1)[i] += step;
       down.view(-1)[i] -= step;
-      const double numeric = (loss(y_true, up).sum() - loss(y_true, down).sum()).item<double>() / (2 * step);
+      const double numeric =
+          (loss(y_true, up).sum() - loss(y_true, down).sum()).item<double>() / (2 * step);
       EXPECT_NEAR(analytic.reshape(-1)[i].item<double>(), numeric, 1e-4) << name << i;
     }
   }
@@ -102,21 +107,33 @@ TEST(LossesTest, OtherShapesAreRefused) {
     EXPECT_THROW(loss(at::rand({3, 1}), at::rand({3, 4})), Error) << name;
     EXPECT_THROW(loss(at::rand({4, 3}), at::rand({3, 4})), Error) << name;
   }
-  expect_error([] { mean_squared_error(at::rand({3}), at::rand({3, 4})); }, ErrorCode::kInvalidArgument,
-               "[losses] mean_squared_error: got y_true of shape [3] and y_pred of shape [3, 4]; expected equal "
-               "shapes");
-  expect_error([] { mean_squared_error(at::rand({3}), at::zeros({3}, at::kLong)); }, ErrorCode::kInvalidArgument,
+  expect_error(
+      [] {
+        mean_squared_error(at::rand({3}), at::rand({3, 4}));
+      },
+      ErrorCode::kInvalidArgument,
+      "[losses] mean_squared_error: got y_true of shape [3] and y_pred of shape [3, 4]; expected "
+      "equal "
+      "shapes");
+  expect_error([] { mean_squared_error(at::rand({3}), at::zeros({3}, at::kLong)); },
+               ErrorCode::kInvalidArgument,
                "[losses] mean_squared_error: got y_pred of dtype Long; expected a floating dtype");
   expect_error([] { mean_squared_error(at::rand({}), at::rand({})); }, ErrorCode::kInvalidArgument,
                "[losses] mean_squared_error: got a scalar y_pred; expected [batch, ...]");
-  expect_error([] { huber(at::rand({3, 1}), at::rand({3, 1}), 0); }, ErrorCode::kInvalidArgument,
-               "[losses] huber: got delta 0; expected a positive one");
   expect_error(
-      [] { binary_crossentropy(at::rand({3, 1}), at::rand({3, 1}), {.label_smoothing = 2}); },
+      [] {
+        huber(at::rand({3, 1}), at::rand({3, 1}), 0);
+      },
+      ErrorCode::kInvalidArgument, "[losses] huber: got delta 0; expected a positive one");
+  expect_error(
+      [] {
+        binary_crossentropy(at::rand({3, 1}), at::rand({3, 1}), {.label_smoothing = 2});
+      },
       ErrorCode::kInvalidArgument,
       "[losses] binary_crossentropy: got label_smoothing 2; expected a value in [0, 1]");
   expect_error([] { reduce(at::rand({3}), at::rand({2})); }, ErrorCode::kInvalidArgument,
-               "[losses] reduce: got sample_weight of shape [2] for values of shape [3]; expected one weight for each "
+               "[losses] reduce: got sample_weight of shape [2] for values of shape [3]; expected "
+               "one weight for each "
                "example or each value");
   // A column beside a vector is the same thing.
   EXPECT_EQ(mean_squared_error(at::rand({3}), at::rand({3, 1})).sizes(), at::IntArrayRef({3}));
@@ -124,7 +141,8 @@ TEST(LossesTest, OtherShapesAreRefused) {
 }
 
 TEST(ReduceTest, ZeroWeightsGiveZero) {
-  EXPECT_EQ(reduce(at::ones({3}), at::zeros({3}), Reduction::kMeanWithSampleWeight).item<float>(), 0);
+  EXPECT_EQ(reduce(at::ones({3}), at::zeros({3}), Reduction::kMeanWithSampleWeight).item<float>(),
+            0);
   const Tensor values = at::arange(6, at::kFloat).reshape({2, 3});
   EXPECT_TRUE(at::equal(reduce(values, at::tensor({1.0F, 2.0F}), Reduction::kNone),
                         values * at::tensor({1.0F, 2.0F}).unsqueeze(1)));
@@ -148,20 +166,26 @@ TEST(SparseCrossentropyTest, EqualsTheUnfusedOperators) {
         const double tolerance = dtype == at::kFloat ? 2e-6 : 1e-13;
         const Tensor expected = naive(labels, logits);
         const Tensor expected_gradient = gradient((expected * weight).sum(), logits);
-        for (const at::ScalarType label_type : {at::kLong, at::kInt, at::kByte, at::kFloat, at::kShort}) {
+        for (const at::ScalarType label_type :
+             {at::kLong, at::kInt, at::kByte, at::kFloat, at::kShort}) {
           if (label_type == at::kByte && classes > 256) continue;
-          const Tensor got = sparse_categorical_crossentropy(labels.to(label_type), logits, {.from_logits = true});
+          const Tensor got =
+              sparse_categorical_crossentropy(labels.to(label_type), logits, {.from_logits = true});
           EXPECT_TRUE(at::allclose(got, expected, tolerance, tolerance)) << classes;
-          EXPECT_TRUE(at::allclose(gradient((got * weight).sum(), logits), expected_gradient, tolerance, tolerance))
+          EXPECT_TRUE(at::allclose(gradient((got * weight).sum(), logits), expected_gradient,
+                                   tolerance, tolerance))
               << classes;
         }
         {
           const at::NoGradGuard no_grad;
-          EXPECT_TRUE(at::equal(sparse_categorical_crossentropy(labels, logits, {.from_logits = true}),
-                                sparse_categorical_crossentropy(labels, logits.detach(), {.from_logits = true})));
+          EXPECT_TRUE(at::equal(
+              sparse_categorical_crossentropy(labels, logits, {.from_logits = true}),
+              sparse_categorical_crossentropy(labels, logits.detach(), {.from_logits = true})));
         }
-        const Tensor mean = sparse_categorical_crossentropy(labels, logits, {.from_logits = true}).mean();
-        EXPECT_TRUE(at::allclose(gradient(mean, logits), gradient(naive(labels, logits).mean(), logits), tolerance,
+        const Tensor mean =
+            sparse_categorical_crossentropy(labels, logits, {.from_logits = true}).mean();
+        EXPECT_TRUE(at::allclose(gradient(mean, logits),
+                                 gradient(naive(labels, logits).mean(), logits), tolerance,
                                  tolerance));
       }
     }
@@ -174,33 +198,40 @@ TEST(SparseCrossentropyTest, TakesStridesMoreAxesAndHalfPrecision) {
   const Tensor got = sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
   EXPECT_EQ(got.sizes(), at::IntArrayRef({2, 3}));
   EXPECT_TRUE(at::allclose(got, naive(labels, logits), 1e-5, 1e-6));
-  EXPECT_TRUE(at::allclose(gradient(got.sum(), logits), gradient(naive(labels, logits).sum(), logits), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(gradient(got.sum(), logits),
+                           gradient(naive(labels, logits).sum(), logits), 1e-5, 1e-6));
   const Tensor low = logits.detach().to(at::kBFloat16);
-  EXPECT_TRUE(at::allclose(sparse_categorical_crossentropy(labels, low, {.from_logits = true, .ignore_class = 9})
-                               .to(at::kFloat),
-                           got, 0.05, 0.05));
+  EXPECT_TRUE(at::allclose(
+      sparse_categorical_crossentropy(labels, low, {.from_logits = true, .ignore_class = 9})
+          .to(at::kFloat),
+      got, 0.05, 0.05));
 }
 
 TEST(SparseCrossentropyTest, ExtremeLogits) {
   const float infinity = std::numeric_limits<float>::infinity();
-  const Tensor logits = at::tensor({1000.0F, -1000.0F, 0.0F, 0.0F, -infinity, 5.0F}).reshape({2, 3});
+  const Tensor logits =
+      at::tensor({1000.0F, -1000.0F, 0.0F, 0.0F, -infinity, 5.0F}).reshape({2, 3});
   const Tensor losses =
       sparse_categorical_crossentropy(at::tensor({0, 2}, at::kLong), logits, {.from_logits = true});
   EXPECT_EQ(losses[0].item<float>(), 0);
   EXPECT_NEAR(losses[1].item<float>(), 0.0067153, 1e-6);
-  EXPECT_EQ(
-      sparse_categorical_crossentropy(at::tensor({1, 1}, at::kLong), logits, {.from_logits = true})[0].item<float>(),
-      2000);
-  const Tensor with_nan = at::tensor({1.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F}).reshape({1, 3});
+  EXPECT_EQ(sparse_categorical_crossentropy(at::tensor({1, 1}, at::kLong), logits,
+                                            {.from_logits = true})[0]
+                .item<float>(),
+            2000);
+  const Tensor with_nan =
+      at::tensor({1.0F, std::numeric_limits<float>::quiet_NaN(), 0.0F}).reshape({1, 3});
   EXPECT_TRUE(std::isnan(
-      sparse_categorical_crossentropy(at::zeros({1}, at::kLong), with_nan, {.from_logits = true}).item<float>()));
+      sparse_categorical_crossentropy(at::zeros({1}, at::kLong), with_nan, {.from_logits = true})
+          .item<float>()));
 }
 
 TEST(SparseCrossentropyTest, BackwardCanRunAgainWhereTheGraphIsKept) {
   const Tensor labels = at::randint(10, {8}, at::kLong);
   const Tensor logits = at::randn({8, 10}).set_requires_grad(true);
   const Tensor loss = sparse_categorical_crossentropy(labels, logits, {.from_logits = true}).sum();
-  const Tensor first = torch::autograd::grad({loss}, {logits}, {}, /*retain_graph=*/true)[0].clone();
+  const Tensor first =
+      torch::autograd::grad({loss}, {logits}, {}, /*retain_graph=*/true)[0].clone();
   const Tensor second = torch::autograd::grad({loss}, {logits}, {}, /*retain_graph=*/true)[0];
   const Tensor third = torch::autograd::grad({loss}, {logits})[0];
   EXPECT_TRUE(at::equal(first, second));
@@ -217,32 +248,41 @@ TEST(SparseCrossentropyTest, NamesTheFirstBadLabel) {
     return [=] { sparse_categorical_crossentropy(y_true, y_pred, {.from_logits = true}); };
   };
   const std::string message =
-      "[losses] sparse_categorical_crossentropy: got label 10 in row 203; expected 0 to 9, for the 10 classes of "
+      "[losses] sparse_categorical_crossentropy: got label 10 in row 203; expected 0 to 9, for the "
+      "10 classes of "
       "y_pred";
   expect_error(call(labels, logits), ErrorCode::kInvalidArgument, message);
   expect_error(call(labels.to(at::kInt), logits), ErrorCode::kInvalidArgument, message);
   expect_error(call(labels, logits.to(at::kBFloat16)), ErrorCode::kInvalidArgument, message);
-  expect_error([&] { sparse_categorical_crossentropy(labels, at::softmax(logits, -1)); }, ErrorCode::kInvalidArgument,
-               message);
-  expect_error(call(at::full({2}, -3, at::kLong), at::randn({2, 1000})), ErrorCode::kInvalidArgument,
-               "[losses] sparse_categorical_crossentropy: got label -3 in row 0; expected 0 to 999, for the 1000 "
+  expect_error([&] { sparse_categorical_crossentropy(labels, at::softmax(logits, -1)); },
+               ErrorCode::kInvalidArgument, message);
+  expect_error(call(at::full({2}, -3, at::kLong), at::randn({2, 1000})),
+               ErrorCode::kInvalidArgument,
+               "[losses] sparse_categorical_crossentropy: got label -3 in row 0; expected 0 to "
+               "999, for the 1000 "
                "classes of y_pred");
   expect_error(call(at::zeros({3, 10}), at::randn({3, 10})), ErrorCode::kInvalidArgument,
-               "[losses] sparse_categorical_crossentropy: got y_true of shape [3, 10] and y_pred of shape [3, 10]; "
-               "expected one class number for each row of y_pred (one-hot labels: categorical_crossentropy)");
+               "[losses] sparse_categorical_crossentropy: got y_true of shape [3, 10] and y_pred "
+               "of shape [3, 10]; "
+               "expected one class number for each row of y_pred (one-hot labels: "
+               "categorical_crossentropy)");
   expect_error(call(at::zeros({3}), at::zeros({3, 4}, at::kLong)), ErrorCode::kInvalidArgument,
-               "[losses] sparse_categorical_crossentropy: got y_pred of dtype Long; expected a floating dtype");
+               "[losses] sparse_categorical_crossentropy: got y_pred of dtype Long; expected a "
+               "floating dtype");
   expect_error(call(at::zeros({3}), at::zeros({3, 0})), ErrorCode::kInvalidArgument,
-               "[losses] sparse_categorical_crossentropy: got y_pred of shape [3, 0]; expected [batch, ..., classes]");
+               "[losses] sparse_categorical_crossentropy: got y_pred of shape [3, 0]; expected "
+               "[batch, ..., classes]");
 }
 
 TEST(SparseCrossentropyTest, SecondDifferentiationSaysWhatToDo) {
   const Tensor logits = at::randn({4, 3}).set_requires_grad(true);
   const Tensor loss =
-      sparse_categorical_crossentropy(at::zeros({4}, at::kLong), logits, {.from_logits = true}).sum();
+      sparse_categorical_crossentropy(at::zeros({4}, at::kLong), logits, {.from_logits = true})
+          .sum();
   const Tensor first = gradient(loss, logits, /*create_graph=*/true);
   expect_error([&] { gradient(first.square().sum(), logits); }, ErrorCode::kUnimplemented,
-               "[losses] sparse_categorical_crossentropy: got a second differentiation; it has one derivative only "
+               "[losses] sparse_categorical_crossentropy: got a second differentiation; it has one "
+               "derivative only "
                "(categorical_crossentropy with one-hot labels has all)");
 }
 
@@ -250,7 +290,8 @@ TEST(SparseCrossentropyTest, EveryInstructionSetGivesTheSameBitsForEveryCut) {
   at::manual_seed(2);
   for (const int64_t classes : {1, 10, 40, 300, 2500}) {
     const int64_t rows = 141;
-    const Tensor logits = at::randn({rows, classes}).mul_(5), labels = at::randint(classes, {rows}, at::kLong);
+    const Tensor logits = at::randn({rows, classes}).mul_(5),
+                 labels = at::randint(classes, {rows}, at::kLong);
     const Tensor scale = at::rand({rows});
     Tensor losses, difference, out;
     for (int i = 0; i < tensor::kNumCpuIsas; ++i) {
@@ -258,7 +299,8 @@ TEST(SparseCrossentropyTest, EveryInstructionSetGivesTheSameBitsForEveryCut) {
       if (!tensor::cpu_supports(isa)) continue;
       const CrossEntropyKernels& kernels = cross_entropy_kernels(isa);
       for (const int64_t cut : {rows, int64_t{1}, int64_t{53}}) {
-        Tensor l = at::empty({rows}), d = at::empty({rows, classes}), o = at::empty({rows, classes});
+        Tensor l = at::empty({rows}), d = at::empty({rows, classes}),
+               o = at::empty({rows, classes});
         for (int64_t begin = 0; begin < rows; begin += cut) {
           const int64_t n = std::min(cut, rows - begin);
           CrossEntropyArguments<float> arguments{};
@@ -269,8 +311,8 @@ TEST(SparseCrossentropyTest, EveryInstructionSetGivesTheSameBitsForEveryCut) {
           arguments.losses = l.mutable_data_ptr<float>() + begin;
           arguments.difference = d.mutable_data_ptr<float>() + begin * classes;
           ASSERT_EQ(kernels.forward_f32(arguments), -1);
-          kernels.backward_f32(arguments.difference, scale.const_data_ptr<float>() + begin, 1, n, classes,
-                               o.mutable_data_ptr<float>() + begin * classes);
+          kernels.backward_f32(arguments.difference, scale.const_data_ptr<float>() + begin, 1, n,
+                               classes, o.mutable_data_ptr<float>() + begin * classes);
         }
         if (!losses.defined()) {
           losses = l;

@@ -20,9 +20,11 @@ TEST(MetricsTest, SparseAccuracyEqualsArgmax) {
       const Tensor labels = at::randint(classes, {rows}, at::kLong);
       const Tensor expected = scores.argmax(-1).eq(labels).to(at::kFloat);
       EXPECT_TRUE(at::equal(sparse_categorical_accuracy(labels, scores), expected));
-      EXPECT_TRUE(at::equal(sparse_categorical_accuracy(labels.to(at::kInt).unsqueeze(-1), scores), expected));
+      EXPECT_TRUE(at::equal(sparse_categorical_accuracy(labels.to(at::kInt).unsqueeze(-1), scores),
+                            expected));
       EXPECT_TRUE(at::equal(sparse_categorical_accuracy(labels, scores.to(at::kDouble)), expected));
-      EXPECT_TRUE(at::equal(sparse_categorical_accuracy(labels, scores.t().contiguous().t()), expected));
+      EXPECT_TRUE(
+          at::equal(sparse_categorical_accuracy(labels, scores.t().contiguous().t()), expected));
     }
   }
   Tensor with_nan = at::rand({2, 5});
@@ -34,7 +36,8 @@ TEST(MetricsTest, BatchesOfNoRowsGiveNoValues) {
   const Tensor none = at::empty({0, 6}), labels = at::empty({0}, at::kLong);
   for (const Tensor& values :
        {categorical_accuracy(none, none), sparse_categorical_accuracy(labels, none),
-        top_k_categorical_accuracy(none, none), sparse_top_k_categorical_accuracy(labels, none, 2)}) {
+        top_k_categorical_accuracy(none, none),
+        sparse_top_k_categorical_accuracy(labels, none, 2)}) {
     EXPECT_EQ(values.sizes(), at::IntArrayRef({0}));
     EXPECT_EQ(values.scalar_type(), at::kFloat);
   }
@@ -67,14 +70,26 @@ void expect_error(const std::function<void()>& call, const std::string& message)
 }
 
 TEST(MetricsTest, OtherShapesAreRefused) {
-  expect_error([] { sparse_categorical_accuracy(at::zeros({2}), at::zeros({3, 4})); },
-               "[metrics] sparse_categorical_accuracy: got y_true of shape [2] and y_pred of shape [3, 4]; expected one "
-               "class number for each row of y_pred");
-  expect_error([] { categorical_accuracy(at::zeros({3}), at::zeros({3, 4})); },
-               "[metrics] categorical_accuracy: got y_true of shape [3] and y_pred of shape [3, 4]; expected equal "
-               "shapes");
-  expect_error([] { accuracy(at::zeros({3, 1}), at::zeros({3, 4})); },
-               "[metrics] accuracy: got y_true of shape [3, 1] and y_pred of shape [3, 4]; expected equal shapes");
+  expect_error(
+      [] {
+        sparse_categorical_accuracy(at::zeros({2}), at::zeros({3, 4}));
+      },
+      "[metrics] sparse_categorical_accuracy: got y_true of shape [2] and y_pred of shape [3, 4]; "
+      "expected one "
+      "class number for each row of y_pred");
+  expect_error(
+      [] {
+        categorical_accuracy(at::zeros({3}), at::zeros({3, 4}));
+      },
+      "[metrics] categorical_accuracy: got y_true of shape [3] and y_pred of shape [3, 4]; "
+      "expected equal "
+      "shapes");
+  expect_error(
+      [] {
+        accuracy(at::zeros({3, 1}), at::zeros({3, 4}));
+      },
+      "[metrics] accuracy: got y_true of shape [3, 1] and y_pred of shape [3, 4]; expected equal "
+      "shapes");
 }
 
 }  // namespace

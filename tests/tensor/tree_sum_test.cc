@@ -38,7 +38,8 @@ template <typename T>
 std::vector<std::vector<T>> arrays(int n, int64_t size, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<double> normal(0, 1000);
-  std::vector<std::vector<T>> result(static_cast<size_t>(n), std::vector<T>(static_cast<size_t>(size)));
+  std::vector<std::vector<T>> result(static_cast<size_t>(n),
+                                     std::vector<T>(static_cast<size_t>(size)));
   for (auto& array : result) {
     for (auto& x : array) x = static_cast<T>(normal(engine));
   }
@@ -67,8 +68,10 @@ TYPED_TEST(TreeSumTest, FollowsTheTreeOnEveryInstructionSet) {
             std::vector<TypeParam> out(static_cast<size_t>(size), TypeParam(-1));
             reduce_in_tree_order_with(tree_kernels(isa), op, sources.data(), n, size, out.data());
             for (int64_t e = 0; e < size; ++e) {
-              const auto expected = naive(static_cast<TreeOp>(op), sources.data(), n, e).value_or(TypeParam(0));
-              ASSERT_EQ(out[static_cast<size_t>(e)], expected) << n << " " << size << " " << op << " " << i;
+              const auto expected =
+                  naive(static_cast<TreeOp>(op), sources.data(), n, e).value_or(TypeParam(0));
+              ASSERT_EQ(out[static_cast<size_t>(e)], expected)
+                  << n << " " << size << " " << op << " " << i;
             }
           }
         }
@@ -107,7 +110,8 @@ TEST(TreeOrderTest, SplitsAtTheLargestPowerOfTwo) {
   for (int i = 0; i < 7; ++i) sources[i] = &values[i];
   float out;
   sum_in_tree_order(sources, 7, 1, &out);
-  EXPECT_EQ(out, ((values[0] + values[1]) + (values[2] + values[3])) + ((values[4] + values[5]) + values[6]));
+  EXPECT_EQ(out, ((values[0] + values[1]) + (values[2] + values[3])) +
+                     ((values[4] + values[5]) + values[6]));
 }
 
 TEST(TreeOrderTest, NanWinsInMinAndMax) {

@@ -1,4 +1,5 @@
-// Against tests/golden/keras_optimizers.json. Clip factors are computed here; the optimizer's own are tested with it.
+// Against tests/golden/keras_optimizers.json. Clip factors are computed here; the optimizer's own
+// are tested with it.
 
 #include <gtest/gtest.h>
 
@@ -22,8 +23,8 @@ std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
   if (name == "SGD") return make_sgd({number("momentum", 0), flag("nesterov")});
   if (name == "Adam" || name == "AdamW") {
     const AdamRule d;
-    return make_adam({number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon),
-                      flag("amsgrad")});
+    return make_adam({number("beta_1", d.beta_1), number("beta_2", d.beta_2),
+                      number("epsilon", d.epsilon), flag("amsgrad")});
   }
   if (name == "Adagrad") {
     const AdagradRule d;
@@ -32,8 +33,8 @@ std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
   }
   if (name == "RMSprop") {
     const RmspropRule d;
-    return make_rmsprop(
-        {number("rho", d.rho), number("momentum", d.momentum), number("epsilon", d.epsilon), flag("centered")});
+    return make_rmsprop({number("rho", d.rho), number("momentum", d.momentum),
+                         number("epsilon", d.epsilon), flag("centered")});
   }
   if (name == "Adadelta") {
     const AdadeltaRule d;
@@ -42,7 +43,8 @@ std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
   const FtrlRule d;
   return make_ftrl({number("learning_rate_power", d.learning_rate_power),
                     number("initial_accumulator_value", d.initial_accumulator_value),
-                    number("l1_regularization_strength", 0), number("l2_regularization_strength", 0),
+                    number("l1_regularization_strength", 0),
+                    number("l2_regularization_strength", 0),
                     number("l2_shrinkage_regularization_strength", 0), number("beta", 0)});
 }
 
@@ -50,10 +52,12 @@ double learning_rate(const std::string& name, const json& options, int64_t itera
   if (!options.contains("learning_rate")) return name == "SGD" ? 0.01 : 0.001;
   const json& rate = options["learning_rate"];
   if (rate.is_number()) return rate;
-  EXPECT_EQ(rate["schedule"], "ExponentialDecay");  // with staircase; the schedules have their own test
+  EXPECT_EQ(rate["schedule"],
+            "ExponentialDecay");  // with staircase; the schedules have their own test
   const json& o = rate["options"];
   return o["initial_learning_rate"].get<double>() *
-         std::pow(o["decay_rate"].get<double>(), std::floor(double(iteration) / o["decay_steps"].get<double>()));
+         std::pow(o["decay_rate"].get<double>(),
+                  std::floor(double(iteration) / o["decay_steps"].get<double>()));
 }
 
 template <typename T>
@@ -69,11 +73,13 @@ void run(const json& golden, const json& test, double tolerance) {
       slots[variable].emplace_back(start.size(), static_cast<T>(rule->slot_initial_value(s)));
     }
   }
-  const auto compare = [&](const json& expected, const std::vector<T>& got, const std::string& what) {
+  const auto compare = [&](const json& expected, const std::vector<T>& got,
+                           const std::string& what) {
     ASSERT_EQ(expected.size(), got.size());
     for (size_t i = 0; i < got.size(); ++i) {
       const double wanted = expected[i];
-      EXPECT_NEAR(got[i], wanted, tolerance * std::max(std::abs(wanted), 0.02)) << test["optimizer"] << options << what << i;
+      EXPECT_NEAR(got[i], wanted, tolerance * std::max(std::abs(wanted), 0.02))
+          << test["optimizer"] << options << what << i;
     }
   };
   const size_t steps = golden["steps"];

@@ -32,9 +32,11 @@ std::vector<NamedRule> every_rule() {
   rules.push_back({"rmsprop", make_rmsprop()});
   rules.push_back({"rmsprop momentum", make_rmsprop({.momentum = 0.9})});
   rules.push_back({"rmsprop centered", make_rmsprop({.epsilon = 1e-3, .centered = true})});
-  rules.push_back({"rmsprop both", make_rmsprop({.momentum = 0.5, .epsilon = 1e-3, .centered = true})});
+  rules.push_back(
+      {"rmsprop both", make_rmsprop({.momentum = 0.5, .epsilon = 1e-3, .centered = true})});
   rules.push_back({"adadelta", make_adadelta()});
-  rules.push_back({"ftrl", make_ftrl({.l1_regularization_strength = 0.01, .l2_regularization_strength = 0.1})});
+  rules.push_back(
+      {"ftrl", make_ftrl({.l1_regularization_strength = 0.01, .l2_regularization_strength = 0.1})});
   rules.push_back({"ftrl power", make_ftrl({.learning_rate_power = -0.7, .beta = 0.1})});
   return rules;
 }
@@ -163,7 +165,9 @@ TYPED_TEST(UpdateRuleTest, EqualsTheTensorForm) {
   for (const auto& [label, rule] : every_rule()) {
     State<TypeParam> state(*rule, 83, 2);
     const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<TypeParam>::value);
-    const auto tensor = [&](std::vector<TypeParam>& v) { return at::from_blob(v.data(), {83}, options).clone(); };
+    const auto tensor = [&](std::vector<TypeParam>& v) {
+      return at::from_blob(v.data(), {83}, options).clone();
+    };
     at::Tensor parameter = tensor(state.parameter);
     const at::Tensor gradient = tensor(state.gradient);
     std::vector<at::Tensor> slots;
@@ -183,7 +187,8 @@ TYPED_TEST(UpdateRuleTest, EqualsTheTensorForm) {
     const double tolerance = sizeof(TypeParam) == 4 ? 3e-5 : 1e-12;
     EXPECT_TRUE(at::allclose(tensor(state.parameter), parameter, tolerance, tolerance)) << label;
     for (size_t s = 0; s < slots.size(); ++s) {
-      EXPECT_TRUE(at::allclose(tensor(state.slots[s]), slots[s], tolerance, tolerance)) << label << " slot " << s;
+      EXPECT_TRUE(at::allclose(tensor(state.slots[s]), slots[s], tolerance, tolerance))
+          << label << " slot " << s;
     }
   }
 }
@@ -268,7 +273,8 @@ TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
 TEST(UpdateRuleInterfaceTest, TensorFormTakesHalfPrecisionAndAnyStrides) {
   const auto rule = make_adam();
   at::Tensor parameter = at::ones({4, 3}, at::kBFloat16).t();
-  std::vector<at::Tensor> slots = {at::zeros({3, 4}, at::kBFloat16), at::zeros({3, 4}, at::kBFloat16)};
+  std::vector<at::Tensor> slots = {at::zeros({3, 4}, at::kBFloat16),
+                                   at::zeros({3, 4}, at::kBFloat16)};
   rule->apply(parameter, at::ones({3, 4}, at::kBFloat16), slots, {}, {0.5, 0});
   EXPECT_NEAR(parameter.min().item<double>(), 0.5, 0.01);
   EXPECT_NEAR(parameter.max().item<double>(), 0.5, 0.01);

@@ -7,32 +7,37 @@
 
 #include "strata/core/export.h"
 
-/// Losses for custom loops: one value an example, not yet averaged (compute_average_loss does that, or
-/// `reduce` below).
+/// Losses for custom loops: one value an example, not yet averaged (compute_average_loss does that,
+/// or `reduce` below).
 ///
-/// `y_pred` is `[batch, ..., n]`, floating; `y_true` has its shape unless said otherwise, and any dtype. The
-/// result is `[batch, ...]`: the last axis is reduced. Where one of the two has a last axis of length 1 that
-/// the other lacks, it is added or removed as in Keras; other broadcasting is refused, since it is
-/// mostly a mistake. Batches of 0 rows give `[0]`. All are differentiable in `y_pred`.
+/// `y_pred` is `[batch, ..., n]`, floating; `y_true` has its shape unless said otherwise, and any
+/// dtype. The result is `[batch, ...]`: the last axis is reduced. Where one of the two has a last
+/// axis of length 1 that the other lacks, it is added or removed as in Keras; other broadcasting is
+/// refused, since it is mostly a mistake. Batches of 0 rows give `[0]`. All are differentiable in
+/// `y_pred`.
 ///
 /// @throws Error kInvalidArgument: shapes do not fit.
 /// Source: keras.losses 3.15, formulas and defaults; probabilities are clipped to [1e-7, 1 - 1e-7].
 namespace strata::losses {
 
 struct SparseCrossentropyOptions {
-  bool from_logits = false;             ///< y_pred are logits, not probabilities
+  bool from_logits = false;                  ///< y_pred are logits, not probabilities
   std::optional<int64_t> ignore_class = {};  ///< examples with this label cost 0
 };
 
-/// `y_true`: class numbers, `[batch, ...]` or `[batch, ..., 1]`. With logits on the CPU it is one fused pass
-/// each way, with no second derivative (it raises kUnimplemented); otherwise ATen operators.
-/// @throws Error kInvalidArgument: a label outside [0, n) (on a GPU libtorch's own assertion instead).
-STRATA_API at::Tensor sparse_categorical_crossentropy(const at::Tensor& y_true, const at::Tensor& y_pred,
-                                                      const SparseCrossentropyOptions& options = {});
+/// `y_true`: class numbers, `[batch, ...]` or `[batch, ..., 1]`. With logits on the CPU it is one
+/// fused pass each way, with no second derivative (it raises kUnimplemented); otherwise ATen
+/// operators.
+/// @throws Error kInvalidArgument: a label outside [0, n) (on a GPU libtorch's own assertion
+/// instead).
+STRATA_API at::Tensor sparse_categorical_crossentropy(
+    const at::Tensor& y_true, const at::Tensor& y_pred,
+    const SparseCrossentropyOptions& options = {});
 
 struct CrossentropyOptions {
   bool from_logits = false;
-  double label_smoothing = 0;  ///< in [0, 1]: y_true moves that far towards the uniform distribution
+  double label_smoothing =
+      0;  ///< in [0, 1]: y_true moves that far towards the uniform distribution
 };
 
 /// `y_true`: one-hot or a distribution.
@@ -50,15 +55,18 @@ struct FocalOptions {
   bool apply_class_balancing = false;  ///< binary only: alpha weighs the classes
 };
 
-STRATA_API at::Tensor categorical_focal_crossentropy(const at::Tensor& y_true, const at::Tensor& y_pred,
+STRATA_API at::Tensor categorical_focal_crossentropy(const at::Tensor& y_true,
+                                                     const at::Tensor& y_pred,
                                                      const FocalOptions& options = {});
 STRATA_API at::Tensor binary_focal_crossentropy(const at::Tensor& y_true, const at::Tensor& y_pred,
                                                 const FocalOptions& options = {});
 
 STRATA_API at::Tensor mean_squared_error(const at::Tensor& y_true, const at::Tensor& y_pred);
 STRATA_API at::Tensor mean_absolute_error(const at::Tensor& y_true, const at::Tensor& y_pred);
-STRATA_API at::Tensor mean_absolute_percentage_error(const at::Tensor& y_true, const at::Tensor& y_pred);
-STRATA_API at::Tensor mean_squared_logarithmic_error(const at::Tensor& y_true, const at::Tensor& y_pred);
+STRATA_API at::Tensor mean_absolute_percentage_error(const at::Tensor& y_true,
+                                                     const at::Tensor& y_pred);
+STRATA_API at::Tensor mean_squared_logarithmic_error(const at::Tensor& y_true,
+                                                     const at::Tensor& y_pred);
 /// Quadratic up to an error of `delta`, linear beyond.
 STRATA_API at::Tensor huber(const at::Tensor& y_true, const at::Tensor& y_pred, double delta = 1);
 STRATA_API at::Tensor log_cosh(const at::Tensor& y_true, const at::Tensor& y_pred);

@@ -13,7 +13,8 @@
 /// Source: keras.optimizers.schedules 3.15, names, formulas and defaults; computed in double.
 namespace strata::schedules {
 
-/// initial_learning_rate * decay_rate ^ (iteration / decay_steps), the exponent rounded down if `staircase`.
+/// initial_learning_rate * decay_rate ^ (iteration / decay_steps), the exponent rounded down if
+/// `staircase`.
 struct STRATA_API ExponentialDecay {
   double initial_learning_rate;
   double decay_steps;
@@ -31,8 +32,8 @@ struct STRATA_API PiecewiseConstantDecay {
   double operator()(int64_t iteration) const;
 };
 
-/// From initial_learning_rate to end_learning_rate along (1 - iteration / decay_steps) ^ power. After
-/// decay_steps it stays; with `cycle` decay_steps is instead stretched to the next multiple.
+/// From initial_learning_rate to end_learning_rate along (1 - iteration / decay_steps) ^ power.
+/// After decay_steps it stays; with `cycle` decay_steps is instead stretched to the next multiple.
 struct STRATA_API PolynomialDecay {
   double initial_learning_rate;
   double decay_steps;
@@ -78,23 +79,24 @@ struct STRATA_API CosineDecayRestarts {
   double operator()(int64_t iteration) const;
 };
 
-/// Any of the above, a constant, or a function of the iteration: what an optimizer takes as its learning
-/// rate. A value; copies are independent.
+/// Any of the above, a constant, or a function of the iteration: what an optimizer takes as its
+/// learning rate. A value; copies are independent.
 class STRATA_API Schedule {
  public:
   using Function = std::function<double(int64_t)>;
-  using Value = std::variant<double, ExponentialDecay, PiecewiseConstantDecay, PolynomialDecay, InverseTimeDecay,
-                             CosineDecay, CosineDecayRestarts, Function>;
+  using Value = std::variant<double, ExponentialDecay, PiecewiseConstantDecay, PolynomialDecay,
+                             InverseTimeDecay, CosineDecay, CosineDecayRestarts, Function>;
 
-  /// @throws Error kInvalidArgument: decay steps that are not positive, boundaries that do not ascend or
+  /// @throws Error kInvalidArgument: decay steps that are not positive, boundaries that do not
+  /// ascend or
   ///         do not fit the values, an empty function.
-  Schedule(double learning_rate) : value_(learning_rate) {}  // NOLINT(google-explicit-constructor)
-  Schedule(ExponentialDecay schedule);                       // NOLINT(google-explicit-constructor)
-  Schedule(PiecewiseConstantDecay schedule);                 // NOLINT(google-explicit-constructor)
-  Schedule(PolynomialDecay schedule);                        // NOLINT(google-explicit-constructor)
-  Schedule(InverseTimeDecay schedule);                       // NOLINT(google-explicit-constructor)
-  Schedule(CosineDecay schedule);                            // NOLINT(google-explicit-constructor)
-  Schedule(CosineDecayRestarts schedule);                    // NOLINT(google-explicit-constructor)
+  Schedule(double learning_rate);             // NOLINT(google-explicit-constructor)
+  Schedule(ExponentialDecay schedule);        // NOLINT(google-explicit-constructor)
+  Schedule(PiecewiseConstantDecay schedule);  // NOLINT(google-explicit-constructor)
+  Schedule(PolynomialDecay schedule);         // NOLINT(google-explicit-constructor)
+  Schedule(InverseTimeDecay schedule);        // NOLINT(google-explicit-constructor)
+  Schedule(CosineDecay schedule);             // NOLINT(google-explicit-constructor)
+  Schedule(CosineDecayRestarts schedule);     // NOLINT(google-explicit-constructor)
   explicit Schedule(Function function);
 
   /// The learning rate of the step after `iteration` finished ones.

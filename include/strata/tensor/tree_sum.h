@@ -12,8 +12,8 @@ namespace strata::tensor {
 enum class TreeOp { kSum = 0, kMin = 1, kMax = 2 };
 
 /// The number of ids in the left half of a tree over `count` >= 2 of them: the largest power of two
-/// below `count`. The tree over [lo, hi) joins the trees over [lo, lo + left) and [lo + left, hi), so
-/// aligned subtrees of a power-of-two size are the same in every tree that holds them:
+/// below `count`. The tree over [lo, hi) joins the trees over [lo, lo + left) and [lo + left, hi),
+/// so aligned subtrees of a power-of-two size are the same in every tree that holds them:
 /// ((s0+s1)+(s2+s3))+((s4+s5)+s6). Threads, processes and hosts reduce such subtrees.
 constexpr int64_t tree_left_count(int64_t count) {
   int64_t left = 1;
@@ -21,12 +21,12 @@ constexpr int64_t tree_left_count(int64_t count) {
   return left;
 }
 
-/// Reduces `n` arrays of `size` elements into `out`, element by element, in the order of the tree over
-/// their ids. A null source is absent: a subtree whose sources are all absent is absent, and a join
-/// with one is the other side, unchanged. With no source present `out` becomes zeros (any op).
+/// Reduces `n` arrays of `size` elements into `out`, element by element, in the order of the tree
+/// over their ids. A null source is absent: a subtree whose sources are all absent is absent, and a
+/// join with one is the other side, unchanged. With no source present `out` becomes zeros (any op).
 ///
-/// The bits depend on the values and on which sources are present; not on how a range is cut, on alignment or
-/// on the processor. In min and max a NaN wins, as in libtorch.
+/// The bits depend on the values and on which sources are present; not on how a range is cut, on
+/// alignment or on the processor. In min and max a NaN wins, as in libtorch.
 ///
 /// @param out  may be one of the sources (the same pointer); no other overlap.
 /// Threads: any, on disjoint ranges.  Cost: each source is read once, `out` written once; cut large
@@ -40,13 +40,17 @@ void sum_in_tree_order(const T* const* sources, int n, int64_t size, T* out) {
   reduce_in_tree_order(TreeOp::kSum, sources, n, size, out);
 }
 
-extern template STRATA_API void reduce_in_tree_order(TreeOp, const float* const*, int, int64_t, float*);
-extern template STRATA_API void reduce_in_tree_order(TreeOp, const double* const*, int, int64_t, double*);
-extern template STRATA_API void reduce_in_tree_order(TreeOp, const int32_t* const*, int, int64_t, int32_t*);
-extern template STRATA_API void reduce_in_tree_order(TreeOp, const int64_t* const*, int, int64_t, int64_t*);
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const float* const*, int, int64_t,
+                                                     float*);
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const double* const*, int, int64_t,
+                                                     double*);
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const int32_t* const*, int, int64_t,
+                                                     int32_t*);
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const int64_t* const*, int, int64_t,
+                                                     int64_t*);
 
-/// The same tree by ATen operators: any device and dtype. Undefined tensors are absent; undefined if
-/// all are. With one tensor present it is that tensor itself, not a copy.
+/// The same tree by ATen operators: any device and dtype. Undefined tensors are absent; undefined
+/// if all are. With one tensor present it is that tensor itself, not a copy.
 STRATA_API at::Tensor reduce_in_tree_order(TreeOp op, c10::ArrayRef<at::Tensor> sources);
 
 }  // namespace strata::tensor

@@ -56,10 +56,11 @@ struct UpdateModifiers {
 /// How one optimizer changes one element. Stateless (the slots are the caller's), so any number of
 /// threads may use one rule at once.
 ///
-/// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on how
-/// a range is cut into spans, on alignment, or on the instruction set that the processor offers: no
-/// fused multiply-add, IEEE division and square root, the same order of operations everywhere. (The
-/// one exception is Ftrl with a learning_rate_power other than -0.5 and 0, which calls libm's pow.)
+/// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on
+/// how a range is cut into spans, on alignment, or on the instruction set that the processor
+/// offers: no fused multiply-add, IEEE division and square root, the same order of operations
+/// everywhere. (The one exception is Ftrl with a learning_rate_power other than -0.5 and 0, which
+/// calls libm's pow.)
 ///
 /// Source: Keras 3.15's optimizers, formulas and defaults.
 class STRATA_API UpdateRule {
@@ -85,8 +86,12 @@ class STRATA_API UpdateRule {
   /// Cost: one pass; about 20 ns a call besides (about 100 with StepScalars). Threads: any.
   void apply(const UpdateSpan<float>& span, const PreparedStep& step) const;
   void apply(const UpdateSpan<double>& span, const PreparedStep& step) const;
-  void apply(const UpdateSpan<float>& span, const StepScalars& step) const { apply(span, prepare(step)); }
-  void apply(const UpdateSpan<double>& span, const StepScalars& step) const { apply(span, prepare(step)); }
+  void apply(const UpdateSpan<float>& span, const StepScalars& step) const {
+    apply(span, prepare(step));
+  }
+  void apply(const UpdateSpan<double>& span, const StepScalars& step) const {
+    apply(span, prepare(step));
+  }
 
   /// The same rule by ATen operators, in place: any device, any floating dtype, any strides. An
   /// undefined `gradient` means zeros. Equal to the span form up to rounding.
