@@ -17,6 +17,10 @@ void link_random_ops();
 std::optional<at::Generator> generator_or_stream(const std::optional<at::Generator>& given,
                                                  c10::Device device);
 
+/// The key of the thread's stream for one mask (a draw of many Bernoulli elements); the next call
+/// gives another. Nothing without a stream.
+std::optional<uint64_t> next_mask_key();
+
 /// For GPU operators that always draw from the device's default generator: while this lives, that
 /// one stands where the thread's stream stands; afterwards the stream has moved on instead of it.
 /// Nothing happens on other devices or without a stream.

@@ -59,7 +59,8 @@ enum Purpose : uint64_t {
   kTwisterStart = 0,
   kTwisterIncrement = 1,
   kDeviceSeed = 2,
-  kFirstFree = 1 << 16
+  kFirstFree = 1 << 16,
+  kFirstMask = uint64_t{1} << 62
 };
 
 }  // namespace
@@ -78,6 +79,7 @@ struct RandomStream::Impl : c10::DebugInfoBase {
   uint64_t seed = 0;
   uint64_t id = 0;
   uint64_t step = 0;
+  uint64_t masks = 0;  // drawn in this step
   DeviceGenerator cpu;
   std::map<c10::DeviceIndex, DeviceGenerator> gpus;
 };
@@ -124,6 +126,7 @@ RandomStream::RandomStream(uint64_t seed, uint64_t id) : impl_(std::make_shared<
 
 void RandomStream::set_step(uint64_t step) {
   impl_->step = step;
+  impl_->masks = 0;
   impl_->cpu.stale = true;
   for (auto& [index, entry] : impl_->gpus) entry.stale = true;
 }
@@ -174,6 +177,12 @@ std::optional<at::Generator> generator_or_stream(const std::optional<at::Generat
   RandomStream::Impl* stream = current_stream();
   if (stream == nullptr) return given;
   return stream->generator(device);
+}
+
+std::optional<uint64_t> next_mask_key() {
+  RandomStream::Impl* stream = current_stream();
+  if (stream == nullptr) return std::nullopt;
+  return derive(stream->seed, stream->id, stream->step, kFirstMask + stream->masks++);
 }
 
 DefaultGeneratorLoan::DefaultGeneratorLoan(c10::Device device) {

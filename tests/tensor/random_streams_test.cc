@@ -10,11 +10,14 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include <cmath>
 #include <functional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "tensor/mask_kernels.h"
 
 namespace strata::tensor {
 namespace {
@@ -301,13 +304,86 @@ TEST(RandomStreamTest, DrawsAreWellSpread) {
   EXPECT_GT(sorted.diff().min().item<double>(), 0.0);
 }
 
+TEST(RandomMaskTest, EveryInstructionSetDrawsTheSame) {
+  for (const int64_t size : {int64_t{0}, int64_t{1}, int64_t{7}, int64_t{100003}}) {
+    const at::Tensor expected = at::empty({size}, at::kFloat);
+    mask_kernels(CpuIsa::kBaseline).f32(77, 1u << 30, size, expected.data_ptr<float>());
+    for (int isa = 0; isa < kNumCpuIsas; ++isa) {
+      if (!cpu_supports(static_cast<CpuIsa>(isa))) continue;
+      const MaskKernels& kernels = mask_kernels(static_cast<CpuIsa>(isa));
+      const at::Tensor single = at::empty({size}, at::kFloat);
+      const at::Tensor twice = at::empty({size}, at::kDouble);
+      const at::Tensor bytes = at::empty({size}, at::kByte);
+      kernels.f32(77, 1u << 30, size, single.data_ptr<float>());
+      kernels.f64(77, 1u << 30, size, twice.data_ptr<double>());
+      kernels.u8(77, 1u << 30, size, bytes.data_ptr<uint8_t>());
+      EXPECT_TRUE(at::equal(single, expected));
+      EXPECT_TRUE(at::equal(twice.to(at::kFloat), expected));
+      EXPECT_TRUE(at::equal(bytes.to(at::kFloat), expected));
+    }
+  }
+}
+
+/// The correlation of two 0/1 tensors in standard deviations of what independent ones show.
+double correlation(const at::Tensor& a, const at::Tensor& b, double p) {
+  const double n = static_cast<double>(a.numel());
+  return ((a.to(at::kDouble) - p) * (b.to(at::kDouble) - p)).sum().item<double>() /
+         (p * (1 - p) * std::sqrt(n));
+}
+
+TEST(RandomMaskTest, ElementsAreIndependentAndAsLikelyAsAsked) {
+  RandomStream stream(5, 1);
+  const RandomStreamGuard guard(stream);
+  constexpr int64_t kSize = 1 << 18;
+  for (const double p : {0.01, 0.25, 0.5, 0.9}) {
+    SCOPED_TRACE(p);
+    const at::Tensor first = at::empty({kSize}).bernoulli_(p);
+    const at::Tensor second = at::empty({kSize}).bernoulli_(p);
+    EXPECT_NEAR(first.mean().item<double>(), p, 4.5 * std::sqrt(p * (1 - p) / kSize));
+    EXPECT_LT(std::abs(correlation(first, second, p)), 4.5);
+    for (const int64_t lag : {1, 2, 3, 16, 64, 256, 1000, 4096}) {
+      EXPECT_LT(std::abs(correlation(first.narrow(0, 0, kSize - lag),
+                                     first.narrow(0, lag, kSize - lag), p)),
+                4.5)
+          << lag;
+      EXPECT_LT(std::abs(correlation(first.narrow(0, 0, kSize - lag),
+                                     second.narrow(0, lag, kSize - lag), p)),
+                4.5)
+          << lag;
+    }
+    stream.set_step(stream.step() + 1);
+    EXPECT_LT(std::abs(correlation(first, at::empty({kSize}).bernoulli_(p), p)), 4.5)
+        << "next step";
+  }
+}
+
+TEST(RandomMaskTest, EveryDtypeLayoutAndProbabilityWorks) {
+  RandomStream stream(5, 1);
+  const RandomStreamGuard guard(stream);
+  for (const auto dtype :
+       {at::kFloat, at::kDouble, at::kBool, at::kByte, at::kLong, at::kHalf, at::kBFloat16}) {
+    EXPECT_NEAR(at::empty({4096}, dtype).bernoulli_(0.3).to(at::kDouble).mean().item<double>(), 0.3,
+                0.05)
+        << dtype;
+  }
+  EXPECT_NEAR(at::zeros({64, 128}).narrow(1, 3, 60).bernoulli_(0.3).mean().item<double>(), 0.3,
+              0.05);
+  EXPECT_EQ(at::zeros({2, 3}).expand({2, 3}).t().clone().bernoulli_(1.0).sum().item<double>(), 6);
+  EXPECT_EQ(at::ones({6}).bernoulli_(0.0).sum().item<double>(), 0);
+  EXPECT_THROW(at::ones({6}).bernoulli_(1.5), c10::Error);
+}
+
 TEST(RandomStreamTest, BitsArePinned) {
   // A resumed run must draw the same bits under a later version: never change these numbers.
   RandomStream stream(42, 3);
+  const RandomStreamGuard guard(stream);
   stream.set_step(1000);
   auto* generator = stream.generator().get<at::CPUGeneratorImpl>();
   EXPECT_EQ(generator->random(), 2053702972u);
   EXPECT_EQ(generator->random(), 987124676u);
+  const at::Tensor mask = at::empty({32}, at::kDouble).bernoulli_(0.5);
+  EXPECT_EQ(static_cast<int64_t>(mask.dot(at::pow(2, at::arange(32, at::kDouble))).item<double>()),
+            443989686);
   EXPECT_EQ(stream.key(0), 10107930938513374843u);
 }
 
