@@ -25,9 +25,8 @@ ReduceOp parse_reduce_op(std::string_view name) {
   for (size_t i = 0; i < kNames.size(); ++i) {
     if (equal_ignoring_case(name, kNames[i])) return static_cast<ReduceOp>(i);
   }
-  detail::throw_error(
-      ErrorCode::kInvalidArgument,
-      str_cat("[reduce_op] parse: got '", name, "'; expected SUM, MEAN, MIN or MAX"));
+  detail::throw_error(ErrorCode::kInvalidArgument, str_cat("[reduce_op] parse: got '", name,
+                                                           "'; expected SUM, MEAN, MIN or MAX"));
 }
 
 }  // namespace strata

@@ -37,7 +37,8 @@ bool Rendezvous::enter(int id, const Call& call) {
   Slot& slot = calls_[static_cast<size_t>(id)];
   slot.call = &call;
   slot.arrivals.fetch_add(1, std::memory_order_relaxed);
-  // Sequentially consistent with `leave`: of an arrival and a departure, the later sees the earlier.
+  // Sequentially consistent with `leave`: of an arrival and a departure, the later sees the
+  // earlier.
   const int arrived = arrived_.fetch_add(1) + 1;
   if (left_.load() > 0) {
     fail_different_numbers();
@@ -63,11 +64,12 @@ void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
     if (options_.permits) options_.permits->acquire();
     if (!in_time) {
       const auto seconds = std::chrono::duration<double>(options_.timeout).count();
-      abort(Status(ErrorCode::kDeadlineExceeded,
-                   str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds,
-                           " s for ", absentees(id),
-                           "; expected every replica to make the same calls; look for a replica that "
-                           "computes very long or waits for another, or raise the strategy's timeout")));
+      abort(Status(
+          ErrorCode::kDeadlineExceeded,
+          str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds, " s for ",
+                  absentees(id),
+                  "; expected every replica to make the same calls; look for a replica that "
+                  "computes very long or waits for another, or raise the strategy's timeout")));
       throw RoundAborted();
     }
   }
@@ -78,7 +80,8 @@ void Rendezvous::release() {
   arrived_.store(0, std::memory_order_relaxed);
   generation_.fetch_add(1);  // sequentially consistent with `sleepers_`
   if (sleepers_.load() > 0) {
-    // Taking the lock makes sure that whoever is about to sleep has either seen the change or sleeps.
+    // Taking the lock makes sure that whoever is about to sleep has either seen the change or
+    // sleeps.
     std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
@@ -107,11 +110,12 @@ void Rendezvous::check_calls_agree() const {
   for (int i = 1; i < num_participants(); ++i) {
     const Call& other = call(i);
     if (other.key == first.key && other.name == first.name) continue;
-    throw Error(ErrorCode::kFailedPrecondition,
-                str_cat("[rendezvous] replicas disagree: replica 0 calls ", describe(first),
-                        ", replica ", i, " calls ", describe(other),
-                        "; every replica must make the same collective calls, with equal shapes and "
-                        "dtypes, in the same order"));
+    throw Error(
+        ErrorCode::kFailedPrecondition,
+        str_cat("[rendezvous] replicas disagree: replica 0 calls ", describe(first), ", replica ",
+                i, " calls ", describe(other),
+                "; every replica must make the same collective calls, with equal shapes and "
+                "dtypes, in the same order"));
   }
 }
 

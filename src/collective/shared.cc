@@ -1,6 +1,5 @@
 #include "strata/collective/shared.h"
 
-
 #include "collective/executor.h"
 #include "collective/tree_op.h"
 #include "strata/core/error.h"
@@ -9,8 +8,10 @@ namespace strata::collective {
 namespace {
 
 uint64_t fingerprint(const at::Tensor& tensor, ReduceOp op) {
-  uint64_t hash = static_cast<uint64_t>(op) * 1000003u + static_cast<uint64_t>(tensor.scalar_type());
-  for (const int64_t size : tensor.sizes()) hash = hash * 1000003u + static_cast<uint64_t>(size) + 1;
+  uint64_t hash =
+      static_cast<uint64_t>(op) * 1000003u + static_cast<uint64_t>(tensor.scalar_type());
+  for (const int64_t size : tensor.sizes())
+    hash = hash * 1000003u + static_cast<uint64_t>(size) + 1;
   return hash;
 }
 
@@ -41,7 +42,8 @@ void reduce_whole(Rendezvous& rendezvous, ReduceOp op) {
 template <typename T>
 void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::Call& call,
                      ReduceOp op) {
-  constexpr int64_t kAloneBytes = 16 * 1024;  // below, a second meeting costs more than sharing saves
+  constexpr int64_t kAloneBytes =
+      16 * 1024;  // below, a second meeting costs more than sharing saves
   const int n = rendezvous.num_participants();
   const at::Tensor& mine = *payload(call).tensor;
   const int64_t size = mine.numel();
@@ -98,14 +100,14 @@ void all_reduce_(Rendezvous& rendezvous, int participant, at::Tensor& tensor, Re
   STRATA_CHECK(dtype != at::kBool, kInvalidArgument,
                "[collective] all_reduce: got bool; expected a number; cast it to int32 first");
   Payload mine{.tensor = &tensor, .op = op};
-  const Rendezvous::Call call{.name = "all_reduce",
-                              .key = fingerprint(tensor, op),
-                              .payload = &mine,
-                              .describe = describe};
+  const Rendezvous::Call call{
+      .name = "all_reduce", .key = fingerprint(tensor, op), .payload = &mine, .describe = describe};
   if (rendezvous.num_participants() == 1) return;
   const bool direct = tensor.is_cpu() && tensor.is_contiguous();
-  if (direct && dtype == at::kFloat) return reduce_in_place<float>(rendezvous, participant, call, op);
-  if (direct && dtype == at::kDouble) return reduce_in_place<double>(rendezvous, participant, call, op);
+  if (direct && dtype == at::kFloat)
+    return reduce_in_place<float>(rendezvous, participant, call, op);
+  if (direct && dtype == at::kDouble)
+    return reduce_in_place<double>(rendezvous, participant, call, op);
   rendezvous.arrive(participant, call, [&] { reduce_whole(rendezvous, op); });
 }
 

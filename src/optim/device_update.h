@@ -6,11 +6,12 @@
 
 namespace strata::optimizers {
 
-/// The update by operators, on each replica's own device with slots of its own: GPUs, and dtypes that
-/// the flat pass does not know. Gradients come reduced, one per replica.
+/// The update by operators, on each replica's own device with slots of its own: GPUs, and dtypes
+/// that the flat pass does not know. Gradients come reduced, one per replica.
 class DeviceUpdate : public UpdatePass {
  public:
-  DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries);
+  DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+               const std::vector<Entry>& entries);
 
   void prepare_norms() override {}
   void reduce_for_norms(Step&, int) override {}

@@ -10,9 +10,11 @@
 namespace strata::optimizers {
 namespace {
 
-/// Elements worked on at a time: a block of parameters, gradients and slots fits the first-level cache.
+/// Elements worked on at a time: a block of parameters, gradients and slots fits the first-level
+/// cache.
 constexpr int64_t kBlock = 1024;
-/// Norms are added block by block from each entry's start, so that they do not depend on the shares.
+/// Norms are added block by block from each entry's start, so that they do not depend on the
+/// shares.
 constexpr int64_t kNormBlock = 4096;
 
 int64_t num_norm_blocks(const Entry& entry) {
@@ -116,7 +118,8 @@ void FlatUpdate<T>::make_slots() {
     slots_.emplace_back(layouts, entries_[0].variable.dtype());
     slots_.back().flat().fill_(rule_.slot_initial_value(i));
     slot_data_.emplace_back();
-    for (size_t e = 0; e < entries_.size(); ++e) slot_data_.back().push_back(data_of<T>(slots_.back(), e));
+    for (size_t e = 0; e < entries_.size(); ++e)
+      slot_data_.back().push_back(data_of<T>(slots_.back(), e));
   }
 }
 
@@ -163,7 +166,8 @@ std::vector<double> FlatUpdate<T>::squared_norms(Step& step) {
     EntryGradient& gradient = step.gradients[i];
     double sum = 0;
     if (gradient.rows) {
-      sum = sum_of_squares(gradient.rows->values.const_data_ptr<T>(), gradient.rows->values.numel());
+      sum =
+          sum_of_squares(gradient.rows->values.const_data_ptr<T>(), gradient.rows->values.numel());
     } else if (gradient.used) {
       for (const double partial : partial_norms_[i]) sum += partial;
       gradient.sources = {reduced_->view(static_cast<int64_t>(i))};

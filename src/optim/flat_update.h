@@ -9,12 +9,13 @@
 namespace strata::optimizers {
 
 /// The CPU's update: parameters and slots in arenas, the replicas' gradients added where they are
-/// while the rule runs over them, block by block in the first-level cache. Nothing is packed or copied;
-/// each replica does one share of the elements. T: float or double.
+/// while the rule runs over them, block by block in the first-level cache. Nothing is packed or
+/// copied; each replica does one share of the elements. T: float or double.
 template <typename T>
 class FlatUpdate : public UpdatePass {
  public:
-  FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries);
+  FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+             const std::vector<Entry>& entries);
 
   void prepare_norms() override;
   void reduce_for_norms(Step& step, int replica) override;
@@ -42,9 +43,9 @@ class FlatUpdate : public UpdatePass {
   const bool share_storage_;
   const std::vector<Entry> entries_;
   std::vector<std::vector<T*>> parameters_;  // by entry and copy: one, if replicas share storage
-  std::vector<tensor::Arena> slots_;          // by slot of the rule
-  std::vector<std::vector<T*>> slot_data_;    // by slot and entry
-  std::vector<std::vector<Part>> shares_;     // by replica
+  std::vector<tensor::Arena> slots_;         // by slot of the rule
+  std::vector<std::vector<T*>> slot_data_;   // by slot and entry
+  std::vector<std::vector<Part>> shares_;    // by replica
 
   // For clipping by norm only.
   std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added

@@ -16,7 +16,8 @@ Variable accumulator(const std::string& name) {
                    .aggregation = VariableAggregation::kSum});
 }
 
-/// By a replica an addition to its own copy. Outside `run` the sum over replicas may only be assigned.
+/// By a replica an addition to its own copy. Outside `run` the sum over replicas may only be
+/// assigned.
 void add(Variable& variable, const at::Tensor& value) {
   if (get_replica_context()) {
     variable.assign_add(value);

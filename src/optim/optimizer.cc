@@ -30,11 +30,12 @@ struct Part {
 };
 
 void check_options(std::string_view name, const OptimizerOptions& options) {
-  const int kinds = (options.clipnorm > 0) + (options.clipvalue > 0) + (options.global_clipnorm > 0);
+  const int kinds =
+      (options.clipnorm > 0) + (options.clipvalue > 0) + (options.global_clipnorm > 0);
   STRATA_CHECK(kinds <= 1, kInvalidArgument, "[", name,
                "] got several of clipnorm, clipvalue and global_clipnorm; expected at most one");
-  for (const double value : {options.clipnorm, options.clipvalue, options.global_clipnorm,
-                             options.weight_decay}) {
+  for (const double value :
+       {options.clipnorm, options.clipvalue, options.global_clipnorm, options.weight_decay}) {
     STRATA_CHECK(value >= 0, kInvalidArgument, "[", name, "] got ", value,
                  " for a clipping or weight decay option; expected 0 (off) or more");
   }
@@ -83,9 +84,10 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   std::map<at::ScalarType, std::vector<size_t>> by_dtype;
   for (size_t i = 0; i < variables.size(); ++i) {
     const Variable& variable = variables[i];
-    STRATA_CHECK(&variable.group() == &variables[0].group(), kFailedPrecondition, "[", rule_->name(),
-                 "] build: '", variable.name(), "' belongs to ", variable.group().name(), " and '",
-                 variables[0].name(), "' to ", variables[0].group().name(),
+    STRATA_CHECK(&variable.group() == &variables[0].group(), kFailedPrecondition, "[",
+                 rule_->name(), "] build: '", variable.name(), "' belongs to ",
+                 variable.group().name(), " and '", variables[0].name(), "' to ",
+                 variables[0].group().name(),
                  "; Mixing different tf.distribute.Strategy objects is not possible");
     STRATA_CHECK(at::isFloatingType(variable.dtype()), kInvalidArgument, "[", rule_->name(),
                  "] build: '", variable.name(), "' is ", variable.dtype(),
@@ -101,9 +103,9 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   for (auto& [dtype, indices] : by_dtype) {
     std::vector<Entry> entries;
     for (const size_t i : indices) {
-      const bool excluded = std::any_of(undecayed_.begin(), undecayed_.end(), [&](const auto& part) {
-        return variables_[i].name().find(part) != std::string::npos;
-      });
+      const bool excluded = std::any_of(
+          undecayed_.begin(), undecayed_.end(),
+          [&](const auto& part) { return variables_[i].name().find(part) != std::string::npos; });
       entries.push_back({variables_[i], !excluded});
     }
     parts_.push_back({std::move(indices), make_update_pass(*rule_, *group_, entries), {}});
@@ -120,12 +122,15 @@ const ReplicaContext& Optimizer::Impl::replica(std::string_view call) const {
   STRATA_CHECK(!variables_.empty(), kFailedPrecondition, "[", rule_->name(), "] ", call,
                ": the optimizer has no variables; pass them to the constructor or to build()");
   const ReplicaContext* context = get_replica_context();
-  STRATA_CHECK(context, kFailedPrecondition, "[", rule_->name(), "] ", call,
-               ": called in cross-replica context; expected a replica function: strategy.run([&](...) "
-               "{ ... optimizer.", call, "(...); })");
-  STRATA_CHECK(&context->group() == group_.get(), kFailedPrecondition, "[", rule_->name(), "] ", call,
-               ": '", variables_[0].name(), "' was not created in the distribution strategy scope of ",
-               context->group().name(), " but in that of ", group_->name(),
+  STRATA_CHECK(
+      context, kFailedPrecondition, "[", rule_->name(), "] ", call,
+      ": called in cross-replica context; expected a replica function: strategy.run([&](...) "
+      "{ ... optimizer.",
+      call, "(...); })");
+  STRATA_CHECK(&context->group() == group_.get(), kFailedPrecondition, "[", rule_->name(), "] ",
+               call, ": '", variables_[0].name(),
+               "' was not created in the distribution strategy scope of ", context->group().name(),
+               " but in that of ", group_->name(),
                "; make the model inside strategy.scope(...) or with strategy.replicate(...)");
   return *context;
 }
@@ -134,11 +139,13 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
   const ReplicaContext& context = replica("minimize");
   const int id = context.replica_id_in_sync_group();
   STRATA_CHECK(loss.defined() && loss.numel() == 1, kInvalidArgument, "[", rule_->name(),
-               "] minimize: got a loss of shape ", loss.defined() ? loss.sizes() : at::IntArrayRef{},
+               "] minimize: got a loss of shape ",
+               loss.defined() ? loss.sizes() : at::IntArrayRef{},
                "; expected a scalar: compute_average_loss(...) or a sum");
-  STRATA_CHECK(loss.requires_grad(), kInvalidArgument, "[", rule_->name(),
-               "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
-               "off, or the model frozen?");
+  STRATA_CHECK(
+      loss.requires_grad(), kInvalidArgument, "[", rule_->name(),
+      "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
+      "off, or the model frozen?");
   std::vector<at::Tensor> inputs;
   for (const Variable& variable : variables_) {
     variable.state()->check_version(id);
@@ -163,7 +170,8 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
                "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
                " variables; pass one each, undefined where there is none");
   STRATA_CHECK(options.weight >= 0, kInvalidArgument, "[", rule_->name(), "] weight: got ",
-               options.weight, "; expected the number of examples, or 0 for a loss that is divided already");
+               options.weight,
+               "; expected the number of examples, or 0 for a loss that is divided already");
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {
     at::Tensor& gradient = gradients[i];
@@ -172,8 +180,10 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
     STRATA_CHECK(gradient.sizes() == parameter.sizes(), kInvalidArgument, "[", rule_->name(),
                  "] apply_gradients: got a gradient of shape ", gradient.sizes(), " for '",
                  variables_[i].name(), "' of shape ", parameter.sizes());
-    if (gradient.scalar_type() != parameter.scalar_type()) gradient = gradient.to(parameter.scalar_type());
-    if (gradient.strides() != parameter.strides()) gradient = at::zeros_like(parameter).copy_(gradient);
+    if (gradient.scalar_type() != parameter.scalar_type())
+      gradient = gradient.to(parameter.scalar_type());
+    if (gradient.strides() != parameter.strides())
+      gradient = at::zeros_like(parameter).copy_(gradient);
   }
 
   Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
@@ -188,10 +198,12 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       key);
   if (clips_norm()) {
     for (Part& part : parts_) part.pass->reduce_for_norms(part.step, id);
-    context.meet("minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
+    context.meet(
+        "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
   }
   for (Part& part : parts_) part.pass->update(part.step, id);
-  context.meet("minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
+  context.meet(
+      "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) {
@@ -236,7 +248,8 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
   }
 }
 
-/// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as zero.
+/// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as
+/// zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
   const int replicas = static_cast<int>(all.size());
   if (replicas == 1) return;
@@ -285,7 +298,8 @@ void Optimizer::Impl::scale_by_norms() {
     }
   }
   if (options_.global_clipnorm <= 0) return;
-  const double factor = options_.global_clipnorm / std::max(std::sqrt(total), options_.global_clipnorm);
+  const double factor =
+      options_.global_clipnorm / std::max(std::sqrt(total), options_.global_clipnorm);
   for (Part& part : parts_) {
     for (EntryGradient& gradient : part.step.gradients) gradient.scale *= factor;
   }
@@ -334,10 +348,13 @@ void Optimizer::apply_gradients(std::vector<at::Tensor> gradients, const Minimiz
 int64_t Optimizer::iterations() const { return impl_->iterations_; }
 void Optimizer::set_iterations(int64_t iterations) { impl_->iterations_ = iterations; }
 
-double Optimizer::learning_rate() const { return impl_->options_.learning_rate(impl_->iterations_); }
+double Optimizer::learning_rate() const {
+  return impl_->options_.learning_rate(impl_->iterations_);
+}
 void Optimizer::set_learning_rate(double learning_rate) {
   STRATA_CHECK(impl_->options_.learning_rate.is_constant(), kFailedPrecondition, "[", name(),
-               "] set_learning_rate: the rate follows a schedule; make the optimizer with a number to set it");
+               "] set_learning_rate: the rate follows a schedule; make the optimizer with a number "
+               "to set it");
   impl_->options_.learning_rate = learning_rate;
 }
 

@@ -29,8 +29,9 @@ RowGradient join_rows(const std::vector<at::Tensor>& gradients, const std::strin
   std::vector<at::Tensor> value_parts;
   for (const at::Tensor& gradient : gradients) {
     if (!gradient.defined()) continue;
-    STRATA_CHECK(gradient.sparse_dim() == 1, kInvalidArgument, "[optimizer] the gradient of '", variable,
-                 "' has ", gradient.sparse_dim(), " sparse dimensions; expected 1 (rows of an embedding)");
+    STRATA_CHECK(gradient.sparse_dim() == 1, kInvalidArgument, "[optimizer] the gradient of '",
+                 variable, "' has ", gradient.sparse_dim(),
+                 " sparse dimensions; expected 1 (rows of an embedding)");
     row_parts.push_back(gradient._indices()[0].cpu());
     value_parts.push_back(gradient._values());
   }
@@ -40,7 +41,8 @@ RowGradient join_rows(const std::vector<at::Tensor>& gradients, const std::strin
   const int64_t* row = rows.const_data_ptr<int64_t>();
   std::vector<int64_t> order(static_cast<size_t>(rows.numel()));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [row](int64_t a, int64_t b) { return row[a] < row[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [row](int64_t a, int64_t b) { return row[a] < row[b]; });
 
   RowGradient result;
   std::vector<int64_t> target(order.size());  // position in the result of each row at hand

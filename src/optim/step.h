@@ -25,10 +25,10 @@ struct RowGradient {
 
 /// What a step knows of one variable's gradient.
 struct EntryGradient {
-  bool used = false;                    ///< Some replica has a gradient.
-  std::vector<at::Tensor> sources;      ///< To be added in tree order; undefined: absent.
-  std::optional<RowGradient> rows;      ///< Instead of sources, for sparse gradients; already added.
-  double scale = 1;                     ///< Denominator and norm clipping.
+  bool used = false;                ///< Some replica has a gradient.
+  std::vector<at::Tensor> sources;  ///< To be added in tree order; undefined: absent.
+  std::optional<RowGradient> rows;  ///< Instead of sources, for sparse gradients; already added.
+  double scale = 1;                 ///< Denominator and norm clipping.
 };
 
 /// One step of an optimizer, made by the last replica to arrive and read by all.
@@ -40,8 +40,8 @@ struct Step {
   std::vector<EntryGradient> gradients;  ///< By entry.
 };
 
-/// How the replicas carry a step out. Between two meetings each replica calls the same function with
-/// its own id.
+/// How the replicas carry a step out. Between two meetings each replica calls the same function
+/// with its own id.
 class UpdatePass {
  public:
   virtual ~UpdatePass() = default;
@@ -60,8 +60,8 @@ class UpdatePass {
   virtual at::Tensor slot(size_t entry, int slot) const = 0;
 };
 
-/// For variables of one floating dtype: on CPUs one vectorised pass over flat storage, of which every
-/// replica does a share; elsewhere operators on each replica's device.
+/// For variables of one floating dtype: on CPUs one vectorised pass over flat storage, of which
+/// every replica does a share; elsewhere operators on each replica's device.
 std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
                                              const std::vector<Entry>& entries);
 

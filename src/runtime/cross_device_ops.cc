@@ -31,7 +31,8 @@ void check_result(const Values& values, const Values& result) {
   STRATA_CHECK(result.size() == values.size(), kInternal, "[cross_device_ops] reduce: got ",
                result.size(), " results for ", values.size(), " replicas; return one per replica");
   for (int i = 0; i < values.size(); ++i) {
-    STRATA_CHECK(result.get(i).defined() && result.get(i).sizes() == values.get(i).sizes(), kInternal,
+    STRATA_CHECK(result.get(i).defined() && result.get(i).sizes() == values.get(i).sizes(),
+                 kInternal,
                  "[cross_device_ops] reduce: got a result of another shape than the value's ",
                  values.get(i).sizes(), " for replica ", i, "; return the shape of the value");
   }
@@ -68,11 +69,13 @@ std::vector<Values> CrossDeviceOps::batch_reduce(ReduceOp op, const std::vector<
   return results;
 }
 
-Values CrossDeviceOps::broadcast(const at::Tensor& value, const std::vector<LogicalDevice>& devices) {
+Values CrossDeviceOps::broadcast(const at::Tensor& value,
+                                 const std::vector<LogicalDevice>& devices) {
   return do_broadcast(value, devices);
 }
 
-std::vector<Values> CrossDeviceOps::do_batch_reduce(ReduceOp op, const std::vector<Values>& values) {
+std::vector<Values> CrossDeviceOps::do_batch_reduce(ReduceOp op,
+                                                    const std::vector<Values>& values) {
   std::vector<Values> results;
   for (const Values& each : values) results.push_back(do_reduce(op, each));
   return results;
@@ -110,14 +113,16 @@ HierarchicalCopyAllReduce::HierarchicalCopyAllReduce(PackingOptions options) : o
 
 Values HierarchicalCopyAllReduce::do_reduce(ReduceOp op, const Values& values) {
   if (values.size() == 1) return Values(values.values());
-  // The halves are the two subtrees of the fixed order, so the bits are those of every other algorithm.
+  // The halves are the two subtrees of the fixed order, so the bits are those of every other
+  // algorithm.
   const auto& all = values.values();
   const auto middle = all.begin() + tensor::tree_left_count(values.size());
   const bool mean = op == ReduceOp::kMean;
   const ReduceOp within = mean ? ReduceOp::kSum : op;
   const size_t turn = next_device_++;
   const auto sum_half = [&](auto first, auto last) {
-    const c10::Device main = (first + static_cast<long>(turn % static_cast<size_t>(last - first)))->device();
+    const c10::Device main =
+        (first + static_cast<long>(turn % static_cast<size_t>(last - first)))->device();
     std::vector<at::Tensor> half;
     for (auto value = first; value != last; ++value) half.push_back(value->to(main));
     return collective::reduce_in_order(half, within);
@@ -144,7 +149,8 @@ std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(const std::vector<Logica
   }
   if (all_cpu) return nullptr;
   const bool distinct_gpus = gpus.size() == devices.size();
-  if (distinct_gpus && gpus.size() > 1 && nccl_available()) return std::make_shared<NcclAllReduce>();
+  if (distinct_gpus && gpus.size() > 1 && nccl_available())
+    return std::make_shared<NcclAllReduce>();
   return std::make_shared<ReductionToOneDevice>();
 }
 
@@ -164,7 +170,8 @@ std::vector<Values> reduce_packed(const std::vector<Values>& values, int num_pac
   for (const Values& each : values) {
     STRATA_CHECK(each.get(0).scalar_type() == values[0].get(0).scalar_type(), kInvalidArgument,
                  "[cross_device_ops] batch_reduce: got ", values[0].get(0).scalar_type(), " and ",
-                 each.get(0).scalar_type(), " in one batch; a pack holds one dtype: make a batch of each");
+                 each.get(0).scalar_type(),
+                 " in one batch; a pack holds one dtype: make a batch of each");
   }
   if (num_packs == 0) {
     std::vector<Values> results;

@@ -97,9 +97,10 @@ void set_logical_devices(std::string_view physical, int count) {
     all.counts[device] = count;
     return;
   }
-  detail::throw_error(ErrorCode::kInvalidArgument,
-                      str_cat("[devices] set_logical_devices: got '", physical, "'; this machine has 1 CPU and ",
-                              list_physical_devices("GPU").size(), " GPU(s); name 'cpu' or 'gpu:i'"));
+  detail::throw_error(
+      ErrorCode::kInvalidArgument,
+      str_cat("[devices] set_logical_devices: got '", physical, "'; this machine has 1 CPU and ",
+              list_physical_devices("GPU").size(), " GPU(s); name 'cpu' or 'gpu:i'"));
 }
 
 LogicalDevice find_device(std::string_view text) {

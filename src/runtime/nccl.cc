@@ -20,12 +20,18 @@ void check(ncclResult_t result, const char* call) {
 
 ncclDataType_t data_type(at::ScalarType dtype) {
   switch (dtype) {
-    case at::kFloat: return ncclFloat32;
-    case at::kDouble: return ncclFloat64;
-    case at::kHalf: return ncclFloat16;
-    case at::kBFloat16: return ncclBfloat16;
-    case at::kInt: return ncclInt32;
-    case at::kLong: return ncclInt64;
+    case at::kFloat:
+      return ncclFloat32;
+    case at::kDouble:
+      return ncclFloat64;
+    case at::kHalf:
+      return ncclFloat16;
+    case at::kBFloat16:
+      return ncclBfloat16;
+    case at::kInt:
+      return ncclInt32;
+    case at::kLong:
+      return ncclInt64;
     default:
       detail::throw_error(ErrorCode::kInvalidArgument,
                           str_cat("[nccl_all_reduce] got dtype ", dtype,
@@ -35,10 +41,14 @@ ncclDataType_t data_type(at::ScalarType dtype) {
 
 ncclRedOp_t reduction(ReduceOp op) {
   switch (op) {
-    case ReduceOp::kMin: return ncclMin;
-    case ReduceOp::kMax: return ncclMax;
-    case ReduceOp::kMean: return ncclAvg;
-    default: return ncclSum;
+    case ReduceOp::kMin:
+      return ncclMin;
+    case ReduceOp::kMax:
+      return ncclMax;
+    case ReduceOp::kMean:
+      return ncclAvg;
+    default:
+      return ncclSum;
   }
 }
 
@@ -62,7 +72,8 @@ struct NcclAllReduce::Communicators {
     if (devices == gpus) return all;
     destroy();
     all.resize(gpus.size());
-    check(ncclCommInitAll(all.data(), static_cast<int>(gpus.size()), gpus.data()), "ncclCommInitAll");
+    check(ncclCommInitAll(all.data(), static_cast<int>(gpus.size()), gpus.data()),
+          "ncclCommInitAll");
     devices = gpus;
     return all;
   }

@@ -6,10 +6,10 @@ namespace strata {
 struct NcclAllReduce::Communicators {};
 
 NcclAllReduce::NcclAllReduce(PackingOptions options) : options_(options) {
-  detail::throw_error(
-      ErrorCode::kUnimplemented,
-      "[nccl_all_reduce] this build has no NCCL; install PyTorch with CUDA (pip install torch) and build the cuda "
-      "preset, or use ReductionToOneDevice or HierarchicalCopyAllReduce");
+  detail::throw_error(ErrorCode::kUnimplemented,
+                      "[nccl_all_reduce] this build has no NCCL; install PyTorch with CUDA (pip "
+                      "install torch) and build the cuda "
+                      "preset, or use ReductionToOneDevice or HierarchicalCopyAllReduce");
 }
 
 NcclAllReduce::~NcclAllReduce() = default;

@@ -12,8 +12,8 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// The replica context as an autograd function's saved attribute: backward may run on another thread
-/// (autograd's, on a GPU), so it cannot be looked up there.
+/// The replica context as an autograd function's saved attribute: backward may run on another
+/// thread (autograd's, on a GPU), so it cannot be looked up there.
 c10::IValue save(const ReplicaContext& context) {
   return static_cast<int64_t>(reinterpret_cast<intptr_t>(&context));
 }
@@ -156,8 +156,8 @@ std::vector<at::Tensor> ReplicaContext::all_reduce(ReduceOp op,
 
 at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) const {
   STRATA_CHECK(axis >= 0 && axis < value.dim(), kInvalidArgument,
-               "[replica_context] all_gather: got axis ", axis, " for a tensor of rank ", value.dim(),
-               "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
+               "[replica_context] all_gather: got axis ", axis, " for a tensor of rank ",
+               value.dim(), "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
   return AllGather::apply(value, axis, save(*this));
 }
 

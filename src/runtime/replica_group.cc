@@ -50,8 +50,8 @@ struct ReplicaGroup::Threads {
       : group(owner),
         limited(owner.options_.permits < owner.num_replicas()),
         permits(owner.options_.permits),
-        rendezvous(owner.num_replicas(), {.timeout = owner.options_.timeout,
-                                          .permits = limited ? &permits : nullptr}) {
+        rendezvous(owner.num_replicas(),
+                   {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
     for (int i = 0; i < owner.num_replicas(); ++i) {
       contexts.emplace_back(owner, i);
       streams.push_back(std::make_unique<tensor::RandomStream>(owner.options_.seed, i));
@@ -133,7 +133,7 @@ struct ReplicaGroup::Threads {
   std::vector<std::unique_ptr<tensor::RandomStream>> streams;
   std::vector<std::thread> workers;
 
-  std::mutex turn;  // one run at a time
+  std::mutex turn;                                          // one run at a time
   std::vector<std::weak_ptr<RunObserver>> known_observers;  // guarded by observers_mutex
   std::mutex observers_mutex;
 

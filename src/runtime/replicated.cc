@@ -17,7 +17,8 @@ std::vector<Named> once_each(const torch::OrderedDict<std::string, at::Tensor>& 
   std::unordered_set<const void*> seen;
   std::vector<Named> result;
   for (const auto& item : tensors) {
-    if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second) continue;
+    if (!item.value().defined() || !seen.insert(item.value().unsafeGetTensorImpl()).second)
+      continue;
     result.push_back({item.key(), item.value()});
   }
   return result;
@@ -35,14 +36,16 @@ void check_alike(const std::vector<Named>& first, const std::vector<Named>& othe
   for (size_t i = 0; alike && i < first.size(); ++i) {
     alike = first[i].name == other[i].name && first[i].tensor.sizes() == other[i].tensor.sizes();
   }
-  STRATA_CHECK(alike, kInvalidArgument,
-               "[replicate] the factory made modules with different parameters or buffers (",
-               first.size(), " and ", other.size(),
-               "); expected the same names and shapes at every call, because it is called once a replica");
+  STRATA_CHECK(
+      alike, kInvalidArgument,
+      "[replicate] the factory made modules with different parameters or buffers (", first.size(),
+      " and ", other.size(),
+      "); expected the same names and shapes at every call, because it is called once a replica");
 }
 
-std::vector<Variable> as_variables(ReplicaGroup& group, const std::vector<std::vector<Named>>& tensors,
-                                   bool parameters, BufferPolicy policy) {
+std::vector<Variable> as_variables(ReplicaGroup& group,
+                                   const std::vector<std::vector<Named>>& tensors, bool parameters,
+                                   BufferPolicy policy) {
   const auto replicas = static_cast<size_t>(group.num_replicas());
   std::vector<Variable> variables;
   for (size_t i = 0; i < tensors[0].size(); ++i) {
@@ -131,8 +134,9 @@ size_t ReplicatedModules::current() {
     return static_cast<size_t>(context.replica->replica_id_in_sync_group());
   }
   STRATA_CHECK(!context.replica || context.group == default_group().get(), kFailedPrecondition,
-               "[replicated] the module belongs to ", group_->name(), " and was used by a replica of ",
-               context.group->name(), "; Mixing different tf.distribute.Strategy objects is not possible");
+               "[replicated] the module belongs to ", group_->name(),
+               " and was used by a replica of ", context.group->name(),
+               "; Mixing different tf.distribute.Strategy objects is not possible");
   if (!outside_) return 0;
   show_outside();
   return modules_.size() - 1;

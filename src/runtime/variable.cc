@@ -31,10 +31,18 @@ void apply(const at::Tensor& target, const WriteRequest& request) {
   at::Tensor data = target.detach();  // has the target's version counter
   const at::Tensor value = request.value.to(data.device(), data.scalar_type());
   switch (request.write) {
-    case Write::kAssign: data.copy_(value); return;
-    case Write::kAdd: data.add_(value); return;
-    case Write::kSub: data.sub_(value); return;
-    case Write::kScatterAdd: data.index_add_(0, request.indices.to(data.device()), value); return;
+    case Write::kAssign:
+      data.copy_(value);
+      return;
+    case Write::kAdd:
+      data.add_(value);
+      return;
+    case Write::kSub:
+      data.sub_(value);
+      return;
+    case Write::kScatterAdd:
+      data.index_add_(0, request.indices.to(data.device()), value);
+      return;
   }
 }
 
@@ -48,7 +56,8 @@ void apply_to_all(VariableState& variable, const WriteRequest& request) {
 }
 
 /// Values of all replicas as one write.
-WriteRequest aggregate(const std::vector<WriteRequest*>& requests, VariableAggregation aggregation) {
+WriteRequest aggregate(const std::vector<WriteRequest*>& requests,
+                       VariableAggregation aggregation) {
   WriteRequest result = *requests[0];
   if (aggregation == VariableAggregation::kOnlyFirstReplica) return result;
   std::vector<at::Tensor> values;
@@ -66,16 +75,17 @@ WriteRequest aggregate(const std::vector<WriteRequest*>& requests, VariableAggre
   return result;
 }
 
-void write_by_replica(VariableState& variable, const ReplicaContext& replica, WriteRequest& request) {
+void write_by_replica(VariableState& variable, const ReplicaContext& replica,
+                      WriteRequest& request) {
   const auto aggregation = variable.options().aggregation;
   const auto id = static_cast<size_t>(replica.replica_id_in_sync_group());
   if (variable.on_read() || aggregation == VariableAggregation::kNone) {
-    STRATA_CHECK(!variable.shares_storage() || variable.replicas().size() == 1, kFailedPrecondition,
-                 "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '",
-                 variable.options().name,
-                 "' is trained by an optimizer, so its replicas share one storage, and a replica wrote "
-                 "to it without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or "
-                 "make the strategy with {.share_storage = false}");
+    STRATA_CHECK(
+        !variable.shares_storage() || variable.replicas().size() == 1, kFailedPrecondition,
+        "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
+        "' is trained by an optimizer, so its replicas share one storage, and a replica wrote "
+        "to it without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or "
+        "make the strategy with {.share_storage = false}");
     apply(variable.replicas()[id], request);
     variable.expect_present_version(static_cast<int>(id));
     return;
@@ -94,9 +104,10 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica, Wr
 
 void write_cross_replica(VariableState& variable, WriteRequest request) {
   if (variable.on_read() && variable.options().aggregation == VariableAggregation::kSum) {
-    STRATA_CHECK(request.write == Write::kAssign, kFailedPrecondition, "[variable] ",
-                 kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
-                 "' is a sum over replicas that is read on demand; outside run() only assign is defined");
+    STRATA_CHECK(
+        request.write == Write::kAssign, kFailedPrecondition, "[variable] ",
+        kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
+        "' is a sum over replicas that is read on demand; outside run() only assign is defined");
     const auto replicas = static_cast<double>(variable.replicas().size());
     const bool integer = !variable.replicas()[0].is_floating_point();
     request.value = integer ? request.value.div(replicas, "trunc") : request.value.div(replicas);
@@ -132,13 +143,14 @@ void write(VariableState& variable, WriteRequest request) {
 
 void check_number(const VariableState& variable, Write kind) {
   const Context& context = detail::current_context();
-  STRATA_CHECK(!(context.replica && context.group == variable.group().get() &&
-                 variable.replicas().size() > 1 && !variable.on_read() &&
-                 variable.options().aggregation == VariableAggregation::kSum),
-               kInvalidArgument, "[variable] ", kWriteNames[static_cast<int>(kind)], ": '",
-               variable.options().name,
-               "' sums what its replicas write, and got a plain number, which cannot be reduced with "
-               "the given reduce op; pass a tensor if the sum over replicas is meant");
+  STRATA_CHECK(
+      !(context.replica && context.group == variable.group().get() &&
+        variable.replicas().size() > 1 && !variable.on_read() &&
+        variable.options().aggregation == VariableAggregation::kSum),
+      kInvalidArgument, "[variable] ", kWriteNames[static_cast<int>(kind)], ": '",
+      variable.options().name,
+      "' sums what its replicas write, and got a plain number, which cannot be reduced with "
+      "the given reduce op; pass a tensor if the sum over replicas is meant");
 }
 
 at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
@@ -157,14 +169,16 @@ std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tens
 std::shared_ptr<VariableState> make_state(const at::Tensor& value, VariableOptions options) {
   const Context& context = detail::current_context();
   ReplicaGroup& group = *context.group;
-  STRATA_CHECK(context.replica == nullptr || &group == detail::default_group().get(),
-               kFailedPrecondition, "[variable] '", options.name,
-               "' was made inside run(); expected variables to be made in the strategy's scope, before "
-               "run(): each replica would make one of its own");
+  STRATA_CHECK(
+      context.replica == nullptr || &group == detail::default_group().get(), kFailedPrecondition,
+      "[variable] '", options.name,
+      "' was made inside run(); expected variables to be made in the strategy's scope, before "
+      "run(): each replica would make one of its own");
   STRATA_CHECK(value.defined(), kInvalidArgument, "[variable] '", options.name,
                "': got an undefined initial value");
   STRATA_CHECK(options.synchronization != VariableSynchronization::kNone, kInvalidArgument,
-               "[variable] '", options.name, "': got VariableSynchronization::kNone, which is not "
+               "[variable] '", options.name,
+               "': got VariableSynchronization::kNone, which is not "
                "defined under a strategy; use kAuto, kOnWrite or kOnRead");
   if (options.synchronization == VariableSynchronization::kOnRead) options.trainable = false;
   if (!value.is_floating_point() && !value.is_complex()) options.trainable = false;
@@ -190,15 +204,20 @@ at::Tensor Variable::value() const {
                "; Mixing different tf.distribute.Strategy objects is not possible");
   if (!state.on_read() || state.replicas().size() == 1) return state.replicas()[0];
   switch (state.options().aggregation) {
-    case VariableAggregation::kOnlyFirstReplica: return state.replicas()[0].clone();
-    case VariableAggregation::kSum: return collective::reduce_in_order(state.replicas(), ReduceOp::kSum);
-    case VariableAggregation::kMean: return collective::reduce_in_order(state.replicas(), ReduceOp::kMean);
-    case VariableAggregation::kNone: break;
+    case VariableAggregation::kOnlyFirstReplica:
+      return state.replicas()[0].clone();
+    case VariableAggregation::kSum:
+      return collective::reduce_in_order(state.replicas(), ReduceOp::kSum);
+    case VariableAggregation::kMean:
+      return collective::reduce_in_order(state.replicas(), ReduceOp::kMean);
+    case VariableAggregation::kNone:
+      break;
   }
-  detail::throw_error(ErrorCode::kInvalidArgument,
-                      str_cat("[variable] value: '", name(),
-                              "' has one value per replica and no aggregation; read it inside run(), "
-                              "use on_replica(i), or give it an aggregation"));
+  detail::throw_error(
+      ErrorCode::kInvalidArgument,
+      str_cat("[variable] value: '", name(),
+              "' has one value per replica and no aggregation; read it inside run(), "
+              "use on_replica(i), or give it an aggregation"));
 }
 
 const at::Tensor& Variable::on_replica(int replica) const {
@@ -208,9 +227,15 @@ const at::Tensor& Variable::on_replica(int replica) const {
   return state_->replicas()[static_cast<size_t>(replica)];
 }
 
-void Variable::assign(const at::Tensor& value) { write(*state_, {state_.get(), Write::kAssign, {}, value}); }
-void Variable::assign_add(const at::Tensor& value) { write(*state_, {state_.get(), Write::kAdd, {}, value}); }
-void Variable::assign_sub(const at::Tensor& value) { write(*state_, {state_.get(), Write::kSub, {}, value}); }
+void Variable::assign(const at::Tensor& value) {
+  write(*state_, {state_.get(), Write::kAssign, {}, value});
+}
+void Variable::assign_add(const at::Tensor& value) {
+  write(*state_, {state_.get(), Write::kAdd, {}, value});
+}
+void Variable::assign_sub(const at::Tensor& value) {
+  write(*state_, {state_.get(), Write::kSub, {}, value});
+}
 
 void Variable::assign(double value) {
   check_number(*state_, Write::kAssign);
@@ -231,7 +256,9 @@ void Variable::scatter_add(const at::Tensor& indices, const at::Tensor& updates)
 
 const std::string& Variable::name() const { return state_->options().name; }
 bool Variable::trainable() const { return state_->options().trainable; }
-VariableSynchronization Variable::synchronization() const { return state_->options().synchronization; }
+VariableSynchronization Variable::synchronization() const {
+  return state_->options().synchronization;
+}
 VariableAggregation Variable::aggregation() const { return state_->options().aggregation; }
 at::IntArrayRef Variable::sizes() const { return state_->replicas()[0].sizes(); }
 at::ScalarType Variable::dtype() const { return state_->replicas()[0].scalar_type(); }
@@ -270,16 +297,18 @@ void VariableState::note_write() {
 }
 
 void VariableState::expect_present_version(int replica) {
-  expected_versions_[static_cast<size_t>(replica)] = replicas_[static_cast<size_t>(replica)]._version();
+  expected_versions_[static_cast<size_t>(replica)] =
+      replicas_[static_cast<size_t>(replica)]._version();
 }
 
 void VariableState::check_version(int replica) const {
-  STRATA_CHECK(replicas_[static_cast<size_t>(replica)]._version() ==
-                   static_cast<int64_t>(expected_versions_[static_cast<size_t>(replica)]),
-               kFailedPrecondition, "[variable] '", options_.name,
-               "' was changed in place inside run() by replica ", replica,
-               "; replicas share parameters, so only an optimizer or Variable::assign may change them "
-               "there; change them outside run()");
+  STRATA_CHECK(
+      replicas_[static_cast<size_t>(replica)]._version() ==
+          static_cast<int64_t>(expected_versions_[static_cast<size_t>(replica)]),
+      kFailedPrecondition, "[variable] '", options_.name,
+      "' was changed in place inside run() by replica ", replica,
+      "; replicas share parameters, so only an optimizer or Variable::assign may change them "
+      "there; change them outside run()");
 }
 
 }  // namespace detail

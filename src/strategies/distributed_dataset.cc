@@ -12,11 +12,12 @@ int64_t rows_of(const Example& batch) {
   STRATA_CHECK(batch.size() > 0, kInvalidArgument,
                "[distributed_dataset] got an element without fields; expected batches of tensors");
   for (const at::Tensor& field : batch.fields) {
-    STRATA_CHECK(field.dim() > 0 && field.size(0) == batch.fields[0].size(0), kInvalidArgument,
-                 "[distributed_dataset] got an element whose fields have shapes ",
-                 batch.fields[0].sizes(), " and ", field.sizes(),
-                 "; expected a batched dataset, all of whose fields have the same number of rows; call "
-                 "dataset.batch(global_batch_size) first");
+    STRATA_CHECK(
+        field.dim() > 0 && field.size(0) == batch.fields[0].size(0), kInvalidArgument,
+        "[distributed_dataset] got an element whose fields have shapes ", batch.fields[0].sizes(),
+        " and ", field.sizes(),
+        "; expected a batched dataset, all of whose fields have the same number of rows; call "
+        "dataset.batch(global_batch_size) first");
   }
   return batch.fields[0].size(0);
 }
@@ -37,8 +38,9 @@ void move_to(Example& part, const LogicalDevice& device) {
 
 int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) const {
   STRATA_CHECK(global_batch_size % num_replicas_in_sync == 0, kInvalidArgument,
-               "[input_context] get_per_replica_batch_size: got a global batch of ", global_batch_size,
-               " for ", num_replicas_in_sync, " replicas; expected a multiple of ", num_replicas_in_sync);
+               "[input_context] get_per_replica_batch_size: got a global batch of ",
+               global_batch_size, " for ", num_replicas_in_sync,
+               " replicas; expected a multiple of ", num_replicas_in_sync);
   return global_batch_size / num_replicas_in_sync;
 }
 

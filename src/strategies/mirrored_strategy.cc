@@ -16,10 +16,11 @@ std::vector<LogicalDevice> find_devices(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     devices.push_back(find_device(name));
     const auto same = [&](const LogicalDevice& other) { return other.name == devices.back().name; };
-    STRATA_CHECK(std::none_of(devices.begin(), devices.end() - 1, same), kInvalidArgument,
-                 "[mirrored_strategy] devices: got '", name,
-                 "' twice; expected each device once; for several replicas on one physical device call "
-                 "set_logical_devices first");
+    STRATA_CHECK(
+        std::none_of(devices.begin(), devices.end() - 1, same), kInvalidArgument,
+        "[mirrored_strategy] devices: got '", name,
+        "' twice; expected each device once; for several replicas on one physical device call "
+        "set_logical_devices first");
   }
   return devices;
 }

@@ -10,17 +10,20 @@ namespace strata {
 namespace {
 
 void check_count(const Strategy& strategy, std::string_view call, int count) {
-  STRATA_CHECK(count == strategy.num_replicas_in_sync(), kInvalidArgument, "[", strategy.name(), "] ",
-               call, ": got ", count, " values for ", strategy.num_replicas_in_sync(),
+  STRATA_CHECK(count == strategy.num_replicas_in_sync(), kInvalidArgument, "[", strategy.name(),
+               "] ", call, ": got ", count, " values for ", strategy.num_replicas_in_sync(),
                " replicas; pass one per replica (PerReplica)");
 }
 
 /// A replica's values reduced along `axis`, as sum and count, or as extreme.
 at::Tensor reduce_rows(ReduceOp op, const at::Tensor& value, int64_t axis) {
   switch (op) {
-    case ReduceOp::kMin: return value.amin(axis);
-    case ReduceOp::kMax: return value.amax(axis);
-    default: return value.sum(axis);
+    case ReduceOp::kMin:
+      return value.amin(axis);
+    case ReduceOp::kMax:
+      return value.amax(axis);
+    default:
+      return value.sum(axis);
   }
 }
 
@@ -67,7 +70,8 @@ detail::Context Strategy::enter_scope() const {
   const detail::Context& context = detail::current_context();
   STRATA_CHECK(context.group == group_.get() || context.group == detail::default_group().get(),
                kFailedPrecondition, "[", name(), "] scope: entered inside the scope of ",
-               context.group->name(), "; Mixing different tf.distribute.Strategy objects is not possible");
+               context.group->name(),
+               "; Mixing different tf.distribute.Strategy objects is not possible");
   if (group_ == detail::default_group()) return context;
   return {group_.get(), nullptr};
 }
@@ -87,14 +91,16 @@ double Strategy::reduce(ReduceOp op, const PerReplica<double>& value) const {
 }
 
 int64_t Strategy::reduce(ReduceOp op, const PerReplica<int64_t>& value) const {
-  STRATA_CHECK(op != ReduceOp::kMean, kInvalidArgument, "[", name(),
-               "] reduce: got MEAN of integers, which is a float; pass PerReplica<double> or tensors");
+  STRATA_CHECK(
+      op != ReduceOp::kMean, kInvalidArgument, "[", name(),
+      "] reduce: got MEAN of integers, which is a float; pass PerReplica<double> or tensors");
   std::vector<at::Tensor> values;
   for (const int64_t each : value) values.push_back(at::scalar_tensor(each, at::kLong));
   return reduce(op, PerReplica(std::move(values))).item<int64_t>();
 }
 
-at::Tensor Strategy::reduce(ReduceOp op, const at::Tensor& value, std::optional<int64_t> axis) const {
+at::Tensor Strategy::reduce(ReduceOp op, const at::Tensor& value,
+                            std::optional<int64_t> axis) const {
   detail::require_cross_replica("reduce");
   const std::vector<at::Tensor> copies(static_cast<size_t>(num_replicas_in_sync()), value.cpu());
   if (axis) return reduce_axis(name(), op, copies, *axis);
@@ -118,11 +124,12 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) c
   std::vector<at::Tensor> values;
   const at::Tensor& first = value.get(0);
   for (const at::Tensor& each : value) {
-    STRATA_CHECK(axis >= 0 && axis < each.dim(), kInvalidArgument, "[", name(), "] gather: got axis ", axis,
-                 " for a value of rank ", each.dim(),
+    STRATA_CHECK(axis >= 0 && axis < each.dim(), kInvalidArgument, "[", name(),
+                 "] gather: got axis ", axis, " for a value of rank ", each.dim(),
                  "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
     bool fits = each.dim() == first.dim() && each.scalar_type() == first.scalar_type();
-    for (int64_t d = 0; fits && d < each.dim(); ++d) fits = d == axis || each.size(d) == first.size(d);
+    for (int64_t d = 0; fits && d < each.dim(); ++d)
+      fits = d == axis || each.size(d) == first.size(d);
     STRATA_CHECK(fits, kInvalidArgument, "[", name(), "] gather: got ", first.scalar_type(), " ",
                  first.sizes(), " and ", each.scalar_type(), " ", each.sizes(),
                  "; expected equal dtypes, and shapes that differ only along axis ", axis);

@@ -6,7 +6,8 @@
 
 namespace strata {
 
-/// How values of several replicas become one. Source: tf.distribute.ReduceOp; minimum and maximum are ours.
+/// How values of several replicas become one. Source: tf.distribute.ReduceOp; minimum and maximum
+/// are ours.
 enum class ReduceOp { kSum, kMean, kMin, kMax };
 
 /// "SUM", "MEAN", "MIN" or "MAX".

@@ -16,32 +16,34 @@
 
 namespace strata::collective {
 
-/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the replica
-/// function of a bystander and goes no further. Not a std::exception, so that a user's handler for
-/// those does not take it for an error of its own.
+/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the
+/// replica function of a bystander and goes no further. Not a std::exception, so that a user's
+/// handler for those does not take it for an error of its own.
 struct RoundAborted {};
 
-/// The place where the threads of one process that train together meet. Every collective, merge call
-/// and optimizer step of theirs is one or more meetings; what a participant brings is its `Call`.
+/// The place where the threads of one process that train together meet. Every collective, merge
+/// call and optimizer step of theirs is one or more meetings; what a participant brings is its
+/// `Call`.
 ///
 /// A round is the time between `begin_round` and the return of every participant's function. Within
-/// it, participants must come to the same meetings in the same order; whoever leaves early, brings a
-/// different call or throws ends the round for all, and nobody is left waiting.
+/// it, participants must come to the same meetings in the same order; whoever leaves early, brings
+/// a different call or throws ends the round for all, and nobody is left waiting.
 ///
 /// Cost: a meeting of two threads that arrive together takes 0.1-0.3 us (one cache line each way).
 class STRATA_API Rendezvous {
  public:
   /// What a participant brings. Two calls belong together when `key` and `name` agree.
   struct Call {
-    std::string_view name;          ///< "all_reduce", for messages.
-    uint64_t key = 0;               ///< Fingerprint: operation, shapes, dtypes, object.
-    void* payload = nullptr;        ///< For the completion; lives until the caller's `arrive` returns.
+    std::string_view name;    ///< "all_reduce", for messages.
+    uint64_t key = 0;         ///< Fingerprint: operation, shapes, dtypes, object.
+    void* payload = nullptr;  ///< For the completion; lives until the caller's `arrive` returns.
     std::string (*describe)(const Call&) = nullptr;  ///< Details for the error when keys differ.
   };
 
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Bounds every wait.
-    Permits* permits = nullptr;  ///< Given back while waiting; null when each participant has a core.
+    Permits* permits =
+        nullptr;  ///< Given back while waiting; null when each participant has a core.
   };
 
   Rendezvous(int num_participants, const Options& options);

@@ -30,7 +30,7 @@ struct Step {
 /// chunk) that another rank writes.
 struct Schedule {
   std::string name;
-  int num_chunks = 1;                     ///< Buffers are cut into this many chunks.
+  int num_chunks = 1;                    ///< Buffers are cut into this many chunks.
   std::vector<std::vector<Step>> ranks;  ///< ranks[r] = the steps of rank r.
 };
 
@@ -44,8 +44,9 @@ struct Range {
   int64_t end = 0;
 };
 
-/// Chunk `index` of `size` elements cut into `count` nearly equal parts. Inner borders are multiples
-/// of 64 elements, so that two ranks never write one cache line. Late chunks may be empty.
+/// Chunk `index` of `size` elements cut into `count` nearly equal parts. Inner borders are
+/// multiples of 64 elements, so that two ranks never write one cache line. Late chunks may be
+/// empty.
 STRATA_API Range chunk_range(int64_t size, int count, int index);
 
 }  // namespace strata::collective

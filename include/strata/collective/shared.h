@@ -10,17 +10,18 @@
 
 namespace strata::collective {
 
-/// `values[0] op values[1] op ...` as a new tensor on the device of `values[0]`. Sums follow the fixed
-/// binary tree over the indices (tensor/tree_sum.h) whatever dtype and device, so the bits depend on
-/// the values alone. The mean of integers is a float (float64 where TensorFlow's is).
+/// `values[0] op values[1] op ...` as a new tensor on the device of `values[0]`. Sums follow the
+/// fixed binary tree over the indices (tensor/tree_sum.h) whatever dtype and device, so the bits
+/// depend on the values alone. The mean of integers is a float (float64 where TensorFlow's is).
 ///
-/// @param values  One per replica, each `[*shape]`, equal shape and dtype; undefined ones are absent.
+/// @param values  One per replica, each `[*shape]`, equal shape and dtype; undefined ones are
+/// absent.
 /// @throws Error  kInvalidArgument: shapes or dtypes differ; nothing to reduce.
 /// Cost: one pass over the values.
 STRATA_API at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op);
 
-/// The `shared` back end: reduces `tensor` over all participants' tensors, in place, in their common
-/// memory and without a copy. Every participant calls it with its own contiguous tensor.
+/// The `shared` back end: reduces `tensor` over all participants' tensors, in place, in their
+/// common memory and without a copy. Every participant calls it with its own contiguous tensor.
 ///
 /// @param tensor  `[*shape]`, equal on all participants; on the CPU in one pass by all, else (other
 ///                devices) by the last to arrive.
@@ -28,6 +29,7 @@ STRATA_API at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, Red
 /// Threads: each participant on its own thread.
 /// Cost: small tensors one meeting, larger ones two; n reads and n writes an element in all.
 /// Source: tf.distribute.ReplicaContext.all_reduce.
-STRATA_API void all_reduce_(Rendezvous& rendezvous, int participant, at::Tensor& tensor, ReduceOp op);
+STRATA_API void all_reduce_(Rendezvous& rendezvous, int participant, at::Tensor& tensor,
+                            ReduceOp op);
 
 }  // namespace strata::collective

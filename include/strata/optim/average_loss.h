@@ -10,14 +10,14 @@
 namespace strata {
 
 struct AverageLossOptions {
-  at::Tensor sample_weight;                  ///< Broadcastable to the loss; multiplies its terms only.
+  at::Tensor sample_weight;  ///< Broadcastable to the loss; multiplies its terms only.
   std::optional<int64_t> global_batch_size;  ///< Unset: local length times the number of replicas.
 };
 
-/// This replica's share of the mean loss: sum(per_example * sample_weight) / global batch size. The sum
-/// of the shares over all replicas, and the sum of their gradients, are those of one device on the whole
-/// batch, if `global_batch_size` is what the replicas have together; the default is right only for
-/// equal parts. (MinimizeOptions::weight counts for you instead.)
+/// This replica's share of the mean loss: sum(per_example * sample_weight) / global batch size. The
+/// sum of the shares over all replicas, and the sum of their gradients, are those of one device on
+/// the whole batch, if `global_batch_size` is what the replicas have together; the default is right
+/// only for equal parts. (MinimizeOptions::weight counts for you instead.)
 ///
 /// @param per_example  `[local batch, ...]`; 0 rows give 0.
 /// @throws Error  kInvalidArgument: a scalar, or a negative global_batch_size.
@@ -26,10 +26,12 @@ struct AverageLossOptions {
 STRATA_API at::Tensor compute_average_loss(const at::Tensor& per_example,
                                            const AverageLossOptions& options = {});
 inline at::Tensor compute_average_loss(const at::Tensor& per_example, int64_t global_batch_size) {
-  return compute_average_loss(per_example, {.sample_weight = {}, .global_batch_size = global_batch_size});
+  return compute_average_loss(per_example,
+                              {.sample_weight = {}, .global_batch_size = global_batch_size});
 }
 
-/// sum(loss) / number of replicas: every replica has the same regularization loss, which must count once.
+/// sum(loss) / number of replicas: every replica has the same regularization loss, which must count
+/// once.
 /// @throws Error  kFailedPrecondition: cross-replica context.
 /// Source: tf.nn.scale_regularization_loss.
 STRATA_API at::Tensor scale_regularization_loss(const at::Tensor& loss);

@@ -9,9 +9,9 @@
 
 namespace strata::metrics {
 
-/// The weighted mean of everything it was shown since the last reset, over all replicas: each adds to its
-/// own total and count, reading adds these up. Make it in the strategy's scope, outside `run`.
-/// Source: keras.metrics.Mean under tf.distribute.
+/// The weighted mean of everything it was shown since the last reset, over all replicas: each adds
+/// to its own total and count, reading adds these up. Make it in the strategy's scope, outside
+/// `run`. Source: keras.metrics.Mean under tf.distribute.
 class STRATA_API Mean {
  public:
   explicit Mean(const std::string& name = "mean");
@@ -21,8 +21,8 @@ class STRATA_API Mean {
   void update(const at::Tensor& values, const at::Tensor& weight = {});
   void update(double value, double weight = 1);
 
-  /// total / count in float64; 0 before the first update. Outside `run`: over all replicas; inside: this
-  /// replica's own.
+  /// total / count in float64; 0 before the first update. Outside `run`: over all replicas; inside:
+  /// this replica's own.
   double result() const;
   void reset();
 

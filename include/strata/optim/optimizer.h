@@ -14,8 +14,8 @@
 
 namespace strata::optimizers {
 
-/// What every optimizer can do to gradients and weights beside its rule. At most one kind of clipping;
-/// all of them act on the reduced gradient. 0: off. Source: keras.optimizers.Optimizer.
+/// What every optimizer can do to gradients and weights beside its rule. At most one kind of
+/// clipping; all of them act on the reduced gradient. 0: off. Source: keras.optimizers.Optimizer.
 struct OptimizerOptions {
   schedules::Schedule learning_rate = 1e-3;
   double weight_decay = 0;     ///< w -= w * weight_decay * learning_rate, before the rule.
@@ -25,8 +25,8 @@ struct OptimizerOptions {
 };
 
 struct MinimizeOptions {
-  /// The weight of this replica's share in the step: the number of examples that `loss` is a sum over.
-  /// The reduced gradient is divided by the sum of the weights of all replicas, so that each
+  /// The weight of this replica's share in the step: the number of examples that `loss` is a sum
+  /// over. The reduced gradient is divided by the sum of the weights of all replicas, so that each
   /// example counts the same, whatever the sizes of the replicas' batches. 0: `loss` is already
   /// divided (compute_average_loss with the global batch size does that).
   double weight = 0;
@@ -36,8 +36,8 @@ struct MinimizeOptions {
 ///
 /// Parameters and slots lie in arenas, last variable first; the reduction and the update are one
 /// vectorised pass over them, which the CPU replicas divide among themselves. A step costs two
-/// meetings of the replicas. Sums follow the fixed tree, so the bits do not depend on how the replicas
-/// are placed, on shared or unshared storage, or on who updates what.
+/// meetings of the replicas. Sums follow the fixed tree, so the bits do not depend on how the
+/// replicas are placed, on shared or unshared storage, or on who updates what.
 ///
 /// Threads: by the replicas of the variables' strategy, inside `run`; every replica makes the same
 /// calls. Variables of the default strategy: anywhere, one thread at a time.
@@ -48,16 +48,16 @@ class STRATA_API Optimizer {
   Optimizer& operator=(Optimizer&&) noexcept;
   virtual ~Optimizer();
 
-  /// Takes `variables` for good and makes their slots. The constructors that take variables do this;
-  /// one that was made without must be told before the first step.
+  /// Takes `variables` for good and makes their slots. The constructors that take variables do
+  /// this; one that was made without must be told before the first step.
   /// @throws Error  kInvalidArgument: none, one twice, of several strategies, not floating.
   ///                kFailedPrecondition: called by a replica function, or built before.
   void build(std::vector<Variable> variables);
 
-  /// Runs backward from `loss` to this optimizer's variables alone, reduces the gradients (SUM) over the
-  /// replicas and updates the variables. `.grad` of the variables, where something accumulated it
-  /// before, is added and cleared. A variable that no replica's loss depends on keeps its value and
-  /// slots; one that only some use gets their sum.
+  /// Runs backward from `loss` to this optimizer's variables alone, reduces the gradients (SUM)
+  /// over the replicas and updates the variables. `.grad` of the variables, where something
+  /// accumulated it before, is added and cleared. A variable that no replica's loss depends on
+  /// keeps its value and slots; one that only some use gets their sum.
   ///
   /// @param loss  A scalar of this replica.
   /// @throws Error  kInvalidArgument: not a scalar, does not need gradients, negative weight.
@@ -77,7 +77,8 @@ class STRATA_API Optimizer {
   double learning_rate() const;
   void set_learning_rate(double learning_rate);
 
-  /// Variables whose name contains one of `parts` keep out of weight decay ("bias"). Before the first step.
+  /// Variables whose name contains one of `parts` keep out of weight decay ("bias"). Before the
+  /// first step.
   void exclude_from_weight_decay(const std::vector<std::string>& parts);
 
   const std::vector<Variable>& variables() const;

@@ -5,8 +5,8 @@
 #include "strata/core/export.h"
 #include "strata/optim/optimizer.h"
 
-/// Keras's optimizers with Keras's formulas and defaults (reference values in tests/golden). Options that
-/// all of them have are explained at OptimizerOptions.
+/// Keras's optimizers with Keras's formulas and defaults (reference values in tests/golden).
+/// Options that all of them have are explained at OptimizerOptions.
 namespace strata::optimizers {
 
 struct SgdOptions {

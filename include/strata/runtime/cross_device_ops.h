@@ -15,9 +15,9 @@
 
 namespace strata {
 
-/// How values travel between the replicas of a strategy. Derive from it to bring an algorithm of your
-/// own, and hand it to `MirroredStrategy({.cross_device_ops = ...})`; gradients, `all_reduce` and
-/// `reduce` then go through it.
+/// How values travel between the replicas of a strategy. Derive from it to bring an algorithm of
+/// your own, and hand it to `MirroredStrategy({.cross_device_ops = ...})`; gradients, `all_reduce`
+/// and `reduce` then go through it.
 ///
 /// Threads: called by one thread at a time, while all replicas wait.
 /// Source: tf.distribute.CrossDeviceOps.
@@ -26,18 +26,20 @@ class STRATA_API CrossDeviceOps {
   virtual ~CrossDeviceOps();
 
   /// Reduces one value over the replicas.
-  /// @param values  One per replica, each `[*shape]` on its replica's device, equal shape and dtype.
+  /// @param values  One per replica, each `[*shape]` on its replica's device, equal shape and
+  /// dtype.
   /// @return One per replica, each `[*shape]` on that replica's device; they may be one tensor.
   /// @throws Error  kInvalidArgument: no values, unequal shapes or dtypes.
   ///                kInternal: the implementation returned something else than described.
   PerReplica<at::Tensor> reduce(ReduceOp op, const PerReplica<at::Tensor>& values);
 
   /// Reduces several values at once; an implementation may pack them.
-  std::vector<PerReplica<at::Tensor>> batch_reduce(ReduceOp op,
-                                                   const std::vector<PerReplica<at::Tensor>>& values);
+  std::vector<PerReplica<at::Tensor>> batch_reduce(
+      ReduceOp op, const std::vector<PerReplica<at::Tensor>>& values);
 
   /// Copies `value` to each of `devices`.
-  PerReplica<at::Tensor> broadcast(const at::Tensor& value, const std::vector<LogicalDevice>& devices);
+  PerReplica<at::Tensor> broadcast(const at::Tensor& value,
+                                   const std::vector<LogicalDevice>& devices);
 
  private:
   virtual PerReplica<at::Tensor> do_reduce(ReduceOp op, const PerReplica<at::Tensor>& values) = 0;
@@ -72,9 +74,10 @@ struct PackingOptions {
   int num_packs = 1;  ///< All gradients in so many messages; 0: one each.
 };
 
-/// Adds on one device of each half of the devices, then across the halves, tensor i on the i-th device
-/// in turn: for hosts whose devices form two groups with fast links inside. Any number of devices.
-/// Source: tf.distribute.HierarchicalCopyAllReduce (which loses the last of an odd number).
+/// Adds on one device of each half of the devices, then across the halves, tensor i on the i-th
+/// device in turn: for hosts whose devices form two groups with fast links inside. Any number of
+/// devices. Source: tf.distribute.HierarchicalCopyAllReduce (which loses the last of an odd
+/// number).
 class STRATA_API HierarchicalCopyAllReduce : public CrossDeviceOps {
  public:
   /// @throws Error  kInvalidArgument: num_packs is negative.
@@ -89,9 +92,9 @@ class STRATA_API HierarchicalCopyAllReduce : public CrossDeviceOps {
   size_t next_device_ = 0;
 };
 
-/// NCCL among distinct physical GPUs. Where replicas share a card (logical GPUs), NCCL cannot form a
-/// communicator, and the values are added on the card itself.
-/// Source: tf.distribute.NcclAllReduce.
+/// NCCL among distinct physical GPUs. Where replicas share a card (logical GPUs), NCCL cannot form
+/// a communicator, and the values are added on the card itself. Source:
+/// tf.distribute.NcclAllReduce.
 class STRATA_API NcclAllReduce : public CrossDeviceOps {
  public:
   /// @throws Error  kInvalidArgument: num_packs is negative.
@@ -116,12 +119,12 @@ STRATA_API std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(
 
 namespace detail {
 
-/// Start of each of `num_packs` packs in the concatenation of tensors with `total` elements, and its
-/// end: total / num_packs each, the remainder in the last.
+/// Start of each of `num_packs` packs in the concatenation of tensors with `total` elements, and
+/// its end: total / num_packs each, the remainder in the last.
 STRATA_API std::vector<int64_t> pack_borders(int64_t total, int num_packs);
 
-/// Packs `values` of each replica into `num_packs` flat tensors (0: leaves them alone), calls `reduce`
-/// on each and unpacks.
+/// Packs `values` of each replica into `num_packs` flat tensors (0: leaves them alone), calls
+/// `reduce` on each and unpacks.
 STRATA_API std::vector<PerReplica<at::Tensor>> reduce_packed(
     const std::vector<PerReplica<at::Tensor>>& values, int num_packs,
     const std::function<PerReplica<at::Tensor>(const PerReplica<at::Tensor>&)>& reduce);

@@ -19,9 +19,8 @@ namespace strata {
 
 /// What a function handed to `Strategy::run` can ask and do as one of the replicas.
 ///
-/// Every replica must make the same calls of `all_reduce`, `all_gather` and `merge_call` in the same
-/// order; otherwise all of them end with one error.
-/// Source: tf.distribute.ReplicaContext.
+/// Every replica must make the same calls of `all_reduce`, `all_gather` and `merge_call` in the
+/// same order; otherwise all of them end with one error. Source: tf.distribute.ReplicaContext.
 class STRATA_API ReplicaContext {
  public:
   ReplicaContext(ReplicaGroup& group, int replica_id) : group_(group), replica_id_(replica_id) {}
@@ -37,7 +36,8 @@ class STRATA_API ReplicaContext {
   ///
   /// @param value  `[*shape]`, equal shape and dtype on every replica; not bool.
   /// @return `[*shape]`, this replica's own copy of the result.
-  /// @throws Error  kFailedPrecondition: replicas disagree. kInvalidArgument: bool; gradient of min, max.
+  /// @throws Error  kFailedPrecondition: replicas disagree. kInvalidArgument: bool; gradient of
+  /// min, max.
   at::Tensor all_reduce(ReduceOp op, const at::Tensor& value) const;
   std::vector<at::Tensor> all_reduce(ReduceOp op, const std::vector<at::Tensor>& values) const;
 
@@ -78,8 +78,8 @@ class STRATA_API ReplicaContext {
     }
   }
 
-  /// The meeting under `merge_call`: the last replica to arrive runs `together` with every replica's
-  /// `payload` while the others wait, in cross-replica context.
+  /// The meeting under `merge_call`: the last replica to arrive runs `together` with every
+  /// replica's `payload` while the others wait, in cross-replica context.
   void meet(std::string_view name, void* payload,
             const std::function<void(const std::vector<void*>&)>& together, uint64_t key = 0) const;
 
@@ -131,7 +131,8 @@ class STRATA_API ContextGuard {
   Context previous_;
 };
 
-/// The group of the default strategy: one replica, the CPU, the caller's own thread and random state.
+/// The group of the default strategy: one replica, the CPU, the caller's own thread and random
+/// state.
 STRATA_API const std::shared_ptr<ReplicaGroup>& default_group();
 
 /// @throws Error  kFailedPrecondition with merge_call as the remedy, when a replica function calls.

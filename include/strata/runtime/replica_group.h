@@ -20,17 +20,19 @@ class Strategy;
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
 /// number of devices, `threads_per_replica` (a matrix product splits its sums by it) and `seed`.
 struct ReplicaGroupOptions {
-  std::string name = "strategy";      ///< For messages and thread names.
-  std::vector<LogicalDevice> devices;  ///< One replica on each.
+  std::string name = "strategy";                     ///< For messages and thread names.
+  std::vector<LogicalDevice> devices;                ///< One replica on each.
   std::shared_ptr<CrossDeviceOps> cross_device_ops;  ///< Null: the `shared` back end of collective.
-  uint64_t seed = 0;  ///< Of the replicas' random streams.
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Of every wait for another replica.
+  uint64_t seed = 0;                                 ///< Of the replicas' random streams.
+  std::chrono::milliseconds timeout =
+      std::chrono::minutes(30);  ///< Of every wait for another replica.
 
   int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
   int threads_per_replica = 0;  ///< Intra-op threads; 0: cores / replicas, at least 1.
   bool share_storage = true;    ///< CPU replicas keep one copy of what an optimizer updates.
-  bool pin_threads = true;      ///< Keep each replica thread on a core, where there is one for each.
-  bool tune_engine = true;      ///< Caching allocator for CPU tensors, faster kernels in replica functions.
+  bool pin_threads = true;  ///< Keep each replica thread on a core, where there is one for each.
+  bool tune_engine =
+      true;  ///< Caching allocator for CPU tensors, faster kernels in replica functions.
 };
 
 /// Told when a replica enters and leaves a `run`, on the replica's thread.

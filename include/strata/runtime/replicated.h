@@ -13,12 +13,12 @@
 
 namespace strata {
 
-/// What the replicas' modules keep apart from parameters (running statistics and the like) in `run`,
-/// and how it becomes one value outside.
+/// What the replicas' modules keep apart from parameters (running statistics and the like) in
+/// `run`, and how it becomes one value outside.
 enum class BufferPolicy {
-  kMeanOnRead,    ///< Each replica writes its own copy; outside, floats are their mean and others
-                  ///< replica 0's. TensorFlow's rule for moving statistics.
-  kFirstOnRead,   ///< Each replica writes its own copy; outside, replica 0's counts.
+  kMeanOnRead,   ///< Each replica writes its own copy; outside, floats are their mean and others
+                 ///< replica 0's. TensorFlow's rule for moving statistics.
+  kFirstOnRead,  ///< Each replica writes its own copy; outside, replica 0's counts.
 };
 
 struct ReplicateOptions {
@@ -31,7 +31,8 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// @param modules  One per replica, and for more than one replica one more, which stands for all of
+  /// @param modules  One per replica, and for more than one replica one more, which stands for all
+  /// of
   ///                 them outside `run`.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
@@ -67,7 +68,7 @@ class STRATA_API ReplicatedModules : public RunObserver {
   std::vector<std::vector<torch::nn::Module*>> parts_;  // of each replica's module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
-  std::unique_ptr<Outside> outside_;  // null for one replica
+  std::unique_ptr<Outside> outside_;                           // null for one replica
   std::vector<std::vector<int64_t>> seen_parameter_versions_;  // by replica, of the outside's
 };
 
@@ -101,8 +102,8 @@ struct ModuleOf<std::shared_ptr<Module>> {
 
 }  // namespace detail
 
-/// A `torch::nn::Module` on every replica, with equal weights. `net->` is the calling replica's module
-/// inside `run`, and outside a module with the cross-replica values: parameters, buffers by
+/// A `torch::nn::Module` on every replica, with equal weights. `net->` is the calling replica's
+/// module inside `run`, and outside a module with the cross-replica values: parameters, buffers by
 /// `BufferPolicy`. What is done to the outside module between runs (`eval()`, loading weights, new
 /// buffer values) holds for every replica from the next run on.
 ///

@@ -11,7 +11,8 @@
 
 namespace strata {
 
-/// When the replicas' copies of a variable are brought together. Source: tf.VariableSynchronization.
+/// When the replicas' copies of a variable are brought together. Source:
+/// tf.VariableSynchronization.
 enum class VariableSynchronization {
   kAuto,     ///< kOnWrite.
   kNone,     ///< An error under a strategy, as in TensorFlow.
@@ -21,7 +22,7 @@ enum class VariableSynchronization {
 
 /// How. Source: tf.VariableAggregation.
 enum class VariableAggregation {
-  kNone,              ///< kOnWrite: replicas write their own copy, and may drift apart.
+  kNone,  ///< kOnWrite: replicas write their own copy, and may drift apart.
   kSum,
   kMean,
   kOnlyFirstReplica,
@@ -39,8 +40,8 @@ class VariableState;
 }
 
 /// A handle over one tensor per replica. Inside `run` it stands for the calling replica's tensor,
-/// outside for the cross-replica value; code that uses one need not know how many replicas there are.
-/// Copies of a handle are the same variable.
+/// outside for the cross-replica value; code that uses one need not know how many replicas there
+/// are. Copies of a handle are the same variable.
 ///
 /// It belongs to the strategy in whose scope it was made (outside every scope: to the default
 /// strategy; such a plain variable is one tensor, which replicas of any strategy share).
@@ -51,7 +52,8 @@ class STRATA_API Variable {
  public:
   /// Every replica starts from `initial_value`.
   /// @param initial_value  `[*shape]`; copied.
-  /// @throws Error  kFailedPrecondition: made by a replica function. kInvalidArgument: synchronization
+  /// @throws Error  kFailedPrecondition: made by a replica function. kInvalidArgument:
+  /// synchronization
   ///                kNone, or a trainable variable of an integer dtype.
   explicit Variable(const at::Tensor& initial_value, VariableOptions options = {});
 
@@ -115,15 +117,16 @@ class STRATA_API VariableState {
   const std::vector<at::Tensor>& replicas() const { return replicas_; }
   bool on_read() const { return options_.synchronization == VariableSynchronization::kOnRead; }
 
-  /// Moves the variable's storage: replica r's tensor becomes a view of `homes[r]` (a tensor of equal
-  /// shape and strides), with its values; the tensor objects stay what they are. `keep` lives as long as the storage.
+  /// Moves the variable's storage: replica r's tensor becomes a view of `homes[r]` (a tensor of
+  /// equal shape and strides), with its values; the tensor objects stay what they are. `keep` lives
+  /// as long as the storage.
   void move_into(const std::vector<at::Tensor>& homes, bool shared, std::shared_ptr<void> keep);
   bool has_home() const { return home_ != nullptr; }
   /// All replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
 
-  /// Records that strata itself has written: makes tensors that autograd saved before stale, and the
-  /// new version the expected one.
+  /// Records that strata itself has written: makes tensors that autograd saved before stale, and
+  /// the new version the expected one.
   void note_write();
   /// Takes the present versions as expected; at the start of a run, for one replica.
   void expect_present_version(int replica);

@@ -41,8 +41,8 @@ struct InputOptions {
 /// A dataset whose elements are one part of each global batch per replica.
 ///
 /// `distribute`: parts of a batch differ by at most one row, the larger ones first, in the order of
-/// the batch; a batch with fewer rows than replicas leaves the last replicas parts with 0 rows (right
-/// dtype and shape), and the step is run all the same. Parts of a batch are views of it.
+/// the batch; a batch with fewer rows than replicas leaves the last replicas parts with 0 rows
+/// (right dtype and shape), and the step is run all the same. Parts of a batch are views of it.
 /// `distribute_from_function`: replica r gets the r-th of every N batches; where the data ends, the
 /// replicas that are out get parts with 0 rows.
 ///
@@ -97,7 +97,9 @@ class STRATA_API DistributedDataset {
       return *this;
     }
     void operator++(int) { ++*this; }
-    friend bool operator==(const RangeIterator& it, std::default_sentinel_t) { return !it.current_; }
+    friend bool operator==(const RangeIterator& it, std::default_sentinel_t) {
+      return !it.current_;
+    }
 
    private:
     Iterator iterator_;

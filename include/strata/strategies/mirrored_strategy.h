@@ -15,9 +15,10 @@ namespace strata {
 
 struct MirroredOptions {
   // What is computed.
-  std::vector<std::string> devices;  ///< {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
-  std::optional<uint64_t> seed;      ///< Of the random streams; unset: libtorch's (torch::manual_seed).
-  std::shared_ptr<CrossDeviceOps> cross_device_ops;  ///< Null: chosen for the devices.
+  std::vector<std::string>
+      devices;                   ///< {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
+  std::optional<uint64_t> seed;  ///< Of the random streams; unset: libtorch's (torch::manual_seed).
+  std::shared_ptr<CrossDeviceOps> cross_device_ops;              ///< Null: chosen for the devices.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Of a wait between replicas.
 
   // How fast.
@@ -27,13 +28,14 @@ struct MirroredOptions {
   bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
 };
 
-/// Synchronous training on the devices of this machine: a replica on each, every variable mirrored on
-/// all, gradients summed over them in each step. With the same number of replicas, seed and
+/// Synchronous training on the devices of this machine: a replica on each, every variable mirrored
+/// on all, gradients summed over them in each step. With the same number of replicas, seed and
 /// `threads_per_replica` the weights are the same bits on any cores, permits and storage.
 /// Source: tf.distribute.MirroredStrategy.
 class STRATA_API MirroredStrategy : public Strategy {
  public:
-  /// @throws Error  kInvalidArgument: a device named twice, or not a device name. kNotFound: no such
+  /// @throws Error  kInvalidArgument: a device named twice, or not a device name. kNotFound: no
+  /// such
   ///                device; says how to make logical ones.
   explicit MirroredStrategy(const MirroredOptions& options = {});
 };

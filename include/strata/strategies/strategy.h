@@ -38,14 +38,16 @@ template <typename T>
 void check_replicas(const T&, int, const std::string&) {}
 template <typename T>
 void check_replicas(const PerReplica<T>& values, int replicas, const std::string& strategy) {
-  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[", strategy, "] run: got ", values.size(),
-               " values for ", replicas, " replicas; pass one per replica (PerReplica)");
+  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[", strategy, "] run: got ",
+               values.size(), " values for ", replicas,
+               " replicas; pass one per replica (PerReplica)");
 }
 
 }  // namespace detail
 
-/// Runs a program written for one device on several. A strategy owns its replicas (devices, threads);
-/// which devices these are, and how values travel between them, is what the derived classes choose.
+/// Runs a program written for one device on several. A strategy owns its replicas (devices,
+/// threads); which devices these are, and how values travel between them, is what the derived
+/// classes choose.
 ///
 /// Threads: calls from outside replica functions take turns.
 /// Source: tf.distribute.Strategy.
@@ -72,14 +74,15 @@ class STRATA_API Strategy {
   /// replica and once more (see Replicated), and must make equal structures.
   /// Defined in strata/strategies/replicate.h, which needs torch/nn/module.h.
   /// @return Replicated<M>, where the factory returns M, a holder of M, or std::shared_ptr<M>.
-  /// @throws Error  kFailedPrecondition: in a replica function. kInvalidArgument: unequal structures.
+  /// @throws Error  kFailedPrecondition: in a replica function. kInvalidArgument: unequal
+  /// structures.
   template <typename Factory>
   auto replicate(Factory&& factory);
   template <typename Factory>
   auto replicate(Factory&& factory, const ReplicateOptions& options);
 
-  /// Calls `fn(arguments...)` once on each replica, at the same time. An argument that is PerReplica
-  /// gives each replica its own value; every other is passed to all by reference.
+  /// Calls `fn(arguments...)` once on each replica, at the same time. An argument that is
+  /// PerReplica gives each replica its own value; every other is passed to all by reference.
   /// @return PerReplica of what the calls returned; nothing for void.
   /// @throws what the first replica to fail threw; the others are stopped, and the strategy stays
   ///         usable. Error kFailedPrecondition: in a replica function; replicas that made different
@@ -87,7 +90,8 @@ class STRATA_API Strategy {
   template <typename Fn, typename... Arguments>
   auto run(Fn&& fn, const Arguments&... arguments) {
     (detail::check_replicas(arguments, num_replicas_in_sync(), name()), ...);
-    using Result = std::decay_t<std::invoke_result_t<Fn&, decltype(detail::part_of(arguments, 0))...>>;
+    using Result =
+        std::decay_t<std::invoke_result_t<Fn&, decltype(detail::part_of(arguments, 0))...>>;
     if constexpr (std::is_void_v<Result>) {
       group_->run([&](ReplicaContext& context) {
         fn(detail::part_of(arguments, context.replica_id_in_sync_group())...);
@@ -105,8 +109,9 @@ class STRATA_API Strategy {
     }
   }
 
-  /// Reduces over the replicas and, where `axis` is given, over that dimension of the values too; the
-  /// mean then counts elements, so values may differ in size along it, and empty ones count nothing.
+  /// Reduces over the replicas and, where `axis` is given, over that dimension of the values too;
+  /// the mean then counts elements, so values may differ in size along it, and empty ones count
+  /// nothing.
   ///
   /// @param value  Without axis: equal shapes. An axis may be negative.
   /// @return On the host CPU; the mean of integers is a float; of no elements NaN.
@@ -115,15 +120,17 @@ class STRATA_API Strategy {
                     std::optional<int64_t> axis = std::nullopt) const;
   double reduce(ReduceOp op, const PerReplica<double>& value) const;
   int64_t reduce(ReduceOp op, const PerReplica<int64_t>& value) const;
-  /// Of a value that is the same everywhere: the mean is the value; with an axis it counts once a replica.
-  /// @throws Error  kInvalidArgument: SUM without axis under several replicas, since what is meant is unclear.
+  /// Of a value that is the same everywhere: the mean is the value; with an axis it counts once a
+  /// replica.
+  /// @throws Error  kInvalidArgument: SUM without axis under several replicas, since what is meant
+  /// is unclear.
   at::Tensor reduce(ReduceOp op, const at::Tensor& value,
                     std::optional<int64_t> axis = std::nullopt) const;
   /// MEAN of a variable is its value.
   at::Tensor reduce(ReduceOp op, const Variable& variable) const;
 
-  /// Concatenates the replicas' values along `axis` in replica order, on the host CPU; sparse values
-  /// come out dense.
+  /// Concatenates the replicas' values along `axis` in replica order, on the host CPU; sparse
+  /// values come out dense.
   /// @throws Error  kInvalidArgument: scalars, or shapes that differ elsewhere.
   at::Tensor gather(const PerReplica<at::Tensor>& value, int64_t axis) const;
 
@@ -140,7 +147,8 @@ class STRATA_API Strategy {
 
   /// Calls `fn(InputContext)` once; each replica takes one whole batch of its dataset in turn.
   DistributedDataset distribute_from_function(
-      const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options = {});
+      const std::function<data::Dataset(const InputContext&)>& fn,
+      const InputOptions& options = {});
 
   /// Calls `fn(ValueContext)` once for each replica.
   template <typename Fn>
