@@ -32,6 +32,7 @@
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/replica_group.h"
 #include "strata/runtime/replicated.h"
+#include "strata/runtime/sync_batch_norm.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/default_strategy.h"
 #include "strata/strategies/distributed_dataset.h"

@@ -1,0 +1,230 @@
+#include "strata/runtime/sync_batch_norm.h"
+
+#include <ATen/OpMathType.h>
+#include <ATen/ops/batch_norm.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <ostream>
+
+#include "runtime/sync_batch_norm_paths.h"
+#include "strata/collective/rendezvous.h"
+#include "strata/runtime/replica_context.h"
+
+namespace strata {
+namespace detail {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+// Backward may run on another thread, so the context travels with the node.
+int64_t save(const ReplicaContext* context) {
+  return static_cast<int64_t>(reinterpret_cast<intptr_t>(context));
+}
+const ReplicaContext* restore(const c10::IValue& saved) {
+  return reinterpret_cast<const ReplicaContext*>(static_cast<intptr_t>(saved.toInt()));
+}
+
+bool alone(const ReplicaContext* context) {
+  return context == nullptr || context->num_replicas_in_sync() == 1;
+}
+
+/// The moments of the global batch.
+Moments merge(const ReplicaContext* context, const Moments& mine) {
+  if (alone(context)) return mine;
+  struct Visit {
+    const Moments* in;
+    Moments out;
+  } visit{&mine, {}};
+  context->meet(
+      "sync_batch_norm", &visit,
+      [](const std::vector<void*>& all) {
+        std::vector<const Moments*> parts;
+        for (void* each : all) parts.push_back(static_cast<Visit*>(each)->in);
+        // Tensors shared by all replicas: nobody writes to them.
+        const Moments merged = merge_in_tree_order(parts);
+        for (void* each : all) static_cast<Visit*>(each)->out = merged;
+      },
+      /*key=*/static_cast<uint64_t>(mine.mean.numel()));
+  return visit.out;
+}
+
+/// Sums over the replicas, in backward. The engine passes on std::exceptions only.
+at::Tensor all_reduce_sums(const ReplicaContext* context, const at::Tensor& sums) {
+  if (alone(context)) return sums;
+  const at::NoGradGuard no_grad;
+  try {
+    return context->all_reduce(ReduceOp::kSum, sums);
+  } catch (const collective::RoundAborted&) {
+    throw_error(ErrorCode::kCancelled,
+                "[sync_batch_norm] backward: another replica's error ended the run");
+  }
+}
+
+at::Tensor as_double(const at::Tensor& parameter) { return parameter.detach().to(at::kDouble); }
+
+class Normalize : public torch::autograd::Function<Normalize> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
+                            const at::Tensor& bias, const at::Tensor& mean,
+                            const at::Tensor& inverse, double count, int64_t context) {
+    ctx->save_for_backward({x, weight, mean, inverse});
+    ctx->saved_data["count"] = count;
+    ctx->saved_data["context"] = context;
+    const at::Tensor scale = weight.defined() ? inverse * as_double(weight) : inverse;
+    return normalize(x, mean, scale, bias.defined() ? as_double(bias) : at::zeros_like(inverse));
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    STRATA_CHECK(
+        !at::GradMode::is_enabled(), kUnimplemented,
+        "[sync_batch_norm] backward: got create_graph; it has one derivative only on the CPU");
+    const variable_list saved = ctx->get_saved_variables();
+    const at::Tensor& x = saved[0];
+    const at::Tensor& weight = saved[1];
+    const at::Tensor& mean = saved[2];
+    const at::Tensor& inverse = saved[3];
+    const at::Tensor sums = gradient_sums(gradients[0], x, mean);
+    variable_list result(7);
+    if (ctx->needs_input_grad(0)) {
+      const at::Tensor means = all_reduce_sums(restore(ctx->saved_data["context"]), sums) /
+                               std::max(ctx->saved_data["count"].toDouble(), 1.0);
+      const at::Tensor scale = weight.defined() ? inverse * as_double(weight) : inverse;
+      result[0] =
+          input_gradient(gradients[0], x, mean, means[0], means[1] * inverse.square(), scale);
+    }
+    // This replica's share: whoever sums the gradients of parameters over the replicas sums these
+    // too.
+    if (weight.defined()) {
+      if (ctx->needs_input_grad(1)) result[1] = (sums[1] * inverse).to(weight.scalar_type());
+      if (ctx->needs_input_grad(2)) result[2] = sums[0].to(weight.scalar_type());
+    }
+    return result;
+  }
+};
+
+/// One replica's `[2, C]` (means, squared deviations; float64, CPU) to those of the global batch.
+class MergeMoments : public torch::autograd::Function<MergeMoments> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& mine, double count,
+                            int64_t context, Moments* merged) {
+    const Moments part{count, mine[0].clone(), mine[1].clone()};
+    *merged = merge(restore(context), part);
+    ctx->save_for_backward({part.mean, merged->mean});
+    ctx->saved_data["count"] = count;
+    ctx->saved_data["total"] = merged->count;
+    ctx->saved_data["context"] = context;
+    return at::stack({merged->mean, merged->m2});
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const variable_list saved = ctx->get_saved_variables();
+    const double count = ctx->saved_data["count"].toDouble();
+    const double total = std::max(ctx->saved_data["total"].toDouble(), 1.0);
+    const at::Tensor all = all_reduce_sums(restore(ctx->saved_data["context"]), gradients[0]);
+    const at::Tensor mean = all[0] * (count / total) + all[1] * (saved[0] - saved[1]) * (2 * count);
+    return {at::stack({mean, all[1]}), {}, {}, {}};
+  }
+};
+
+}  // namespace
+
+SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
+                                          const at::Tensor& bias, double eps,
+                                          const ReplicaContext* context) {
+  const Moments moments = merge(context, batch_moments(x.detach()));
+  const at::Tensor inverse = (moments.m2 / std::max(moments.count, 1.0)).add_(eps).rsqrt_();
+  return {Normalize::apply(x, weight, bias, moments.mean, inverse, moments.count, save(context)),
+          moments};
+}
+
+SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::Tensor& weight,
+                                                 const at::Tensor& bias, double eps,
+                                                 const ReplicaContext* context) {
+  std::vector<int64_t> others;  // all dimensions but the channels'
+  std::vector<int64_t> shape(static_cast<size_t>(x.dim()), 1);
+  shape[1] = x.size(1);
+  for (int64_t d = 0; d < x.dim(); ++d) {
+    if (d != 1) others.push_back(d);
+  }
+  const auto per_channel = [&](const at::Tensor& values) { return values.reshape(shape); };
+  const at::Tensor wide = x.to(at::toOpMathType(x.scalar_type()));
+  const int64_t count = wide.numel() / std::max<int64_t>(x.size(1), 1);
+  const double divisor = std::max<double>(static_cast<double>(count), 1);
+
+  // Around a rough centre, so that large means do not cancel.
+  const at::Tensor center = wide.detach().sum(others) / divisor;
+  const at::Tensor apart = wide - per_channel(center);
+  const at::Tensor offset = apart.sum(others) / divisor;
+  const at::Tensor m2 = (apart - per_channel(offset)).square().sum(others);
+  const at::Tensor mine =
+      at::stack({center.to(at::kDouble) + offset.to(at::kDouble), m2.to(at::kDouble)}).cpu();
+
+  Moments merged;
+  const at::Tensor all =
+      MergeMoments::apply(mine, static_cast<double>(count), save(context), &merged).to(x.device());
+  const at::Tensor mean = (all[0] - center.to(at::kDouble)).to(wide.scalar_type());
+  const at::Tensor inverse =
+      (all[1] / std::max(merged.count, 1.0) + eps).rsqrt().to(wide.scalar_type());
+  at::Tensor y = (apart - per_channel(mean)) *
+                 per_channel(weight.defined() ? inverse * weight.to(wide.scalar_type()) : inverse);
+  if (bias.defined()) y = y + per_channel(bias.to(wide.scalar_type()));
+  return {y.to(x.scalar_type()), merged};
+}
+
+}  // namespace detail
+
+void SyncBatchNormImpl::_check_input_dim(const at::Tensor& input) {
+  STRATA_CHECK(input.dim() >= 2 && input.size(1) == options.num_features(), kInvalidArgument,
+               "[sync_batch_norm] forward: got a tensor of shape ", input.sizes(),
+               "; expected [N, ", options.num_features(), ", ...]");
+  STRATA_CHECK(input.is_floating_point(), kInvalidArgument, "[sync_batch_norm] forward: got ",
+               input.scalar_type(), "; expected a floating dtype");
+}
+
+at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
+  _check_input_dim(input);
+  const bool by_batch = is_training() || !options.track_running_stats();
+  if (!by_batch) {
+    return at::batch_norm(input, weight, bias, running_mean, running_var, /*training=*/false,
+                          /*momentum=*/0, options.eps(), /*cudnn_enabled=*/true);
+  }
+  const ReplicaContext* context = get_replica_context();
+  const auto run =
+      input.is_cpu() ? detail::sync_batch_norm_fused : detail::sync_batch_norm_by_operators;
+  const auto [output, moments] = run(input, weight, bias, options.eps(), context);
+  STRATA_CHECK(moments.count != 1, kInvalidArgument,
+               "[sync_batch_norm] forward: got one value a channel in the whole global batch (",
+               input.sizes(), " here); expected more than one when training");
+  if (!is_training() || !options.track_running_stats() || moments.count == 0) return output;
+
+  const at::NoGradGuard no_grad;
+  num_batches_tracked.add_(1);
+  const double momentum = options.momentum().has_value()
+                              ? *options.momentum()
+                              : 1.0 / static_cast<double>(num_batches_tracked.item<int64_t>());
+  const auto move = [&](at::Tensor& running, const at::Tensor& value) {
+    running.mul_(1 - momentum).add_(value.to(running.options()), momentum);
+  };
+  move(running_mean, moments.mean);
+  move(running_var, moments.m2 / (moments.count - 1));
+  return output;
+}
+
+void SyncBatchNormImpl::pretty_print(std::ostream& stream) const {
+  stream << std::boolalpha << "strata::SyncBatchNorm(" << options.num_features()
+         << ", eps=" << options.eps() << ", momentum=";
+  if (options.momentum().has_value()) {
+    stream << *options.momentum();
+  } else {
+    stream << "none";
+  }
+  stream << ", affine=" << options.affine()
+         << ", track_running_stats=" << options.track_running_stats() << ")";
+}
+
+}  // namespace strata

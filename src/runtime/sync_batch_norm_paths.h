@@ -1,0 +1,31 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "runtime/batch_moments.h"
+
+namespace strata {
+class ReplicaContext;
+}
+
+namespace strata::detail {
+
+struct SyncBatchNormResult {
+  at::Tensor output;
+  Moments moments;  ///< Of the global batch, the same on every replica.
+};
+
+/// Two ways to one result. `context` null: no other replicas.
+///
+/// CPU tensors, by fused loops.
+SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
+                                          const at::Tensor& bias, double eps,
+                                          const ReplicaContext* context);
+/// Any device, by libtorch's operators. What crosses replicas goes through the host, so that
+/// backward waits on the replica's own thread: two logical GPUs of one card share autograd's device
+/// thread.
+SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::Tensor& weight,
+                                                 const at::Tensor& bias, double eps,
+                                                 const ReplicaContext* context);
+
+}  // namespace strata::detail
