@@ -52,6 +52,7 @@ bench: build
 	$(BUILD)/strata bench reduce
 
 format:
+	scripts/umbrella.sh
 	git ls-files '*.h' '*.cc' '*.inc' | xargs clang-format -i
 
 tidy:

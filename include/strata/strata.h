@@ -1,6 +1,6 @@
 #pragma once
 
-// Everything, for programs. A program that counts its compile time includes what it uses.
+// Everything, for programs. Where compile time counts, include what you use.
 #include "strata/collective/permits.h"
 #include "strata/collective/reduce_op.h"
 #include "strata/collective/rendezvous.h"
@@ -12,6 +12,7 @@
 #include "strata/core/export.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
+#include "strata/core/sha256.h"
 #include "strata/core/spin.h"
 #include "strata/core/str_cat.h"
 #include "strata/core/thread.h"
@@ -21,7 +22,9 @@
 #include "strata/data/iterator.h"
 #include "strata/data/mnist.h"
 #include "strata/data/position.h"
+#include "strata/optim/average_loss.h"
 #include "strata/optim/losses.h"
+#include "strata/optim/mean.h"
 #include "strata/optim/metrics.h"
 #include "strata/optim/optimizer.h"
 #include "strata/optim/optimizers.h"
@@ -42,6 +45,8 @@
 #include "strata/strategies/strategy.h"
 #include "strata/tensor/arena.h"
 #include "strata/tensor/cpu_allocator.h"
+#include "strata/tensor/engine_kernels.h"
+#include "strata/tensor/fingerprint.h"
 #include "strata/tensor/random_streams.h"
 #include "strata/tensor/thread_setup.h"
 #include "strata/tensor/torch_version.h"

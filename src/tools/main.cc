@@ -1,4 +1,5 @@
-// The `strata` command. Each subcommand is a function in a file of its own; CLI11 stays in this one.
+// The `strata` command. Each subcommand is a function in a file of its own; CLI11 stays in this
+// one.
 #include <CLI/CLI.hpp>
 #include <exception>
 #include <iostream>
@@ -24,18 +25,20 @@ int call(int (*command)(int, char**), std::string name, std::vector<std::string>
 int main(int argc, char** argv) {
   CLI::App app("strata: tf.distribute for C++", "strata");
   app.set_version_flag("--version", strata::tools::version_text());
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // none is checked below: CLI11 would hide an unknown one behind it
   auto* bench = app.add_subcommand("bench", "run a benchmark suite; a JSON line a result");
   bench->prefix_command();  // the suite reads its own arguments, --help too
   bench->set_help_flag();
 
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
     return call(strata::tools::bench_main, "strata bench", bench->remaining());
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
   } catch (const strata::Error& error) {
-    std::cerr << "strata: " << strata::error_code_name(error.code()) << ": " << error.what() << '\n';
+    std::cerr << "strata: " << strata::error_code_name(error.code()) << ": " << error.what()
+              << '\n';
   } catch (const std::exception& error) {
     std::cerr << "strata: " << error.what() << '\n';
   }

@@ -179,7 +179,27 @@ TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
     const auto path = fs::relative(entry.path(), folder).generic_string();
     if (path.ends_with(".h") && path != "strata/strata.h") there.insert(path);
   }
-  EXPECT_EQ(listed, there);
+  EXPECT_EQ(listed, there) << "make format writes it anew";
+}
+
+// CMake lists files by name; one that is forgotten is not installed, or not built.
+TEST(IncludeArrowsTest, EveryFileIsListedInItsModulesCMakeLists) {
+  const fs::path root = STRATA_SOURCE_DIR;
+  static const std::regex kVariant("_(baseline|avx2|avx512)$");  // listed by stem: strata_kernels()
+  for (const char* folder : {"include/strata", "src"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      const fs::path& path = entry.path();
+      const bool counts = path.extension() == (std::string(folder) == "src" ? ".cc" : ".h");
+      if (!counts || path.parent_path() == root / folder) continue;
+      const auto module = path.parent_path().filename();
+      const std::string listing = read(root / "src" / module / "CMakeLists.txt");
+      const std::string stem = std::regex_replace(path.stem().string(), kVariant, "");
+      const bool listed = listing.find(path.filename().string()) != std::string::npos ||
+                          (path.extension() == ".cc" && stem != path.stem() &&
+                           listing.find(stem) != std::string::npos);
+      EXPECT_TRUE(listed) << path << " is not in src/" << module.string() << "/CMakeLists.txt";
+    }
+  }
 }
 
 TEST(IncludeArrowsTest, TheReadmeOfTheSourcesHasAParagraphForEveryModuleThatExists) {
