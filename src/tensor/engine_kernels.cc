@@ -5,14 +5,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/bmm_ops.h>
-#include <ATen/ops/max_pool2d_with_indices_backward_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_ops.h>
 #include <ATen/ops/mm_ops.h>
 #include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
@@ -56,8 +54,8 @@ bool use_own_matmul() {
 #endif
     if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
-      STRATA_CHECK(name == "mkl" || name == "strata", kInvalidArgument, "[engine_kernels] STRATA_MATMUL: got '", name,
-                   "'; expected mkl or strata");
+      STRATA_CHECK(name == "mkl" || name == "strata", kInvalidArgument,
+                   "[engine_kernels] STRATA_MATMUL: got '", name, "'; expected mkl or strata");
       wanted = name == "strata";
     }
     return able && wanted;
@@ -88,8 +86,8 @@ bool worthwhile(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k 
 
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
-  const c10::DataPtr scratch =
-      c10::GetCPUAllocator()->allocate(static_cast<size_t>(matmul_scratch_floats(problem)) * sizeof(float));
+  const c10::DataPtr scratch = c10::GetCPUAllocator()->allocate(
+      static_cast<size_t>(matmul_scratch_floats(problem)) * sizeof(float));
   matmul_avx512(problem, static_cast<float*>(scratch.get()));
 #else
   static_cast<void>(problem);
@@ -130,7 +128,8 @@ void multiply(const MatmulProblem& problem) {
 
 /// The product, or nothing when libtorch shall do it.
 std::optional<at::Tensor> product(const at::Tensor& a, const at::Tensor& b, const float* bias) {
-  if (!use_own_matmul() || a.dim() != 2 || b.dim() != 2 || !is_cpu_float(a) || !is_cpu_float(b)) return std::nullopt;
+  if (!use_own_matmul() || a.dim() != 2 || b.dim() != 2 || !is_cpu_float(a) || !is_cpu_float(b))
+    return std::nullopt;
   const int64_t m = a.size(0);
   const int64_t n = b.size(1);
   const int64_t k = a.size(1);
@@ -148,10 +147,11 @@ at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b
   return at::_ops::mm::redispatch(keys & kBelow, a, b);
 }
 
-at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a, const at::Tensor& b,
-                 const at::Scalar& beta, const at::Scalar& alpha) {
-  const bool plain = is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 && bias.size(0) == b.size(1) &&
-                     bias.stride(0) == 1 && beta.equal(1) && alpha.equal(1);
+at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a,
+                 const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  const bool plain = is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 &&
+                     bias.size(0) == b.size(1) && bias.stride(0) == 1 && beta.equal(1) &&
+                     alpha.equal(1);
   if (plain) {
     if (auto c = product(a, b, bias.const_data_ptr<float>())) return *std::move(c);
   }
@@ -160,25 +160,28 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
 
 at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   const auto own = [&]() -> std::optional<at::Tensor> {
-    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b)) return std::nullopt;
+    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
+      return std::nullopt;
     const int64_t batches = a.size(0);
     const int64_t m = a.size(1);
     const int64_t n = b.size(2);
     const int64_t k = a.size(2);
-    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile(m, n, k)) return std::nullopt;
+    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile(m, n, k))
+      return std::nullopt;
     const auto a_view = matrix_view(a);
     const auto b_view = matrix_view(b);
     if (!a_view || !b_view) return std::nullopt;
     at::Tensor c = empty_float({batches, m, n});
     float* const out = c.mutable_data_ptr<float>();
-    at::parallel_for(0, batches, std::max<int64_t>(1, kGrain / (m * n * k)), [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
-        problem.a.data += i * a.stride(0);
-        problem.b.data += i * b.stride(0);
-        multiply_here(problem);
-      }
-    });
+    at::parallel_for(
+        0, batches, std::max<int64_t>(1, kGrain / (m * n * k)), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
+            problem.a.data += i * a.stride(0);
+            problem.b.data += i * b.stride(0);
+            multiply_here(problem);
+          }
+        });
     return c;
   };
   if (auto c = own()) return *std::move(c);
@@ -188,17 +191,20 @@ at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& 
 /// `values` is one or two numbers, both equal to `expected`; none at all where `or_none`.
 bool all_equal(at::IntArrayRef values, int64_t expected, bool or_none = false) {
   if (values.empty()) return or_none;
-  return values.size() <= 2 && std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == expected; });
+  return values.size() <= 2 &&
+         std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == expected; });
 }
 
-bool poolable(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride, at::IntArrayRef padding,
-              at::IntArrayRef dilation, bool ceil_mode) {
-  if (!is_cpu_float(input) || (input.dim() != 3 && input.dim() != 4) || input.numel() == 0) return false;
+bool poolable(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
+              at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
+  if (!is_cpu_float(input) || (input.dim() != 3 && input.dim() != 4) || input.numel() == 0)
+    return false;
   const int64_t height = input.size(-2);
   const int64_t width = input.size(-1);
-  return all_equal(kernel, 2) && all_equal(stride, 2, true) && all_equal(padding, 0) && all_equal(dilation, 1) &&
-         !ceil_mode && height >= 2 && width >= 2 && height * width <= std::numeric_limits<int32_t>::max() &&
-         input.is_contiguous() && input.suggest_memory_format() == at::MemoryFormat::Contiguous;
+  return all_equal(kernel, 2) && all_equal(stride, 2, true) && all_equal(padding, 0) &&
+         all_equal(dilation, 1) && !ceil_mode && height >= 2 && width >= 2 &&
+         height * width <= std::numeric_limits<int32_t>::max() && input.is_contiguous() &&
+         input.suggest_memory_format() == at::MemoryFormat::Contiguous;
 }
 
 /// Calls part(first plane, planes).
@@ -209,13 +215,12 @@ void for_planes(const at::Tensor& input, const Part& part) {
                    [&](int64_t begin, int64_t end) { part(begin, end - begin); });
 }
 
-std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(c10::DispatchKeySet keys, const at::Tensor& input,
-                                                           at::IntArrayRef kernel, at::IntArrayRef stride,
-                                                           at::IntArrayRef padding, at::IntArrayRef dilation,
-                                                           bool ceil_mode) {
+std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(
+    c10::DispatchKeySet keys, const at::Tensor& input, at::IntArrayRef kernel,
+    at::IntArrayRef stride, at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
   if (!poolable(input, kernel, stride, padding, dilation, ceil_mode)) {
-    return at::_ops::max_pool2d_with_indices::redispatch(keys & kBelow, input, kernel, stride, padding, dilation,
-                                                         ceil_mode);
+    return at::_ops::max_pool2d_with_indices::redispatch(keys & kBelow, input, kernel, stride,
+                                                         padding, dilation, ceil_mode);
   }
   const int64_t height = input.size(-2);
   const int64_t width = input.size(-1);
@@ -229,46 +234,10 @@ std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(c10::DispatchKeySet k
   int64_t* const positions = indices.mutable_data_ptr<int64_t>();
   const int64_t out_plane = (height / 2) * (width / 2);
   for_planes(input, [&](int64_t first, int64_t planes) {
-    pool_kernels().forward(from + first * height * width, planes, height, width, to + first * out_plane,
-                           positions + first * out_plane);
+    pool_kernels().forward(from + first * height * width, planes, height, width,
+                           to + first * out_plane, positions + first * out_plane);
   });
   return {std::move(out), std::move(indices)};
-}
-
-at::Tensor max_pool2d_with_indices_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
-                                            const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
-                                            at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode,
-                                            const at::Tensor& indices) {
-  const auto own = [&]() -> std::optional<at::Tensor> {
-    if (!poolable(input, kernel, stride, padding, dilation, ceil_mode) || !is_cpu_float(gradient) ||
-        !gradient.is_contiguous() || !indices.is_cpu() || indices.scalar_type() != at::kLong ||
-        !indices.is_contiguous() || gradient.sizes() != indices.sizes() || gradient.dim() != input.dim()) {
-      return std::nullopt;
-    }
-    const int64_t height = input.size(-2);
-    const int64_t width = input.size(-1);
-    const int64_t out_plane = (height / 2) * (width / 2);
-    if (gradient.size(-2) != height / 2 || gradient.size(-1) != width / 2 ||
-        gradient.numel() / out_plane != input.numel() / (height * width)) {
-      return std::nullopt;
-    }
-    at::Tensor out = empty_float(input.sizes());
-    const float* const from = gradient.const_data_ptr<float>();
-    const int64_t* const positions = indices.const_data_ptr<int64_t>();
-    float* const to = out.mutable_data_ptr<float>();
-    std::atomic<bool> inside = true;
-    for_planes(input, [&](int64_t first, int64_t planes) {
-      if (!pool_kernels().backward(from + first * out_plane, positions + first * out_plane, planes, height, width,
-                                   to + first * height * width)) {
-        inside = false;
-      }
-    });
-    if (!inside) return std::nullopt;
-    return out;
-  };
-  if (auto out = own()) return *std::move(out);
-  return at::_ops::max_pool2d_with_indices_backward::redispatch(keys & kBelow, gradient, input, kernel, stride,
-                                                                padding, dilation, ceil_mode, indices);
 }
 
 }  // namespace
@@ -279,7 +248,6 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
   library.impl("addmm", TORCH_FN(addmm));
   library.impl("bmm", TORCH_FN(bmm));
   library.impl("max_pool2d_with_indices", TORCH_FN(max_pool2d_with_indices));
-  library.impl("max_pool2d_with_indices_backward", TORCH_FN(max_pool2d_with_indices_backward));
 }
 
 void use_engine_kernels() {
@@ -290,8 +258,8 @@ void use_engine_kernels() {
 
 std::string describe_engine_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
-  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch", "; max_pool2d: strata (",
-                 kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
+                 "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
 }
 
 }  // namespace strata::tensor

@@ -2,7 +2,8 @@
 
 #include <cstdint>
 
-// Plain data only: the kernels behind this are compiled for one instruction set, see update_kernels.h.
+// Plain data only: the kernels behind this are compiled for one instruction set, see
+// update_kernels.h.
 
 namespace strata::tensor {
 
@@ -13,8 +14,8 @@ struct MatrixView {
   int64_t column_stride;
 };
 
-/// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row). One stride of `a` and one of `b` is 1; rows of c lie
-/// `c_stride` apart. Sizes are positive.
+/// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row). One stride of `a` and one of `b` is 1; rows
+/// of c lie `c_stride` apart. Sizes are positive.
 struct MatmulProblem {
   int64_t m;
   int64_t n;
@@ -29,8 +30,9 @@ struct MatmulProblem {
 /// Floats of scratch memory (aligned to 64 bytes) that matmul_avx512 needs.
 int64_t matmul_scratch_floats(const MatmulProblem& problem);
 
-/// Each element of c is one chain of fused multiply-adds a block of k, the blocks joined in order: its bits
-/// depend on its row of a, its column of b and k alone, not on m, n, strides, addresses or threads.
+/// Each element of c is one chain of fused multiply-adds a block of k, the blocks joined in order:
+/// its bits depend on its row of a, its column of b and k alone, not on m, n, strides, addresses or
+/// threads.
 void matmul_avx512(const MatmulProblem& problem, float* scratch);
 
 }  // namespace strata::tensor

@@ -1,7 +1,7 @@
-// Single-precision matrix products for processors with AVX-512, where MKL takes its AVX2 path (it does on
-// AMD's). Blocking as in Goto & van de Geijn 2008; two things are made for training steps: the small batch
-// side is the one that is packed and laid along the vectors, so that a layer's weights are read once and
-// in place, and each element is summed in an order that only k decides.
+// Single-precision matrix products for processors with AVX-512, where MKL takes its AVX2 path (it
+// does on AMD's). Blocking as in Goto & van de Geijn 2008; two things are made for training steps:
+// the small batch side is the one that is packed and laid along the vectors, so that a layer's
+// weights are read once and in place, and each element is summed in an order that only k decides.
 #include <immintrin.h>
 
 #include <algorithm>
@@ -14,8 +14,9 @@ namespace {
 constexpr int64_t kLanes = 16;
 constexpr int64_t kPanel = 4 * kLanes;  // columns of a packed panel
 constexpr int64_t kMaxRows = 12;        // rows of the tallest tile
-constexpr int64_t kBlockRows = 96;      // rows that pass over a packed panel; a multiple of every tile's
-constexpr int64_t kMaxBlockK = 192;      // a panel then fills the first-level cache
+constexpr int64_t kBlockRows =
+    96;  // rows that pass over a packed panel; a multiple of every tile's
+constexpr int64_t kMaxBlockK = 192;        // a panel then fills the first-level cache
 constexpr int64_t kMaxGroup = 4 * kPanel;  // columns that are packed at a time
 
 constexpr int64_t kStreamedFloats = 1 << 17;
@@ -39,17 +40,19 @@ struct Product {
   int64_t d_stride;
 };
 
-__mmask16 lanes(int64_t count) { return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1u << count) - 1); }
+__mmask16 lanes(int64_t count) {
+  return static_cast<__mmask16>(count >= kLanes ? 0xffff : (1u << count) - 1);
+}
 
-// One step of a transposition on each group of 4 lanes, or on whole groups: __builtin_shufflevector, because
-// GCC 12 warns inside its own intrinsics of these.
-#define STRATA_LANES(x, a, b, c, d, step)                                                                   \
-  __builtin_shufflevector(x[0], x[1], a, b, c, d, a + step, b + step, c + step, d + step, a + 2 * step,     \
-                          b + 2 * step, c + 2 * step, d + 2 * step, a + 3 * step, b + 3 * step, c + 3 * step, \
-                          d + 3 * step)
-#define STRATA_GROUPS(x, a, b)                                                                           \
-  __builtin_shufflevector(x[0], x[1], a, a + 1, a + 2, a + 3, b, b + 1, b + 2, b + 3, a + 16, a + 17, a + 18, \
-                          a + 19, b + 16, b + 17, b + 18, b + 19)
+// One step of a transposition on each group of 4 lanes, or on whole groups:
+// __builtin_shufflevector, because GCC 12 warns inside its own intrinsics of these.
+#define STRATA_LANES(x, a, b, c, d, step)                                                       \
+  __builtin_shufflevector(x[0], x[1], a, b, c, d, a + step, b + step, c + step, d + step,       \
+                          a + 2 * step, b + 2 * step, c + 2 * step, d + 2 * step, a + 3 * step, \
+                          b + 3 * step, c + 3 * step, d + 3 * step)
+#define STRATA_GROUPS(x, a, b)                                                                \
+  __builtin_shufflevector(x[0], x[1], a, a + 1, a + 2, a + 3, b, b + 1, b + 2, b + 3, a + 16, \
+                          a + 17, a + 18, a + 19, b + 16, b + 17, b + 18, b + 19)
 
 /// Transposes 16 x 16 in registers: r[i][j] becomes r[j][i].
 inline __attribute__((always_inline)) void transpose(__m512 (&r)[16]) {
@@ -92,15 +95,16 @@ inline __attribute__((always_inline)) void transpose(__m512 (&r)[16]) {
 #undef STRATA_LANES
 #undef STRATA_GROUPS
 
-/// out[c, r] = in[r, c] (+ bias[r]). With kFill, rows of `out` are written up to a multiple of 16, zeros
-/// behind the end.
+/// out[c, r] = in[r, c] (+ bias[r]). With kFill, rows of `out` are written up to a multiple of 16,
+/// zeros behind the end.
 template <bool kFill>
-void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t columns, float* out, int64_t out_stride,
-               const float* bias = nullptr) {
+void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t columns, float* out,
+               int64_t out_stride, const float* bias = nullptr) {
   for (int64_t row = 0; row < rows; row += kLanes) {
     const int64_t height = std::min(kLanes, rows - row);
     const __mmask16 store = kFill ? 0xffff : lanes(height);
-    const __m512 joined = bias != nullptr ? _mm512_maskz_loadu_ps(lanes(height), bias + row) : _mm512_setzero_ps();
+    const __m512 joined =
+        bias != nullptr ? _mm512_maskz_loadu_ps(lanes(height), bias + row) : _mm512_setzero_ps();
     for (int64_t column = 0; column < columns; column += kLanes) {
       const int64_t width = std::min(kLanes, columns - column);
       const float* from = in + row * in_stride + column;
@@ -112,16 +116,19 @@ void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t columns
         transpose(r);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) {
-          _mm512_storeu_ps(to + i * out_stride, bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
+          _mm512_storeu_ps(to + i * out_stride,
+                           bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
         }
       } else {
         const __mmask16 load = lanes(width);
         for (int i = 0; i < 16; ++i) {
-          r[i] = i < height ? _mm512_maskz_loadu_ps(load, from + i * in_stride) : _mm512_setzero_ps();
+          r[i] =
+              i < height ? _mm512_maskz_loadu_ps(load, from + i * in_stride) : _mm512_setzero_ps();
         }
         transpose(r);
         for (int i = 0; i < width; ++i) {
-          _mm512_mask_storeu_ps(to + i * out_stride, store, bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
+          _mm512_mask_storeu_ps(to + i * out_stride, store,
+                                bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
         }
       }
     }
@@ -139,8 +146,10 @@ void pack_panel(const MatrixView& q, int64_t k, int64_t columns, float* out) {
   const int64_t whole = columns / kLanes;
   const __mmask16 rest = lanes(columns % kLanes);
   for (int64_t i = 0; i < k; ++i, from += q.row_stride, out += width) {
-    for (int64_t v = 0; v < whole; ++v) _mm512_store_ps(out + v * kLanes, _mm512_loadu_ps(from + v * kLanes));
-    if (rest != 0) _mm512_store_ps(out + whole * kLanes, _mm512_maskz_loadu_ps(rest, from + whole * kLanes));
+    for (int64_t v = 0; v < whole; ++v)
+      _mm512_store_ps(out + v * kLanes, _mm512_loadu_ps(from + v * kLanes));
+    if (rest != 0)
+      _mm512_store_ps(out + whole * kLanes, _mm512_maskz_loadu_ps(rest, from + whole * kLanes));
   }
 }
 
@@ -157,8 +166,9 @@ void pack_rows(const MatrixView& p, int64_t rows, int64_t k, int64_t height, flo
   }
 }
 
-/// Memory that is needed next, fetched while a tile is computed: 64 bytes of each of `rows` rows for every
-/// 16 steps of k. The processor's own prefetchers do not follow short rows that are far apart.
+/// Memory that is needed next, fetched while a tile is computed: 64 bytes of each of `rows` rows
+/// for every 16 steps of k. The processor's own prefetchers do not follow short rows that are far
+/// apart.
 struct Ahead {
   const float* data = nullptr;
   int64_t stride = 0;
@@ -167,8 +177,8 @@ struct Ahead {
 
 /// One tile: d[kRows, kVectors * 16] (+)= p[kRows, k] q[k, kVectors * 16] (+ bias), q packed.
 template <int kRows, int kVectors, bool kPacked>
-void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride, __mmask16 last,
-          bool add, const float* bias, Ahead ahead) {
+void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride,
+          __mmask16 last, bool add, const float* bias, Ahead ahead) {
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -201,14 +211,15 @@ void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d,
       const __mmask16 mask = v + 1 == kVectors ? last : 0xffff;
       __m512 value = sum[r][v];
       if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, at), value);
-      if (bias != nullptr) value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, bias + v * kLanes));
+      if (bias != nullptr)
+        value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, bias + v * kLanes));
       _mm512_mask_storeu_ps(at, mask, value);
     }
   }
 }
 
-using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16, bool, const float*,
-                      Ahead);
+using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16,
+                      bool, const float*, Ahead);
 
 template <int kVectors, bool kPacked>
 constexpr Tile kTiles[kMaxRows] = {
@@ -257,7 +268,8 @@ Streamed streamed(const Product& product) {
 void multiply(const Product& product, float* scratch) {
   const int64_t depth = block_k(product.k);
   float* const packed_q = scratch;
-  float* const packed_p = scratch + round_up(depth * std::min(round_up(product.columns, kLanes), kMaxGroup), kLanes);
+  float* const packed_p =
+      scratch + round_up(depth * std::min(round_up(product.columns, kLanes), kMaxGroup), kLanes);
   const bool pack_p = product.p.column_stride != 1;
   const Streamed stream = streamed(product);
   for (int64_t group = 0; group < product.columns; group += kMaxGroup) {
@@ -266,8 +278,9 @@ void multiply(const Product& product, float* scratch) {
       const int64_t k = std::min(depth, product.k - k0);
       const float* const bias = k0 + k == product.k ? product.bias : nullptr;
       for (int64_t column = group; column < group_end; column += kPanel) {
-        const MatrixView q{product.q.data + k0 * product.q.row_stride + column * product.q.column_stride,
-                           product.q.row_stride, product.q.column_stride};
+        const MatrixView q{
+            product.q.data + k0 * product.q.row_stride + column * product.q.column_stride,
+            product.q.row_stride, product.q.column_stride};
         pack_panel(q, k, std::min(kPanel, group_end - column), packed_q + (column - group) * k);
       }
       Ahead ahead;
@@ -284,9 +297,11 @@ void multiply(const Product& product, float* scratch) {
           const int64_t columns = std::min(kPanel, group_end - column);
           const int64_t vectors = (columns + kLanes - 1) / kLanes;
           const int64_t height = tile_rows(vectors);
-          const float* const p = product.p.data + row0 * product.p.row_stride + k0 * product.p.column_stride;
+          const float* const p =
+              product.p.data + row0 * product.p.row_stride + k0 * product.p.column_stride;
           if (pack_p && height != packed_height) {
-            pack_rows({p, product.p.row_stride, product.p.column_stride}, row_end - row0, k, height, packed_p);
+            pack_rows({p, product.p.row_stride, product.p.column_stride}, row_end - row0, k, height,
+                      packed_p);
             packed_height = height;
           }
           const __mmask16 last = lanes(columns - (vectors - 1) * kLanes);
@@ -295,11 +310,13 @@ void multiply(const Product& product, float* scratch) {
             const int64_t tall = std::min(height, row_end - row);
             float* const d = product.d + row * product.d_stride + column;
             const float* const at = p + (row - row0) * product.p.row_stride;
-            if (stream == Streamed::kP) ahead = {at + height * product.p.row_stride, product.p.row_stride, height};
-            if (stream == Streamed::kD) ahead = {d + height * product.d_stride, product.d_stride, height};
-            kTileTable[pack_p][vectors - 1][tall - 1](k, pack_p ? packed_p + (row - row0) * k : at,
-                                                      product.p.row_stride, q, d, product.d_stride, last, k0 > 0,
-                                                      bias != nullptr ? bias + column : nullptr, ahead);
+            if (stream == Streamed::kP)
+              ahead = {at + height * product.p.row_stride, product.p.row_stride, height};
+            if (stream == Streamed::kD)
+              ahead = {d + height * product.d_stride, product.d_stride, height};
+            kTileTable[pack_p][vectors - 1][tall - 1](
+                k, pack_p ? packed_p + (row - row0) * k : at, product.p.row_stride, q, d,
+                product.d_stride, last, k0 > 0, bias != nullptr ? bias + column : nullptr, ahead);
             if (stream == Streamed::kQ) ahead.data += ahead.rows * ahead.stride;
           }
         }
@@ -308,8 +325,9 @@ void multiply(const Product& product, float* scratch) {
   }
 }
 
-/// Whether to compute the transposed product: then a is packed along the vectors, b is read in place, and
-/// the result is transposed at the end. Only where b would have to be transposed otherwise, and is larger.
+/// Whether to compute the transposed product: then a is packed along the vectors, b is read in
+/// place, and the result is transposed at the end. Only where b would have to be transposed
+/// otherwise, and is larger.
 bool transposed(const MatmulProblem& problem) {
   const bool b_by_columns = problem.b.column_stride != 1;
   return b_by_columns && problem.b.row_stride == 1 &&

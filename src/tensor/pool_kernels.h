@@ -6,16 +6,13 @@
 
 namespace strata::tensor {
 
-/// Windows of 2 x 2, side by side, in planes of height x width floats; the odd last row and column belong
-/// to none.
+/// Windows of 2 x 2, side by side, in planes of height x width floats; the odd last row and column
+/// belong to none.
 struct PoolKernels {
-  /// The largest value of each window and its position in its plane. Of equal values the first, of NaNs
-  /// the last, as libtorch has it.
-  void (*forward)(const float* in, int64_t planes, int64_t height, int64_t width, float* out, int64_t* position);
-  /// Each gradient at its position, zeros elsewhere.
-  /// @return False, with the output half done, when a position lies outside its window.
-  bool (*backward)(const float* gradient, const int64_t* position, int64_t planes, int64_t height, int64_t width,
-                   float* out);
+  /// The largest value of each window and its position in its plane. Of equal values the first, of
+  /// NaNs the last, as libtorch has it.
+  void (*forward)(const float* in, int64_t planes, int64_t height, int64_t width, float* out,
+                  int64_t* position);
 };
 
 const PoolKernels& pool_kernels();  // in engine_kernels.cc

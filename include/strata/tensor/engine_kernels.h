@@ -6,24 +6,27 @@
 
 namespace strata::tensor {
 
-/// Puts faster kernels under a few of libtorch's CPU operators, for float32, on the threads that hold a
-/// RandomStreamGuard (every replica function does): below autograd, so unchanged modules, their backward
-/// and double backward use them. Everywhere else libtorch's own run, and also here for other dtypes, other
-/// strides and sizes where they are as good. Idempotent; strategies call it. Threads: any.
+/// Puts faster kernels under a few of libtorch's CPU operators, for float32, on the threads that
+/// hold a RandomStreamGuard (every replica function does): below autograd, so unchanged modules,
+/// their backward and double backward use them. Everywhere else libtorch's own run, and also here
+/// for other dtypes, other strides and sizes where they are as good. Idempotent; strategies call
+/// it. Threads: any.
 ///
-///   mm, addmm, bmm   On AMD processors with AVX-512, where libtorch's MKL takes its AVX2 path: 2 times
-///                    as fast for the sizes of training. An element's bits depend on its row, its column
-///                    and the length of the sum alone: not on the batch size, strides, addresses, or
-///                    the number of threads.
-///   max_pool2d       2 x 2 windows side by side, contiguous: same values and indices, bit for bit;
-///                    forward and backward.
+///   mm, addmm, bmm   On AMD processors with AVX-512, where libtorch's MKL takes its AVX2 path: 2
+///   times
+///                    as fast for the sizes of training. An element's bits depend on its row, its
+///                    column and the length of the sum alone: not on the batch size, strides,
+///                    addresses, or the number of threads.
+///   max_pool2d       2 x 2 windows side by side, contiguous: same values and indices, bit for
+///                    bit. (libtorch's backward is fast.)
 ///
 /// STRATA_MATMUL in the environment overrides the rule: `mkl` keeps libtorch's products everywhere,
-/// `strata` takes these wherever the processor has AVX-512. The choice decides bits in the last place, so
-/// it follows from the kind of processor alone and never from a measurement.
+/// `strata` takes these wherever the processor has AVX-512. The choice decides bits in the last
+/// place, so it follows from the kind of processor alone and never from a measurement.
 STRATA_API void use_engine_kernels();
 
-/// One line for logs and bug reports, e.g. "matmul: strata (AVX-512); max_pool2d: strata (AVX-512)".
+/// One line for logs and bug reports, e.g. "matmul: strata (AVX-512); max_pool2d: strata
+/// (AVX-512)".
 STRATA_API std::string describe_engine_kernels();
 
 }  // namespace strata::tensor
