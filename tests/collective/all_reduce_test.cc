@@ -1,3 +1,5 @@
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -18,6 +20,7 @@ constexpr ReduceOp kAllOps[] = {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin,
 
 /// `size` numbers of many magnitudes, so that another order of adding shows in the bits.
 at::Tensor numbers(int64_t size, int seed, at::ScalarType dtype) {
+  at::set_num_threads(1);  // each replica thread would start a team of its own
   const at::Tensor i = at::arange(size, at::kDouble) + 1000.0 * seed;
   const at::Tensor wild = (i * 12.9898).sin() * (1 + (i * 0.7).cos() * 1000);
   return wild.to(dtype);
