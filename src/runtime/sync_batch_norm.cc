@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
+#include <optional>
 #include <ostream>
 
 #include "runtime/sync_batch_norm_paths.h"
@@ -69,9 +70,13 @@ at::Tensor as_double(const at::Tensor& parameter) { return parameter.detach().to
 
 class Normalize : public torch::autograd::Function<Normalize> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const at::Tensor& mean,
+  /// @param affine_weight, affine_bias  Both or none.
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x,
+                            const std::optional<at::Tensor>& affine_weight,
+                            const std::optional<at::Tensor>& affine_bias, const at::Tensor& mean,
                             const at::Tensor& inverse, double count, int64_t context) {
+    const at::Tensor weight = affine_weight.value_or(at::Tensor());
+    const at::Tensor bias = affine_bias.value_or(at::Tensor());
     ctx->save_for_backward({x, weight, mean, inverse});
     ctx->saved_data["count"] = count;
     ctx->saved_data["context"] = context;
@@ -138,7 +143,11 @@ SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor&
                                           const ReplicaContext* context) {
   const Moments moments = merge(context, batch_moments(x.detach()));
   const at::Tensor inverse = (moments.m2 / std::max(moments.count, 1.0)).add_(eps).rsqrt_();
-  return {Normalize::apply(x, weight, bias, moments.mean, inverse, moments.count, save(context)),
+  const auto given = [](const at::Tensor& parameter) {
+    return parameter.defined() ? std::optional(parameter) : std::nullopt;
+  };
+  return {Normalize::apply(x, given(weight), given(bias), moments.mean, inverse, moments.count,
+                           save(context)),
           moments};
 }
 

@@ -15,10 +15,11 @@ namespace strata {
 
 struct MirroredOptions {
   // What is computed.
-  std::vector<std::string>
-      devices;                   ///< {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
-  std::optional<uint64_t> seed;  ///< Of the random streams; unset: libtorch's (torch::manual_seed).
-  std::shared_ptr<CrossDeviceOps> cross_device_ops;              ///< Null: chosen for the devices.
+  /// {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
+  std::vector<std::string> devices = {};
+  /// Of the random streams; unset: libtorch's (torch::manual_seed).
+  std::optional<uint64_t> seed = {};
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = {};         ///< Null: chosen for the devices.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Of a wait between replicas.
 
   // How fast.
