@@ -3,14 +3,17 @@
 set -euo pipefail
 source_dir=$1
 build=$2
-work=$(mktemp -d "$build/torch_only.XXXXXX")
+# Beside the build folder, as deep in the tree: ccache then finds what is the same in both.
+work=$(mktemp -d "$(dirname "$build")/torch_only.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+torch_root=$(cached TORCH_ROOT)
+: "${torch_root:=$(cmake -P "$source_dir/cmake/FindStrataTorch.cmake")}"
 off=()
 for package in ZLIB CLI11 GTest nlohmann_json; do off+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
 cmake -S "$source_dir" -B "$work" -G Ninja "${off[@]}" -DSTRATA_BENCHMARKS=OFF \
-  -DTORCH_ROOT="$(cmake -P "$source_dir/cmake/FindStrataTorch.cmake")" \
+  -DTORCH_ROOT="$torch_root" \
   -DCMAKE_BUILD_TYPE="$(cached CMAKE_BUILD_TYPE)" -DCMAKE_CXX_FLAGS="$(cached CMAKE_CXX_FLAGS)" \
   -DCMAKE_CXX_FLAGS_RELEASE="$(cached CMAKE_CXX_FLAGS_RELEASE)"
 cmake --build "$work"
