@@ -13,6 +13,10 @@ std::string describe(const Rendezvous::Call& call) {
 
 }  // namespace
 
+const char* RoundAborted::what() const noexcept {
+  return "[rendezvous] another replica's error ended this run";
+}
+
 Rendezvous::Rendezvous(int num_participants, const Options& options)
     : options_(options),
       spin_(options.permits == nullptr),
@@ -61,17 +65,16 @@ void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
       in_time = changed_.wait_for(lock, options_.timeout, over);
       sleepers_.fetch_sub(1);
     }
-    if (options_.permits) options_.permits->acquire();
-    if (!in_time) {
+    if (!in_time) {  // Said before the permit is back: its holder may be the one who does not come.
       const auto seconds = std::chrono::duration<double>(options_.timeout).count();
-      abort(Status(
-          ErrorCode::kDeadlineExceeded,
-          str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds, " s for ",
-                  absentees(id),
-                  "; expected every replica to make the same calls; look for a replica that "
-                  "computes very long or waits for another, or raise the strategy's timeout")));
-      throw RoundAborted();
+      abort(Status(ErrorCode::kDeadlineExceeded,
+                   str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds,
+                           " s for ", absentees(id),
+                           "; expected every replica to make the same calls; look for a replica that "
+                           "computes very long or waits for another, or raise the strategy's timeout")));
     }
+    if (options_.permits) options_.permits->acquire();
+    if (!in_time) throw RoundAborted();
   }
   if (generation_.load(std::memory_order_acquire) == meeting) throw RoundAborted();
 }

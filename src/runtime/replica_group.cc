@@ -1,6 +1,7 @@
 #include "strata/runtime/replica_group.h"
 
 #include <ATen/ThreadLocalState.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <atomic>
@@ -41,6 +42,15 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
 }
 
 bool on_cpu(const LogicalDevice& device) { return device.physical.is_cpu(); }
+
+bool share_a_gpu(const std::vector<LogicalDevice>& devices) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (!on_cpu(devices[i]) && devices[i].physical == devices[j].physical) return true;
+    }
+  }
+  return false;
+}
 
 }  // namespace
 
@@ -113,6 +123,7 @@ struct ReplicaGroup::Threads {
       tensor::RandomStream& stream = *streams[static_cast<size_t>(id)];
       stream.set_step(step);
       const tensor::RandomStreamGuard random(stream);
+      const c10::DeviceGuard device(group.device(id).physical);
       for (const auto& observer : observers) observer->run_begins(id);
       (*body)(contexts[static_cast<size_t>(id)]);
       for (const auto& observer : observers) observer->run_ends(id);
@@ -153,7 +164,8 @@ struct ReplicaGroup::Threads {
 
 ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
     : options_(resolve(std::move(options))),
-      all_cpu_(std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu)) {
+      all_cpu_(std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu)),
+      shares_gpu_(share_a_gpu(options_.devices)) {
   if (options_.tune_engine) {
     tensor::install_cpu_allocator();
     tensor::use_engine_kernels();
@@ -180,15 +192,20 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   throw_if_interrupted();
   std::lock_guard turn(t.turn);
 
+  // Observers keep the group alive: it holds them only for as long as a run lasts.
+  struct Forget {
+    std::vector<std::shared_ptr<RunObserver>>& observers;
+    ~Forget() { observers.clear(); }
+  } const forget{t.observers};
   {
     std::lock_guard lock(t.observers_mutex);
-    t.observers.clear();
     std::erase_if(t.known_observers, [&](const std::weak_ptr<RunObserver>& known) {
       auto observer = known.lock();
       if (observer) t.observers.push_back(observer);
       return observer == nullptr;
     });
   }
+  for (const auto& observer : t.observers) observer->before_run();
   t.body = &body;
   ++t.step;
   t.rendezvous.begin_round();

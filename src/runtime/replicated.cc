@@ -119,13 +119,14 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
   outside_->parts = parts_.back();
   for (const Named& each : parameters.back()) outside_->parameters.push_back(each.tensor);
   for (const Named& each : buffers.back()) outside_->buffers.push_back(each.tensor);
-  outside_->shown_buffer_versions.assign(outside_->buffers.size(), -1);
-  seen_parameter_versions_.assign(replicas, std::vector<int64_t>(outside_->parameters.size(), -1));
+  for (size_t r = 0; r < replicas; ++r) {
+    seen_parameters_.emplace_back();
+    seen_buffers_.emplace_back();
+    for (const auto& each : outside_->parameters) seen_parameters_[r].push_back(state_of(each));
+    for (const auto& each : outside_->buffers) seen_buffers_[r].push_back(state_of(each));
+  }
   outside_->shown_step = ~group.step();  // nothing shown yet
   show_outside();
-  for (auto& seen : seen_parameter_versions_) {
-    for (size_t i = 0; i < seen.size(); ++i) seen[i] = outside_->parameters[i]._version();
-  }
 }
 
 size_t ReplicatedModules::current() {
@@ -142,41 +143,60 @@ size_t ReplicatedModules::current() {
   return modules_.size() - 1;
 }
 
+ReplicatedModules::Seen ReplicatedModules::state_of(const at::Tensor& tensor) {
+  return {.data = tensor.const_data_ptr(), .version = tensor._version()};
+}
+
 void ReplicatedModules::show_outside() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& first = parameters_[i].on_replica(0);
     at::Tensor& shown = outside_->parameters[i];
-    if (shown.data_ptr() == first.data_ptr()) continue;  // moved into an arena since the last look
+    if (shown.const_data_ptr() == first.const_data_ptr()) continue;
+    // An optimizer has moved the replicas' storage, or the user (torch::load) the outside's.
+    for (int r = 0; r < group_->num_replicas(); ++r) take_parameter(i, r);
     shown.set_data(first.variable_data());
-    for (auto& seen : seen_parameter_versions_) seen[i] = shown._version();
+    for (auto& seen : seen_parameters_) seen[i] = state_of(shown);
   }
   if (outside_->shown_step == group_->step()) return;
   outside_->shown_step = group_->step();
   for (size_t i = 0; i < buffers_.size(); ++i) {
     outside_->buffers[i].copy_(buffers_[i].value());
-    outside_->shown_buffer_versions[i] = outside_->buffers[i]._version();
+    for (auto& seen : seen_buffers_) seen[i] = state_of(outside_->buffers[i]);
   }
 }
 
-void ReplicatedModules::take_from_outside(int replica) {
+void ReplicatedModules::take_parameter(size_t index, int replica) {
+  const at::Tensor& shown = outside_->parameters[index];
+  const Seen state = state_of(shown);
+  Seen& seen = seen_parameters_[static_cast<size_t>(replica)][index];
+  if (std::exchange(seen, state) == state) return;
+  if (replica > 0 && parameters_[index].state()->shares_storage()) return;  // replica 0 takes it
+  const at::Tensor target = parameters_[index].on_replica(replica).detach();
+  if (target.const_data_ptr() != shown.const_data_ptr()) target.copy_(shown.detach());
+}
+
+void ReplicatedModules::take_buffer(size_t index, int replica) {
+  const Seen state = state_of(outside_->buffers[index]);
+  Seen& seen = seen_buffers_[static_cast<size_t>(replica)][index];
+  if (std::exchange(seen, state) == state) return;
+  buffers_[index].on_replica(replica).copy_(outside_->buffers[index]);
+}
+
+// What the other replicas may share has its values before any of them runs.
+void ReplicatedModules::before_run() {
+  if (!outside_) return;
   const at::NoGradGuard no_grad;
-  const auto r = static_cast<size_t>(replica);
-  copy_modes(outside_->parts, parts_[r]);
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const int64_t version = outside_->parameters[i]._version();
-    if (std::exchange(seen_parameter_versions_[r][i], version) == version) continue;
-    if (replica == 0 || parameters_[i].state()->shares_storage()) continue;
-    parameters_[i].on_replica(replica).detach().copy_(outside_->parameters[i].detach());
-  }
-  for (size_t i = 0; i < buffers_.size(); ++i) {
-    if (outside_->buffers[i]._version() == outside_->shown_buffer_versions[i]) continue;
-    buffers_[i].on_replica(replica).copy_(outside_->buffers[i]);
-  }
+  for (size_t i = 0; i < parameters_.size(); ++i) take_parameter(i, 0);
 }
 
 void ReplicatedModules::run_begins(int replica) {
-  if (outside_) take_from_outside(replica);
+  if (outside_) {
+    const at::NoGradGuard no_grad;
+    copy_modes(outside_->parts, parts_[static_cast<size_t>(replica)]);
+    for (size_t i = 0; i < parameters_.size() && replica > 0; ++i) take_parameter(i, replica);
+    for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, replica);
+  }
   for (const Variable& parameter : parameters_) parameter.state()->expect_present_version(replica);
 }
 

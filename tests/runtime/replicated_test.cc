@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <memory>
+#include <optional>
 #include <sstream>
 
 #include "strata/optim/optimizers.h"
@@ -159,6 +161,21 @@ TEST_P(ReplicatedTest, BuffersSetOutsideReachEveryReplica) {
   EXPECT_TRUE(net->norm->running_mean.equal(torch::full({2}, 7.0)));
 }
 
+TEST_P(ReplicatedTest, BuffersSetOutsideAreTakenOnceAndThenTrained) {
+  const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
+  net->norm->running_mean.fill_(8);
+  const auto step = [&] {
+    return strategy_->run([&] {
+      net->norm->forward(torch::zeros({4, 2}));
+      return net->norm->running_mean[0].item<double>();
+    });
+  };
+  for (const double expected : {7.2, 6.48, 5.832}) {  // nobody looks from outside in between
+    for (const double mean : step()) EXPECT_NEAR(mean, expected, 1e-4);
+  }
+  EXPECT_NEAR(net->norm->running_mean[0].item<double>(), 5.832, 1e-4);
+}
+
 TEST_P(ReplicatedTest, ModesSetOutsideHoldInside) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
   const auto modes = [&] {
@@ -249,6 +266,17 @@ TEST_P(ReplicatedTest, WeightsAndBuffersLoadedOutsideReachEveryReplica) {
   EXPECT_TRUE(net->dense->weight.equal(trained.get(0)));
 }
 
+TEST_P(ReplicatedTest, WeightsWrittenOutsideJustBeforeTheOptimizerIsMadeReachEveryReplica) {
+  const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
+  {
+    const torch::NoGradGuard no_grad;
+    for (Tensor& each : net->parameters()) each.fill_(2);
+  }
+  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  EXPECT_TRUE(all_parameters_are(*net, 2));
+  for (const bool right : strategy_->run([&] { return all_parameters_are(*net, 2); })) EXPECT_TRUE(right);
+}
+
 TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
@@ -330,7 +358,23 @@ TEST(ReplicatedOnOneReplicaTest, ThereIsOneModuleInsideAndOutside) {
   EXPECT_FALSE(net->dense->weight.equal(before));
 }
 
-TEST(ReplicatedOnOneReplicaTest, HandlesOutliveTheStrategy) {
+TEST(ReplicatedLifeTest, NothingIsLeftOfAStrategyAndItsModules) {
+  set_logical_devices("cpu", 8);
+  std::weak_ptr<ReplicaGroup> group;
+  std::weak_ptr<NetImpl> module;
+  {
+    MirroredStrategy strategy({.devices = cpus(2)});
+    const auto net = strategy.replicate([] { return Net(); });
+    optimizers::Sgd sgd(net.variables(), {});
+    strategy.run([&] { sgd.minimize(net->forward(torch::ones({2, 3})).sum()); });
+    group = strategy.group().weak_from_this();
+    module = net.ptr();
+  }
+  EXPECT_TRUE(module.expired());
+  EXPECT_TRUE(group.expired()) << "its threads still run";
+}
+
+TEST(ReplicatedLifeTest, HandlesOutliveTheStrategy) {
   set_logical_devices("cpu", 8);
   std::optional<Replicated<NetImpl>> net;
   {

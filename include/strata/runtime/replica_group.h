@@ -39,6 +39,7 @@ struct ReplicaGroupOptions {
 class STRATA_API RunObserver {
  public:
   virtual ~RunObserver() = default;
+  virtual void before_run() {}  ///< On the caller's thread, before any replica enters.
   virtual void run_begins(int replica) = 0;
   virtual void run_ends(int replica) = 0;  ///< Not called where the function threw.
 };
@@ -59,6 +60,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
     return options_.devices[static_cast<size_t>(replica)];
   }
   bool all_cpu() const { return all_cpu_; }
+  /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
+  bool shares_gpu() const { return shares_gpu_; }
   bool shares_storage() const { return options_.share_storage && all_cpu_; }
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
@@ -88,6 +91,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
 
   const ReplicaGroupOptions options_;
   const bool all_cpu_;
+  const bool shares_gpu_;
   Strategy* strategy_ = nullptr;
   std::unique_ptr<Threads> threads_;
 };

@@ -44,6 +44,7 @@ class STRATA_API ReplicatedModules : public RunObserver {
   const std::vector<Variable>& parameters() const { return parameters_; }
   const std::vector<Variable>& buffers() const { return buffers_; }
 
+  void before_run() override;
   void run_begins(int replica) override;
   void run_ends(int replica) override;
 
@@ -57,19 +58,28 @@ class STRATA_API ReplicatedModules : public RunObserver {
     std::vector<torch::nn::Module*> parts;
     std::vector<at::Tensor> parameters;
     std::vector<at::Tensor> buffers;
-    std::vector<int64_t> shown_buffer_versions;  // another version: written by the user
-    uint64_t shown_step = 0;                     // the run after which they were made
+    uint64_t shown_step = 0;  // the run after which the buffers were made
   };
+  /// State of a tensor; another one later means that the user wrote to it or gave it other storage.
+  struct Seen {
+    const void* data = nullptr;
+    int64_t version = -1;
+    bool operator==(const Seen&) const = default;
+  };
+  static Seen state_of(const at::Tensor& tensor);
   void show_outside();
-  void take_from_outside(int replica);
+  void take_parameter(size_t index, int replica);
+  void take_buffer(size_t index, int replica);
 
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
   std::vector<std::vector<torch::nn::Module*>> parts_;  // of each replica's module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
-  std::unique_ptr<Outside> outside_;                           // null for one replica
-  std::vector<std::vector<int64_t>> seen_parameter_versions_;  // by replica, of the outside's
+  std::unique_ptr<Outside> outside_;  // null for one replica
+  // By replica: the outside's state when the replica last took its values, or gave it its own.
+  std::vector<std::vector<Seen>> seen_parameters_;
+  std::vector<std::vector<Seen>> seen_buffers_;
 };
 
 /// The module type and shared pointer behind what a factory returns: a module, a holder made by
