@@ -168,6 +168,11 @@ void ReplicaContext::meet(std::string_view name, void* payload,
     const detail::ContextGuard cross_replica({&group_, nullptr});
     return together({payload});
   }
+  STRATA_CHECK(!group_.shares_gpu() || detail::current_context().replica == this, kUnimplemented, "[",
+               group_.name(), "] ", name,
+               ": called in backward by replicas that share a GPU, whose backwards run on one thread and "
+               "cannot wait for each other; use one logical device per GPU, or keep synchronized "
+               "BatchNormalization and all_reduce out of the differentiated part");
   collective::Rendezvous& rendezvous = group_.rendezvous();
   const collective::Rendezvous::Call call{.name = name, .key = key, .payload = payload};
   rendezvous.arrive(replica_id_, call, [&] {

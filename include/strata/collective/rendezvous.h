@@ -3,7 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <memory>
+#include <exception>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -16,10 +16,12 @@
 
 namespace strata::collective {
 
-/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the
-/// replica function of a bystander and goes no further. Not a std::exception, so that a user's
-/// handler for those does not take it for an error of its own.
-struct RoundAborted {};
+/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the replica
+/// function of a bystander and goes no further; whoever swallows it gets it again at the next meeting. (A
+/// std::exception, because autograd's engine cleans up after no other.)
+struct STRATA_API RoundAborted : std::exception {
+  const char* what() const noexcept override;
+};
 
 /// The place where the threads of one process that train together meet. Every collective, merge
 /// call and optimizer step of theirs is one or more meetings; what a participant brings is its
