@@ -246,10 +246,16 @@ constexpr const Tile* kTileTable[2][4] = {
 /// Rows of a tile that is `vectors` wide: as many sums as the registers hold.
 constexpr int64_t tile_rows(int64_t vectors) { return vectors == 4 ? 6 : vectors == 3 ? 8 : 12; }
 
-int64_t scratch_floats(int64_t rows, int64_t columns, int64_t k) {
-  const int64_t depth = block_k(k);
-  return round_up(depth * std::min(round_up(columns, kLanes), kMaxGroup), kLanes) +
-         round_up(std::min(rows, kBlockRows) * depth + kLanes, kLanes);
+/// Scratch memory: a group of packed panels of q, then all packed rows of p.
+int64_t packed_q_floats(const Product& product) {
+  return round_up(block_k(product.k) * std::min(round_up(product.columns, kLanes), kMaxGroup),
+                  kLanes);
+}
+
+int64_t scratch_floats(const Product& product) {
+  const bool pack_p = product.p.column_stride != 1;
+  return packed_q_floats(product) +
+         (pack_p ? round_up(product.rows * block_k(product.k) + kLanes, kLanes) : 0);
 }
 
 /// Which matrix does not fit the second-level cache and is walked in short rows.
@@ -268,61 +274,83 @@ Streamed streamed(const Product& product) {
 void multiply(const Product& product, float* scratch) {
   const int64_t depth = block_k(product.k);
   float* const packed_q = scratch;
-  float* const packed_p =
-      scratch + round_up(depth * std::min(round_up(product.columns, kLanes), kMaxGroup), kLanes);
+  float* const packed_p = scratch + packed_q_floats(product);
   const bool pack_p = product.p.column_stride != 1;
+  const int64_t packed_height =
+      tile_rows(std::min(kPanel, round_up(product.columns, kLanes)) / kLanes);
   const Streamed stream = streamed(product);
-  for (int64_t group = 0; group < product.columns; group += kMaxGroup) {
-    const int64_t group_end = std::min(product.columns, group + kMaxGroup);
-    for (int64_t k0 = 0; k0 < product.k; k0 += depth) {
-      const int64_t k = std::min(depth, product.k - k0);
-      const float* const bias = k0 + k == product.k ? product.bias : nullptr;
+  for (int64_t k0 = 0; k0 < product.k; k0 += depth) {
+    const int64_t k = std::min(depth, product.k - k0);
+    const float* const bias = k0 + k == product.k ? product.bias : nullptr;
+    const MatrixView p{product.p.data + k0 * product.p.column_stride, product.p.row_stride,
+                       product.p.column_stride};
+    if (pack_p) pack_rows(p, product.rows, k, packed_height, packed_p);
+    for (int64_t group = 0; group < product.columns; group += kMaxGroup) {
+      const int64_t group_end = std::min(product.columns, group + kMaxGroup);
+      const float* const q_block =
+          product.q.data + k0 * product.q.row_stride + group * product.q.column_stride;
       for (int64_t column = group; column < group_end; column += kPanel) {
-        const MatrixView q{
-            product.q.data + k0 * product.q.row_stride + column * product.q.column_stride,
-            product.q.row_stride, product.q.column_stride};
-        pack_panel(q, k, std::min(kPanel, group_end - column), packed_q + (column - group) * k);
+        pack_panel({q_block + (column - group) * product.q.column_stride, product.q.row_stride,
+                    product.q.column_stride},
+                   k, std::min(kPanel, group_end - column), packed_q + (column - group) * k);
       }
       Ahead ahead;
       if (stream == Streamed::kQ) {
         // The tiles of this block fetch the next block of q between them.
+        const bool last_group = group_end == product.columns;
         const int64_t tiles = (group_end - group + kPanel - 1) / kPanel * ((product.rows + 5) / 6);
-        ahead = {product.q.data + (k0 + depth) * product.q.row_stride + group, product.q.row_stride,
-                 (depth + tiles - 1) / tiles};
+        ahead = {
+            last_group ? product.q.data + (k0 + depth) * product.q.row_stride : q_block + kMaxGroup,
+            product.q.row_stride, (depth + tiles - 1) / tiles};
       }
       for (int64_t row0 = 0; row0 < product.rows; row0 += kBlockRows) {
         const int64_t row_end = std::min(product.rows, row0 + kBlockRows);
-        int64_t packed_height = 0;
         for (int64_t column = group; column < group_end; column += kPanel) {
           const int64_t columns = std::min(kPanel, group_end - column);
           const int64_t vectors = (columns + kLanes - 1) / kLanes;
-          const int64_t height = tile_rows(vectors);
-          const float* const p =
-              product.p.data + row0 * product.p.row_stride + k0 * product.p.column_stride;
-          if (pack_p && height != packed_height) {
-            pack_rows({p, product.p.row_stride, product.p.column_stride}, row_end - row0, k, height,
-                      packed_p);
-            packed_height = height;
-          }
+          const int64_t height = pack_p ? packed_height : tile_rows(vectors);
           const __mmask16 last = lanes(columns - (vectors - 1) * kLanes);
           const float* const q = packed_q + (column - group) * k;
           for (int64_t row = row0; row < row_end; row += height) {
             const int64_t tall = std::min(height, row_end - row);
             float* const d = product.d + row * product.d_stride + column;
-            const float* const at = p + (row - row0) * product.p.row_stride;
-            if (stream == Streamed::kP)
-              ahead = {at + height * product.p.row_stride, product.p.row_stride, height};
-            if (stream == Streamed::kD)
+            const float* const from = pack_p ? packed_p + row * k : p.data + row * p.row_stride;
+            if (stream == Streamed::kP) {
+              ahead = {from + height * p.row_stride, p.row_stride, height};
+            } else if (stream == Streamed::kD) {
               ahead = {d + height * product.d_stride, product.d_stride, height};
+            }
             kTileTable[pack_p][vectors - 1][tall - 1](
-                k, pack_p ? packed_p + (row - row0) * k : at, product.p.row_stride, q, d,
-                product.d_stride, last, k0 > 0, bias != nullptr ? bias + column : nullptr, ahead);
+                k, from, p.row_stride, q, d, product.d_stride, last, k0 > 0,
+                bias != nullptr ? bias + column : nullptr, ahead);
             if (stream == Streamed::kQ) ahead.data += ahead.rows * ahead.stride;
           }
         }
       }
     }
   }
+}
+
+/// The product that is computed for `problem`, its result as it is or transposed.
+Product product_of(const MatmulProblem& problem, bool transposed) {
+  if (!transposed) {
+    return {.rows = problem.m,
+            .columns = problem.n,
+            .k = problem.k,
+            .p = problem.a,
+            .q = problem.b,
+            .bias = problem.bias,
+            .d = problem.c,
+            .d_stride = problem.c_stride};
+  }
+  return {.rows = problem.n,
+          .columns = problem.m,
+          .k = problem.k,
+          .p = {problem.b.data, problem.b.column_stride, problem.b.row_stride},
+          .q = {problem.a.data, problem.a.column_stride, problem.a.row_stride},
+          .bias = nullptr,
+          .d = nullptr,
+          .d_stride = round_up(problem.m, kLanes)};
 }
 
 /// Whether to compute the transposed product: then a is packed along the vectors, b is read in
@@ -337,35 +365,21 @@ bool transposed(const MatmulProblem& problem) {
 }  // namespace
 
 int64_t matmul_scratch_floats(const MatmulProblem& problem) {
-  if (!transposed(problem)) return scratch_floats(problem.m, problem.n, problem.k);
-  return scratch_floats(problem.n, problem.m, problem.k) + problem.n * round_up(problem.m, kLanes);
+  if (!transposed(problem)) return scratch_floats(product_of(problem, false));
+  const Product product = product_of(problem, true);
+  return scratch_floats(product) + product.rows * product.d_stride;
 }
 
 void matmul_avx512(const MatmulProblem& problem, float* scratch) {
   if (!transposed(problem)) {
-    multiply({.rows = problem.m,
-              .columns = problem.n,
-              .k = problem.k,
-              .p = problem.a,
-              .q = problem.b,
-              .bias = problem.bias,
-              .d = problem.c,
-              .d_stride = problem.c_stride},
-             scratch);
+    multiply(product_of(problem, false), scratch);
     return;
   }
-  float* const d = scratch + scratch_floats(problem.n, problem.m, problem.k);
-  const int64_t d_stride = round_up(problem.m, kLanes);
-  multiply({.rows = problem.n,
-            .columns = problem.m,
-            .k = problem.k,
-            .p = {problem.b.data, problem.b.column_stride, problem.b.row_stride},
-            .q = {problem.a.data, problem.a.column_stride, problem.a.row_stride},
-            .bias = nullptr,
-            .d = d,
-            .d_stride = d_stride},
-           scratch);
-  transpose<false>(d, d_stride, problem.n, problem.m, problem.c, problem.c_stride, problem.bias);
+  Product product = product_of(problem, true);
+  product.d = scratch + scratch_floats(product);
+  multiply(product, scratch);
+  transpose<false>(product.d, product.d_stride, problem.n, problem.m, problem.c, problem.c_stride,
+                   problem.bias);
 }
 
 }  // namespace strata::tensor
