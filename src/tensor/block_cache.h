@@ -42,6 +42,8 @@ class BlockCache {
   bool init();
   void set_max_cached_bytes(int64_t bytes) { max_cached_.store(bytes, std::memory_order_relaxed); }
 
+  int64_t max_cached_bytes() const { return max_cached_.load(std::memory_order_relaxed); }
+
   /// nullptr when the kernel has no memory left, after everything cached was given back.
   void* allocate(size_t bytes);
   /// False: not a block of ours.

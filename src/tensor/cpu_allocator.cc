@@ -89,8 +89,11 @@ bool install_cpu_allocator(const CpuAllocatorOptions& options) {
   if (kAddressSanitizer || system_allocator_wanted()) return false;
   BlockCache& cache = BlockCache::instance();
   if (!cache.init()) return false;
-  cache.set_max_cached_bytes(options.max_cached_bytes > 0 ? options.max_cached_bytes
-                                                          : memory_bytes() / 4);
+  if (options.max_cached_bytes > 0) {
+    cache.set_max_cached_bytes(options.max_cached_bytes);
+  } else if (cache.max_cached_bytes() == 0) {
+    cache.set_max_cached_bytes(memory_bytes() / 4);
+  }
   c10::Allocator* mine = &caching_allocator();
   if (c10::GetCPUAllocator() != mine) c10::SetCPUAllocator(mine, kPriority);
   return c10::GetCPUAllocator() == mine;

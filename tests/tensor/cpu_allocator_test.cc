@@ -140,7 +140,10 @@ TEST_F(CpuAllocatorTest, KeepsToItsBudget) {
     { const at::Tensor tensor = at::empty({size * kMiB}, at::kByte); }
     EXPECT_LE(cpu_allocator_stats().cached_large_bytes, 20 * kMiB);
   }
-  install_cpu_allocator();
+  install_cpu_allocator();  // a strategy's call leaves the program's choice alone
+  { const at::Tensor tensor = at::empty({64 * kMiB}, at::kByte); }
+  EXPECT_LE(cpu_allocator_stats().cached_large_bytes, 20 * kMiB);
+  install_cpu_allocator({.max_cached_bytes = 1024 * kMiB});
 }
 
 TEST_F(CpuAllocatorTest, BlocksCrossThreads) {

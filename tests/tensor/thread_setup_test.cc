@@ -33,6 +33,18 @@ TEST(ThreadSetupTest, IntraOpThreadsAreTheThreadsOwn) {
   EXPECT_EQ(threads_of_a_new_thread(), fresh);
 }
 
+/// Why set_num_threads is not used: if this fails, libtorch has mended it, and the table in the
+/// header needs a new line.
+TEST(ThreadSetupTest, LibtorchsOwnSettingReachesLaterThreads) {
+  const int mine = at::get_num_threads();
+  const int fresh = threads_of_a_new_thread();
+  std::thread([&] { at::set_num_threads(fresh + 5); }).join();
+  EXPECT_EQ(at::get_num_threads(), mine);
+  EXPECT_EQ(threads_of_a_new_thread(), fresh + 5);
+  std::thread([&] { at::set_num_threads(fresh); }).join();
+  EXPECT_EQ(threads_of_a_new_thread(), fresh);
+}
+
 TEST(ThreadSetupTest, FlushingIsTheThreadsOwn) {
   std::thread([] {
     EXPECT_FALSE(denormals_flushed());

@@ -28,8 +28,8 @@ struct CpuAllocatorStats {
 /// class (four classes a power of two, starts aligned to 64 bytes; blocks of 2 MiB and more are
 /// aligned to 2 MiB and backed by huge pages where the kernel gives them).
 ///
-/// Calling it again changes the options only. Tensors made before keep their own way of being
-/// freed; memory made here stays valid to the very end of the process.
+/// Calling it again changes the options that are given (not 0) only. Tensors made before keep their
+/// own way of being freed; memory made here stays valid to the very end of the process.
 /// @return False when the default stays: in builds with the address sanitizer (memory errors stay
 ///   visible), with STRATA_CPU_ALLOCATOR=system in the environment, and when the program has set an
 ///   allocator of its own with a higher priority.
