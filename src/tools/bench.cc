@@ -28,6 +28,8 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
   --systems A,B            some systems only (step)
   --pairs N                interleaved pairs, at least 15 (default 15)
   --seconds-per-sample S   default 0.5
+  --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
+                           machine is busy; not a result
   --peers-dir DIR          peers' Python environments (default ~/.cache/strata/peers,
                            filled by scripts/install_peers.sh)
   --scripts-dir DIR        peers' programs (default: benchmarks/peers of the sources)
@@ -69,6 +71,10 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
         options.pairs = std::stoi(value);
       } else if (name == "--seconds-per-sample") {
         options.seconds = std::stod(value);
+      } else if (name == "--clock") {
+        STRATA_CHECK(value == "wall" || value == "cpu", kInvalidArgument, "[strata bench] got --clock ", value,
+                     "; expected wall or cpu");
+        options.cpu_clock = value == "cpu";
       } else if (name == "--peers-dir") {
         options.peers_dir = value;
       } else if (name == "--scripts-dir") {

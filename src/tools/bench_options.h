@@ -11,6 +11,7 @@ struct BenchOptions {
   std::vector<std::string> systems;  ///< Empty: all.
   int pairs = 15;                    ///< Interleaved samples of each pair that is compared.
   double seconds = 0.5;              ///< Of one sample.
+  bool cpu_clock = false;            ///< Rates per CPU second: a look on a machine that is busy.
   std::filesystem::path peers_dir;   ///< Python environments torch, tf, jax.
   std::filesystem::path scripts_dir; ///< benchmarks/peers
   std::filesystem::path command;     ///< This program, to start workers with.

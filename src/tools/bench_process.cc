@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
-#include <sstream>
 #include <thread>
 
 #include "strata/core/error.h"
@@ -109,17 +109,10 @@ std::string BenchProcess::receive(Clock::time_point deadline) {
 }
 
 double BenchProcess::cpu_seconds() const {
-  std::ifstream in("/proc/" + std::to_string(pid_) + "/stat");
-  std::string text;
-  std::getline(in, text);
-  const size_t name_end = text.rfind(')');
-  if (name_end == std::string::npos) return 0;
-  std::istringstream fields(text.substr(name_end + 1));
-  std::string skipped;
-  for (int i = 3; i < 14; ++i) fields >> skipped;
-  double user = 0, system = 0;
-  fields >> user >> system;
-  return (user + system) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  clockid_t clock;
+  timespec time{};
+  if (clock_getcpuclockid(pid_, &clock) != 0 || clock_gettime(clock, &time) != 0) return 0;
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 std::string BenchProcess::last_log_line() const {

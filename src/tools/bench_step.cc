@@ -132,6 +132,7 @@ class CaseRun {
     }
     report_idle_cpu();
     measure();
+    report_disturbance();
     report();
   }
 
@@ -161,6 +162,19 @@ class CaseRun {
     line(name, counts_calls() ? "us" : "images_per_s").add("missing", reason).print();
   }
 
+  double rate_of(const RunningSystem::Sample& sample) const {
+    return options_.cpu_clock ? sample.steps_per_cpu_second : sample.steps_per_second;
+  }
+
+  /// One-core systems compute all the time: less than a core each means that somebody else was busy.
+  void report_disturbance() const {
+    if (cores_got_.empty()) return;
+    const double got = estimate(cores_got_).median;
+    if (got < 0.97) {
+      say(str_cat("WARNING: the machine was busy: systems of one core got ", 100 * got, " % of it"));
+    }
+  }
+
   /// Starts every variant, and keeps the fastest.
   void start(const SystemSpec& spec) {
     if (!spec.missing.empty()) return missing(spec.name, spec.missing);
@@ -172,7 +186,7 @@ class CaseRun {
         auto running = std::make_unique<RunningSystem>(spec, variant, workspace_.path());
         running->calibrate(options_.seconds);
         std::vector<double> rates;
-        for (int i = 0; i < (spec.variants.size() > 1 ? 3 : 1); ++i) rates.push_back(running->sample());
+        for (int i = 0; i < (spec.variants.size() > 1 ? 3 : 1); ++i) rates.push_back(rate_of(running->sample()));
         const double rate = estimate(rates).median;
         say(str_cat(spec.name, variant.name.empty() ? "" : " ", variant.name, ": ", rate * scale(spec),
                     counts_calls() ? " calls/s" : " images/s"));
@@ -205,9 +219,12 @@ class CaseRun {
   double sample(const std::string& name) {
     System& system = systems_.at(name);
     try {
-      const double rate = system.running->sample() * scale(system.spec);
-      system.samples.push_back(rate);
-      return rate;
+      const RunningSystem::Sample sample = system.running->sample();
+      if (system.spec.replicas == 1) {
+        cores_got_.push_back(sample.steps_per_second / sample.steps_per_cpu_second);
+      }
+      system.samples.push_back(rate_of(sample) * scale(system.spec));
+      return system.samples.back();
     } catch (const Error& error) {
       systems_.erase(name);
       missing(name, str_cat("failed in the run: ", error.what()));
@@ -259,6 +276,7 @@ class CaseRun {
       json.add("unit", std::string(counts_calls() ? "us" : "images/s"));
       json.add("samples", static_cast<double>(values.size()));
       if (!system.variant.empty()) json.add("variant", system.variant);
+      if (options_.cpu_clock) json.add("clock", std::string("cpu"));
       json.print();
     }
     if (counts_calls()) return;
@@ -275,6 +293,7 @@ class CaseRun {
       const Estimate result = estimate(found->second);
       json.add("value", result.median).add("low", result.low).add("high", result.high);
       json.add("unit", std::string("ratio")).add("pairs", static_cast<double>(found->second.size()));
+      if (options_.cpu_clock) json.add("clock", std::string("cpu"));
       json.print();
     }
   }
@@ -285,6 +304,7 @@ class CaseRun {
   std::map<std::string, System> systems_;
   std::map<std::string, std::string> missing_;
   std::map<std::string, std::vector<double>> ratios_;
+  std::vector<double> cores_got_;
 };
 
 }  // namespace

@@ -195,7 +195,13 @@ void RunningSystem::calibrate(double seconds) {
   steps_ = std::max(1L, std::lround(static_cast<double>(steps) * seconds / elapsed));
 }
 
-double RunningSystem::sample() { return static_cast<double>(steps_) / run(steps_); }
+RunningSystem::Sample RunningSystem::sample() {
+  const double before = cpu_seconds();
+  const double elapsed = run(steps_);
+  const double used = (cpu_seconds() - before) / static_cast<double>(processes_.size());
+  const auto steps = static_cast<double>(steps_);
+  return {steps / elapsed, steps / std::max(used, 1e-9)};
+}
 
 double RunningSystem::cpu_seconds() const {
   double sum = 0;

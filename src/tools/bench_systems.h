@@ -41,8 +41,11 @@ class RunningSystem {
 
   /// Finds how many steps take about `seconds`, to be used by `sample`.
   void calibrate(double seconds);
-  /// @return steps per second of one sample.
-  double sample();
+  struct Sample {
+    double steps_per_second = 0;      ///< By the clock on the wall.
+    double steps_per_cpu_second = 0;  ///< By the mean of its processes' CPU time.
+  };
+  Sample sample();
   long steps_per_sample() const { return steps_; }
 
   double cpu_seconds() const;

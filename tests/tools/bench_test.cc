@@ -1,0 +1,109 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "tools/bench_process.h"
+#include "tools/bench_stats.h"
+#include "tools/bench_systems.h"
+
+namespace strata::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::chrono::steady_clock::time_point soon() {
+  return std::chrono::steady_clock::now() + std::chrono::seconds(20);
+}
+
+std::string log_path() { return (fs::path(testing::TempDir()) / "bench_test.log").string(); }
+
+ProcessSpec shell(const std::string& script) { return {{"/bin/sh", "-c", script}, {}, {}}; }
+
+TEST(BenchEstimateTest, MedianAndOrderStatistics) {
+  std::vector<double> values;
+  for (int i = 15; i >= 1; --i) values.push_back(i);
+  const Estimate result = estimate(values);
+  EXPECT_EQ(result.median, 8);
+  // P(Binomial(15, 1/2) <= 3) = 0.018, and <= 4 = 0.059: the 4th smallest and largest.
+  EXPECT_EQ(result.low, 4);
+  EXPECT_EQ(result.high, 12);
+}
+
+TEST(BenchEstimateTest, FewValuesGiveTheirRange) {
+  const Estimate result = estimate({3, 1, 2});
+  EXPECT_EQ(result.median, 2);
+  EXPECT_EQ(result.low, 1);
+  EXPECT_EQ(result.high, 3);
+  EXPECT_EQ(estimate({4, 2}).median, 3);
+}
+
+TEST(BenchJsonLineTest, EscapesAndKeepsOrder) {
+  testing::internal::CaptureStdout();
+  JsonLine().add("b", std::string("say \"no\"\\\n")).add("a", 0.5).print();
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "{\"b\": \"say \\\"no\\\"\\\\ \", \"a\": 0.5}\n");
+}
+
+TEST(BenchProcessTest, LinesInLinesOut) {
+  ProcessSpec spec = shell("echo ready; while read -r line; do echo \"$WORD $line\"; done");
+  spec.environment = {{"WORD", "got"}};
+  BenchProcess process(spec, log_path());
+  EXPECT_EQ(process.receive(soon()), "ready");
+  process.send("run 3");
+  EXPECT_EQ(process.receive(soon()), "got run 3");
+  EXPECT_LT(process.cpu_seconds(), 5);
+}
+
+TEST(BenchProcessTest, SaysWhyItEnded) {
+  BenchProcess process(shell("echo first >&2; echo no such model >&2"), log_path());
+  try {
+    process.receive(soon());
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
+    EXPECT_NE(std::string(error.what()).find("it ended: no such model"), std::string::npos) << error.what();
+  }
+}
+
+TEST(BenchProcessTest, WaitsHaveADeadline) {
+  BenchProcess process(shell("read -r line"), log_path());
+  try {
+    process.receive(std::chrono::steady_clock::now() + std::chrono::milliseconds(50));
+    FAIL() << "expected an error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+  }
+}
+
+TEST(BenchRunningSystemTest, TheSlowestProcessCounts) {
+  const SystemSpec spec{"pair", 2, {}, {}};
+  const Variant variant{"",
+                        {shell("echo ready; while read -r l; do echo ok 0.25 1; done"),
+                         shell("echo ready; while read -r l; do echo ok 0.5 1; done")}};
+  RunningSystem system(spec, variant, testing::TempDir());
+  EXPECT_EQ(system.run(10), 0.5);
+  EXPECT_EQ(system.sample().steps_per_second, 2);
+}
+
+TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
+  BenchOptions options;
+  options.peers_dir = "/nonexistent/peers";
+  options.command = "/nonexistent/strata";
+  const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1});
+  ASSERT_EQ(systems.size(), 9);
+  for (const SystemSpec& system : systems) {
+    const bool ours = system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
+    EXPECT_EQ(system.missing.empty(), ours) << system.name;
+    if (system.name == "jax-1") {
+      EXPECT_EQ(system.missing, "not installed in /nonexistent/peers/jax; run scripts/install_peers.sh jax");
+    }
+  }
+  EXPECT_EQ(step_systems(options, "run", "/nonexistent/data", {0, 1}).size(), 2);
+}
+
+}  // namespace
+}  // namespace strata::tools
