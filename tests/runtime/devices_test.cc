@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "strata/runtime/per_replica.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
@@ -67,6 +69,13 @@ TEST_F(DevicesTest, ImpossibleDivisionsAreRefused) {
                      {"[devices] set_logical_devices: got 'gpu:77'", "this machine has 1 CPU"},
                      [] { set_logical_devices("gpu:77", 2); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got 'cpu:1'"}, [] { set_logical_devices("cpu:1", 2); }));
+}
+
+TEST(PerReplicaTest, HoldsFlags) {
+  PerReplica<bool> flags({true, false});
+  flags.get(1) = true;
+  EXPECT_TRUE(std::as_const(flags).get(1));
+  EXPECT_EQ(flags.values(), (std::vector<bool>{true, true}));
 }
 
 TEST(PerReplicaTest, HoldsOneValuePerReplica) {

@@ -112,7 +112,9 @@ TEST_F(StrategyTest, RunReturnsWhatCannotBeMadeFromNothing) {
   const auto strategy = mirrored(2);
   EXPECT_EQ(strategy->run([] { return NoDefault(id()); }).get(1).value, 1);
   EXPECT_EQ(*strategy->run([] { return std::make_unique<int>(id()); }).get(1), 1);
-  EXPECT_EQ(strategy->run([] { return id() == 1; }).values(), (std::vector<bool>{false, true}));
+  const PerReplica<bool> flags = strategy->run([] { return id() == 1; });
+  EXPECT_EQ(flags.values(), (std::vector<bool>{false, true}));
+  EXPECT_EQ(strategy->run([](bool flag) { return flag ? 1 : 2; }, flags).values(), (std::vector<int>{2, 1}));
 }
 
 TEST_F(StrategyTest, ReduceOfEveryOperation) {

@@ -20,11 +20,12 @@ class PerReplica {
 
   int size() const { return static_cast<int>(values_.size()); }
 
-  const T& get(int replica) const {
+  // References to T; for bool what std::vector<bool> has instead.
+  typename std::vector<T>::const_reference get(int replica) const {
     check(replica);
     return values_[static_cast<size_t>(replica)];
   }
-  T& get(int replica) {
+  typename std::vector<T>::reference get(int replica) {
     check(replica);
     return values_[static_cast<size_t>(replica)];
   }

@@ -30,7 +30,7 @@ const T& part_of(const T& value, int) {
   return value;
 }
 template <typename T>
-const T& part_of(const PerReplica<T>& values, int replica) {
+typename std::vector<T>::const_reference part_of(const PerReplica<T>& values, int replica) {
   return values.get(replica);
 }
 
