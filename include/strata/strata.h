@@ -22,6 +22,8 @@
 #include "strata/data/iterator.h"
 #include "strata/data/mnist.h"
 #include "strata/data/position.h"
+#include "strata/interop/torch_data.h"
+#include "strata/interop/torch_optimizer.h"
 #include "strata/optim/average_loss.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/mean.h"

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "optim/gradients.h"
 #include "optim/row_gradient.h"
 #include "optim/step.h"
 #include "strata/collective/shared.h"
@@ -62,7 +63,9 @@ class Optimizer::Impl {
   int64_t iterations_ = 0;
 
  private:
-  const ReplicaContext& replica(std::string_view call) const;
+  const ReplicaContext& replica(std::string_view call) const {
+    return replica_of(rule_->name(), call, variables_);
+  }
   bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
   void prepare_step(const std::vector<const Contribution*>& all);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
@@ -76,28 +79,11 @@ class Optimizer::Impl {
 };
 
 void Optimizer::Impl::build(std::vector<Variable> variables) {
-  detail::require_cross_replica("build an optimizer");
   STRATA_CHECK(variables_.empty(), kFailedPrecondition, "[", rule_->name(),
                "] build: the optimizer has its variables already; make another one");
-  STRATA_CHECK(!variables.empty(), kInvalidArgument, "[", rule_->name(),
-               "] build: got no variables; expected at least one that is trainable");
+  check_variables(rule_->name(), variables);
   std::map<at::ScalarType, std::vector<size_t>> by_dtype;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    const Variable& variable = variables[i];
-    STRATA_CHECK(&variable.group() == &variables[0].group(), kFailedPrecondition, "[",
-                 rule_->name(), "] build: '", variable.name(), "' belongs to ",
-                 variable.group().name(), " and '", variables[0].name(), "' to ",
-                 variables[0].group().name(),
-                 "; Mixing different tf.distribute.Strategy objects is not possible");
-    STRATA_CHECK(at::isFloatingType(variable.dtype()), kInvalidArgument, "[", rule_->name(),
-                 "] build: '", variable.name(), "' is ", variable.dtype(),
-                 "; expected a floating dtype: others have no gradient");
-    for (size_t j = 0; j < i; ++j) {
-      STRATA_CHECK(!variable.is_same(variables[j]), kInvalidArgument, "[", rule_->name(),
-                   "] build: got '", variable.name(), "' twice; pass each variable once");
-    }
-    by_dtype[variable.dtype()].push_back(i);
-  }
+  for (size_t i = 0; i < variables.size(); ++i) by_dtype[variables[i].dtype()].push_back(i);
   variables_ = std::move(variables);
   group_ = variables_[0].state()->group();
   for (auto& [dtype, indices] : by_dtype) {
@@ -118,48 +104,10 @@ void Optimizer::Impl::exclude_from_weight_decay(const std::vector<std::string>& 
   undecayed_ = parts;
 }
 
-const ReplicaContext& Optimizer::Impl::replica(std::string_view call) const {
-  STRATA_CHECK(!variables_.empty(), kFailedPrecondition, "[", rule_->name(), "] ", call,
-               ": the optimizer has no variables; pass them to the constructor or to build()");
-  const ReplicaContext* context = get_replica_context();
-  STRATA_CHECK(
-      context, kFailedPrecondition, "[", rule_->name(), "] ", call,
-      ": called in cross-replica context; expected a replica function: strategy.run([&](...) "
-      "{ ... optimizer.",
-      call, "(...); })");
-  STRATA_CHECK(&context->group() == group_.get(), kFailedPrecondition, "[", rule_->name(), "] ",
-               call, ": '", variables_[0].name(),
-               "' was not created in the distribution strategy scope of ", context->group().name(),
-               " but in that of ", group_->name(),
-               "; make the model inside strategy.scope(...) or with strategy.replicate(...)");
-  return *context;
-}
-
 void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
   const ReplicaContext& context = replica("minimize");
   const int id = context.replica_id_in_sync_group();
-  STRATA_CHECK(loss.defined() && loss.numel() == 1, kInvalidArgument, "[", rule_->name(),
-               "] minimize: got a loss of shape ",
-               loss.defined() ? loss.sizes() : at::IntArrayRef{},
-               "; expected a scalar: compute_average_loss(...) or a sum");
-  STRATA_CHECK(
-      loss.requires_grad(), kInvalidArgument, "[", rule_->name(),
-      "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
-      "off, or the model frozen?");
-  std::vector<at::Tensor> inputs;
-  for (const Variable& variable : variables_) {
-    variable.state()->check_version(id);
-    const at::Tensor& tensor = variable.on_replica(id);
-    if (tensor.requires_grad()) inputs.push_back(tensor);
-  }
-  loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
-
-  std::vector<at::Tensor> gradients;
-  for (const Variable& variable : variables_) {
-    const at::Tensor& tensor = variable.on_replica(id);
-    gradients.push_back(std::exchange(tensor.mutable_grad(), at::Tensor()));
-  }
-  apply_gradients(std::move(gradients), options);
+  apply_gradients(backward_to(rule_->name(), loss, variables_, id), options);
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
@@ -169,9 +117,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
                "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
                " variables; pass one each, undefined where there is none");
-  STRATA_CHECK(options.weight >= 0, kInvalidArgument, "[", rule_->name(), "] weight: got ",
-               options.weight,
-               "; expected the number of examples, or 0 for a loss that is divided already");
+  check_weight(rule_->name(), options.weight);
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {
     at::Tensor& gradient = gradients[i];
@@ -251,32 +197,24 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
 /// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as
 /// zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
-  const int replicas = static_cast<int>(all.size());
-  if (replicas == 1) return;
-  ReductionToOneDevice fallback;
-  CrossDeviceOps& ops = group_->cross_device_ops() ? *group_->cross_device_ops() : fallback;
+  if (all.size() == 1) return;
   for (Part& part : parts_) {
-    std::vector<PerReplica<at::Tensor>> values;
+    std::vector<Variable> variables;
+    std::vector<std::vector<at::Tensor>> sources;
     std::vector<EntryGradient*> targets;
     for (size_t i = 0; i < part.variables.size(); ++i) {
       EntryGradient& gradient = part.step.gradients[i];
       if (!gradient.used || gradient.rows) continue;
-      for (int r = 0; r < replicas; ++r) {
-        at::Tensor& source = gradient.sources[static_cast<size_t>(r)];
-        if (!source.defined()) {
-          source = at::zeros_like(variables_[part.variables[i]].on_replica(r).detach());
-        }
-      }
-      values.emplace_back(gradient.sources);
+      variables.push_back(variables_[part.variables[i]]);
+      sources.push_back(std::move(gradient.sources));
       targets.push_back(&gradient);
     }
-    if (values.empty()) continue;
-    const auto results = ops.batch_reduce(ReduceOp::kSum, values);
+    const auto results = optimizers::reduce_by_ops(*group_, variables, std::move(sources));
     for (size_t i = 0; i < targets.size(); ++i) {
       targets[i]->sources = results[i].values();
       if (!group_->all_cpu()) continue;
       // The flat pass adds its sources: it gets one, laid out as the parameter is.
-      const at::Tensor& like = values[i].get(0);
+      const at::Tensor like = variables[i].on_replica(0).detach();
       at::Tensor result = results[i].get(0);
       if (result.strides() != like.strides()) result = at::zeros_like(like).copy_(result);
       targets[i]->sources = {result};

@@ -1,0 +1,303 @@
+#include "strata/interop/torch_optimizer.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "optim/gradients.h"
+#include "strata/collective/shared.h"
+#include "strata/runtime/replica_context.h"
+
+namespace strata::interop::detail {
+namespace {
+
+constexpr std::string_view kName = "torch_optimizer";
+
+/// One replica's part of a step.
+struct Contribution {
+  std::vector<at::Tensor> gradients;  // by variable, undefined: none
+  double factor = 1;                  // of these gradients
+  double weight = 0;                  // in the sum that divides everything; all 0: nothing divides
+};
+
+/// Replicas divide the variables by bytes: the largest first, to whoever has least so far.
+std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t replicas) {
+  std::vector<size_t> order(variables.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto bytes = [&](size_t i) {
+    return variables[i].numel() * static_cast<int64_t>(c10::elementSize(variables[i].dtype()));
+  };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
+  std::vector<int64_t> load(replicas, 0);
+  std::vector<size_t> owners(variables.size());
+  for (const size_t i : order) {
+    owners[i] = static_cast<size_t>(std::min_element(load.begin(), load.end()) - load.begin());
+    load[owners[i]] += bytes(i);
+  }
+  return owners;
+}
+
+/// Lets the replicas' tensors be one storage, replica 0's.
+void share_storage(const Variable& variable) {
+  const at::Tensor& first = variable.on_replica(0);
+  std::vector<at::Tensor> homes;
+  for (int r = 0; r < variable.group().num_replicas(); ++r) homes.push_back(first.variable_data());
+  variable.state()->move_into(homes, /*shared=*/true, std::make_shared<at::Tensor>(first.variable_data()));
+}
+
+}  // namespace
+
+class TorchOptimizerCore::Impl {
+ public:
+  Impl(const std::vector<TorchParamGroup>& groups, const Make& make);
+
+  void minimize(const at::Tensor& loss, const optimizers::MinimizeOptions& options);
+  void step(const TorchStepOptions& options);
+  void zero_grad();
+  Optimizer& owner_of(const Variable& variable) const;
+
+  std::vector<Variable> variables_;
+  std::unique_ptr<Optimizer> front_;
+
+ private:
+  void apply(const ReplicaContext& context, Contribution& mine);
+  void prepare(const std::vector<void*>& all);
+  void update(size_t replica, const std::vector<at::Tensor>& gradients);
+  std::vector<at::Tensor> reduce_share(size_t replica) const;
+  uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
+
+  std::vector<size_t> owners_;                        // by variable
+  std::vector<std::unique_ptr<Optimizer>> instances_;  // by replica
+
+  // Of the present step; written by the last replica to arrive.
+  std::vector<std::vector<at::Tensor>> sources_;  // by variable: what to add, or the one sum a replica
+  std::vector<bool> used_;                         // by variable
+  bool added_ = false;                             // sources_ are sums
+  double divisor_ = 1;
+};
+
+TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const Make& make) {
+  for (const TorchParamGroup& group : groups) {
+    variables_.insert(variables_.end(), group.variables.begin(), group.variables.end());
+  }
+  optimizers::check_variables(kName, variables_);
+  ReplicaGroup& replicas = variables_[0].group();
+  const auto count = static_cast<size_t>(replicas.num_replicas());
+  owners_ = share_out(variables_, count);
+  if (replicas.shares_storage() && count > 1) {
+    for (const Variable& variable : variables_) {
+      if (!variable.state()->has_home()) share_storage(variable);
+    }
+  }
+  // The tensors of every group that `replica` updates; for the front all of replica 0's.
+  const auto tensors = [&](size_t replica, bool all) {
+    std::vector<torch::optim::OptimizerParamGroup> result;
+    size_t i = 0;
+    for (const TorchParamGroup& group : groups) {
+      std::vector<at::Tensor> mine;
+      for (const Variable& variable : group.variables) {
+        if (all || owners_[i] == replica) mine.push_back(variable.on_replica(static_cast<int>(replica)));
+        ++i;
+      }
+      if (group.options) {
+        result.emplace_back(std::move(mine), group.options->clone());
+      } else {
+        result.emplace_back(std::move(mine));
+      }
+    }
+    return result;
+  };
+  front_ = make(tensors(0, true));
+  for (size_t r = 0; r < count; ++r) instances_.push_back(make(tensors(r, false)));
+}
+
+void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
+                                        const optimizers::MinimizeOptions& options) {
+  const ReplicaContext& context = optimizers::replica_of(kName, "minimize", variables_);
+  optimizers::check_weight(kName, options.weight);
+  Contribution mine;
+  mine.gradients =
+      optimizers::backward_to(kName, loss, variables_, context.replica_id_in_sync_group());
+  mine.weight = options.weight;
+  apply(context, mine);
+}
+
+void TorchOptimizerCore::Impl::step(const TorchStepOptions& options) {
+  const ReplicaContext& context = optimizers::replica_of(kName, "step", variables_);
+  optimizers::check_weight(kName, options.weight);
+  const int id = context.replica_id_in_sync_group();
+  Contribution mine;
+  mine.factor = options.weight;
+  mine.weight = options.weight;
+  for (const Variable& variable : variables_) {
+    variable.state()->check_version(id);
+    mine.gradients.push_back(options.weight > 0 ? variable.on_replica(id).grad() : at::Tensor());
+  }
+  apply(context, mine);
+}
+
+void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& mine) {
+  const at::NoGradGuard no_grad;
+  const int id = context.replica_id_in_sync_group();
+  if (mine.factor != 1) {
+    for (at::Tensor& gradient : mine.gradients) {
+      if (gradient.defined()) gradient = gradient * mine.factor;
+    }
+  }
+  context.meet("torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); },
+               key());
+  update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
+  // Storage that is not shared: copied to those who did not update it.
+  context.meet("torch_optimizer step (end)", nullptr, [&](const std::vector<void*>&) {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      if (used_[i]) variables_[i].state()->note_write();
+    }
+    sources_.clear();
+  }, key());
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const Variable& variable = variables_[i];
+    const auto owner = static_cast<int>(owners_[i]);
+    if (!used_[i] || owner == id || variable.state()->shares_storage()) continue;
+    variable.on_replica(id).copy_(variable.on_replica(owner));
+    variable.state()->expect_present_version(id);
+  }
+}
+
+void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
+  double weight = 0;
+  std::vector<const Contribution*> parts;
+  for (void* each : all) {
+    parts.push_back(static_cast<const Contribution*>(each));
+    weight += parts.back()->weight;
+  }
+  divisor_ = weight > 0 ? weight : 1;
+  sources_.assign(variables_.size(), {});
+  used_.assign(variables_.size(), false);
+  added_ = false;
+  std::vector<bool> sparse(variables_.size(), false);
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    bool dense = false;
+    for (const Contribution* part : parts) {
+      const at::Tensor& gradient = part->gradients[i];
+      sources_[i].push_back(gradient);
+      if (!gradient.defined()) continue;
+      used_[i] = true;
+      if (gradient.is_sparse()) {
+        sparse[i] = true;
+      } else {
+        dense = true;
+      }
+    }
+    if (!sparse[i] || !dense) continue;
+    for (at::Tensor& source : sources_[i]) {
+      if (source.defined() && source.is_sparse()) source = source.to_dense();
+    }
+    sparse[i] = false;
+  }
+  for (size_t g = 0; g < front_->param_groups().size(); ++g) {
+    for (const auto& instance : instances_) {
+      instance->param_groups()[g].set_options(front_->param_groups()[g].options().clone());
+    }
+  }
+
+  ReplicaGroup& group = variables_[0].group();
+  if (parts.size() == 1 || (group.all_cpu() && !group.cross_device_ops())) return;
+  std::vector<size_t> indices;
+  std::vector<Variable> variables;
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!used_[i]) continue;
+    if (sparse[i]) {  // one sum, on the first device; the owner moves it
+      sources_[i] = std::vector<at::Tensor>(parts.size(),
+                                            collective::reduce_in_order(sources_[i], ReduceOp::kSum));
+      continue;
+    }
+    indices.push_back(i);
+    variables.push_back(variables_[i]);
+    gradients.push_back(std::move(sources_[i]));
+  }
+  const auto sums = optimizers::reduce_by_ops(group, variables, std::move(gradients));
+  for (size_t k = 0; k < indices.size(); ++k) sources_[indices[k]] = sums[k].values();
+  added_ = true;
+}
+
+/// The added gradients of the variables that `replica` updates; undefined for the others.
+std::vector<at::Tensor> TorchOptimizerCore::Impl::reduce_share(size_t replica) const {
+  std::vector<at::Tensor> gradients(variables_.size());
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!used_[i] || owners_[i] != replica) continue;
+    const std::vector<at::Tensor>& sources = sources_[i];
+    const at::Tensor& parameter = variables_[i].on_replica(static_cast<int>(replica));
+    at::Tensor sum = added_                ? sources[replica]
+                     : sources.size() == 1 ? sources[0]
+                                           : collective::reduce_in_order(sources, ReduceOp::kSum);
+    if (divisor_ != 1) sum = sum / divisor_;
+    gradients[i] = sum.to(parameter.device(), parameter.scalar_type());
+  }
+  return gradients;
+}
+
+void TorchOptimizerCore::Impl::update(size_t replica, const std::vector<at::Tensor>& gradients) {
+  // Lends the sums to the parameters as .grad, and gives them back their own afterwards.
+  std::vector<at::Tensor> own(variables_.size());
+  const auto exchange = [&](size_t i, const at::Tensor& gradient) {
+    const at::Tensor& parameter = variables_[i].on_replica(static_cast<int>(replica));
+    return std::exchange(parameter.mutable_grad(), gradient);
+  };
+  const auto give_back = [&] {
+    for (size_t i = 0; i < variables_.size(); ++i) {
+      if (owners_[i] == replica) exchange(i, own[i]);
+    }
+  };
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (owners_[i] == replica) own[i] = exchange(i, gradients[i]);
+  }
+  try {
+    instances_[replica]->step();
+  } catch (...) {
+    give_back();
+    throw;
+  }
+  give_back();
+}
+
+void TorchOptimizerCore::Impl::zero_grad() {
+  const ReplicaContext* context = get_replica_context();
+  for (const Variable& variable : variables_) {
+    const bool mine = context && &context->group() == &variable.group();
+    for (int r = 0; r < variable.group().num_replicas(); ++r) {
+      if (!mine || r == context->replica_id_in_sync_group()) variable.on_replica(r).mutable_grad().reset();
+    }
+  }
+}
+
+TorchOptimizerCore::Optimizer& TorchOptimizerCore::Impl::owner_of(const Variable& variable) const {
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (variables_[i].is_same(variable)) return *instances_[owners_[i]];
+  }
+  strata::detail::throw_error(ErrorCode::kNotFound,
+                              str_cat("[", kName, "] optimizer_of: '", variable.name(),
+                                      "' is not a variable of this optimizer"));
+}
+
+TorchOptimizerCore::TorchOptimizerCore(const std::vector<TorchParamGroup>& groups, const Make& make)
+    : impl_(std::make_unique<Impl>(groups, make)) {}
+TorchOptimizerCore::TorchOptimizerCore(TorchOptimizerCore&&) noexcept = default;
+TorchOptimizerCore& TorchOptimizerCore::operator=(TorchOptimizerCore&&) noexcept = default;
+TorchOptimizerCore::~TorchOptimizerCore() = default;
+
+void TorchOptimizerCore::minimize(const at::Tensor& loss, const optimizers::MinimizeOptions& options) {
+  impl_->minimize(loss, options);
+}
+void TorchOptimizerCore::step(const TorchStepOptions& options) { impl_->step(options); }
+void TorchOptimizerCore::zero_grad() { impl_->zero_grad(); }
+TorchOptimizerCore::Optimizer& TorchOptimizerCore::front() const { return *impl_->front_; }
+const std::vector<Variable>& TorchOptimizerCore::variables() const { return impl_->variables_; }
+TorchOptimizerCore::Optimizer& TorchOptimizerCore::owner_of(const Variable& variable) const {
+  return impl_->owner_of(variable);
+}
+
+}  // namespace strata::interop::detail

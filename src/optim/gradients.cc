@@ -1,0 +1,99 @@
+#include "optim/gradients.h"
+
+#include <ATen/ops/zeros_like.h>
+
+#include <optional>
+#include <utility>
+
+#include "strata/runtime/cross_device_ops.h"
+
+namespace strata::optimizers {
+
+void check_variables(std::string_view optimizer, const std::vector<Variable>& variables) {
+  detail::require_cross_replica("build an optimizer");
+  STRATA_CHECK(!variables.empty(), kInvalidArgument, "[", optimizer,
+               "] build: got no variables; expected at least one that is trainable");
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const Variable& variable = variables[i];
+    STRATA_CHECK(&variable.group() == &variables[0].group(), kFailedPrecondition, "[", optimizer,
+                 "] build: '", variable.name(), "' belongs to ", variable.group().name(), " and '",
+                 variables[0].name(), "' to ", variables[0].group().name(),
+                 "; Mixing different tf.distribute.Strategy objects is not possible");
+    STRATA_CHECK(at::isFloatingType(variable.dtype()), kInvalidArgument, "[", optimizer,
+                 "] build: '", variable.name(), "' is ", variable.dtype(),
+                 "; expected a floating dtype: others have no gradient");
+    for (size_t j = 0; j < i; ++j) {
+      STRATA_CHECK(!variable.is_same(variables[j]), kInvalidArgument, "[", optimizer,
+                   "] build: got '", variable.name(), "' twice; pass each variable once");
+    }
+  }
+}
+
+const ReplicaContext& replica_of(std::string_view optimizer, std::string_view call,
+                                 const std::vector<Variable>& variables) {
+  STRATA_CHECK(!variables.empty(), kFailedPrecondition, "[", optimizer, "] ", call,
+               ": the optimizer has no variables; pass them to the constructor or to build()");
+  const ReplicaContext* context = get_replica_context();
+  STRATA_CHECK(
+      context, kFailedPrecondition, "[", optimizer, "] ", call,
+      ": called in cross-replica context; expected a replica function: strategy.run([&](...) "
+      "{ ... optimizer.",
+      call, "(...); })");
+  const ReplicaGroup& group = variables[0].group();
+  STRATA_CHECK(&context->group() == &group, kFailedPrecondition, "[", optimizer, "] ", call, ": '",
+               variables[0].name(), "' was not created in the distribution strategy scope of ",
+               context->group().name(), " but in that of ", group.name(),
+               "; make the model inside strategy.scope(...) or with strategy.replicate(...)");
+  return *context;
+}
+
+void check_weight(std::string_view optimizer, double weight) {
+  STRATA_CHECK(weight >= 0, kInvalidArgument, "[", optimizer, "] weight: got ", weight,
+               "; expected the number of examples, or 0 for a loss that is divided already");
+}
+
+std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor& loss,
+                                    const std::vector<Variable>& variables, int replica) {
+  STRATA_CHECK(loss.defined() && loss.numel() == 1, kInvalidArgument, "[", optimizer,
+               "] minimize: got a loss of shape ",
+               loss.defined() ? loss.sizes() : at::IntArrayRef{},
+               "; expected a scalar: compute_average_loss(...) or a sum");
+  STRATA_CHECK(
+      loss.requires_grad(), kInvalidArgument, "[", optimizer,
+      "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
+      "off, or the model frozen?");
+  std::vector<at::Tensor> inputs;
+  for (const Variable& variable : variables) {
+    variable.state()->check_version(replica);
+    const at::Tensor& tensor = variable.on_replica(replica);
+    if (tensor.requires_grad()) inputs.push_back(tensor);
+  }
+  loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
+
+  std::vector<at::Tensor> gradients;
+  for (const Variable& variable : variables) {
+    const at::Tensor& tensor = variable.on_replica(replica);
+    gradients.push_back(std::exchange(tensor.mutable_grad(), at::Tensor()));
+  }
+  return gradients;
+}
+
+std::vector<PerReplica<at::Tensor>> reduce_by_ops(ReplicaGroup& group,
+                                                  const std::vector<Variable>& variables,
+                                                  std::vector<std::vector<at::Tensor>> gradients) {
+  std::vector<PerReplica<at::Tensor>> values;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    for (size_t r = 0; r < gradients[i].size(); ++r) {
+      at::Tensor& gradient = gradients[i][r];
+      if (gradient.defined()) continue;
+      gradient = at::zeros_like(variables[i].on_replica(static_cast<int>(r)).detach());
+    }
+    values.emplace_back(std::move(gradients[i]));
+  }
+  if (values.empty()) return values;
+  ReductionToOneDevice fallback;
+  CrossDeviceOps& ops = group.cross_device_ops() ? *group.cross_device_ops() : fallback;
+  return ops.batch_reduce(ReduceOp::kSum, values);
+}
+
+}  // namespace strata::optimizers
