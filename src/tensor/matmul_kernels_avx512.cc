@@ -178,7 +178,10 @@ struct Ahead {
 /// One tile: d[kRows, kVectors * 16] (+)= p[kRows, k] q[k, kVectors * 16] (+ bias), q packed.
 template <int kRows, int kVectors, bool kPacked>
 void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride,
-          __mmask16 last, bool add, const float* bias, Ahead ahead) {
+          __mmask16 last, bool add, const float* bias, const Ahead& ahead) {
+  const float* next = ahead.data;
+  const int64_t next_stride = ahead.stride;
+  const int64_t next_rows = ahead.rows;
   __m512 sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int r = 0; r < kRows; ++r) {
@@ -186,8 +189,8 @@ void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d,
     for (int v = 0; v < kVectors; ++v) sum[r][v] = _mm512_setzero_ps();
   }
   for (int64_t begin = 0; begin < k; begin += kLanes) {
-    for (int64_t r = 0; r < ahead.rows; ++r) __builtin_prefetch(ahead.data + r * ahead.stride);
-    ahead.data += kLanes;
+    for (int64_t r = 0; r < next_rows; ++r) __builtin_prefetch(next + r * next_stride);
+    next += kLanes;
     const int64_t end = begin + kLanes < k ? begin + kLanes : k;
     for (int64_t i = begin; i < end; ++i) {
       __m512 b[kVectors];
@@ -219,7 +222,7 @@ void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d,
 }
 
 using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16,
-                      bool, const float*, Ahead);
+                      bool, const float*, const Ahead&);
 
 template <int kVectors, bool kPacked>
 constexpr Tile kTiles[kMaxRows] = {
