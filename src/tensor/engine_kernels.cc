@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -86,9 +87,13 @@ bool worthwhile(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k 
 
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
-  const c10::DataPtr scratch = c10::GetCPUAllocator()->allocate(
-      static_cast<size_t>(matmul_scratch_floats(problem)) * sizeof(float));
-  matmul_avx512(problem, static_cast<float*>(scratch.get()));
+  // A program's own allocator may align to less than the kernel needs.
+  constexpr size_t kAlignment = 64;
+  size_t space = static_cast<size_t>(matmul_scratch_floats(problem)) * sizeof(float) + kAlignment;
+  const c10::DataPtr memory = c10::GetCPUAllocator()->allocate(space);
+  void* scratch = memory.get();
+  std::align(kAlignment, space - kAlignment, scratch, space);
+  matmul_avx512(problem, static_cast<float*>(scratch));
 #else
   static_cast<void>(problem);
 #endif

@@ -14,11 +14,13 @@ namespace {
 constexpr int64_t kLanes = 16;
 constexpr int64_t kPanel = 4 * kLanes;  // columns of a packed panel
 constexpr int64_t kMaxRows = 12;        // rows of the tallest tile
-constexpr int64_t kBlockRows =
-    96;  // rows that pass over a packed panel; a multiple of every tile's
-constexpr int64_t kMaxBlockK = 192;        // a panel then fills the first-level cache
-constexpr int64_t kMaxGroup = 4 * kPanel;  // columns that are packed at a time
-
+/// Rows that pass over a packed panel; a multiple of every tile's height.
+constexpr int64_t kBlockRows = 96;
+/// A panel of so many rows fills the first-level cache. It decides the order of sums: the bits.
+constexpr int64_t kMaxBlockK = 192;
+/// Columns that are packed at a time.
+constexpr int64_t kMaxGroup = 4 * kPanel;
+/// Matrices from this size on are fetched ahead.
 constexpr int64_t kStreamedFloats = 1 << 17;
 
 constexpr int64_t round_up(int64_t value, int64_t to) { return (value + to - 1) / to * to; }
