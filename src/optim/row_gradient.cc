@@ -53,7 +53,8 @@ RowGradient join_rows(const std::vector<at::Tensor>& gradients, const std::strin
   std::vector<int64_t> shape = values.sizes().vec();
   shape[0] = static_cast<int64_t>(result.rows.size());
   result.values = at::zeros(shape, values.options());
-  result.row_size = values.numel() / std::max<int64_t>(1, values.size(0));
+  result.row_size = 1;  // not numel / rows: there may be none
+  for (size_t i = 1; i < shape.size(); ++i) result.row_size *= shape[i];
   // By hand, in replica order: index_add_ does not promise an order.
   if (values.scalar_type() == at::kFloat && values.is_cpu()) {
     add_rows<float>(values, target, result);
