@@ -1,0 +1,150 @@
+// Where replicas live is nobody's business: the same bits with any number of permits, shared or
+// unshared storage, packs of any size, and twice.
+
+#include <gtest/gtest.h>
+#include <torch/nn/modules/dropout.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parity/models.h"
+#include "strata/tensor/fingerprint.h"
+#include "support/replicas.h"
+
+namespace strata::parity {
+namespace {
+
+constexpr int kReplicas = 8;
+constexpr int kSteps = 50;
+
+/// Dropout of both kinds, BatchNormalization of both kinds.
+class NoisyNet : public torch::nn::Module {
+ public:
+  NoisyNet() {
+    set_weights(*this, 0.3);
+    const at::NoGradGuard no_grad;
+    own_norm_->weight.fill_(1);
+    shared_norm_->weight.fill_(1);
+  }
+
+  at::Tensor forward(const at::Tensor& x) {
+    at::Tensor h = channel_dropout_(at::relu(own_norm_(conv_(x))));
+    h = dropout_(at::relu(shared_norm_->forward(conv_2_(h)))).flatten(1);
+    return out_(torch::dropout(at::tanh(hidden_(h)), 0.4, is_training()));
+  }
+
+ private:
+  torch::nn::Conv2d conv_ =
+      register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(2, 6, 3).padding(1)));
+  torch::nn::BatchNorm2d own_norm_ = register_module("own_norm", torch::nn::BatchNorm2d(6));
+  torch::nn::Dropout2d channel_dropout_ =
+      register_module("channel_dropout", torch::nn::Dropout2d(0.2));
+  torch::nn::Conv2d conv_2_ =
+      register_module("conv_2", torch::nn::Conv2d(torch::nn::Conv2dOptions(6, 4, 3)));
+  SyncBatchNorm shared_norm_ =
+      register_module("shared_norm", SyncBatchNorm(SyncBatchNormOptions(4)));
+  torch::nn::Dropout dropout_ = register_module("dropout", torch::nn::Dropout(0.3));
+  torch::nn::Linear hidden_ = register_module("hidden", torch::nn::Linear(36, 48));
+  torch::nn::Linear out_ = register_module("out", torch::nn::Linear(48, 4));
+};
+
+/// SHA-256 of every replica's weights and moving statistics, the slots, and the losses.
+std::string hash_after_training(const MirroredOptions& options, double clipnorm = 0) {
+  MirroredStrategy strategy(options);
+  const auto net = strategy.replicate([] { return std::make_shared<NoisyNet>(); });
+  optimizers::Adam adam(net.variables(), {.learning_rate = 0.01, .clipnorm = clipnorm});
+  const Batches batches = make_batches(Kind::kCnn, at::kFloat, kSteps, {20, 24, 17});
+  std::vector<double> losses;
+  size_t step = 0;
+  for (const auto& batch : strategy.distribute(as_dataset(batches))) {
+    const int64_t rows = batches[step++].num_rows();
+    const PerReplica<double> shares = strategy.run(
+        [&](const data::Example& part) {
+          const at::Tensor loss =
+              compute_average_loss(losses::sparse_categorical_crossentropy(
+                                       part.y(), net->forward(part.x()), {.from_logits = true}),
+                                   rows);
+          adam.minimize(loss);
+          return loss.item<double>();
+        },
+        batch);
+    losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
+  }
+  std::vector<at::Tensor> state = {at::tensor(losses, at::kDouble)};
+  for (const auto& variables : {net.variables(), net.buffers()}) {
+    for (const Variable& variable : variables) {
+      for (int r = 0; r < kReplicas; ++r) state.push_back(variable.on_replica(r).detach());
+      state.push_back(variable.value().detach());
+    }
+  }
+  for (const auto& [name, slot] : adam.slots()) state.push_back(slot);
+  return tensor::fingerprint(state);
+}
+
+MirroredOptions options_with(int permits, bool share_storage) {
+  set_logical_devices("cpu", kReplicas);
+  return {.devices = cpus(kReplicas),
+          .seed = 5,
+          .permits = permits,
+          .threads_per_replica = 1,
+          .share_storage = share_storage};
+}
+
+std::string print(const std::string& what, std::string hash) {
+  std::printf("%s  %s\n", hash.c_str(), what.c_str());
+  return hash;
+}
+
+TEST(PlacementTest, PermitsAndStorageDoNotChangeABit) {
+  const std::string expected = print("1 permit", hash_after_training(options_with(1, true)));
+  for (const int permits : {1, 2, 3, 8}) {
+    for (const bool share_storage : {true, false}) {
+      for (int round = 0; round < (permits == 2 ? 2 : 1); ++round) {
+        EXPECT_EQ(print(str_cat(permits, " permits, ", share_storage ? "shared" : "unshared",
+                                " storage, round ", round),
+                        hash_after_training(options_with(permits, share_storage))),
+                  expected);
+      }
+    }
+  }
+}
+
+TEST(PlacementTest, PacksOfGradientsDoNotChangeABit) {
+  const std::string expected =
+      print("shared memory, no packs", hash_after_training(options_with(0, true)));
+  for (const bool share_storage : {true, false}) {
+    MirroredOptions options = options_with(3, share_storage);
+    const char* storage = share_storage ? ", shared storage" : ", unshared storage";
+    options.cross_device_ops = std::make_shared<ReductionToOneDevice>();
+    EXPECT_EQ(print(str_cat("ReductionToOneDevice", storage), hash_after_training(options)),
+              expected);
+    for (const int packs : {0, 1, 2, 5}) {
+      options.cross_device_ops =
+          std::make_shared<HierarchicalCopyAllReduce>(PackingOptions{.num_packs = packs});
+      EXPECT_EQ(print(str_cat("HierarchicalCopyAllReduce, ", packs, " packs", storage),
+                      hash_after_training(options)),
+                expected);
+    }
+  }
+}
+
+TEST(PlacementTest, ClippingByNormDoesNotChangeABit) {
+  const std::string expected =
+      print("clipnorm, 1 permit", hash_after_training(options_with(1, true), 0.1));
+  EXPECT_EQ(print("clipnorm, 8 permits, unshared storage",
+                  hash_after_training(options_with(8, false), 0.1)),
+            expected);
+  EXPECT_NE(expected, hash_after_training(options_with(1, true)));
+}
+
+TEST(PlacementTest, TheSeedDoesChangeBits) {
+  MirroredOptions options = options_with(2, true);
+  const std::string expected = hash_after_training(options);
+  options.seed = 6;
+  EXPECT_NE(hash_after_training(options), expected);
+}
+
+}  // namespace
+}  // namespace strata::parity
