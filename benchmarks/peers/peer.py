@@ -41,7 +41,8 @@ def read_pool(path):
 
 
 def serve(version, steps):
-    """Answers `run K` with `ok SECONDS LOSS` until the input ends. `steps(k)` returns the last loss."""
+    """Answers `run K` with `ok SECONDS LOSS` until the input ends. `steps(k)` returns the last loss, or
+    (loss, seconds) where it has to leave out what is not part of a step."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a framework prints must not mix with the protocol
     steps(3)
@@ -51,8 +52,9 @@ def serve(version, steps):
         if len(words) != 2 or words[0] != "run":
             break
         start = time.perf_counter()
-        loss = steps(int(words[1]))
+        result = steps(int(words[1]))
         elapsed = time.perf_counter() - start
+        loss, elapsed = result if isinstance(result, tuple) else (result, elapsed)
         print(f"ok {elapsed:.9f} {float(loss):.6f}", file=out)
     out.flush()
     os._exit(0)  # frameworks' own shutdown can hang; there is nothing to save

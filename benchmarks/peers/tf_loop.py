@@ -1,6 +1,7 @@
-"""tf-1 and tf-mirrored-2: TensorFlow, K steps inside one tf.function call.
---replicas 1: no strategy; 2: MirroredStrategy on two logical CPUs. --mode loop: custom loop;
---mode fit: tf-keras fit. The better one counts. --replica-threads: intra-op threads in all."""
+"""tf-1 and tf-mirrored-2: TensorFlow.
+--replicas 1: no strategy; 2: MirroredStrategy on two logical CPUs. --mode loop: custom loop, K steps
+inside one tf.function call; --mode call: a tf.function call a step, as TensorFlow's guide writes it;
+--mode fit: tf-keras fit; --execution: its steps_per_execution. The better mode counts."""
 
 import os
 
@@ -9,7 +10,7 @@ os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import peer  # noqa: E402
 
-args = peer.arguments(("--replicas", 1), ("--mode", "loop"))
+args = peer.arguments(("--replicas", 1), ("--mode", "loop"), ("--execution", 1))
 os.environ["OMP_NUM_THREADS"] = str(args.replicas)
 
 import tensorflow as tf  # noqa: E402
@@ -61,22 +62,34 @@ def optimizer():
 
 
 if args.mode == "fit":
+    import time
+
     with strategy.scope():
         net = model()
         net.compile(
             optimizer=optimizer(),
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-            # as many steps a call as tf-keras allows: its own way to hide Python's cost
-            steps_per_execution=16,
+            steps_per_execution=args.execution,
         )
     flat_x = xs.reshape((-1,) + xs.shape[2:])
     flat_y = ys.reshape(-1)
     data = tf.data.Dataset.from_tensor_slices((flat_x, flat_y)).batch(global_batch, drop_remainder=True)
-    data = data.cache().repeat().prefetch(4)
+    data = data.cache().repeat().prefetch(8)
+
+    class EpochTime(keras.callbacks.Callback):
+        """The epoch alone: what fit does before it (iterators, callbacks) is paid once a training."""
+
+        def on_epoch_begin(self, epoch, logs=None):
+            self.start = time.perf_counter()
+
+        def on_epoch_end(self, epoch, logs=None):
+            self.seconds = time.perf_counter() - self.start
 
     def steps(count):
-        history = net.fit(data, steps_per_epoch=max(count, 1), epochs=1, verbose=0)
-        return history.history["loss"][-1]
+        whole = -(-count // args.execution) * args.execution
+        clock = EpochTime()
+        history = net.fit(data, steps_per_epoch=whole, epochs=1, verbose=0, callbacks=[clock])
+        return history.history["loss"][-1], clock.seconds * count / whole
 
 else:
     with strategy.scope():
@@ -93,7 +106,25 @@ else:
         opt.apply_gradients(zip(grads, net.trainable_variables))
         return loss
 
-    if args.replicas == 1:
+    if args.mode == "call":
+        # Batches as distributed values, made once: the loop costs no input pipeline.
+        batches = [
+            (
+                strategy.experimental_distribute_values_from_function(
+                    lambda c, i=i: x_pool[(i + c.replica_id_in_sync_group) % pool]
+                ),
+                strategy.experimental_distribute_values_from_function(
+                    lambda c, i=i: y_pool[(i + c.replica_id_in_sync_group) % pool]
+                ),
+            )
+            for i in range(0, pool, args.replicas)
+        ]
+
+        @tf.function
+        def one(x, y):
+            return strategy.reduce("SUM", strategy.run(replica_step, args=(x, y)), axis=None)
+
+    elif args.replicas == 1:
 
         @tf.function
         def many(start, count):
@@ -122,6 +153,11 @@ else:
 
     def steps(count):
         global at
+        if args.mode == "call":
+            for _ in range(count):
+                loss = one(*batches[at])
+                at = (at + 1) % len(batches)
+            return loss.numpy()
         loss = many(tf.constant(at), tf.constant(count))
         at = (at + count * args.replicas) % pool
         return loss.numpy()

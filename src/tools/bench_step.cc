@@ -46,6 +46,7 @@ struct Ratio {
 constexpr Ratio kRatios[] = {
     {"vs_ddp", "strata-2", "ddp-2"},
     {"vs_tf_mirrored", "strata-2", "tf-mirrored-2"},
+    {"vs_tf_mirrored_graph", "strata-2", "tf-mirrored-2-graph"},
     {"vs_limit", "strata-2", "independent-2"},
     {"vs_libtorch", "strata-1", "libtorch-1"},
     {"vs_libtorch_tuned", "strata-1", "libtorch-1-tuned"},

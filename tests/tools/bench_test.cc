@@ -94,7 +94,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   options.peers_dir = "/nonexistent/peers";
   options.command = "/nonexistent/strata";
   const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1});
-  ASSERT_EQ(systems.size(), 9);
+  ASSERT_EQ(systems.size(), 10);
   for (const SystemSpec& system : systems) {
     const bool ours = system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
     EXPECT_EQ(system.missing.empty(), ours) << system.name;
