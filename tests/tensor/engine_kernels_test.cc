@@ -40,7 +40,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor x = a.contiguous();
   const at::Tensor y = b.contiguous();
   return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
-         std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
+         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
 }
 
 #if defined(__x86_64__)
@@ -235,6 +235,9 @@ TEST(EngineKernelsTest, BitsAreTheSameOnEveryThread) {
 }
 
 TEST(EngineKernelsTest, BitsDoNotDependOnIntraOpThreads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer does not see how OpenMP's threads wait";
+#endif
   if (describe_engine_kernels().find("matmul: strata") == std::string::npos) {
     GTEST_SKIP() << "the engine's products promise less";
   }
