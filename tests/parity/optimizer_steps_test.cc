@@ -49,6 +49,14 @@ void expect_one_device(const std::string& name, const Program& program, double t
       most = std::max(most, apart);
     }
   }
+  set_logical_devices("cpu", 8);
+  MirroredStrategy packing({.devices = cpus(3),
+                            .cross_device_ops = std::make_shared<HierarchicalCopyAllReduce>(
+                                PackingOptions{.num_packs = 2}),
+                            .threads_per_replica = 1});
+  const double apart = difference(program(packing), expected);
+  EXPECT_LE(apart, tolerance) << "HierarchicalCopyAllReduce";
+  most = std::max(most, apart);
   std::printf("%-40s |dw| %.1e\n", name.c_str(), most);
 }
 
