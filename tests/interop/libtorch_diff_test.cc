@@ -1,0 +1,76 @@
+// How little a LibTorch program changes: before.cc and after.cc of example 05 are compared, and the diff that
+// docs/custom_loops.md shows must be theirs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace strata {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+Lines read_lines(const std::string& path) {
+  std::ifstream file(std::string(STRATA_SOURCE_DIR) + "/" + path);
+  EXPECT_TRUE(file) << path;
+  Lines lines;
+  for (std::string line; std::getline(file, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The lines that a longest common subsequence leaves out: "-" of `before`, "+" of `after`, in order.
+Lines difference(const Lines& before, const Lines& after) {
+  const size_t n = before.size();
+  const size_t m = after.size();
+  std::vector<std::vector<int>> common(n + 1, std::vector<int>(m + 1, 0));
+  for (size_t i = n; i-- > 0;) {
+    for (size_t j = m; j-- > 0;) {
+      common[i][j] = before[i] == after[j] ? common[i + 1][j + 1] + 1
+                                           : std::max(common[i + 1][j], common[i][j + 1]);
+    }
+  }
+  Lines changes;
+  size_t i = 0;
+  size_t j = 0;
+  while (i < n || j < m) {
+    if (i < n && j < m && before[i] == after[j]) {
+      ++i;
+      ++j;
+    } else if (i < n && (j == m || common[i + 1][j] >= common[i][j + 1])) {
+      changes.push_back("-" + before[i++]);
+    } else {
+      changes.push_back("+" + after[j++]);
+    }
+  }
+  return changes;
+}
+
+int64_t count(const Lines& changes, char sign) {
+  return std::count_if(changes.begin(), changes.end(), [&](const auto& line) { return line[0] == sign; });
+}
+
+TEST(LibtorchDiffTest, AtMostFiveLinesChange) {
+  const Lines changes = difference(read_lines("examples/05_libtorch_mnist/before.cc"),
+                                   read_lines("examples/05_libtorch_mnist/after.cc"));
+  EXPECT_GT(count(changes, '+'), 0);
+  EXPECT_LE(count(changes, '+'), 5);
+  EXPECT_LE(count(changes, '-'), 5);
+
+  Lines shown;
+  bool inside = false;
+  for (const std::string& line : read_lines("docs/custom_loops.md")) {
+    if (line == "```diff") {
+      inside = true;
+    } else if (line == "```") {
+      inside = false;
+    } else if (inside && !line.empty() && (line[0] == '+' || line[0] == '-')) {
+      shown.push_back(line);
+    }
+  }
+  EXPECT_EQ(shown, changes);
+}
+
+}  // namespace
+}  // namespace strata
