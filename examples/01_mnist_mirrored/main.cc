@@ -1,6 +1,6 @@
 // Trains MNIST with MirroredStrategy on every core of this machine, by a loop of its own.
 //
-//   build/release/examples/01_mnist_mirrored [--epochs 2] [--devices 2] [--batch 64]      (make demo)
+//   build/release/examples/01_mnist_mirrored [--epochs 2] [--devices 2] [--batch 64]   # make demo
 //
 // prints, on two cores,
 //

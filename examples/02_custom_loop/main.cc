@@ -1,4 +1,4 @@
-// A torch::nn::Module with synchronized BatchNormalization and dropout, and a training loop of one's own.
+// A module with synchronized BatchNormalization and dropout, and a training loop of one's own.
 //
 //   build/release/examples/02_custom_loop [--epochs 2] [--devices 2] [--batch 128]
 //
@@ -8,8 +8,8 @@
 //   epoch 2/2: loss 0.1320
 //   test accuracy 0.9717
 //
-// The batch statistics are those of the whole global batch, and dropout draws from each replica's own
-// stream, so the result depends on the number of replicas and the seed alone, not on cores or timing.
+// Batch statistics are those of the global batch, and dropout draws from each replica's own stream:
+// the result depends on the number of replicas and the seed, not on cores or timing.
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
@@ -72,7 +72,8 @@ void train(const examples::Arguments& arguments) {
       bar.advance();
     }
     char line[40];
-    std::snprintf(line, sizeof line, "loss %.4f", total / static_cast<double>(batches.cardinality()));
+    const auto steps = static_cast<double>(batches.cardinality());
+    std::snprintf(line, sizeof line, "loss %.4f", total / steps);
     bar.finish(line);
   }
 

@@ -1,5 +1,5 @@
-// A generative adversarial network: two models, two optimizers, and three steps of the one for each of
-// the other. It learns eight points on a circle of radius 2.
+// A generative adversarial network: two models, two optimizers, and three steps of the one for each
+// of the other. It learns eight points on a circle of radius 2.
 //
 //   build/release/examples/03_gan [--epochs 20] [--devices 2] [--batch 256]
 //
@@ -7,10 +7,10 @@
 //
 //   epoch 20/20: 0.75 of the points within 0.3 of one of the eight, 8 of 8 reached
 //
-// Only minimize() reduces, and only its own variables' gradients, so a step of one network leaves the
-// other alone, and how often each one steps is the loop's business.
-#include <torch/nn/modules/container/sequential.h>
+// Only minimize() reduces, and only its own variables' gradients, so a step of one network leaves
+// the other alone, and how often each one steps is the loop's business.
 #include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
 
 #include <cmath>
@@ -77,7 +77,8 @@ void train(const examples::Arguments& arguments) {
     const at::Tensor close = distance < 0.3;
     const auto reached = std::get<0>(at::_unique(nearest.masked_select(close))).numel();
     char line[100];
-    std::snprintf(line, sizeof line, "%.2f of the points within 0.3 of one of the eight, %d of 8 reached",
+    std::snprintf(line, sizeof line,
+                  "%.2f of the points within 0.3 of one of the eight, %d of 8 reached",
                   close.to(at::kFloat).mean().item<double>(), static_cast<int>(reached));
     bar.finish(line);
   }

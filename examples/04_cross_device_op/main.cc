@@ -1,5 +1,5 @@
-// A cross-device operation of one's own: gradients travel as bfloat16, half the bytes of float32, and
-// are added in float32.
+// A cross-device operation of one's own: gradients travel as bfloat16, half the bytes of float32,
+// and are added in float32.
 //
 //   build/release/examples/04_cross_device_op [--epochs 20] [--devices 3] [--batch 64]
 //
@@ -24,7 +24,8 @@ class Bfloat16AllReduce : public strata::CrossDeviceOps {
   int64_t bytes_sent() const { return bytes_sent_; }
 
  private:
-  PerReplica<at::Tensor> do_reduce(strata::ReduceOp op, const PerReplica<at::Tensor>& values) override {
+  PerReplica<at::Tensor> do_reduce(strata::ReduceOp op,
+                                   const PerReplica<at::Tensor>& values) override {
     std::vector<at::Tensor> received;
     for (const at::Tensor& value : values) {
       const at::Tensor sent = value.to(at::kBFloat16);
@@ -40,7 +41,8 @@ class Bfloat16AllReduce : public strata::CrossDeviceOps {
 
 /// Learns y = x * (1, 2, ..., 16) and returns the last epoch's loss.
 double train(const examples::Arguments& arguments, std::shared_ptr<strata::CrossDeviceOps> ops) {
-  strata::MirroredStrategy strategy({.devices = arguments.devices, .cross_device_ops = std::move(ops)});
+  strata::MirroredStrategy strategy(
+      {.devices = arguments.devices, .cross_device_ops = std::move(ops)});
   torch::manual_seed(1);
   const at::Tensor x = at::randn({1024, 16});
   const at::Tensor y = x.mm(at::arange(1, 17, at::kFloat).unsqueeze(1));
@@ -55,7 +57,8 @@ double train(const examples::Arguments& arguments, std::shared_ptr<strata::Cross
       const auto losses = strategy.run(
           [&](const Example& part) {
             const at::Tensor mine = strata::compute_average_loss(
-                strata::losses::mean_squared_error(part.y(), net->forward(part.x())), arguments.batch);
+                strata::losses::mean_squared_error(part.y(), net->forward(part.x())),
+                arguments.batch);
             sgd.minimize(mine);
             return mine.detach();
           },
@@ -72,8 +75,8 @@ int main(int argc, char** argv) try {
   std::printf("trained with ReductionToOneDevice: loss %.4f\n", plain);
   const auto ops = std::make_shared<Bfloat16AllReduce>();
   const double compressed = train(arguments, ops);
-  std::printf("trained with Bfloat16AllReduce: loss %.4f, %lld KiB sent instead of %lld\n", compressed,
-              static_cast<long long>(ops->bytes_sent() / 1024),
+  std::printf("trained with Bfloat16AllReduce: loss %.4f, %lld KiB sent instead of %lld\n",
+              compressed, static_cast<long long>(ops->bytes_sent() / 1024),
               static_cast<long long>(ops->bytes_sent() * 2 / 1024));
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

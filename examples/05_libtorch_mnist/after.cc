@@ -1,5 +1,6 @@
-// LibTorch's own kind of MNIST program, before and after: before.cc knows nothing of strata and trains on
-// one device, after.cc trains on all of them. Five lines differ (docs/custom_loops.md shows them).
+// LibTorch's own kind of MNIST program, before and after: before.cc knows nothing of strata and
+// trains on one device, after.cc trains on all of them. Five lines differ (docs/custom_loops.md
+// shows them).
 //
 //   for f in datasets/mnist/*.gz; do gzip -dc $f > /tmp/$(basename $f .gz); done
 //   build/release/examples/05_libtorch_mnist_before /tmp [EPOCHS]
@@ -60,6 +61,7 @@ int main(int argc, char** argv) {
     net->eval();
     const torch::NoGradGuard no_grad;
     const auto right = net->forward(test.images()).argmax(1).eq(test.targets());
-    std::printf("epoch %d: test accuracy %.2f\n", epoch, right.to(torch::kFloat).mean().item<float>());
+    std::printf("epoch %d: test accuracy %.2f\n", epoch,
+                right.to(torch::kFloat).mean().item<float>());
   }
 }

@@ -23,7 +23,8 @@ inline Arguments parse(int argc, char** argv, Arguments arguments) {
   for (int i = 1; i < argc; i += 2) {
     const std::string_view name = argv[i];
     const std::string value = i + 1 < argc ? argv[i + 1] : "";
-    const bool number = !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
+    const bool number =
+        !value.empty() && value.find_first_not_of("0123456789") == std::string::npos;
     if (name == "--epochs" && number) {
       arguments.epochs = std::stoi(value);
     } else if (name == "--batch" && number && std::stoll(value) > 0) {
@@ -40,7 +41,8 @@ inline Arguments parse(int argc, char** argv, Arguments arguments) {
         begin = end + 1;
       }
     } else {
-      std::fprintf(stderr, "usage: %s [--epochs N] [--batch ROWS] [--devices N|cpu:0,cpu:1]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--epochs N] [--batch ROWS] [--devices N|cpu:0,cpu:1]\n",
+                   argv[0]);
       std::exit(2);
     }
   }

@@ -9,8 +9,9 @@
 
 namespace examples {
 
-/// One epoch's progress on stdout: on a terminal a bar that is drawn anew ten times a second, elsewhere
-/// nothing until `finish`. Destroyed early (an error, Ctrl-C) it leaves the terminal as it was.
+/// One epoch's progress on stdout: on a terminal a bar that is drawn anew ten times a second,
+/// elsewhere nothing until `finish`. Destroyed early (an error, Ctrl-C) it leaves the terminal as
+/// it was.
 class ProgressBar {
  public:
   ProgressBar(std::string title, int64_t steps)

@@ -13,8 +13,8 @@ data::Example stack(const std::vector<std::vector<at::Tensor>>& rows) {
     for (const auto& row : rows) {
       const at::Tensor& value = row[field];
       STRATA_CHECK(value.sizes() == rows[0][field].sizes(), kInvalidArgument,
-                   "[interop] from_data_loader: got rows of shapes ", rows[0][field].sizes(), " and ",
-                   value.sizes(), " in one batch; expected equal shapes, to be stacked");
+                   "[interop] from_data_loader: got rows of shapes ", rows[0][field].sizes(),
+                   " and ", value.sizes(), " in one batch; expected equal shapes, to be stacked");
       column.push_back(value);
     }
     batch.fields.push_back(at::stack(column));

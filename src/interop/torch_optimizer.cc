@@ -30,7 +30,8 @@ std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t rep
   const auto bytes = [&](size_t i) {
     return variables[i].numel() * static_cast<int64_t>(c10::elementSize(variables[i].dtype()));
   };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return bytes(a) > bytes(b); });
   std::vector<int64_t> load(replicas, 0);
   std::vector<size_t> owners(variables.size());
   for (const size_t i : order) {
@@ -45,7 +46,8 @@ void share_storage(const Variable& variable) {
   const at::Tensor& first = variable.on_replica(0);
   std::vector<at::Tensor> homes;
   for (int r = 0; r < variable.group().num_replicas(); ++r) homes.push_back(first.variable_data());
-  variable.state()->move_into(homes, /*shared=*/true, std::make_shared<at::Tensor>(first.variable_data()));
+  variable.state()->move_into(homes, /*shared=*/true,
+                              std::make_shared<at::Tensor>(first.variable_data()));
 }
 
 }  // namespace
@@ -69,13 +71,14 @@ class TorchOptimizerCore::Impl {
   std::vector<at::Tensor> reduce_share(size_t replica) const;
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
 
-  std::vector<size_t> owners_;                        // by variable
+  std::vector<size_t> owners_;                         // by variable
   std::vector<std::unique_ptr<Optimizer>> instances_;  // by replica
 
   // Of the present step; written by the last replica to arrive.
-  std::vector<std::vector<at::Tensor>> sources_;  // by variable: what to add, or the one sum a replica
-  std::vector<bool> used_;                         // by variable
-  bool added_ = false;                             // sources_ are sums
+  std::vector<std::vector<at::Tensor>>
+      sources_;             // by variable: what to add, or the one sum a replica
+  std::vector<bool> used_;  // by variable
+  bool added_ = false;      // sources_ are sums
   double divisor_ = 1;
 };
 
@@ -99,7 +102,8 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
     for (const TorchParamGroup& group : groups) {
       std::vector<at::Tensor> mine;
       for (const Variable& variable : group.variables) {
-        if (all || owners_[i] == replica) mine.push_back(variable.on_replica(static_cast<int>(replica)));
+        if (all || owners_[i] == replica)
+          mine.push_back(variable.on_replica(static_cast<int>(replica)));
         ++i;
       }
       if (group.options) {
@@ -147,16 +151,19 @@ void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution
       if (gradient.defined()) gradient = gradient * mine.factor;
     }
   }
-  context.meet("torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); },
-               key());
+  context.meet(
+      "torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); }, key());
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
   // Storage that is not shared: copied to those who did not update it.
-  context.meet("torch_optimizer step (end)", nullptr, [&](const std::vector<void*>&) {
-    for (size_t i = 0; i < variables_.size(); ++i) {
-      if (used_[i]) variables_[i].state()->note_write();
-    }
-    sources_.clear();
-  }, key());
+  context.meet(
+      "torch_optimizer step (end)", nullptr,
+      [&](const std::vector<void*>&) {
+        for (size_t i = 0; i < variables_.size(); ++i) {
+          if (used_[i]) variables_[i].state()->note_write();
+        }
+        sources_.clear();
+      },
+      key());
   for (size_t i = 0; i < variables_.size(); ++i) {
     const Variable& variable = variables_[i];
     const auto owner = static_cast<int>(owners_[i]);
@@ -211,8 +218,8 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!used_[i]) continue;
     if (sparse[i]) {  // one sum, on the first device; the owner moves it
-      sources_[i] = std::vector<at::Tensor>(parts.size(),
-                                            collective::reduce_in_order(sources_[i], ReduceOp::kSum));
+      sources_[i] = std::vector<at::Tensor>(
+          parts.size(), collective::reduce_in_order(sources_[i], ReduceOp::kSum));
       continue;
     }
     indices.push_back(i);
@@ -269,7 +276,8 @@ void TorchOptimizerCore::Impl::zero_grad() {
   for (const Variable& variable : variables_) {
     const bool mine = context && &context->group() == &variable.group();
     for (int r = 0; r < variable.group().num_replicas(); ++r) {
-      if (!mine || r == context->replica_id_in_sync_group()) variable.on_replica(r).mutable_grad().reset();
+      if (!mine || r == context->replica_id_in_sync_group())
+        variable.on_replica(r).mutable_grad().reset();
     }
   }
 }
@@ -289,7 +297,8 @@ TorchOptimizerCore::TorchOptimizerCore(TorchOptimizerCore&&) noexcept = default;
 TorchOptimizerCore& TorchOptimizerCore::operator=(TorchOptimizerCore&&) noexcept = default;
 TorchOptimizerCore::~TorchOptimizerCore() = default;
 
-void TorchOptimizerCore::minimize(const at::Tensor& loss, const optimizers::MinimizeOptions& options) {
+void TorchOptimizerCore::minimize(const at::Tensor& loss,
+                                  const optimizers::MinimizeOptions& options) {
   impl_->minimize(loss, options);
 }
 void TorchOptimizerCore::step(const TorchStepOptions& options) { impl_->step(options); }

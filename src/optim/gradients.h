@@ -26,7 +26,8 @@ const ReplicaContext& replica_of(std::string_view optimizer, std::string_view ca
 /// @throws Error  kInvalidArgument: negative.
 void check_weight(std::string_view optimizer, double weight);
 
-/// Runs backward from `loss` to `variables` alone and takes their gradients away, together with what
+/// Runs backward from `loss` to `variables` alone and takes their gradients away, together with
+/// what
 /// `.grad` held before. By replica `replica`.
 /// @throws Error  kInvalidArgument: not a scalar, does not need gradients. kFailedPrecondition: a
 ///                variable was changed in place.

@@ -1,5 +1,5 @@
-// How little a LibTorch program changes: before.cc and after.cc of example 05 are compared, and the diff that
-// docs/custom_loops.md shows must be theirs.
+// How little a LibTorch program changes: before.cc and after.cc of example 05 are compared, and the
+// diff that docs/custom_loops.md shows must be theirs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,8 @@ Lines read_lines(const std::string& path) {
   return lines;
 }
 
-/// The lines that a longest common subsequence leaves out: "-" of `before`, "+" of `after`, in order.
+/// The lines that a longest common subsequence leaves out: "-" of `before`, "+" of `after`, in
+/// order.
 Lines difference(const Lines& before, const Lines& after) {
   const size_t n = before.size();
   const size_t m = after.size();
@@ -48,7 +49,8 @@ Lines difference(const Lines& before, const Lines& after) {
 }
 
 int64_t count(const Lines& changes, char sign) {
-  return std::count_if(changes.begin(), changes.end(), [&](const auto& line) { return line[0] == sign; });
+  return std::count_if(changes.begin(), changes.end(),
+                       [&](const auto& line) { return line[0] == sign; });
 }
 
 TEST(LibtorchDiffTest, AtMostFiveLinesChange) {

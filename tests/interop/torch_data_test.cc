@@ -26,8 +26,9 @@ struct Count : torch::data::datasets::Dataset<Count> {
 };
 
 auto loader_of(int64_t rows, int64_t batch, size_t workers = 0) {
-  return torch::data::make_data_loader(Count(rows).map(Stack<>()),
-                                       torch::data::DataLoaderOptions().batch_size(batch).workers(workers));
+  return torch::data::make_data_loader(
+      Count(rows).map(Stack<>()),
+      torch::data::DataLoaderOptions().batch_size(batch).workers(workers));
 }
 
 int64_t sum_of_labels(const data::Dataset& dataset) {

@@ -89,7 +89,8 @@ at::Tensor replicated(const Options& options, const std::vector<Batch>& batches,
             const at::Tensor losses = squared_error(net->forward(part.x()), part.y());
             const auto rows = static_cast<double>(losses.numel());
             if (call == Call::kMinimize) return optimizer.minimize(losses.sum() / global);
-            if (call == Call::kMinimizeWeight) return optimizer.minimize(losses.sum(), {.weight = rows});
+            if (call == Call::kMinimizeWeight)
+              return optimizer.minimize(losses.sum(), {.weight = rows});
             optimizer.zero_grad();
             losses.mean().backward();
             optimizer.step({.weight = rows});
@@ -155,7 +156,8 @@ TEST(TorchOptimizerTest, GroupsKeepTheirOptionsAndSchedulersWork) {
   });
   const auto variables = net.variables();
   TorchOptimizer<torch::optim::SGD> sgd(
-      {TorchParamGroup({variables[0]}, torch::optim::SGDOptions(0.5)), TorchParamGroup({variables[1]})},
+      {TorchParamGroup({variables[0]}, torch::optim::SGDOptions(0.5)),
+       TorchParamGroup({variables[1]})},
       torch::optim::SGDOptions(0.25));
   torch::optim::StepLR halve(sgd.optimizer(), /*step_size=*/1, /*gamma=*/0.5);
   const auto step = [&] {
@@ -175,16 +177,18 @@ TEST(TorchOptimizerTest, SparseGradientsOfEmbeddingsAreAdded) {
   const auto train = [&](int replicas) {
     MirroredStrategy strategy(on_cpus(replicas));
     torch::manual_seed(3);
-    const auto net = strategy.replicate([] {
-      return torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true));
-    });
-    TorchOptimizer<torch::optim::Adagrad> adagrad(net.variables(), torch::optim::AdagradOptions(0.1));
+    const auto net = strategy.replicate(
+        [] { return torch::nn::Embedding(torch::nn::EmbeddingOptions(5, 2).sparse(true)); });
+    TorchOptimizer<torch::optim::Adagrad> adagrad(net.variables(),
+                                                  torch::optim::AdagradOptions(0.1));
     const auto ids = data::Dataset::from_tensors({at::tensor({0, 1, 1, 1, 3, 0}, at::kLong)});
     for (int i = 0; i < 3; ++i) {
       for (const auto& part : strategy.distribute(ids)) {
-        strategy.run([&](const data::Example& mine) {
-          adagrad.minimize(net->forward(mine.x()).square().sum());
-        }, part);
+        strategy.run(
+            [&](const data::Example& mine) {
+              adagrad.minimize(net->forward(mine.x()).square().sum());
+            },
+            part);
       }
     }
     return net->weight.detach().clone();
@@ -207,7 +211,8 @@ TEST(TorchOptimizerTest, StepLeavesGradientsAndReplicasDivideTheVariables) {
   });
   const auto variables = net.variables();
   EXPECT_NE(&adam.optimizer_of(variables[0]), &adam.optimizer_of(variables[2]));
-  EXPECT_EQ(adam.optimizer_of(variables[0]).state().size() + adam.optimizer_of(variables[2]).state().size(),
+  EXPECT_EQ(adam.optimizer_of(variables[0]).state().size() +
+                adam.optimizer_of(variables[2]).state().size(),
             variables.size());
   EXPECT_EQ(variables[0].on_replica(0).data_ptr(), variables[0].on_replica(1).data_ptr());
 }
@@ -239,7 +244,8 @@ TEST(TorchOptimizerTest, BadCallsSayWhatIsWrong) {
                [&] { strategy.scope([&] { sgd.step(); }); });
   expect_error(ErrorCode::kInvalidArgument, "expected a scalar",
                [&] { strategy.run([&] { sgd.minimize(net->forward(x)); }); });
-  expect_error(ErrorCode::kInvalidArgument, "weight", [&] { strategy.run([&] { sgd.step({.weight = -1}); }); });
+  expect_error(ErrorCode::kInvalidArgument, "weight",
+               [&] { strategy.run([&] { sgd.step({.weight = -1}); }); });
   expect_error(ErrorCode::kFailedPrecondition, "changed in place", [&] {
     strategy.run([&] {
       const torch::NoGradGuard no_grad;

@@ -94,11 +94,10 @@ void expect_one_device(const Sizes& sizes, const Sizes& trailing, at::ScalarType
     const at::Tensor x = (at::randn(shape) * 2 + 3).to(dtype).contiguous(format);
     const at::Tensor cotangent = at::randn(shape).to(dtype);
     const Seen whole = step(reference, x, cotangent);
-    const auto parts = strategy.run(
-        [&](const at::Tensor& part, const at::Tensor& cotangents) {
-          return step(net, part, cotangents);
-        },
-        in_parts(x, sizes), in_parts(cotangent, sizes));
+    const auto parts =
+        strategy.run([&](const at::Tensor& part,
+                         const at::Tensor& cotangents) { return step(net, part, cotangents); },
+                     in_parts(x, sizes), in_parts(cotangent, sizes));
     std::vector<at::Tensor> outputs, gradients;
     at::Tensor weight_gradient = at::zeros_like(whole.weight_gradient);
     at::Tensor bias_gradient = at::zeros_like(whole.bias_gradient);
@@ -122,16 +121,17 @@ void expect_one_device(const Sizes& sizes, const Sizes& trailing, at::ScalarType
   reference->eval();
   net->eval();
   const at::Tensor x = (at::randn(shape) * 2 + 3).to(dtype);
-  const auto evaluated =
-      strategy.run([&](const at::Tensor& part) { return net->forward(part).detach(); }, in_parts(x, sizes));
+  const auto evaluated = strategy.run(
+      [&](const at::Tensor& part) { return net->forward(part).detach(); }, in_parts(x, sizes));
   EXPECT_LE(difference(strategy.gather(evaluated, 0), reference->forward(x)), tolerance * 4);
   EXPECT_LE(difference(net->forward(x), reference->forward(x)), tolerance * 4) << "outside run";
 }
 
 TEST(SyncBatchNormTest, EqualsOneDeviceOnTheWholeBatch) {
   torch::manual_seed(1);
-  for (const Sizes& sizes : {Sizes{12}, Sizes{6, 6}, Sizes{4, 4, 4}, Sizes{2, 2, 2, 2, 1, 1, 1, 1},
-                             Sizes{9, 3}, Sizes{7, 0, 5}, Sizes{0, 0, 12}, Sizes{1, 1, 1, 1, 1, 0, 0, 0}}) {
+  for (const Sizes& sizes :
+       {Sizes{12}, Sizes{6, 6}, Sizes{4, 4, 4}, Sizes{2, 2, 2, 2, 1, 1, 1, 1}, Sizes{9, 3},
+        Sizes{7, 0, 5}, Sizes{0, 0, 12}, Sizes{1, 1, 1, 1, 1, 0, 0, 0}}) {
     expect_one_device<torch::nn::BatchNorm1d>(sizes, {5}, at::kDouble, 1e-12);
     expect_one_device<torch::nn::BatchNorm1d>(sizes, {5}, at::kFloat, 2e-6);
     expect_one_device<torch::nn::BatchNorm2d>(sizes, {3, 5, 7}, at::kDouble, 1e-12);
@@ -151,16 +151,19 @@ TEST(SyncBatchNormTest, LargeMeansDoNotCancel) {
   const at::Tensor variance = wide.var(0, /*unbiased=*/false);
   const at::Tensor expected = (wide - wide.mean(0)) / (variance + 1e-5).sqrt();
   MirroredStrategy strategy = make_strategy(3);
-  const auto net = strategy.replicate([] { return SyncBatchNorm(SyncBatchNormOptions(4).momentum(1)); });
-  const auto outputs = strategy.run([&](const at::Tensor& part) { return net->forward(part).detach(); },
-                                    in_parts(x, {22, 21, 21}));
+  const auto net =
+      strategy.replicate([] { return SyncBatchNorm(SyncBatchNormOptions(4).momentum(1)); });
+  const auto outputs =
+      strategy.run([&](const at::Tensor& part) { return net->forward(part).detach(); },
+                   in_parts(x, {22, 21, 21}));
   EXPECT_LE(difference(strategy.gather(outputs, 0), expected), 2e-6);
   EXPECT_LE(difference(net->running_var, wide.var(0)), 1e-8);
 }
 
 TEST(SyncBatchNormTest, AnEmptyReplicaDoesNotSlowTheMovingStatistics) {
   MirroredStrategy strategy = make_strategy(2);
-  const auto net = strategy.replicate([] { return SyncBatchNorm(SyncBatchNormOptions(1).momentum(0.5)); });
+  const auto net =
+      strategy.replicate([] { return SyncBatchNorm(SyncBatchNormOptions(1).momentum(0.5)); });
   const at::Tensor x = at::full({4, 1}, 2.0);
   strategy.run([&](const at::Tensor& part) { net->forward(part); }, in_parts(x, {4, 0}));
   EXPECT_EQ(net->running_mean.item<float>(), 1);  // TensorFlow's: 0.5
@@ -181,8 +184,8 @@ TEST(SyncBatchNormTest, BitsDoNotDependOnPermits) {
     const auto gradients = strategy.run(
         [&](const at::Tensor& part) { return step(net, part, part.square()).input_gradient; },
         in_parts(x, {5, 5, 5, 5, 5, 4, 4, 4}));
-    weights.push_back(at::cat(std::vector<at::Tensor>{
-        strategy.gather(gradients, 0).flatten(), net->running_mean, net->running_var}));
+    weights.push_back(at::cat(std::vector<at::Tensor>{strategy.gather(gradients, 0).flatten(),
+                                                      net->running_mean, net->running_var}));
     EXPECT_TRUE(weights.back().equal(weights.front())) << permits;
   }
 }
@@ -191,9 +194,11 @@ TEST(SyncBatchNormTest, HalfPrecisionAccumulatesInMore) {
   torch::manual_seed(4);
   const at::Tensor x = (at::randn({4096, 2}) + 50).to(at::kBFloat16);
   MirroredStrategy strategy = make_strategy(2);
-  const auto net = strategy.replicate([] { return SyncBatchNorm(SyncBatchNormOptions(2).momentum(1)); });
-  const auto outputs = strategy.run([&](const at::Tensor& part) { return net->forward(part).detach(); },
-                                    in_parts(x, {2048, 2048}));
+  const auto net =
+      strategy.replicate([] { return SyncBatchNorm(SyncBatchNormOptions(2).momentum(1)); });
+  const auto outputs =
+      strategy.run([&](const at::Tensor& part) { return net->forward(part).detach(); },
+                   in_parts(x, {2048, 2048}));
   EXPECT_EQ(outputs.get(0).scalar_type(), at::kBFloat16);
   const at::Tensor wide = x.to(at::kDouble);
   EXPECT_LE(difference(net->running_mean, wide.mean(0)), 1e-5);
@@ -215,12 +220,15 @@ TEST(SyncBatchNormTest, OperatorsForOtherDevicesGiveTheSame) {
           const auto [y, moments] = path(rows, weight, bias, 1e-5, get_replica_context());
           (y * part.square()).sum().backward();
           return at::cat(std::vector<at::Tensor>{y.detach().flatten(), rows.grad().flatten(),
-                                                 weight.grad(), bias.grad(), moments.mean, moments.m2});
+                                                 weight.grad(), bias.grad(), moments.mean,
+                                                 moments.m2});
         },
         in_parts(x, {5, 4, 0}));
     return at::cat(result.values());
   };
-  EXPECT_LE(difference(run(detail::sync_batch_norm_by_operators), run(detail::sync_batch_norm_fused)), 1e-12);
+  EXPECT_LE(
+      difference(run(detail::sync_batch_norm_by_operators), run(detail::sync_batch_norm_fused)),
+      1e-12);
 }
 
 TEST(SyncBatchNormTest, WithoutAffineOrTrackingItStillSynchronizes) {
@@ -234,8 +242,8 @@ TEST(SyncBatchNormTest, WithoutAffineOrTrackingItStillSynchronizes) {
   net->eval();
   reference->eval();  // batch statistics all the same
   const at::Tensor x = at::randn({7, 3}, at::kDouble);
-  const auto outputs = strategy.run([&](const at::Tensor& part) { return net->forward(part); },
-                                    in_parts(x, {4, 3}));
+  const auto outputs =
+      strategy.run([&](const at::Tensor& part) { return net->forward(part); }, in_parts(x, {4, 3}));
   EXPECT_LE(difference(strategy.gather(outputs, 0), reference->forward(x)), 1e-12);
 }
 
@@ -251,10 +259,17 @@ void expect_error(ErrorCode code, const std::string& text, const std::function<v
 
 TEST(SyncBatchNormTest, BadInputSaysWhatItIs) {
   SyncBatchNorm norm(3);
-  expect_error(ErrorCode::kInvalidArgument, "expected [N, 3, ...]", [&] { norm->forward(at::ones({3})); });
-  expect_error(ErrorCode::kInvalidArgument, "expected [N, 3, ...]", [&] { norm->forward(at::ones({2, 4})); });
-  expect_error(ErrorCode::kInvalidArgument, "floating", [&] { norm->forward(at::ones({2, 3}, at::kLong)); });
-  expect_error(ErrorCode::kInvalidArgument, "more than one", [&] { norm->forward(at::ones({1, 3})); });
+  expect_error(ErrorCode::kInvalidArgument, "expected [N, 3, ...]",
+               [&] { norm->forward(at::ones({3})); });
+  expect_error(ErrorCode::kInvalidArgument, "expected [N, 3, ...]", [&] {
+    norm->forward(at::ones({2, 4}));
+  });
+  expect_error(ErrorCode::kInvalidArgument, "floating", [&] {
+    norm->forward(at::ones({2, 3}, at::kLong));
+  });
+  expect_error(ErrorCode::kInvalidArgument, "more than one", [&] {
+    norm->forward(at::ones({1, 3}));
+  });
   const at::Tensor x = at::randn({4, 3}).requires_grad_();
   const at::Tensor y = norm->forward(x).sum();
   expect_error(ErrorCode::kUnimplemented, "one derivative",
@@ -266,11 +281,15 @@ TEST(SyncBatchNormTest, AReplicaThatFailsBeforeBackwardEndsTheOthers) {
   const auto net = strategy.replicate([] { return SyncBatchNorm(2); });
   const at::Tensor x = at::randn({4, 2});
   for (int round = 0; round < 2; ++round) {  // the strategy, and libtorch's engine, stay usable
-    EXPECT_THROW(strategy.run([&](const at::Tensor& part) {
-      const at::Tensor y = net->forward(part.detach().clone().requires_grad_());
-      if (get_replica_context()->replica_id_in_sync_group() == 1) throw std::length_error("mine");
-      y.sum().backward();
-    }, in_parts(x, {2, 2})), std::length_error);
+    EXPECT_THROW(strategy.run(
+                     [&](const at::Tensor& part) {
+                       const at::Tensor y = net->forward(part.detach().clone().requires_grad_());
+                       if (get_replica_context()->replica_id_in_sync_group() == 1)
+                         throw std::length_error("mine");
+                       y.sum().backward();
+                     },
+                     in_parts(x, {2, 2})),
+                 std::length_error);
   }
   strategy.run([&](const at::Tensor& part) { step(net, part, part); }, in_parts(x, {2, 2}));
 }

@@ -86,8 +86,9 @@ class Epoch {
 }  // namespace detail
 
 /// The batches of a torch::data loader (`torch::data::make_data_loader`) as a dataset, for
-/// `strategy.distribute`. Each pass is one epoch of the loader; one pass at a time, and one that is given
-/// up is read to its end, since loaders cannot be rewound otherwise. Batches of a dataset without
+/// `strategy.distribute`. Each pass is one epoch of the loader; one pass at a time, and one that is
+/// given up is read to its end, since loaders cannot be rewound otherwise. Batches of a dataset
+/// without
 /// `.map(torch::data::transforms::Stack<>())` are stacked here. x is `data`, y is `target`.
 ///
 /// A position in it counts batches; whether going back there yields the same ones is up to the
@@ -112,8 +113,9 @@ data::Dataset from_data_loader(Loader& loader) {
   return from_data_loader(std::shared_ptr<Loader>(&loader, [](Loader*) {}));
 }
 
-/// One epoch of a torch::data loader under a strategy: calls `fn(batch)` on every replica with its part of
-/// each batch, as the type that the loader yields. A loop's body, written for one device, fits as it is:
+/// One epoch of a torch::data loader under a strategy: calls `fn(batch)` on every replica with its
+/// part of each batch, as the type that the loader yields. A loop's body, written for one device,
+/// fits as it is:
 ///
 ///     for (const auto& batch : *loader) train_step(batch);      // becomes
 ///     interop::for_each_batch(strategy, *loader, train_step);
@@ -123,8 +125,9 @@ data::Dataset from_data_loader(Loader& loader) {
 template <typename Loader, typename Fn>
 void for_each_batch(Strategy& strategy, Loader& loader, Fn&& fn) {
   using Batch = std::decay_t<decltype(*loader.begin())>;
-  static_assert(!detail::IsVector<Batch>::value,
-                "expected a loader of stacked batches: dataset.map(torch::data::transforms::Stack<>())");
+  static_assert(
+      !detail::IsVector<Batch>::value,
+      "expected a loader of stacked batches: dataset.map(torch::data::transforms::Stack<>())");
   for (const auto& batch : strategy.distribute(from_data_loader(loader))) {
     strategy.run([&](const data::Example& part) { fn(detail::as_torch<Batch>(part)); }, batch);
   }

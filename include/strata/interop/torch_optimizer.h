@@ -19,9 +19,9 @@ class LBFGS;
 namespace strata::interop {
 
 struct TorchStepOptions {
-  /// How much this replica's gradient counts: the number of examples that its loss is the mean over.
-  /// With it, parts of different sizes give the gradient of one device on the whole batch; a replica
-  /// with 0 examples passes 0, and its gradient is not looked at.
+  /// How much this replica's gradient counts: the number of examples that its loss is the mean
+  /// over. With it, parts of different sizes give the gradient of one device on the whole batch; a
+  /// replica with 0 examples passes 0, and its gradient is not looked at.
   double weight = 1;
 };
 
@@ -69,26 +69,30 @@ class STRATA_API TorchOptimizerCore {
 
 }  // namespace detail
 
-/// A torch::optim optimizer under a strategy, as it is: Adam, AdamW, SGD, RMSprop, Adagrad, or a class
-/// derived from torch::optim::Optimizer with their constructors.
+/// A torch::optim optimizer under a strategy, as it is: Adam, AdamW, SGD, RMSprop, Adagrad, or a
+/// class derived from torch::optim::Optimizer with their constructors.
 ///
-///     interop::TorchOptimizer<torch::optim::Adam> adam(net.variables(), torch::optim::AdamOptions(1e-3));
+///     interop::TorchOptimizer<torch::optim::Adam> adam(net.variables(),
+///     torch::optim::AdamOptions(1e-3));
 ///
-/// Gradients are added over the replicas in the fixed tree order (or by the strategy's CrossDeviceOps). Each
-/// replica's own instance then updates its share of the variables, divided by bytes; CPU replicas that
-/// share storage are done with that, others copy the result. Sparse gradients stay sparse.
+/// Gradients are added over the replicas in the fixed tree order (or by the strategy's
+/// CrossDeviceOps). Each replica's own instance then updates its share of the variables, divided by
+/// bytes; CPU replicas that share storage are done with that, others copy the result. Sparse
+/// gradients stay sparse.
 ///
 /// Threads: `minimize`, `step`: by the replicas, inside `run`; every replica makes the same calls.
 /// Cost: libtorch's own update, divided by the replicas; strata::optimizers are faster.
 /// Source: torch::optim.
 template <typename TorchOptim>
 class TorchOptimizer {
-  static_assert(!kNeedsClosure<TorchOptim>,
-                "torch::optim::LBFGS evaluates the loss several times a step through a closure, which "
-                "replicas cannot do in step; use Adam, AdamW, SGD, RMSprop or Adagrad");
+  static_assert(
+      !kNeedsClosure<TorchOptim>,
+      "torch::optim::LBFGS evaluates the loss several times a step through a closure, which "
+      "replicas cannot do in step; use Adam, AdamW, SGD, RMSprop or Adagrad");
 
  public:
-  /// @throws Error  kInvalidArgument: no variables, one twice, not floating. kFailedPrecondition: variables
+  /// @throws Error  kInvalidArgument: no variables, one twice, not floating. kFailedPrecondition:
+  /// variables
   ///                of several strategies; called by a replica function.
   template <typename Options>
   TorchOptimizer(std::vector<Variable> variables, Options options)
@@ -107,15 +111,16 @@ class TorchOptimizer {
     core_.minimize(loss, options);
   }
 
-  /// For loops written for one device, which call `loss.backward()` themselves and whose loss is the
-  /// mean over their batch: updates with the (weighted) MEAN of the replicas' `.grad`, and leaves `.grad`.
+  /// For loops written for one device, which call `loss.backward()` themselves and whose loss is
+  /// the mean over their batch: updates with the (weighted) MEAN of the replicas' `.grad`, and
+  /// leaves `.grad`.
   void step(const TorchStepOptions& options = {}) { core_.step(options); }
 
   /// Forgets the gradients of this replica, or outside `run` of all.
   void zero_grad() { core_.zero_grad(); }
 
-  /// Options in effect, which may be changed between runs: learning rates, by torch::optim's schedulers
-  /// too. This instance is never stepped, so it has no state.
+  /// Options in effect, which may be changed between runs: learning rates, by torch::optim's
+  /// schedulers too. This instance is never stepped, so it has no state.
   TorchOptim& optimizer() { return static_cast<TorchOptim&>(core_.front()); }
   std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return core_.front().param_groups();
