@@ -2,8 +2,7 @@
 //
 //   build/release/examples/02_custom_loop [--epochs 2] [--devices 2] [--batch 128]
 //
-// prints, trained on 12800 images,
-//
+// prints, trained on 12800 images:
 //   epoch 1/2: loss 0.3680
 //   epoch 2/2: loss 0.1320
 //   test accuracy 0.9717
