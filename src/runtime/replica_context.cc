@@ -29,15 +29,16 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
       const at::Tensor* in;
       at::Tensor out;
     } visit{&value, {}};
-    context.meet("all_reduce", &visit, [&](const std::vector<void*>& all) {
+    const auto reduce = [&](const std::vector<void*>& all) {
       std::vector<at::Tensor> values;
       for (void* each : all) values.push_back(*static_cast<Visit*>(each)->in);
       const PerReplica<at::Tensor> results = ops->reduce(op, PerReplica(std::move(values)));
       for (size_t i = 0; i < all.size(); ++i) {
         static_cast<Visit*>(all[i])->out = results.get(static_cast<int>(i));
       }
-    });
-    return visit.out;
+    };
+    context.meet("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
+    return visit.out.clone();  // all replicas' may be one tensor
   }
   // The mean of integers is a float.
   at::Tensor result = op == ReduceOp::kMean && !value.is_floating_point()

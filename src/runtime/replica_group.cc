@@ -190,6 +190,8 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   Threads& t = *threads_;
   detail::require_cross_replica("run");
   throw_if_interrupted();
+  // Inside a run of its own, the default strategy just calls.
+  if (detail::current_context().replica == &t.contexts[0]) return body(t.contexts[0]);
   std::lock_guard turn(t.turn);
 
   // Observers keep the group alive: it holds them only for as long as a run lasts.

@@ -33,7 +33,8 @@ at::Tensor expected_result(const std::vector<at::Tensor>& values, ReduceOp op) {
 
 class AllReduceTest : public ::testing::TestWithParam<int> {};
 
-// Float and double take the schedule (alone below 16 KiB, shared above), others one pass by the last.
+// Float and double take the schedule (alone below 16 KiB, shared above), others one pass by the
+// last.
 TEST_P(AllReduceTest, BitsAreThoseOfTheTreeInPlace) {
   const int n = GetParam();
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kInt, at::kBFloat16}) {
@@ -123,7 +124,8 @@ TEST(AllReduceErrorTest, OperationsAndDtypesMustAgree) {
       const ReduceOp op = !dtypes && id == 1 ? ReduceOp::kMax : ReduceOp::kSum;
       EXPECT_ANY_THROW(all_reduce_(rendezvous, id, value, op));
     });
-    EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {dtypes ? "of Double [4]" : "all_reduce(MAX)"},
+    EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                       {dtypes ? "of Double [4]" : "all_reduce(MAX)"},
                        [&] { rendezvous.status().throw_if_error(); }));
   }
 }
@@ -157,8 +159,8 @@ TEST(ReduceInOrderTest, AbsentValuesCountAsZero) {
 }
 
 TEST(ReduceInOrderTest, MeanOfIntegersIsAFloat) {
-  const at::Tensor mean =
-      reduce_in_order({at::tensor({0, 1}, at::kLong), at::tensor({1, 2}, at::kLong)}, ReduceOp::kMean);
+  const at::Tensor mean = reduce_in_order(
+      {at::tensor({0, 1}, at::kLong), at::tensor({1, 2}, at::kLong)}, ReduceOp::kMean);
   EXPECT_TRUE(mean.is_floating_point());
   EXPECT_TRUE(mean.to(at::kDouble).equal(at::tensor({0.5, 1.5}, at::kDouble)));
 }
@@ -166,7 +168,9 @@ TEST(ReduceInOrderTest, MeanOfIntegersIsAFloat) {
 TEST(ReduceInOrderTest, ErrorsNameWhatCame) {
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                      {"[collective] reduce: got shapes [2] and [3] (replica 1)", "with an axis"},
-                     [] { reduce_in_order({at::ones({2}), at::ones({3})}, ReduceOp::kSum); }));
+                     [] {
+                       reduce_in_order({at::ones({2}), at::ones({3})}, ReduceOp::kSum);
+                     }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got dtypes Float and Int (replica 1)"}, [] {
     reduce_in_order({at::ones({2}), at::ones({2}, at::kInt)}, ReduceOp::kSum);
   }));

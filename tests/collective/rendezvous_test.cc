@@ -82,7 +82,8 @@ TEST(RendezvousTest, DifferentCallsEndTheRoundForAll) {
   on_threads(2, [&](int id) {
     try {
       Rendezvous::Call call = named(id == 0 ? "all_reduce" : "all_gather", 7);
-      if (id == 1) call.describe = [](const Rendezvous::Call&) { return std::string("all_gather of [3]"); };
+      if (id == 1)
+        call.describe = [](const Rendezvous::Call&) { return std::string("all_gather of [3]"); };
       rendezvous.arrive(id, call);
     } catch (const Error&) {
       ++errors;
@@ -119,9 +120,10 @@ TEST(RendezvousTest, LeavingWhileOthersWaitEndsTheRound) {
     }
   });
   EXPECT_EQ(bystanders, 2);
-  EXPECT_TRUE(ended_with(rendezvous, ErrorCode::kFailedPrecondition,
-                         {"Some replicas made a different number of replica_context().merge_call() calls",
-                          "take the same path"}));
+  EXPECT_TRUE(
+      ended_with(rendezvous, ErrorCode::kFailedPrecondition,
+                 {"Some replicas made a different number of replica_context().merge_call() calls",
+                  "take the same path"}));
 }
 
 TEST(RendezvousTest, ArrivingAfterSomebodyLeftEndsTheRound) {
@@ -174,7 +176,8 @@ TEST(RendezvousTest, ThrowingCompletionEndsTheRoundWithItsOwnException) {
 TEST(RendezvousTest, WaitEndsAtItsDeadlineAndNamesWhoDidNotCome) {
   Rendezvous rendezvous(3, {.timeout = 20ms});
   rendezvous.begin_round();
-  on_threads(1, [&](int) { EXPECT_THROW(rendezvous.arrive(1, named("all_reduce")), RoundAborted); });
+  on_threads(1,
+             [&](int) { EXPECT_THROW(rendezvous.arrive(1, named("all_reduce")), RoundAborted); });
   EXPECT_TRUE(ended_with(rendezvous, ErrorCode::kDeadlineExceeded,
                          {"[rendezvous] all_reduce: replica 1 waited 0.02 s for replica(s) 0 2;",
                           "raise the strategy's timeout"}));
@@ -192,7 +195,8 @@ TEST(RendezvousTest, WaitersGiveTheirPermitsBack) {
       for (int i = 0; i < 100; ++i) {
         const int now = ++computing;
         int before = most.load();
-        while (before < now && !most.compare_exchange_weak(before, now)) {}
+        while (before < now && !most.compare_exchange_weak(before, now)) {
+        }
         --computing;
         rendezvous.arrive(id, named("step", static_cast<uint64_t>(i)));
       }

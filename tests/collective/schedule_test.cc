@@ -18,7 +18,8 @@ using Cell = std::pair<int, int>;  // (rank, chunk)
 /// The fixed order over [first, last) of `leaves`, written out: "((0+1)+2)".
 std::string tree(const std::vector<std::string>& leaves, int first, int last) {
   if (last - first == 1) return leaves[static_cast<size_t>(first)];
-  const int middle = first + static_cast<int>(std::bit_floor(static_cast<unsigned>(last - first - 1)));
+  const int middle =
+      first + static_cast<int>(std::bit_floor(static_cast<unsigned>(last - first - 1)));
   return str_cat("(", tree(leaves, first, middle), "+", tree(leaves, middle, last), ")");
 }
 
@@ -50,7 +51,8 @@ std::string find_fault(const Schedule& schedule) {
   for (const auto& steps : schedule.ranks) {
     all.push_back(phases(steps));
     if (all.back().size() != all[0].size()) return "different numbers of meetings";
-    if (!all.back().front().empty()) return "a step before the first meeting: buffers may not be ready";
+    if (!all.back().front().empty())
+      return "a step before the first meeting: buffers may not be ready";
     if (!all.back().back().empty()) return "a step after the last meeting: buffers may be gone";
   }
   for (size_t phase = 0; phase < all[0].size(); ++phase) {
@@ -74,7 +76,8 @@ std::string find_fault(const Schedule& schedule) {
     }
     for (const auto& [cell, writers] : written) {
       if (touched[cell].size() > 1) {
-        return str_cat("two ranks touch chunk ", cell.second, " of rank ", cell.first, " in one phase");
+        return str_cat("two ranks touch chunk ", cell.second, " of rank ", cell.first,
+                       " in one phase");
       }
     }
   }
@@ -119,10 +122,10 @@ TEST(ScheduleTest, ProofFindsBrokenSchedules) {
     return find_fault(schedule);
   };
   EXPECT_EQ(broken([](Schedule&) {}), "");
-  EXPECT_NE(broken([](Schedule& s) { s.ranks[1][1].last = 3; }), "");                // misses a rank
-  EXPECT_NE(broken([](Schedule& s) { s.ranks[1][1].chunk = 0; }), "");               // races with rank 0
+  EXPECT_NE(broken([](Schedule& s) { s.ranks[1][1].last = 3; }), "");   // misses a rank
+  EXPECT_NE(broken([](Schedule& s) { s.ranks[1][1].chunk = 0; }), "");  // races with rank 0
   EXPECT_NE(broken([](Schedule& s) { s.ranks[2].erase(s.ranks[2].begin() + 2); }), "");  // a copy
-  EXPECT_NE(broken([](Schedule& s) { s.ranks[3].pop_back(); }), "");                 // a meeting
+  EXPECT_NE(broken([](Schedule& s) { s.ranks[3].pop_back(); }), "");  // a meeting
   EXPECT_NE(broken([](Schedule& s) { std::swap(s.ranks[0][0], s.ranks[0][1]); }), "");
 }
 

@@ -56,19 +56,22 @@ TEST_F(DevicesTest, MissingDeviceErrorListsThoseThereAre) {
                      [] { find_device("gpu:77"); }));
   EXPECT_TRUE(throws(ErrorCode::kNotFound, {"got '/job:worker/task:1/device:CPU:0'"},
                      [] { find_device("/job:worker/task:1/device:CPU:0"); }));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got '/job:localhost'", "for example cpu:0 or gpu:0"},
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                     {"got '/job:localhost'", "for example cpu:0 or gpu:0"},
                      [] { find_device("/job:localhost"); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"cpu:x"}, [] { find_device("cpu:x"); }));
 }
 
 TEST_F(DevicesTest, ImpossibleDivisionsAreRefused) {
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[devices] set_logical_devices: got 0 logical devices for 'cpu'", "at least 1"},
-                     [] { set_logical_devices("cpu", 0); }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"[devices] set_logical_devices: got 0 logical devices for 'cpu'", "at least 1"},
+             [] { set_logical_devices("cpu", 0); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                      {"[devices] set_logical_devices: got 'gpu:77'", "this machine has 1 CPU"},
                      [] { set_logical_devices("gpu:77", 2); }));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got 'cpu:1'"}, [] { set_logical_devices("cpu:1", 2); }));
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got 'cpu:1'"},
+                     [] { set_logical_devices("cpu:1", 2); }));
 }
 
 TEST(PerReplicaTest, HoldsFlags) {
@@ -84,7 +87,8 @@ TEST(PerReplicaTest, HoldsOneValuePerReplica) {
   values.get(1) = 7;
   EXPECT_EQ(values.values(), (std::vector<int>{3, 7}));
   EXPECT_EQ(std::vector<int>(values.begin(), values.end()), values.values());
-  EXPECT_TRUE(throws(ErrorCode::kOutOfRange, {"[per_replica] get: got replica 2", "expected 0 to 1"},
+  EXPECT_TRUE(throws(ErrorCode::kOutOfRange,
+                     {"[per_replica] get: got replica 2", "expected 0 to 1"},
                      [&] { values.get(2); }));
   EXPECT_TRUE(throws(ErrorCode::kOutOfRange, {"got replica -1"}, [&] { values.get(-1); }));
 }

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <map>
+#include <stdexcept>
 
 #include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
@@ -63,7 +64,8 @@ TEST_P(ReplicaContextTest, AllReduceOfEveryOperation) {
       const Tensor mine = torch::tensor({1.0 + id(), -1.0 * id()});
       const double top = n, sum = n * (n + 1) / 2.0, low = n * (n - 1) / 2.0;
       EXPECT_TRUE(replica().all_reduce(ReduceOp::kSum, mine).equal(torch::tensor({sum, -low})));
-      EXPECT_TRUE(replica().all_reduce(ReduceOp::kMean, mine).allclose(torch::tensor({sum / n, -low / n})));
+      EXPECT_TRUE(
+          replica().all_reduce(ReduceOp::kMean, mine).allclose(torch::tensor({sum / n, -low / n})));
       EXPECT_TRUE(replica().all_reduce(ReduceOp::kMin, mine).equal(torch::tensor({1.0, 1 - top})));
       EXPECT_TRUE(replica().all_reduce(ReduceOp::kMax, mine).equal(torch::tensor({top, -0.0})));
     });
@@ -87,7 +89,8 @@ TEST_P(ReplicaContextTest, AllReduceOfIntegers) {
   MirroredStrategy strategy(options(2));
   strategy.run([&] {
     const Tensor mine = torch::tensor({id(), 1 + id()}, torch::kInt);
-    EXPECT_TRUE(replica().all_reduce(ReduceOp::kSum, mine).equal(torch::tensor({1, 3}, torch::kInt)));
+    EXPECT_TRUE(
+        replica().all_reduce(ReduceOp::kSum, mine).equal(torch::tensor({1, 3}, torch::kInt)));
     const Tensor mean = replica().all_reduce(ReduceOp::kMean, mine);
     EXPECT_TRUE(mean.is_floating_point());
     EXPECT_TRUE(mean.to(torch::kDouble).equal(torch::tensor({0.5, 1.5}, torch::kDouble)));
@@ -98,7 +101,8 @@ TEST_P(ReplicaContextTest, AllReduceOfSeveralTensors) {
   MirroredStrategy strategy(options(3));
   strategy.run([&] {
     const std::vector<Tensor> sums = replica().all_reduce(
-        ReduceOp::kSum, std::vector<Tensor>{torch::ones({2}), torch::full({3, 1}, id()), torch::ones({0, 4})});
+        ReduceOp::kSum,
+        std::vector<Tensor>{torch::ones({2}), torch::full({3, 1}, id()), torch::ones({0, 4})});
     ASSERT_EQ(sums.size(), 3u);
     EXPECT_TRUE(sums[0].equal(torch::full({2}, 3.0)));
     EXPECT_TRUE(sums[1].equal(torch::full({3, 1}, 3)));
@@ -110,7 +114,8 @@ TEST_P(ReplicaContextTest, AllReduceOfStridedTensors) {
   MirroredStrategy strategy(options(2));
   strategy.run([&] {
     const Tensor mine = torch::arange(6.0).reshape({2, 3}).t() + id();
-    EXPECT_TRUE(replica().all_reduce(ReduceOp::kSum, mine)
+    EXPECT_TRUE(replica()
+                    .all_reduce(ReduceOp::kSum, mine)
                     .equal(torch::arange(6.0).reshape({2, 3}).t() * 2 + 1));
   });
 }
@@ -132,7 +137,8 @@ TEST_P(ReplicaContextTest, GradientOfAllReduceIsAllReduceWithTheSameOp) {
 TEST_P(ReplicaContextTest, GradientOfMinimumIsRefused) {
   MirroredStrategy strategy(options(2));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[replica_context] all_reduce: got the gradient of MIN", "detach the value"}, [&] {
+                     {"[replica_context] all_reduce: got the gradient of MIN", "detach the value"},
+                     [&] {
                        strategy.run([&] {
                          const Tensor x = torch::tensor(3.0, torch::requires_grad());
                          replica().all_reduce(ReduceOp::kMin, x).backward();
@@ -140,11 +146,43 @@ TEST_P(ReplicaContextTest, GradientOfMinimumIsRefused) {
                      }));
 }
 
+TEST_P(ReplicaContextTest, ErrorReachesReplicasThatWaitInBackward) {
+  MirroredStrategy strategy(options(3));
+  for (const bool gather : {false, true}) {
+    EXPECT_THROW(strategy.run([&] {
+      const Tensor x = torch::ones({1}, torch::requires_grad());
+      const Tensor y =
+          gather ? replica().all_gather(x, 0).sum() : replica().all_reduce(ReduceOp::kSum, x).sum();
+      if (id() == 1) throw std::out_of_range("before backward");
+      y.backward();
+    }),
+                 std::out_of_range);
+    const PerReplica<double> gradients = strategy.run([&] {  // autograd goes on
+      const Tensor x = torch::ones({1}, torch::requires_grad());
+      replica().all_reduce(ReduceOp::kSum, x * 2).sum().backward();
+      return x.grad().item<double>();
+    });
+    EXPECT_EQ(gradients.values(), std::vector<double>(3, 6.0));
+  }
+}
+
+TEST_P(ReplicaContextTest, DifferentOperationsAreRefused) {
+  MirroredStrategy strategy(options(2));
+  EXPECT_TRUE(throws(
+      ErrorCode::kFailedPrecondition, {"replicas disagree: replica 0 calls all_reduce"}, [&] {
+        strategy.run([&] {
+          replica().all_reduce(id() ? ReduceOp::kMean : ReduceOp::kSum, torch::ones({1}));
+        });
+      }));
+}
+
 TEST_P(ReplicaContextTest, AllReduceOfBoolIsRefused) {
   MirroredStrategy strategy(options(2));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                      {"[replica_context] all_reduce: got bool", "cast it to int32 first"}, [&] {
-                       strategy.run([&] { replica().all_reduce(ReduceOp::kSum, torch::ones({2}, torch::kBool)); });
+                       strategy.run([&] {
+                         replica().all_reduce(ReduceOp::kSum, torch::ones({2}, torch::kBool));
+                       });
                      }));
 }
 
@@ -157,9 +195,8 @@ TEST_P(ReplicaContextTest, AllReduceOfUnequalShapesIsRefusedAndTheStrategyGoesOn
     EXPECT_NE(std::string(error.what()).find("[2]"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("[3]"), std::string::npos) << error.what();
   }
-  strategy.run([&] {
-    EXPECT_EQ(replica().all_reduce(ReduceOp::kSum, torch::ones({})).item<double>(), 2);
-  });
+  strategy.run(
+      [&] { EXPECT_EQ(replica().all_reduce(ReduceOp::kSum, torch::ones({})).item<double>(), 2); });
 }
 
 TEST_P(ReplicaContextTest, AllGatherConcatenatesInReplicaOrder) {
@@ -192,18 +229,24 @@ TEST_P(ReplicaContextTest, AllGatherErrorsNameWhatCame) {
   const auto gather = [&](const std::function<Tensor()>& value, int64_t axis) {
     return [&strategy, value, axis] { strategy.run([&] { replica().all_gather(value(), axis); }); };
   };
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[replica_context] all_gather: got axis 0 for a tensor of rank 0", "reshape to [1]"},
-                     gather([] { return torch::tensor(1.0); }, 0)));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"[replica_context] all_gather: got axis 0 for a tensor of rank 0", "reshape to [1]"},
+             gather([] { return torch::tensor(1.0); }, 0)));
   for (const int64_t axis : {-1, 1}) {
     EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"rank 1; expected 0 <= axis < rank"},
                        gather([] { return torch::ones({2}); }, axis)));
   }
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                      {"[1, 2]", "[1, 3]", "shapes that differ only along the gather axis"},
-                     gather([] { return torch::ones({1, 2 + id()}); }, 0)));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"Float", "Double", "equal dtypes"},
-                     gather([] { return torch::ones({1}, id() ? torch::kDouble : torch::kFloat); }, 0)));
+                     gather(
+                         [] {
+                           return torch::ones({1, 2 + id()});
+                         },
+                         0)));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument, {"Float", "Double", "equal dtypes"},
+             gather([] { return torch::ones({1}, id() ? torch::kDouble : torch::kFloat); }, 0)));
 }
 
 TEST_P(ReplicaContextTest, MergeCallRunsOnceInCrossReplicaContext) {
@@ -263,22 +306,23 @@ TEST_P(ReplicaContextTest, EachReplicaGetsItsOwnCopyOfWhatMergeCallReturns) {
 TEST_P(ReplicaContextTest, ErrorInMergeCallReachesTheCaller) {
   MirroredStrategy strategy(options(3));
   EXPECT_THROW(strategy.run([&] {
-                 replica().merge_call([](Strategy&) { throw std::out_of_range("merged"); });
-                 ADD_FAILURE() << "a replica went on";
-               }),
+    replica().merge_call([](Strategy&) { throw std::out_of_range("merged"); });
+    ADD_FAILURE() << "a replica went on";
+  }),
                std::out_of_range);
   EXPECT_EQ(strategy.run([] { return id(); }).size(), 3);
 }
 
 TEST_P(ReplicaContextTest, DifferentCallsAreNamed) {
   MirroredStrategy strategy(options(2));
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
-                     {"replicas disagree", "replica 0 calls merge_call", "replica 1 calls all_gather"}, [&] {
-                       strategy.run([&] {
-                         if (id() == 0) replica().merge_call([](Strategy&) {});
-                         if (id() == 1) replica().all_gather(torch::ones({1}), 0);
-                       });
-                     }));
+  EXPECT_TRUE(throws(
+      ErrorCode::kFailedPrecondition,
+      {"replicas disagree", "replica 0 calls merge_call", "replica 1 calls all_gather"}, [&] {
+        strategy.run([&] {
+          if (id() == 0) replica().merge_call([](Strategy&) {});
+          if (id() == 1) replica().all_gather(torch::ones({1}), 0);
+        });
+      }));
 }
 
 TEST_P(ReplicaContextTest, ValuesOutsideAStrategyReduceToThemselves) {

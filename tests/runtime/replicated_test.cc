@@ -46,6 +46,10 @@ struct TiedImpl : torch::nn::Module {
 };
 TORCH_MODULE(Tied);
 
+Tensor loss_of(NetImpl& net) {
+  return (net.forward(torch::randn({4, 3})) - torch::randn({4, 2})).square().sum();
+}
+
 /// 3 replicas, storage shared or not.
 class ReplicatedTest : public ::testing::TestWithParam<bool> {
  protected:
@@ -84,7 +88,8 @@ TEST_P(ReplicatedTest, EveryReplicaHasAModuleOfItsOwnWithTheFirstOnesWeights) {
     EXPECT_NE(modules.get(a), outside);
     for (int b = 0; b < a; ++b) EXPECT_NE(modules.get(a), modules.get(b));
     EXPECT_TRUE(modules.get(a)->dense->weight.equal(outside->dense->weight));
-    EXPECT_EQ(modules.get(a)->dense->weight.data_ptr(), net.variables()[0].on_replica(a).data_ptr());
+    EXPECT_EQ(modules.get(a)->dense->weight.data_ptr(),
+              net.variables()[0].on_replica(a).data_ptr());
   }
   EXPECT_EQ(net.ptr().get(), outside);
   EXPECT_EQ(net.parameters().size(), 4u);
@@ -99,7 +104,8 @@ TEST_P(ReplicatedTest, ModulesComeAsValueHolderOrPointer) {
   };
   const Replicated<Plain> value = strategy_->replicate([] { return Plain(); });
   const Replicated<Plain> pointer = strategy_->replicate([] { return std::make_shared<Plain>(); });
-  const Replicated<torch::nn::LinearImpl> holder = strategy_->replicate([] { return torch::nn::Linear(2, 1); });
+  const Replicated<torch::nn::LinearImpl> holder =
+      strategy_->replicate([] { return torch::nn::Linear(2, 1); });
   const Replicated<torch::nn::SequentialImpl> sequential = strategy_->replicate(
       [] { return torch::nn::Sequential(torch::nn::Linear(2, 1), torch::nn::ReLU()); });
   strategy_->run([&] {
@@ -127,7 +133,8 @@ TEST_P(ReplicatedTest, TiedWeightsCountOnceAndStayTied) {
                               })
                               .get(0);
   EXPECT_TRUE(net->first.is_same(net->second));
-  EXPECT_TRUE(net->first.allclose(before - 0.5 * 3 * gradient)) << net->first << before - 1.5 * gradient;
+  EXPECT_TRUE(net->first.allclose(before - 0.5 * 3 * gradient))
+      << net->first << before - 1.5 * gradient;
 }
 
 TEST_P(ReplicatedTest, MovingStatisticsAreTheReplicasOwnAndTheirMeanOutside) {
@@ -140,7 +147,8 @@ TEST_P(ReplicatedTest, MovingStatisticsAreTheReplicasOwnAndTheirMeanOutside) {
   EXPECT_TRUE(means.get(2).allclose(torch::full({2}, 3.15)));
   EXPECT_TRUE(net->norm->running_mean.allclose(torch::full({2}, 2.15)));
   EXPECT_EQ(net->norm->num_batches_tracked.item<int64_t>(), 1);
-  EXPECT_TRUE(strategy_->run([&] { return net->norm->running_mean.clone(); }).get(2).equal(means.get(2)))
+  EXPECT_TRUE(
+      strategy_->run([&] { return net->norm->running_mean.clone(); }).get(2).equal(means.get(2)))
       << "a look from outside changed a replica's own copy";
 }
 
@@ -181,7 +189,8 @@ TEST_P(ReplicatedTest, ModesSetOutsideHoldInside) {
   const auto modes = [&] {
     std::vector<std::string> result;
     for (const auto& mode : strategy_->run([&] {
-           return str_cat(net->is_training(), net->dropout->is_training(), net->norm->is_training());
+           return str_cat(net->is_training(), net->dropout->is_training(),
+                          net->norm->is_training());
          })) {
       result.push_back(mode);
     }
@@ -219,7 +228,7 @@ TEST_P(ReplicatedTest, WeightsWrittenOutsideReachEveryReplica) {
   fill(3);
   EXPECT_TRUE(inside(3));
   EXPECT_TRUE(all_parameters_are(*net, 3));
-  strategy_->run([&] { sgd.minimize(net->forward(torch::randn({4, 3})).square().sum()); });
+  strategy_->run([&] { sgd.minimize(loss_of(*net)); });
   fill(4);
   EXPECT_TRUE(inside(4)) << "after a step";
 }
@@ -242,7 +251,8 @@ TEST_P(ReplicatedTest, WeightsAndBuffersLoadedOutsideReachEveryReplica) {
   };
   const auto check = [&](const char* when) {
     for (const bool right : strategy_->run([&] {
-           return all_parameters_are(*net, 5) && net->norm->running_mean.equal(torch::full({2}, 6.0));
+           return all_parameters_are(*net, 5) &&
+                  net->norm->running_mean.equal(torch::full({2}, 6.0));
          })) {
       EXPECT_TRUE(right) << when;
     }
@@ -253,12 +263,13 @@ TEST_P(ReplicatedTest, WeightsAndBuffersLoadedOutsideReachEveryReplica) {
   check("before there was an optimizer");
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
   check("moved into the optimizer's arena");
-  strategy_->run([&] { sgd.minimize(net->forward(torch::randn({4, 3})).square().sum()); });
+  strategy_->run([&] { sgd.minimize(loss_of(*net)); });
   EXPECT_FALSE(all_parameters_are(*net, 5));
   load();
   check("after a step");
-  strategy_->run([&] { sgd.minimize(net->forward(torch::randn({4, 3})).square().sum()); });
-  const PerReplica<Tensor> trained = strategy_->run([&] { return net->dense->weight.detach().clone(); });
+  strategy_->run([&] { sgd.minimize(loss_of(*net)); });
+  const PerReplica<Tensor> trained =
+      strategy_->run([&] { return net->dense->weight.detach().clone(); });
   for (int r = 0; r < 3; ++r) {
     EXPECT_FALSE(trained.get(r).equal(torch::full({2, 3}, 5.0))) << "trains no more after loading";
     EXPECT_TRUE(trained.get(r).equal(trained.get(0)));
@@ -274,7 +285,8 @@ TEST_P(ReplicatedTest, WeightsWrittenOutsideJustBeforeTheOptimizerIsMadeReachEve
   }
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
   EXPECT_TRUE(all_parameters_are(*net, 2));
-  for (const bool right : strategy_->run([&] { return all_parameters_are(*net, 2); })) EXPECT_TRUE(right);
+  for (const bool right : strategy_->run([&] { return all_parameters_are(*net, 2); }))
+    EXPECT_TRUE(right);
 }
 
 TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
@@ -283,7 +295,7 @@ TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
   NetImpl* outside = net.operator->();
   for (int step = 0; step < 3; ++step) {
     const Tensor before = outside->dense->weight.detach().clone();
-    strategy_->run([&] { sgd.minimize(net->forward(torch::randn({4, 3})).square().sum()); });
+    strategy_->run([&] { sgd.minimize(loss_of(*net)); });
     EXPECT_FALSE(outside->dense->weight.equal(before));
     for (int r = 0; r < 3; ++r) {
       EXPECT_TRUE(net.variables()[0].on_replica(r).equal(outside->dense->weight));
@@ -296,30 +308,32 @@ TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
 
 TEST_P(ReplicatedTest, ParametersChangedInPlaceInsideRunAreAnError) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
-                     {"[variable] 'dense.weight' was changed in place inside run() by replica 1",
-                      "only an optimizer or Variable::assign may change them", "change them outside run()"},
-                     [&] {
-                       strategy_->run([&] {
-                         const torch::NoGradGuard no_grad;
-                         if (id() == 1) net->dense->weight.mul_(2);
-                       });
-                     }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kFailedPrecondition,
+             {"[variable] 'dense.weight' was changed in place inside run() by replica 1",
+              "only an optimizer or Variable::assign may change them", "change them outside run()"},
+             [&] {
+               strategy_->run([&] {
+                 const torch::NoGradGuard no_grad;
+                 if (id() == 1) net->dense->weight.mul_(2);
+               });
+             }));
   strategy_->run([&] { net->forward(torch::ones({4, 3})); });  // and it goes on
 }
 
 TEST_P(ReplicatedTest, ParametersChangedInPlaceAreSeenByMinimize) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"'norm.bias' was changed in place", "by replica 2"}, [&] {
-    strategy_->run([&] {
-      if (id() == 2) {
-        const torch::NoGradGuard no_grad;
-        net->norm->bias.zero_();
-      }
-      sgd.minimize(net->forward(torch::ones({4, 3})).sum());
-    });
-  }));
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                     {"'norm.bias' was changed in place", "by replica 2"}, [&] {
+                       strategy_->run([&] {
+                         if (id() == 2) {
+                           const torch::NoGradGuard no_grad;
+                           net->norm->bias.zero_();
+                         }
+                         sgd.minimize(net->forward(torch::ones({4, 3})).sum());
+                       });
+                     }));
 }
 
 TEST_P(ReplicatedTest, FactoriesMustMakeEqualModules) {
@@ -338,8 +352,10 @@ TEST_P(ReplicatedTest, ModulesAreMadeOutsideRun) {
 TEST_P(ReplicatedTest, ReplicasOfAnotherStrategyMayNotUseTheModule) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
   MirroredStrategy other({.devices = cpus(2)});
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"Mixing different tf.distribute.Strategy objects"},
-                     [&] { other.run([&] { net->forward(torch::ones({1, 3})); }); }));
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                     {"Mixing different tf.distribute.Strategy objects"}, [&] {
+                       other.run([&] { net->forward(torch::ones({1, 3})); });
+                     }));
 }
 
 TEST(ReplicatedOnOneReplicaTest, ThereIsOneModuleInsideAndOutside) {
@@ -354,7 +370,7 @@ TEST(ReplicatedOnOneReplicaTest, ThereIsOneModuleInsideAndOutside) {
   EXPECT_EQ(strategy.run([&] { return net.operator->(); }).get(0), net.operator->());
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
   const Tensor before = net->dense->weight.detach().clone();
-  strategy.run([&] { sgd.minimize(net->forward(torch::randn({4, 3})).square().sum()); });
+  strategy.run([&] { sgd.minimize(loss_of(*net)); });
   EXPECT_FALSE(net->dense->weight.equal(before));
 }
 

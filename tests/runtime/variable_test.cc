@@ -30,17 +30,23 @@ constexpr Write kWrites[] = {Write::kAssign, Write::kAdd, Write::kSub};
 
 void write(Variable& variable, Write kind, const Tensor& value) {
   switch (kind) {
-    case Write::kAssign: return variable.assign(value);
-    case Write::kAdd: return variable.assign_add(value);
-    case Write::kSub: return variable.assign_sub(value);
+    case Write::kAssign:
+      return variable.assign(value);
+    case Write::kAdd:
+      return variable.assign_add(value);
+    case Write::kSub:
+      return variable.assign_sub(value);
   }
 }
 
 double applied(Write kind, double before, double value) {
   switch (kind) {
-    case Write::kAssign: return value;
-    case Write::kAdd: return before + value;
-    default: return before - value;
+    case Write::kAssign:
+      return value;
+    case Write::kAdd:
+      return before + value;
+    default:
+      return before - value;
   }
 }
 
@@ -48,9 +54,12 @@ double aggregated(Aggregation aggregation, const std::vector<double>& values) {
   double sum = 0;
   for (const double each : values) sum += each;
   switch (aggregation) {
-    case Aggregation::kSum: return sum;
-    case Aggregation::kMean: return sum / static_cast<double>(values.size());
-    default: return values[0];
+    case Aggregation::kSum:
+      return sum;
+    case Aggregation::kMean:
+      return sum / static_cast<double>(values.size());
+    default:
+      return values[0];
   }
 }
 
@@ -75,7 +84,8 @@ class VariableTest : public ::testing::TestWithParam<int> {
   std::unique_ptr<MirroredStrategy> strategy_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Replicas, VariableTest, ::testing::Values(1, 2, 3), ::testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Replicas, VariableTest, ::testing::Values(1, 2, 3),
+                         ::testing::PrintToStringParamName());
 
 // Rules 20 and 21; replicas pass 3, 6, 9. tests/strategies/golden_test.cc has TensorFlow's numbers.
 TEST_P(VariableTest, WritesByReplicas) {
@@ -84,11 +94,13 @@ TEST_P(VariableTest, WritesByReplicas) {
   for (const Synchronization synchronization : kSynchronizations) {
     for (const Aggregation aggregation : kAggregations) {
       for (const Write kind : kWrites) {
-        SCOPED_TRACE(str_cat("synchronization ", static_cast<int>(synchronization), ", aggregation ",
-                             static_cast<int>(aggregation), ", write ", static_cast<int>(kind)));
+        SCOPED_TRACE(str_cat("synchronization ", static_cast<int>(synchronization),
+                             ", aggregation ", static_cast<int>(aggregation), ", write ",
+                             static_cast<int>(kind)));
         const bool on_read = synchronization == Synchronization::kOnRead;
-        Variable variable =
-            make(number(1), {.trainable = false, .synchronization = synchronization, .aggregation = aggregation});
+        Variable variable = make(
+            number(1),
+            {.trainable = false, .synchronization = synchronization, .aggregation = aggregation});
         strategy_->run([&] { write(variable, kind, number(passed[static_cast<size_t>(id())])); });
 
         std::vector<double> expected;
@@ -97,12 +109,15 @@ TEST_P(VariableTest, WritesByReplicas) {
           expected.push_back(applied(kind, 1, local ? value : aggregated(aggregation, passed)));
         }
         EXPECT_EQ(copies(variable), expected);
-        EXPECT_EQ(strategy_->run([&] { return variable.value().item<double>(); }).values(), expected);
+        EXPECT_EQ(strategy_->run([&] { return variable.value().item<double>(); }).values(),
+                  expected);
         if (on_read && aggregation == Aggregation::kNone && replicas() > 1) {
-          EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"one value per replica and no aggregation"},
+          EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                             {"one value per replica and no aggregation"},
                              [&] { variable.value(); }));
         } else {
-          EXPECT_EQ(variable.value().item<double>(), on_read ? aggregated(aggregation, expected) : expected[0]);
+          EXPECT_EQ(variable.value().item<double>(),
+                    on_read ? aggregated(aggregation, expected) : expected[0]);
         }
       }
     }
@@ -114,13 +129,17 @@ TEST_P(VariableTest, WritesOutsideRun) {
   for (const Synchronization synchronization : kSynchronizations) {
     for (const Aggregation aggregation : kAggregations) {
       for (const Write kind : kWrites) {
-        SCOPED_TRACE(str_cat("synchronization ", static_cast<int>(synchronization), ", aggregation ",
-                             static_cast<int>(aggregation), ", write ", static_cast<int>(kind)));
-        Variable variable =
-            make(number(1), {.trainable = false, .synchronization = synchronization, .aggregation = aggregation});
-        const bool on_read_sum = synchronization == Synchronization::kOnRead && aggregation == Aggregation::kSum;
+        SCOPED_TRACE(str_cat("synchronization ", static_cast<int>(synchronization),
+                             ", aggregation ", static_cast<int>(aggregation), ", write ",
+                             static_cast<int>(kind)));
+        Variable variable = make(
+            number(1),
+            {.trainable = false, .synchronization = synchronization, .aggregation = aggregation});
+        const bool on_read_sum =
+            synchronization == Synchronization::kOnRead && aggregation == Aggregation::kSum;
         if (on_read_sum && kind != Write::kAssign) {
-          EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"outside run() only assign is defined"},
+          EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                             {"outside run() only assign is defined"},
                              [&] { write(variable, kind, number(6)); }));
           continue;
         }
@@ -142,19 +161,23 @@ TEST_P(VariableTest, WritesInMergeCallAreCrossReplica) {
 }
 
 TEST_P(VariableTest, IntegerOnReadSumTruncates) {
-  Variable variable = make(torch::tensor(1), {.synchronization = Synchronization::kOnRead, .aggregation = Aggregation::kSum});
+  Variable variable = make(torch::tensor(1), {.synchronization = Synchronization::kOnRead,
+                                              .aggregation = Aggregation::kSum});
   variable.assign(torch::tensor(7));
   EXPECT_EQ(variable.value().item<int64_t>(), 7 / replicas() * replicas());
 }
 
 TEST_P(VariableTest, ScatterAdd) {
   const Tensor indices = torch::tensor({1, 1, 3});
-  const auto rows = [](double scale) { return scale * torch::tensor({{1.0, 2.0}, {10.0, 20.0}, {5.0, 6.0}}); };
+  const auto rows = [](double scale) {
+    return scale * torch::tensor({{1.0, 2.0}, {10.0, 20.0}, {5.0, 6.0}});
+  };
   const auto expected = [](double scale) {
     return scale * torch::tensor({{0.0, 0.0}, {11.0, 22.0}, {0.0, 0.0}, {5.0, 6.0}});
   };
   for (const Aggregation aggregation : kAggregations) {
-    Variable variable = make(torch::zeros({4, 2}), {.trainable = false, .aggregation = aggregation});
+    Variable variable =
+        make(torch::zeros({4, 2}), {.trainable = false, .aggregation = aggregation});
     strategy_->run([&] { variable.scatter_add(indices, rows(1 + id())); });
     const double n = replicas();
     const double sum = n * (n + 1) / 2;
@@ -170,20 +193,23 @@ TEST_P(VariableTest, ScatterAdd) {
     variable.scatter_add(indices, rows(1));
     EXPECT_TRUE(variable.on_replica(replicas() - 1).equal(expected(1)));
   }
-  Variable on_read = make(torch::zeros({4, 2}), {.synchronization = Synchronization::kOnRead, .aggregation = Aggregation::kSum});
+  Variable on_read = make(torch::zeros({4, 2}), {.synchronization = Synchronization::kOnRead,
+                                                 .aggregation = Aggregation::kSum});
   EXPECT_TRUE(throws(ErrorCode::kUnimplemented, {"scatter_add: 'Variable' is synchronized on read"},
                      [&] { on_read.scatter_add(indices, rows(1)); }));
 }
 
 TEST_P(VariableTest, ScatterAddMayHaveDifferentRowsOnEachReplica) {
-  Variable variable = make(torch::zeros({4}), {.trainable = false, .aggregation = Aggregation::kSum});
+  Variable variable =
+      make(torch::zeros({4}), {.trainable = false, .aggregation = Aggregation::kSum});
   strategy_->run([&] { variable.scatter_add(torch::arange(id()), torch::ones({id()})); });
   EXPECT_EQ(variable.value().sum().item<double>(), replicas() * (replicas() - 1) / 2);
 }
 
 // Rule 20: a number is the same on every replica, so its sum is not what anybody means.
 TEST_P(VariableTest, NumbersAreNotSummed) {
-  Variable sum = make(number(1), {.name = "s", .trainable = false, .aggregation = Aggregation::kSum});
+  Variable sum =
+      make(number(1), {.name = "s", .trainable = false, .aggregation = Aggregation::kSum});
   sum.assign_add(8.0);
   EXPECT_EQ(sum.value().item<double>(), 9);
   const std::pair<std::string, std::function<void()>> writes[] = {
@@ -196,7 +222,8 @@ TEST_P(VariableTest, NumbersAreNotSummed) {
       continue;
     }
     EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                       {"[variable] " + name + ": 's'", "cannot be reduced with the given reduce op", "pass a tensor"},
+                       {"[variable] " + name + ": 's'",
+                        "cannot be reduced with the given reduce op", "pass a tensor"},
                        [&] { strategy_->run(write); }));
   }
   Variable mean = make(number(1), {.trainable = false, .aggregation = Aggregation::kMean});
@@ -225,8 +252,8 @@ TEST_P(VariableTest, StartsFromACopyOfTheInitialValueOnEveryReplica) {
 
 // Rule 19: every replica holds the initial value of an ON_READ sum, so a new 1 reads N.
 TEST_P(VariableTest, NewOnReadSumReadsItsValueTimesReplicas) {
-  const Variable variable =
-      make(number(1), {.synchronization = Synchronization::kOnRead, .aggregation = Aggregation::kSum});
+  const Variable variable = make(
+      number(1), {.synchronization = Synchronization::kOnRead, .aggregation = Aggregation::kSum});
   EXPECT_EQ(variable.value().item<double>(), replicas());
   EXPECT_FALSE(variable.trainable());
 }
@@ -254,10 +281,10 @@ TEST_P(VariableTest, ValuesAreBroadcastAndCast) {
 TEST_P(VariableTest, AssignMakesWhatAutogradSavedStale) {
   Variable variable = make(torch::ones({2}), {.aggregation = Aggregation::kMean});
   EXPECT_THROW(strategy_->run([&] {
-                 const Tensor loss = variable.value().square().sum();
-                 variable.assign(torch::zeros({2}));
-                 loss.backward();
-               }),
+    const Tensor loss = variable.value().square().sum();
+    variable.assign(torch::zeros({2}));
+    loss.backward();
+  }),
                c10::Error);
 }
 
@@ -298,23 +325,26 @@ TEST_P(VariableTest, DifferentWritesByReplicasAreAnError) {
   Variable b = make(number(1), {.trainable = false, .aggregation = Aggregation::kMean});
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"replicas disagree"},
                      [&] { strategy_->run([&] { (id() == 0 ? a : b).assign(number(2)); }); }));
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"replica 0 calls assign, replica 1 calls assign_add"}, [&] {
-    strategy_->run([&] { write(a, id() == 0 ? Write::kAssign : Write::kAdd, number(2)); });
-  }));
+  EXPECT_TRUE(throws(
+      ErrorCode::kFailedPrecondition, {"replica 0 calls assign, replica 1 calls assign_add"}, [&] {
+        strategy_->run([&] { write(a, id() == 0 ? Write::kAssign : Write::kAdd, number(2)); });
+      }));
   EXPECT_EQ(copies(a), std::vector<double>(static_cast<size_t>(replicas()), 1.0));
 }
 
 TEST_P(VariableTest, ImpossibleVariablesAreRefused) {
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"'n': got VariableSynchronization::kNone", "use kAuto, kOnWrite or kOnRead"},
-                     [&] { make(number(1), {.name = "n", .synchronization = Synchronization::kNone}); }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"'n': got VariableSynchronization::kNone", "use kAuto, kOnWrite or kOnRead"},
+             [&] { make(number(1), {.name = "n", .synchronization = Synchronization::kNone}); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"'u': got an undefined initial value"},
                      [&] { make(Tensor(), {.name = "u"}); }));
   const Variable variable = make(number(1), {.name = "v"});
   for (const int r : {-1, replicas()}) {
-    EXPECT_TRUE(throws(ErrorCode::kOutOfRange,
-                       {str_cat("[variable] on_replica: got ", r, " for 'v'; expected 0 to ", replicas() - 1)},
-                       [&] { variable.on_replica(r); }));
+    EXPECT_TRUE(throws(
+        ErrorCode::kOutOfRange,
+        {str_cat("[variable] on_replica: got ", r, " for 'v'; expected 0 to ", replicas() - 1)},
+        [&] { variable.on_replica(r); }));
   }
 }
 

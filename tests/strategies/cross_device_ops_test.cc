@@ -46,7 +46,8 @@ TEST_F(CrossDeviceOpsTest, AlgorithmsGiveEqualBitsForAnyNumberOfReplicas) {
     const Values values = wild(n, {3, 5});
     const Tensor sum = tree_sum(values);
     const Tensor mean = sum.div(static_cast<double>(n));
-    for (CrossDeviceOps* ops : std::initializer_list<CrossDeviceOps*>{&one, &named, &hierarchical, &unpacked}) {
+    for (CrossDeviceOps* ops :
+         std::initializer_list<CrossDeviceOps*>{&one, &named, &hierarchical, &unpacked}) {
       const Values sums = ops->reduce(ReduceOp::kSum, values);
       const Values means = ops->reduce(ReduceOp::kMean, values);
       const Values tops = ops->reduce(ReduceOp::kMax, values);
@@ -61,7 +62,8 @@ TEST_F(CrossDeviceOpsTest, AlgorithmsGiveEqualBitsForAnyNumberOfReplicas) {
 }
 
 TEST_F(CrossDeviceOpsTest, BatchesKeepTheirShapesAndOrderInAnyPacks) {
-  const std::vector<Values> batch = {wild(3, {2, 3}), wild(3, {1}), wild(3, {0}), wild(3, {5}), wild(3, {})};
+  const std::vector<Values> batch = {wild(3, {2, 3}), wild(3, {1}), wild(3, {0}), wild(3, {5}),
+                                     wild(3, {})};
   for (const int packs : {0, 1, 2, 3, 5, 100}) {
     HierarchicalCopyAllReduce ops({.num_packs = packs});
     const std::vector<Values> results = ops.batch_reduce(ReduceOp::kSum, batch);
@@ -94,7 +96,9 @@ TEST_F(CrossDeviceOpsTest, PacksReachTheReductionWithThoseBorders) {
 }
 
 TEST_F(CrossDeviceOpsTest, AccumulationFunctionIsUsedForSums) {
-  ReductionToOneDevice ops({.accumulation_fn = [](const std::vector<Tensor>& values) { return values[0] * 100; }});
+  ReductionToOneDevice ops(
+      {.reduce_to_device = {},
+       .accumulation_fn = [](const std::vector<Tensor>& values) { return values[0] * 100; }});
   const Values values({torch::tensor({1.0}), torch::tensor({5.0})});
   EXPECT_EQ(ops.reduce(ReduceOp::kSum, values).get(1).item<double>(), 100);
   EXPECT_EQ(ops.reduce(ReduceOp::kMean, values).get(1).item<double>(), 50);
@@ -115,20 +119,24 @@ TEST_F(CrossDeviceOpsTest, ValuesMustAgree) {
   ReductionToOneDevice ops;
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"[cross_device_ops] reduce: got no values"},
                      [&] { ops.reduce(ReduceOp::kSum, Values()); }));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[cross_device_ops] reduce: got Float [2] on replica 0 and Float [3] on replica 1"},
-                     [&] { ops.reduce(ReduceOp::kSum, Values({torch::ones({2}), torch::ones({3})})); }));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[cross_device_ops] batch_reduce: got Float [2] on replica 0 and Int [2]"}, [&] {
-                       ops.batch_reduce(ReduceOp::kSum,
-                                        {Values({torch::ones({2}), torch::ones({2}, torch::kInt)})});
-                     }));
+  EXPECT_TRUE(throws(
+      ErrorCode::kInvalidArgument,
+      {"[cross_device_ops] reduce: got Float [2] on replica 0 and Float [3] on replica 1"}, [&] {
+        ops.reduce(ReduceOp::kSum, Values({torch::ones({2}), torch::ones({3})}));
+      }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"[cross_device_ops] batch_reduce: got Float [2] on replica 0 and Int [2]"}, [&] {
+               ops.batch_reduce(ReduceOp::kSum,
+                                {Values({torch::ones({2}), torch::ones({2}, torch::kInt)})});
+             }));
 }
 
 TEST_F(CrossDeviceOpsTest, NegativePacksAreRefused) {
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[hierarchical_copy_all_reduce] num_packs: got -1; expected 0 (no packing) or more"},
-                     [] { HierarchicalCopyAllReduce({.num_packs = -1}); }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"[hierarchical_copy_all_reduce] num_packs: got -1; expected 0 (no packing) or more"},
+             [] { HierarchicalCopyAllReduce({.num_packs = -1}); }));
 }
 
 TEST_F(CrossDeviceOpsTest, NcclSaysHowToGetItWhereItIsMissing) {
@@ -190,18 +198,23 @@ TEST_F(CrossDeviceOpsTest, WhatUsersReturnIsChecked) {
     Values do_reduce(ReduceOp, const Values& values) override { return Values({values.get(0)}); }
   };
   class WrongShape : public CrossDeviceOps {
-    Values do_reduce(ReduceOp, const Values&) override { return Values({torch::ones({1}), torch::ones({1})}); }
+    Values do_reduce(ReduceOp, const Values&) override {
+      return Values({torch::ones({1}), torch::ones({1})});
+    }
   };
   const Values values({torch::ones({2}), torch::ones({2})});
   TooFew too_few;
-  EXPECT_TRUE(throws(ErrorCode::kInternal,
-                     {"[cross_device_ops] reduce: got 1 results for 2 replicas; return one per replica"},
-                     [&] { too_few.reduce(ReduceOp::kSum, values); }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInternal,
+             {"[cross_device_ops] reduce: got 1 results for 2 replicas; return one per replica"},
+             [&] { too_few.reduce(ReduceOp::kSum, values); }));
   WrongShape wrong;
   EXPECT_TRUE(throws(ErrorCode::kInternal, {"another shape than the value's [2] for replica 0"},
                      [&] { wrong.reduce(ReduceOp::kSum, values); }));
   class LosesValues : public Counting {
-    std::vector<Values> do_batch_reduce(ReduceOp, const std::vector<Values>&) override { return {}; }
+    std::vector<Values> do_batch_reduce(ReduceOp, const std::vector<Values>&) override {
+      return {};
+    }
   };
   LosesValues loses;
   EXPECT_TRUE(throws(ErrorCode::kInternal, {"batch_reduce: got 0 results for 1 values"},
@@ -213,8 +226,9 @@ TEST_F(CrossDeviceOpsTest, ErrorOfUsersOwnReachesTheCaller) {
     Values do_reduce(ReduceOp, const Values&) override { throw std::out_of_range("cable"); }
   };
   MirroredStrategy strategy({.devices = cpus(3), .cross_device_ops = std::make_shared<Failing>()});
-  EXPECT_THROW(strategy.run([] { get_replica_context()->all_reduce(ReduceOp::kSum, torch::ones({})); }),
-               std::out_of_range);
+  EXPECT_THROW(
+      strategy.run([] { get_replica_context()->all_reduce(ReduceOp::kSum, torch::ones({})); }),
+      std::out_of_range);
   EXPECT_EQ(strategy.run([] { return id(); }).values(), (std::vector<int>{0, 1, 2}));
 }
 

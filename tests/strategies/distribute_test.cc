@@ -36,7 +36,8 @@ class DistributeTest : public ::testing::Test {
   }
   static Steps split(int64_t rows, int64_t batch, int n, bool drop_remainder = false) {
     const auto strategy = mirrored(n);
-    return steps_of(strategy->distribute(Dataset::range(rows).batch(batch, {.drop_remainder = drop_remainder})));
+    return steps_of(strategy->distribute(
+        Dataset::range(rows).batch(batch, {.drop_remainder = drop_remainder})));
   }
 };
 
@@ -71,7 +72,8 @@ TEST_F(DistributeTest, PartsDifferByAtMostOneRowLargerFirst) {
 TEST_F(DistributeTest, ReplicasWithoutRowsGetEmptyPartsOfTheRightKind) {
   const auto strategy = mirrored(3);
   const Dataset dataset =
-      Dataset::from_tensor_slices({torch::rand({2, 4, 5}), torch::tensor({1, 0}, torch::kByte)}).batch(8);
+      Dataset::from_tensor_slices({torch::rand({2, 4, 5}), torch::tensor({1, 0}, torch::kByte)})
+          .batch(8);
   int steps = 0;
   for (const PerReplica<Example>& batch : strategy->distribute(dataset)) {
     ++steps;
@@ -94,7 +96,8 @@ TEST_F(DistributeTest, EmptyDatasetHasNoSteps) {
   EXPECT_EQ(split(0, 4, 2), Steps{});
   const auto strategy = mirrored(2);
   EXPECT_EQ(strategy->distribute(Dataset::range(0).batch(4)).cardinality(), 0);
-  EXPECT_EQ(steps_of(strategy->distribute_from_function([](const InputContext&) { return Dataset::range(0).batch(2); })),
+  EXPECT_EQ(steps_of(strategy->distribute_from_function(
+                [](const InputContext&) { return Dataset::range(0).batch(2); })),
             Steps{});
 }
 
@@ -106,7 +109,8 @@ TEST_F(DistributeTest, EachLoopIsAnEpoch) {
   const Steps first = steps_of(distributed);
   const Steps second = steps_of(distributed);
   EXPECT_NE(first, second) << "shuffled anew";
-  EXPECT_EQ(steps_of(strategy->distribute(Dataset::range(64).shuffle(64, {.seed = 3}).batch(8))), first);
+  EXPECT_EQ(steps_of(strategy->distribute(Dataset::range(64).shuffle(64, {.seed = 3}).batch(8))),
+            first);
 }
 
 TEST_F(DistributeTest, RowsDependOnTheReplicaIdAlone) {
@@ -120,7 +124,8 @@ TEST_F(DistributeTest, PositionsRestoreTheRestOfTheEpoch) {
   const auto strategy = mirrored(2);
   for (const int64_t prefetch : {0, 2}) {
     const auto make = [&] {
-      return strategy->distribute(Dataset::range(40).shuffle(40, {.seed = 1}).batch(5), {.prefetch = prefetch});
+      return strategy->distribute(Dataset::range(40).shuffle(40, {.seed = 1}).batch(5),
+                                  {.prefetch = prefetch});
     };
     DistributedDataset::Iterator whole = make().iterator(0);
     for (int i = 0; i < 3; ++i) (void)whole.next();
@@ -138,13 +143,14 @@ TEST_F(DistributeTest, PositionsRestoreTheRestOfTheEpoch) {
 TEST_F(DistributeTest, FromFunctionGivesEachReplicaWholeBatchesInTurn) {
   const auto strategy = mirrored(2);
   int calls = 0;
-  const DistributedDataset distributed = strategy->distribute_from_function([&](const InputContext& context) {
-    ++calls;
-    EXPECT_EQ(context.num_input_pipelines, 1);
-    EXPECT_EQ(context.input_pipeline_id, 0);
-    EXPECT_EQ(context.num_replicas_in_sync, 2);
-    return Dataset::range(9).batch(context.get_per_replica_batch_size(4));
-  });
+  const DistributedDataset distributed =
+      strategy->distribute_from_function([&](const InputContext& context) {
+        ++calls;
+        EXPECT_EQ(context.num_input_pipelines, 1);
+        EXPECT_EQ(context.input_pipeline_id, 0);
+        EXPECT_EQ(context.num_replicas_in_sync, 2);
+        return Dataset::range(9).batch(context.get_per_replica_batch_size(4));
+      });
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(distributed.cardinality(), 3);
   EXPECT_EQ(steps_of(distributed), (Steps{{{0, 1}, {2, 3}}, {{4, 5}, {6, 7}}, {{8}, {}}}));
@@ -152,9 +158,10 @@ TEST_F(DistributeTest, FromFunctionGivesEachReplicaWholeBatchesInTurn) {
 
 TEST_F(DistributeTest, FromFunctionFillsUpWithEmptyParts) {
   const auto strategy = mirrored(3);
-  const DistributedDataset distributed = strategy->distribute_from_function([](const InputContext&) {
-    return Dataset::from_tensor_slices({torch::ones({4, 2, 3})}).batch(4);
-  });
+  const DistributedDataset distributed =
+      strategy->distribute_from_function([](const InputContext&) {
+        return Dataset::from_tensor_slices({torch::ones({4, 2, 3})}).batch(4);
+      });
   for (const PerReplica<Example>& batch : distributed) {
     EXPECT_EQ(batch.get(0).num_rows(), 4);
     EXPECT_EQ(batch.get(2).x().sizes(), (std::vector<int64_t>{0, 2, 3}));
@@ -165,10 +172,11 @@ TEST_F(DistributeTest, FromFunctionFillsUpWithEmptyParts) {
 TEST_F(DistributeTest, PerReplicaBatchSizeMustDivide) {
   const InputContext context{.num_replicas_in_sync = 3};
   EXPECT_EQ(context.get_per_replica_batch_size(9), 3);
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[input_context] get_per_replica_batch_size: got a global batch of 7 for 3 replicas",
-                      "expected a multiple of 3"},
-                     [&] { context.get_per_replica_batch_size(7); }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"[input_context] get_per_replica_batch_size: got a global batch of 7 for 3 replicas",
+              "expected a multiple of 3"},
+             [&] { context.get_per_replica_batch_size(7); }));
 }
 
 // Rule 42.
@@ -176,7 +184,8 @@ TEST_F(DistributeTest, UnbatchedDatasetsAreRefused) {
   const auto strategy = mirrored(2);
   for (const bool from_function : {false, true}) {
     const DistributedDataset distributed =
-        from_function ? strategy->distribute_from_function([](const InputContext&) { return Dataset::range(4); })
+        from_function ? strategy->distribute_from_function(
+                            [](const InputContext&) { return Dataset::range(4); })
                       : strategy->distribute(Dataset::range(4));
     EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                        {"[distributed_dataset] got an element whose fields have shapes []",
@@ -184,9 +193,10 @@ TEST_F(DistributeTest, UnbatchedDatasetsAreRefused) {
                        [&] { steps_of(distributed); }));
   }
   const Dataset ragged = Dataset::from_tensors({torch::ones({4, 2}), torch::ones({3})});
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"shapes [4, 2] and [3]", "the same number of rows"}, [&] {
-    for (const auto& batch : strategy->distribute(ragged)) (void)batch;
-  }));
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                     {"shapes [4, 2] and [3]", "the same number of rows"}, [&] {
+                       for (const auto& batch : strategy->distribute(ragged)) (void)batch;
+                     }));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Against tests/golden/tf_strategies.json: what TensorFlow's MirroredStrategy prints for small cases. Where we mean
-// to differ, the test says so and holds our value.
+// Against tests/golden/tf_strategies.json: what TensorFlow's MirroredStrategy prints for small
+// cases. Where we mean to differ, the test says so and holds our value.
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -78,7 +78,8 @@ void expect_same_on_each(const json& each, const std::function<PerReplica<Tensor
     return;
   }
   const PerReplica<Tensor> got = fn();
-  for (int r = 0; r < got.size(); ++r) EXPECT_TRUE(same(got.get(r), each["out"][static_cast<size_t>(r)]));
+  for (int r = 0; r < got.size(); ++r)
+    EXPECT_TRUE(same(got.get(r), each["out"][static_cast<size_t>(r)]));
 }
 
 ReduceOp op_of(const json& each) { return parse_reduce_op(each["op"].get<std::string>()); }
@@ -96,7 +97,9 @@ class TensorFlowTest : public ::testing::Test {
 
   MirroredStrategy& mirrored(size_t n) {
     auto& strategy = strategies_[n];
-    if (!strategy) strategy = std::make_unique<MirroredStrategy>(MirroredOptions{.devices = cpus(static_cast<int>(n))});
+    if (!strategy)
+      strategy =
+          std::make_unique<MirroredStrategy>(MirroredOptions{.devices = cpus(static_cast<int>(n))});
     return *strategy;
   }
   MirroredStrategy& mirrored(const json& each) { return mirrored(each["in"].size()); }
@@ -120,13 +123,16 @@ TEST_F(TensorFlowTest, AverageLosses) {
     expect_same_on_each(each, [&] {
       return mirrored(each).run(
           [&](const Tensor& loss) {
-            return compute_average_loss(loss, {.sample_weight = tensor_of(each["weights"]), .global_batch_size = {}});
+            return compute_average_loss(
+                loss, {.sample_weight = tensor_of(each["weights"]), .global_batch_size = {}});
           },
           tensors_of(each["in"]));
     });
   }
   for (const json& each : cases_of("regularization_loss")) {
-    expect_same_on_each(each, [&] { return mirrored(each).run(scale_regularization_loss, tensors_of(each["in"])); });
+    expect_same_on_each(each, [&] {
+      return mirrored(each).run(scale_regularization_loss, tensors_of(each["in"]));
+    });
   }
 }
 
@@ -136,7 +142,8 @@ TEST_F(TensorFlowTest, SgdStep) {
     const Variable w = strategy.scope([] { return Variable(torch::tensor(1.0f)); });
     optimizers::Sgd sgd({w}, {.learning_rate = 1.0});
     strategy.run([&] {
-      sgd.minimize(compute_average_loss((1 + 2 * w.value()).reshape({1}), strategy.num_replicas_in_sync()));
+      sgd.minimize(
+          compute_average_loss((1 + 2 * w.value()).reshape({1}), strategy.num_replicas_in_sync()));
     });
     EXPECT_TRUE(same(w.value(), each["out"]));
   }
@@ -153,27 +160,38 @@ TEST_F(TensorFlowTest, MeanMetric) {
 TEST_F(TensorFlowTest, Reduce) {
   for (const json& each : cases_of("reduce")) {
     if (each["op"] == "MEAN_IS_NAN") {
-      EXPECT_TRUE(mirrored(each).reduce(ReduceOp::kMean, tensors_of(each["in"]), axis_of(each)).isnan().item<bool>());
+      EXPECT_TRUE(mirrored(each)
+                      .reduce(ReduceOp::kMean, tensors_of(each["in"]), axis_of(each))
+                      .isnan()
+                      .item<bool>());
       continue;
     }
-    expect_same(each, [&] { return mirrored(each).reduce(op_of(each), tensors_of(each["in"]), axis_of(each)); });
+    expect_same(each, [&] {
+      return mirrored(each).reduce(op_of(each), tensors_of(each["in"]), axis_of(each));
+    });
   }
   for (const json& each : cases_of("reduce_integers")) {
-    expect_same(each, [&] { return mirrored(each).reduce(op_of(each), tensors_of(each["in"], at::kLong)); });
+    expect_same(each, [&] {
+      return mirrored(each).reduce(op_of(each), tensors_of(each["in"], at::kLong));
+    });
   }
   for (const json& each : cases_of("reduce_same")) {
-    expect_same(each, [&] { return mirrored(each).reduce(op_of(each), tensor_of(each["in"][0]), axis_of(each)); });
+    expect_same(each, [&] {
+      return mirrored(each).reduce(op_of(each), tensor_of(each["in"][0]), axis_of(each));
+    });
   }
 }
 
 TEST_F(TensorFlowTest, Gather) {
   for (const json& each : cases_of("gather")) {
-    expect_same(each, [&] { return mirrored(each).gather(tensors_of(each["in"]), *axis_of(each)); });
+    expect_same(each,
+                [&] { return mirrored(each).gather(tensors_of(each["in"]), *axis_of(each)); });
   }
   for (const json& each : cases_of("all_gather")) {
     expect_same_on_each(each, [&] {
-      return mirrored(each).run([&](const Tensor& value) { return replica().all_gather(value, *axis_of(each)); },
-                                tensors_of(each["in"]));
+      return mirrored(each).run(
+          [&](const Tensor& value) { return replica().all_gather(value, *axis_of(each)); },
+          tensors_of(each["in"]));
     });
   }
 }
@@ -181,8 +199,9 @@ TEST_F(TensorFlowTest, Gather) {
 TEST_F(TensorFlowTest, AllReduceAndItsGradient) {
   for (const json& each : cases_of("all_reduce")) {
     expect_same_on_each(each, [&] {
-      return mirrored(each).run([&](const Tensor& value) { return replica().all_reduce(op_of(each), value); },
-                                tensors_of(each["in"]));
+      return mirrored(each).run(
+          [&](const Tensor& value) { return replica().all_reduce(op_of(each), value); },
+          tensors_of(each["in"]));
     });
   }
   for (const json& each : cases_of("all_reduce_gradient")) {
@@ -203,7 +222,9 @@ TEST_F(TensorFlowTest, MergeCall) {
     const PerReplica<Tensor> sums = mirrored(each).run(
         [](const Tensor& value) {
           return replica().merge_call(
-              [](Strategy& strategy, const PerReplica<Tensor>& values) { return strategy.reduce(ReduceOp::kSum, values); },
+              [](Strategy& strategy, const PerReplica<Tensor>& values) {
+                return strategy.reduce(ReduceOp::kSum, values);
+              },
               value);
         },
         tensors_of(each["in"]));
@@ -231,22 +252,27 @@ TEST_F(TensorFlowTest, Variables) {
       Variable variable = strategy.scope([&] {
         return Variable(torch::tensor(1.0f),
                         {.trainable = false,
-                         .synchronization = on_read ? VariableSynchronization::kOnRead : VariableSynchronization::kOnWrite,
+                         .synchronization = on_read ? VariableSynchronization::kOnRead
+                                                    : VariableSynchronization::kOnWrite,
                          .aggregation = aggregations.at(each["aggregation"].get<std::string>())});
       });
       const auto method = each["method"].get<std::string>();
       const auto act = [&] {
         if (by_replicas) {
-          strategy.run([&](const Tensor& value) { write(variable, method, value); }, tensors_of(each["in"]));
+          strategy.run([&](const Tensor& value) { write(variable, method, value); },
+                       tensors_of(each["in"]));
         } else {
           write(variable, method, torch::tensor(8.0f));
         }
       };
       if (!by_replicas && on_read && each["aggregation"] == "NONE") {
-        // TensorFlow writes every copy too, and raises because `assign` returns the value, which cannot be read.
+        // TensorFlow writes every copy too, and raises because `assign` returns the value, which
+        // cannot be read.
         EXPECT_TRUE(each["out"].is_object());
         act();
-        EXPECT_EQ(variable.on_replica(1).item<double>(), method == "assign" ? 8 : method == "assign_add" ? 9 : -7);
+        EXPECT_EQ(variable.on_replica(1).item<double>(), method == "assign"       ? 8
+                                                         : method == "assign_add" ? 9
+                                                                                  : -7);
         continue;
       }
       if (each["out"].is_object()) {
@@ -255,7 +281,8 @@ TEST_F(TensorFlowTest, Variables) {
       }
       act();
       const PerReplica<Tensor> local = strategy.run([&] { return variable.value().clone(); });
-      for (int r = 0; r < 2; ++r) EXPECT_TRUE(same(local.get(r), each["out"][0][static_cast<size_t>(r)]));
+      for (int r = 0; r < 2; ++r)
+        EXPECT_TRUE(same(local.get(r), each["out"][0][static_cast<size_t>(r)]));
       if (each["out"][1].is_object()) {
         EXPECT_THROW(variable.value(), Error);
       } else {
@@ -275,7 +302,8 @@ TEST_F(TensorFlowTest, Variables) {
 
 TEST_F(TensorFlowTest, Packs) {
   for (const json& each : cases_of("packs")) {
-    const std::vector<int64_t> borders = detail::pack_borders(each["in"][0].get<int64_t>(), each["in"][1].get<int>());
+    const std::vector<int64_t> borders =
+        detail::pack_borders(each["in"][0].get<int64_t>(), each["in"][1].get<int>());
     std::vector<int64_t> sizes;
     for (size_t i = 0; i + 1 < borders.size(); ++i) sizes.push_back(borders[i + 1] - borders[i]);
     EXPECT_EQ(sizes, each["out"].get<std::vector<int64_t>>());
@@ -291,7 +319,8 @@ TEST_F(TensorFlowTest, SparseSlices) {
     }
     const Tensor sum = mirrored(each).reduce(op_of(each), PerReplica<Tensor>(std::move(slices)));
     ASSERT_TRUE(sum.is_sparse());
-    EXPECT_TRUE(same(sum._indices().squeeze(0), each["out"]["indices"]));  // equal ones apart, in replica order
+    EXPECT_TRUE(same(sum._indices().squeeze(0),
+                     each["out"]["indices"]));  // equal ones apart, in replica order
     EXPECT_TRUE(same(sum._values(), each["out"]["values"]));
   }
 }
@@ -299,12 +328,13 @@ TEST_F(TensorFlowTest, SparseSlices) {
 using Steps = std::vector<std::vector<std::vector<int64_t>>>;
 
 TEST_F(TensorFlowTest, RowsOfEachReplica) {
-  // TensorFlow cuts each batch by ceil(rows / replicas), so late replicas may be empty though there are rows for all.
-  // We balance (rule 40): sizes differ by at most one, larger ones first.
+  // TensorFlow cuts each batch by ceil(rows / replicas), so late replicas may be empty though there
+  // are rows for all. We balance (rule 40): sizes differ by at most one, larger ones first.
   const std::map<std::string, Steps> ours = {
       {"distribute [4,4,3] false", {{{0, 1}, {2}, {3}}}},
       {"distribute [10,10,4] false", {{{0, 1, 2}, {3, 4, 5}, {6, 7}, {8, 9}}}},
-      // TensorFlow leaves out a step that drop_remainder makes incomplete; we train on every batch there is.
+      // TensorFlow leaves out a step that drop_remainder makes incomplete; we train on every batch
+      // there is.
       {"distribute_from_function [6,2,2] true", {{{0, 1}, {2, 3}}, {{4, 5}, {}}}},
   };
   size_t differences = 0;
@@ -313,19 +343,23 @@ TEST_F(TensorFlowTest, RowsOfEachReplica) {
       SCOPED_TRACE(each.dump());
       const auto in = each["in"].get<std::vector<int64_t>>();
       MirroredStrategy& strategy = mirrored(static_cast<size_t>(in[2]));
-      const auto dataset = data::Dataset::range(in[0]).batch(in[1], {.drop_remainder = each["drop_remainder"].get<bool>()});
+      const auto dataset = data::Dataset::range(in[0]).batch(
+          in[1], {.drop_remainder = each["drop_remainder"].get<bool>()});
       const DistributedDataset distributed =
-          way == "distribute" ? strategy.distribute(dataset)
-                              : strategy.distribute_from_function([&](const InputContext&) { return dataset; });
+          way == "distribute"
+              ? strategy.distribute(dataset)
+              : strategy.distribute_from_function([&](const InputContext&) { return dataset; });
       Steps steps;
       for (const PerReplica<data::Example>& element : distributed) {
         steps.emplace_back();
         for (const data::Example& part : element) {
           const Tensor rows = part[0].contiguous();
-          steps.back().emplace_back(rows.data_ptr<int64_t>(), rows.data_ptr<int64_t>() + rows.numel());
+          steps.back().emplace_back(rows.data_ptr<int64_t>(),
+                                    rows.data_ptr<int64_t>() + rows.numel());
         }
       }
-      const auto other = ours.find(str_cat(way, " ", each["in"].dump(), " ", each["drop_remainder"].dump()));
+      const auto other =
+          ours.find(str_cat(way, " ", each["in"].dump(), " ", each["drop_remainder"].dump()));
       if (other == ours.end()) {
         EXPECT_EQ(steps, each["out"].get<Steps>());
       } else {
@@ -341,7 +375,9 @@ TEST_F(TensorFlowTest, RowsOfEachReplica) {
 TEST_F(TensorFlowTest, PerReplicaBatchSizes) {
   for (const json& each : cases_of("per_replica_batch_size")) {
     const InputContext context{.num_replicas_in_sync = each["in"][1].get<int>()};
-    expect_same(each, [&] { return torch::tensor(context.get_per_replica_batch_size(each["in"][0].get<int64_t>())); });
+    expect_same(each, [&] {
+      return torch::tensor(context.get_per_replica_batch_size(each["in"][0].get<int64_t>()));
+    });
   }
 }
 

@@ -18,7 +18,9 @@ using at::Tensor;
 
 int id() { return get_replica_context()->replica_id_in_sync_group(); }
 
-PerReplica<Tensor> tensors(std::vector<Tensor> values) { return PerReplica<Tensor>(std::move(values)); }
+PerReplica<Tensor> tensors(std::vector<Tensor> values) {
+  return PerReplica<Tensor>(std::move(values));
+}
 
 class StrategyTest : public ::testing::Test {
  protected:
@@ -39,7 +41,8 @@ TEST_F(StrategyTest, MirroredStrategyTakesEveryDeviceUnlessTold) {
 
 TEST_F(StrategyTest, DevicesGiveTheReplicasTheirOrder) {
   MirroredStrategy strategy({.devices = {"cpu:3", "/device:CPU:1"}});
-  EXPECT_EQ(strategy.run([] { return get_replica_context()->device().index; }).values(), (std::vector<int>{3, 1}));
+  EXPECT_EQ(strategy.run([] { return get_replica_context()->device().index; }).values(),
+            (std::vector<int>{3, 1}));
 }
 
 TEST_F(StrategyTest, OneDeviceStrategyIsTheSameWithOneReplica) {
@@ -60,6 +63,8 @@ TEST_F(StrategyTest, DefaultStrategyIsWhatThereIsOutside) {
   EXPECT_EQ(get_strategy().num_replicas_in_sync(), 1);
   EXPECT_EQ(get_strategy().run([](int x) { return x + 1; }, 1).values(), std::vector<int>{2});
   EXPECT_EQ(get_strategy().scope([] { return 7; }), 7);
+  EXPECT_EQ(get_strategy().run([] { return get_strategy().run([] { return 8; }).get(0); }).get(0),
+            8);
   const Tensor value = torch::tensor({1.0, 2.0});
   EXPECT_TRUE(get_strategy().reduce(ReduceOp::kSum, value).equal(value));
 }
@@ -114,12 +119,14 @@ TEST_F(StrategyTest, RunReturnsWhatCannotBeMadeFromNothing) {
   EXPECT_EQ(*strategy->run([] { return std::make_unique<int>(id()); }).get(1), 1);
   const PerReplica<bool> flags = strategy->run([] { return id() == 1; });
   EXPECT_EQ(flags.values(), (std::vector<bool>{false, true}));
-  EXPECT_EQ(strategy->run([](bool flag) { return flag ? 1 : 2; }, flags).values(), (std::vector<int>{2, 1}));
+  EXPECT_EQ(strategy->run([](bool flag) { return flag ? 1 : 2; }, flags).values(),
+            (std::vector<int>{2, 1}));
 }
 
 TEST_F(StrategyTest, ReduceOfEveryOperation) {
   const auto strategy = mirrored(3);
-  const auto value = tensors({torch::tensor({1.0, -4.0}), torch::tensor({2.0, 5.0}), torch::tensor({6.0, 0.0})});
+  const auto value =
+      tensors({torch::tensor({1.0, -4.0}), torch::tensor({2.0, 5.0}), torch::tensor({6.0, 0.0})});
   EXPECT_TRUE(strategy->reduce(ReduceOp::kSum, value).equal(torch::tensor({9.0, 1.0})));
   EXPECT_TRUE(strategy->reduce(ReduceOp::kMean, value).allclose(torch::tensor({3.0, 1.0 / 3})));
   EXPECT_TRUE(strategy->reduce(ReduceOp::kMin, value).equal(torch::tensor({1.0, -4.0})));
@@ -161,20 +168,27 @@ TEST_F(StrategyTest, ReduceFollowsTheFixedTree) {
 TEST_F(StrategyTest, ReduceOfNumbers) {
   const auto strategy = mirrored(2);
   EXPECT_EQ(strategy->reduce(ReduceOp::kMean, PerReplica<double>({1.0, 4.0})), 2.5);
-  EXPECT_EQ(strategy->reduce(ReduceOp::kSum, PerReplica<int64_t>({int64_t{1} << 60, 1})), (int64_t{1} << 60) + 1);
+  EXPECT_EQ(strategy->reduce(ReduceOp::kSum, PerReplica<int64_t>({int64_t{1} << 60, 1})),
+            (int64_t{1} << 60) + 1);
   EXPECT_EQ(strategy->reduce(ReduceOp::kMax, PerReplica<int64_t>({3, 9})), 9);
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[mirrored_strategy] reduce: got MEAN of integers, which is a float", "PerReplica<double>"},
-                     [&] { strategy->reduce(ReduceOp::kMean, PerReplica<int64_t>({3, 9})); }));
+  EXPECT_TRUE(throws(
+      ErrorCode::kInvalidArgument,
+      {"[mirrored_strategy] reduce: got MEAN of integers, which is a float", "PerReplica<double>"},
+      [&] {
+        strategy->reduce(ReduceOp::kMean, PerReplica<int64_t>({3, 9}));
+      }));
 }
 
 TEST_F(StrategyTest, ReduceOfVariables) {
   const auto strategy = mirrored(2);
-  const Variable variable = strategy->scope([] { return Variable(torch::tensor({1.0, 2.0}), {.name = "w"}); });
+  const Variable variable = strategy->scope([] {
+    return Variable(torch::tensor({1.0, 2.0}), {.name = "w"});
+  });
   const Tensor mean = strategy->reduce(ReduceOp::kMean, variable);
   EXPECT_TRUE(mean.equal(torch::tensor({1.0, 2.0})));
   EXPECT_FALSE(mean.requires_grad());
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got SUM of variable 'w'", "use MEAN, or value()"},
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                     {"got SUM of variable 'w'", "use MEAN, or value()"},
                      [&] { strategy->reduce(ReduceOp::kSum, variable); }));
 }
 
@@ -182,24 +196,33 @@ TEST_F(StrategyTest, ReduceErrorsNameWhatCame) {
   const auto strategy = mirrored(4);
   const Tensor one = torch::ones({2});
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"[mirrored_strategy] reduce: got 3 values for 4 replicas; pass one per replica (PerReplica)"},
-                     [&] { strategy->reduce(ReduceOp::kSum, tensors({one, one, one})); }));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got shapes [2] and [3] (replica 2)", "with an axis"},
-                     [&] { strategy->reduce(ReduceOp::kSum, tensors({one, one, torch::ones({3}), one})); }));
+                     {"[mirrored_strategy] reduce: got 3 values for 4 replicas; pass one per "
+                      "replica (PerReplica)"},
+                     [&] {
+                       strategy->reduce(ReduceOp::kSum, tensors({one, one, one}));
+                     }));
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                     {"got shapes [2] and [3] (replica 2)", "with an axis"}, [&] {
+                       strategy->reduce(ReduceOp::kSum, tensors({one, one, torch::ones({3}), one}));
+                     }));
   for (const int64_t axis : {1, -2}) {
-    EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                       {str_cat("[mirrored_strategy] reduce: got axis ", axis, " for a value of rank 1"),
-                        "expected -rank <= axis < rank"},
-                       [&] { strategy->reduce(ReduceOp::kSum, tensors({one, one, one, one}), axis); }));
+    EXPECT_TRUE(
+        throws(ErrorCode::kInvalidArgument,
+               {str_cat("[mirrored_strategy] reduce: got axis ", axis, " for a value of rank 1"),
+                "expected -rank <= axis < rank"},
+               [&] {
+                 strategy->reduce(ReduceOp::kSum, tensors({one, one, one, one}), axis);
+               }));
   }
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"rank 0", "scalars have no axis"}, [&] {
     const Tensor scalar = torch::tensor(1.0);
     strategy->reduce(ReduceOp::kMean, tensors({scalar, scalar, scalar, scalar}), 0);
   }));
   for (const Tensor& same : {one, torch::tensor(0.0)}) {  // a 0 too (rule 13)
-    EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                       {"all 4 replicas cannot be reduced with the given reduce op SUM", "or use MEAN"},
-                       [&] { strategy->reduce(ReduceOp::kSum, same); }));
+    EXPECT_TRUE(
+        throws(ErrorCode::kInvalidArgument,
+               {"all 4 replicas cannot be reduced with the given reduce op SUM", "or use MEAN"},
+               [&] { strategy->reduce(ReduceOp::kSum, same); }));
     EXPECT_TRUE(strategy->reduce(ReduceOp::kMean, same).equal(same));
   }
   EXPECT_EQ(strategy->reduce(ReduceOp::kSum, one, 0).item<double>(), 8);
@@ -208,10 +231,14 @@ TEST_F(StrategyTest, ReduceErrorsNameWhatCame) {
 
 TEST_F(StrategyTest, GatherConcatenatesInReplicaOrder) {
   const auto strategy = mirrored(3);
-  EXPECT_TRUE(strategy->gather(tensors({torch::tensor({1.0}), torch::empty({0}), torch::tensor({2.0, 3.0})}), 0)
-                  .equal(torch::tensor({1.0, 2.0, 3.0})));
-  EXPECT_TRUE(strategy->gather(tensors({torch::zeros({1, 1}), torch::ones({1, 2}), torch::zeros({1, 1})}), 1)
-                  .equal(torch::tensor({{0.0, 1.0, 1.0, 0.0}})));
+  EXPECT_TRUE(
+      strategy
+          ->gather(tensors({torch::tensor({1.0}), torch::empty({0}), torch::tensor({2.0, 3.0})}), 0)
+          .equal(torch::tensor({1.0, 2.0, 3.0})));
+  EXPECT_TRUE(
+      strategy
+          ->gather(tensors({torch::zeros({1, 1}), torch::ones({1, 2}), torch::zeros({1, 1})}), 1)
+          .equal(torch::tensor({{0.0, 1.0, 1.0, 0.0}})));
   const Tensor sparse = torch::sparse_coo_tensor(torch::tensor({{1}}), torch::tensor({5.0}), {2});
   const Tensor gathered = strategy->gather(tensors({sparse, sparse, sparse}), 0);
   EXPECT_FALSE(gathered.is_sparse());
@@ -221,32 +248,42 @@ TEST_F(StrategyTest, GatherConcatenatesInReplicaOrder) {
 TEST_F(StrategyTest, GatherErrorsNameWhatCame) {
   const auto strategy = mirrored(2);
   const Tensor row = torch::ones({1, 2});
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"gather: got axis 0 for a value of rank 0", "reshape to [1]"},
-                     [&] { strategy->gather(tensors({torch::tensor(1.0), torch::tensor(1.0)}), 0); }));
-  for (const int64_t axis : {-1, 2}) {
-    EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                       {str_cat("gather: got axis ", axis, " for a value of rank 2; expected 0 <= axis < rank")},
-                       [&] { strategy->gather(tensors({row, row}), axis); }));
-  }
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"gather: got Float [1, 2] and Float [1, 3]", "shapes that differ only along axis 0"},
-                     [&] { strategy->gather(tensors({row, torch::ones({1, 3})}), 0); }));
+                     {"gather: got axis 0 for a value of rank 0", "reshape to [1]"}, [&] {
+                       strategy->gather(tensors({torch::tensor(1.0), torch::tensor(1.0)}), 0);
+                     }));
+  for (const int64_t axis : {-1, 2}) {
+    EXPECT_TRUE(throws(
+        ErrorCode::kInvalidArgument,
+        {str_cat("gather: got axis ", axis, " for a value of rank 2; expected 0 <= axis < rank")},
+        [&] {
+          strategy->gather(tensors({row, row}), axis);
+        }));
+  }
+  EXPECT_TRUE(throws(
+      ErrorCode::kInvalidArgument,
+      {"gather: got Float [1, 2] and Float [1, 3]", "shapes that differ only along axis 0"}, [&] {
+        strategy->gather(tensors({row, torch::ones({1, 3})}), 0);
+      }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"gather: got 1 values for 2 replicas"},
                      [&] { strategy->gather(tensors({row}), 0); }));
 }
 
 TEST_F(StrategyTest, LocalResultsAreTheReplicasValues) {
   const auto strategy = mirrored(3);
-  EXPECT_EQ(strategy->local_results(strategy->run([] { return id(); })), (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(strategy->local_results(strategy->run([] { return id(); })),
+            (std::vector<int>{0, 1, 2}));
   EXPECT_EQ(strategy->local_results(torch::ones({1})).size(), 1u);
 }
 
 TEST_F(StrategyTest, ValuesFromFunctionIsCalledForEachReplica) {
   const auto strategy = mirrored(3);
-  const PerReplica<int> values = strategy->values_from_function(
-      [](const ValueContext& context) { return 10 * context.num_replicas_in_sync + context.replica_id_in_sync_group; });
+  const PerReplica<int> values = strategy->values_from_function([](const ValueContext& context) {
+    return 10 * context.num_replicas_in_sync + context.replica_id_in_sync_group;
+  });
   EXPECT_EQ(values.values(), (std::vector<int>{30, 31, 32}));
-  EXPECT_EQ(strategy->run([](int value) { return value + id(); }, values).values(), (std::vector<int>{30, 32, 34}));
+  EXPECT_EQ(strategy->run([](int value) { return value + id(); }, values).values(),
+            (std::vector<int>{30, 32, 34}));
 }
 
 TEST_F(StrategyTest, StrategiesOfDifferentSizesLiveSideBySide) {
@@ -254,8 +291,9 @@ TEST_F(StrategyTest, StrategiesOfDifferentSizesLiveSideBySide) {
   const auto three = mirrored(3);
   for (int i = 0; i < 5; ++i) {
     for (const auto* strategy : {&two, &three}) {
-      const auto sums = (*strategy)->run(
-          [] { return get_replica_context()->all_reduce(ReduceOp::kSum, torch::ones({})).item<double>(); });
+      const auto sums = (*strategy)->run([] {
+        return get_replica_context()->all_reduce(ReduceOp::kSum, torch::ones({})).item<double>();
+      });
       EXPECT_EQ(sums.get(1), (*strategy)->num_replicas_in_sync());
     }
   }
