@@ -56,7 +56,7 @@ class STRATA_API CrossDeviceOps {
 class STRATA_API ReductionToOneDevice : public CrossDeviceOps {
  public:
   struct Options {
-    std::string reduce_to_device;  ///< "cpu:0", "gpu:1"; empty: the first replica's device.
+    std::string reduce_to_device = {};  ///< "cpu:0", "gpu:1"; empty: the first replica's device.
     /// Adds up one value per replica; null: the fixed tree order. Means are divided afterwards.
     at::Tensor (*accumulation_fn)(const std::vector<at::Tensor>&) = nullptr;
   };

@@ -20,10 +20,11 @@ class Strategy;
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
 /// number of devices, `threads_per_replica` (a matrix product splits its sums by it) and `seed`.
 struct ReplicaGroupOptions {
-  std::string name = "strategy";                     ///< For messages and thread names.
-  std::vector<LogicalDevice> devices;                ///< One replica on each.
-  std::shared_ptr<CrossDeviceOps> cross_device_ops;  ///< Null: the `shared` back end of collective.
-  uint64_t seed = 0;                                 ///< Of the replicas' random streams.
+  std::string name = "strategy";       ///< For messages and thread names.
+  std::vector<LogicalDevice> devices;  ///< One replica on each.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops =
+      {};             ///< Null: the `shared` back end of collective.
+  uint64_t seed = 0;  ///< Of the replicas' random streams.
   std::chrono::milliseconds timeout =
       std::chrono::minutes(30);  ///< Of every wait for another replica.
 

@@ -11,8 +11,9 @@ namespace strata {
 
 struct OneDeviceOptions {
   std::string device = "cpu:0";
-  std::optional<uint64_t> seed;  ///< Of the random streams; unset: libtorch's (torch::manual_seed).
-  int threads_per_replica = 0;   ///< Intra-op threads; 0: all cores.
+  std::optional<uint64_t> seed =
+      {};                       ///< Of the random streams; unset: libtorch's (torch::manual_seed).
+  int threads_per_replica = 0;  ///< Intra-op threads; 0: all cores.
 };
 
 /// One replica on the device of choice, through the same code as many: to try a distributed program
