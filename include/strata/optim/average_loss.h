@@ -10,9 +10,10 @@
 namespace strata {
 
 struct AverageLossOptions {
-  at::Tensor sample_weight;  ///< Broadcastable to the loss; multiplies its terms only.
-  std::optional<int64_t> global_batch_size =
-      {};  ///< Unset: local length times the number of replicas.
+  /// Broadcastable to the loss; multiplies its terms only.
+  at::Tensor sample_weight = {};
+  /// Unset: local length times the number of replicas.
+  std::optional<int64_t> global_batch_size = {};
 };
 
 /// This replica's share of the mean loss: sum(per_example * sample_weight) / global batch size. The

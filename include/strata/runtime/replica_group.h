@@ -20,20 +20,27 @@ class Strategy;
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
 /// number of devices, `threads_per_replica` (a matrix product splits its sums by it) and `seed`.
 struct ReplicaGroupOptions {
-  std::string name = "strategy";       ///< For messages and thread names.
-  std::vector<LogicalDevice> devices;  ///< One replica on each.
-  std::shared_ptr<CrossDeviceOps> cross_device_ops =
-      {};             ///< Null: the `shared` back end of collective.
-  uint64_t seed = 0;  ///< Of the replicas' random streams.
-  std::chrono::milliseconds timeout =
-      std::chrono::minutes(30);  ///< Of every wait for another replica.
+  /// For messages and thread names.
+  std::string name = "strategy";
+  /// One replica on each.
+  std::vector<LogicalDevice> devices = {};
+  /// Null: the `shared` back end of collective.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
+  /// Of the replicas' random streams.
+  uint64_t seed = 0;
+  /// Of every wait for another replica.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Intra-op threads; 0: cores / replicas, at least 1.
-  bool share_storage = true;    ///< CPU replicas keep one copy of what an optimizer updates.
-  bool pin_threads = true;  ///< Keep each replica thread on a core, where there is one for each.
-  bool tune_engine =
-      true;  ///< Caching allocator for CPU tensors, faster kernels in replica functions.
+  /// Replicas that compute at a time; 0: one per core.
+  int permits = 0;
+  /// Intra-op threads; 0: cores / replicas, at least 1.
+  int threads_per_replica = 0;
+  /// CPU replicas keep one copy of what an optimizer updates.
+  bool share_storage = true;
+  /// Keep each replica thread on a core, where there is one for each.
+  bool pin_threads = true;
+  /// Caching allocator for CPU tensors, faster kernels in replica functions.
+  bool tune_engine = true;
 };
 
 /// Told when a replica enters and leaves a `run`, on the replica's thread.

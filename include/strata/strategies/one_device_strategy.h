@@ -11,8 +11,8 @@ namespace strata {
 
 struct OneDeviceOptions {
   std::string device = "cpu:0";
-  std::optional<uint64_t> seed =
-      {};                       ///< Of the random streams; unset: libtorch's (torch::manual_seed).
+  /// Of the random streams; unset: libtorch's (torch::manual_seed).
+  std::optional<uint64_t> seed = {};
   int threads_per_replica = 0;  ///< Intra-op threads; 0: all cores.
 };
 
