@@ -12,7 +12,6 @@
 #include <ostream>
 
 #include "runtime/sync_batch_norm_paths.h"
-#include "strata/collective/rendezvous.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata {
@@ -54,16 +53,11 @@ Moments merge(const ReplicaContext* context, const Moments& mine) {
   return visit.out;
 }
 
-/// Sums over the replicas, in backward. The engine passes on std::exceptions only.
+/// Sums over the replicas, in backward.
 at::Tensor all_reduce_sums(const ReplicaContext* context, const at::Tensor& sums) {
   if (alone(context)) return sums;
   const at::NoGradGuard no_grad;
-  try {
-    return context->all_reduce(ReduceOp::kSum, sums);
-  } catch (const collective::RoundAborted&) {
-    throw_error(ErrorCode::kCancelled,
-                "[sync_batch_norm] backward: another replica's error ended the run");
-  }
+  return context->all_reduce(ReduceOp::kSum, sums);
 }
 
 at::Tensor as_double(const at::Tensor& parameter) { return parameter.detach().to(at::kDouble); }

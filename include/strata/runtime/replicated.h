@@ -31,9 +31,8 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// @param modules  One per replica, and for more than one replica one more, which stands for all
-  /// of
-  ///                 them outside `run`.
+  /// @param modules  One per replica; for several replicas one more, which stands for all of them
+  ///                 outside `run`.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
       const ReplicateOptions& options);

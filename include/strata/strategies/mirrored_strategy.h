@@ -35,9 +35,8 @@ struct MirroredOptions {
 /// Source: tf.distribute.MirroredStrategy.
 class STRATA_API MirroredStrategy : public Strategy {
  public:
-  /// @throws Error  kInvalidArgument: a device named twice, or not a device name. kNotFound: no
-  /// such
-  ///                device; says how to make logical ones.
+  /// @throws Error  kInvalidArgument: a device named twice, or not a device name.
+  ///                kNotFound: no such device; says how to make logical ones.
   explicit MirroredStrategy(const MirroredOptions& options = {});
 };
 
