@@ -146,7 +146,9 @@ TEST_P(VariableTest, WritesOutsideRun) {
         write(variable, kind, number(6));
         const double expected = on_read_sum ? 6.0 / replicas() : applied(kind, 1, 6);
         EXPECT_EQ(copies(variable), std::vector<double>(static_cast<size_t>(replicas()), expected));
-        if (on_read_sum) EXPECT_EQ(variable.value().item<double>(), 6);
+        if (on_read_sum) {
+          EXPECT_EQ(variable.value().item<double>(), 6);
+        }
       }
     }
   }
