@@ -48,8 +48,10 @@ soak: build
 
 bench: build
 	scripts/install_peers.sh
-	$(BUILD)/strata bench step
-	$(BUILD)/strata bench reduce
+	$(BUILD)/strata bench step > $(BUILD)/bench_step.jsonl
+	$(BUILD)/strata bench reduce > $(BUILD)/bench_reduce.jsonl
+	cat $(BUILD)/bench_step.jsonl $(BUILD)/bench_reduce.jsonl
+	scripts/write_results.py benchmarks $(BUILD)/bench_step.jsonl $(BUILD)/bench_reduce.jsonl
 
 format:
 	scripts/umbrella.sh

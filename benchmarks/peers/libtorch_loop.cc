@@ -1,12 +1,13 @@
-// The libtorch peers of `strata bench step`: the training loop that a C++ user of libtorch writes by
-// hand on one core. Two systems come from this one file:
+// The libtorch peers of `strata bench step`: the training loop that a C++ user of libtorch writes
+// by hand on one core. Two systems come from this one file:
 //
 //   libtorch-1        torch::optim, everything as libtorch sets it up
-//   libtorch-1-tuned  --tuned: denormals flushed, at::_fused_adam_ / at::_fused_sgd_; the harness also
+//   libtorch-1-tuned  --tuned: denormals flushed, at::_fused_adam_ / at::_fused_sgd_; the harness
+//   also
 //                     preloads mimalloc. --channels-last is a variant of it; the better one counts.
 //
-// Usage: strata-peer-libtorch --case mlp-loop|cnn-loop|wide-loop --data FILE [--tuned] [--channels-last]
-// Protocol: see benchmarks/peers/README.md.
+// Usage: strata-peer-libtorch --case mlp-loop|cnn-loop|wide-loop --data FILE [--tuned]
+// [--channels-last] Protocol: see benchmarks/peers/README.md.
 #include <torch/torch.h>
 
 #include <chrono>
@@ -35,7 +36,8 @@ Pool read_pool(const std::string& path) {
   int64_t head[4];
   in.read(reinterpret_cast<char*>(head), sizeof(head));
   if (!in || head[1] != kBatch) throw std::runtime_error("cannot read data file " + path);
-  Pool pool{torch::empty({head[0], head[1], head[2]}), torch::empty({head[0], head[1]}, torch::kLong)};
+  Pool pool{torch::empty({head[0], head[1], head[2]}),
+            torch::empty({head[0], head[1]}, torch::kLong)};
   in.read(static_cast<char*>(pool.x.data_ptr()), static_cast<std::streamsize>(pool.x.nbytes()));
   in.read(static_cast<char*>(pool.y.data_ptr()), static_cast<std::streamsize>(pool.y.nbytes()));
   if (!in) throw std::runtime_error("data file is cut short: " + path);
@@ -93,10 +95,11 @@ class FusedOptimizer {
     for (auto& p : parameters_) gradients.push_back(p.mutable_grad());
     if (adam_) {
       for (auto& s : steps_) s.add_(1);
-      at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.0, 1e-7,
-                       false, false);
+      at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.0,
+                       1e-7, false, false);
     } else {
-      at::_fused_sgd_(parameters_, gradients, first_, 0.0, 0.9, 0.01, 0.0, false, false, first_step_);
+      at::_fused_sgd_(parameters_, gradients, first_, 0.0, 0.9, 0.01, 0.0, false, false,
+                      first_step_);
       first_step_ = false;
     }
   }
@@ -137,10 +140,11 @@ void serve(Net net, const Options& options, const Pool& pool, bool images) {
   if (options.tuned) {
     fused = std::make_unique<FusedOptimizer>(net->parameters(), adam);
   } else if (adam) {
-    optimizer = std::make_unique<torch::optim::Adam>(net->parameters(), torch::optim::AdamOptions(1e-3).eps(1e-7));
+    optimizer = std::make_unique<torch::optim::Adam>(net->parameters(),
+                                                     torch::optim::AdamOptions(1e-3).eps(1e-7));
   } else {
-    optimizer =
-        std::make_unique<torch::optim::SGD>(net->parameters(), torch::optim::SGDOptions(0.01).momentum(0.9));
+    optimizer = std::make_unique<torch::optim::SGD>(net->parameters(),
+                                                    torch::optim::SGDOptions(0.01).momentum(0.9));
   }
 
   size_t at = 0;

@@ -1,5 +1,5 @@
-// `strata bench SUITE`: the suites, their options and their help. What is measured, and against whom,
-// is in bench_step.cc and bench_reduce.cc.
+// `strata bench SUITE`: the suites, their options and their help. What is measured, and against
+// whom, is in bench_step.cc and bench_reduce.cc.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -72,8 +72,8 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
       } else if (name == "--seconds-per-sample") {
         options.seconds = std::stod(value);
       } else if (name == "--clock") {
-        STRATA_CHECK(value == "wall" || value == "cpu", kInvalidArgument, "[strata bench] got --clock ", value,
-                     "; expected wall or cpu");
+        STRATA_CHECK(value == "wall" || value == "cpu", kInvalidArgument,
+                     "[strata bench] got --clock ", value, "; expected wall or cpu");
         options.cpu_clock = value == "cpu";
       } else if (name == "--peers-dir") {
         options.peers_dir = value;
@@ -89,8 +89,8 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
     }
   }
   STRATA_CHECK(options.pairs >= 1 && options.seconds > 0, kInvalidArgument,
-               "[strata bench] got --pairs ", options.pairs, " --seconds-per-sample ", options.seconds,
-               "; expected positive numbers");
+               "[strata bench] got --pairs ", options.pairs, " --seconds-per-sample ",
+               options.seconds, "; expected positive numbers");
   if (options.pairs < 15) {
     std::cerr << "bench: " << options.pairs << " pairs are for a quick look; a result needs 15\n";
   }

@@ -7,20 +7,21 @@
 namespace strata::tools {
 
 struct BenchOptions {
-  std::vector<std::string> cases;    ///< Empty: all.
-  std::vector<std::string> systems;  ///< Empty: all.
-  int pairs = 15;                    ///< Interleaved samples of each pair that is compared.
-  double seconds = 0.5;              ///< Of one sample.
-  bool cpu_clock = false;            ///< Rates per CPU second: a look on a machine that is busy.
-  std::filesystem::path peers_dir;   ///< Python environments torch, tf, jax.
-  std::filesystem::path scripts_dir; ///< benchmarks/peers
-  std::filesystem::path command;     ///< This program, to start workers with.
+  std::vector<std::string> cases;     ///< Empty: all.
+  std::vector<std::string> systems;   ///< Empty: all.
+  int pairs = 15;                     ///< Interleaved samples of each pair that is compared.
+  double seconds = 0.5;               ///< Of one sample.
+  bool cpu_clock = false;             ///< Rates per CPU second: a look on a machine that is busy.
+  std::filesystem::path peers_dir;    ///< Python environments torch, tf, jax.
+  std::filesystem::path scripts_dir;  ///< benchmarks/peers
+  std::filesystem::path command;      ///< This program, to start workers with.
 };
 
 int run_step_suite(const BenchOptions& options);
 int run_reduce_suite(const BenchOptions& options);
 
-/// `strata bench worker --case C --data FILE --replicas N`: the strata side of suite step, on a pipe.
+/// `strata bench worker --case C --data FILE --replicas N`: the strata side of suite step, on a
+/// pipe.
 int run_worker(const std::vector<std::string>& arguments);
 
 }  // namespace strata::tools

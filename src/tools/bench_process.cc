@@ -47,7 +47,8 @@ using Clock = std::chrono::steady_clock;
 BenchProcess::BenchProcess(const ProcessSpec& spec, std::string log_path)
     : log_path_(std::move(log_path)) {
   int in[2], out[2];
-  STRATA_CHECK(pipe2(in, O_CLOEXEC) == 0, kUnavailable, "[bench] start: got no pipe: ", strerror(errno));
+  STRATA_CHECK(pipe2(in, O_CLOEXEC) == 0, kUnavailable,
+               "[bench] start: got no pipe: ", strerror(errno));
   if (pipe2(out, O_CLOEXEC) != 0) {
     close(in[0]);
     close(in[1]);
@@ -85,7 +86,8 @@ BenchProcess::~BenchProcess() {
 void BenchProcess::send(const std::string& line) {
   const std::string text = line + "\n";
   const ssize_t written = write(to_child_, text.data(), text.size());
-  STRATA_CHECK(written == static_cast<ssize_t>(text.size()), kUnavailable, "it ended: ", last_log_line());
+  STRATA_CHECK(written == static_cast<ssize_t>(text.size()), kUnavailable,
+               "it ended: ", last_log_line());
 }
 
 std::string BenchProcess::receive(Clock::time_point deadline) {
@@ -95,7 +97,8 @@ std::string BenchProcess::receive(Clock::time_point deadline) {
       buffer_.erase(0, end + 1);
       return line;
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     STRATA_CHECK(left.count() > 0, kDeadlineExceeded, "it does not answer");
     pollfd poll_fd{from_child_, POLLIN, 0};
     const int ready = poll(&poll_fd, 1, static_cast<int>(left.count()));

@@ -16,8 +16,8 @@ struct ProcessSpec {
   std::vector<int> cpus;                                         ///< Its affinity mask.
 };
 
-/// A child that answers lines on a pipe (benchmarks/peers/README.md): one line in, one line out. While
-/// it waits for a line it must not compute, since other systems are being timed then.
+/// A child that answers lines on a pipe (benchmarks/peers/README.md): one line in, one line out.
+/// While it waits for a line it must not compute, since other systems are being timed then.
 class BenchProcess {
  public:
   /// @param log_path  Gets the child's standard error.

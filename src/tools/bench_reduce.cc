@@ -1,6 +1,7 @@
-// Suite `reduce`: the in-process all-reduce of two CPU replicas (collective's `shared` back end), beside
-// a plain memory copy. All-reducing n bytes on two replicas reads and writes n bytes on each; so does
-// a memcpy of n bytes on each, both at once, and that is what `vs_memcpy` compares with.
+// Suite `reduce`: the in-process all-reduce of two CPU replicas (collective's `shared` back end),
+// beside a plain memory copy. All-reducing n bytes on two replicas reads and writes n bytes on
+// each; so does a memcpy of n bytes on each, both at once, and that is what `vs_memcpy` compares
+// with.
 #include <ATen/ops/full.h>
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Times measure(MirroredStrategy& strategy, int64_t bytes, int rounds, int repeats
     for (int round = -1; round < rounds; ++round) {  // round -1 warms up
       together();
       double start = now();
-      for (int i = 0; i < repeats; ++i) collective::all_reduce_(rendezvous, id, value, ReduceOp::kSum);
+      for (int i = 0; i < repeats; ++i)
+        collective::all_reduce_(rendezvous, id, value, ReduceOp::kSum);
       together();
       if (id == 0 && round >= 0) times.all_reduce.push_back((now() - start) / repeats);
       together();
@@ -75,7 +77,10 @@ void print(const std::string& size, const std::string& metric, const std::vector
   const Estimate result = estimate(values);
   JsonLine json;
   json.add("suite", std::string("reduce")).add("case", size).add("system", std::string("strata-2"));
-  json.add("metric", metric).add("value", result.median).add("low", result.low).add("high", result.high);
+  json.add("metric", metric)
+      .add("value", result.median)
+      .add("low", result.low)
+      .add("high", result.high);
   json.add("unit", unit).add("pairs", static_cast<double>(values.size())).print();
 }
 
@@ -105,7 +110,8 @@ int run_reduce_suite(const BenchOptions& options) {
     }
     print(size, "us", us, "us");
     print(size, "bandwidth", rate, "GB/s");
-    if (bytes >= kMiB) print(size, "vs_memcpy", ratio, "ratio");  // below, meetings decide, not memory
+    if (bytes >= kMiB)
+      print(size, "vs_memcpy", ratio, "ratio");  // below, meetings decide, not memory
     std::cerr << "bench reduce: " << size << " done" << std::endl;
   }
   return 0;

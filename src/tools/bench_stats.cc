@@ -12,8 +12,8 @@ Estimate estimate(std::vector<double> values) {
   const size_t n = values.size();
   Estimate result;
   result.median = n % 2 == 1 ? values[n / 2] : 0.5 * (values[n / 2 - 1] + values[n / 2]);
-  // The median lies below the k-th smallest value with probability P(Binomial(n, 1/2) < k). Take the
-  // largest k that keeps this at 5 % a side.
+  // The median lies below the k-th smallest value with probability P(Binomial(n, 1/2) < k). Take
+  // the largest k that keeps this at 5 % a side.
   double probability = std::pow(0.5, static_cast<double>(n)), below = probability;
   size_t k = 0;
   while (below <= 0.05 && k + 1 < n / 2) {

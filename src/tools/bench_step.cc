@@ -1,7 +1,7 @@
 // Suite `step`: training steps per second. All systems of a case are started first and stay warm;
-// then, in each round, each ratio's two systems run a sample right after one another while all others
-// wait on a pipe. A ratio is the median over the rounds of such neighbours, so drifts of the machine
-// cancel out.
+// then, in each round, each ratio's two systems run a sample right after one another while all
+// others wait on a pipe. A ratio is the median over the rounds of such neighbours, so drifts of the
+// machine cancel out.
 #include <sched.h>
 #include <signal.h>
 #include <unistd.h>
@@ -59,7 +59,8 @@ class Workspace {
  public:
   Workspace() {
     std::string name = (fs::temp_directory_path() / "strata-bench-XXXXXX").string();
-    STRATA_CHECK(mkdtemp(name.data()) != nullptr, kUnavailable, "[strata bench] got no folder ", name);
+    STRATA_CHECK(mkdtemp(name.data()) != nullptr, kUnavailable, "[strata bench] got no folder ",
+                 name);
     path_ = name;
   }
   ~Workspace() {
@@ -97,7 +98,8 @@ void write_data(const fs::path& path, const Case& bench_case) {
   const int64_t head[] = {kBatches, kBatch, bench_case.features, bench_case.classes};
   std::ofstream out(path, std::ios::binary);
   out.write(reinterpret_cast<const char*>(head), sizeof(head));
-  out.write(reinterpret_cast<const char*>(x.data()), static_cast<std::streamsize>(x.size() * sizeof(float)));
+  out.write(reinterpret_cast<const char*>(x.data()),
+            static_cast<std::streamsize>(x.size() * sizeof(float)));
   out.write(reinterpret_cast<const char*>(y.data()),
             static_cast<std::streamsize>(y.size() * sizeof(int64_t)));
   out.flush();
@@ -123,7 +125,8 @@ bool chosen(const std::vector<std::string>& names, const std::string& name) {
 
 class CaseRun {
  public:
-  CaseRun(const BenchOptions& options, const Case& bench_case) : options_(options), case_(bench_case) {}
+  CaseRun(const BenchOptions& options, const Case& bench_case)
+      : options_(options), case_(bench_case) {}
 
   void run() {
     const fs::path data = workspace_.path() / "data";
@@ -150,12 +153,16 @@ class CaseRun {
 
   JsonLine line(const std::string& system, const std::string& metric) const {
     JsonLine json;
-    json.add("suite", std::string(kSuite)).add("case", std::string(case_.name)).add("system", system);
+    json.add("suite", std::string(kSuite))
+        .add("case", std::string(case_.name))
+        .add("system", system);
     json.add("metric", metric);
     return json;
   }
 
-  void say(const std::string& text) const { std::cerr << "bench " << case_.name << ": " << text << std::endl; }
+  void say(const std::string& text) const {
+    std::cerr << "bench " << case_.name << ": " << text << std::endl;
+  }
 
   void missing(const std::string& name, const std::string& reason) {
     missing_[name] = reason;
@@ -167,12 +174,14 @@ class CaseRun {
     return options_.cpu_clock ? sample.steps_per_cpu_second : sample.steps_per_second;
   }
 
-  /// One-core systems compute all the time: less than a core each means that somebody else was busy.
+  /// One-core systems compute all the time: less than a core each means that somebody else was
+  /// busy.
   void report_disturbance() const {
     if (cores_got_.empty()) return;
     const double got = estimate(cores_got_).median;
     if (got < 0.97) {
-      say(str_cat("WARNING: the machine was busy: systems of one core got ", 100 * got, " % of it"));
+      say(str_cat("WARNING: the machine was busy: systems of one core got ", 100 * got,
+                  " % of it"));
     }
   }
 
@@ -187,10 +196,11 @@ class CaseRun {
         auto running = std::make_unique<RunningSystem>(spec, variant, workspace_.path());
         running->calibrate(options_.seconds);
         std::vector<double> rates;
-        for (int i = 0; i < (spec.variants.size() > 1 ? 3 : 1); ++i) rates.push_back(rate_of(running->sample()));
+        for (int i = 0; i < (spec.variants.size() > 1 ? 3 : 1); ++i)
+          rates.push_back(rate_of(running->sample()));
         const double rate = estimate(rates).median;
-        say(str_cat(spec.name, variant.name.empty() ? "" : " ", variant.name, ": ", rate * scale(spec),
-                    counts_calls() ? " calls/s" : " images/s"));
+        say(str_cat(spec.name, variant.name.empty() ? "" : " ", variant.name, ": ",
+                    rate * scale(spec), counts_calls() ? " calls/s" : " images/s"));
         if (rate > best_rate) {
           best_rate = rate;
           best.variant = variant.name;
@@ -213,7 +223,8 @@ class CaseRun {
     for (const auto& [name, system] : systems_) {
       const double percent = 100 * (system.running->cpu_seconds() - before[name]);
       line(name, "idle_cpu").add("value", percent).add("unit", std::string("percent")).print();
-      if (percent > 2) say(str_cat("WARNING: ", name, " uses ", percent, " % of a core while it waits"));
+      if (percent > 2)
+        say(str_cat("WARNING: ", name, " uses ", percent, " % of a core while it waits"));
     }
   }
 
@@ -240,9 +251,10 @@ class CaseRun {
     }
     std::vector<std::string> alone;
     for (const auto& [name, system] : systems_) {
-      const bool paired = std::any_of(pairs.begin(), pairs.end(), [&name = name](const Ratio* ratio) {
-        return ratio->ours == name || ratio->theirs == name;
-      });
+      const bool paired =
+          std::any_of(pairs.begin(), pairs.end(), [&name = name](const Ratio* ratio) {
+            return ratio->ours == name || ratio->theirs == name;
+          });
       if (!paired) alone.push_back(name);
     }
     std::mt19937 order(1);
@@ -282,18 +294,21 @@ class CaseRun {
     }
     if (counts_calls()) return;
     for (const Ratio& ratio : kRatios) {
-      if (!chosen(options_.systems, ratio.ours) || !chosen(options_.systems, ratio.theirs)) continue;
+      if (!chosen(options_.systems, ratio.ours) || !chosen(options_.systems, ratio.theirs))
+        continue;
       JsonLine json = line(ratio.ours, ratio.metric);
       json.add("against", std::string(ratio.theirs));
       const auto found = ratios_.find(ratio.metric);
       if (found == ratios_.end()) {
-        const auto reason = missing_.find(missing_.contains(ratio.theirs) ? ratio.theirs : ratio.ours);
+        const auto reason =
+            missing_.find(missing_.contains(ratio.theirs) ? ratio.theirs : ratio.ours);
         json.add("missing", reason == missing_.end() ? "not run" : reason->second).print();
         continue;
       }
       const Estimate result = estimate(found->second);
       json.add("value", result.median).add("low", result.low).add("high", result.high);
-      json.add("unit", std::string("ratio")).add("pairs", static_cast<double>(found->second.size()));
+      json.add("unit", std::string("ratio"))
+          .add("pairs", static_cast<double>(found->second.size()));
       if (options_.cpu_clock) json.add("clock", std::string("cpu"));
       json.print();
     }

@@ -19,8 +19,8 @@ constexpr auto kStartTimeout = std::chrono::minutes(5);
 constexpr auto kSampleTimeout = std::chrono::minutes(5);
 
 std::string find_mimalloc() {
-  for (const char* folder :
-       {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib"}) {
+  for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
+                             "/usr/lib64", "/usr/lib", "/usr/local/lib"}) {
     const fs::path file = fs::path(folder) / "libmimalloc.so.2";
     if (fs::exists(file)) return file;
   }
@@ -29,22 +29,21 @@ std::string find_mimalloc() {
 
 class Catalogue {
  public:
-  Catalogue(const BenchOptions& options, std::string case_name, std::string data, std::vector<int> cpus)
-      : options_(options), case_(std::move(case_name)), data_(std::move(data)), both_(std::move(cpus)) {
+  Catalogue(const BenchOptions& options, std::string case_name, std::string data,
+            std::vector<int> cpus)
+      : options_(options),
+        case_(std::move(case_name)),
+        data_(std::move(data)),
+        both_(std::move(cpus)) {
     one_ = {both_.back()};
   }
 
   std::vector<SystemSpec> all() const {
     std::vector<SystemSpec> systems = {
-        strata("strata-1", 1),
-        strata("strata-2", 2),
-        independent(),
-        libtorch(),
-        libtorch_tuned(),
-        tensorflow("tf-1", 1, {{"loop", "1"}}),
-        jax(),
-        ddp(),
-        // As TensorFlow's guides write it, a step a call; and with many steps in one call of a graph.
+        strata("strata-1", 1), strata("strata-2", 2), independent(), libtorch(), libtorch_tuned(),
+        tensorflow("tf-1", 1, {{"loop", "1"}}), jax(), ddp(),
+        // As TensorFlow's guides write it, a step a call; and with many steps in one call of a
+        // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
         tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}})};
     if (case_ == "run") systems.resize(2);
@@ -67,8 +66,11 @@ class Catalogue {
     return {"independent-2", 2, {variant}, {}};
   }
 
-  fs::path libtorch_program() const { return options_.command.parent_path() / "strata-peer-libtorch"; }
-  ProcessSpec libtorch_process(const std::vector<std::string>& more, const Environment& environment) const {
+  fs::path libtorch_program() const {
+    return options_.command.parent_path() / "strata-peer-libtorch";
+  }
+  ProcessSpec libtorch_process(const std::vector<std::string>& more,
+                               const Environment& environment) const {
     ProcessSpec process{{libtorch_program(), "--case", case_, "--data", data_}, environment, one_};
     process.argv.insert(process.argv.end(), more.begin(), more.end());
     return process;
@@ -100,10 +102,11 @@ class Catalogue {
                      const std::vector<std::string>& more, const std::vector<int>& cpus) const {
     std::string list;
     for (const int cpu : cpus) list += (list.empty() ? "" : ",") + std::to_string(cpu);
-    ProcessSpec process{{options_.peers_dir / environment / "bin/python", options_.scripts_dir / script,
-                         "--case", case_, "--data", data_, "--cpus", list},
-                        {{"PYTHONDONTWRITEBYTECODE", "1"}},
-                        cpus};
+    ProcessSpec process{
+        {options_.peers_dir / environment / "bin/python", options_.scripts_dir / script, "--case",
+         case_, "--data", data_, "--cpus", list},
+        {{"PYTHONDONTWRITEBYTECODE", "1"}},
+        cpus};
     process.argv.insert(process.argv.end(), more.begin(), more.end());
     return process;
   }
@@ -131,10 +134,10 @@ class Catalogue {
                         const std::vector<std::pair<std::string, std::string>>& modes) const {
     SystemSpec system{name, replicas, {}, python_missing("tf", "tf_loop.py")};
     for (const auto& [mode, execution] : modes) {
-      const ProcessSpec process = python(
-          "tf", "tf_loop.py",
-          {"--replicas", std::to_string(replicas), "--mode", mode, "--execution", execution},
-          replicas == 1 ? one_ : both_);
+      const ProcessSpec process =
+          python("tf", "tf_loop.py",
+                 {"--replicas", std::to_string(replicas), "--mode", mode, "--execution", execution},
+                 replicas == 1 ? one_ : both_);
       system.variants.push_back({mode, {process}});
     }
     return system;
@@ -148,8 +151,8 @@ class Catalogue {
       const std::string store = str_cat(data_, ".store-", variant.name);
       for (size_t rank = 0; rank < both_.size(); ++rank) {
         variant.processes.push_back(python("torch", "ddp_loop.py",
-                                           {"--rank", std::to_string(rank), "--world", "2", "--store", store,
-                                            "--channels-last", channels_last},
+                                           {"--rank", std::to_string(rank), "--world", "2",
+                                            "--store", store, "--channels-last", channels_last},
                                            {both_[rank]}));
       }
       system.variants.push_back(std::move(variant));
@@ -201,7 +204,8 @@ void RunningSystem::calibrate(double seconds) {
   double elapsed = run(steps);
   while (elapsed < 0.4 * seconds) {
     const double wanted = 0.6 * seconds / std::max(elapsed, 1e-7);
-    steps = static_cast<long>(std::ceil(static_cast<double>(steps) * std::clamp(wanted, 1.5, 20.0)));
+    steps =
+        static_cast<long>(std::ceil(static_cast<double>(steps) * std::clamp(wanted, 1.5, 20.0)));
     elapsed = run(steps);
   }
   steps_ = std::max(1L, std::lround(static_cast<double>(steps) * seconds / elapsed));

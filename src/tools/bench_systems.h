@@ -27,7 +27,8 @@ struct SystemSpec {
 /// @param data  The file with the case's batches.
 /// @param cpus  Two cores: the second one for systems of one core.
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
-                                     const std::filesystem::path& data, const std::vector<int>& cpus);
+                                     const std::filesystem::path& data,
+                                     const std::vector<int>& cpus);
 
 /// A started variant of a system.
 class RunningSystem {

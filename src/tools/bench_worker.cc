@@ -1,5 +1,6 @@
-// The strata side of suite `step`: the program that a user of strata writes, behind the line protocol
-// of benchmarks/peers/README.md. The models are those of benchmarks/peers/libtorch_loop.cc.
+// The strata side of suite `step`: the program that a user of strata writes, behind the line
+// protocol of benchmarks/peers/README.md. The models are those of
+// benchmarks/peers/libtorch_loop.cc.
 #include <torch/nn/module.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/linear.h>
@@ -62,12 +63,14 @@ struct Cnn : torch::nn::Module {
 
 using Batches = std::vector<PerReplica<data::Example>>;
 
-/// Reads the harness's data file into global batches: step i, replica r gets batch i * replicas + r.
+/// Reads the harness's data file into global batches: step i, replica r gets batch i * replicas +
+/// r.
 Batches read_batches(const std::string& path, int replicas, bool images) {
   std::ifstream in(path, std::ios::binary);
   int64_t head[4] = {};
   in.read(reinterpret_cast<char*>(head), sizeof(head));
-  STRATA_CHECK(in.good() && head[1] == kBatch, kDataLoss, "[strata bench] worker: cannot read ", path);
+  STRATA_CHECK(in.good() && head[1] == kBatch, kDataLoss, "[strata bench] worker: cannot read ",
+               path);
   std::vector<data::Example> all;
   const auto x = torch::empty({head[0], kBatch, head[2]});
   const auto y = torch::empty({head[0], kBatch}, torch::kLong);
@@ -122,10 +125,10 @@ void serve_training(MirroredStrategy& strategy, const Batches& batches, const Fa
     for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
       loss = strategy.run(
           [&](const data::Example& batch) {
-            const auto loss = compute_average_loss(
-                losses::sparse_categorical_crossentropy(batch.y(), net->forward(batch.x()),
-                                                        {.from_logits = true}),
-                global_batch);
+            const auto loss =
+                compute_average_loss(losses::sparse_categorical_crossentropy(
+                                         batch.y(), net->forward(batch.x()), {.from_logits = true}),
+                                     global_batch);
             optimizer.minimize(loss);
             return loss.detach();
           },
@@ -159,11 +162,14 @@ int run_worker(const std::vector<std::string>& arguments) {
       return 0.0;
     });
   } else if (name == "mlp-loop") {
-    serve_training(strategy, read_batches(data, replicas, false), [] { return Mlp(784, 256, 10); }, adam);
+    serve_training(
+        strategy, read_batches(data, replicas, false), [] { return Mlp(784, 256, 10); }, adam);
   } else if (name == "wide-loop") {
-    serve_training(strategy, read_batches(data, replicas, false), [] { return Mlp(1024, 4096, 1000); }, adam);
+    serve_training(
+        strategy, read_batches(data, replicas, false), [] { return Mlp(1024, 4096, 1000); }, adam);
   } else if (name == "cnn-loop") {
-    serve_training(strategy, read_batches(data, replicas, true), [] { return Cnn(); }, sgd);
+    serve_training(
+        strategy, read_batches(data, replicas, true), [] { return Cnn(); }, sgd);
   } else {
     STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
                  "; expected run, mlp-loop, cnn-loop or wide-loop");

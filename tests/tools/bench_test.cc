@@ -45,7 +45,8 @@ TEST(BenchEstimateTest, FewValuesGiveTheirRange) {
 TEST(BenchJsonLineTest, EscapesAndKeepsOrder) {
   testing::internal::CaptureStdout();
   JsonLine().add("b", std::string("say \"no\"\\\n")).add("a", 0.5).print();
-  EXPECT_EQ(testing::internal::GetCapturedStdout(), "{\"b\": \"say \\\"no\\\"\\\\ \", \"a\": 0.5}\n");
+  EXPECT_EQ(testing::internal::GetCapturedStdout(),
+            "{\"b\": \"say \\\"no\\\"\\\\ \", \"a\": 0.5}\n");
 }
 
 TEST(BenchProcessTest, LinesInLinesOut) {
@@ -65,7 +66,8 @@ TEST(BenchProcessTest, SaysWhyItEnded) {
     FAIL() << "expected an error";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kUnavailable);
-    EXPECT_NE(std::string(error.what()).find("it ended: no such model"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("it ended: no such model"), std::string::npos)
+        << error.what();
   }
 }
 
@@ -99,7 +101,8 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
     const bool ours = system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
     EXPECT_EQ(system.missing.empty(), ours) << system.name;
     if (system.name == "jax-1") {
-      EXPECT_EQ(system.missing, "not installed in /nonexistent/peers/jax; run scripts/install_peers.sh jax");
+      EXPECT_EQ(system.missing,
+                "not installed in /nonexistent/peers/jax; run scripts/install_peers.sh jax");
     }
   }
   EXPECT_EQ(step_systems(options, "run", "/nonexistent/data", {0, 1}).size(), 2);

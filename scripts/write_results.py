@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Writes benchmarks/RESULTS.md and its plot from the JSON lines of `strata bench`.
+
+    scripts/write_results.py benchmarks step.jsonl reduce.jsonl
+"""
+
+import datetime
+import json
+import os
+import subprocess
+import sys
+
+# What we ask of ourselves; (case, metric) -> at least.
+BARS = {
+    ("mlp-loop", "vs_ddp"): 3.5,
+    ("mlp-loop", "vs_tf_mirrored"): 6,
+    ("mlp-loop", "vs_limit"): 0.9,
+    ("mlp-loop", "vs_libtorch"): 1.9,
+    ("mlp-loop", "vs_libtorch_tuned"): 1.05,
+    ("mlp-loop", "vs_tf"): 1.2,
+    ("mlp-loop", "vs_jax"): 1.0,
+    ("cnn-loop", "vs_ddp"): 1.25,
+    ("cnn-loop", "vs_tf_mirrored"): 1.7,
+    ("cnn-loop", "vs_limit"): 0.95,
+    ("cnn-loop", "vs_libtorch"): 1.35,
+    ("cnn-loop", "vs_tf"): 1.0,
+    ("wide-loop", "vs_ddp"): 1.15,
+    ("wide-loop", "vs_limit"): 0.9,
+    ("64MiB", "vs_memcpy"): 0.7,
+}
+
+
+def number(value):
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def interval(line):
+    return f"{number(line['low'])} - {number(line['high'])}"
+
+
+def cpu_name():
+    with open("/proc/cpuinfo", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return "unknown"
+
+
+def commit():
+    result = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return result.stdout.strip() or "unknown"
+
+
+def rates(lines):
+    text = "| case | system | images/s | 90 % interval | variant |\n| --- | --- | --- | --- | --- |\n"
+    for line in lines:
+        if line["metric"] not in ("images_per_s", "us"):
+            continue
+        name = f"| `{line['case']}` | `{line['system']}` "
+        if "missing" in line:
+            text += f"{name}| missing: {line['missing']} | | |\n"
+        else:
+            unit = " us a call" if line["metric"] == "us" else ""
+            text += f"{name}| {number(line['value'])}{unit} | {interval(line)} | {line.get('variant', '')} |\n"
+    return text
+
+
+def ratios(lines):
+    text = "| case | ratio | value | 90 % interval | pairs | wanted |\n| --- | --- | --- | --- | --- | --- |\n"
+    for line in lines:
+        if not line["metric"].startswith("vs_"):
+            continue
+        name = f"| `{line['case']}` | `{line['metric']}` "
+        bar = BARS.get((line["case"], line["metric"]))
+        wanted = "" if bar is None else f">= {bar}"
+        if "missing" in line:
+            text += f"{name}| missing: {line['missing']} | | | {wanted} |\n"
+        else:
+            text += f"{name}| {line['value']:.3f} | {line['low']:.3f} - {line['high']:.3f} "
+            text += f"| {line['pairs']:.0f} | {wanted} |\n"
+    return text
+
+
+def reduce_table(lines):
+    sizes = {}
+    for line in lines:
+        sizes.setdefault(line["case"], {})[line["metric"]] = line
+    text = "| bytes | us a call | GB/s | vs_memcpy |\n| --- | --- | --- | --- |\n"
+    for size, found in sizes.items():
+        cells = [f"{found[m]['value']:.4g}" if m in found else "" for m in ("us", "bandwidth", "vs_memcpy")]
+        text += f"| {size} | {' | '.join(cells)} |\n"
+    return text
+
+
+def plot(lines):
+    """Horizontal bars, a block a case, as plain SVG."""
+    rows, y = [], 20
+    for case in dict.fromkeys(line["case"] for line in lines):
+        values = [x for x in lines if x["case"] == case and x["metric"] == "images_per_s" and "value" in x]
+        if not values:
+            continue
+        top = max(x["value"] for x in values)
+        rows.append(f'<text x="10" y="{y}" font-weight="bold">{case}, images/s</text>')
+        y += 8
+        for x in values:
+            width = 420 * x["value"] / top
+            color = "#3a6ea5" if x["system"].startswith("strata") else "#b0b0b0"
+            rows.append(f'<text x="10" y="{y + 12}">{x["system"]}</text>')
+            rows.append(f'<rect x="160" y="{y + 2}" width="{width:.1f}" height="12" fill="{color}"/>')
+            rows.append(f'<text x="{165 + width:.1f}" y="{y + 12}">{number(x["value"])}</text>')
+            y += 18
+        y += 22
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="680" height="{y}" font-family="sans-serif" font-size="12">'
+    return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *rows, "</svg>"]) + "\n"
+
+
+def main():
+    folder, files = sys.argv[1], sys.argv[2:]
+    lines = []
+    for name in files:
+        with open(name, encoding="utf-8") as file:
+            lines += [json.loads(line) for line in file if line.startswith("{")]
+    step = [x for x in lines if x["suite"] == "step"]
+    reduce = [x for x in lines if x["suite"] == "reduce"]
+    text = f"""# Results
+
+Written by `make bench` on {datetime.date.today()}: {cpu_name()}, {os.cpu_count()} cores, commit {commit()}.
+What the names mean, and how it is measured: [README.md](README.md).
+
+## Ratios
+
+Above 1 strata is faster. `wanted` is what the project asks of itself.
+
+{ratios(step)}
+## Rates
+
+![images per second](results.svg)
+
+{rates(step)}
+## All-reduce in one process, two replicas
+
+{reduce_table(reduce)}"""
+    with open(os.path.join(folder, "RESULTS.md"), "w", encoding="utf-8") as file:
+        file.write(text)
+    with open(os.path.join(folder, "results.svg"), "w", encoding="utf-8") as file:
+        file.write(plot(step))
+
+
+if __name__ == "__main__":
+    main()
