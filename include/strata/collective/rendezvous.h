@@ -79,7 +79,7 @@ class STRATA_API Rendezvous {
   }
 
   /// The call that participant `id` brought to the present meeting.
-  const Call& call(int id) const { return *calls_[static_cast<size_t>(id)].call; }
+  const Call& call(int id) const { return *calls_[static_cast<size_t>(id)].call.load(); }
 
   /// Participant `id`'s function has returned. If others wait for it, the round ends with an error.
   void leave(int id);
@@ -92,7 +92,8 @@ class STRATA_API Rendezvous {
 
  private:
   struct alignas(64) Slot {
-    const Call* call = nullptr;
+    // Atomic: a participant may enter the next meeting while another still reads this one's calls.
+    std::atomic<const Call*> call{nullptr};
     std::atomic<uint64_t> arrivals{0};  // in this round, for messages
   };
 
