@@ -153,7 +153,6 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
 }
 
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) {
-  std::vector<double> weights;
   double weight = 0;
   for (const Contribution* each : all) weight += each->weight;
   const double scale = weight > 0 ? 1 / weight : 1;

@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "runtime/saved_context.h"
 #include "strata/collective/shared.h"
 #include "strata/runtime/cross_device_ops.h"
 
@@ -11,15 +12,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-/// The replica context as an autograd function's saved attribute: backward may run on another
-/// thread (autograd's, on a GPU), so it cannot be looked up there.
-c10::IValue save(const ReplicaContext& context) {
-  return static_cast<int64_t>(reinterpret_cast<intptr_t>(&context));
-}
-const ReplicaContext& restore(const c10::IValue& saved) {
-  return *reinterpret_cast<const ReplicaContext*>(static_cast<intptr_t>(saved.toInt()));
-}
 
 at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
   ReplicaGroup& group = context.group();
@@ -54,7 +46,7 @@ class AllReduce : public torch::autograd::Function<AllReduce> {
                             const c10::IValue& context) {
     ctx->saved_data["op"] = op;
     ctx->saved_data["context"] = context;
-    return all_reduce_values(restore(context), static_cast<ReduceOp>(op), value);
+    return all_reduce_values(*detail::saved_context(context), static_cast<ReduceOp>(op), value);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
@@ -62,7 +54,8 @@ class AllReduce : public torch::autograd::Function<AllReduce> {
     STRATA_CHECK(op == ReduceOp::kSum || op == ReduceOp::kMean, kInvalidArgument,
                  "[replica_context] all_reduce: got the gradient of ", reduce_op_name(op),
                  "; expected SUM or MEAN; detach the value");
-    return {restore(ctx->saved_data["context"]).all_reduce(op, gradients[0]), {}, {}};
+    return {
+        detail::saved_context(ctx->saved_data["context"])->all_reduce(op, gradients[0]), {}, {}};
   }
 };
 
@@ -105,12 +98,12 @@ class AllGather : public torch::autograd::Function<AllGather> {
     ctx->saved_data["axis"] = axis;
     ctx->saved_data["rows"] = value.size(axis);
     ctx->saved_data["context"] = context;
-    return gather_values(restore(context), value, axis);
+    return gather_values(*detail::saved_context(context), value, axis);
   }
 
   /// Every replica's loss may use this replica's rows: their gradients are summed.
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
-    const ReplicaContext& context = restore(ctx->saved_data["context"]);
+    const ReplicaContext& context = *detail::saved_context(ctx->saved_data["context"]);
     const int64_t axis = ctx->saved_data["axis"].toInt();
     const int64_t rows = ctx->saved_data["rows"].toInt();
     const at::Tensor total = context.all_reduce(ReduceOp::kSum, gradients[0]);
@@ -145,7 +138,7 @@ Strategy& ReplicaContext::strategy() const {
 at::Tensor ReplicaContext::all_reduce(ReduceOp op, const at::Tensor& value) const {
   STRATA_CHECK(value.scalar_type() != at::kBool, kInvalidArgument,
                "[replica_context] all_reduce: got bool; expected a number; cast it to int32 first");
-  return AllReduce::apply(value, static_cast<int64_t>(op), save(*this));
+  return AllReduce::apply(value, static_cast<int64_t>(op), detail::save_context(this));
 }
 
 std::vector<at::Tensor> ReplicaContext::all_reduce(ReduceOp op,
@@ -159,7 +152,7 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) con
   STRATA_CHECK(axis >= 0 && axis < value.dim(), kInvalidArgument,
                "[replica_context] all_gather: got axis ", axis, " for a tensor of rank ",
                value.dim(), "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
-  return AllGather::apply(value, axis, save(*this));
+  return AllGather::apply(value, axis, detail::save_context(this));
 }
 
 void ReplicaContext::meet(std::string_view name, void* payload,
@@ -169,11 +162,12 @@ void ReplicaContext::meet(std::string_view name, void* payload,
     const detail::ContextGuard cross_replica({&group_, nullptr});
     return together({payload});
   }
-  STRATA_CHECK(!group_.shares_gpu() || detail::current_context().replica == this, kUnimplemented, "[",
-               group_.name(), "] ", name,
-               ": called in backward by replicas that share a GPU, whose backwards run on one thread and "
-               "cannot wait for each other; use one logical device per GPU, or keep synchronized "
-               "BatchNormalization and all_reduce out of the differentiated part");
+  STRATA_CHECK(
+      !group_.shares_gpu() || detail::current_context().replica == this, kUnimplemented, "[",
+      group_.name(), "] ", name,
+      ": called in backward by replicas that share a GPU, whose backwards run on one thread and "
+      "cannot wait for each other; use one logical device per GPU, or keep synchronized "
+      "BatchNormalization and all_reduce out of the differentiated part");
   collective::Rendezvous& rendezvous = group_.rendezvous();
   const collective::Rendezvous::Call call{.name = name, .key = key, .payload = payload};
   rendezvous.arrive(replica_id_, call, [&] {

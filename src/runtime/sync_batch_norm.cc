@@ -11,6 +11,7 @@
 #include <optional>
 #include <ostream>
 
+#include "runtime/saved_context.h"
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/runtime/replica_context.h"
 
@@ -20,14 +21,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-// Backward may run on another thread, so the context travels with the node.
-int64_t save(const ReplicaContext* context) {
-  return static_cast<int64_t>(reinterpret_cast<intptr_t>(context));
-}
-const ReplicaContext* restore(const c10::IValue& saved) {
-  return reinterpret_cast<const ReplicaContext*>(static_cast<intptr_t>(saved.toInt()));
-}
 
 bool alone(const ReplicaContext* context) {
   return context == nullptr || context->num_replicas_in_sync() == 1;
@@ -90,7 +83,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
     const at::Tensor sums = gradient_sums(gradients[0], x, mean);
     variable_list result(7);
     if (ctx->needs_input_grad(0)) {
-      const at::Tensor means = all_reduce_sums(restore(ctx->saved_data["context"]), sums) /
+      const at::Tensor means = all_reduce_sums(saved_context(ctx->saved_data["context"]), sums) /
                                std::max(ctx->saved_data["count"].toDouble(), 1.0);
       const at::Tensor scale = weight.defined() ? inverse * as_double(weight) : inverse;
       result[0] =
@@ -112,7 +105,7 @@ class MergeMoments : public torch::autograd::Function<MergeMoments> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& mine, double count,
                             int64_t context, Moments* merged) {
     const Moments part{count, mine[0].clone(), mine[1].clone()};
-    *merged = merge(restore(context), part);
+    *merged = merge(saved_context(context), part);
     ctx->save_for_backward({part.mean, merged->mean});
     ctx->saved_data["count"] = count;
     ctx->saved_data["total"] = merged->count;
@@ -124,7 +117,7 @@ class MergeMoments : public torch::autograd::Function<MergeMoments> {
     const variable_list saved = ctx->get_saved_variables();
     const double count = ctx->saved_data["count"].toDouble();
     const double total = std::max(ctx->saved_data["total"].toDouble(), 1.0);
-    const at::Tensor all = all_reduce_sums(restore(ctx->saved_data["context"]), gradients[0]);
+    const at::Tensor all = all_reduce_sums(saved_context(ctx->saved_data["context"]), gradients[0]);
     const at::Tensor mean = all[0] * (count / total) + all[1] * (saved[0] - saved[1]) * (2 * count);
     return {at::stack({mean, all[1]}), {}, {}, {}};
   }
@@ -141,7 +134,7 @@ SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor&
     return parameter.defined() ? std::optional(parameter) : std::nullopt;
   };
   return {Normalize::apply(x, given(weight), given(bias), moments.mean, inverse, moments.count,
-                           save(context)),
+                           save_context(context)),
           moments};
 }
 
@@ -169,7 +162,8 @@ SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::
 
   Moments merged;
   const at::Tensor all =
-      MergeMoments::apply(mine, static_cast<double>(count), save(context), &merged).to(x.device());
+      MergeMoments::apply(mine, static_cast<double>(count), save_context(context), &merged)
+          .to(x.device());
   const at::Tensor mean = (all[0] - center.to(at::kDouble)).to(wide.scalar_type());
   const at::Tensor inverse =
       (all[1] / std::max(merged.count, 1.0) + eps).rsqrt().to(wide.scalar_type());
