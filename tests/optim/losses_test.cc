@@ -10,6 +10,7 @@
 
 #include "optim/cross_entropy_kernels.h"
 #include "strata/core/error.h"
+#include "support/expect_error.h"
 
 namespace strata::losses {
 namespace {
@@ -54,16 +55,6 @@ std::vector<NamedLoss> dense_losses() {
 
 Tensor gradient(const Tensor& of, const Tensor& to, bool create_graph = false) {
   return torch::autograd::grad({of}, {to}, {}, create_graph, create_graph)[0];
-}
-
-void expect_error(const std::function<void()>& call, ErrorCode code, const std::string& message) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << message;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    EXPECT_STREQ(error.what(), message.c_str());
-  }
 }
 
 TEST(LossesTest, BatchesOfNoRowsGiveNoValues) {

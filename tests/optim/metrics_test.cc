@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "strata/core/error.h"
+#include "support/expect_error.h"
 
 namespace strata::metrics {
 namespace {
@@ -57,16 +58,6 @@ TEST(MetricsTest, TopKIsFalseWhereNothingCanBeSaid) {
   const Tensor labels = at::tensor({5, 6, 5, 0}, at::kLong);
   const Tensor values = sparse_top_k_categorical_accuracy(labels, scores, 2);
   EXPECT_TRUE(at::equal(values, at::tensor({1.0F, 0.0F, 0.0F, 0.0F})));
-}
-
-void expect_error(const std::function<void()>& call, const std::string& message) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << message;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_STREQ(error.what(), message.c_str());
-  }
 }
 
 TEST(MetricsTest, OtherShapesAreRefused) {

@@ -6,6 +6,7 @@
 
 #include "optim/golden.h"
 #include "strata/core/error.h"
+#include "support/expect_error.h"
 
 namespace strata::schedules {
 namespace {
@@ -73,16 +74,6 @@ TEST(ScheduleTest, RestartsOnTime) {
   const Schedule schedule = CosineDecayRestarts{.initial_learning_rate = 1, .first_decay_steps = 3};
   for (const int64_t start : {0, 3, 9, 21, 45, 93, 189})
     EXPECT_DOUBLE_EQ(schedule(start), 1) << start;
-}
-
-void expect_error(const std::function<void()>& call, const std::string& message) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << message;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::kInvalidArgument);
-    EXPECT_STREQ(error.what(), message.c_str());
-  }
 }
 
 TEST(ScheduleTest, RefusesWhatCannotBe) {

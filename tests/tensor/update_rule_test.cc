@@ -12,6 +12,7 @@
 
 #include "strata/core/error.h"
 #include "tensor/update_kernels.h"
+#include "support/expect_error.h"
 
 namespace strata::tensor {
 namespace {
@@ -242,16 +243,6 @@ TEST(UpdateRuleInterfaceTest, NamesSlotsAsKerasDoes) {
   EXPECT_EQ(make_rmsprop({.momentum = 0.1, .centered = true})->slot_name(2), "average_gradient");
   EXPECT_EQ(make_adadelta()->slot_name(1), "accumulated_delta_var");
   EXPECT_EQ(make_sgd()->num_slots(), 0);
-}
-
-void expect_error(const std::function<void()>& call, ErrorCode code, const std::string& message) {
-  try {
-    call();
-    ADD_FAILURE() << "no error; expected: " << message;
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), code);
-    EXPECT_STREQ(error.what(), message.c_str());
-  }
 }
 
 TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
