@@ -10,6 +10,7 @@
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
+#include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
 #include "strata/core/sha256.h"

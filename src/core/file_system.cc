@@ -1,0 +1,60 @@
+#include "strata/core/file_system.h"
+
+#include <map>
+#include <mutex>
+
+#include "strata/core/error.h"
+
+namespace strata {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<const FileSystem>, std::less<>> by_scheme;
+};
+
+Registry& registry() {
+  static Registry* const all = new Registry;  // outlives every file
+  return *all;
+}
+
+}  // namespace
+
+const FileSystem& file_system_of(std::string_view path) {
+  const size_t end = path.find("://");
+  if (end == std::string_view::npos) return local_file_system();
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.by_scheme.find(path.substr(0, end));
+  if (found != all.by_scheme.end()) return *found->second;
+  std::string known;
+  for (const auto& [scheme, unused] : all.by_scheme) known += str_cat(scheme, "://, ");
+  throw Error(ErrorCode::kUnimplemented,
+              str_cat("[core] file_system_of: got \"", path, "\"; expected a path of the disk, or ",
+                      known.empty() ? "one of a registered file system (there is none)" : known,
+                      "; call register_file_system first"));
+}
+
+void register_file_system(const std::string& scheme,
+                          std::unique_ptr<const FileSystem> file_system) {
+  Registry& all = registry();
+  const std::lock_guard lock(all.mutex);
+  const bool added = all.by_scheme.try_emplace(scheme, std::move(file_system)).second;
+  STRATA_CHECK(added, kAlreadyExists, "[core] register_file_system: got scheme \"", scheme,
+               "\" a second time; register each once");
+}
+
+std::string read_file(const std::string& path) {
+  const std::unique_ptr<ReadableFile> file = file_system_of(path).open(path);
+  std::string bytes(file->size(), '\0');
+  bytes.resize(file->read(0, std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  std::string path(folder);
+  if (!path.empty() && path.back() != '/') path += '/';
+  return path.append(name);
+}
+
+}  // namespace strata
