@@ -18,17 +18,32 @@ struct Variant {
 
 struct SystemSpec {
   std::string name;
-  int replicas = 1;  ///< Batches of 64 in a step of the whole system.
+  double items = 1;  ///< In a step of the whole system.
   std::vector<Variant> variants;
   std::string missing;  ///< Why it cannot be started here; empty if it can.
 };
 
-/// Every system of suite step for one case, strata's own included.
-/// @param data  The file with the case's batches.
-/// @param cpus  Two cores: the second one for systems of one core.
-std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
-                                     const std::filesystem::path& data,
-                                     const std::vector<int>& cpus);
+/// Two cores of those that this process may use. @throws Error kFailedPrecondition: there is one.
+std::vector<int> two_cores();
+
+/// The Python programs of benchmarks/peers.
+class PythonPeers {
+ public:
+  /// @param common  Arguments that every program gets.
+  PythonPeers(const BenchOptions& options, std::vector<std::string> common)
+      : options_(options), common_(std::move(common)) {}
+
+  /// `script` in `environment` (torch, tf, jax), bound to `cpus`.
+  ProcessSpec process(const std::string& environment, const std::string& script,
+                      const std::vector<std::string>& more, const std::vector<int>& cpus) const;
+
+  /// Why it cannot be started; empty if it can.
+  std::string missing(const std::string& environment, const std::string& script) const;
+
+ private:
+  const BenchOptions& options_;
+  std::vector<std::string> common_;
+};
 
 /// A started variant of a system.
 class RunningSystem {
@@ -49,10 +64,14 @@ class RunningSystem {
   Sample sample();
   long steps_per_sample() const { return steps_; }
 
+  /// Cores that it was given: those of all its processes' affinity masks.
+  size_t cores() const { return cores_; }
+
   double cpu_seconds() const;
 
  private:
   std::vector<std::unique_ptr<BenchProcess>> processes_;
+  size_t cores_ = 0;
   long steps_ = 1;
 };
 

@@ -7,8 +7,8 @@
 namespace strata::tools {
 
 std::string version_text() {
-  return str_cat("strata ", STRATA_VERSION, "\nlibtorch ", TORCH_VERSION, " (built with), CPU capability ",
-                 at::get_cpu_capability());
+  return str_cat("strata ", STRATA_VERSION, "\nlibtorch ", TORCH_VERSION,
+                 " (built with), CPU capability ", at::get_cpu_capability());
 }
 
 }  // namespace strata::tools

@@ -9,7 +9,7 @@
 #include "strata/core/error.h"
 #include "tools/bench_process.h"
 #include "tools/bench_stats.h"
-#include "tools/bench_systems.h"
+#include "tools/bench_step_systems.h"
 
 namespace strata::tools {
 namespace {
