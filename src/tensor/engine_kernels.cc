@@ -24,6 +24,7 @@
 #include "tensor/cpu_isa.h"
 #include "tensor/matmul_kernels.h"
 #include "tensor/pool_kernels.h"
+#include "tensor/replica_kernels.h"
 
 namespace strata::tensor {
 
@@ -247,8 +248,7 @@ std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(
 
 }  // namespace
 
-// The key's fallback, which lets all other operators through, is in random_ops.cc.
-TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
+void detail::register_engine_kernels(torch::Library& library) {
   library.impl("mm", TORCH_FN(mm));
   library.impl("addmm", TORCH_FN(addmm));
   library.impl("bmm", TORCH_FN(bmm));
@@ -256,8 +256,8 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
 }
 
 void use_engine_kernels() {
-  // Calling a function of this file is what makes the linker keep its registrations. A wrong
-  // STRATA_MATMUL is reported here rather than in the first product.
+  detail::link_replica_kernels();
+  // A wrong STRATA_MATMUL is reported here rather than in the first product.
   use_own_matmul();
 }
 

@@ -1,7 +1,6 @@
 // The kernels behind random_streams.h: every operator with a `Generator?` argument and a kernel of
 // its own per device. (Composite ones, such as rand or dropout, arrive here through these.)
 #include <ATen/core/Tensor.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/_fused_dropout_ops.h>
 #include <ATen/ops/_sample_dirichlet_ops.h>
 #include <ATen/ops/_scaled_dot_product_cudnn_attention_ops.h>
@@ -30,6 +29,7 @@
 
 #include "tensor/mask_kernels.h"
 #include "tensor/random_ops.h"
+#include "tensor/replica_kernels.h"
 
 namespace strata::tensor {
 
@@ -43,8 +43,6 @@ const MaskKernels& mask_kernels(CpuIsa isa) {
 }
 
 namespace detail {
-
-void link_random_ops() {}
 
 namespace {
 
@@ -135,11 +133,7 @@ void register_kernels(torch::Library& library) {
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(_, CustomRNGKeyId, library) {
-  library.fallback(torch::CppFunction::makeFallthrough());
-}
-
-TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
+void register_random_ops(torch::Library& library) {
   using namespace at::_ops;  // NOLINT
   register_kernels<Substituted, bernoulli_out, bernoulli__Tensor, uniform_, normal_, random_,
                    random__from, random__to, exponential_, cauchy_, log_normal_, geometric_,
@@ -153,26 +147,6 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
       library);
 
   library.impl(full_name<bernoulli__float>().c_str(), TORCH_FN(fill_mask));
-
-  // libtorch counts this key as a device, so the generic kernels of operators like add (which exist
-  // for devices without one of their own, and are slower) would be taken at it. Those operators
-  // fall through explicitly. Not the ones that are generic only, and never
-  // CompositeImplicitAutograd ones: a registration would make them ambiguous for sparse tensors.
-  auto& dispatcher = c10::Dispatcher::singleton();
-  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (!name.name.starts_with("aten::")) continue;
-    const auto op = dispatcher.findSchema(name);
-    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CustomRNGKeyId)) continue;
-    const bool generic =
-        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-    const bool own = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-                     op->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
-    if (!generic || !own) continue;
-    std::string full = name.name;
-    if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
-    library.impl(full.c_str(), torch::CppFunction::makeFallthrough());
-  }
 }
 
 }  // namespace detail

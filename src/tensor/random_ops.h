@@ -8,9 +8,6 @@
 
 namespace strata::tensor::detail {
 
-/// Called so that a static library's linker takes random_ops.cc, whose registrations run at start.
-void link_random_ops();
-
 /// `given` if the caller gave one; else the generator that the calling thread's stream has for
 /// `device`; else nothing (no stream here, or a device without random numbers of its own, such as
 /// meta).

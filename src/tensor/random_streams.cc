@@ -12,6 +12,7 @@
 
 #include "strata/tensor/torch_version.h"
 #include "tensor/random_ops.h"
+#include "tensor/replica_kernels.h"
 
 namespace strata::tensor {
 namespace {
@@ -119,7 +120,7 @@ void RandomStream::Impl::reseed(DeviceGenerator& entry, c10::Device device) cons
 }
 
 RandomStream::RandomStream(uint64_t seed, uint64_t id) : impl_(std::make_shared<Impl>()) {
-  detail::link_random_ops();
+  detail::link_replica_kernels();
   impl_->seed = seed;
   impl_->id = id;
 }
