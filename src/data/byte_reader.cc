@@ -1,65 +1,62 @@
 #include "data/byte_reader.h"
 
-#include <cerrno>
-#include <filesystem>
-#include <system_error>
-
-#include "strata/core/error.h"
+#include <algorithm>
+#include <array>
+#include <span>
+#include <vector>
 
 namespace strata::data::detail {
 namespace {
 
 class PlainReader final : public ByteReader {
  public:
-  PlainReader(FilePtr file, uint64_t file_size, std::string path)
-      : file_(std::move(file)), file_size_(file_size), path_(std::move(path)) {}
+  explicit PlainReader(std::unique_ptr<ReadableFile> file)
+      : file_(std::move(file)), file_size_(file_->size()) {}
 
   size_t read(void* out, size_t size) override {
-    const size_t got = std::fread(out, 1, size, file_.get());
-    STRATA_CHECK(got == size || std::ferror(file_.get()) == 0, kDataLoss, "[data] read: ", path_,
-                 " cannot be read: ", std::generic_category().message(errno));
+    const size_t got = file_->read(offset_, {static_cast<std::byte*>(out), size});
+    offset_ += got;
     return got;
+  }
+  uint64_t skip(uint64_t size) override {
+    const uint64_t skipped = std::min(size, file_size_ - std::min(offset_, file_size_));
+    offset_ += skipped;
+    return skipped;
   }
   uint64_t size_bound() const override { return file_size_; }
 
  private:
-  FilePtr file_;
+  std::unique_ptr<ReadableFile> file_;
   uint64_t file_size_;
-  std::string path_;
+  uint64_t offset_ = 0;
 };
 
-ErrorCode code_of_open_error(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return ErrorCode::kNotFound;
-    case EACCES:
-    case EPERM:
-      return ErrorCode::kPermissionDenied;
-    default:
-      return ErrorCode::kUnknown;
-  }
+bool starts_as_gzip(const ReadableFile& file) {
+  std::array<std::byte, 2> start{};
+  const size_t got = file.read(0, start);
+  return got == start.size() && start[0] == std::byte{0x1F} && start[1] == std::byte{0x8B};
 }
 
 }  // namespace
 
-std::unique_ptr<ByteReader> open_byte_reader(const std::string& path) {
-  FilePtr file(std::fopen(path.c_str(), "rb"));
-  if (!file) {
-    const int error = errno;
-    throw Error(code_of_open_error(error), str_cat("[data] open: ", path, " cannot be opened: ",
-                                                   std::generic_category().message(error)));
+uint64_t ByteReader::skip(uint64_t size) {
+  std::vector<char> passed(static_cast<size_t>(std::min<uint64_t>(size, 1 << 16)));
+  uint64_t skipped = 0;
+  while (skipped < size) {
+    const size_t step = static_cast<size_t>(std::min<uint64_t>(size - skipped, passed.size()));
+    const size_t got = read(passed.data(), step);
+    skipped += got;
+    if (got < step) break;
   }
-  std::error_code failure;
-  const uint64_t size = std::filesystem::file_size(path, failure);
-  STRATA_CHECK(!failure, kInvalidArgument, "[data] open: ", path,
-               " is not a file with a size: ", failure.message(), "; expected a regular file");
-  unsigned char start[2] = {};
-  const size_t got = std::fread(start, 1, 2, file.get());
-  std::rewind(file.get());
-  if (got == 2 && start[0] == 0x1F && start[1] == 0x8B)
-    return open_gzip(std::move(file), size, path);
-  return std::make_unique<PlainReader>(std::move(file), size, path);
+  return skipped;
+}
+
+std::unique_ptr<ByteReader> open_byte_reader(const std::string& path, Compression compression) {
+  std::unique_ptr<ReadableFile> file = file_system_of(path).open(path);
+  if (compression == Compression::kAuto)
+    compression = starts_as_gzip(*file) ? Compression::kGzip : Compression::kNone;
+  if (compression == Compression::kNone) return std::make_unique<PlainReader>(std::move(file));
+  return open_gzip(std::move(file), compression, path);
 }
 
 }  // namespace strata::data::detail

@@ -1,9 +1,12 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <string>
+
+#include "strata/core/file_system.h"
+#include "strata/data/compression.h"
 
 namespace strata::data::detail {
 
@@ -13,25 +16,25 @@ class ByteReader {
   virtual ~ByteReader() = default;
 
   /// Reads `size` bytes to `out`. @return how many there were: fewer only at the end.
-  /// @throws Error kDataLoss: the file cannot be read, or its compression is damaged.
+  /// @throws Error kUnavailable: the medium failed. kDataLoss: the compression is damaged.
   virtual size_t read(void* out, size_t size) = 0;
+
+  /// Passes over `size` bytes; a jump where nothing is compressed. @return how many there were.
+  virtual uint64_t skip(uint64_t size);
 
   /// The file cannot hold more bytes than this, decompressed. Guards allocations against damaged
   /// sizes.
   virtual uint64_t size_bound() const = 0;
 };
 
-struct FileCloser {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-using FilePtr = std::unique_ptr<std::FILE, FileCloser>;
-
-/// Reads from `file`, which stands at its beginning and is `file_size` long.
+/// Reads from the beginning of `file`, which is packed as `compression` says: kGzip or kZlib.
 /// gzip.cc; no_gzip.cc where there is no zlib. @throws Error kUnimplemented there.
-std::unique_ptr<ByteReader> open_gzip(FilePtr file, uint64_t file_size, const std::string& path);
+std::unique_ptr<ByteReader> open_gzip(std::unique_ptr<ReadableFile> file, Compression compression,
+                                      const std::string& path);
 
-/// Opens `path`; gzip is recognised by its first two bytes.
-/// @throws Error kNotFound, kPermissionDenied, kInvalidArgument (a folder).
-std::unique_ptr<ByteReader> open_byte_reader(const std::string& path);
+/// Opens `path` through its file system. kAuto knows gzip by its first two bytes.
+/// @throws Error as FileSystem::open.
+std::unique_ptr<ByteReader> open_byte_reader(const std::string& path,
+                                             Compression compression = Compression::kAuto);
 
 }  // namespace strata::data::detail

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 
 #include "data/byte_reader.h"
 #include "strata/core/error.h"
@@ -15,10 +16,14 @@ constexpr uint64_t kMaxRatio = 1032;
 
 class GzipReader final : public ByteReader {
  public:
-  GzipReader(FilePtr file, uint64_t file_size, std::string path)
-      : file_(std::move(file)), file_size_(file_size), path_(std::move(path)) {
+  GzipReader(std::unique_ptr<ReadableFile> file, Compression compression, std::string path)
+      : file_(std::move(file)),
+        file_size_(file_->size()),
+        path_(std::move(path)),
+        many_members_(compression == Compression::kGzip) {
     constexpr int kGzipOnly = 16;
-    STRATA_CHECK(inflateInit2(&zlib_, MAX_WBITS + kGzipOnly) == Z_OK, kResourceExhausted,
+    const int bits = MAX_WBITS + (compression == Compression::kGzip ? kGzipOnly : 0);
+    STRATA_CHECK(inflateInit2(&zlib_, bits) == Z_OK, kResourceExhausted,
                  "[data] gzip: zlib cannot start: ", zlib_.msg ? zlib_.msg : "out of memory");
   }
   ~GzipReader() override { inflateEnd(&zlib_); }
@@ -56,6 +61,8 @@ class GzipReader final : public ByteReader {
     }
     const int status = inflate(&zlib_, Z_NO_FLUSH);
     if (status == Z_STREAM_END) {
+      ended_ = !many_members_;
+      if (ended_) return;
       // gzip files may be several, one behind the other; the data is then joined.
       inflateReset(&zlib_);
       between_members_ = true;
@@ -63,17 +70,15 @@ class GzipReader final : public ByteReader {
     }
     STRATA_CHECK(status == Z_OK || status == Z_BUF_ERROR, kDataLoss, "[data] gzip: ", path_,
                  ", compressed offset ", offset(), ": got damaged data (",
-                 zlib_.msg ? zlib_.msg : "zlib error", "); expected a valid gzip stream");
-    STRATA_CHECK(
-        zlib_.avail_in > 0 || zlib_.avail_out == 0 || !file_ended_, kDataLoss,
-        "[data] gzip: ", path_, ", compressed offset ", offset(),
-        ": got the end of the file; expected more of the gzip stream; the file is truncated");
+                 zlib_.msg ? zlib_.msg : "zlib error", "); expected a valid ", kind(), " stream");
+    STRATA_CHECK(zlib_.avail_in > 0 || zlib_.avail_out == 0 || !file_ended_, kDataLoss,
+                 "[data] gzip: ", path_, ", compressed offset ", offset(),
+                 ": got the end of the file; expected more of the ", kind(),
+                 " stream; the file is truncated");
   }
 
   void refill() {
-    const size_t got = std::fread(input_.data(), 1, input_.size(), file_.get());
-    STRATA_CHECK(std::ferror(file_.get()) == 0, kDataLoss, "[data] gzip: ", path_,
-                 ", compressed offset ", read_, ": the file cannot be read");
+    const size_t got = file_->read(read_, std::as_writable_bytes(std::span(input_)));
     file_ended_ = got == 0;
     read_ += got;
     zlib_.next_in = input_.data();
@@ -81,10 +86,12 @@ class GzipReader final : public ByteReader {
   }
 
   uint64_t offset() const { return read_ - zlib_.avail_in; }
+  const char* kind() const { return many_members_ ? "gzip" : "zlib"; }
 
-  FilePtr file_;
+  std::unique_ptr<ReadableFile> file_;
   uint64_t file_size_;
   std::string path_;
+  bool many_members_;
   z_stream zlib_{};
   std::array<unsigned char, 1 << 16> input_{};
   uint64_t read_ = 0;  // compressed bytes
@@ -95,8 +102,9 @@ class GzipReader final : public ByteReader {
 
 }  // namespace
 
-std::unique_ptr<ByteReader> open_gzip(FilePtr file, uint64_t file_size, const std::string& path) {
-  return std::make_unique<GzipReader>(std::move(file), file_size, path);
+std::unique_ptr<ByteReader> open_gzip(std::unique_ptr<ReadableFile> file, Compression compression,
+                                      const std::string& path) {
+  return std::make_unique<GzipReader>(std::move(file), compression, path);
 }
 
 }  // namespace strata::data::detail

@@ -142,7 +142,7 @@ TEST_F(IdxFileTest, FilesThatCannotBeOpened) {
   const std::string missing = (folder_ / "missing.idx").string();
   expect_error(ErrorCode::kNotFound, {missing, "No such file"},
                [&] { (void)read_idx_file(missing); });
-  expect_error(ErrorCode::kInvalidArgument, {folder_.string(), "expected a regular file"},
+  expect_error(ErrorCode::kFailedPrecondition, {folder_.string(), "Is a directory"},
                [&] { (void)read_idx_file(folder_.string()); });
 }
 

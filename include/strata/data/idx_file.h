@@ -13,7 +13,7 @@ namespace strata::data {
 /// int8, 0x0B int16, 0x0C int32, 0x0D float32, 0x0E float64; values come in the host's byte order.
 /// Gzipped files are known by their first bytes, not by their name, and their checksum is verified.
 /// @return `[*dimensions]`, on the CPU.
-/// @throws Error kNotFound: no such file. kDataLoss: not an IDX file, truncated, bytes left over,
+/// @throws Error as FileSystem::open. kDataLoss: not an IDX file, truncated, bytes left over,
 /// damaged gzip. kUnimplemented: gzipped, and strata was built without zlib. Each names file,
 /// offset, what was expected and what was there. Threads: any.   Source: yann.lecun.com/exdb/mnist.
 STRATA_API at::Tensor read_idx_file(const std::string& path);

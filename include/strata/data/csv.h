@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/data/compression.h"
+#include "strata/data/dataset.h"
+
+namespace strata::data {
+
+/// The type of a column, and what stands for a field that is empty (or the NA value). A column
+/// without a default is required.
+struct STRATA_API CsvColumn {
+  enum class Type { kInt32, kInt64, kFloat32, kFloat64, kString };
+
+  Type type = Type::kFloat32;
+  std::optional<int64_t> default_int = std::nullopt;
+  std::optional<double> default_float = std::nullopt;
+  std::optional<std::string> default_string = std::nullopt;
+
+  static CsvColumn int32(std::optional<int32_t> default_value = std::nullopt);
+  static CsvColumn int64(std::optional<int64_t> default_value = std::nullopt);
+  static CsvColumn float32(std::optional<float> default_value = std::nullopt);
+  static CsvColumn float64(std::optional<double> default_value = std::nullopt);
+  static CsvColumn string(std::optional<std::string> default_value = std::nullopt);
+};
+
+struct CsvOptions {
+  bool header = false;  ///< the first record of each file is passed over
+  char field_delim = ',';
+  std::vector<int64_t> select_cols =
+      {};                       ///< columns to take, counted from 0, increasing; empty: all
+  std::string na_value = {};    ///< another text for "not there", beside the empty one
+  bool use_quote_delim = true;  ///< whether "..." may hold delimiters, line ends, and ""
+  Compression compression = Compression::kAuto;
+  size_t buffer_size = 256 * 1024;  ///< bytes read at a time
+};
+
+/// The records of CSV `files` (RFC 4180), one file after the other. Element: one field for each
+/// column, a scalar of the column's type; strings are their bytes, uint8 `[length]`. Records end
+/// with \n, \r\n or \r; spaces around numbers are ignored.
+/// @param columns  One for each selected column.
+/// @throws Error kInvalidArgument: the options; from `next`: as FileSystem::open; kDataLoss: a
+/// required field that is missing, no number, another number of fields, wrong quotes; names file,
+/// line (from 1) and column (from 0). The next call goes on with the next record.
+/// Positions: file and offset, as `text_lines`.   Source: tf.data.experimental.CsvDataset.
+STRATA_API Dataset csv(std::vector<std::string> files, std::vector<CsvColumn> columns,
+                       const CsvOptions& options = {});
+
+struct CsvMatrixOptions {
+  int64_t label_column = -1;  ///< -1: the last
+  std::vector<std::string> classes =
+      {};  ///< labels as texts: the label is the index; empty: numbers
+  bool header = true;
+  char field_delim = ',';
+  std::string na_value = {};
+  std::optional<float> default_value = std::nullopt;  ///< of missing features; none: an error
+  Compression compression = Compression::kAuto;
+};
+
+/// A table of numbers: element = x float32 `[columns - 1]`, y int64 scalar, the label. The number
+/// of columns is that of the first record of the first file, which this call reads.
+/// @throws Error as `csv`; kInvalidArgument: no files, an empty first file, a label column that is
+/// not there.
+STRATA_API Dataset csv_matrix(std::vector<std::string> files, const CsvMatrixOptions& options = {});
+
+}  // namespace strata::data

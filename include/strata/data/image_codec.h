@@ -1,0 +1,67 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "strata/core/export.h"
+
+namespace strata::data {
+
+struct DecodeOptions {
+  /// 0: as in the file; 1 grey, 3 RGB, 4 RGB and alpha (PNG only). A CMYK JPEG becomes RGB.
+  int channels = 0;
+
+  /// JPEG: decodes at 1/2, 1/4 or 1/8 of the size, several times as fast. The largest reduction
+  /// that leaves at least this many rows and columns; 0, 0: full size. For a `resize` that follows.
+  int64_t min_height = 0;
+  int64_t min_width = 0;
+
+  /// JPEG: the more exact inverse DCT (INTEGER_ACCURATE); TensorFlow takes INTEGER_FAST by itself.
+  bool accurate_dct = false;
+  /// JPEG: smooth chroma; off is quicker (TensorFlow's fancy_upscaling).
+  bool fancy_upsampling = true;
+  /// JPEG: whether data that libjpeg decodes with a warning is an error.
+  bool strict = false;
+
+  std::string_view name = {};  ///< of the file, for errors
+};
+
+/// JPEG and PNG images as uint8 `[height, width, channels]`, decoded straight into the tensor.
+/// Pixels equal TensorFlow's. PNGs of 16 bits lose the lower 8, palettes become RGB (A).
+/// @throws Error kDataLoss: truncated, damaged or another format; names `options.name` and the
+/// offset. kInvalidArgument: options. kUnimplemented: strata was built without libjpeg (libpng).
+/// Threads: any.   Source: tf.io.decode_image, decode_jpeg, decode_png.
+STRATA_API at::Tensor decode_image(std::string_view bytes, const DecodeOptions& options = {});
+STRATA_API at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options = {});
+STRATA_API at::Tensor decode_png(std::string_view bytes, const DecodeOptions& options = {});
+
+/// Reads and decodes a file; its errors name the path. @throws also as FileSystem::open.
+STRATA_API at::Tensor load_image(const std::string& path, DecodeOptions options = {});
+
+struct ImageInfo {
+  const char* format = "";  ///< "JPEG" or "PNG"
+  int64_t height = 0;
+  int64_t width = 0;
+  int64_t channels = 0;  ///< that decoding with channels = 0 gives
+};
+
+/// Reads the header alone. @throws as decode_image.
+STRATA_API ImageInfo image_info(std::string_view bytes, std::string_view name = {});
+
+struct JpegOptions {
+  int quality = 95;                 ///< 0 to 100
+  bool chroma_downsampling = true;  ///< 4:2:0, else 4:4:4
+  bool progressive = false;
+};
+
+/// @param image  uint8 `[height, width, channels]`: 1 or 3 channels (PNG: 1 to 4).
+/// @throws Error kInvalidArgument: anything else; kUnimplemented as decode_image.
+/// Source: tf.io.encode_jpeg, encode_png.
+STRATA_API std::string encode_jpeg(const at::Tensor& image, const JpegOptions& options = {});
+/// @param level  Of compression: 0 to 9, -1 is zlib's own.
+STRATA_API std::string encode_png(const at::Tensor& image, int level = -1);
+
+}  // namespace strata::data

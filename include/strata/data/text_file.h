@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/data/bytes.h"
+#include "strata/data/compression.h"
+#include "strata/data/dataset.h"
+
+namespace strata::data {
+
+struct TextOptions {
+  Compression compression = Compression::kAuto;
+  size_t buffer_size = 256 * 1024;  ///< bytes read at a time
+};
+
+/// The lines of `files`, one file after the other. Element: one field, the line's bytes without its
+/// end (\n or \r\n), uint8 `[length]`; `to_string` makes a std::string of it. The last line needs
+/// no \n.
+/// @throws Error from `next`: as FileSystem::open; kDataLoss: damaged compression. Each names file
+/// and offset; the next call goes on with the next file.
+/// Positions: file and offset; restoring a compressed file reads it again up to there.
+/// Cost: 0.1 to 0.2 us a short line.   Source: tf.data.TextLineDataset.
+STRATA_API Dataset text_lines(std::vector<std::string> files, const TextOptions& options = {});
+
+}  // namespace strata::data

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "strata/core/export.h"
+
+namespace strata::data {
+
+/// The three kinds of a tf.train.Feature.
+enum class FeatureType { kBytes, kFloat, kInt64 };
+
+/// A tf.train.Feature: a list of strings, floats or integers; or none of them.
+struct TfFeature {
+  using Values = std::variant<std::monostate, std::vector<std::string>, std::vector<float>,
+                              std::vector<int64_t>>;
+  Values values;
+
+  static TfFeature bytes(std::vector<std::string> list) { return {std::move(list)}; }
+  static TfFeature floats(std::vector<float> list) { return {std::move(list)}; }
+  static TfFeature int64s(std::vector<int64_t> list) { return {std::move(list)}; }
+
+  friend bool operator==(const TfFeature&, const TfFeature&) = default;
+};
+
+/// A tf.train.Example: features by name.
+using TfExample = std::map<std::string, TfFeature>;
+
+/// The bytes of a tf.train.Example, the same as TensorFlow's deterministic ones: names in order,
+/// lists packed. (Its Python writes a name that begins with another in front of that one.)
+///
+///     writer.write(serialize_example({{"image", TfFeature::bytes({jpeg})},
+///                                     {"label", TfFeature::int64s({3})}}));
+STRATA_API std::string serialize_example(const TfExample& example);
+
+/// Everything in the bytes of a tf.train.Example; lists packed or not. For known features,
+/// ExampleParser is several times faster.
+/// @throws Error kDataLoss: these are not the bytes of one; names the offset.
+STRATA_API TfExample decode_example(std::string_view bytes);
+
+}  // namespace strata::data
