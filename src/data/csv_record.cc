@@ -62,7 +62,7 @@ bool CsvRecordReader::split_quoted(std::string_view ahead, bool at_end, size_t& 
     const size_t quote = ahead.find('"', at);
     if (quote == std::string_view::npos) {
       if (!at_end) return false;
-      field.error = "the end of the file inside of quotes";
+      if (field.error == nullptr) field.error = "the end of the file inside of quotes";
       at = ahead.size();
       field.text = ahead.substr(start);
       return true;

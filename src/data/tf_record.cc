@@ -32,7 +32,7 @@ class Records final : public detail::FileElements {
         if (error.code() != ErrorCode::kDataLoss) throw;
         if (options_.damaged) options_.damaged->fetch_add(1, std::memory_order_relaxed);
         if (!warned_)
-          STRATA_LOG(kWarning) << error.what() << "; skipped, and what follows in this file too";
+          STRATA_LOG(kWarning) << error.what() << "; skipped, and so is what else is damaged there";
         warned_ = true;
       }
     }
