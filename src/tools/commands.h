@@ -10,4 +10,7 @@ std::string version_text();
 /// `strata bench SUITE ...`. @return the exit status.
 int bench_main(int argc, char** argv);
 
+/// `strata inspect PATH...`. @return the exit status.
+int inspect_main(int argc, char** argv);
+
 }  // namespace strata::tools

@@ -29,10 +29,15 @@ int main(int argc, char** argv) {
   auto* bench = app.add_subcommand("bench", "run a benchmark suite; a JSON line a result");
   bench->prefix_command();  // the suite reads its own arguments, --help too
   bench->set_help_flag();
+  auto* inspect = app.add_subcommand("inspect", "what a file is, and its first elements");
+  inspect->prefix_command();
+  inspect->set_help_flag();
 
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) throw CLI::RequiredError("A subcommand");
+    if (inspect->parsed())
+      return call(strata::tools::inspect_main, "strata inspect", inspect->remaining());
     return call(strata::tools::bench_main, "strata bench", bench->remaining());
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
