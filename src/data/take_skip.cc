@@ -55,6 +55,9 @@ class TakeSource final : public OrderSource<TakeSource> {
     if (count_ == 0 || n == Dataset::kInfinite) return count_;
     return n == Dataset::kUnknown ? n : std::min(n, count_);
   }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_take(std::move(inputs[0]), count_);
+  }
 
  private:
   int64_t count_;
@@ -112,6 +115,9 @@ class SkipSource final : public OrderSource<SkipSource> {
     const int64_t n = input().cardinality();
     if (count_ < 0) return 0;
     return n < 0 ? n : std::max<int64_t>(0, n - count_);
+  }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_skip(std::move(inputs[0]), count_);
   }
 
  private:
