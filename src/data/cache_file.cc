@@ -5,9 +5,13 @@
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <cstring>
+#include <random>
+#include <sstream>
 
 #include "strata/core/error.h"
+#include "strata/core/log.h"
 
 namespace strata::data::detail {
 namespace {
@@ -37,6 +41,33 @@ uint64_t checksum(const void* bytes, size_t size) {
   uint64_t sum = size;
   for (const uint64_t chain : chains) sum = std::rotl((sum ^ chain) * kMultiplier, 31);
   return sum;
+}
+
+std::string folder_of(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
+}
+
+std::string random_name() {
+  std::random_device device;
+  std::ostringstream name;
+  name << std::hex << device() << device();
+  return name.str();
+}
+
+/// Those that nobody has written to for a day.
+void remove_old_partials(const std::string& path) {
+  constexpr auto kOld = std::chrono::hours(24);
+  const FileSystem& files = file_system_of(path);
+  const std::string folder = folder_of(path);
+  const std::string prefix = path.substr(path.rfind('/') + 1) + '.';
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  for (const std::string& name : files.list(folder)) {
+    if (!name.starts_with(prefix) || !name.ends_with(".partial")) continue;
+    const std::string partial = join_path(folder, name);
+    const auto info = files.info(partial);
+    if (info && now - std::chrono::nanoseconds(info->modified_ns) > kOld) files.remove(partial);
+  }
 }
 
 template <class T>
@@ -107,10 +138,22 @@ bool parse_field(PayloadReader& reader, at::Tensor& out) {
 // ---- writing ----
 
 CacheFileWriter::CacheFileWriter(std::string path)
-    : path_(std::move(path)), file_(file_system_of(path_).create(path_ + ".partial")) {
+    : path_(std::move(path)), partial_path_(str_cat(path_, '.', random_name(), ".partial")) {
+  remove_old_partials(path_);
+  file_ = file_system_of(path_).create(partial_path_);
   buffer_.append(kMagic, kMagicSize);
   put(buffer_, kVersion);
   put<uint32_t>(buffer_, 0);
+}
+
+CacheFileWriter::~CacheFileWriter() {
+  if (partial_path_.empty()) return;
+  try {
+    file_ = nullptr;
+    file_system_of(path_).remove(partial_path_);
+  } catch (const std::exception& error) {
+    STRATA_VLOG(3) << "[data] cache: " << error.what();
+  }
 }
 
 void CacheFileWriter::add(const Example& element) {
@@ -138,9 +181,9 @@ void CacheFileWriter::finish() {
   file_->sync();
   file_->close();
   const FileSystem& files = file_system_of(path_);
-  files.rename(path_ + ".partial", path_);
-  const size_t slash = path_.rfind('/');
-  files.sync_folder(slash == std::string::npos ? "." : path_.substr(0, std::max<size_t>(slash, 1)));
+  files.rename(partial_path_, path_);
+  partial_path_.clear();
+  files.sync_folder(folder_of(path_));
 }
 
 // ---- reading ----

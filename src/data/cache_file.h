@@ -18,11 +18,13 @@
 //                 "STRCEND1"
 namespace strata::data::detail {
 
-/// Writes `path`.partial, which `finish` renames to `path`. Without it, it stays and is written
-/// over by the next one.
+/// Writes `path`.<random>.partial, which `finish` renames to `path`: several may write at once, and
+/// the last one's file stays. What a killed process left is removed after a day, by the next
+/// writer.
 class CacheFileWriter {
  public:
   explicit CacheFileWriter(std::string path);
+  ~CacheFileWriter();
 
   /// @throws Error kInvalidArgument: a sparse field; and as WritableFile::append.
   void add(const Example& element);
@@ -36,6 +38,7 @@ class CacheFileWriter {
   void flush();
 
   std::string path_;
+  std::string partial_path_;  // empty once it has its name
   std::unique_ptr<WritableFile> file_;
   std::string buffer_;
   uint64_t written_ = 0;

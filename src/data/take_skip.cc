@@ -75,6 +75,7 @@ class SkipStream final : public Stream<T> {
   }
 
   int64_t skip(int64_t count) override {
+    if (count == 0) return 0;
     pass();
     return input_->skip(count);
   }

@@ -175,9 +175,9 @@ class STRATA_API Dataset {
   Dataset cache() const;
 
   /// The same in the file `path` (see file_system.h), for what does not fit into memory. Until a
-  /// pass has come to the end, the file is `path`.partial, which nobody reads; a complete one is
+  /// pass has come to the end it has another name (.partial) and nobody reads it. A complete one is
   /// used by every later process, without a look at the input: remove it when the input changes.
-  /// One process writes a path at a time. Checksums guard every element.
+  /// Checksums guard every element.
   /// @throws Error from `next`: kDataLoss: not such a file, or damaged; and as FileSystem.
   Dataset cache(const std::string& path) const;
 

@@ -23,15 +23,15 @@ inline constexpr int64_t kShardHint = -1;
 /// Of a whole dataset, see Dataset::with_options. What is not set is left to what lies below, and
 /// last to the default. None of them changes what comes, only `deterministic` the order.
 struct Options {
-  std::optional<AutoShardPolicy> auto_shard_policy;  ///< default kAuto
+  std::optional<AutoShardPolicy> auto_shard_policy = std::nullopt;  ///< default kAuto
   /// Whether parallel transforms keep the order, where they do not say so themselves. Default true.
-  std::optional<bool> deterministic;
+  std::optional<bool> deterministic = std::nullopt;
   /// Threads that an iterator's parallel transforms share; default: as many as cores, or as the
   /// largest num_parallel_calls.
-  std::optional<int64_t> num_threads;
+  std::optional<int64_t> num_threads = std::nullopt;
   /// Bytes that an iterator may make ahead of who reads it; default 1 GiB. What is next is always
   /// made, even if it alone is larger.
-  std::optional<int64_t> memory_budget;
+  std::optional<int64_t> memory_budget = std::nullopt;
 };
 
 }  // namespace strata::data
