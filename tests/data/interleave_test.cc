@@ -46,7 +46,9 @@ TEST(InterleaveTest, AFreeOrderDoesNotWaitForTheSlow) {
   const auto stand_still = [&](Example x) {
     int64_t none = -1;
     if (std::this_thread::get_id() == consumer) {
-      if (std::exchange(first, false)) EXPECT_TRUE(begun.try_acquire_for(kLong));
+      if (std::exchange(first, false)) {
+        EXPECT_TRUE(begun.try_acquire_for(kLong));
+      }
     } else if (slow.compare_exchange_strong(none, value_of(x) / 100)) {
       begun.release();
       EXPECT_TRUE(overtaken.try_acquire_for(kLong));
