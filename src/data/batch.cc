@@ -2,6 +2,7 @@
 #include <limits>
 
 #include "data/copy_rows.h"
+#include "data/element_specs.h"
 #include "data/row_stream.h"
 #include "strata/data/dataset.h"
 
@@ -73,27 +74,33 @@ class BatchStream final : public ExampleStream {
   bool ended_ = false;
 };
 
-class BatchSource final : public Source {
+class BatchSource final : public TransformSource {
  public:
   BatchSource(SourcePtr input, int64_t batch_size, bool drop_remainder)
-      : input_(std::move(input)), batch_size_(batch_size), drop_remainder_(drop_remainder) {}
+      : TransformSource(std::move(input)),
+        batch_size_(batch_size),
+        drop_remainder_(drop_remainder) {}
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
-    if (input_->rows() != nullptr)
-      return std::make_unique<BatchStream<int64_t>>(*input_, epoch, batch_size_, drop_remainder_);
-    return std::make_unique<BatchStream<Example>>(*input_, epoch, batch_size_, drop_remainder_);
+    if (input().rows() != nullptr)
+      return std::make_unique<BatchStream<int64_t>>(input(), epoch, batch_size_, drop_remainder_);
+    return std::make_unique<BatchStream<Example>>(input(), epoch, batch_size_, drop_remainder_);
   }
 
   int64_t cardinality() const override {
-    const int64_t n = input_->cardinality();
+    const int64_t n = input().cardinality();
     if (n < 0) return n;
     return n / batch_size_ + (!drop_remainder_ && n % batch_size_ > 0 ? 1 : 0);
   }
   std::optional<int64_t> batch_size() const override { return batch_size_; }
-  uint64_t num_shuffles() const override { return input_->num_shuffles(); }
+  std::optional<ElementSpec> element_spec() const override {
+    return batched_spec(input().element_spec(), drop_remainder_ ? batch_size_ : -1);
+  }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_batch(std::move(inputs[0]), batch_size_, drop_remainder_);
+  }
 
  private:
-  SourcePtr input_;
   int64_t batch_size_;
   bool drop_remainder_;
 };

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "data/copy_rows.h"
+#include "data/pipeline.h"
 #include "data/source.h"
 #include "strata/data/dataset.h"
 
@@ -50,8 +51,12 @@ class CacheStore {
   };
 
   bool read_to(int64_t count) {
+    if (static_cast<int64_t>(elements_.size()) >= count) return true;
+    if (complete_) return false;
+    // The stream outlives the iterator that comes here first, so it has threads of its own.
+    if (!pipeline_) pipeline_.emplace(options_of(input_));
+    const PipelineScope scope(*pipeline_);
     while (static_cast<int64_t>(elements_.size()) < count) {
-      if (complete_) return false;
       if (!stream_) {
         stream_ = open_stream<T>(input_, 0);
         stream_->skip(static_cast<int64_t>(elements_.size()));
@@ -77,6 +82,7 @@ class CacheStore {
 
   std::mutex mutex_;
   const Source& input_;
+  std::optional<Pipeline> pipeline_;
   std::unique_ptr<Stream<T>> stream_;
   std::vector<Element> elements_;
   bool complete_ = false;
@@ -124,6 +130,9 @@ class CacheSource final : public OrderSource<CacheSource> {
   }
 
   int64_t cardinality() const override { return input().cardinality(); }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_cache(std::move(inputs[0]));
+  }
 
  private:
   mutable CacheStore<Example> examples_;

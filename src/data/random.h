@@ -13,7 +13,10 @@ class RandomStream {
   RandomStream(uint64_t seed, uint64_t epoch, uint64_t stage)
       : key_(mix(mix(mix(seed + kGolden) + epoch) + stage)) {}
 
-  uint64_t bits(uint64_t i) const { return mix(key_ + (i + 1) * kGolden); }
+  uint64_t bits(uint64_t i) const { return at(key_, i); }
+
+  /// Number i of the stream with `key`.
+  static uint64_t at(uint64_t key, uint64_t i) { return mix(key + (i + 1) * kGolden); }
 
   /// Uniform in 0..bound-1 up to a bias of bound / 2^64 (multiply and shift, Lemire 2019).
   uint64_t below(uint64_t bound, uint64_t i) const {

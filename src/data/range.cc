@@ -25,6 +25,9 @@ class RangeRows final : public Rows {
   }
 
   int64_t version() const override { return 0; }
+  std::optional<ElementSpec> spec() const override {
+    return ElementSpec{{.shape = {}, .dtype = at::kLong}};
+  }
 
  private:
   int64_t value(int64_t index) const { return start_ + index * step_; }

@@ -97,6 +97,9 @@ class RepeatSource final : public OrderSource<RepeatSource> {
     if (n < 0) return n;
     return n > std::numeric_limits<int64_t>::max() / count_ ? Dataset::kUnknown : n * count_;
   }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_repeat(std::move(inputs[0]), count_);
+  }
 
  private:
   int64_t count_;

@@ -53,15 +53,38 @@ class ShardSource final : public OrderSource<ShardSource> {
     if (n < 0) return n;
     return n / num_shards_ + (index_ < n % num_shards_ ? 1 : 0);
   }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_shard(std::move(inputs[0]), num_shards_, index_);
+  }
 
  private:
   int64_t num_shards_;
   int64_t index_;
 };
 
+/// Where a distribution will shard; until then all elements.
+class ShardHintSource final : public OrderSource<ShardHintSource> {
+ public:
+  using OrderSource::OrderSource;
+
+  template <class T>
+  std::unique_ptr<Stream<T>> open(uint64_t epoch) const {
+    return open_stream<T>(input(), epoch);
+  }
+  int64_t cardinality() const override { return input().cardinality(); }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_shard(std::move(inputs[0]), kShardHint, kShardHint);
+  }
+  bool is_shard_hint() const override { return true; }
+  SourcePtr shard_files(int64_t num_shards, int64_t index) const override {
+    return make_shard(inputs()[0], num_shards, index);
+  }
+};
+
 }  // namespace
 
 SourcePtr make_shard(SourcePtr input, int64_t num_shards, int64_t index) {
+  if (num_shards == kShardHint) return std::make_shared<ShardHintSource>(std::move(input));
   return std::make_shared<ShardSource>(std::move(input), num_shards, index);
 }
 

@@ -186,6 +186,9 @@ class ShuffleSource final : public OrderSource<ShuffleSource> {
 
   int64_t cardinality() const override { return input().cardinality(); }
   uint64_t num_shuffles() const override { return input().num_shuffles() + 1; }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_shuffle(std::move(inputs[0]), buffer_size_, seed_, reshuffle_);
+  }
 
  private:
   int64_t buffer_size_;

@@ -39,6 +39,13 @@ class TensorRows final : public Rows {
     return version;
   }
 
+  std::optional<ElementSpec> spec() const override {
+    ElementSpec all;
+    for (const auto& field : fields_)
+      all.push_back({.shape = field.sizes().slice(1).vec(), .dtype = field.scalar_type()});
+    return all;
+  }
+
  private:
   static at::Tensor gather_field(const at::Tensor& field, std::span<const int64_t> indices) {
     if (!field.is_cpu()) {

@@ -7,6 +7,35 @@ std::unique_ptr<IndexStream> Source::indices(uint64_t) const {
   return nullptr;
 }
 
+std::optional<ElementSpec> Source::element_spec() const {
+  return rows() != nullptr ? rows()->spec() : std::nullopt;
+}
+
+SourcePtr Source::with_inputs(std::vector<SourcePtr>) const {
+  STRATA_DCHECK(inputs().empty());  // else it is overridden
+  return nullptr;
+}
+
+SourcePtr Source::shard_files(int64_t, int64_t) const {
+  STRATA_DCHECK(num_files() == 0);  // else it is overridden
+  return nullptr;
+}
+
+Options options_of(const Source& source) {
+  Options options = source.own_options() != nullptr ? *source.own_options() : Options();
+  for (const SourcePtr& input : source.inputs()) {
+    const Options below = options_of(*input);
+    const auto inherit = [](auto& own, const auto& inherited) {
+      if (!own) own = inherited;
+    };
+    inherit(options.auto_shard_policy, below.auto_shard_policy);
+    inherit(options.deterministic, below.deterministic);
+    inherit(options.num_threads, below.num_threads);
+    inherit(options.memory_budget, below.memory_budget);
+  }
+  return options;
+}
+
 void Source::raise_next_epoch(uint64_t at_least) const {
   uint64_t now = next_epoch_.load(std::memory_order_relaxed);
   while (now < at_least && !next_epoch_.compare_exchange_weak(now, at_least)) {

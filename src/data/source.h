@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "strata/core/error.h"
+#include "strata/data/element_spec.h"
 #include "strata/data/example.h"
+#include "strata/data/options.h"
 #include "strata/data/position.h"
 
 // What every source and transform implements. A Source is immutable and shared; a Stream is one
@@ -60,7 +62,13 @@ class Rows {
 
   /// Changes whenever somebody writes into the rows in place.
   virtual int64_t version() const = 0;
+
+  /// Of one row.
+  virtual std::optional<ElementSpec> spec() const { return std::nullopt; }
 };
+
+class Source;
+using SourcePtr = std::shared_ptr<const Source>;
 
 class Source {
  public:
@@ -77,9 +85,26 @@ class Source {
 
   virtual int64_t cardinality() const = 0;
   virtual std::optional<int64_t> batch_size() const { return std::nullopt; }
+  virtual std::optional<ElementSpec> element_spec() const;
 
-  /// How many shuffles the elements went through; tells a shuffle of a shuffle from the first.
+  /// How many random transforms the elements went through; tells a shuffle of a shuffle from the
+  /// first.
   virtual uint64_t num_shuffles() const { return 0; }
+
+  // The graph, for distributions: a dataset is rebuilt with other files, or another shard.
+
+  /// The sources that this one is made of.
+  virtual std::vector<SourcePtr> inputs() const { return {}; }
+  /// The same made of others; called where `inputs` is not empty.
+  virtual SourcePtr with_inputs(std::vector<SourcePtr> inputs) const;
+  /// For sources that read files: how many. Then `shard_files` gives the source of files index,
+  /// index + num_shards, ...
+  virtual int64_t num_files() const { return 0; }
+  virtual SourcePtr shard_files(int64_t num_shards, int64_t index) const;
+  /// True of `shard(kShardHint, kShardHint)`; `shard_files` then fills in the hint.
+  virtual bool is_shard_hint() const { return false; }
+  /// What `with_options` set at this very source.
+  virtual const Options* own_options() const { return nullptr; }
 
   /// The epoch of the next range-for.
   uint64_t take_next_epoch() const { return next_epoch_.fetch_add(1, std::memory_order_relaxed); }
@@ -89,7 +114,9 @@ class Source {
   mutable std::atomic<uint64_t> next_epoch_{0};
 };
 
-using SourcePtr = std::shared_ptr<const Source>;
+/// The options set at `source` and below; what is nearer to the user, and then the first input,
+/// wins.
+Options options_of(const Source& source);
 
 template <class T>
 std::unique_ptr<Stream<T>> open_stream(const Source& source, uint64_t epoch);
@@ -107,13 +134,28 @@ inline std::unique_ptr<IndexStream> open_stream<int64_t>(const Source& source, u
 /// Views of single rows, in the order of `source.indices(epoch)`.
 std::unique_ptr<ExampleStream> open_row_stream(const Source& source, uint64_t epoch);
 
+/// A source made from one other.
+class TransformSource : public Source {
+ public:
+  explicit TransformSource(SourcePtr input) : input_(std::move(input)) {}
+
+  std::vector<SourcePtr> inputs() const override { return {input_}; }
+  uint64_t num_shuffles() const override { return input_->num_shuffles(); }
+
+ protected:
+  const Source& input() const { return *input_; }
+
+ private:
+  SourcePtr input_;
+};
+
 /// A transform that decides which elements come, and in which order, not what is in them: over
 /// in-memory sources it moves row numbers. Derived has `template <class T> unique_ptr<Stream<T>>
 /// open(epoch) const`.
 template <class Derived>
-class OrderSource : public Source {
+class OrderSource : public TransformSource {
  public:
-  explicit OrderSource(SourcePtr input) : input_(std::move(input)) {}
+  using TransformSource::TransformSource;
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
     if (rows() != nullptr) return open_row_stream(*this, epoch);
@@ -122,17 +164,12 @@ class OrderSource : public Source {
   std::unique_ptr<IndexStream> indices(uint64_t epoch) const override {
     return derived().template open<int64_t>(epoch);
   }
-  const Rows* rows() const override { return input_->rows(); }
-  std::optional<int64_t> batch_size() const override { return input_->batch_size(); }
-  uint64_t num_shuffles() const override { return input_->num_shuffles(); }
-
- protected:
-  const Source& input() const { return *input_; }
+  const Rows* rows() const override { return input().rows(); }
+  std::optional<int64_t> batch_size() const override { return input().batch_size(); }
+  std::optional<ElementSpec> element_spec() const override { return input().element_spec(); }
 
  private:
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
-
-  SourcePtr input_;
 };
 
 /// Checks that `position` is `kind`'s, with so many numbers and children. @throws Error
@@ -142,11 +179,13 @@ void expect_position(const Position& position, const char* kind, size_t numbers,
 /// A number out of a position, checked to lie in lowest..highest.
 int64_t position_number(const Position& position, size_t index, int64_t lowest, int64_t highest);
 
-// One factory a transform; arguments are checked by Dataset.
+// One factory a transform; arguments are checked by Dataset. Those that take functions are in
+// functions.h.
 SourcePtr make_slices(const Example& tensors, const char* call);
 SourcePtr make_single(const Example& tensors);
 SourcePtr make_range(int64_t start, int64_t stop, int64_t step);
 SourcePtr make_cache(SourcePtr input);
+SourcePtr make_file_cache(SourcePtr input, std::string path);
 SourcePtr make_shuffle(SourcePtr input, int64_t buffer_size, uint64_t seed, bool reshuffle);
 SourcePtr make_repeat(SourcePtr input, int64_t count);
 SourcePtr make_take(SourcePtr input, int64_t count);
@@ -154,7 +193,14 @@ SourcePtr make_skip(SourcePtr input, int64_t count);
 SourcePtr make_shard(SourcePtr input, int64_t num_shards, int64_t index);
 SourcePtr make_batch(SourcePtr input, int64_t batch_size, bool drop_remainder);
 SourcePtr make_unbatch(SourcePtr input);
+SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_remainder);
+/// Parts first, ..., first + count - 1 of the num_parts that each batch is cut into, balanced.
+SourcePtr make_split(SourcePtr input, int64_t num_parts, int64_t first, int64_t count);
 SourcePtr make_zip(std::vector<SourcePtr> inputs);
+SourcePtr make_concatenate(SourcePtr first, SourcePtr second);
+SourcePtr make_enumerate(SourcePtr input, int64_t start);
+SourcePtr make_ignore_errors(SourcePtr input);
 SourcePtr make_prefetch(SourcePtr input, int64_t buffer_size);
+SourcePtr make_options(SourcePtr input, const Options& options);
 
 }  // namespace strata::data::detail

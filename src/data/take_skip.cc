@@ -55,6 +55,9 @@ class TakeSource final : public OrderSource<TakeSource> {
     if (count_ == 0 || n == Dataset::kInfinite) return count_;
     return n == Dataset::kUnknown ? n : std::min(n, count_);
   }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_take(std::move(inputs[0]), count_);
+  }
 
  private:
   int64_t count_;
@@ -72,6 +75,7 @@ class SkipStream final : public Stream<T> {
   }
 
   int64_t skip(int64_t count) override {
+    if (count == 0) return 0;
     pass();
     return input_->skip(count);
   }
@@ -112,6 +116,9 @@ class SkipSource final : public OrderSource<SkipSource> {
     const int64_t n = input().cardinality();
     if (count_ < 0) return 0;
     return n < 0 ? n : std::max<int64_t>(0, n - count_);
+  }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_skip(std::move(inputs[0]), count_);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "data/element_specs.h"
 #include "data/row_view.h"
 #include "data/source.h"
 #include "strata/data/dataset.h"
@@ -75,21 +76,23 @@ class UnbatchStream final : public ExampleStream {
   bool ended_ = false;
 };
 
-class UnbatchSource final : public Source {
+class UnbatchSource final : public TransformSource {
  public:
-  explicit UnbatchSource(SourcePtr input) : input_(std::move(input)) {}
+  using TransformSource::TransformSource;
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
-    return std::make_unique<UnbatchStream>(input_->examples(epoch));
+    return std::make_unique<UnbatchStream>(input().examples(epoch));
   }
   int64_t cardinality() const override {
-    const int64_t n = input_->cardinality();
+    const int64_t n = input().cardinality();
     return n == 0 || n == Dataset::kInfinite ? n : Dataset::kUnknown;
   }
-  uint64_t num_shuffles() const override { return input_->num_shuffles(); }
-
- private:
-  SourcePtr input_;
+  std::optional<ElementSpec> element_spec() const override {
+    return row_spec(input().element_spec());
+  }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_unbatch(std::move(inputs[0]));
+  }
 };
 
 }  // namespace

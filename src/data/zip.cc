@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "data/element_specs.h"
 #include "data/row_stream.h"
 #include "strata/data/dataset.h"
 
@@ -72,10 +73,11 @@ class ZipSource final : public Source {
     return size;
   }
 
-  uint64_t num_shuffles() const override {
-    uint64_t most = 0;
-    for (const auto& input : inputs_) most = std::max(most, input->num_shuffles());
-    return most;
+  std::optional<ElementSpec> element_spec() const override { return joined_spec(inputs_); }
+  uint64_t num_shuffles() const override { return most_shuffles(inputs_); }
+  std::vector<SourcePtr> inputs() const override { return inputs_; }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_zip(std::move(inputs));
   }
 
  private:
@@ -102,6 +104,15 @@ class JoinedRows final : public Rows {
     for (const Rows* part : parts_) version += part->version();
     return version;
   }
+  std::optional<ElementSpec> spec() const override {
+    ElementSpec all;
+    for (const Rows* part : parts_) {
+      const auto spec = part->spec();
+      if (!spec) return std::nullopt;
+      all.insert(all.end(), spec->begin(), spec->end());
+    }
+    return all;
+  }
 
  private:
   template <class Get>
@@ -124,6 +135,10 @@ class JoinedSource final : public RowSource {
       : inputs_(std::move(inputs)), rows_(rows_of(inputs_)) {}
 
   const Rows* rows() const override { return &rows_; }
+  std::vector<SourcePtr> inputs() const override { return inputs_; }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_zip(std::move(inputs));
+  }
 
  private:
   static std::vector<const Rows*> rows_of(const std::vector<SourcePtr>& inputs) {

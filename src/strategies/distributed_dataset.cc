@@ -47,7 +47,7 @@ int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) cons
 DistributedDataset::DistributedDataset(std::shared_ptr<ReplicaGroup> group, data::Dataset dataset,
                                        const InputOptions& options, bool whole_batches)
     : group_(std::move(group)),
-      dataset_(options.prefetch > 0 ? dataset.prefetch(options.prefetch) : std::move(dataset)),
+      dataset_(options.prefetch != 0 ? dataset.prefetch(options.prefetch) : std::move(dataset)),
       options_(options),
       whole_batches_(whole_batches) {}
 

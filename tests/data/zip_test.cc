@@ -51,7 +51,7 @@ TEST(MapTest, MapsEachElement) {
             (std::vector<std::string>{"Long[](0) Long[](0)", "Long[](10) Long[](1)",
                                       "Long[](20) Long[](2)"}));
   expect_error(ErrorCode::kInvalidArgument, {"map: got an empty function"},
-               [] { (void)Dataset::range(3).map(nullptr); });
+               [] { (void)Dataset::range(3).map(MapFunction()); });
 }
 
 TEST(MapTest, IsNotCalledForSkippedElements) {

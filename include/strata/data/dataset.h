@@ -10,16 +10,13 @@
 #include <vector>
 
 #include "strata/core/export.h"
+#include "strata/data/element_spec.h"
 #include "strata/data/example.h"
 #include "strata/data/iterator.h"
+#include "strata/data/options.h"
+#include "strata/data/transform_options.h"
 
 namespace strata::data {
-
-/// A function of one element. It must depend on its argument alone: elements that are skipped, or
-/// lie behind a restored position, are never passed to it. It must not change its argument's
-/// tensors in place (they may be views of the source); that is found out at the next element and
-/// reported.
-using MapFunction = std::function<Example(Example)>;
 
 /// Yields elements until nullopt. Each iteration calls a fresh copy, so state belongs into the
 /// function object itself: `[i = 0]() mutable -> std::optional<Example> {...}`.
@@ -27,18 +24,6 @@ using Generator = std::function<std::optional<Example>()>;
 
 /// Makes a Generator for each iteration, where a copy cannot start afresh (an open file, say).
 using GeneratorFactory = std::function<Generator()>;
-
-struct BatchOptions {
-  /// Leaves out a last batch with fewer rows.
-  bool drop_remainder = false;
-};
-
-struct ShuffleOptions {
-  /// The order depends on this, the epoch and nothing else: not on the clock, not on threads.
-  uint64_t seed = 0;
-  /// Whether each epoch (and each round of a later `repeat`) has its own order.
-  bool reshuffle_each_iteration = true;
-};
 
 /// A sequence of Examples that can be iterated any number of times: a source and a chain of
 /// transforms, as tf.data.Dataset. A value: copying is cheap, transforms return a new dataset,
@@ -90,8 +75,30 @@ class STRATA_API Dataset {
 
   // ---- transforms ----
 
-  /// `fn` of each element. See MapFunction for what it must not do.
-  Dataset map(MapFunction fn) const;
+  /// `fn` of each element. See transform_options.h for what functions must not do. What `fn` throws
+  /// comes out of `next` in the element's place.
+  Dataset map(MapFunction fn, const MapOptions& options = {}) const;
+
+  /// The same for functions that draw random numbers: (Example, const ElementKey&) -> Example.
+  Dataset map(KeyedMapFunction fn, const MapOptions& options = {}) const;
+
+  /// The elements of which `predicate` is true.
+  Dataset filter(Predicate predicate) const;
+
+  /// The elements up to the first of which `predicate` is false.
+  Dataset take_while(Predicate predicate) const;
+
+  /// The elements of `fn` of each element, dataset after dataset.
+  Dataset flat_map(DatasetFunction fn) const;
+
+  /// The same from `cycle_length` datasets in turn, `block_length` elements from each; where one
+  /// ends, `fn` of the next input element takes its place, as soon as it is its turn. Parallel and
+  /// serial give the same order, unless `deterministic` is false: then any of the datasets that has
+  /// elements ready may go first, and within each the order stays.
+  Dataset interleave(DatasetFunction fn, const InterleaveOptions& options = {}) const;
+
+  /// These elements, then `other`'s.
+  Dataset concatenate(const Dataset& other) const;
 
   /// `batch_size` consecutive elements stacked along a new dimension 0; the last one may be
   /// smaller.
@@ -99,8 +106,45 @@ class STRATA_API Dataset {
   /// fields, shape or dtype.
   Dataset batch(int64_t batch_size, const BatchOptions& options = {}) const;
 
+  /// The same for elements whose sizes differ: each is padded at its ends to `padded_shapes`, or to
+  /// the longest in the batch.
+  /// @throws Error kInvalidArgument from `next`: an element larger than its padded shape, or
+  /// another number of dimensions.
+  Dataset padded_batch(int64_t batch_size, const PaddedBatchOptions& options = {}) const;
+
   /// The rows of each element, one by one: undoes `batch`.
   Dataset unbatch() const;
+
+  /// Batches of the sizes given, in turn, whatever the batches below: rows flow across their ends.
+  /// A size of 0 makes an empty batch. The last one may be smaller.
+  Dataset rebatch(std::vector<int64_t> batch_sizes, const BatchOptions& options = {}) const;
+
+  /// Window k is the elements k * shift, k * shift + stride, ... up to `size` of them, stacked as
+  /// `batch` does. (tf.data's windows are datasets: see the next one.)
+  Dataset window(const WindowOptions& options) const;
+
+  /// The elements of `fn` of each window, which is a dataset of up to `size` elements: tf.data's
+  /// window and flat_map in one.
+  Dataset window(const WindowOptions& options, WindowFunction fn) const;
+
+  /// Collects elements by `key`; as soon as `window_size` have the same, come the elements of
+  /// `reduce(key, dataset of them)`. What is left at the end comes in the order of the keys.
+  Dataset group_by_window(KeyFunction key, GroupFunction reduce, int64_t window_size) const;
+  Dataset group_by_window(KeyFunction key, GroupFunction reduce,
+                          std::function<int64_t(int64_t key)> window_size) const;
+
+  /// Batches of elements of like length, padded to the longest of each batch.
+  /// @throws Error kInvalidArgument: options that do not fit each other; from `next` as
+  /// padded_batch.
+  Dataset bucket_by_sequence_length(LengthFunction length, const BucketOptions& options) const;
+
+  /// Element i of epoch e with the number `start` + i, an int64 scalar, as a new field 0.
+  Dataset enumerate(int64_t start = 0) const;
+
+  /// Leaves out the elements whose making threw, and counts them (Iterator::stats). kCancelled,
+  /// kFailedPrecondition and kInternal still come through, and an error that comes again without
+  /// any progress of the input.
+  Dataset ignore_errors() const;
 
   /// Draws each element at random from a buffer of `buffer_size`, which input refills: a uniform
   /// permutation if the buffer holds everything, else a windowed one. The i-th draw is a
@@ -119,7 +163,8 @@ class STRATA_API Dataset {
   Dataset skip(int64_t count) const;
 
   /// Elements index, index + num_shards, ... : one worker's part. Shard before shuffling, or with a
-  /// seed that all workers share.
+  /// seed that all workers share. With (kShardHint, kShardHint) a distribution fills in the numbers
+  /// (AutoShardPolicy::kHint); until then all elements come.
   Dataset shard(int64_t num_shards, int64_t index) const;
 
   /// Element i holds the fields of every dataset's element i; ends with the shortest.
@@ -129,10 +174,31 @@ class STRATA_API Dataset {
   /// epoch. A shuffle below is thereby frozen, also after a restart; shuffle behind it.
   Dataset cache() const;
 
-  /// Runs what lies below on a thread of its own, `buffer_size` elements ahead. The thread starts
-  /// with the first `next` and is joined by the iterator's destructor; torch operators run
+  /// The same in the file `path` (see file_system.h), for what does not fit into memory. Until a
+  /// pass has come to the end it has another name (.partial) and nobody reads it. A complete one is
+  /// used by every later process, without a look at the input: remove it when the input changes.
+  /// Checksums guard every element.
+  /// @throws Error from `next`: kDataLoss: not such a file, or damaged; and as FileSystem.
+  Dataset cache(const std::string& path) const;
+
+  /// Runs what lies below on a thread of its own, `buffer_size` elements ahead, and within
+  /// Options::memory_budget; kAutotune: as many as it takes that `next` need not wait. The thread
+  /// starts with the first `next` and is joined by the iterator's destructor; torch operators run
   /// single-threaded on it.
   Dataset prefetch(int64_t buffer_size = 2) const;
+
+  /// Each element from one of `datasets`, drawn at random with `weights`: draw i of epoch e is
+  /// keyed by (seed, e, i). Ends when all have ended; see SampleOptions.
+  static Dataset sample_from_datasets(std::vector<Dataset> datasets,
+                                      const SampleOptions& options = {});
+
+  /// Each element from the dataset whose number `choices` gives, int64 scalars. One that has ended
+  /// ends all, or else is passed over.
+  static Dataset choose_from_datasets(std::vector<Dataset> datasets, const Dataset& choices,
+                                      bool stop_on_empty_dataset = true);
+
+  /// The same elements under `options`, over those set below.
+  Dataset with_options(const Options& options) const;
 
   // ---- looking ----
 
@@ -144,7 +210,22 @@ class STRATA_API Dataset {
   /// distribution the global batch.
   std::optional<int64_t> batch_size() const;
 
+  /// Options set by `with_options`, here and below.
+  Options options() const;
+
+  /// Shape and dtype of each field, as far as sources and transforms tell them; nullopt behind
+  /// functions and generators. -1 where sizes differ. Reads nothing.
+  std::optional<ElementSpec> known_element_spec() const;
+
+  /// The same, or else that of the first element of epoch 0, which it makes: then its sizes stand
+  /// where others may differ. @throws Error kOutOfRange: there is no element.
+  ElementSpec element_spec() const;
+
   // ---- iterating ----
+
+  /// `fn(...fn(fn(state, element 0), element 1)...)` over the next epoch.
+  template <class State, class Fn>
+  State reduce(State state, Fn&& fn) const;
 
   Iterator iterator(int64_t epoch) const;
 
@@ -185,5 +266,11 @@ class Dataset::RangeIterator {
 };
 
 inline Dataset::RangeIterator Dataset::begin() const { return RangeIterator(iterator()); }
+
+template <class State, class Fn>
+State Dataset::reduce(State state, Fn&& fn) const {
+  for (const Example& element : *this) state = fn(std::move(state), element);
+  return state;
+}
 
 }  // namespace strata::data

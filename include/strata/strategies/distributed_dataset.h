@@ -34,7 +34,8 @@ struct ValueContext {
 struct InputOptions {
   /// Copy each replica's part to its device; else parts stay where the dataset made them.
   bool fetch_to_device = true;
-  /// Steps that a thread of its own makes ahead of training; 0: none.
+  /// Steps that a thread of its own makes ahead of training; 0: none; data::kAutotune: as many as
+  /// it takes that training need not wait.
   int64_t prefetch = 0;
 };
 
@@ -61,6 +62,8 @@ class STRATA_API DistributedDataset {
     [[nodiscard]] std::optional<Element> next();
     data::Position position() const { return input_.position(); }
     void restore(const data::Position& position) { input_.restore(position); }
+    /// Whether training waited; elements are those of the dataset given.
+    data::IteratorStats stats() const { return input_.stats(); }
 
    private:
     std::optional<Element> next_split();

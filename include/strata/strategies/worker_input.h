@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/data/dataset.h"
+
+namespace strata {
+
+/// One of the workers that share a dataset. Replica r of worker i is replica i *
+/// replicas_per_worker + r of all.
+struct WorkerInput {
+  int num_workers = 1;
+  int worker_index = 0;
+  int replicas_per_worker = 1;
+};
+
+/// Sizes of the batches that a worker's replicas get in turn, where the worker reads rows of its
+/// own (policies kOff, kFile, kHint): sizes of all replicas differ by one at most, every step adds
+/// up to the global batch over all workers, and so does every worker's list over its turns.
+/// 7 rows over 2 workers of 2 replicas: 2, 2, 2, 1 and 2, 1, 2, 2.
+/// Source: tf.distribute's batch_sizes_for_worker.
+STRATA_API std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_size,
+                                                        const WorkerInput& worker);
+
+/// What a worker reads of `dataset`, which is batched with the global batch size: batches for its
+/// replicas, in turn. The policy is the dataset's (Options::auto_shard_policy):
+///
+/// * kOff: all rows on every worker, in batches of per_replica_batch_sizes.
+/// * kFile: the rows of files i, i + num_workers, ..., batched so.
+/// * kData: parts i * R, ..., i * R + R - 1 of the num_workers * R that each batch is cut into;
+/// they
+///   differ by one row at most, the larger ones first.
+/// * kAuto: kFile where the dataset reads files, else kData.
+/// * kHint: every num_workers-th element at `shard(kShardHint, kShardHint)`, batched as for kOff.
+///
+/// Where the dataset does not say its batch size, kOff, kFile and kHint cut each batch as kData
+/// does, and take all parts.
+///
+/// @throws Error kInvalidArgument: fewer files than workers; a bad worker. kNotFound: kFile without
+/// files, kHint without a hint.
+STRATA_API data::Dataset dataset_for_worker(const data::Dataset& dataset,
+                                            const WorkerInput& worker);
+
+}  // namespace strata

@@ -1,0 +1,237 @@
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/cat.h>
+
+#include <limits>
+
+#include "data/element_specs.h"
+#include "data/source.h"
+#include "strata/data/dataset.h"
+
+namespace strata::data::detail {
+namespace {
+
+Example rows_of(const Example& batch, int64_t begin, int64_t count) {
+  Example rows;
+  rows.fields.reserve(batch.fields.size());
+  for (const at::Tensor& field : batch.fields) rows.fields.push_back(field.narrow(0, begin, count));
+  return rows;
+}
+
+Example concatenated(const std::vector<Example>& parts) {
+  if (parts.size() == 1) return parts.front();
+  Example all;
+  for (size_t f = 0; f < parts.front().fields.size(); ++f) {
+    std::vector<at::Tensor> fields;
+    fields.reserve(parts.size());
+    for (const Example& part : parts) {
+      STRATA_CHECK(part.fields.size() == parts.front().fields.size(), kInvalidArgument,
+                   "[data] rebatch: got batches with ", parts.front().fields.size(), " and ",
+                   part.fields.size(), " fields; expected the same number in all");
+      fields.push_back(part.fields[f]);
+    }
+    all.fields.push_back(at::cat(fields));
+  }
+  return all;
+}
+
+/// A batch of the input, and how far it has been given.
+class Batches {
+ public:
+  explicit Batches(std::unique_ptr<ExampleStream> input)
+      : input_(std::move(input)), before_(input_->position()) {}
+
+  /// Makes sure of a batch with a row left. @return false: the input has ended.
+  bool ensure_row() {
+    while (row_ == rows_) {
+      if (ended_) return false;
+      Position before = input_->position();
+      ended_ = !input_->next(batch_);
+      before_ = std::move(before);
+      row_ = rows_ = 0;
+      if (!ended_) rows_ = batch_.num_rows();
+    }
+    return true;
+  }
+  int64_t rows_left() const { return rows_ - row_; }
+  Example take(int64_t count) {
+    Example rows = rows_of(batch_, row_, count);
+    row_ += count;
+    return rows;
+  }
+
+  int64_t row() const { return row_; }
+  const Position& before() const { return before_; }
+  void restore(const Position& before, int64_t row) {
+    input_->restore(before);
+    before_ = before;
+    if (row == 0) return;
+    STRATA_CHECK(ensure_row() && row <= rows_, kInvalidArgument, "[data] restore: got row ", row,
+                 " of a batch with ", rows_, " rows; the source has changed");
+    row_ = row;
+  }
+
+ private:
+  std::unique_ptr<ExampleStream> input_;
+  Position before_;  // of the input before batch_
+  Example batch_;
+  int64_t rows_ = 0;
+  int64_t row_ = 0;
+  bool ended_ = false;
+};
+
+class RebatchStream final : public ExampleStream {
+ public:
+  RebatchStream(std::unique_ptr<ExampleStream> input, const std::vector<int64_t>& sizes,
+                bool drop_remainder)
+      : batches_(std::move(input)), sizes_(sizes), drop_remainder_(drop_remainder) {}
+
+  bool next(Example& out) override {
+    if (!batches_.ensure_row()) return false;
+    int64_t missing = sizes_[turn_];
+    std::vector<Example> parts;
+    if (missing == 0) parts.push_back(batches_.take(0));
+    while (missing > 0 && batches_.ensure_row()) {
+      const int64_t count = std::min(missing, batches_.rows_left());
+      parts.push_back(batches_.take(count));
+      missing -= count;
+    }
+    if (missing > 0 && drop_remainder_) return false;
+    if (++turn_ == sizes_.size()) turn_ = 0;
+    out = concatenated(parts);
+    return true;
+  }
+
+  Position position() const override {
+    return Position("rebatch", {static_cast<int64_t>(turn_), batches_.row()}, {batches_.before()});
+  }
+  void restore(const Position& position) override {
+    expect_position(position, "rebatch", 2, 1);
+    turn_ = static_cast<size_t>(
+        position_number(position, 0, 0, static_cast<int64_t>(sizes_.size()) - 1));
+    batches_.restore(position.children()[0],
+                     position_number(position, 1, 0, std::numeric_limits<int64_t>::max()));
+  }
+
+ private:
+  Batches batches_;
+  const std::vector<int64_t>& sizes_;
+  const bool drop_remainder_;
+  size_t turn_ = 0;
+};
+
+class RebatchSource final : public TransformSource {
+ public:
+  RebatchSource(SourcePtr input, std::vector<int64_t> sizes, bool drop_remainder)
+      : TransformSource(std::move(input)),
+        sizes_(std::move(sizes)),
+        drop_remainder_(drop_remainder) {}
+
+  std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
+    return std::make_unique<RebatchStream>(input().examples(epoch), sizes_, drop_remainder_);
+  }
+  int64_t cardinality() const override {
+    const int64_t n = input().cardinality();
+    return n == 0 || n == Dataset::kInfinite ? n : Dataset::kUnknown;
+  }
+  std::optional<int64_t> batch_size() const override {
+    return *std::max_element(sizes_.begin(), sizes_.end());
+  }
+  std::optional<ElementSpec> element_spec() const override {
+    const int64_t rows = drop_remainder_ && sizes_.size() == 1 ? sizes_[0] : -1;
+    return batched_spec(row_spec(input().element_spec()), rows);
+  }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_rebatch(std::move(inputs[0]), sizes_, drop_remainder_);
+  }
+
+ private:
+  std::vector<int64_t> sizes_;
+  bool drop_remainder_;
+};
+
+class SplitStream final : public ExampleStream {
+ public:
+  SplitStream(std::unique_ptr<ExampleStream> input, int64_t num_parts, int64_t first, int64_t count)
+      : input_(std::move(input)),
+        before_(input_->position()),
+        num_parts_(num_parts),
+        first_(first),
+        count_(count),
+        part_(count) {}
+
+  bool next(Example& out) override {
+    if (part_ == count_) {
+      Position before = input_->position();
+      if (!input_->next(batch_)) return false;
+      before_ = std::move(before);
+      part_ = 0;
+    }
+    const int64_t rows = batch_.num_rows();
+    const int64_t part = first_ + part_++;
+    const int64_t size = rows / num_parts_, larger = rows % num_parts_;
+    out = rows_of(batch_, part * size + std::min(part, larger), size + (part < larger ? 1 : 0));
+    return true;
+  }
+
+  Position position() const override {
+    if (part_ == count_) return Position("split", {0}, {input_->position()});
+    return Position("split", {part_}, {before_});
+  }
+  void restore(const Position& position) override {
+    expect_position(position, "split", 1, 1);
+    const int64_t part = position_number(position, 0, 0, count_ - 1);
+    input_->restore(position.children()[0]);
+    if (part == 0) return;
+    before_ = position.children()[0];
+    STRATA_CHECK(input_->next(batch_), kInvalidArgument,
+                 "[data] restore: the batches to split have become fewer; the source has changed");
+    part_ = part;
+  }
+
+ private:
+  std::unique_ptr<ExampleStream> input_;
+  Position before_;  // of the input before batch_
+  const int64_t num_parts_, first_, count_;
+  Example batch_;
+  int64_t part_;  // of batch_, that comes next
+};
+
+class SplitSource final : public TransformSource {
+ public:
+  SplitSource(SourcePtr input, int64_t num_parts, int64_t first, int64_t count)
+      : TransformSource(std::move(input)), num_parts_(num_parts), first_(first), count_(count) {}
+
+  std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
+    return std::make_unique<SplitStream>(input().examples(epoch), num_parts_, first_, count_);
+  }
+  int64_t cardinality() const override {
+    const int64_t n = input().cardinality();
+    return n < 0 ? n : n * count_;
+  }
+  std::optional<int64_t> batch_size() const override {
+    const auto size = input().batch_size();
+    if (!size) return size;
+    return *size / num_parts_ + (first_ < *size % num_parts_ ? 1 : 0);
+  }
+  std::optional<ElementSpec> element_spec() const override {
+    return batched_spec(row_spec(input().element_spec()), -1);
+  }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_split(std::move(inputs[0]), num_parts_, first_, count_);
+  }
+
+ private:
+  int64_t num_parts_, first_, count_;
+};
+
+}  // namespace
+
+SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_remainder) {
+  return std::make_shared<RebatchSource>(std::move(input), std::move(sizes), drop_remainder);
+}
+
+SourcePtr make_split(SourcePtr input, int64_t num_parts, int64_t first, int64_t count) {
+  return std::make_shared<SplitSource>(std::move(input), num_parts, first, count);
+}
+
+}  // namespace strata::data::detail

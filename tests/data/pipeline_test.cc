@@ -1,0 +1,186 @@
+#include <ATen/ops/zeros.h>
+
+#include <atomic>
+#include <chrono>
+#include <semaphore>
+#include <stdexcept>
+
+#include "data/elements.h"
+
+namespace strata::data {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Uses the processor, so that it counts as work.
+void spin_for(std::chrono::nanoseconds time) {
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+  }
+}
+
+Example busy(Example element) {
+  spin_for(2ms);
+  return element;
+}
+
+TEST(StatsTest, CountElementsAndBytes) {
+  Iterator iterator = Dataset::range(10).batch(4).iterator(0);
+  EXPECT_EQ(iterator.stats().elements, 0);
+  while (iterator.next()) {
+  }
+  EXPECT_EQ(iterator.stats().elements, 3);
+  EXPECT_EQ(iterator.stats().bytes, 10 * 8);
+  EXPECT_EQ(iterator.stats().buffered_bytes, 0);
+  EXPECT_GT(iterator.stats().wait_time, 0ns);
+}
+
+TEST(StatsTest, WithoutThreadsWaitingIsMaking) {
+  Iterator iterator = Dataset::range(10).map(busy).iterator(0);
+  while (iterator.next()) {
+  }
+  const IteratorStats stats = iterator.stats();
+  EXPECT_GE(stats.wait_time, 20ms);
+  EXPECT_GE(stats.produce_time, 20ms);
+  EXPECT_LE(stats.produce_time, stats.wait_time + 1ms);
+}
+
+// A consumer that is slower than the pipeline does not wait, but for the first element.
+TEST(StatsTest, WhatRunsAheadIsNotWaitedFor) {
+  std::counting_semaphore<100> made(0);
+  const auto fn = [&](Example e) {
+    spin_for(2ms);
+    made.release();
+    return e;
+  };
+  for (const bool parallel : {false, true}) {
+    const Dataset numbers = Dataset::range(10);
+    const Dataset dataset = parallel ? numbers.map(fn, {.num_parallel_calls = 2}).prefetch(16)
+                                     : numbers.map(fn).prefetch(16);
+    Iterator iterator = dataset.iterator(0);
+    (void)iterator.next();
+    for (int i = 0; i < 10; ++i) ASSERT_TRUE(made.try_acquire_for(30s));
+    const auto before = iterator.stats().wait_time;
+    // All are made, and at most the last is still to be handed over.
+    for (int i = 0; i < 8; ++i) ASSERT_TRUE(iterator.next());
+    EXPECT_LT(iterator.stats().wait_time - before, 16ms);
+    EXPECT_GE(iterator.stats().produce_time, 20ms);
+  }
+}
+
+TEST(StatsTest, BufferedBytesStayWithinTheBudget) {
+  const auto kilobyte = [](const Example&) { return Example{at::zeros({1024}, at::kByte)}; };
+  const Dataset made = Dataset::range(200).map(kilobyte);
+  const Dataset parallel = Dataset::range(200).map(kilobyte, {.num_parallel_calls = 2});
+  const Dataset interleaved = Dataset::range(4).interleave(
+      [&](const Example&) { return made.take(50); }, {.cycle_length = 4, .num_parallel_calls = 2});
+  for (const Dataset& dataset : {made.prefetch(100), made.prefetch(kAutotune), parallel,
+                                 interleaved, parallel.prefetch(100)}) {
+    const int64_t budget = 10 * 1024;
+    Iterator iterator = dataset.with_options({.memory_budget = budget}).iterator(0);
+    int64_t most = 0;
+    while (iterator.next()) most = std::max(most, iterator.stats().buffered_bytes);
+    // What was begun within the budget may end above it: a block of up to 32 of each thread.
+    EXPECT_LE(most, budget + 3 * 32 * 1024);
+    EXPECT_EQ(iterator.stats().elements, 200);
+    EXPECT_EQ(iterator.stats().buffered_bytes, 0);
+  }
+}
+
+TEST(StatsTest, CountIgnoredErrors) {
+  const Dataset dataset = Dataset::range(10)
+                              .map([](Example e) {
+                                if (e.x().item<int64_t>() % 3 == 0) throw std::out_of_range("3");
+                                return e;
+                              })
+                              .ignore_errors();
+  Iterator iterator = dataset.iterator(0);
+  (void)iterator.next();
+  (void)iterator.next();
+  EXPECT_EQ(iterator.stats().ignored_errors, 1);
+  Iterator restored = dataset.iterator(0);
+  restored.restore(iterator.position());
+  EXPECT_EQ(restored.stats().ignored_errors, 1);
+  EXPECT_EQ(describe_rest(restored).size(), 4u);
+  EXPECT_EQ(restored.stats().ignored_errors, 4);
+}
+
+TEST(IgnoreErrorsTest, LetsSomeThrough) {
+  const auto failing = [](ErrorCode code) {
+    return Dataset::range(2)
+        .map([code](Example) -> Example { throw Error(code, "on purpose"); })
+        .ignore_errors();
+  };
+  EXPECT_TRUE(values_of(failing(ErrorCode::kDataLoss)).empty());
+  for (const auto code :
+       {ErrorCode::kCancelled, ErrorCode::kFailedPrecondition, ErrorCode::kInternal})
+    expect_error(code, {"on purpose"}, [&] { (void)values_of(failing(code)); });
+  // It would never end.
+  const Dataset stuck = Dataset::from_generator(
+      []() -> std::optional<Example> { throw std::runtime_error("for ever"); });
+  EXPECT_THROW((void)values_of(stuck.ignore_errors()), std::runtime_error);
+}
+
+TEST(OptionsTest, TheNearestWins) {
+  const Dataset below = Dataset::range(3).with_options(
+      {.auto_shard_policy = AutoShardPolicy::kOff, .num_threads = 3, .memory_budget = 7});
+  EXPECT_FALSE(Dataset::range(3).options().num_threads);
+  const Options options =
+      below.batch(2).with_options({.deterministic = false, .num_threads = 5}).options();
+  EXPECT_EQ(options.auto_shard_policy, AutoShardPolicy::kOff);
+  EXPECT_EQ(options.deterministic, false);
+  EXPECT_EQ(options.num_threads, 5);
+  EXPECT_EQ(options.memory_budget, 7);
+  const Options zipped =
+      Dataset::zip({below.prefetch(), Dataset::range(3).with_options({.num_threads = 9})})
+          .options();
+  EXPECT_EQ(zipped.num_threads, 3);
+  expect_error(ErrorCode::kInvalidArgument, {"with_options: got num_threads 0"},
+               [] { (void)Dataset::range(3).with_options({.num_threads = 0}); });
+  expect_error(ErrorCode::kInvalidArgument, {"with_options: got memory_budget -1"},
+               [] { (void)Dataset::range(3).with_options({.memory_budget = -1}); });
+}
+
+// The order of maps that do not say is the options' to choose.
+TEST(OptionsTest, DeterminismIsInherited) {
+  const auto calls_of = [](std::optional<bool> option, std::optional<bool> own) {
+    const Dataset dataset =
+        Dataset::range(9)
+            .map([](Example e) { return e; }, {.num_parallel_calls = 2, .deterministic = own})
+            .with_options({.deterministic = option});
+    Iterator iterator = dataset.iterator(0);
+    // Only free orders go on from a position with gaps in the same way; ordered ones skip them.
+    iterator.restore(Position::from_string("iterator[0](map[0,1,3,5](rows[0,9]))"));
+    std::vector<std::string> rest = describe_rest(iterator);
+    std::sort(rest.begin(), rest.end());
+    return rest.size();
+  };
+  for (const std::optional<bool> option :
+       {std::optional<bool>(), std::optional<bool>(true), std::optional<bool>(false)})
+    for (const std::optional<bool> own :
+         {std::optional<bool>(), std::optional<bool>(true), std::optional<bool>(false)})
+      EXPECT_EQ(calls_of(option, own), 6u);
+}
+
+TEST(PrefetchAutotuneTest, GrowsWhenElementsComeInFits) {
+  // Ten at once, then a pause of the consumer, over and over: a buffer of two is too small.
+  std::atomic<int> made = 0;
+  const Dataset dataset = Dataset::range(4000)
+                              .map([&](Example e) {
+                                ++made;
+                                return e;
+                              })
+                              .prefetch(kAutotune);
+  Iterator iterator = dataset.iterator(0);
+  int64_t most_ahead = 0;
+  for (int64_t i = 0; i < 4000; ++i) {
+    ASSERT_TRUE(iterator.next());
+    if (i % 10 == 0) spin_for(50us);
+    most_ahead = std::max<int64_t>(most_ahead, made - i);
+  }
+  EXPECT_GT(most_ahead, 2 + 2);  // in the buffer, in hand, and taken
+  EXPECT_FALSE(iterator.next());
+}
+
+}  // namespace
+}  // namespace strata::data
