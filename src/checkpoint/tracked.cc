@@ -191,7 +191,7 @@ class TrackedPlainTensor final : public Trackable {
   ObjectState state() override {
     const at::Tensor present = tensor_.defined() ? tensor_ : at::Tensor();
     TensorState state{.any_size = true,
-                      .read = [present] { return present.detach(); },
+                      .read = [present] { return present.defined() ? present.detach() : present; },
                       .write = [this](const at::Tensor& value) { replace(value); }};
     if (present.defined()) {
       state.dtype = present.scalar_type();

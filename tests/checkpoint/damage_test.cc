@@ -270,13 +270,12 @@ TEST_F(DamageTest, NoPermissionToWrite) {
 }
 
 TEST_F(DamageTest, ReadOnlyFolderForUsersWithoutRights) {
-  if (::geteuid() == 0) {
-    // Root may write everywhere: be somebody else for a while.
-    fs::permissions(folder_.path(), fs::perms::all);
-    ASSERT_EQ(::seteuid(65534), 0);
-  }
-  fs::permissions(run_, fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
-                            fs::perms::others_exec);
+  constexpr auto kReadOnly = fs::perms::owner_read | fs::perms::owner_exec |
+                             fs::perms::others_read | fs::perms::others_exec;
+  fs::permissions(folder_.path(), kReadOnly);
+  fs::permissions(run_, kReadOnly);
+  // Root may write everywhere: be somebody else for a while.
+  if (::geteuid() == 0) ASSERT_EQ(::seteuid(65534), 0);
   int64_t step = 7;
   const bool denied =
       static_cast<bool>(throws(ErrorCode::kPermissionDenied, {run_}, [&] {
@@ -288,6 +287,7 @@ TEST_F(DamageTest, ReadOnlyFolderForUsersWithoutRights) {
       }));
   if (::getuid() == 0) ASSERT_EQ(::seteuid(0), 0);
   fs::permissions(run_, fs::perms::owner_all);
+  fs::permissions(folder_.path(), fs::perms::owner_all);
   EXPECT_TRUE(denied);
   EXPECT_EQ(step, 3);
   expect_fallback(3, "");
