@@ -1,6 +1,5 @@
 #include "strata/checkpoint/checkpoint.h"
 
-
 #include "checkpoint/session.h"
 #include "checkpoint/writer.h"
 #include "strata/core/error.h"
@@ -27,12 +26,12 @@ void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& gr
 }
 
 checkpoint::Snapshot take(CheckpointState& state, const WriteOptions& options) {
-  checkpoint::Snapshot snapshot = checkpoint::take_snapshot(
-      state.graph(),
-      {.shard_bytes = state.options.shard_bytes,
-       .per_replica = state.options.per_replica,
-       .shard_prefix = "state-"},
-      state.options.asynchronous ? &state.staging : nullptr);
+  checkpoint::Snapshot snapshot =
+      checkpoint::take_snapshot(state.graph(),
+                                {.shard_bytes = state.options.shard_bytes,
+                                 .per_replica = state.options.per_replica,
+                                 .shard_prefix = "state-"},
+                                state.options.asynchronous ? &state.staging : nullptr);
   snapshot.manifest.number = options.number;
   snapshot.manifest.metrics = options.metrics;
   if (options.saved_at) snapshot.manifest.saved_at = *options.saved_at;
@@ -109,9 +108,7 @@ RestoreStatus Checkpoint::read(const std::string& path) {
   return status;
 }
 
-RestoreStatus Checkpoint::restore(const std::string& path) {
-  return apply(open(path));
-}
+RestoreStatus Checkpoint::restore(const std::string& path) { return apply(open(path)); }
 
 std::shared_ptr<RestoreSession> Checkpoint::open(const std::string& path) {
   detail::require_cross_replica("Checkpoint::restore");

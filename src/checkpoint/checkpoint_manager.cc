@@ -121,11 +121,11 @@ CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
                                      CheckpointManagerOptions options)
     : state_(std::make_shared<State>(checkpoint, std::move(folder), std::move(options))) {
   const CheckpointManagerOptions& o = state_->options;
-  STRATA_CHECK(o.max_to_keep >= 0 && o.keep_checkpoint_every_n_hours >= 0 &&
-                   o.checkpoint_interval >= 0,
-               kInvalidArgument, "[checkpoint_manager] got max_to_keep ", o.max_to_keep,
-               ", keep_checkpoint_every_n_hours ", o.keep_checkpoint_every_n_hours,
-               ", checkpoint_interval ", o.checkpoint_interval, "; expected 0 (off) or more");
+  STRATA_CHECK(
+      o.max_to_keep >= 0 && o.keep_checkpoint_every_n_hours >= 0 && o.checkpoint_interval >= 0,
+      kInvalidArgument, "[checkpoint_manager] got max_to_keep ", o.max_to_keep,
+      ", keep_checkpoint_every_n_hours ", o.keep_checkpoint_every_n_hours, ", checkpoint_interval ",
+      o.checkpoint_interval, "; expected 0 (off) or more");
   STRATA_CHECK(o.checkpoint_interval == 0 || o.step_counter, kInvalidArgument,
                "[checkpoint_manager] got checkpoint_interval ", o.checkpoint_interval,
                " without step_counter; pass {.step_counter = [&] { return step; }}");
@@ -166,16 +166,16 @@ std::optional<std::string> CheckpointManager::save(const SaveOptions& options) {
   const int64_t counter = checkpoint.save_counter();
   checkpoint.set_save_counter(counter + 1);
   const int64_t number = options.number.value_or(counter + 1);
-  const std::string path =
-      join_path(state.folder, str_cat(o.checkpoint_name, '-', number));
+  const std::string path = join_path(state.folder, str_cat(o.checkpoint_name, '-', number));
   // The newest is the one that was saved last, also where a clock went back.
   const double saved_at = std::max(o.now(), std::nextafter(state.newest, HUGE_VAL));
   bool written = false;
   try {
-    written = checkpoint.write(path, {.number = number,
-                                      .metrics = options.metrics,
-                                      .saved_at = saved_at,
-                                      .on_written = [shared = state_] { shared->sweep_quietly(); }});
+    written =
+        checkpoint.write(path, {.number = number,
+                                .metrics = options.metrics,
+                                .saved_at = saved_at,
+                                .on_written = [shared = state_] { shared->sweep_quietly(); }});
   } catch (...) {
     checkpoint.set_save_counter(counter);
     throw;
@@ -211,8 +211,9 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
   }
   std::string all;
   for (const std::string& each : damaged) all += str_cat(all.empty() ? "" : "; ", each);
-  STRATA_CHECK(damaged.empty(), kDataLoss, "[checkpoint_manager] restore_or_initialize: ",
-               state.folder, " holds checkpoints, and none of them is good: ", all,
+  STRATA_CHECK(damaged.empty(), kDataLoss,
+               "[checkpoint_manager] restore_or_initialize: ", state.folder,
+               " holds checkpoints, and none of them is good: ", all,
                "; repair or remove them, or choose another folder");
   if (state.options.init_fn) state.options.init_fn();
   return std::nullopt;
@@ -248,8 +249,7 @@ std::optional<std::string> CheckpointManager::best_checkpoint() const {
 const std::string& CheckpointManager::folder() const { return state_->folder; }
 Checkpoint& CheckpointManager::checkpoint() const { return state_->checkpoint; }
 
-std::optional<std::string> latest_checkpoint(const std::string& folder,
-                                             const std::string& prefix) {
+std::optional<std::string> latest_checkpoint(const std::string& folder, const std::string& prefix) {
   const FolderListing listing = checkpoint::list_checkpoints(folder, prefix);
   warn_of_damaged(listing);
   if (listing.good.empty()) return std::nullopt;

@@ -53,7 +53,8 @@ void print_manifest(std::ostream& out, const std::string& path,
       << "plan: " << manifest.plan.replicas << " replicas of " << manifest.plan.strategy << ", "
       << manifest.plan.threads_per_replica << " threads each, sums in order '"
       << manifest.plan.order << "'\n";
-  for (const auto& [name, value] : manifest.metrics) out << "metric " << name << ": " << value << '\n';
+  for (const auto& [name, value] : manifest.metrics)
+    out << "metric " << name << ": " << value << '\n';
   out << manifest.shards.size() << (manifest.shards.size() == 1 ? " shard, " : " shards, ") << bytes
       << " bytes\n";
   for (const auto& shard : manifest.shards) {

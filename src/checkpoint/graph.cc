@@ -22,17 +22,16 @@ class RandomStreams final : public Trackable {
  public:
   explicit RandomStreams(std::shared_ptr<ReplicaGroup> group) : group_(std::move(group)) {}
   ObjectState state() override {
-    return {.values = {
-                {.name = "seed",
-                 .read = [this] { return static_cast<int64_t>(group_->seed()); },
-                 .write = [this](const CheckpointValue& value) { set_seed(value); }},
-                {.name = "step",
-                 .read = [this] { return static_cast<int64_t>(group_->step()); },
-                 .write =
-                     [this](const CheckpointValue& value) {
-                       group_->set_step(
-                           static_cast<uint64_t>(detail::checkpoint_value<int64_t>(value)));
-                     }}}};
+    return {.values = {{.name = "seed",
+                        .read = [this] { return static_cast<int64_t>(group_->seed()); },
+                        .write = [this](const CheckpointValue& value) { set_seed(value); }},
+                       {.name = "step",
+                        .read = [this] { return static_cast<int64_t>(group_->step()); },
+                        .write =
+                            [this](const CheckpointValue& value) {
+                              group_->set_step(
+                                  static_cast<uint64_t>(detail::checkpoint_value<int64_t>(value)));
+                            }}}};
   }
 
  private:
@@ -74,8 +73,7 @@ class Walk {
 
   void visit(const std::string& name, const std::shared_ptr<Trackable>& object, int depth = 0) {
     STRATA_CHECK(depth < kMaxDepth, kInvalidArgument, "[checkpoint] '", name.substr(0, 60),
-                 "...': got objects nested more than ", kMaxDepth,
-                 " deep; does one hold itself?");
+                 "...': got objects nested more than ", kMaxDepth, " deep; does one hold itself?");
     object->settle();
     if (objects_.insert(object.get()).second) graph_.objects.push_back(object);
     ObjectState state = object->state();
@@ -98,8 +96,8 @@ class Walk {
   }
 
   void add(const std::string& prefix, TensorState state) {
-    if (state.group && std::find(graph_.groups.begin(), graph_.groups.end(), state.group) ==
-                           graph_.groups.end()) {
+    if (state.group &&
+        std::find(graph_.groups.begin(), graph_.groups.end(), state.group) == graph_.groups.end()) {
       graph_.groups.push_back(state.group);
     }
     GraphTensor tensor{.name = unique(join(prefix, state.name)), .state = std::move(state)};

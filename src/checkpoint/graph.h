@@ -27,7 +27,7 @@ struct GraphValue {
 struct Graph {
   std::vector<GraphTensor> tensors;
   std::vector<GraphValue> values;
-  std::vector<std::shared_ptr<Trackable>> objects;  ///< Each once.
+  std::vector<std::shared_ptr<Trackable>> objects;    ///< Each once.
   std::vector<std::shared_ptr<ReplicaGroup>> groups;  ///< Of the variables, each once, in order.
 };
 

@@ -40,8 +40,7 @@ FolderListing list_checkpoints(const std::string& folder, const std::string& nam
     const std::string path = join_path(folder, entry);
     try {
       const Manifest manifest = check_quickly(path);
-      ManagedCheckpoint checkpoint{
-          .path = path, .number = *number, .saved_at = manifest.saved_at};
+      ManagedCheckpoint checkpoint{.path = path, .number = *number, .saved_at = manifest.saved_at};
       const auto value = manifest.metrics.find(metric);
       if (value != manifest.metrics.end()) checkpoint.metric = value->second;
       listing.good.push_back(std::move(checkpoint));

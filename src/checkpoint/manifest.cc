@@ -73,9 +73,8 @@ std::vector<ManifestPiece> pieces_of(const Json& json, size_t shards) {
     const Json::Array& pair = each.as_array();
     STRATA_CHECK(pair.size() == 2, kDataLoss, "[checkpoint] expected [shard, key]");
     pieces.push_back({.shard = pair[0].as_int(), .key = pair[1].as_string()});
-    STRATA_CHECK(
-        pieces.back().shard >= 0 && static_cast<size_t>(pieces.back().shard) < shards, kDataLoss,
-        "[checkpoint] got shard ", pieces.back().shard, " of ", shards);
+    STRATA_CHECK(pieces.back().shard >= 0 && static_cast<size_t>(pieces.back().shard) < shards,
+                 kDataLoss, "[checkpoint] got shard ", pieces.back().shard, " of ", shards);
   }
   return pieces;
 }

@@ -50,8 +50,8 @@ struct ManifestPlan {
 struct Manifest {
   int64_t version = kFormatVersion;
   std::string strata_version;
-  int64_t number = 0;     ///< Of the checkpoint: the save counter or the step.
-  double saved_at = 0;    ///< Seconds since 1970.
+  int64_t number = 0;   ///< Of the checkpoint: the save counter or the step.
+  double saved_at = 0;  ///< Seconds since 1970.
   std::map<std::string, double> metrics;
   ManifestPlan plan;
   std::vector<ManifestShard> shards;

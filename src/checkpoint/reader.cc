@@ -25,7 +25,8 @@ constexpr size_t kBlock = size_t{1} << 20;
 std::unique_ptr<ReadableFile> open_shard(const std::string& folder, const ManifestShard& shard) {
   const std::string path = join_path(folder, shard.file);
   const FileSystem& files = file_system_of(path);
-  if (!files.info(path)) damaged(path, "got no such shard; expected the one that the manifest names");
+  if (!files.info(path))
+    damaged(path, "got no such shard; expected the one that the manifest names");
   std::unique_ptr<ReadableFile> file = files.open(path);
   if (file->size() != shard.bytes) {
     damaged(path, str_cat("got ", file->size(), " bytes; expected ", shard.bytes,
@@ -89,8 +90,8 @@ class Assembly {
     const Shard& shard = shards_[static_cast<size_t>(piece.shard)];
     const auto found = shard.by_name.find(piece.key);
     if (found == shard.by_name.end() || found->second->dtype != tensor.dtype) {
-      damaged(path_, str_cat("tensor '", tensor.name, "': got no '", piece.key, "' of its dtype in shard ",
-                             piece.shard));
+      damaged(path_, str_cat("tensor '", tensor.name, "': got no '", piece.key,
+                             "' of its dtype in shard ", piece.shard));
     }
     const TensorRecord& record = *found->second;
     const uint64_t offset = shard.header.data_begin + record.begin;

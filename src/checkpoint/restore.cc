@@ -50,8 +50,9 @@ void RestoreSession::check_shapes(const checkpoint::Graph& graph) const {
     if (found == loaded_.tensors.end() || restored_.contains(tensor.name)) continue;
     const at::Tensor& value = found->second.value;
     const bool any_dtype = tensor.state.dtype == at::ScalarType::Undefined;
-    const bool fits = (any_dtype || value.scalar_type() == tensor.state.dtype) &&
-                      (tensor.state.any_size || value.sizes() == at::IntArrayRef(tensor.state.sizes));
+    const bool fits =
+        (any_dtype || value.scalar_type() == tensor.state.dtype) &&
+        (tensor.state.any_size || value.sizes() == at::IntArrayRef(tensor.state.sizes));
     if (fits || ++count > static_cast<int>(kNamesShown)) continue;
     wrong += str_cat(wrong.empty() ? "" : "; ", "'", tensor.name, "' holds ",
                      describe(value.scalar_type(), value.sizes()), ", the object is ",

@@ -30,15 +30,14 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
     STRATA_CHECK(name != "__metadata__" && by_name.emplace(name, value).second, kInvalidArgument,
                  "[safetensors] save: got the name '", name,
                  "' twice, or one that the format keeps for itself");
-    records.push_back(
-        {.name = name, .dtype = value.scalar_type(), .shape = value.sizes().vec()});
+    records.push_back({.name = name, .dtype = value.scalar_type(), .shape = value.sizes().vec()});
   }
   const std::string header = checkpoint::make_header(records, metadata);
 
   const FileSystem& files = file_system_of(path);
   const auto [folder, name] = checkpoint::split_path(path);
-  const std::string temporary = join_path(
-      folder, checkpoint::make_scratch_name(checkpoint::ScratchKind::kTemporary, name));
+  const std::string temporary =
+      join_path(folder, checkpoint::make_scratch_name(checkpoint::ScratchKind::kTemporary, name));
   try {
     const auto file = files.create(temporary);
     file->append(std::as_bytes(std::span(header)));

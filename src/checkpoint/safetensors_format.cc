@@ -62,8 +62,7 @@ TensorRecord parse_record(const std::string& name, const Json& json, const std::
     if (value < 0) damaged(path, str_cat("tensor '", name, "': got size ", value));
     record.shape.push_back(value);
     zero = zero || value == 0;
-    if (value != 0 &&
-        __builtin_mul_overflow(bytes, static_cast<uint64_t>(value), &bytes)) {
+    if (value != 0 && __builtin_mul_overflow(bytes, static_cast<uint64_t>(value), &bytes)) {
       damaged(path, str_cat("tensor '", name, "': got a shape beyond 2^64 bytes"));
     }
   }
@@ -102,9 +101,9 @@ at::ScalarType dtype_of(std::string_view name, const std::string& tensor, const 
   for (const Dtype& each : kDtypes) {
     if (each.name == name) return each.type;
   }
-  throw Error(ErrorCode::kUnimplemented, str_cat("[safetensors] ", path, ": tensor '", tensor,
-                                                 "': got dtype ", name,
-                                                 ", which libtorch does not have"));
+  throw Error(ErrorCode::kUnimplemented,
+              str_cat("[safetensors] ", path, ": tensor '", tensor, "': got dtype ", name,
+                      ", which libtorch does not have"));
 }
 
 std::string make_header(std::vector<TensorRecord>& records, const Metadata& metadata) {
@@ -129,8 +128,8 @@ std::string make_header(std::vector<TensorRecord>& records, const Metadata& meta
     Json entry = Json::object();
     entry.set("dtype", dtype_name(record.dtype, record.name));
     entry.set("shape", std::move(shape));
-    entry.set("data_offsets", Json::array({static_cast<int64_t>(record.begin),
-                                           static_cast<int64_t>(record.end)}));
+    entry.set("data_offsets",
+              Json::array({static_cast<int64_t>(record.begin), static_cast<int64_t>(record.end)}));
     header.emplace_back(record.name, std::move(entry));
   }
   std::string text = Json(std::move(header)).dump();
@@ -171,11 +170,10 @@ Header parse_header(std::span<const std::byte> start, uint64_t file_size, const 
       throw;
     damaged(path, str_cat("its header: ", error.what()));
   }
-  std::stable_sort(
-      header.records.begin(), header.records.end(),
-      [](const TensorRecord& a, const TensorRecord& b) {
-        return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
-      });
+  std::stable_sort(header.records.begin(), header.records.end(),
+                   [](const TensorRecord& a, const TensorRecord& b) {
+                     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
+                   });
   uint64_t offset = 0;
   for (const TensorRecord& record : header.records) {
     if (record.begin != offset) {

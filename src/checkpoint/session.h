@@ -28,7 +28,7 @@ class CheckpointState {
   int64_t save_counter = 0;
   checkpoint::Staging staging;
   std::shared_ptr<RestoreSession> last_restore;  // for objects that come later
-  checkpoint::Background background;  // last: its job uses the others
+  checkpoint::Background background;             // last: its job uses the others
 };
 
 /// A loaded checkpoint and how much of it has found its objects.
@@ -53,7 +53,7 @@ class RestoreSession {
 
   std::weak_ptr<CheckpointState> state_;  // which owns the last session
   checkpoint::Loaded loaded_;
-  std::set<std::string> restored_;   // names that have their value
+  std::set<std::string> restored_;    // names that have their value
   std::vector<std::string> missing_;  // names of objects that the checkpoint lacks
   bool quiet_ = false;
 };

@@ -159,9 +159,8 @@ Snapshot take_snapshot(const Graph& graph, const SnapshotOptions& options, Stagi
   Snapshot snapshot;
   Manifest& manifest = snapshot.manifest;
   manifest.strata_version = STRATA_VERSION;
-  manifest.saved_at = std::chrono::duration<double>(
-                          std::chrono::system_clock::now().time_since_epoch())
-                          .count();
+  manifest.saved_at =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   manifest.plan = plan_of(*graph.groups[0]);
   Layout layout(options.shard_bytes, options.shard_prefix);
   for (const GraphTensor& each : graph.tensors) {

@@ -41,9 +41,9 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
 /// Empty if the value that stands for all of them would bring every replica's back.
 std::vector<at::Tensor> local_values(const Variable& variable) {
   const std::vector<at::Tensor>& replicas = variable.state()->replicas();
-  const bool equal =
-      std::all_of(replicas.begin() + 1, replicas.end(),
-                  [&](const at::Tensor& each) { return same_bits(each, replicas[0]); });
+  const bool equal = std::all_of(replicas.begin() + 1, replicas.end(), [&](const at::Tensor& each) {
+    return same_bits(each, replicas[0]);
+  });
   // v/N of a sum need not be the v that the replicas hold, even where these are equal.
   const bool sum =
       variable.state()->on_read() && variable.aggregation() == VariableAggregation::kSum;
@@ -59,8 +59,8 @@ void write_replicas(const Variable& variable, const std::vector<at::Tensor>& val
 }
 
 at::Tensor value_for_all(const Variable& variable) {
-  const bool none = variable.state()->on_read() &&
-                    variable.aggregation() == VariableAggregation::kNone;
+  const bool none =
+      variable.state()->on_read() && variable.aggregation() == VariableAggregation::kNone;
   return (none ? variable.on_replica(0) : variable.value()).detach();
 }
 
@@ -87,9 +87,8 @@ TensorState state_of(const Variable& variable, const std::string& name) {
                     .sizes = variable.sizes().vec(),
                     .identity = variable.state().get(),
                     .read = [variable] { return value_for_all(variable); },
-                    .write = [variable = Variable(variable)](const at::Tensor& value) mutable {
-                      variable.assign(value);
-                    }};
+                    .write = [variable = Variable(variable)](
+                                 const at::Tensor& value) mutable { variable.assign(value); }};
   state.group = variable.state()->group();
   state.replicas = static_cast<int>(variable.state()->replicas().size());
   if (has_local_values(variable)) {
@@ -223,12 +222,14 @@ class TrackedHistory final : public Trackable {
                       .sizes = {static_cast<int64_t>(values_.size())},
                       .any_size = true,
                       .read = [this] { return view().clone(); },
-                      .write = [this](const at::Tensor& value) {
-                        STRATA_CHECK(value.dim() == 1, kInvalidArgument, "[checkpoint] got shape ",
-                                     value.sizes(), "; expected one dimension");
-                        const auto* data = value.const_data_ptr<double>();
-                        values_.assign(data, data + value.numel());
-                      }};
+                      .write =
+                          [this](const at::Tensor& value) {
+                            STRATA_CHECK(value.dim() == 1, kInvalidArgument,
+                                         "[checkpoint] got shape ", value.sizes(),
+                                         "; expected one dimension");
+                            const auto* data = value.const_data_ptr<double>();
+                            values_.assign(data, data + value.numel());
+                          }};
     return {.tensors = {std::move(state)}};
   }
 
@@ -256,9 +257,7 @@ class TrackedGroup final : public Trackable {
 };
 
 /// Shares the caller's object, without its lifetime.
-std::shared_ptr<Trackable> refer(Trackable& object) {
-  return {std::shared_ptr<void>(), &object};
-}
+std::shared_ptr<Trackable> refer(Trackable& object) { return {std::shared_ptr<void>(), &object}; }
 
 }  // namespace
 }  // namespace detail

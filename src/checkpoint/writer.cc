@@ -128,8 +128,7 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
                "'; expected the path of a folder to make");
   check_replaceable(files, path);
   files.make_folders(parent);
-  const std::string folder =
-      join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
+  const std::string folder = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
   files.make_folders(folder);
   try {
     write_shards(files, folder, snapshot);
@@ -145,8 +144,7 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
 void write_file_atomically(const std::string& path, const std::string& contents) {
   const FileSystem& files = file_system_of(path);
   const auto [parent, name] = split_path(path);
-  const std::string temporary =
-      join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
+  const std::string temporary = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
   try {
     write_text(files, temporary, contents);
     files.rename(temporary, path);

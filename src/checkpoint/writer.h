@@ -14,8 +14,8 @@ namespace strata::checkpoint {
 ///         core/file_system.h throws.
 void write_checkpoint(const std::string& path, Snapshot& snapshot);
 
-/// The first half of it, for each process that writes a share: shards into `folder`, their checksums
-/// into the manifest. Returns when they are on the medium.
+/// The first half of it, for each process that writes a share: shards into `folder`, their
+/// checksums into the manifest. Returns when they are on the medium.
 void write_shards(const FileSystem& files, const std::string& folder, Snapshot& snapshot);
 
 /// The second half, for one process: the manifest, then `folder` becomes `path`.

@@ -26,8 +26,8 @@ class Parser {
   [[noreturn]] void fail(std::string_view expected) const {
     const std::string found =
         at_ >= text_.size() ? "the end" : str_cat("'", text_.substr(at_, 12), "'");
-    throw Error(ErrorCode::kDataLoss, str_cat("[core] JSON: got ", found, " at byte ", at_,
-                                              "; expected ", expected));
+    throw Error(ErrorCode::kDataLoss,
+                str_cat("[core] JSON: got ", found, " at byte ", at_, "; expected ", expected));
   }
 
   void skip_space() {
@@ -114,7 +114,8 @@ class Parser {
   unsigned hex4() {
     unsigned code = 0;
     const auto digits = text_.substr(at_, 4);
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    const auto [end, error] =
+        std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
     if (error != std::errc() || end != digits.data() + 4) fail("four hexadecimal digits");
     at_ += 4;
     return code;
@@ -308,7 +309,7 @@ class Writer {
   std::string out_;
 };
 
-constexpr std::string_view kTypes[] = {"null",   "a boolean", "an integer", "a number",
+constexpr std::string_view kTypes[] = {"null",     "a boolean", "an integer", "a number",
                                        "a string", "an array",  "an object"};
 
 template <typename T, typename Variant>

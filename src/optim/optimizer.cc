@@ -276,8 +276,8 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
   const at::NoGradGuard no_grad;
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
-                 "] set_slot: got shape ", value.sizes(), " for '", all[index].first,
-                 "' of shape ", copy.sizes());
+                 "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
+                 copy.sizes());
     copy.copy_(value);
   }
 }

@@ -157,7 +157,8 @@ TEST_F(AsyncTest, TheLastOneIsWrittenToItsEnd) {
     (void)checkpoint.save(run_ + "/other");
   }
   set_log_sink(old);
-  EXPECT_NE(log.find("the last asynchronous save failed: [core] write: "), std::string::npos) << log;
+  EXPECT_NE(log.find("the last asynchronous save failed: [core] write: "), std::string::npos)
+      << log;
 }
 
 TEST_F(AsyncTest, OldOnesGoWhenTheNewOneIsWritten) {

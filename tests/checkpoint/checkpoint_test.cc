@@ -36,9 +36,8 @@ double item(const at::Tensor& tensor) { return tensor.item<double>(); }
 class Log {
  public:
   Log()
-      : old_(set_log_sink([this](const LogRecord& record) {
-          text_ += std::string(record.message) + "\n";
-        })) {}
+      : old_(set_log_sink(
+            [this](const LogRecord& record) { text_ += std::string(record.message) + "\n"; })) {}
   ~Log() { set_log_sink(old_); }
   const std::string& text() const { return text_; }
 
@@ -75,9 +74,14 @@ TEST(CheckpointTest, BringsBackValuesOfEveryKind) {
   };
   const auto objects = [](auto& all) {
     return Checkpoint::Objects{
-        {"weight", all.weight},   {"tensor", all.tensor}, {"history", all.history},
-        {"small", all.small},     {"step", all.step},     {"rate", all.rate},
-        {"flag", all.flag},       {"name", all.name},
+        {"weight", all.weight},
+        {"tensor", all.tensor},
+        {"history", all.history},
+        {"small", all.small},
+        {"step", all.step},
+        {"rate", all.rate},
+        {"flag", all.flag},
+        {"name", all.name},
         {"group", Checkpoint::Objects{{"again", all.weight}, {"step", all.step}}}};
   };
   const auto saved = make(true);
@@ -115,9 +119,7 @@ TEST(CheckpointTest, ReadLeavesTheSaveCounter) {
 
 TEST(CheckpointTest, NamesThatCannotBe) {
   int64_t step = 0;
-  const auto made = [&](const char* name) {
-    return [&step, name] { Checkpoint({{name, step}}); };
-  };
+  const auto made = [&](const char* name) { return [&step, name] { Checkpoint({{name, step}}); }; };
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"named ''"}, made("")));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"named 'a/b'"}, made("a/b")));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"named '_a'"}, made("_a")));
@@ -154,7 +156,8 @@ std::string save_on_read(const std::string& folder, bool per_replica_state) {
   OnRead on_read = strategy.scope([] { return OnRead(); });
   strategy.run([&] {
     const int id = get_replica_context()->replica_id_in_sync_group();
-    for (Variable& variable : on_read.variables) variable.assign(at::full({}, 3.0 + id, at::kDouble));
+    for (Variable& variable : on_read.variables)
+      variable.assign(at::full({}, 3.0 + id, at::kDouble));
   });
   Checkpoint checkpoint({{"v", on_read.variables}}, {.per_replica = per_replica_state});
   return checkpoint.save(folder + "/ckpt");
@@ -179,10 +182,9 @@ TEST(CheckpointTest, SyncOnReadVariablesStoreTheAggregate) {
     Checkpoint checkpoint({{"v", on_read.variables}});
     checkpoint.restore(path).assert_consumed();
     const auto n = static_cast<size_t>(replicas);
-    EXPECT_EQ(per_replica(on_read),
-              (std::vector<std::vector<double>>{std::vector<double>(n, 7.0 / replicas),
-                                                std::vector<double>(n, 3.5),
-                                                std::vector<double>(n, 3)}));
+    EXPECT_EQ(per_replica(on_read), (std::vector<std::vector<double>>{
+                                        std::vector<double>(n, 7.0 / replicas),
+                                        std::vector<double>(n, 3.5), std::vector<double>(n, 3)}));
   }
 }
 
@@ -204,9 +206,9 @@ TEST(CheckpointTest, AsManyReplicasGetTheirOwnValuesBack) {
 TEST(CheckpointTest, LocalVariablesWithoutAggregation) {
   const TempFolder folder;
   const auto make = [] {
-    return Variable(at::zeros({}), {.name = "v",
-                                    .trainable = false,
-                                    .synchronization = VariableSynchronization::kOnRead});
+    return Variable(
+        at::zeros({}),
+        {.name = "v", .trainable = false, .synchronization = VariableSynchronization::kOnRead});
   };
   std::string path;
   {
@@ -232,9 +234,8 @@ TEST(CheckpointTest, MirroredVariablesStoreReplicaZero) {
   std::string path;
   {
     MirroredStrategy strategy = mirrored(2);
-    Variable variable = strategy.scope([] {
-      return Variable(at::zeros({2}), {.aggregation = VariableAggregation::kMean});
-    });
+    Variable variable = strategy.scope(
+        [] { return Variable(at::zeros({2}), {.aggregation = VariableAggregation::kMean}); });
     variable.assign(at::tensor({1.0F, 2.0F}));
     path = Checkpoint({{"v", variable}}).save(folder.path() + "/ckpt");
   }
@@ -276,8 +277,8 @@ TEST(CheckpointTest, OptimizersGoOnWithTheSameBits) {
                .save(folder.path() + "/ckpt");
   }
   Trained second;
-  Checkpoint checkpoint({{"weights", std::vector<Variable>{second.weight, second.bias}},
-                         {"optimizer", second.adam}});
+  Checkpoint checkpoint(
+      {{"weights", std::vector<Variable>{second.weight, second.bias}}, {"optimizer", second.adam}});
   checkpoint.restore(path).assert_consumed();
   EXPECT_EQ(second.adam.iterations(), 3);
   for (int i = 0; i < 3; ++i) second.step();
@@ -316,7 +317,8 @@ TEST(CheckpointTest, SlotsOfAnOptimizerThatIsBuiltLater) {
   late.build({Variable(at::zeros({4}), {.name = "w"}), Variable(at::zeros({}), {.name = "b"})});
   status.assert_consumed();
   EXPECT_EQ(late.iterations(), 1);
-  for (size_t i = 0; i < 4; ++i) EXPECT_TRUE(late.slots()[i].second.equal(saved.adam.slots()[i].second));
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_TRUE(late.slots()[i].second.equal(saved.adam.slots()[i].second));
 }
 
 TEST(CheckpointTest, ObjectsThatAreAddedLaterGetTheirValues) {
@@ -343,7 +345,8 @@ TEST(CheckpointTest, StatusSaysWhatDidNotMatch) {
   const std::string path = Checkpoint({{"a", a}, {"b", b}}).save(folder.path() + "/ckpt");
   Checkpoint more({{"a", a}, {"c", c}});
   RestoreStatus status = more.restore(path);
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"assert_existing_objects_matched", "has no 'c'"},
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                     {"assert_existing_objects_matched", "has no 'c'"},
                      [&] { status.assert_existing_objects_matched(); }));
   Checkpoint fewer({{"a", a}});
   RestoreStatus partial = fewer.restore(path);
@@ -372,23 +375,23 @@ TEST(CheckpointTest, ShapesAndDtypesThatDoNotFitChangeNothing) {
   const std::string path = Checkpoint({{"a", a}, {"b", b}}).save(folder.path() + "/ckpt");
   Variable other_a(at::zeros({2}));
   Variable other_b(at::zeros({3, 1}));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"'b' holds Float [3], the object is Float [3, 1]"}, [&] {
-                       (void)Checkpoint(Checkpoint::Objects{{"a", other_a}, {"b", other_b}})
-                           .restore(path);
-                     }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument, {"'b' holds Float [3], the object is Float [3, 1]"}, [&] {
+        (void)Checkpoint(Checkpoint::Objects{{"a", other_a}, {"b", other_b}}).restore(path);
+      }));
   EXPECT_EQ(item(other_a.value().sum()), 0);
   Variable doubles(at::zeros({2}, at::kDouble));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"'a' holds Float [2], the object is Double [2]"}, [&] {
-                       (void)Checkpoint(Checkpoint::Objects{{"a", doubles}}).restore(path);
-                     }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument, {"'a' holds Float [2], the object is Double [2]"}, [&] {
+        (void)Checkpoint(Checkpoint::Objects{{"a", doubles}}).restore(path);
+      }));
   int64_t number = 0;
   std::string text = "text";
   const std::string values = Checkpoint({{"v", text}}).save(folder.path() + "/values");
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"'v'", "got a string; expected an integer"}, [&] {
-    (void)Checkpoint(Checkpoint::Objects{{"v", number}}).restore(values);
-  }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument, {"'v'", "got a string; expected an integer"}, [&] {
+        (void)Checkpoint(Checkpoint::Objects{{"v", number}}).restore(values);
+      }));
 }
 
 TEST(CheckpointTest, IteratorsGoOnBehindTheElementGivenLast) {

@@ -1,6 +1,6 @@
-// A training run (trainer_main.cc) is killed at random moments, during saving too, and started again
-// until it ends: it ends with the same SHA-256 of weights, slots, statistics and history as a run
-// that nobody disturbed. Resumed with other permits, storage and kinds of saving.
+// A training run (trainer_main.cc) is killed at random moments, during saving too, and started
+// again until it ends: it ends with the same SHA-256 of weights, slots, statistics and history as a
+// run that nobody disturbed. Resumed with other permits, storage and kinds of saving.
 //
 // STRATA_SOAK_KILLS=300 kills as often; STRATA_SOAK_SEED=n repeats a run's choices.
 #include <gtest/gtest.h>
@@ -108,7 +108,9 @@ TEST(KillTest, EndsWithTheBitsOfARunThatNobodyDisturbed) {
   const int seed = from_environment("STRATA_SOAK_SEED", 1);
   RecordProperty("seed", seed);
   std::mt19937 random(static_cast<unsigned>(seed));
-  const auto draw = [&](int below) { return static_cast<int>(random() % static_cast<unsigned>(below)); };
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
   int kills = 0;
   int while_saving = 0;
   int runs = 0;
@@ -117,9 +119,12 @@ TEST(KillTest, EndsWithTheBitsOfARunThatNobodyDisturbed) {
     const test::TempFolder folder;
     for (int here = 0;;) {
       std::vector<std::string> arguments = {folder.path() + "/run",
-                                            "--permits", std::to_string(draw(4)),
-                                            "--strategy", draw(2) == 0 ? "mirrored" : "unshared",
-                                            "--asynchronous", std::to_string(draw(2))};
+                                            "--permits",
+                                            std::to_string(draw(4)),
+                                            "--strategy",
+                                            draw(2) == 0 ? "mirrored" : "unshared",
+                                            "--asynchronous",
+                                            std::to_string(draw(2))};
       // Some operations of a save, of which there are 13 or so, or some time of the run.
       std::optional<int> after_ms;
       const bool kill = kills < wanted && here < 6;
@@ -172,7 +177,8 @@ TEST(KillTest, EveryOperationOfASave) {
 TEST(KillTest, OneDeviceAndMirroredStrategiesTakeOver) {
   const auto with = [](const std::string& folder, const std::string& strategy,
                        const std::string& steps) {
-    return run_trainer({folder + "/run", "--replicas", "1", "--strategy", strategy, "--steps", steps});
+    return run_trainer(
+        {folder + "/run", "--replicas", "1", "--strategy", strategy, "--steps", steps});
   };
   const test::TempFolder whole, parts;
   const Outcome reference = with(whole.path(), "mirrored", "40");

@@ -132,7 +132,8 @@ TEST_F(ManagerTest, KeepsOneEverySoManyHours) {
 }
 
 TEST_F(ManagerTest, KeepsTheBest) {
-  for (const auto best : {CheckpointManagerOptions::Best::kMin, CheckpointManagerOptions::Best::kMax}) {
+  for (const auto best :
+       {CheckpointManagerOptions::Best::kMin, CheckpointManagerOptions::Best::kMax}) {
     const bool min = best == CheckpointManagerOptions::Best::kMin;
     const std::string run = run_ + (min ? "/min" : "/max");
     Checkpoint checkpoint({{"step", step_}});
@@ -166,14 +167,12 @@ TEST_F(ManagerTest, SavesAtIntervals) {
 }
 
 TEST_F(ManagerTest, OptionsThatCannotBe) {
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"checkpoint_interval 10 without step_counter"}, [&] {
-    CheckpointManager(checkpoint_, run_, {.checkpoint_interval = 10});
-  }));
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"checkpoint_interval 10 without step_counter"},
+                     [&] { CheckpointManager(checkpoint_, run_, {.checkpoint_interval = 10}); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got max_to_keep -1"},
                      [&] { CheckpointManager(checkpoint_, run_, {.max_to_keep = -1}); }));
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got checkpoint_name 'a/b'"}, [&] {
-    CheckpointManager(checkpoint_, run_, {.checkpoint_name = "a/b"});
-  }));
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"got checkpoint_name 'a/b'"},
+                     [&] { CheckpointManager(checkpoint_, run_, {.checkpoint_name = "a/b"}); }));
 }
 
 TEST_F(ManagerTest, ACheckpointThatDoesNotFitIsNotPassedOver) {

@@ -61,7 +61,8 @@ TEST_F(PreemptionTest, SavesAfterTheStepInWhichTheSignalComes) {
 TEST_F(PreemptionTest, RunsStepsAndCountsThem) {
   PreemptionCheckpointHandler handler(checkpoint_, folder_.path() + "/ckpt", {.exit_code = 7});
   Strategy& strategy = default_strategy();
-  const auto sum = handler.run(strategy, [&](int by) { return step_ += by; }, 1);
+  const auto sum = handler.run(
+      strategy, [&](int by) { return step_ += by; }, 1);
   EXPECT_EQ(sum.get(0), 1);
   handler.run(strategy, [&] { ++step_; });
   EXPECT_EQ(handler.total_run_calls(), 2);
@@ -78,8 +79,9 @@ TEST_F(PreemptionTest, RunsStepsAndCountsThem) {
 TEST_F(PreemptionTest, ExitFunctionInsteadOfAnException) {
   int code = 0;
   bool notice = false;
-  PreemptionCheckpointHandler handler(manager_, {.exit_fn = [&](int exit_code) { code = exit_code; },
-                                                 .termination_watcher = [&] { return notice; }});
+  PreemptionCheckpointHandler handler(manager_,
+                                      {.exit_fn = [&](int exit_code) { code = exit_code; },
+                                       .termination_watcher = [&] { return notice; }});
   handler.check(++step_);
   EXPECT_EQ(code, 0);
   notice = true;
@@ -90,8 +92,8 @@ TEST_F(PreemptionTest, ExitFunctionInsteadOfAnException) {
 
 TEST_F(PreemptionTest, GracePeriodSavesTwice) {
   testing::FakeClock clock;
-  PreemptionCheckpointHandler handler(
-      manager_, {.grace_period = std::chrono::seconds(10), .clock = &clock});
+  PreemptionCheckpointHandler handler(manager_,
+                                      {.grace_period = std::chrono::seconds(10), .clock = &clock});
   ::raise(SIGTERM);
   handler.check(++step_);
   EXPECT_EQ(restored_step(), 1);

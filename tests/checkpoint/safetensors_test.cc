@@ -101,19 +101,31 @@ TEST(SafetensorsTest, StridesDoNotMatter) {
 TEST(SafetensorsTest, TensorsThatTheFormatDoesNotHave) {
   const TempFolder folder;
   const std::string path = folder.path() + "/file.safetensors";
-  expect_error([&] { save_safetensors(path, {{"a", at::zeros({})}, {"a", at::zeros({})}}); },
-               "[safetensors] save: got the name 'a' twice, or one that the format keeps for "
-               "itself");
-  expect_error([&] { save_safetensors(path, {{"__metadata__", at::zeros({})}}); },
-               "[safetensors] save: got the name '__metadata__' twice, or one that the format keeps "
-               "for itself");
-  expect_error([&] { save_safetensors(path, {{"a", at::eye(2).to_sparse()}}); },
-               "[safetensors] save: tensor 'a' is undefined, sparse or quantized; expected a dense "
-               "one");
-  expect_error([&] { save_safetensors(path, {{"a", at::zeros({}, at::kComplexDouble)}}); },
-               ErrorCode::kUnimplemented,
-               "[safetensors] tensor 'a': got dtype ComplexDouble, which the format does not have; "
-               "convert it (view_as_real, int_repr)");
+  expect_error(
+      [&] {
+        save_safetensors(path, {{"a", at::zeros({})}, {"a", at::zeros({})}});
+      },
+      "[safetensors] save: got the name 'a' twice, or one that the format keeps for "
+      "itself");
+  expect_error(
+      [&] {
+        save_safetensors(path, {{"__metadata__", at::zeros({})}});
+      },
+      "[safetensors] save: got the name '__metadata__' twice, or one that the format keeps "
+      "for itself");
+  expect_error(
+      [&] {
+        save_safetensors(path, {{"a", at::eye(2).to_sparse()}});
+      },
+      "[safetensors] save: tensor 'a' is undefined, sparse or quantized; expected a dense "
+      "one");
+  expect_error(
+      [&] {
+        save_safetensors(path, {{"a", at::zeros({}, at::kComplexDouble)}});
+      },
+      ErrorCode::kUnimplemented,
+      "[safetensors] tensor 'a': got dtype ComplexDouble, which the format does not have; "
+      "convert it (view_as_real, int_repr)");
   EXPECT_TRUE(local_file_system().list(folder.path()).empty());
 }
 
@@ -138,8 +150,7 @@ TEST(SafetensorsTest, DamagedFilesAreNamedWithWhatIsWrong) {
   wrong(" {}", "", "the header does not start with '{'");
   wrong("{" + a + "}", "123", "got 65 bytes; expected 66 (cut short)");
   wrong("{" + a + "}", "12345", "got 67 bytes; expected 66 (something was added)");
-  wrong("{" + a, "1234",
-        "its header: [core] JSON: got the end at byte 53; expected ',' or '}'");
+  wrong("{" + a, "1234", "its header: [core] JSON: got the end at byte 53; expected ',' or '}'");
   wrong("{\"a\":1}", "", "its header: [core] JSON: got an integer; expected an object");
   wrong("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,4]}}", "1234",
         "tensor 'a': got 4 bytes; its dtype and shape take 8");

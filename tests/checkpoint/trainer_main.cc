@@ -1,9 +1,10 @@
-// A training run that can be killed at any moment, and started again until it has ended: an MLP with
-// an embedding and dropout, batch statistics, Adam, shuffled and augmented input read ahead, some
-// replicas on logical CPUs, a checkpoint every few steps. It prints the SHA-256 of weights, slots
-// and history.
+// A training run that can be killed at any moment, and started again until it has ended: an MLP
+// with an embedding and dropout, batch statistics, Adam, shuffled and augmented input read ahead,
+// some replicas on logical CPUs, a checkpoint every few steps. It prints the SHA-256 of weights,
+// slots and history.
 //
-//   trainer FOLDER [--replicas N] [--permits N] [--strategy mirrored|unshared|one_device] [--asynchronous 0|1]
+//   trainer FOLDER [--replicas N] [--permits N] [--strategy mirrored|unshared|one_device]
+//   [--asynchronous 0|1]
 //           [--steps N] [--every N] [--kill_at N]   (the N-th operation on the disk kills, SIGKILL)
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/dropout.h>
@@ -124,10 +125,9 @@ void train(const Settings& settings) {
   strata::Strategy& strategy = *owner;
   torch::manual_seed(1);
   const auto net = strategy.replicate([] { return Net(); });
-  strata::optimizers::Adam adam(
-      net.variables(),
-      {.learning_rate = strata::schedules::CosineDecay{.initial_learning_rate = 0.01,
-                                                        .decay_steps = 100}});
+  strata::optimizers::Adam adam(net.variables(),
+                                {.learning_rate = strata::schedules::CosineDecay{
+                                     .initial_learning_rate = 0.01, .decay_steps = 100}});
   strata::metrics::Mean epoch_loss = strategy.scope([] { return strata::metrics::Mean("loss"); });
   const auto batches = strategy.distribute(input(), {.prefetch = 0});
   auto iterator = batches.iterator(0);
@@ -135,14 +135,14 @@ void train(const Settings& settings) {
   int64_t epoch = 0;
   std::vector<double> history;  // of every step, and of every epoch
 
-  strata::Checkpoint checkpoint({{"model", net},
-                                 {"optimizer", adam},
-                                 {"loss", epoch_loss},
-                                 {"input", iterator},
-                                 {"progress",
-                                  strata::Checkpoint::Objects{{"step", step}, {"epoch", epoch}}},
-                                 {"history", history}},
-                                {.asynchronous = settings.asynchronous});
+  strata::Checkpoint checkpoint(
+      {{"model", net},
+       {"optimizer", adam},
+       {"loss", epoch_loss},
+       {"input", iterator},
+       {"progress", strata::Checkpoint::Objects{{"step", step}, {"epoch", epoch}}},
+       {"history", history}},
+      {.asynchronous = settings.asynchronous});
   const std::string folder =
       settings.kill_at >= 0 ? "faulty://" + settings.folder : settings.folder;
   if (settings.kill_at >= 0) {

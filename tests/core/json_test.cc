@@ -11,7 +11,8 @@ namespace {
 
 TEST(JsonTest, ReadsEveryKindOfValue) {
   const Json json = Json::parse(
-      " {\"a\": [1, -2.5e3, true, false, null], \"b\":{}, \"c\" : \"x\\\"\\\\\\n\\u00e4\\ud83d\\ude00\"}\n");
+      " {\"a\": [1, -2.5e3, true, false, null], \"b\":{}, \"c\" : "
+      "\"x\\\"\\\\\\n\\u00e4\\ud83d\\ude00\"}\n");
   EXPECT_EQ(json.at("a").as_array()[0].as_int(), 1);
   EXPECT_EQ(json.at("a").as_array()[1].as_double(), -2500);
   EXPECT_TRUE(json.at("a").as_array()[2].as_bool());
@@ -43,8 +44,8 @@ TEST(JsonTest, NumbersKeepEveryBit) {
     EXPECT_FALSE(back.is_int());
     EXPECT_EQ(back.as_double(), value);
   }
-  for (const int64_t value : {std::numeric_limits<int64_t>::min(),
-                              std::numeric_limits<int64_t>::max(), int64_t{0}}) {
+  for (const int64_t value :
+       {std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), int64_t{0}}) {
     EXPECT_EQ(Json::parse(Json(value).dump()).as_int(), value);
   }
   EXPECT_EQ(Json::parse("9223372036854775808").as_double(), 9223372036854775808.0);
@@ -74,9 +75,10 @@ TEST(JsonTest, SaysWhereATextIsWrong) {
   wrong("\"\\ud800\"", "got '\"' at byte 7; expected the second half of a surrogate pair");
   wrong("\"\\udc00\"", "got '\"' at byte 7; expected the first half of a surrogate pair");
   wrong("1 1", "got '1' at byte 2; expected the end");
-  wrong("{\"a\":1,\"a\":2}", "got the end at byte 13; expected the name 'a' once in the object before");
-  wrong(std::string(300, '['), "got '" + std::string(12, '[') +
-                                   "' at byte 201; expected fewer nested arrays and objects");
+  wrong("{\"a\":1,\"a\":2}",
+        "got the end at byte 13; expected the name 'a' once in the object before");
+  wrong(std::string(300, '['),
+        "got '" + std::string(12, '[') + "' at byte 201; expected fewer nested arrays and objects");
 }
 
 TEST(JsonTest, OtherTypesAreErrors) {
@@ -86,8 +88,7 @@ TEST(JsonTest, OtherTypesAreErrors) {
   };
   wrong([&] { (void)json.as_array(); }, "got an object; expected an array");
   wrong([&] { (void)json.at("a").as_object(); }, "got an array; expected an object");
-  wrong([&] { (void)json.at("a").as_array()[0].as_string(); },
-        "got an integer; expected a string");
+  wrong([&] { (void)json.at("a").as_array()[0].as_string(); }, "got an integer; expected a string");
   wrong([&] { (void)Json("x").as_int(); }, "got a string; expected an integer");
   wrong([&] { (void)Json(0.5).as_int(); }, "got a number; expected an integer");
   wrong([&] { (void)Json().as_double(); }, "got null; expected a number");

@@ -50,8 +50,8 @@ struct FaultPlan {
                   str_cat("[core] write: ", path, ": No space left on device"));
     }
     if (what == Fault::kDenied) {
-      throw Error(ErrorCode::kPermissionDenied, str_cat("[core] write: ", path,
-                                                        ": Permission denied"));
+      throw Error(ErrorCode::kPermissionDenied,
+                  str_cat("[core] write: ", path, ": Permission denied"));
     }
     if (number > at) return;
     if (what == Fault::kCallback) return callback();

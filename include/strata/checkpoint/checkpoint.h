@@ -50,8 +50,9 @@ class RestoreSession;
 
 /// What became of a restore. Copies are one. Source: the status of tf.train.Checkpoint.restore.
 ///
-/// A restore that neither an assertion nor `expect_partial` was called for, and of which some values
-/// found no object, ends (with the Checkpoint, or at its next restore) in a warning that names them.
+/// A restore that neither an assertion nor `expect_partial` was called for, and of which some
+/// values found no object, ends (with the Checkpoint, or at its next restore) in a warning that
+/// names them.
 class STRATA_API RestoreStatus {
  public:
   explicit RestoreStatus(std::shared_ptr<detail::RestoreSession> session);
@@ -88,9 +89,9 @@ class STRATA_API RestoreStatus {
 ///     checkpoint.save("run/ckpt");                        // run/ckpt-1
 ///     checkpoint.restore(*latest_checkpoint("run"));
 ///
-/// A checkpoint is a folder of safetensors files and a manifest with their SHA-256; it appears whole
-/// or not at all. It may be restored under another strategy, placement, number of replicas. Format
-/// and guarantees: docs/checkpoints.md.
+/// A checkpoint is a folder of safetensors files and a manifest with their SHA-256; it appears
+/// whole or not at all. It may be restored under another strategy, placement, number of replicas.
+/// Format and guarantees: docs/checkpoints.md.
 ///
 /// Threads: one at a time, outside `run`. Cost of an asynchronous save for the caller: one copy of
 /// the state by all cores; of a synchronous one: the disk.
@@ -149,9 +150,9 @@ class STRATA_API Checkpoint {
   std::shared_ptr<detail::CheckpointState> state_;
 };
 
-/// The newest whole checkpoint `prefix`-<number> in `folder`: manifest and sizes are looked at. Those
-/// that are not whole are passed over with a warning that names them.
-/// Source: tf.train.latest_checkpoint.
+/// The newest whole checkpoint `prefix`-<number> in `folder`: manifest and sizes are looked at.
+/// Those that are not whole are passed over with a warning that names them. Source:
+/// tf.train.latest_checkpoint.
 STRATA_API std::optional<std::string> latest_checkpoint(const std::string& folder,
                                                         const std::string& prefix = "ckpt");
 

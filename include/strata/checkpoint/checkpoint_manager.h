@@ -70,7 +70,8 @@ class STRATA_API CheckpointManager {
   /// Restores the newest good checkpoint. Damaged ones are passed over with a warning that says
   /// what is wrong with each. Where there is none at all, calls `init_fn`.
   /// @return its path; none if there was nothing to restore.
-  /// @throws Error  kDataLoss: there are checkpoints, and none is good. kInvalidArgument: it is good,
+  /// @throws Error  kDataLoss: there are checkpoints, and none is good. kInvalidArgument: it is
+  /// good,
   ///                and does not fit the objects.
   std::optional<std::string> restore_or_initialize();
   /// Of the last `restore_or_initialize` that found something.

@@ -56,7 +56,8 @@ struct PreemptionOptions {
 ///
 ///     PreemptionCheckpointHandler handler(manager);
 ///     while (step < steps) {
-///       handler.run(strategy, train_step, batch);     // or: strategy.run(...); handler.check(++step);
+///       handler.run(strategy, train_step, batch);     // or: strategy.run(...);
+///       handler.check(++step);
 ///     }
 ///
 /// Source: tf.distribute.experimental.PreemptionCheckpointHandler.

@@ -106,13 +106,12 @@ class STRATA_API Tracked {
   Tracked(std::vector<std::pair<std::string, Tracked>> group);
 
   template <typename T>
-  requires detail::HasPosition<T> && (!std::derived_from<T, Trackable>)
-  Tracked(T& iterator)
+  requires detail::HasPosition<T> &&(!std::derived_from<T, Trackable>)Tracked(T& iterator)
       : Tracked(std::make_shared<detail::TrackedIterator<T>>(iterator)) {}
 
   template <typename T>
-  requires detail::HasModules<T> && (!std::derived_from<T, Trackable>)
-  Tracked(const T& net) : Tracked(std::make_shared<detail::TrackedModule<T>>(net)) {}
+  requires detail::HasModules<T> &&(!std::derived_from<T, Trackable>)Tracked(const T& net)
+      : Tracked(std::make_shared<detail::TrackedModule<T>>(net)) {}
   // NOLINTEND(google-explicit-constructor)
 
   const std::shared_ptr<Trackable>& object() const { return object_; }

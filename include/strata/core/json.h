@@ -22,16 +22,16 @@ class STRATA_API Json {
   using Array = std::vector<Json>;
   using Object = std::vector<std::pair<std::string, Json>>;
 
-  Json() = default;                                // null
-  Json(bool value) : value_(value) {}              // NOLINT(google-explicit-constructor)
-  Json(int value) : value_(int64_t{value}) {}      // NOLINT(google-explicit-constructor)
-  Json(int64_t value) : value_(value) {}           // NOLINT(google-explicit-constructor)
-  Json(double value) : value_(value) {}            // NOLINT(google-explicit-constructor)
-  Json(std::string value) : value_(std::move(value)) {}     // NOLINT(google-explicit-constructor)
+  Json() = default;                                      // null
+  Json(bool value) : value_(value) {}                    // NOLINT(google-explicit-constructor)
+  Json(int value) : value_(int64_t{value}) {}            // NOLINT(google-explicit-constructor)
+  Json(int64_t value) : value_(value) {}                 // NOLINT(google-explicit-constructor)
+  Json(double value) : value_(value) {}                  // NOLINT(google-explicit-constructor)
+  Json(std::string value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Json(std::string_view value) : value_(std::string(value)) {}  // NOLINT
-  Json(const char* value) : value_(std::string(value)) {}   // NOLINT(google-explicit-constructor)
-  Json(Array value) : value_(std::move(value)) {}           // NOLINT(google-explicit-constructor)
-  Json(Object value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Json(const char* value) : value_(std::string(value)) {}  // NOLINT(google-explicit-constructor)
+  Json(Array value) : value_(std::move(value)) {}          // NOLINT(google-explicit-constructor)
+  Json(Object value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
 
   static Json array(Array elements = {}) { return Json(std::move(elements)); }
   static Json object() { return Json(Object{}); }

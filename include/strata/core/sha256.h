@@ -9,8 +9,8 @@
 
 namespace strata {
 
-/// SHA-256 of bytes that come in pieces. Cost: 0.5 ns a byte where the processor has instructions for
-/// it (x86 since 2017 to 2019), else about 3. Source: FIPS 180-4.
+/// SHA-256 of bytes that come in pieces. Cost: 0.5 ns a byte where the processor has instructions
+/// for it (x86 since 2017 to 2019), else about 3. Source: FIPS 180-4.
 class STRATA_API Sha256 {
  public:
   void update(const void* bytes, size_t size);
