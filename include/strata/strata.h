@@ -1,6 +1,13 @@
 #pragma once
 
 // Everything, for programs. Where compile time counts, include what you use.
+#include "strata/checkpoint/checkpoint.h"
+#include "strata/checkpoint/checkpoint_manager.h"
+#include "strata/checkpoint/describe.h"
+#include "strata/checkpoint/preemption.h"
+#include "strata/checkpoint/safetensors.h"
+#include "strata/checkpoint/state.h"
+#include "strata/checkpoint/tracked.h"
 #include "strata/collective/permits.h"
 #include "strata/collective/reduce_op.h"
 #include "strata/collective/rendezvous.h"
@@ -12,6 +19,7 @@
 #include "strata/core/export.h"
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
+#include "strata/core/json.h"
 #include "strata/core/log.h"
 #include "strata/core/sha256.h"
 #include "strata/core/spin.h"

@@ -55,7 +55,12 @@ struct CheckpointManager::State {
     if (!this->options.now) this->options.now = &system_now;
   }
 
+  /// Not while the writing thread removes some of them.
   FolderListing list() const {
+    const std::lock_guard lock(mutex);
+    return list_locked();
+  }
+  FolderListing list_locked() const {
     return checkpoint::list_checkpoints(folder, options.checkpoint_name, options.best_metric);
   }
 
@@ -89,7 +94,7 @@ struct CheckpointManager::State {
   double newest = 0;                 // when the newest checkpoint was saved
   std::optional<RestoreStatus> status;
 
-  mutable std::mutex mutex;  // guards kept: the writing thread sweeps
+  mutable std::mutex mutex;  // guards kept, and the folder: the writing thread sweeps
   checkpoint::PreservedState kept;
 };
 
@@ -98,10 +103,10 @@ struct CheckpointManager::State {
 void CheckpointManager::State::sweep() {
   if (options.max_to_keep == 0) return;
   const FileSystem& files = file_system_of(folder);
-  std::vector<ManagedCheckpoint> all = list().good;
+  const std::lock_guard lock(mutex);
+  std::vector<ManagedCheckpoint> all = list_locked().good;
   const ManagedCheckpoint* best = best_of(all, options.best);
   const std::string best_path = best == nullptr ? "" : best->path;
-  const std::lock_guard lock(mutex);
   std::erase_if(all, [&](const ManagedCheckpoint& each) { return is_preserved(each); });
   const auto keep = static_cast<size_t>(options.max_to_keep);
   const double period = options.keep_checkpoint_every_n_hours * 3600;

@@ -23,6 +23,12 @@ std::optional<int64_t> number_of(std::string_view entry, std::string_view name) 
   return number;
 }
 
+/// Somebody has removed it since it was listed.
+bool vanished(const FileSystem& files, const std::string& folder, const std::string& entry) {
+  const std::vector<std::string> entries = files.list(folder);
+  return std::find(entries.begin(), entries.end(), entry) == entries.end();
+}
+
 std::string state_file(const std::string& folder, const std::string& name) {
   return join_path(folder, str_cat(name, "-manager.json"));
 }
@@ -45,6 +51,7 @@ FolderListing list_checkpoints(const std::string& folder, const std::string& nam
       if (value != manifest.metrics.end()) checkpoint.metric = value->second;
       listing.good.push_back(std::move(checkpoint));
     } catch (const Error& error) {
+      if (vanished(files, folder, entry)) continue;
       listing.damaged.push_back(str_cat(path, " (", error.what(), ")"));
     }
   }

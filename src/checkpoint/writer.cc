@@ -77,6 +77,18 @@ void check_replaceable(const FileSystem& files, const std::string& path) {
   }
 }
 
+/// With all missing parents, so that they survive a power cut, too.
+void make_durable_folders(const FileSystem& files, const std::string& folder) {
+  std::vector<std::string> above;  // of each missing one
+  for (std::string at = folder; !files.info(at);) {
+    above.push_back(split_path(at).first);
+    if (above.back() == at) break;
+    at = above.back();
+  }
+  files.make_folders(folder);
+  for (const std::string& each : above) files.sync_folder(each);
+}
+
 void quietly(const std::function<void()>& body) {
   try {
     body();
@@ -127,7 +139,7 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
   STRATA_CHECK(!name.empty(), kInvalidArgument, "[checkpoint] write: got '", path,
                "'; expected the path of a folder to make");
   check_replaceable(files, path);
-  files.make_folders(parent);
+  make_durable_folders(files, parent);
   const std::string folder = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
   files.make_folders(folder);
   try {

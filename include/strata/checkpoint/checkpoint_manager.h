@@ -50,7 +50,7 @@ struct SaveOptions {
 ///     manager.save();
 ///
 /// Its own state is what the folder holds; it survives restarts. What dead processes left behind is
-/// removed when a manager is made and at saves.
+/// removed when a manager is made.
 /// Threads: as Checkpoint, which must outlive it. Source: tf.train.CheckpointManager.
 class STRATA_API CheckpointManager {
  public:
