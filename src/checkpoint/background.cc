@@ -46,6 +46,11 @@ void Background::wait() {
   status.throw_if_error();
 }
 
+void Background::wait_quietly() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !running_; });
+}
+
 void Background::start(std::function<void()> job) {
   {
     const std::lock_guard lock(mutex_);

@@ -22,6 +22,8 @@ class Background {
   bool busy() const;
   /// Returns when no job is left. @throws what the last one threw, once.
   void wait();
+  /// The same, leaving an error for `wait`.
+  void wait_quietly();
   /// @pre not busy.
   void start(std::function<void()> job);
 

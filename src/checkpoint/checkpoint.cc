@@ -112,7 +112,7 @@ RestoreStatus Checkpoint::restore(const std::string& path) { return apply(open(p
 
 std::shared_ptr<RestoreSession> Checkpoint::open(const std::string& path) {
   detail::require_cross_replica("Checkpoint::restore");
-  wait();
+  state_->background.wait_quietly();
   return std::make_shared<RestoreSession>(state_, checkpoint::load_checkpoint(path));
 }
 

@@ -77,6 +77,15 @@ struct CheckpointManager::State {
     return std::find(names.begin(), names.end(), name_of(each)) != names.end();
   }
 
+  /// So that the first save stops the training for no longer than the others.
+  void prepare() {
+    try {
+      checkpoint.prepare();
+    } catch (const Error& error) {  // what cannot be saved yet
+      STRATA_VLOG(1) << "[checkpoint_manager] prepare: " << error.what();
+    }
+  }
+
   void sweep();
   void sweep_quietly() {
     try {
@@ -212,6 +221,7 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
     }
     state.status = state.checkpoint.apply(std::move(session));
     if (state.options.checkpoint_interval > 0) state.last_step = state.options.step_counter();
+    state.prepare();
     return path;
   }
   std::string all;
@@ -221,6 +231,7 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
                " holds checkpoints, and none of them is good: ", all,
                "; repair or remove them, or choose another folder");
   if (state.options.init_fn) state.options.init_fn();
+  state.prepare();
   return std::nullopt;
 }
 

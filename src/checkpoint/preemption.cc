@@ -23,6 +23,15 @@ class OneProcess final : public StepAgreement {
   }
 };
 
+/// What an earlier save failed of must not keep the last one from being made.
+void finish_earlier_save(Checkpoint& checkpoint) {
+  try {
+    checkpoint.wait();
+  } catch (const std::exception& error) {
+    STRATA_LOG(kWarning) << "[preemption] an earlier save failed: " << error.what();
+  }
+}
+
 }  // namespace
 
 Preempted::Preempted(int exit_code)
@@ -36,8 +45,7 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(CheckpointManager& mana
                                                          PreemptionOptions options)
     : PreemptionCheckpointHandler(
           [&manager] {
-            // With Busy::kSkip the one in flight may be an older state.
-            manager.checkpoint().wait();
+            finish_earlier_save(manager.checkpoint());
             (void)manager.save({.check_interval = false});
             manager.checkpoint().wait();
           },
@@ -48,7 +56,7 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
                                                          PreemptionOptions options)
     : PreemptionCheckpointHandler(
           [&checkpoint, prefix] {
-            checkpoint.wait();
+            finish_earlier_save(checkpoint);
             (void)checkpoint.save(prefix);
             checkpoint.wait();
           },

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <unordered_map>
 
 #include "checkpoint/safetensors_format.h"
@@ -16,7 +17,7 @@
 namespace strata::checkpoint {
 namespace {
 
-constexpr size_t kBlock = size_t{1} << 20;
+constexpr size_t kBlock = size_t{4} << 20;
 
 [[noreturn]] void damaged(const std::string& path, const std::string& what) {
   throw Error(ErrorCode::kDataLoss, str_cat("[checkpoint] ", path, ": ", what));
@@ -49,14 +50,22 @@ Shard load_shard(const std::string& folder, const ManifestShard& entry) {
   shard.bytes = at::empty({static_cast<int64_t>(entry.bytes)}, at::kByte);
   const std::span<std::byte> all(static_cast<std::byte*>(shard.bytes.data_ptr()), entry.bytes);
   Sha256 hash;
+  std::future<void> hashing;  // of the block before, while the next one is read
   for (size_t at = 0; at < all.size(); at += kBlock) {
     const auto block = all.subspan(at, std::min(kBlock, all.size() - at));
     const size_t got = file->read(at, block);
+    if (hashing.valid()) hashing.get();
     if (got < block.size()) {
       damaged(path, str_cat("got ", at + got, " bytes; expected ", entry.bytes, " (cut short)"));
     }
-    hash.update(block.data(), block.size());
+    if (block.size() == kBlock) {
+      hashing =
+          std::async(std::launch::async, [&hash, block] { hash.update(block.data(), kBlock); });
+    } else {
+      hash.update(block.data(), block.size());
+    }
   }
+  if (hashing.valid()) hashing.get();
   const std::string digest = hash.hex_digest();
   if (digest != entry.sha256) {
     damaged(path, str_cat("got bytes whose SHA-256 is ", digest, "; expected ", entry.sha256,

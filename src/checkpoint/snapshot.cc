@@ -157,6 +157,7 @@ std::byte* Staging::reserve(uint64_t bytes) {
 Snapshot take_snapshot(const Graph& graph, const SnapshotOptions& options, Staging* staging) {
   const at::NoGradGuard no_grad;
   Snapshot snapshot;
+  snapshot.in_a_hurry = staging == nullptr;
   Manifest& manifest = snapshot.manifest;
   manifest.strata_version = STRATA_VERSION;
   manifest.saved_at =

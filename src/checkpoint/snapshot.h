@@ -28,6 +28,7 @@ struct Snapshot {
   Manifest manifest;  ///< Complete but for the shards' checksums.
   std::vector<SnapshotShard> shards;
   std::vector<at::Tensor> owners;  ///< Of what `data` points to.
+  bool in_a_hurry = false;         ///< Somebody waits for it to be written.
 };
 
 /// Memory for copies, kept from one save to the next: its pages are then in place.

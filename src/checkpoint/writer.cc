@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 
 #include "checkpoint/scratch.h"
 #include "strata/core/error.h"
@@ -13,6 +14,7 @@ namespace {
 
 // Hashed while still in the cache, then handed to the kernel in one call.
 constexpr size_t kBlock = size_t{1} << 20;
+constexpr size_t kWorthAThread = size_t{8} << 20;
 
 /// Appends in blocks, and hashes what it appends.
 class HashingFile {
@@ -63,6 +65,32 @@ void write_text(const FileSystem& files, const std::string& path, const std::str
   (void)file.finish();
 }
 
+/// With the least work for the processor: every byte comes into the cache once.
+std::string write_by_one(const FileSystem& files, const std::string& path,
+                         const SnapshotShard& shard) {
+  HashingFile file(files, path);
+  file.append(std::as_bytes(std::span(shard.header)));
+  for (const auto bytes : shard.data) file.append(bytes);
+  return file.finish();
+}
+
+/// In the least time: hashing beside writing.
+std::string write_by_two(const FileSystem& files, const std::string& path,
+                         const SnapshotShard& shard) {
+  std::future<std::string> digest = std::async(std::launch::async, [&] {
+    Sha256 hash;
+    hash.update(shard.header.data(), shard.header.size());
+    for (const auto bytes : shard.data) hash.update(bytes.data(), bytes.size());
+    return hash.hex_digest();
+  });
+  const auto file = files.create(path);
+  file->append(std::as_bytes(std::span(shard.header)));
+  for (const auto bytes : shard.data) file->append(bytes);
+  file->sync();
+  file->close();
+  return digest.get();
+}
+
 /// A folder that is not empty, and not what we write, belongs to somebody else.
 void check_replaceable(const FileSystem& files, const std::string& path) {
   const auto info = files.info(path);
@@ -103,10 +131,10 @@ void write_shards(const FileSystem& files, const std::string& folder, Snapshot& 
   for (size_t i = 0; i < snapshot.shards.size(); ++i) {
     const SnapshotShard& shard = snapshot.shards[i];
     ManifestShard& entry = snapshot.manifest.shards[i];
-    HashingFile file(files, join_path(folder, entry.file));
-    file.append(std::as_bytes(std::span(shard.header)));
-    for (const auto bytes : shard.data) file.append(bytes);
-    entry.sha256 = file.finish();
+    const std::string path = join_path(folder, entry.file);
+    const bool two_threads = snapshot.in_a_hurry && shard.data_bytes >= kWorthAThread;
+    entry.sha256 =
+        two_threads ? write_by_two(files, path, shard) : write_by_one(files, path, shard);
   }
 }
 

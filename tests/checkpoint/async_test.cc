@@ -138,6 +138,14 @@ TEST_F(AsyncTest, ErrorsComeOutAtTheNextCallOnce) {
   const std::string path = checkpoint.save(run_ + "/ckpt");
   checkpoint.wait();
   EXPECT_EQ(restored(path), 1);
+
+  // A restore is not told of it.
+  faulty_disk().start(Fault::kDiskFull, 3);
+  (void)checkpoint.save(run_ + "/ckpt");
+  checkpoint.restore(path).assert_consumed();
+  faulty_disk().stop();
+  EXPECT_TRUE(throws(ErrorCode::kResourceExhausted, {"No space left on device"},
+                     [&] { checkpoint.wait(); }));
 }
 
 TEST_F(AsyncTest, TheLastOneIsWrittenToItsEnd) {

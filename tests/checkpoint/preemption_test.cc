@@ -4,10 +4,12 @@
 #include <signal.h>
 
 #include <map>
+#include <thread>
 
 #include "strata/core/log.h"
 #include "strata/strategies/default_strategy.h"
 #include "support/fake_clock.h"
+#include "support/faulty_file_system.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
 
@@ -114,6 +116,20 @@ TEST_F(PreemptionTest, AsynchronousSavesAreOnTheMedium) {
   EXPECT_THROW(handler.check(step_ = 5), Preempted);
   EXPECT_FALSE(checkpoint.saving());
   EXPECT_EQ(restored_step(), 5);
+}
+
+TEST_F(PreemptionTest, AnEarlierFailureDoesNotPreventTheLastSave) {
+  test::faulty_disk();
+  Checkpoint checkpoint({{"step", step_}}, {.asynchronous = true});
+  CheckpointManager manager(checkpoint, "faulty://" + folder_.path());
+  PreemptionCheckpointHandler handler(manager);
+  test::faulty_disk().start(test::Fault::kDiskFull, 3);
+  (void)manager.save();
+  while (checkpoint.saving()) std::this_thread::yield();
+  test::faulty_disk().stop();
+  ::raise(SIGTERM);
+  EXPECT_THROW(handler.check(step_ = 6), Preempted);
+  EXPECT_EQ(restored_step(), 6);
 }
 
 /// Workers that agree as several processes will: through one shared entry.
