@@ -1,10 +1,16 @@
 #!/usr/bin/env bash
 # scripts/soak.sh BUILD SECONDS: runs every test again and again, its cases in a new random order each time, until the
 # time is over or one fails. The seed of a failure is printed: GTEST_RANDOM_SEED=n repeats its order.
+#
+# First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed; STRATA_SOAK_SEED=n
+# repeats a run's choices.
 set -euo pipefail
 build=$1
 end=$((SECONDS + $2))
 rounds=0
+kill_seed=${STRATA_SOAK_SEED:-$((RANDOM + 1))}
+echo "soak: kills with STRATA_SOAK_SEED=$kill_seed"
+STRATA_SOAK_KILLS=${STRATA_SOAK_KILLS:-300} STRATA_SOAK_SEED=$kill_seed "$build/strata_checkpoint_kill_test"
 while [ $SECONDS -lt $end ]; do
   seed=$((RANDOM + 1))
   if ! GTEST_SHUFFLE=1 GTEST_RANDOM_SEED=$seed ctest --test-dir "$build" --output-on-failure -LE slow -j "$(nproc)" -Q \

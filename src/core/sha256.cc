@@ -4,18 +4,10 @@
 #include <bit>
 #include <cstring>
 
+#include "core/sha256_blocks.h"
+
 namespace strata {
 namespace {
-
-constexpr std::array<uint32_t, 64> kRounds = {
-    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
-    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
-    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
-    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
-    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
-    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
-    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
-    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
 uint32_t big_endian(const uint8_t* bytes) {
   return uint32_t{bytes[0]} << 24 | uint32_t{bytes[1]} << 16 | uint32_t{bytes[2]} << 8 | bytes[3];
@@ -27,16 +19,29 @@ void Sha256::update(const void* bytes, size_t size) {
   const auto* input = static_cast<const uint8_t*>(bytes);
   while (size > 0) {
     const size_t filled = size_ % block_.size();
-    const size_t taken = std::min(size, block_.size() - filled);
-    std::memcpy(block_.data() + filled, input, taken);
+    size_t taken = size / block_.size() * block_.size();
+    if (filled == 0 && taken > 0) {
+      compress(input, taken / block_.size());
+    } else {
+      taken = std::min(size, block_.size() - filled);
+      std::memcpy(block_.data() + filled, input, taken);
+      if (filled + taken == block_.size()) compress(block_.data(), 1);
+    }
     size_ += taken;
     input += taken;
     size -= taken;
-    if (size_ % block_.size() == 0) compress(block_.data());
   }
 }
 
-void Sha256::compress(const uint8_t* block) {
+void Sha256::compress(const uint8_t* blocks, size_t count) {
+  static const auto function = detail::sha256_blocks_of_this_processor();
+  function(state_.data(), blocks, count);
+}
+
+namespace detail {
+namespace {
+
+void compress_one(uint32_t* state, const uint8_t* block) {
   std::array<uint32_t, 64> w;
   for (size_t i = 0; i < 16; ++i) w[i] = big_endian(block + 4 * i);
   for (size_t i = 16; i < 64; ++i) {
@@ -44,10 +49,11 @@ void Sha256::compress(const uint8_t* block) {
     const uint32_t s1 = std::rotr(w[i - 2], 17) ^ std::rotr(w[i - 2], 19) ^ (w[i - 2] >> 10);
     w[i] = w[i - 16] + s0 + w[i - 7] + s1;
   }
-  auto [a, b, c, d, e, f, g, h] = state_;
+  uint32_t a = state[0], b = state[1], c = state[2], d = state[3];
+  uint32_t e = state[4], f = state[5], g = state[6], h = state[7];
   for (size_t i = 0; i < 64; ++i) {
     const uint32_t s1 = std::rotr(e, 6) ^ std::rotr(e, 11) ^ std::rotr(e, 25);
-    const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kRounds[i] + w[i];
+    const uint32_t t1 = h + s1 + ((e & f) ^ (~e & g)) + kSha256Rounds[i] + w[i];
     const uint32_t s0 = std::rotr(a, 2) ^ std::rotr(a, 13) ^ std::rotr(a, 22);
     const uint32_t t2 = s0 + ((a & b) ^ (a & c) ^ (b & c));
     h = g;
@@ -60,8 +66,16 @@ void Sha256::compress(const uint8_t* block) {
     a = t1 + t2;
   }
   const std::array<uint32_t, 8> change = {a, b, c, d, e, f, g, h};
-  for (size_t i = 0; i < 8; ++i) state_[i] += change[i];
+  for (size_t i = 0; i < 8; ++i) state[i] += change[i];
 }
+
+}  // namespace
+
+void sha256_blocks(uint32_t* state, const uint8_t* blocks, size_t count) {
+  for (size_t i = 0; i < count; ++i) compress_one(state, blocks + 64 * i);
+}
+
+}  // namespace detail
 
 std::string Sha256::hex_digest() const {
   Sha256 last = *this;

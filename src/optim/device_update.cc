@@ -72,6 +72,12 @@ at::Tensor DeviceUpdate::slot(size_t entry, int slot) const {
   return slots_[0][entry][static_cast<size_t>(slot)];
 }
 
+std::vector<at::Tensor> DeviceUpdate::slot_copies(size_t entry, int slot) const {
+  std::vector<at::Tensor> copies;
+  for (const auto& replica : slots_) copies.push_back(replica[entry][static_cast<size_t>(slot)]);
+  return copies;
+}
+
 std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
                                              const std::vector<Entry>& entries) {
   const at::ScalarType dtype = entries[0].variable.dtype();

@@ -18,6 +18,7 @@ class DeviceUpdate : public UpdatePass {
   std::vector<double> squared_norms(Step& step) override;
   void update(const Step& step, int replica) override;
   at::Tensor slot(size_t entry, int slot) const override;
+  std::vector<at::Tensor> slot_copies(size_t entry, int slot) const override;
 
  private:
   const tensor::UpdateRule& rule_;

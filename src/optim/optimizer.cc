@@ -54,7 +54,8 @@ class Optimizer::Impl {
   void build(std::vector<Variable> variables);
   void minimize(const at::Tensor& loss, const MinimizeOptions& options);
   void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options);
-  std::vector<std::pair<std::string, at::Tensor>> slots() const;
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
+  void set_slot(size_t index, const at::Tensor& value);
   void exclude_from_weight_decay(const std::vector<std::string>& parts);
 
   const std::unique_ptr<tensor::UpdateRule> rule_;
@@ -252,8 +253,8 @@ void Optimizer::Impl::finish_step() {
   ++iterations_;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
-  std::vector<std::pair<std::string, at::Tensor>> result;
+std::vector<std::pair<std::string, std::vector<at::Tensor>>> Optimizer::Impl::slot_copies() const {
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> result;
   for (size_t v = 0; v < variables_.size(); ++v) {
     for (const Part& part : parts_) {
       const auto found = std::find(part.variables.begin(), part.variables.end(), v);
@@ -261,11 +262,24 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
       const auto entry = static_cast<size_t>(found - part.variables.begin());
       for (int slot = 0; slot < rule_->num_slots(); ++slot) {
         result.emplace_back(str_cat(variables_[v].name(), "/", rule_->slot_name(slot)),
-                            part.pass->slot(entry, slot));
+                            part.pass->slot_copies(entry, slot));
       }
     }
   }
   return result;
+}
+
+void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
+  const auto all = slot_copies();
+  STRATA_CHECK(index < all.size(), kOutOfRange, "[", rule_->name(), "] set_slot: got index ", index,
+               "; expected 0 to ", all.size(), " (excluded)");
+  const at::NoGradGuard no_grad;
+  for (const at::Tensor& copy : all[index].second) {
+    STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
+                 "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
+                 copy.sizes());
+    copy.copy_(value);
+  }
 }
 
 Optimizer::Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
@@ -288,8 +302,9 @@ void Optimizer::set_iterations(int64_t iterations) { impl_->iterations_ = iterat
 double Optimizer::learning_rate() const {
   return impl_->options_.learning_rate(impl_->iterations_);
 }
+bool Optimizer::follows_schedule() const { return !impl_->options_.learning_rate.is_constant(); }
 void Optimizer::set_learning_rate(double learning_rate) {
-  STRATA_CHECK(impl_->options_.learning_rate.is_constant(), kFailedPrecondition, "[", name(),
+  STRATA_CHECK(!follows_schedule(), kFailedPrecondition, "[", name(),
                "] set_learning_rate: the rate follows a schedule; make the optimizer with a number "
                "to set it");
   impl_->options_.learning_rate = learning_rate;
@@ -300,7 +315,12 @@ void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& parts)
 }
 
 const std::vector<Variable>& Optimizer::variables() const { return impl_->variables_; }
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const { return impl_->slots(); }
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const {
+  std::vector<std::pair<std::string, at::Tensor>> result;
+  for (const auto& [name, copies] : impl_->slot_copies()) result.emplace_back(name, copies[0]);
+  return result;
+}
+void Optimizer::set_slot(size_t index, const at::Tensor& value) { impl_->set_slot(index, value); }
 std::string_view Optimizer::name() const { return impl_->rule_->name(); }
 
 }  // namespace strata::optimizers

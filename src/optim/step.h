@@ -58,6 +58,10 @@ class UpdatePass {
 
   /// The values of slot `slot` of entry `entry`, `[*shape]`.
   virtual at::Tensor slot(size_t entry, int slot) const = 0;
+  /// Every copy of it: the replicas of one flat pass share theirs, others have one each.
+  virtual std::vector<at::Tensor> slot_copies(size_t entry, int slot) const {
+    return {this->slot(entry, slot)};
+  }
 };
 
 /// For variables of one floating dtype: on CPUs one vectorised pass over flat storage, of which

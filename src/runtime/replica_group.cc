@@ -62,10 +62,8 @@ struct ReplicaGroup::Threads {
         permits(owner.options_.permits),
         rendezvous(owner.num_replicas(),
                    {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
-    for (int i = 0; i < owner.num_replicas(); ++i) {
-      contexts.emplace_back(owner, i);
-      streams.push_back(std::make_unique<tensor::RandomStream>(owner.options_.seed, i));
-    }
+    for (int i = 0; i < owner.num_replicas(); ++i) contexts.emplace_back(owner, i);
+    make_streams(owner.options_.seed);
     for (int i = 1; i < owner.num_replicas(); ++i) {
       workers.emplace_back([this, i] { serve(i); });
     }
@@ -79,6 +77,13 @@ struct ReplicaGroup::Threads {
     }
     job_changed.notify_all();
     for (std::thread& worker : workers) worker.join();
+  }
+
+  void make_streams(uint64_t seed) {
+    streams.clear();
+    for (int i = 0; i < group.num_replicas(); ++i) {
+      streams.push_back(std::make_unique<tensor::RandomStream>(seed, i));
+    }
   }
 
   /// Replica `id`'s share of this process's cores; none if there is not one for each replica.
@@ -180,6 +185,13 @@ collective::Rendezvous& ReplicaGroup::rendezvous() { return threads_->rendezvous
 uint64_t ReplicaGroup::step() const { return threads_->step; }
 
 void ReplicaGroup::set_step(uint64_t step) { threads_->step = step; }
+
+uint64_t ReplicaGroup::seed() const { return threads_->streams[0]->seed(); }
+
+void ReplicaGroup::set_seed(uint64_t seed) {
+  std::lock_guard turn(threads_->turn);
+  if (seed != this->seed()) threads_->make_streams(seed);
+}
 
 void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
   std::lock_guard lock(threads_->observers_mutex);

@@ -183,6 +183,19 @@ void ReplicatedModules::take_buffer(size_t index, int replica) {
   buffers_[index].on_replica(replica).copy_(outside_->buffers[index]);
 }
 
+void ReplicatedModules::take_outside() {
+  if (!outside_) return;
+  const at::NoGradGuard no_grad;
+  for (int r = 0; r < group_->num_replicas(); ++r) {
+    for (size_t i = 0; i < parameters_.size(); ++i) take_parameter(i, r);
+    for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, r);
+  }
+}
+
+void ReplicatedModules::show_again() {
+  if (outside_) outside_->shown_step = ~group_->step();
+}
+
 // What the other replicas may share has its values before any of them runs.
 void ReplicatedModules::before_run() {
   if (!outside_) return;

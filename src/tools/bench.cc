@@ -23,6 +23,8 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph
   reduce    the in-process all-reduce of two CPU replicas
+  checkpoint  what saving 100 MB costs the training, and the disk's speed
+            cases: async files
 
   --case A,B               some cases only
   --systems A,B            some systems only (step)
@@ -114,8 +116,9 @@ int bench_main(int argc, char** argv) {
   if (arguments[0] == "worker") return run_worker({arguments.begin() + 1, arguments.end()});
   if (arguments[0] == "step") return run_step_suite(read_options(arguments));
   if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
+  if (arguments[0] == "checkpoint") return run_checkpoint_suite(read_options(arguments));
   STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
-               "; expected step or reduce");
+               "; expected step, reduce or checkpoint");
   return 2;
 }
 

@@ -19,6 +19,7 @@ struct BenchOptions {
 
 int run_step_suite(const BenchOptions& options);
 int run_reduce_suite(const BenchOptions& options);
+int run_checkpoint_suite(const BenchOptions& options);
 
 /// `strata bench worker --case C --data FILE --replicas N`: the strata side of suite step, on a
 /// pipe.

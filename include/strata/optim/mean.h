@@ -27,6 +27,8 @@ class STRATA_API Mean {
   void reset();
 
   const std::string& name() const { return name_; }
+  const Variable& total() const { return total_; }
+  const Variable& count() const { return count_; }
 
  private:
   std::string name_;

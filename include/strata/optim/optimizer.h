@@ -76,6 +76,8 @@ class STRATA_API Optimizer {
   /// The rate of the next step. @throws Error kFailedPrecondition: it follows a schedule.
   double learning_rate() const;
   void set_learning_rate(double learning_rate);
+  /// A schedule makes the rate; then it cannot be set.
+  bool follows_schedule() const;
 
   /// Variables whose name contains one of `parts` keep out of weight decay ("bias"). Before the
   /// first step.
@@ -86,6 +88,9 @@ class STRATA_API Optimizer {
   /// The rule's state, for saving and comparing: for each variable in order each of its slots, as
   /// ("<variable>/<slot>", view of the values, of the variable's shape).
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
+  /// Writes a slot on every replica, outside `run`. @param index  Its place in `slots()`.
+  /// @throws Error  kOutOfRange. kInvalidArgument: another shape.
+  void set_slot(size_t index, const at::Tensor& value);
 
   /// "sgd", "adam", as Keras names it.
   std::string_view name() const;

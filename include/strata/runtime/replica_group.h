@@ -85,6 +85,11 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   uint64_t step() const;
   void set_step(uint64_t step);
 
+  /// Of the replicas' random streams: options().seed, unless a restored checkpoint brought another.
+  uint64_t seed() const;
+  /// Outside `run` only.
+  void set_seed(uint64_t seed);
+
   collective::Rendezvous& rendezvous();
 
   /// `observer` is told of every run while somebody else keeps it alive.

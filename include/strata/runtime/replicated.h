@@ -43,6 +43,11 @@ class STRATA_API ReplicatedModules : public RunObserver {
   const std::vector<Variable>& parameters() const { return parameters_; }
   const std::vector<Variable>& buffers() const { return buffers_; }
 
+  /// Gives every replica now what was done to the outside module; else the next run does.
+  void take_outside();
+  /// The outside module's buffers are made anew at the next look: the variables were written to.
+  void show_again();
+
   void before_run() override;
   void run_begins(int replica) override;
   void run_ends(int replica) override;
@@ -140,6 +145,9 @@ class Replicated {
   /// All parameters, frozen ones included.
   const std::vector<Variable>& parameters() const { return shared_->parameters(); }
   const std::vector<Variable>& buffers() const { return shared_->buffers(); }
+
+  /// For checkpoints.
+  const std::shared_ptr<detail::ReplicatedModules>& shared() const { return shared_; }
 
  private:
   std::vector<std::shared_ptr<Module>> modules_;

@@ -1,0 +1,159 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/checkpoint/tracked.h"
+#include "strata/core/export.h"
+
+namespace strata {
+
+struct CheckpointOptions {
+  // What is saved.
+  /// Also libtorch's CPU generator and the replicas' random streams, so that a resumed run draws
+  /// what the first would have drawn.
+  bool random_state = true;
+  /// Also each replica's own values where the replicas are apart (moving statistics, metrics in the
+  /// middle of an epoch). Restored by as many replicas, these come back exactly; by another number,
+  /// TensorFlow's rule holds: the one value for all, v/N of a sum.
+  bool per_replica = true;
+
+  // How.
+  /// `save` copies the state and returns; a thread of low priority writes it.
+  bool asynchronous = false;
+  /// An asynchronous save while the one before is still being written: wait for it, or do without.
+  enum class Busy { kWait, kSkip } while_saving = Busy::kWait;
+  /// Bytes of a safetensors file; larger tensors are cut by rows.
+  int64_t shard_bytes = int64_t{1} << 30;
+};
+
+/// For those who number checkpoints themselves (CheckpointManager).
+struct WriteOptions {
+  int64_t number = 0;
+  std::map<std::string, double> metrics = {};
+  /// Seconds since 1970; unset: the system's clock.
+  std::optional<double> saved_at = {};
+  /// Called when the checkpoint is on the medium, by the thread that wrote it.
+  std::function<void()> on_written = {};
+};
+
+namespace detail {
+class CheckpointState;
+class RestoreSession;
+}  // namespace detail
+
+/// What became of a restore. Copies are one. Source: the status of tf.train.Checkpoint.restore.
+///
+/// A restore that neither an assertion nor `expect_partial` was called for, and of which some
+/// values found no object, ends (with the Checkpoint, or at its next restore) in a warning that
+/// names them.
+class STRATA_API RestoreStatus {
+ public:
+  explicit RestoreStatus(std::shared_ptr<detail::RestoreSession> session);
+
+  /// Everything in the checkpoint has an object, and every object has its value.
+  /// @throws Error  kFailedPrecondition: names what did not match, on both sides.
+  RestoreStatus& assert_consumed();
+  /// Every object that there is has its value; the checkpoint may hold more.
+  /// @throws Error  kFailedPrecondition: names the objects' entries that the checkpoint lacks.
+  RestoreStatus& assert_existing_objects_matched();
+  /// No warning about values without an object.
+  RestoreStatus& expect_partial();
+
+  /// Restores what has come into being since (slots of an optimizer that was built later, variables
+  /// of layers). The assertions do this, too. Call it before these are trained.
+  RestoreStatus& restore_created();
+
+  /// Names in the checkpoint that no object has asked for, and the other way round.
+  std::vector<std::string> unused() const;
+  std::vector<std::string> unmatched() const;
+
+  const std::string& path() const;
+  /// Metrics and number that were saved with it.
+  const std::map<std::string, double>& metrics() const;
+  int64_t number() const;
+
+ private:
+  std::shared_ptr<detail::RestoreSession> session_;
+};
+
+/// Objects that are saved and restored together, by name: the state of a training run.
+///
+///     Checkpoint checkpoint({{"model", net}, {"optimizer", adam}, {"step", step}, {"input", it}});
+///     checkpoint.save("run/ckpt");                        // run/ckpt-1
+///     checkpoint.restore(*latest_checkpoint("run"));
+///
+/// A checkpoint is a folder of safetensors files and a manifest with their SHA-256; it appears
+/// whole or not at all. It may be restored under another strategy, placement, number of replicas.
+/// Format and guarantees: docs/checkpoints.md.
+///
+/// Threads: one at a time, outside `run`. Cost of an asynchronous save for the caller: one copy of
+/// the state by all cores; of a synchronous one: the disk.
+/// Source: tf.train.Checkpoint.
+class STRATA_API Checkpoint {
+ public:
+  using Objects = std::vector<std::pair<std::string, Tracked>>;
+
+  /// @throws Error kInvalidArgument: names that are empty, twice, hold '/' or begin with '_'.
+  explicit Checkpoint(Objects objects, CheckpointOptions options = {});
+  /// Waits for the save in flight; logs its error, if nobody asked.
+  ~Checkpoint();
+  Checkpoint(const Checkpoint&) = delete;
+  Checkpoint& operator=(const Checkpoint&) = delete;
+
+  /// Adds an object; what the last restore holds for it, it gets now.
+  void add(const std::string& name, const Tracked& object);
+
+  /// Saves as `prefix`-<number of saves>. @return that path.
+  /// @throws as write.
+  std::string save(const std::string& prefix);
+
+  /// Saves as the folder `path`; a checkpoint of that name is replaced once this one is whole.
+  /// @return false if it was skipped (Busy::kSkip).
+  /// @throws Error  kAlreadyExists: something else is there. kInvalidArgument, kUnimplemented: a
+  ///                tensor that cannot be saved. What core/file_system.h throws. An asynchronous
+  ///                save's error comes from the next call of write, save or wait.
+  bool write(const std::string& path, const WriteOptions& options = {});
+
+  /// Restores what `save`, or `write`, has written; `restore` also goes on counting saves.
+  /// Nothing is changed unless the files are whole and every shape and dtype fits; an iterator of
+  /// another pipeline is found out on the way.
+  /// @throws Error  kNotFound, kDataLoss (damaged; names file, what came, what was expected),
+  ///                kUnimplemented (another format version). kInvalidArgument: shapes, dtypes or
+  ///                values that do not fit, by name.
+  /// Cost: reading and hashing everything; memory for one more copy.
+  RestoreStatus restore(const std::string& path);
+  RestoreStatus read(const std::string& path);
+
+  /// Returns when nothing is being written. @throws what the save in flight threw.
+  void wait();
+  bool saving() const;
+
+  /// Takes the memory for asynchronous saves now, so that the first one is as fast as the others.
+  void prepare();
+
+  int64_t save_counter() const;
+  const CheckpointOptions& options() const;
+
+ private:
+  friend class CheckpointManager;
+  std::shared_ptr<detail::RestoreSession> open(const std::string& path);
+  RestoreStatus apply(std::shared_ptr<detail::RestoreSession> session);
+  void set_save_counter(int64_t counter);
+
+  std::shared_ptr<detail::CheckpointState> state_;
+};
+
+/// The newest whole checkpoint `prefix`-<number> in `folder`: manifest and sizes are looked at.
+/// Those that are not whole are passed over with a warning that names them. Source:
+/// tf.train.latest_checkpoint.
+STRATA_API std::optional<std::string> latest_checkpoint(const std::string& folder,
+                                                        const std::string& prefix = "ckpt");
+
+}  // namespace strata

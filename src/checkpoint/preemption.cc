@@ -1,0 +1,109 @@
+#include "strata/checkpoint/preemption.h"
+
+#include <signal.h>
+
+#include <csignal>
+
+#include "strata/core/log.h"
+
+namespace strata {
+namespace {
+
+// A signal handler can reach nothing but static storage.
+volatile std::sig_atomic_t g_terminated = 0;
+bool g_handled = false;
+struct sigaction g_previous;
+
+void on_terminate(int) { g_terminated = 1; }
+
+class OneProcess final : public StepAgreement {
+ public:
+  std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override {
+    return preempted ? std::optional(finished_steps) : std::nullopt;
+  }
+};
+
+/// What an earlier save failed of must not keep the last one from being made.
+void finish_earlier_save(Checkpoint& checkpoint) {
+  try {
+    checkpoint.wait();
+  } catch (const std::exception& error) {
+    STRATA_LOG(kWarning) << "[preemption] an earlier save failed: " << error.what();
+  }
+}
+
+}  // namespace
+
+Preempted::Preempted(int exit_code)
+    : Error(ErrorCode::kCancelled,
+            str_cat("[preemption] the process was told to stop, and its state is saved; expected "
+                    "to exit with ",
+                    exit_code)),
+      exit_code_(exit_code) {}
+
+PreemptionCheckpointHandler::PreemptionCheckpointHandler(CheckpointManager& manager,
+                                                         PreemptionOptions options)
+    : PreemptionCheckpointHandler(
+          [&manager] {
+            finish_earlier_save(manager.checkpoint());
+            (void)manager.save({.check_interval = false});
+            manager.checkpoint().wait();
+          },
+          std::move(options)) {}
+
+PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
+                                                         const std::string& prefix,
+                                                         PreemptionOptions options)
+    : PreemptionCheckpointHandler(
+          [&checkpoint, prefix] {
+            finish_earlier_save(checkpoint);
+            (void)checkpoint.save(prefix);
+            checkpoint.wait();
+          },
+          std::move(options)) {}
+
+PreemptionCheckpointHandler::PreemptionCheckpointHandler(std::function<void()> save,
+                                                         PreemptionOptions options)
+    : save_(std::move(save)),
+      options_(std::move(options)),
+      agreement_(options_.agreement ? options_.agreement : std::make_shared<OneProcess>()) {
+  STRATA_CHECK(!g_handled, kFailedPrecondition,
+               "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
+  g_handled = true;
+  g_terminated = 0;
+  struct sigaction action = {};
+  action.sa_handler = on_terminate;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGTERM, &action, &g_previous);
+}
+
+PreemptionCheckpointHandler::~PreemptionCheckpointHandler() {
+  sigaction(SIGTERM, &g_previous, nullptr);
+  g_handled = false;
+}
+
+bool PreemptionCheckpointHandler::preempted() const { return g_terminated != 0 || noticed_; }
+
+void PreemptionCheckpointHandler::check(int64_t finished_steps) {
+  if (!noticed_ && options_.termination_watcher) noticed_ = options_.termination_watcher();
+  // The grace period ends as it began: by a step that all agree on.
+  const bool stop = deadline_ ? options_.clock->now() >= *deadline_ : preempted();
+  const std::optional<int64_t> agreed = agreement_->agree(finished_steps, stop);
+  if (!agreed || finished_steps < *agreed) return;
+  if (deadline_ || options_.grace_period.count() == 0) return save_and_end();
+  STRATA_LOG(kWarning) << "[preemption] told to stop after step " << finished_steps
+                       << "; saving, and training on for " << options_.grace_period.count()
+                       << " ms";
+  save_();
+  deadline_ = options_.clock->now() + options_.grace_period;
+}
+
+void PreemptionCheckpointHandler::save_and_end() {
+  STRATA_LOG(kWarning) << "[preemption] told to stop; saving, then exit " << options_.exit_code;
+  save_();
+  if (options_.exit_fn) return options_.exit_fn(options_.exit_code);
+  throw Preempted(options_.exit_code);
+}
+
+}  // namespace strata

@@ -1,0 +1,164 @@
+#include "checkpoint/reader.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+#include <unordered_map>
+
+#include "checkpoint/safetensors_format.h"
+#include "strata/core/error.h"
+#include "strata/core/file_system.h"
+#include "strata/core/sha256.h"
+
+namespace strata::checkpoint {
+namespace {
+
+constexpr size_t kBlock = size_t{4} << 20;
+
+[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+  throw Error(ErrorCode::kDataLoss, str_cat("[checkpoint] ", path, ": ", what));
+}
+
+std::unique_ptr<ReadableFile> open_shard(const std::string& folder, const ManifestShard& shard) {
+  const std::string path = join_path(folder, shard.file);
+  const FileSystem& files = file_system_of(path);
+  if (!files.info(path))
+    damaged(path, "got no such shard; expected the one that the manifest names");
+  std::unique_ptr<ReadableFile> file = files.open(path);
+  if (file->size() != shard.bytes) {
+    damaged(path, str_cat("got ", file->size(), " bytes; expected ", shard.bytes,
+                          file->size() < shard.bytes ? " (cut short)" : " (something was added)"));
+  }
+  return file;
+}
+
+/// A shard in memory, and where each of its tensors lies.
+struct Shard {
+  at::Tensor bytes;
+  Header header;
+  std::unordered_map<std::string, const TensorRecord*> by_name;
+};
+
+Shard load_shard(const std::string& folder, const ManifestShard& entry) {
+  const std::string path = join_path(folder, entry.file);
+  const auto file = open_shard(folder, entry);
+  Shard shard;
+  shard.bytes = at::empty({static_cast<int64_t>(entry.bytes)}, at::kByte);
+  const std::span<std::byte> all(static_cast<std::byte*>(shard.bytes.data_ptr()), entry.bytes);
+  Sha256 hash;
+  std::future<void> hashing;  // of the block before, while the next one is read
+  for (size_t at = 0; at < all.size(); at += kBlock) {
+    const auto block = all.subspan(at, std::min(kBlock, all.size() - at));
+    const size_t got = file->read(at, block);
+    if (hashing.valid()) hashing.get();
+    if (got < block.size()) {
+      damaged(path, str_cat("got ", at + got, " bytes; expected ", entry.bytes, " (cut short)"));
+    }
+    if (block.size() == kBlock) {
+      hashing =
+          std::async(std::launch::async, [&hash, block] { hash.update(block.data(), kBlock); });
+    } else {
+      hash.update(block.data(), block.size());
+    }
+  }
+  if (hashing.valid()) hashing.get();
+  const std::string digest = hash.hex_digest();
+  if (digest != entry.sha256) {
+    damaged(path, str_cat("got bytes whose SHA-256 is ", digest, "; expected ", entry.sha256,
+                          ": the file was changed"));
+  }
+  shard.header = parse_header(all, entry.bytes, path);
+  for (const TensorRecord& record : shard.header.records) shard.by_name[record.name] = &record;
+  return shard;
+}
+
+class Assembly {
+ public:
+  Assembly(const std::string& folder, const std::vector<ManifestShard>& entries) : path_(folder) {
+    for (const ManifestShard& entry : entries) shards_.push_back(load_shard(folder, entry));
+  }
+
+  /// A tensor of its pieces: a view of the shard if there is but one.
+  at::Tensor tensor(const ManifestTensor& tensor, const std::vector<ManifestPiece>& pieces) const {
+    std::vector<at::Tensor> parts;
+    for (const ManifestPiece& piece : pieces) parts.push_back(part(tensor, piece));
+    at::Tensor whole = parts.size() == 1 ? parts[0] : at::cat(parts);
+    if (whole.sizes() != at::IntArrayRef(tensor.shape)) {
+      damaged(path_, str_cat("tensor '", tensor.name, "': its pieces make the shape ",
+                             whole.sizes(), "; expected ", at::IntArrayRef(tensor.shape)));
+    }
+    return whole;
+  }
+
+ private:
+  at::Tensor part(const ManifestTensor& tensor, const ManifestPiece& piece) const {
+    const Shard& shard = shards_[static_cast<size_t>(piece.shard)];
+    const auto found = shard.by_name.find(piece.key);
+    if (found == shard.by_name.end() || found->second->dtype != tensor.dtype) {
+      damaged(path_, str_cat("tensor '", tensor.name, "': got no '", piece.key,
+                             "' of its dtype in shard ", piece.shard));
+    }
+    const TensorRecord& record = *found->second;
+    const uint64_t offset = shard.header.data_begin + record.begin;
+    const at::Tensor bytes = shard.bytes.narrow(0, static_cast<int64_t>(offset),
+                                                static_cast<int64_t>(record.end - record.begin));
+    if (offset % c10::elementSize(record.dtype) != 0) {
+      return bytes.clone().view(record.dtype).view(record.shape);
+    }
+    return bytes.view(record.dtype).view(record.shape);
+  }
+
+  const std::string path_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace
+
+Manifest read_manifest(const std::string& path) {
+  const FileSystem& files = file_system_of(path);
+  const auto info = files.info(path);
+  STRATA_CHECK(info.has_value(), kNotFound, "[checkpoint] ", path,
+               ": there is no such folder; expected a checkpoint");
+  STRATA_CHECK(info->is_folder, kDataLoss, "[checkpoint] ", path,
+               ": got a file; expected a checkpoint, which is a folder");
+  const std::string manifest = join_path(path, kManifestFile);
+  STRATA_CHECK(files.info(manifest).has_value(), kNotFound, "[checkpoint] ", path,
+               ": got no manifest.json; expected a checkpoint (one that was not written to its end "
+               "has none)");
+  return parse_manifest(read_file(manifest), manifest);
+}
+
+Manifest check_quickly(const std::string& path) {
+  Manifest manifest = read_manifest(path);
+  for (const ManifestShard& shard : manifest.shards) (void)open_shard(path, shard);
+  return manifest;
+}
+
+Loaded load_checkpoint(const std::string& path) {
+  Loaded loaded{.path = path, .manifest = read_manifest(path)};
+  const Assembly assembly(path, loaded.manifest.shards);
+  for (const ManifestTensor& tensor : loaded.manifest.tensors) {
+    if (!tensor.same_as.empty()) {
+      const auto original = loaded.tensors.find(tensor.same_as);
+      if (original == loaded.tensors.end()) {
+        damaged(path, str_cat("tensor '", tensor.name, "' is said to be '", tensor.same_as,
+                              "', which is not there"));
+      }
+      loaded.tensors[tensor.name] = original->second;
+      continue;
+    }
+    LoadedTensor& entry = loaded.tensors[tensor.name];
+    entry.value = assembly.tensor(tensor, tensor.pieces);
+    for (const auto& pieces : tensor.replicas) {
+      entry.replicas.push_back(assembly.tensor(tensor, pieces));
+    }
+  }
+  for (const auto& [name, value] : loaded.manifest.values) loaded.values[name] = value;
+  return loaded;
+}
+
+}  // namespace strata::checkpoint

@@ -1,0 +1,200 @@
+#include "checkpoint/writer.h"
+
+#include <algorithm>
+#include <cstring>
+#include <future>
+
+#include "checkpoint/scratch.h"
+#include "strata/core/error.h"
+#include "strata/core/log.h"
+#include "strata/core/sha256.h"
+
+namespace strata::checkpoint {
+namespace {
+
+// Hashed while still in the cache, then handed to the kernel in one call.
+constexpr size_t kBlock = size_t{1} << 20;
+constexpr size_t kWorthAThread = size_t{8} << 20;
+
+/// Appends in blocks, and hashes what it appends.
+class HashingFile {
+ public:
+  HashingFile(const FileSystem& files, const std::string& path) : file_(files.create(path)) {
+    block_.reserve(kBlock);
+  }
+
+  void append(std::span<const std::byte> bytes) {
+    while (!bytes.empty()) {
+      if (block_.empty() && bytes.size() >= kBlock) {
+        put(bytes.first(kBlock));
+        bytes = bytes.subspan(kBlock);
+        continue;
+      }
+      const auto taken = bytes.first(std::min(bytes.size(), kBlock - block_.size()));
+      block_.insert(block_.end(), taken.begin(), taken.end());
+      bytes = bytes.subspan(taken.size());
+      if (block_.size() == kBlock) flush();
+    }
+  }
+
+  std::string finish() {
+    flush();
+    file_->sync();
+    file_->close();
+    return hash_.hex_digest();
+  }
+
+ private:
+  void put(std::span<const std::byte> bytes) {
+    hash_.update(bytes.data(), bytes.size());
+    file_->append(bytes);
+  }
+  void flush() {
+    put(block_);
+    block_.clear();
+  }
+
+  std::unique_ptr<WritableFile> file_;
+  std::vector<std::byte> block_;
+  Sha256 hash_;
+};
+
+void write_text(const FileSystem& files, const std::string& path, const std::string& text) {
+  HashingFile file(files, path);
+  file.append(std::as_bytes(std::span(text)));
+  (void)file.finish();
+}
+
+/// With the least work for the processor: every byte comes into the cache once.
+std::string write_by_one(const FileSystem& files, const std::string& path,
+                         const SnapshotShard& shard) {
+  HashingFile file(files, path);
+  file.append(std::as_bytes(std::span(shard.header)));
+  for (const auto bytes : shard.data) file.append(bytes);
+  return file.finish();
+}
+
+/// In the least time: hashing beside writing.
+std::string write_by_two(const FileSystem& files, const std::string& path,
+                         const SnapshotShard& shard) {
+  std::future<std::string> digest = std::async(std::launch::async, [&] {
+    Sha256 hash;
+    hash.update(shard.header.data(), shard.header.size());
+    for (const auto bytes : shard.data) hash.update(bytes.data(), bytes.size());
+    return hash.hex_digest();
+  });
+  const auto file = files.create(path);
+  file->append(std::as_bytes(std::span(shard.header)));
+  for (const auto bytes : shard.data) file->append(bytes);
+  file->sync();
+  file->close();
+  return digest.get();
+}
+
+/// A folder that is not empty, and not what we write, belongs to somebody else.
+void check_replaceable(const FileSystem& files, const std::string& path) {
+  const auto info = files.info(path);
+  if (!info) return;
+  STRATA_CHECK(info->is_folder, kAlreadyExists, "[checkpoint] write: ", path,
+               " is a file; expected a new name, or a checkpoint to replace");
+  for (const std::string& name : files.list(path)) {
+    STRATA_CHECK(name == kManifestFile || name.ends_with(".safetensors"), kAlreadyExists,
+                 "[checkpoint] write: ", path, " holds '", name,
+                 "', which is no part of a checkpoint; expected a new name, or a checkpoint to "
+                 "replace");
+  }
+}
+
+/// With all missing parents, so that they survive a power cut, too.
+void make_durable_folders(const FileSystem& files, const std::string& folder) {
+  std::vector<std::string> above;  // of each missing one
+  for (std::string at = folder; !files.info(at);) {
+    above.push_back(split_path(at).first);
+    if (above.back() == at) break;
+    at = above.back();
+  }
+  files.make_folders(folder);
+  for (const std::string& each : above) files.sync_folder(each);
+}
+
+void quietly(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    STRATA_VLOG(1) << "[checkpoint] while giving up: " << error.what();
+  }
+}
+
+}  // namespace
+
+void write_shards(const FileSystem& files, const std::string& folder, Snapshot& snapshot) {
+  for (size_t i = 0; i < snapshot.shards.size(); ++i) {
+    const SnapshotShard& shard = snapshot.shards[i];
+    ManifestShard& entry = snapshot.manifest.shards[i];
+    const std::string path = join_path(folder, entry.file);
+    const bool two_threads = snapshot.in_a_hurry && shard.data_bytes >= kWorthAThread;
+    entry.sha256 =
+        two_threads ? write_by_two(files, path, shard) : write_by_one(files, path, shard);
+  }
+}
+
+void commit(const FileSystem& files, const std::string& folder, const std::string& path,
+            const Manifest& manifest) {
+  write_text(files, join_path(folder, kManifestFile), write_manifest(manifest));
+  files.sync_folder(folder);
+  const auto [parent, name] = split_path(path);
+  if (!files.info(path)) {
+    files.rename(folder, path);
+    files.sync_folder(parent);
+    return;
+  }
+  // Whoever finds no `path` between these two finds the old one under its other name (clean_up).
+  const std::string old = join_path(parent, make_scratch_name(ScratchKind::kReplaced, name));
+  files.rename(path, old);
+  try {
+    files.rename(folder, path);
+  } catch (...) {
+    quietly([&] { files.rename(old, path); });
+    throw;
+  }
+  files.sync_folder(parent);
+  quietly([&] { remove_folder(files, old); });
+}
+
+void write_checkpoint(const std::string& path, Snapshot& snapshot) {
+  const FileSystem& files = file_system_of(path);
+  const auto [parent, name] = split_path(path);
+  STRATA_CHECK(!name.empty(), kInvalidArgument, "[checkpoint] write: got '", path,
+               "'; expected the path of a folder to make");
+  check_replaceable(files, path);
+  make_durable_folders(files, parent);
+  const std::string folder = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
+  files.make_folders(folder);
+  try {
+    write_shards(files, folder, snapshot);
+    commit(files, folder, path, snapshot.manifest);
+  } catch (...) {
+    quietly([&, &folder = folder] {
+      if (files.info(folder)) remove_folder(files, folder);
+    });
+    throw;
+  }
+}
+
+void write_file_atomically(const std::string& path, const std::string& contents) {
+  const FileSystem& files = file_system_of(path);
+  const auto [parent, name] = split_path(path);
+  const std::string temporary = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
+  try {
+    write_text(files, temporary, contents);
+    files.rename(temporary, path);
+  } catch (...) {
+    quietly([&, &temporary = temporary] {
+      if (files.info(temporary)) files.remove(temporary);
+    });
+    throw;
+  }
+  files.sync_folder(parent);
+}
+
+}  // namespace strata::checkpoint

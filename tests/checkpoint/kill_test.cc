@@ -1,0 +1,218 @@
+// A training run (trainer_main.cc) is killed at random moments, during saving too, and started
+// again until it ends: it ends with the same SHA-256 of weights, slots, statistics and history as a
+// run that nobody disturbed. Resumed with other permits, storage and kinds of saving.
+//
+// STRATA_SOAK_KILLS=300 kills as often; STRATA_SOAK_SEED=n repeats a run's choices.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "strata/core/str_cat.h"
+#include "support/temp_folder.h"
+
+extern char** environ;
+
+namespace strata {
+namespace {
+
+constexpr int kDeadlineMs = 120'000;
+
+struct Outcome {
+  int exit_code = -1;
+  int signal = 0;
+  std::string output;
+
+  std::string sha256() const {
+    const size_t at = output.find("sha256 ");
+    return at == std::string::npos ? "none: " + output : output.substr(at + 7, 64);
+  }
+  long first_step() const {
+    const size_t at = output.find("step ");
+    return at == std::string::npos ? -1 : std::strtol(output.c_str() + at + 5, nullptr, 10);
+  }
+};
+
+/// Runs the trainer; `signal` is sent `after_ms` after it has restored its state.
+Outcome run_trainer(const std::vector<std::string>& arguments,
+                    std::optional<int> after_ms = std::nullopt, int signal = SIGKILL) {
+  int ends[2] = {};
+  if (::pipe(ends) != 0) return {};
+  std::vector<std::string> all = {STRATA_TRAINER};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& each : all) argv.push_back(each.data());
+  argv.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_addclose(&actions, ends[0]);
+  pid_t pid = 0;
+  const int failed = ::posix_spawn(&pid, STRATA_TRAINER, &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  if (failed != 0) return {};
+
+  Outcome outcome;
+  bool sent = false;
+  while (true) {
+    const bool started = outcome.output.find('\n') != std::string::npos;
+    pollfd wait = {.fd = ends[0], .events = POLLIN, .revents = 0};
+    const bool timed = after_ms && started && !sent;
+    const int ready = ::poll(&wait, 1, timed ? *after_ms : kDeadlineMs);
+    if (ready == 0) {
+      ::kill(pid, timed ? signal : SIGKILL);
+      if (!timed) outcome.output += "(nothing for two minutes)";
+      sent = true;
+      continue;
+    }
+    char text[4096];
+    const ssize_t got = ::read(ends[0], text, sizeof text);
+    if (got <= 0) break;
+    outcome.output.append(text, static_cast<size_t>(got));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
+  return outcome;
+}
+
+int from_environment(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+const std::string& undisturbed() {
+  static const std::string digest = [] {
+    const test::TempFolder folder;
+    const Outcome outcome = run_trainer({folder.path() + "/run"});
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(outcome.first_step(), 0);
+    return outcome.sha256();
+  }();
+  return digest;
+}
+
+TEST(KillTest, EndsWithTheBitsOfARunThatNobodyDisturbed) {
+  const int wanted = from_environment("STRATA_SOAK_KILLS", 20);
+  const int seed = from_environment("STRATA_SOAK_SEED", 1);
+  RecordProperty("seed", seed);
+  std::mt19937 random(static_cast<unsigned>(seed));
+  const auto draw = [&](int below) {
+    return static_cast<int>(random() % static_cast<unsigned>(below));
+  };
+  int kills = 0;
+  int while_saving = 0;
+  int runs = 0;
+  long resumed_from = 0;
+  for (; kills < wanted; ++runs) {
+    const test::TempFolder folder;
+    for (int here = 0;;) {
+      std::vector<std::string> arguments = {folder.path() + "/run",
+                                            "--permits",
+                                            std::to_string(draw(4)),
+                                            "--strategy",
+                                            draw(2) == 0 ? "mirrored" : "unshared",
+                                            "--asynchronous",
+                                            std::to_string(draw(2))};
+      // Some operations of a save, of which there are 13 or so, or some time of the run.
+      std::optional<int> after_ms;
+      const bool kill = kills < wanted && here < 6;
+      if (kill && draw(3) > 0) {
+        arguments.insert(arguments.end(), {"--kill_at", std::to_string(draw(60))});
+        ++while_saving;
+      } else if (kill) {
+        after_ms = draw(200);
+      }
+      const Outcome outcome = run_trainer(arguments, after_ms);
+      resumed_from += outcome.first_step();
+      if (outcome.signal == SIGKILL) {
+        ++kills;
+        ++here;
+        continue;
+      }
+      ASSERT_EQ(outcome.exit_code, 0) << outcome.output << " seed " << seed;
+      ASSERT_EQ(outcome.sha256(), undisturbed()) << "run " << runs << ", seed " << seed;
+      break;
+    }
+  }
+  EXPECT_GT(resumed_from, 0);  // or nothing was ever restored
+  std::printf("%d kills, up to %d of them at an operation on the disk, in %d runs\n", kills,
+              while_saving, runs);
+}
+
+// Exactly: every operation of the third save.
+TEST(KillTest, EveryOperationOfASave) {
+  const test::TempFolder folder;
+  int killed = 0;
+  const int stride = from_environment("STRATA_SOAK_KILLS", 0) > 0 ? 1 : 4;
+  for (int at = 0; at < 200; at += stride) {
+    const std::string run = folder.path() + "/run" + std::to_string(at);
+    const std::vector<std::string> short_run = {run, "--steps", "9", "--every", "3"};
+    std::vector<std::string> killed_run = short_run;
+    killed_run.insert(killed_run.end(), {"--kill_at", std::to_string(at)});
+    const Outcome first = run_trainer(killed_run);
+    if (first.signal != SIGKILL) break;  // a run has fewer operations
+    ++killed;
+    const Outcome second = run_trainer(short_run);
+    ASSERT_EQ(second.exit_code, 0) << second.output;
+    static const std::string whole = [&] {
+      return run_trainer({folder.path() + "/whole", "--steps", "9", "--every", "100"}).sha256();
+    }();
+    ASSERT_EQ(second.sha256(), whole) << at;
+  }
+  EXPECT_GE(killed, 8);
+}
+
+TEST(KillTest, OneDeviceAndMirroredStrategiesTakeOver) {
+  const auto with = [](const std::string& folder, const std::string& strategy,
+                       const std::string& steps) {
+    return run_trainer(
+        {folder + "/run", "--replicas", "1", "--strategy", strategy, "--steps", steps});
+  };
+  const test::TempFolder whole, parts;
+  const Outcome reference = with(whole.path(), "mirrored", "40");
+  ASSERT_EQ(reference.exit_code, 0) << reference.output;
+  (void)with(parts.path(), "mirrored", "13");
+  (void)with(parts.path(), "one_device", "26");
+  const Outcome last = with(parts.path(), "mirrored", "40");
+  EXPECT_EQ(last.first_step(), 24);
+  EXPECT_EQ(last.sha256(), reference.sha256());
+}
+
+TEST(KillTest, AnotherNumberOfReplicasGoesOn) {
+  const test::TempFolder folder;
+  const auto with = [&](const char* replicas, const char* steps) {
+    return run_trainer({folder.path() + "/run", "--replicas", replicas, "--steps", steps});
+  };
+  ASSERT_EQ(with("4", "12").exit_code, 0);
+  for (const auto& [replicas, steps] : {std::pair("2", "18"), {"1", "24"}, {"3", "30"}}) {
+    const Outcome outcome = with(replicas, steps);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    EXPECT_EQ(outcome.first_step(), std::atol(steps) - 6);
+  }
+}
+
+TEST(KillTest, TerminationSavesAndExitsWith42) {
+  const test::TempFolder folder;
+  const std::vector<std::string> arguments = {folder.path() + "/run", "--every", "1000"};
+  const Outcome first = run_trainer(arguments, 20, SIGTERM);
+  if (first.exit_code == 0) GTEST_FAIL() << "the run ended before the signal: " << first.output;
+  EXPECT_EQ(first.exit_code, 42) << first.output;
+  const Outcome second = run_trainer(arguments);
+  EXPECT_GT(second.first_step(), 0);
+  EXPECT_EQ(second.sha256(), undisturbed());
+}
+
+}  // namespace
+}  // namespace strata
