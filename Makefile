@@ -48,10 +48,9 @@ soak: build
 
 bench: build
 	scripts/install_peers.sh
-	$(BUILD)/strata bench step > $(BUILD)/bench_step.jsonl
-	$(BUILD)/strata bench reduce > $(BUILD)/bench_reduce.jsonl
-	cat $(BUILD)/bench_step.jsonl $(BUILD)/bench_reduce.jsonl
-	scripts/write_results.py benchmarks $(BUILD)/bench_step.jsonl $(BUILD)/bench_reduce.jsonl
+	for suite in step reduce data; do $(BUILD)/strata bench $$suite > $(BUILD)/bench_$$suite.jsonl || exit 1; done
+	cat $(BUILD)/bench_*.jsonl
+	scripts/write_results.py benchmarks $(BUILD)/bench_*.jsonl
 
 format:
 	scripts/umbrella.sh

@@ -27,6 +27,10 @@ BARS = {
     ("wide-loop", "vs_ddp"): 1.15,
     ("wide-loop", "vs_limit"): 0.9,
     ("64MiB", "vs_memcpy"): 0.7,
+    ("shuffle-batch", "vs_tfdata"): 5,
+    ("jpeg", "vs_tfdata"): 1,
+    ("tfrecord", "vs_tfdata"): 1,
+    ("tfrecord-parse", "vs_tfdata"): 1,
 }
 
 
@@ -52,9 +56,9 @@ def commit():
 
 
 def rates(lines):
-    text = "| case | system | images/s | 90 % interval | variant |\n| --- | --- | --- | --- | --- |\n"
+    text = "| case | system | a second | 90 % interval | variant |\n| --- | --- | --- | --- | --- |\n"
     for line in lines:
-        if line["metric"] not in ("images_per_s", "us"):
+        if line["metric"] not in ("images_per_s", "rows_per_s", "us"):
             continue
         name = f"| `{line['case']}` | `{line['system']}` "
         if "missing" in line:
@@ -92,6 +96,14 @@ def reduce_table(lines):
     return text
 
 
+def waiting(lines):
+    shares = [x for x in lines if x["metric"] == "wait_share"]
+    return "".join(
+        f"A training step that takes 1.25 times as long as decoding its batch on the other core waits "
+        f"{100 * x['value']:.1f} % of its time (90 % interval {100 * x['low']:.1f} - {100 * x['high']:.1f}; "
+        f"wanted: at most 5).\n" for x in shares)
+
+
 def plot(lines):
     """Horizontal bars, a block a case, as plain SVG."""
     rows, y = [], 20
@@ -122,6 +134,7 @@ def main():
             lines += [json.loads(line) for line in file if line.startswith("{")]
     step = [x for x in lines if x["suite"] == "step"]
     reduce = [x for x in lines if x["suite"] == "reduce"]
+    data = [x for x in lines if x["suite"] == "data"]
     text = f"""# Results
 
 Written by `make bench` on {datetime.date.today()}: {cpu_name()}, {os.cpu_count()} cores, commit {commit()}.
@@ -139,7 +152,14 @@ Above 1 strata is faster. `wanted` is what the project asks of itself.
 {rates(step)}
 ## All-reduce in one process, two replicas
 
-{reduce_table(reduce)}"""
+{reduce_table(reduce)}
+## Input pipelines, two cores
+
+Rows (images, records) a second.
+
+{ratios(data)}
+{rates(data)}
+{waiting(data)}"""
     with open(os.path.join(folder, "RESULTS.md"), "w", encoding="utf-8") as file:
         file.write(text)
     with open(os.path.join(folder, "results.svg"), "w", encoding="utf-8") as file:

@@ -1,5 +1,5 @@
 // `strata bench SUITE`: the suites, their options and their help. What is measured, and against
-// whom, is in bench_step.cc and bench_reduce.cc.
+// whom, is in bench_step.cc, bench_reduce.cc and bench_data.cc.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -23,11 +23,16 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph
   reduce    the in-process all-reduce of two CPU replicas
-  checkpoint  what saving 100 MB costs the training, and the disk's speed
+  data      batches of input pipelines, strata beside tf.data and torch's DataLoader; and how
+            long a training step waits for its input
+            cases: shuffle-batch jpeg tfrecord tfrecord-parse wait
+            systems: strata-2 tfdata-2 dataloader-2
+  checkpoint
+            what saving 100 MB costs the training, and the disk's speed
             cases: async files
 
   --case A,B               some cases only
-  --systems A,B            some systems only (step)
+  --systems A,B            some systems only (step, data)
   --pairs N                interleaved pairs, at least 15 (default 15)
   --seconds-per-sample S   default 0.5
   --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
@@ -114,11 +119,15 @@ int bench_main(int argc, char** argv) {
     }
   }
   if (arguments[0] == "worker") return run_worker({arguments.begin() + 1, arguments.end()});
+  if (arguments[0] == "data-worker") {
+    return run_data_worker({arguments.begin() + 1, arguments.end()});
+  }
   if (arguments[0] == "step") return run_step_suite(read_options(arguments));
   if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
   if (arguments[0] == "checkpoint") return run_checkpoint_suite(read_options(arguments));
+  if (arguments[0] == "data") return run_data_suite(read_options(arguments));
   STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
-               "; expected step, reduce or checkpoint");
+               "; expected step, reduce, checkpoint or data");
   return 2;
 }
 

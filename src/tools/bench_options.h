@@ -20,9 +20,13 @@ struct BenchOptions {
 int run_step_suite(const BenchOptions& options);
 int run_reduce_suite(const BenchOptions& options);
 int run_checkpoint_suite(const BenchOptions& options);
+int run_data_suite(const BenchOptions& options);
 
 /// `strata bench worker --case C --data FILE --replicas N`: the strata side of suite step, on a
 /// pipe.
 int run_worker(const std::vector<std::string>& arguments);
+
+/// `strata bench data-worker --case C --data FOLDER`: the same of suite data.
+int run_data_worker(const std::vector<std::string>& arguments);
 
 }  // namespace strata::tools

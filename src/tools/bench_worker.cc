@@ -26,6 +26,7 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "tools/bench_options.h"
+#include "tools/bench_serve.h"
 
 namespace strata::tools {
 namespace {
@@ -86,22 +87,6 @@ Batches read_batches(const std::string& path, int replicas, bool images) {
     batches.emplace_back(std::move(parts));
   }
   return batches;
-}
-
-/// Answers `run K` with `ok SECONDS LOSS` until the input ends. `steps(k)` returns the last loss.
-void serve(const std::function<double(long)>& steps) {
-  steps(3);
-  std::cout << "ready strata " << STRATA_VERSION << " torch " << TORCH_VERSION << std::endl;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    long count = 0;
-    if (std::sscanf(line.c_str(), "run %ld", &count) != 1 || count < 1) break;
-    const auto start = std::chrono::steady_clock::now();
-    const double loss = steps(count);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::printf("ok %.9f %.6f\n", elapsed.count(), loss);
-    std::fflush(stdout);
-  }
 }
 
 MirroredStrategy make_strategy(int replicas) {

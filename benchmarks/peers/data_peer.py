@@ -1,0 +1,50 @@
+"""What the Python peers of suite data share: arguments, the data folder, the line protocol (README.md)."""
+
+import argparse
+import os
+
+import numpy
+
+from peer import serve
+
+CASES = ("shuffle-batch", "jpeg", "tfrecord", "tfrecord-parse")
+BATCH = {"shuffle-batch": 128, "jpeg": 32, "tfrecord": 128, "tfrecord-parse": 128}
+SIZE = 224  # of resized images
+
+
+def arguments(*extra):
+    """Parses --case, --data, --cpus and the given (name, default) pairs; pins the process."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--case", required=True, choices=CASES)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--cpus", default="")
+    for name, default in extra:
+        parser.add_argument(name, default=default, type=type(default))
+    args = parser.parse_args()
+    if args.cpus:
+        os.sched_setaffinity(0, {int(cpu) for cpu in args.cpus.split(",")})
+    return args
+
+
+def read_mnist(folder):
+    """Returns x [60000, 28, 28] uint8 and y [60000] int64."""
+    x = numpy.fromfile(os.path.join(folder, "images"), numpy.uint8).reshape(-1, 28, 28)
+    y = numpy.fromfile(os.path.join(folder, "labels"), numpy.int64)
+    return x, y
+
+
+def jpeg_files(folder):
+    folder = os.path.join(folder, "jpeg")
+    return [os.path.join(folder, name) for name in sorted(os.listdir(folder))]
+
+
+def serve_batches(version, batches, size):
+    """`batches` is endless; size(batch) counts its rows, so that batches are really made."""
+
+    def steps(count):
+        rows = 0
+        for _ in range(count):
+            rows += size(next(batches))
+        return rows
+
+    serve(version, steps)

@@ -1,0 +1,46 @@
+"""tf.data's side of suite data (README.md)."""
+
+import os
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
+
+import data_peer
+
+args = data_peer.arguments()
+
+import tensorflow as tf  # after the process is pinned: it sizes its thread pools by that
+
+BATCH = data_peer.BATCH[args.case]
+
+
+def decode(path, key):
+    image = tf.io.decode_jpeg(tf.io.read_file(path), channels=3)
+    image = tf.image.resize(image, (data_peer.SIZE, data_peer.SIZE))
+    return tf.image.stateless_random_flip_left_right(image, seed=tf.stack([key, 1]))
+
+
+
+def parse_batch(records):
+    features = tf.io.parse_example(
+        records, {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)})
+    return tf.reshape(tf.io.decode_raw(features["image"], tf.uint8), (-1, 28, 28)), features["label"]
+
+
+def dataset():
+    if args.case == "shuffle-batch":
+        x, y = data_peer.read_mnist(args.data)
+        return tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x)).repeat().batch(BATCH)
+    if args.case == "jpeg":
+        files = tf.data.Dataset.from_tensor_slices(data_peer.jpeg_files(args.data)).repeat()
+        keyed = tf.data.Dataset.zip((files, tf.data.Dataset.counter(dtype=tf.int64)))
+        return keyed.map(decode, num_parallel_calls=tf.data.AUTOTUNE).batch(BATCH)
+    records = tf.data.TFRecordDataset(os.path.join(args.data, "records")).repeat()
+    if args.case == "tfrecord":
+        return records.batch(BATCH)
+    return records.batch(BATCH).map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
+
+
+batches = iter(dataset().prefetch(tf.data.AUTOTUNE))
+data_peer.serve_batches(f"tensorflow {tf.__version__}", batches,
+                        lambda batch: int((batch[0] if isinstance(batch, tuple) else batch).shape[0]))

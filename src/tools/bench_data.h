@@ -1,0 +1,16 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "strata/data/dataset.h"
+
+namespace strata::tools {
+
+constexpr int64_t kJpegBatch = 32;
+constexpr int64_t kJpegSize = 224;  ///< of resized images, pixels a side
+
+/// Endless batches of the images in `folder`: decoded, resized, flipped at random.
+data::Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls);
+
+}  // namespace strata::tools
