@@ -25,8 +25,8 @@ FolderListing list_checkpoints(const std::string& folder, const std::string& nam
 
 /// What a manager cannot see in the checkpoints themselves.
 struct PreservedState {
-  double last_preserved = 0;           ///< Seconds since 1970.
-  std::vector<std::string> preserved;  ///< Names of those that stay for good.
+  double last_preserved = 0;                ///< Seconds since 1970.
+  std::vector<std::string> preserved = {};  ///< Names of those that stay for good.
 };
 
 /// <folder>/<name>-manager.json. @return nullopt, with a warning if there is one, when it is not
