@@ -4,10 +4,10 @@
 //
 //   build/release/examples/07_resume FOLDER [steps] [replicas]
 //
-// prints, the second time after a `kill` in between:
-//   goes on at step 120 of run/ckpt-2
-//   step 200: loss 0.3012
-//   weights 3c5a...
+// prints, killed before and started a second time:
+//   goes on at step 60 of run/ckpt-1
+//   step 200: loss 0.6368
+//   weights 7554eac6c92c3cc1504516dded349aab53d0f6d3d4b2711b75964441f8d25431
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 

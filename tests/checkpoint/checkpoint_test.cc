@@ -469,6 +469,37 @@ TEST(CheckpointTest, LargeTensorsAreCutByRowsAndShardsAreBounded) {
   EXPECT_TRUE(d.value().equal(scalar.value()));
 }
 
+// Through one thread and two, staged and in place, one shard and many.
+TEST(CheckpointTest, BytesAreTheSameOnEveryWay) {
+  const at::Tensor large = at::rand({3000, 1000});
+  std::vector<at::Tensor> saved = {
+      large,
+      large.t(),
+      large.gt(0.5),
+      large.narrow(0, 1, 7).to(at::kBFloat16),
+      at::zeros({0, 3}),
+      at::ones({}, at::kLong),
+      at::rand({2, 3, 4, 5}).contiguous(at::MemoryFormat::ChannelsLast)};
+  for (const bool asynchronous : {false, true}) {
+    for (const int64_t shard_bytes : {int64_t{1} << 30, int64_t{1} << 20}) {
+      const TempFolder folder;
+      Checkpoint::Objects from, to;
+      std::vector<at::Tensor> restored(saved.size());
+      for (size_t i = 0; i < saved.size(); ++i) {
+        from.emplace_back(str_cat("t", i), saved[i]);
+        to.emplace_back(str_cat("t", i), restored[i]);
+      }
+      Checkpoint checkpoint(from, {.asynchronous = asynchronous, .shard_bytes = shard_bytes});
+      const std::string path = checkpoint.save(folder.path() + "/ckpt");
+      checkpoint.wait();
+      Checkpoint(to).restore(path).assert_consumed();
+      for (size_t i = 0; i < saved.size(); ++i) {
+        EXPECT_EQ(tensor::fingerprint({restored[i]}), tensor::fingerprint({saved[i]})) << i;
+      }
+    }
+  }
+}
+
 TEST(CheckpointTest, TensorsThatCannotBeSavedAreNamed) {
   const TempFolder folder;
   at::Tensor undefined;
