@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <span>
 #include <vector>
+
+#include "strata/core/error.h"
 
 namespace strata::data::detail {
 namespace {
@@ -14,7 +15,7 @@ class PlainReader final : public ByteReader {
       : file_(std::move(file)), file_size_(file_->size()) {}
 
   size_t read(void* out, size_t size) override {
-    const size_t got = file_->read(offset_, {static_cast<std::byte*>(out), size});
+    const size_t got = read_at(*file_, offset_, {static_cast<std::byte*>(out), size});
     offset_ += got;
     return got;
   }
@@ -49,6 +50,14 @@ uint64_t ByteReader::skip(uint64_t size) {
     if (got < step) break;
   }
   return skipped;
+}
+
+size_t read_at(const ReadableFile& file, uint64_t offset, std::span<std::byte> out) {
+  try {
+    return file.read(offset, out);
+  } catch (const Error& error) {
+    throw Error(error.code(), str_cat(error.what(), " (reading at offset ", offset, ")"));
+  }
 }
 
 std::unique_ptr<ByteReader> open_byte_reader(const std::string& path, Compression compression) {

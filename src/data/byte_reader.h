@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "strata/core/file_system.h"
@@ -26,6 +27,9 @@ class ByteReader {
   /// sizes.
   virtual uint64_t size_bound() const = 0;
 };
+
+/// file.read(offset, out), whose errors name the offset, too.
+size_t read_at(const ReadableFile& file, uint64_t offset, std::span<std::byte> out);
 
 /// Reads from the beginning of `file`, which is packed as `compression` says: kGzip or kZlib.
 /// gzip.cc; no_gzip.cc where there is no zlib. @throws Error kUnimplemented there.

@@ -89,6 +89,16 @@ class FilesSource final : public Source {
   }
   int64_t cardinality() const override { return files_.empty() ? 0 : Dataset::kUnknown; }
 
+  /// For distributions that give whole files to each worker.
+  int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
+  SourcePtr shard_files(int64_t num_shards, int64_t index) const {
+    std::vector<std::string> mine;
+    for (auto i = static_cast<size_t>(index); i < files_.size();
+         i += static_cast<size_t>(num_shards))
+      mine.push_back(files_[i]);
+    return std::make_shared<FilesSource>(format_, std::move(mine));
+  }
+
  private:
   FileFormat format_;
   std::vector<std::string> files_;

@@ -78,7 +78,7 @@ class GzipReader final : public ByteReader {
   }
 
   void refill() {
-    const size_t got = file_->read(read_, std::as_writable_bytes(std::span(input_)));
+    const size_t got = read_at(*file_, read_, std::as_writable_bytes(std::span(input_)));
     file_ended_ = got == 0;
     read_ += got;
     zlib_.next_in = input_.data();

@@ -7,7 +7,7 @@ namespace {
   throw Error(ErrorCode::kUnimplemented,
               str_cat("[data] ", call,
                       ": this strata was built without libjpeg; install it (Debian: "
-                      "libjpeg62-turbo-dev) and build again"));
+                      "libjpeg-dev) and build again"));
 }
 
 }  // namespace

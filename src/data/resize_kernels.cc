@@ -1,6 +1,7 @@
 #include "data/resize_kernels.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace strata::data::detail {
 namespace {
@@ -15,6 +16,26 @@ void lerp_fixed(const T* row, std::span<const Lerp> columns, float* out) {
     }
     out += kChannels;
   }
+}
+
+// RGB as vectors of four, of which the last is the next pixel's: it is overwritten by that one. So
+// the last pixels, with nothing behind them, go one by one.
+void lerp_rgb(const uint8_t* row, std::span<const Lerp> columns, float* out) {
+  using Bytes = uint8_t __attribute__((vector_size(4)));
+  using Floats = float __attribute__((vector_size(16)));
+  const auto load = [row](int32_t at) {
+    Bytes bytes;
+    std::memcpy(&bytes, row + at, sizeof(bytes));
+    return __builtin_convertvector(bytes, Floats);
+  };
+  const int32_t last = columns.empty() ? 0 : columns.back().high;
+  size_t i = 0;
+  for (; i + 1 < columns.size() && columns[i].high < last; ++i, out += 3) {
+    const Floats a = load(columns[i].low), b = load(columns[i].high);
+    const Floats between = a + (b - a) * columns[i].part;
+    std::memcpy(out, &between, sizeof(between));
+  }
+  lerp_fixed<3>(row, columns.subspan(i), out);
 }
 
 template <class T>
@@ -55,6 +76,7 @@ void weigh_any(const T* row, const Spans& columns, int64_t channels, float* out)
 }  // namespace
 
 void lerp_columns(const uint8_t* row, std::span<const Lerp> columns, int64_t channels, float* out) {
+  if (channels == 3) return lerp_rgb(row, columns, out);
   lerp_any(row, columns, channels, out);
 }
 void lerp_columns(const float* row, std::span<const Lerp> columns, int64_t channels, float* out) {

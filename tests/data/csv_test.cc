@@ -1,5 +1,7 @@
 #include "strata/data/csv.h"
 
+#include <random>
+
 #include "data/elements.h"
 #include "data/files_support.h"
 #include "strata/data/bytes.h"
@@ -99,6 +101,41 @@ TEST_F(CsvTest, MatrixOfFeaturesAndLabels) {
   expect_error(ErrorCode::kInvalidArgument, {"is empty"}, [&] { (void)csv_matrix({file("")}); });
   expect_error(ErrorCode::kInvalidArgument, {"got label_column 2 and 2 columns"},
                [&] { (void)csv_matrix({file("a,b")}, {.label_column = 2}); });
+}
+
+// Whatever the bytes: the buffer's size does not matter, nor where the reading is broken off, and
+// it ends.
+TEST_F(CsvTest, AnyBytesGiveTheSameRecordsForEveryBuffer) {
+  std::mt19937 random(1);
+  const std::string letters = "a1,\"\"\n\r";
+  const std::vector<CsvColumn> columns(2, CsvColumn::string(""));
+  const auto read = [&](Iterator iterator, std::string* saved = nullptr) {
+    std::vector<std::string> all;
+    for (;;) {
+      if (saved != nullptr && all.size() == 2) *saved = iterator.position().to_string();
+      try {
+        const auto record = iterator.next();
+        if (!record) return all;
+        all.push_back(describe(*record));
+      } catch (const Error& error) {
+        all.emplace_back(error.what());
+      }
+    }
+  };
+  for (int round = 0; round < 300; ++round) {
+    std::string bytes;
+    for (size_t n = random() % 60; n > 0; --n) bytes += letters[random() % letters.size()];
+    const std::string path = file(bytes);
+    std::string saved;
+    const auto wanted = read(csv({path}, columns).iterator(0), &saved);
+    const Dataset small = csv({path}, columns, {.buffer_size = 1 + random() % 5});
+    EXPECT_EQ(read(small.iterator(0)), wanted) << bytes;
+    if (saved.empty()) continue;
+    Iterator rest = small.iterator(0);
+    rest.restore(Position::from_string(saved));
+    EXPECT_EQ(read(std::move(rest)), std::vector<std::string>(wanted.begin() + 2, wanted.end()))
+        << bytes;
+  }
 }
 
 }  // namespace

@@ -140,6 +140,46 @@ TEST_F(FilePositionsTest, PositionsThatDoNotFit) {
                [&] { restore(dataset, "iterator[0](text_lines[0,99])"); });
 }
 
+// Files in memory, of which "mem://broken" fails at its 10th byte.
+class MemoryFiles final : public FileSystem {
+ public:
+  class File final : public ReadableFile {
+   public:
+    explicit File(bool broken) : broken_(broken) {}
+    size_t read(uint64_t offset, std::span<std::byte> out) const override {
+      STRATA_CHECK(!broken_ || offset < 10, kUnavailable, "[test] mem://broken: the cable is out");
+      const size_t size = std::min<size_t>(out.size(), size_t{20} - std::min<uint64_t>(offset, 20));
+      for (size_t i = 0; i < size; ++i) out[i] = std::byte((offset + i) % 5 == 4 ? '\n' : 'a');
+      return size;
+    }
+    uint64_t size() const override { return 20; }
+
+   private:
+    bool broken_;
+  };
+
+  std::unique_ptr<ReadableFile> open(const std::string& path) const override {
+    return std::make_unique<File>(path == "mem://broken");
+  }
+  std::unique_ptr<WritableFile> create(const std::string&) const override { return nullptr; }
+  std::optional<FileInfo> info(const std::string&) const override { return std::nullopt; }
+  std::vector<std::string> list(const std::string&) const override { return {}; }
+  void make_folders(const std::string&) const override {}
+  void rename(const std::string&, const std::string&) const override {}
+  void remove(const std::string&) const override {}
+  void sync_folder(const std::string&) const override {}
+};
+
+TEST_F(FilePositionsTest, ReadsThroughTheFileSystemOfThePath) {
+  register_file_system("mem", std::make_unique<MemoryFiles>());
+  expect_rest_from_anywhere(text_lines({"mem://a", "mem://b"}, {.buffer_size = 7}), "memory");
+  Iterator iterator = text_lines({"mem://broken", "mem://b"}, {.buffer_size = 5}).iterator(0);
+  EXPECT_EQ(describe_rest(iterator, 2).size(), 2u);
+  expect_error(ErrorCode::kUnavailable, {"mem://broken: the cable is out (reading at offset 10)"},
+               [&] { (void)iterator.next(); });
+  EXPECT_EQ(describe_rest(iterator).size(), 4u);  // of the next file
+}
+
 // Damage in the middle of a compressed file: what came before is given, then the error, then the
 // next file.
 TEST_F(FilePositionsTest, TruncatedGzip) {

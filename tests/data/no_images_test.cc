@@ -11,8 +11,7 @@ TEST(NoImagesTest, SaysWhatIsMissing) {
   const auto fails = [](const std::string& part, const std::function<void()>& call) {
     expect_error(ErrorCode::kUnimplemented, {part}, call);
   };
-  fails("without libjpeg; install it (Debian: libjpeg62-turbo-dev)",
-        [&] { (void)decode_image(jpeg); });
+  fails("without libjpeg; install it (Debian: libjpeg-dev)", [&] { (void)decode_image(jpeg); });
   fails("without libjpeg", [&] { (void)image_info(jpeg); });
   fails("without libjpeg", [] { (void)encode_jpeg({}); });
   fails("without libpng; install it (Debian: libpng-dev)", [&] { (void)decode_image(png); });
