@@ -13,22 +13,23 @@ namespace strata::checkpoint {
 using Objects = std::vector<std::pair<std::string, Tracked>>;
 
 struct GraphTensor {
-  std::string name;     ///< "model/fc1.weight"
-  std::string same_as;  ///< The name under which the same tensor stands, if it does.
+  std::string name = {};     ///< "model/fc1.weight"
+  std::string same_as = {};  ///< The name under which the same tensor stands, if it does.
   TensorState state;
 };
 
 struct GraphValue {
-  std::string name;
+  std::string name = {};
   ValueState state;
 };
 
 /// Everything that the objects hold at a moment, by name.
 struct Graph {
-  std::vector<GraphTensor> tensors;
-  std::vector<GraphValue> values;
-  std::vector<std::shared_ptr<Trackable>> objects;    ///< Each once.
-  std::vector<std::shared_ptr<ReplicaGroup>> groups;  ///< Of the variables, each once, in order.
+  std::vector<GraphTensor> tensors = {};
+  std::vector<GraphValue> values = {};
+  std::vector<std::shared_ptr<Trackable>> objects = {};  ///< Each once.
+  std::vector<std::shared_ptr<ReplicaGroup>> groups =
+      {};  ///< Of the variables, each once, in order.
 };
 
 /// Names that start with this are the checkpoint's own.

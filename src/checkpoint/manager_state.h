@@ -8,15 +8,15 @@ namespace strata::checkpoint {
 
 /// A checkpoint in a manager's folder.
 struct ManagedCheckpoint {
-  std::string path;
+  std::string path = {};
   int64_t number = 0;
   double saved_at = 0;
-  std::optional<double> metric;  ///< The one that decides which is best.
+  std::optional<double> metric = {};  ///< The one that decides which is best.
 };
 
 struct FolderListing {
-  std::vector<ManagedCheckpoint> good;  ///< By manifest and sizes; oldest first.
-  std::vector<std::string> damaged;     ///< "path: what is wrong"
+  std::vector<ManagedCheckpoint> good = {};  ///< By manifest and sizes; oldest first.
+  std::vector<std::string> damaged = {};     ///< "path: what is wrong"
 };
 
 /// The folders <name>-<number> in `folder`. Nothing for a folder that does not exist.

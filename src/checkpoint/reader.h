@@ -12,14 +12,14 @@ namespace strata::checkpoint {
 
 struct LoadedTensor {
   at::Tensor value;
-  std::vector<at::Tensor> replicas;  ///< Empty where the value stands for all.
+  std::vector<at::Tensor> replicas = {};  ///< Empty where the value stands for all.
 };
 
 struct Loaded {
-  std::string path;
+  std::string path = {};
   Manifest manifest;
-  std::map<std::string, LoadedTensor> tensors;  ///< Under each of its names.
-  std::map<std::string, CheckpointValue> values;
+  std::map<std::string, LoadedTensor> tensors = {};  ///< Under each of its names.
+  std::map<std::string, CheckpointValue> values = {};
 };
 
 /// The manifest, checked by itself.

@@ -18,9 +18,9 @@ namespace strata::checkpoint {
 
 /// One tensor's line in a header.
 struct TensorRecord {
-  std::string name;
+  std::string name = {};
   at::ScalarType dtype = at::kFloat;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape = {};
   uint64_t begin = 0;  ///< Of its bytes, counted behind the header.
   uint64_t end = 0;
 
@@ -39,7 +39,7 @@ at::ScalarType dtype_of(std::string_view name, const std::string& tensor, const 
 std::string make_header(std::vector<TensorRecord>& records, const Metadata& metadata);
 
 struct Header {
-  std::vector<TensorRecord> records;  ///< In the order of their bytes.
+  std::vector<TensorRecord> records = {};  ///< In the order of their bytes.
   Metadata metadata;
   uint64_t data_begin = 0;  ///< Offset in the file of the first tensor.
 };

@@ -19,10 +19,10 @@ enum class ScratchKind {
 
 struct ScratchName {
   ScratchKind kind;
-  std::string host;
+  std::string host = {};
   int64_t pid = 0;
-  int64_t started = 0;  ///< When the process did, as /proc says.
-  std::string name;     ///< Of the checkpoint.
+  int64_t started = 0;    ///< When the process did, as /proc says.
+  std::string name = {};  ///< Of the checkpoint.
 };
 
 /// A name that nobody else has: ".tmp-<pid>-<started>-<counter>@<host>@<name>".

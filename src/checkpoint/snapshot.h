@@ -17,18 +17,18 @@ namespace strata::checkpoint {
 
 /// One safetensors file to be.
 struct SnapshotShard {
-  std::string header;
+  std::string header = {};
   uint64_t data_bytes = 0;
   /// The bytes behind the header, in order.
-  std::vector<std::span<const std::byte>> data;
+  std::vector<std::span<const std::byte>> data = {};
 };
 
 /// The state of a moment, ready to be written.
 struct Snapshot {
   Manifest manifest;  ///< Complete but for the shards' checksums.
-  std::vector<SnapshotShard> shards;
-  std::vector<at::Tensor> owners;  ///< Of what `data` points to.
-  bool in_a_hurry = false;         ///< Somebody waits for it to be written.
+  std::vector<SnapshotShard> shards = {};
+  std::vector<at::Tensor> owners = {};  ///< Of what `data` points to.
+  bool in_a_hurry = false;              ///< Somebody waits for it to be written.
 };
 
 /// Memory for copies, kept from one save to the next: its pages are then in place.
@@ -46,7 +46,7 @@ class Staging {
 struct SnapshotOptions {
   int64_t shard_bytes = 0;
   bool per_replica = true;
-  std::string shard_prefix;  ///< Of the shards' names; one for each process that writes.
+  std::string shard_prefix = {};  ///< Of the shards' names; one for each process that writes.
 };
 
 /// Reads the state of `graph`. With `staging` tensors are copied there, by all cores; without one

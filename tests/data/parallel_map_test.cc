@@ -1,5 +1,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/flip.h>
 
 #include <atomic>
 #include <chrono>
@@ -219,6 +220,24 @@ TEST(ParallelMapTest, KeysAreTheSameForAnyThreadsAndAfterARestore) {
   EXPECT_EQ(rest_of(describe(numbers.take(1).repeat(2).map(keys), 1)[1]), " Long[3](0,1,1)");
   // Elements that are skipped count.
   EXPECT_EQ(describe(serial.skip(5), 4)[0], expected[5]);
+}
+
+// docs/data.md quotes this.
+TEST(ParallelMapTest, AugmentsAlikeAfterARestore) {
+  const Dataset images =
+      Dataset::from_tensor_slices({longs({1, 2, 3, 4, 5, 6}).view({3, 2}), longs({0, 1, 2})});
+  const auto flip = [](const Example& image, const ElementKey& key) {
+    RandomNumbers random(key);
+    return random.bernoulli(0.5) ? Example{image.x().flip(0), image.y()} : image;
+  };
+  const Dataset train = images.map(flip, {.num_parallel_calls = 4, .seed = 7}).batch(2);
+  for (int64_t epoch = 0; epoch < 9; ++epoch) {
+    Iterator whole = train.iterator(epoch), rest = train.iterator(0);
+    (void)whole.next();
+    rest.restore(whole.position());
+    EXPECT_EQ(describe_rest(rest), describe_rest(whole));
+  }
+  EXPECT_NE(describe(train, 0), describe(train, 1));
 }
 
 TEST(ParallelMapTest, AMapWithoutKeysDoesNotRestoreOneWithKeys) {

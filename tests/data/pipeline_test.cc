@@ -68,6 +68,22 @@ TEST(StatsTest, WhatRunsAheadIsNotWaitedFor) {
   }
 }
 
+// docs/data.md quotes this.
+TEST(StatsTest, TellTheShareOfWaiting) {
+  const Dataset source = Dataset::range(80);
+  const auto decode = [](Example e) { return e; };
+  const auto train_on = [](const Example&) { spin_for(5ms); };
+  const Dataset train =
+      source.map(decode, {.num_parallel_calls = kAutotune}).batch(8).prefetch(kAutotune);
+  Iterator batches = train.iterator(0);
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::optional<Example> batch = batches.next()) train_on(*batch);
+  const std::chrono::duration<double> loop = std::chrono::steady_clock::now() - begin;
+  const double waited = std::chrono::duration<double>(batches.stats().wait_time) / loop;
+  EXPECT_GT(waited, 0);
+  EXPECT_LT(waited, 1);
+}
+
 TEST(StatsTest, BufferedBytesStayWithinTheBudget) {
   const auto kilobyte = [](const Example&) { return Example{at::zeros({1024}, at::kByte)}; };
   const Dataset made = Dataset::range(200).map(kilobyte);

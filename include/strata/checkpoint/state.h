@@ -21,7 +21,7 @@ using CheckpointValue = std::variant<bool, int64_t, double, std::string>;
 
 /// One tensor of an object's state: how to read it for saving, how to write it on restoring.
 struct STRATA_API TensorState {
-  std::string name;  ///< Within the object; empty: the object is this tensor.
+  std::string name = {};  ///< Within the object; empty: the object is this tensor.
   at::ScalarType dtype = at::kFloat;
   std::vector<int64_t> sizes = {};
   bool any_size = false;  ///< A restored tensor may have another shape (a history that grew).
@@ -43,7 +43,7 @@ struct STRATA_API TensorState {
 
 /// One value that is not a tensor.
 struct STRATA_API ValueState {
-  std::string name;
+  std::string name = {};
   std::function<CheckpointValue()> read = {};
   /// @throws Error kInvalidArgument: not a value that it can take.
   std::function<void(const CheckpointValue&)> write = {};
