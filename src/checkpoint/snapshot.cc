@@ -44,7 +44,7 @@ class Layout {
   std::vector<Part>& parts() { return parts_; }
   size_t num_shards() const { return fill_.size(); }
   std::string file(size_t shard) const {
-    char number[16];
+    char number[32];
     std::snprintf(number, sizeof number, "%05zu", shard);
     return str_cat(prefix_, number, ".safetensors");
   }

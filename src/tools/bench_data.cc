@@ -2,6 +2,7 @@
 // DataLoader; and how long a training step waits for its input.
 #include "tools/bench_data.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mm.h>
