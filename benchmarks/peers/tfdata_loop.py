@@ -41,6 +41,6 @@ def dataset():
     return records.batch(BATCH).map(parse_batch, num_parallel_calls=tf.data.AUTOTUNE)
 
 
-batches = iter(dataset().prefetch(tf.data.AUTOTUNE))
+batches = iter(dataset().prefetch(2))
 data_peer.serve_batches(f"tensorflow {tf.__version__}", batches,
                         lambda batch: int((batch[0] if isinstance(batch, tuple) else batch).shape[0]))

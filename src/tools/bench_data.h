@@ -7,6 +7,8 @@
 
 namespace strata::tools {
 
+/// Before the clock starts: what was made ahead while others were timed is used up.
+constexpr int kUntimedBatches = 6;
 constexpr int64_t kJpegBatch = 32;
 constexpr int64_t kJpegSize = 224;  ///< of resized images, pixels a side
 
