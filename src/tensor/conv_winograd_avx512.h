@@ -77,16 +77,22 @@ struct Tiling {
   /// Transforms tiles [begin, end) of the image in `image` (as `planes` lays it out) into
   /// block[point][channel][kBlock], from tile `at` of the block on.
   void transform(const float* image, int64_t begin, int64_t end, float* block, int64_t at) const {
-    while (begin < end) {
-      const int64_t column = begin % columns;
-      const int64_t count = std::min({end - begin, columns - column, kLanes});
-      const float* in = image + begin / columns * 2 * planes.row_stride + 2 * column;
-      for (int64_t c = 0; c < channels; ++c) {
-        transform_inputs(in + c * planes.stride, planes.row_stride, lanes(count),
-                         block + c * kBlock + at, stride);
+    const int64_t first_row = begin / columns;
+    const int64_t first_column = begin % columns;
+    for (int64_t c = 0; c < channels; ++c, image += planes.stride, block += kBlock) {
+      const float* row = image + first_row * 2 * planes.row_stride;
+      int64_t column = first_column;
+      for (int64_t tile = begin; tile < end;) {
+        const int64_t count = std::min({end - tile, columns - column, kLanes});
+        transform_inputs(row + 2 * column, planes.row_stride, lanes(count),
+                         block + at + tile - begin, stride);
+        tile += count;
+        column += count;
+        if (column == columns) {
+          column = 0;
+          row += 2 * planes.row_stride;
+        }
       }
-      begin += count;
-      at += count;
     }
   }
 

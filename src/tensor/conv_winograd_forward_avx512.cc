@@ -68,6 +68,9 @@ struct Run {
 struct Runs {
   Run runs[kBlock];
   int64_t begin[kTileVectors + 1];
+  /// The part of a plane that holds the outputs of the block's first image.
+  int64_t span_begin;
+  int64_t span_end;
 };
 
 void find_runs(const ConvShape& shape, const Tiling& tiling, int64_t first, int64_t count,
@@ -75,6 +78,13 @@ void find_runs(const ConvShape& shape, const Tiling& tiling, int64_t first, int6
   const int64_t height = shape.out_height();
   const int64_t width = shape.out_width();
   int64_t runs = 0;
+  const int64_t image0 = first / tiling.tiles();
+  const int64_t tile0 = first - image0 * tiling.tiles();
+  const int64_t rows0 =
+      std::min(tiling.rows, (tile0 + count + tiling.columns - 1) / tiling.columns);
+  const int64_t base = image0 * shape.out_channels * height * width;
+  found.span_begin = base + tile0 / tiling.columns * 2 * width;
+  found.span_end = base + std::min(2 * rows0, height) * width;
   for (int64_t at = 0; at < count;) {
     if (at % kLanes == 0) found.begin[at / kLanes] = runs;
     const int64_t image = (first + at) / tiling.tiles();
@@ -125,11 +135,11 @@ inline __attribute__((always_inline)) void transform_outputs(const float* m, __m
     float* const to = y + run->position;
     const auto low = static_cast<__mmask16>(run->columns);
     const auto high = static_cast<__mmask16>(run->columns >> kLanes);
-    _mm512_mask_storeu_ps(to, low, out[0][0]);
-    _mm512_mask_storeu_ps(to + kLanes, high, out[0][1]);
+    if (low) _mm512_mask_storeu_ps(to, low, out[0][0]);
+    if (high) _mm512_mask_storeu_ps(to + kLanes, high, out[0][1]);
     if (run->second_row) {
-      _mm512_mask_storeu_ps(to + width, low, out[1][0]);
-      _mm512_mask_storeu_ps(to + width + kLanes, high, out[1][1]);
+      if (low) _mm512_mask_storeu_ps(to + width, low, out[1][0]);
+      if (high) _mm512_mask_storeu_ps(to + width + kLanes, high, out[1][1]);
     }
   }
 }
@@ -218,6 +228,11 @@ void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, con
       const Product multiply = kProductTable[vectors - 1][rows - 1];
       const float* u = packed + row * shape.in_channels * kPoints;
       for (int64_t point = 0; point < kPoints; ++point, u += rows * shape.in_channels) {
+        if (point < rows) {
+          const float* const plane = y + (row + point) * out_plane;
+          for (int64_t i = runs.span_begin; i < runs.span_end; i += kLanes)
+            __builtin_prefetch(plane + i, 1);
+        }
         multiply(shape.in_channels, u, block + point * tiling.stride, sums + point * kSumStride);
       }
       for (int64_t r = 0; r < rows; ++r) {

@@ -28,7 +28,11 @@ namespace strata::tensor {
 
 bool use_own_convolution() {
   static const bool use = [] {
-    bool wanted = true;
+#if defined(__x86_64__)
+    bool wanted = __builtin_cpu_is("amd");
+#else
+    bool wanted = false;
+#endif
     if (const char* choice = std::getenv("STRATA_CONV"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
       STRATA_CHECK(name == "mkldnn" || name == "strata", kInvalidArgument,
