@@ -62,6 +62,26 @@ inline void fill_offsets(const ConvShape& shape, int64_t channels, int64_t plane
   }
 }
 
+/// Memory that is needed next, fetched into the second-level cache a part at a time.
+class Ahead {
+ public:
+  /// Each call of fetch() takes one of `parts` parts.
+  void start(const float* data, int64_t floats, int64_t parts) {
+    next_ = data;
+    end_ = data + floats;
+    step_ = round_up((floats + parts - 1) / parts, kLanes);
+  }
+  void fetch() {
+    const float* const end = end_ - next_ > step_ ? next_ + step_ : end_;
+    for (; next_ < end; next_ += kLanes) _mm_prefetch(next_, _MM_HINT_T1);
+  }
+
+ private:
+  const float* next_ = nullptr;
+  const float* end_ = nullptr;
+  int64_t step_ = 0;
+};
+
 /// dbias[width] (+)= the sums over `positions` rows of dy.
 inline void add_columns(const float* dy, int64_t positions, int64_t width, bool add, float* dbias) {
   for (int64_t v = 0; v < width; v += kLanes) {

@@ -209,6 +209,9 @@ void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, con
   const int64_t in_floats = shape.in_channels * shape.height * shape.width;
   const int64_t out_plane = shape.out_height() * shape.out_width();
   const int64_t tiles = images * tiling.tiles();
+  // An image is fetched while the one before is computed.
+  const int64_t fetches = std::max<int64_t>(1, tiling.tiles() / kBlock) * parts.count;
+  Ahead ahead;
   Runs runs;
   for (int64_t first = 0; first < tiles; first += kBlock) {
     const int64_t end = std::min(tiles, first + kBlock);
@@ -216,7 +219,10 @@ void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, con
       const int64_t image = tile / tiling.tiles();
       const int64_t in_image = tile % tiling.tiles();
       const int64_t count = std::min(end - tile, tiling.tiles() - in_image);
-      if (in_image == 0) tiling.planes.copy(x + image * in_floats, shape.in_channels, planes);
+      if (in_image == 0) {
+        tiling.planes.copy(x + image * in_floats, shape.in_channels, planes);
+        if (image + 1 < images) ahead.start(x + (image + 1) * in_floats, in_floats, fetches);
+      }
       tiling.transform(planes, in_image, in_image + count, block, tile - first);
       tile += count;
     }
@@ -227,6 +233,7 @@ void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, con
       const int64_t rows = parts.end(part) - row;
       const Product multiply = kProductTable[vectors - 1][rows - 1];
       const float* u = packed + row * shape.in_channels * kPoints;
+      ahead.fetch();
       for (int64_t point = 0; point < kPoints; ++point, u += rows * shape.in_channels) {
         if (point < rows) {
           const float* const plane = y + (row + point) * out_plane;

@@ -160,10 +160,11 @@ struct Layout {
 };
 
 /// Adds the products of a block of transformed tiles.
-void add_block(const Layout& layout, int64_t tiles, float* scratch) {
+void add_block(const Layout& layout, int64_t tiles, Ahead (&ahead)[2], float* scratch) {
   const int64_t vectors = layout.width / kLanes;
   const Parts parts(layout.channels, tile_rows(vectors));
   for (int64_t point = 0; point < kPoints; ++point) {
+    for (Ahead& next : ahead) next.fetch();
     const float* const x = scratch + layout.x + point * layout.tiling.stride;
     const float* const gradients = scratch + layout.gradients + point * layout.gradient_stride;
     float* const sums = scratch + layout.sums + point * layout.sum_stride;
@@ -196,13 +197,20 @@ void winograd_weights_avx512(const ConvShape& shape, const ConvPart& part, int64
   std::memset(planes, 0, static_cast<size_t>(tiling.planes_floats()) * sizeof(float));
   std::memset(scratch, 0, static_cast<size_t>(layout.x) * sizeof(float));
 
+  // An image is fetched while the one before is computed.
+  const int64_t fetches = std::max<int64_t>(1, tiling.tiles() / kBlock) * kPoints;
+  Ahead ahead[2];
   int64_t filled = 0;  // tiles of the block
   for (int64_t image = 0; image < images; ++image) {
-    tiling.planes.copy(x + (image * shape.in_channels + part.in_begin) * in_plane, layout.channels,
-                       planes);
-    transpose<true>(dy + (image * shape.out_channels + part.out_begin) * out_plane, out_plane,
-                    layout.panel, out_plane, image_dy, width);
+    const float* const image_x = x + (image * shape.in_channels + part.in_begin) * in_plane;
+    const float* const all_dy = dy + (image * shape.out_channels + part.out_begin) * out_plane;
+    tiling.planes.copy(image_x, layout.channels, planes);
+    transpose<true>(all_dy, out_plane, layout.panel, out_plane, image_dy, width);
     if (sum_bias) add_columns(image_dy, out_plane, width, image > 0, scratch + layout.dbias);
+    if (image + 1 < images) {
+      ahead[0].start(image_x + shape.in_channels * in_plane, layout.channels * in_plane, fetches);
+      ahead[1].start(all_dy + shape.out_channels * out_plane, layout.panel * out_plane, fetches);
+    }
     for (int64_t begin = 0; begin < tiling.tiles();) {
       const int64_t end = std::min(tiling.tiles(), begin + kBlock - filled);
       tiling.transform(planes, begin, end, scratch + layout.x, filled);
@@ -214,12 +222,12 @@ void winograd_weights_avx512(const ConvShape& shape, const ConvPart& part, int64
                             scratch + layout.gradients + filled * width, layout.gradient_stride);
       }
       if (filled == kBlock) {
-        add_block(layout, filled, scratch);
+        add_block(layout, filled, ahead, scratch);
         filled = 0;
       }
     }
   }
-  if (filled > 0) add_block(layout, filled, scratch);
+  if (filled > 0) add_block(layout, filled, ahead, scratch);
 
   const int64_t taps = shape.taps();
   for (int64_t channel = 0; channel < layout.channels; ++channel) {
