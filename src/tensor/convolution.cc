@@ -79,22 +79,23 @@ struct Arguments {
   const c10::SymInt& groups;
 };
 
-/// From measurements: oneDNN is as fast where small planes leave vectors half empty.
-constexpr int64_t kMinPositions = 12 * 12;
-/// Offsets within a few planes are counted in 32 bits.
-constexpr int64_t kMaxPlane = 1 << 22;
-constexpr int64_t kMinOutChannels = 4;
-
-bool worthwhile(const ConvShape& shape) {
-  return shape.out_channels >= kMinOutChannels &&
-         shape.out_height() * shape.out_width() >= kMinPositions &&
-         shape.height * shape.width <= kMaxPlane;
-}
-
 /// Whether the saved multiplications outweigh the transforms.
 bool winograd_suits(const ConvShape& shape) {
   return shape.kernel_height == 3 && shape.kernel_width == 3 && shape.in_channels >= 16 &&
          shape.out_channels >= 16;
+}
+
+/// Where these kernels are faster by measurement. Not on small planes, which leave vectors half
+/// empty or, with many channels, use each weight too rarely.
+bool worthwhile(const ConvShape& shape) {
+  constexpr int64_t kFewChannels = 256;
+  const bool winograd = winograd_suits(shape) && shape.in_channels <= kFewChannels &&
+                        shape.out_channels <= kFewChannels;
+  const int64_t least = winograd ? 6 * 6 : 12 * 12;
+  // Offsets within a few planes are counted in 32 bits.
+  constexpr int64_t kMaxPlane = 1 << 22;
+  return shape.out_channels >= 4 && shape.out_height() * shape.out_width() >= least &&
+         shape.height * shape.width <= kMaxPlane;
 }
 
 /// The convolution's shape, if these kernels take it.
