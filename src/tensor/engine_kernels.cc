@@ -7,24 +7,24 @@
 #include <ATen/ops/bmm_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_ops.h>
 #include <ATen/ops/mm_ops.h>
-#include <c10/core/CPUAllocator.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string_view>
 #include <tuple>
 
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
+#include "tensor/convolution.h"
 #include "tensor/cpu_isa.h"
 #include "tensor/matmul_kernels.h"
 #include "tensor/pool_kernels.h"
 #include "tensor/replica_kernels.h"
+#include "tensor/scratch.h"
 
 namespace strata::tensor {
 
@@ -88,13 +88,8 @@ bool worthwhile(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k 
 
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
-  // A program's own allocator may align to less than the kernel needs.
-  constexpr size_t kAlignment = 64;
-  size_t space = static_cast<size_t>(matmul_scratch_floats(problem)) * sizeof(float) + kAlignment;
-  const c10::DataPtr memory = c10::GetCPUAllocator()->allocate(space);
-  void* scratch = memory.get();
-  std::align(kAlignment, space - kAlignment, scratch, space);
-  matmul_avx512(problem, static_cast<float*>(scratch));
+  const Scratch scratch(matmul_scratch_floats(problem));
+  matmul_avx512(problem, scratch.data());
 #else
   static_cast<void>(problem);
 #endif
@@ -257,13 +252,15 @@ void detail::register_engine_kernels(torch::Library& library) {
 
 void use_engine_kernels() {
   detail::link_replica_kernels();
-  // A wrong STRATA_MATMUL is reported here rather than in the first product.
+  // A wrong STRATA_MATMUL or STRATA_CONV is reported here rather than in the first product.
   use_own_matmul();
+  use_own_convolution();
 }
 
 std::string describe_engine_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
   return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
+                 "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
                  "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
 }
 

@@ -43,6 +43,7 @@ TORCH_LIBRARY_IMPL(_, CustomRNGKeyId, library) {
 TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
   register_random_ops(library);
   register_engine_kernels(library);
+  register_convolution(library);
   fall_through_elsewhere(library);
 }
 

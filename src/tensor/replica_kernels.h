@@ -14,5 +14,6 @@ void link_replica_kernels();
 
 void register_random_ops(torch::Library& library);
 void register_engine_kernels(torch::Library& library);
+void register_convolution(torch::Library& library);
 
 }  // namespace strata::tensor::detail

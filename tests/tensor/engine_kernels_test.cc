@@ -376,6 +376,7 @@ TEST(EngineKernelsTest, MaxPoolsGradientGoesToTheLargest) {
 TEST(EngineKernelsTest, DescribesItself) {
   const std::string text = describe_engine_kernels();
   EXPECT_NE(text.find("matmul: "), std::string::npos);
+  EXPECT_NE(text.find("convolution: "), std::string::npos);
   EXPECT_NE(text.find("max_pool2d: "), std::string::npos);
 }
 

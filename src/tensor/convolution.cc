@@ -1,0 +1,251 @@
+// aten::convolution and its backward on the kernels of conv_*_avx512.cc, where those are faster
+// than oneDNN as libtorch calls it: oneDNN converts tensors to its blocked layouts and back.
+#include "tensor/convolution.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/convolution_backward_ops.h>
+#include <ATen/ops/convolution_ops.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "strata/core/error.h"
+#include "tensor/conv_kernels.h"
+#include "tensor/cpu_isa.h"
+#include "tensor/replica_kernels.h"
+#include "tensor/scratch.h"
+
+namespace strata::tensor {
+
+bool use_own_convolution() {
+  static const bool use = [] {
+#if defined(__x86_64__)
+    bool wanted = __builtin_cpu_is("amd");
+#else
+    bool wanted = false;
+#endif
+    if (const char* choice = std::getenv("STRATA_CONV"); choice != nullptr && *choice != '\0') {
+      const std::string_view name = choice;
+      STRATA_CHECK(name == "mkldnn" || name == "strata", kInvalidArgument,
+                   "[engine_kernels] STRATA_CONV: got '", name, "'; expected mkldnn or strata");
+      wanted = name == "strata";
+    }
+    return wanted && cpu_supports(CpuIsa::kAvx512);
+  }();
+  return use;
+}
+
+namespace {
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::CustomRNGKeyId;
+const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
+
+/// Parts have at least this many multiplications, as a rule of thumb 10 us.
+constexpr int64_t kGrain = 1 << 20;
+
+bool plain(const at::Tensor& tensor, int64_t dim) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided &&
+         tensor.dim() == dim && tensor.numel() > 0 && tensor.is_contiguous() &&
+         tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
+}
+
+/// One or two numbers.
+std::optional<std::pair<int64_t, int64_t>> pair_of(c10::SymIntArrayRef values) {
+  if (values.empty() || values.size() > 2) return std::nullopt;
+  const auto first = values.front().maybe_as_int();
+  const auto last = values.back().maybe_as_int();
+  if (!first || !last) return std::nullopt;
+  return std::pair{*first, *last};
+}
+
+bool all_one(c10::SymIntArrayRef values) {
+  return pair_of(values) == std::pair<int64_t, int64_t>(1, 1);
+}
+
+struct Arguments {
+  c10::SymIntArrayRef stride;
+  c10::SymIntArrayRef padding;
+  c10::SymIntArrayRef dilation;
+  bool transposed;
+  const c10::SymInt& groups;
+};
+
+/// Whether the saved multiplications outweigh the transforms.
+bool winograd_suits(const ConvShape& shape) {
+  return shape.kernel_height == 3 && shape.kernel_width == 3 && shape.in_channels >= 16 &&
+         shape.out_channels >= 16;
+}
+
+/// Where these kernels are faster by measurement. Not on small planes, which leave vectors half
+/// empty or, with many channels, use each weight too rarely.
+bool worthwhile(const ConvShape& shape) {
+  constexpr int64_t kFewChannels = 256;
+  const bool winograd = winograd_suits(shape) && shape.in_channels <= kFewChannels &&
+                        shape.out_channels <= kFewChannels;
+  const int64_t least = winograd ? 6 * 6 : 12 * 12;
+  // Offsets within a few planes are counted in 32 bits.
+  constexpr int64_t kMaxPlane = 1 << 22;
+  return shape.out_channels >= 4 && shape.out_height() * shape.out_width() >= least &&
+         shape.height * shape.width <= kMaxPlane;
+}
+
+/// The convolution's shape, if these kernels take it.
+std::optional<ConvShape> own_shape(const at::Tensor& input, const at::Tensor& weight,
+                                   const Arguments& arguments) {
+  if (!use_own_convolution() || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
+      arguments.groups.maybe_as_int() != 1 || !all_one(arguments.stride) ||
+      !all_one(arguments.dilation))
+    return std::nullopt;
+  const auto padding = pair_of(arguments.padding);
+  if (!padding) return std::nullopt;
+  const ConvShape shape{input.size(1),  input.size(2),  input.size(3),  weight.size(0),
+                        weight.size(2), weight.size(3), padding->first, padding->second};
+  const bool valid = weight.size(1) == shape.in_channels && shape.pad_height >= 0 &&
+                     shape.pad_width >= 0 && shape.pad_height < shape.kernel_height &&
+                     shape.pad_width < shape.kernel_width && shape.out_height() > 0 &&
+                     shape.out_width() > 0;
+  if (!valid || !worthwhile(shape)) return std::nullopt;
+  return shape;
+}
+
+at::Tensor empty_float(at::IntArrayRef sizes) { return at::detail::empty_cpu(sizes, at::kFloat); }
+
+#if defined(__x86_64__)
+
+/// Two ways to compute the same.
+struct Images {
+  int64_t (*packed_floats)(const ConvShape&);
+  void (*pack)(const ConvShape&, const ConvWeights&, float*);
+  int64_t (*scratch_floats)(const ConvShape&);
+  void (*run)(const ConvShape&, int64_t, const float*, const float*, const float*, float*, float*);
+};
+constexpr Images kDirectImages = {conv_packed_floats, conv_pack_weights_avx512, conv_scratch_floats,
+                                  conv_avx512};
+constexpr Images kWinogradImages = {winograd_packed_floats, winograd_pack_weights_avx512,
+                                    winograd_scratch_floats, winograd_avx512};
+
+struct Weights {
+  int64_t (*scratch_floats)(const ConvShape&, const ConvPart&);
+  void (*run)(const ConvShape&, const ConvPart&, int64_t, const float*, const float*, float*,
+              float*, float*);
+  int64_t max_in_channels;  // of a part: its sums fit the second-level cache
+};
+constexpr Weights kDirectWeights = {conv_weights_scratch_floats, conv_weights_avx512, 128};
+constexpr Weights kWinogradWeights = {winograd_weights_scratch_floats, winograd_weights_avx512, 64};
+
+void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t images, const float* x,
+                const float* bias, float* y) {
+  const Images& kernel = winograd_suits(shape) ? kWinogradImages : kDirectImages;
+  const Scratch packed(kernel.packed_floats(shape));
+  kernel.pack(shape, weights, packed.data());
+  const int64_t in_floats = shape.in_channels * shape.height * shape.width;
+  const int64_t out_floats = shape.out_channels * shape.out_height() * shape.out_width();
+  const int64_t grain = std::max<int64_t>(1, kGrain / (out_floats * shape.depth()));
+  at::parallel_for(0, images, grain, [&](int64_t begin, int64_t end) {
+    const Scratch scratch(kernel.scratch_floats(shape));
+    kernel.run(shape, end - begin, x + begin * in_floats, packed.data(), bias,
+               y + begin * out_floats, scratch.data());
+  });
+}
+
+void run_weights(const ConvShape& shape, int64_t images, const float* x, const float* dy, float* dw,
+                 float* dbias) {
+  const Weights& kernel = winograd_suits(shape) ? kWinogradWeights : kDirectWeights;
+  // Every part reads all gradients of its panel, so there are no more parts than threads ask for.
+  const int64_t panels = (shape.out_channels + kConvPanel - 1) / kConvPanel;
+  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  const int64_t chunks =
+      std::min(shape.in_channels,
+               std::max((threads + panels - 1) / panels,
+                        (shape.in_channels + kernel.max_in_channels - 1) / kernel.max_in_channels));
+  at::parallel_for(0, panels * chunks, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t chunk = i % chunks;
+      const ConvPart part{i / chunks * kConvPanel, shape.in_channels * chunk / chunks,
+                          shape.in_channels * (chunk + 1) / chunks};
+      const Scratch scratch(kernel.scratch_floats(shape, part));
+      kernel.run(shape, part, images, x, dy, dw, dbias, scratch.data());
+    }
+  });
+}
+
+#else
+
+void run_images(const ConvShape&, const ConvWeights&, int64_t, const float*, const float*, float*) {
+}
+void run_weights(const ConvShape&, int64_t, const float*, const float*, float*, float*) {}
+
+#endif
+
+at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& weight,
+                       const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
+                       c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+                       c10::SymIntArrayRef output_padding, c10::SymInt groups) {
+  const auto shape = own_shape(input, weight, {stride, padding, dilation, transposed, groups});
+  const bool with_bias = bias.has_value() && bias->defined();
+  if (!shape || (with_bias && (!plain(*bias, 1) || bias->size(0) != shape->out_channels))) {
+    return at::_ops::convolution::redispatch(keys & kBelow, input, weight, bias, stride, padding,
+                                             dilation, transposed, output_padding,
+                                             std::move(groups));
+  }
+  at::Tensor output =
+      empty_float({input.size(0), shape->out_channels, shape->out_height(), shape->out_width()});
+  run_images(*shape, {weight.const_data_ptr<float>(), shape->depth(), shape->taps(), false},
+             input.size(0), input.const_data_ptr<float>(),
+             with_bias ? bias->const_data_ptr<float>() : nullptr, output.mutable_data_ptr<float>());
+  return output;
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
+    c10::DispatchKeySet keys, const at::Tensor& grad_output, const at::Tensor& input,
+    const at::Tensor& weight, at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
+    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
+    c10::SymIntArrayRef output_padding, c10::SymInt groups, std::array<bool, 3> output_mask) {
+  const auto shape = own_shape(input, weight, {stride, padding, dilation, transposed, groups});
+  const bool suits =
+      shape && grad_output.is_cpu() && grad_output.scalar_type() == at::kFloat &&
+      grad_output.layout() == at::kStrided && grad_output.dim() == 4 &&
+      grad_output.size(0) == input.size(0) && grad_output.size(1) == shape->out_channels &&
+      grad_output.size(2) == shape->out_height() && grad_output.size(3) == shape->out_width();
+  if (!suits) {
+    return at::_ops::convolution_backward::redispatch(
+        keys & kBelow, grad_output, input, weight, bias_sizes, stride, padding, dilation,
+        transposed, output_padding, std::move(groups), output_mask);
+  }
+  const at::Tensor dy = grad_output.contiguous();
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> result;
+  auto& [dx, dw, dbias] = result;
+  if (output_mask[0]) {
+    dx = empty_float(input.sizes());
+    run_images(shape->backward(),
+               {weight.const_data_ptr<float>(), shape->taps(), shape->depth(), true}, input.size(0),
+               dy.const_data_ptr<float>(), nullptr, dx.mutable_data_ptr<float>());
+  }
+  if (output_mask[1] || output_mask[2]) {
+    dw = empty_float(weight.sizes());
+    if (output_mask[2]) dbias = empty_float({shape->out_channels});
+    run_weights(*shape, input.size(0), input.const_data_ptr<float>(), dy.const_data_ptr<float>(),
+                dw.mutable_data_ptr<float>(),
+                output_mask[2] ? dbias.mutable_data_ptr<float>() : nullptr);
+    if (!output_mask[1]) dw = at::Tensor();
+  }
+  return result;
+}
+
+}  // namespace
+
+void detail::register_convolution(torch::Library& library) {
+  library.impl("convolution", TORCH_FN(convolution));
+  library.impl("convolution_backward", TORCH_FN(convolution_backward));
+}
+
+}  // namespace strata::tensor
