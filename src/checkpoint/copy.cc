@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <vector>
 
+#include "strata/core/thread.h"
 #include "strata/runtime/devices.h"
 
 namespace strata::checkpoint {
@@ -32,14 +33,14 @@ void copy_all(const std::vector<CopyTask>& tasks) {
   for (const CopyTask& task : tasks) total += task.bytes;
   const size_t threads = std::clamp<size_t>(
       total / kBytesPerThread, 1, std::min<size_t>(kMaxThreads, static_cast<size_t>(num_cores())));
-  std::vector<std::thread> helpers;
   const auto bound = [&](size_t i) { return total / threads * i; };
+  std::vector<Thread> helpers;  // joined at the end
   for (size_t i = 1; i < threads; ++i) {
-    helpers.emplace_back(
-        [&, i] { copy_range(tasks, bound(i), i + 1 == threads ? total : bound(i + 1)); });
+    helpers.emplace_back("checkpoint/copy", [&, i] {
+      copy_range(tasks, bound(i), i + 1 == threads ? total : bound(i + 1));
+    });
   }
   copy_range(tasks, 0, threads == 1 ? total : bound(1));
-  for (std::thread& helper : helpers) helper.join();
 }
 
 }  // namespace strata::checkpoint

@@ -35,6 +35,8 @@ extern const InspectKind kInspectTfRecord;
 extern const InspectKind kInspectIdx;
 extern const InspectKind kInspectImage;
 extern const InspectKind kInspectImageFolder;
+extern const InspectKind kInspectCheckpoint;
+extern const InspectKind kInspectSafetensors;
 extern const InspectKind kInspectCsv;
 extern const InspectKind kInspectText;  // last: any text
 

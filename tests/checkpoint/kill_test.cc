@@ -124,7 +124,11 @@ TEST(KillTest, EndsWithTheBitsOfARunThatNobodyDisturbed) {
                                             "--strategy",
                                             draw(2) == 0 ? "mirrored" : "unshared",
                                             "--asynchronous",
-                                            std::to_string(draw(2))};
+                                            std::to_string(draw(2)),
+                                            "--calls",
+                                            std::to_string(draw(4)),
+                                            "--prefetch",
+                                            std::to_string(draw(3))};
       // Some operations of a save, of which there are 13 or so, or some time of the run.
       std::optional<int> after_ms;
       const bool kill = kills < wanted && here < 6;

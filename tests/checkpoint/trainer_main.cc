@@ -5,7 +5,8 @@
 //
 //   trainer FOLDER [--replicas N] [--permits N] [--strategy mirrored|unshared|one_device]
 //   [--asynchronous 0|1]
-//           [--steps N] [--every N] [--kill_at N]   (the N-th operation on the disk kills, SIGKILL)
+//           [--calls N] [--prefetch N] [--steps N] [--every N] [--kill_at N]   (the N-th operation
+//           on the disk kills, SIGKILL)
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
@@ -35,7 +36,9 @@
 namespace {
 
 using strata::data::Dataset;
+using strata::data::ElementKey;
 using strata::data::Example;
+using strata::data::RandomNumbers;
 
 constexpr int64_t kRows = 240;
 constexpr int64_t kBatch = 16;  // 15 steps an epoch
@@ -60,7 +63,7 @@ struct NetImpl : torch::nn::Module {
 };
 TORCH_MODULE(Net);
 
-Dataset input() {
+Dataset input(int64_t calls) {
   // Not from the global generator: it is part of the state.
   const at::Tensor index = at::arange(kRows * 16, at::kFloat);
   const at::Tensor features = at::sin(index * 12.9898F).view({kRows, 16});
@@ -68,11 +71,14 @@ Dataset input() {
   const at::Tensor label = at::arange(kRows, at::kLong).mul(7).remainder(5);
   return Dataset::from_tensor_slices({features, word, label})
       .shuffle(100, {.seed = 11})
-      .map([](Example row) {
-        // An augmentation that depends on the element alone.
-        const at::Tensor flip = row[1].remainder(2).to(at::kFloat).mul(-2).add(1);
-        return Example{row[0] * flip, row[1], row[2]};
-      })
+      .map(
+          [](const Example& row, const ElementKey& key) {
+            RandomNumbers random(key);
+            const double scale = random.uniform(0.5, 1.5);
+            const at::Tensor features = random.bernoulli(0.5) ? row[0].flip(0) : row[0];
+            return Example{features * scale, row[1], row[2]};
+          },
+          {.num_parallel_calls = calls, .seed = 5})
       .batch(kBatch)
       .prefetch(3);
 }
@@ -86,6 +92,8 @@ struct Settings {
   int64_t steps = 40;
   int64_t every = 3;
   int64_t kill_at = -1;
+  int64_t calls = 2;     // threads of the augmentation
+  int64_t prefetch = 0;  // steps made ahead
 };
 
 Settings parse(int argc, char** argv) {
@@ -102,6 +110,8 @@ Settings parse(int argc, char** argv) {
   s.asynchronous = number("--asynchronous", 0) != 0;
   s.steps = number("--steps", s.steps);
   s.every = number("--every", s.every);
+  s.calls = number("--calls", s.calls);
+  s.prefetch = number("--prefetch", s.prefetch);
   s.kill_at = number("--kill_at", s.kill_at);
   return s;
 }
@@ -129,7 +139,7 @@ void train(const Settings& settings) {
                                 {.learning_rate = strata::schedules::CosineDecay{
                                      .initial_learning_rate = 0.01, .decay_steps = 100}});
   strata::metrics::Mean epoch_loss = strategy.scope([] { return strata::metrics::Mean("loss"); });
-  const auto batches = strategy.distribute(input(), {.prefetch = 0});
+  const auto batches = strategy.distribute(input(settings.calls), {.prefetch = settings.prefetch});
   auto iterator = batches.iterator(0);
   int64_t step = 0;
   int64_t epoch = 0;
