@@ -57,7 +57,7 @@ TEST(CheckpointTest, BringsBackValuesOfEveryKind) {
       int64_t step = 0;
       double rate = 0;
       bool flag = false;
-      std::string name;
+      std::string name = {};
     };
     auto all = std::make_unique<All>(All{Variable(at::zeros({2, 3})), {}, {}});
     if (fill) {

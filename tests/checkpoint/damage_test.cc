@@ -274,7 +274,9 @@ TEST_F(DamageTest, ReadOnlyFolderForUsersWithoutRights) {
   fs::permissions(folder_.path(), kReadOnly);
   fs::permissions(run_, kReadOnly);
   // Root may write everywhere: be somebody else for a while.
-  if (::geteuid() == 0) ASSERT_EQ(::seteuid(65534), 0);
+  if (::geteuid() == 0) {
+    ASSERT_EQ(::seteuid(65534), 0);
+  }
   int64_t restored = 0;
   const auto denied = throws(ErrorCode::kPermissionDenied, {run_, "Permission denied"}, [&] {
     Checkpoint checkpoint(objects());
@@ -283,7 +285,9 @@ TEST_F(DamageTest, ReadOnlyFolderForUsersWithoutRights) {
     restored = step_;
     (void)manager.save();
   });
-  if (::getuid() == 0) ASSERT_EQ(::seteuid(0), 0);
+  if (::getuid() == 0) {
+    ASSERT_EQ(::seteuid(0), 0);
+  }
   fs::permissions(run_, fs::perms::owner_all);
   fs::permissions(folder_.path(), fs::perms::owner_all);
   EXPECT_TRUE(denied);
