@@ -129,6 +129,30 @@ class CsvElements final : public detail::CsvFile {
   const Format& format_;
 };
 
+ElementSpec spec_of(const std::vector<CsvColumn>& columns) {
+  ElementSpec spec;
+  for (const CsvColumn& column : columns) {
+    switch (column.type) {
+      case Type::kInt32:
+        spec.push_back({{}, at::kInt});
+        break;
+      case Type::kInt64:
+        spec.push_back({{}, at::kLong});
+        break;
+      case Type::kFloat32:
+        spec.push_back({{}, at::kFloat});
+        break;
+      case Type::kFloat64:
+        spec.push_back({{}, at::kDouble});
+        break;
+      case Type::kString:
+        spec.push_back({{-1}, at::kByte});
+        break;
+    }
+  }
+  return spec;
+}
+
 void check_options(const std::vector<CsvColumn>& columns, const CsvOptions& options) {
   STRATA_CHECK(!columns.empty(), kInvalidArgument,
                "[data] csv: got no columns; expected the type of each");
@@ -173,6 +197,7 @@ Dataset csv(std::vector<std::string> files, std::vector<CsvColumn> columns,
   const auto format = std::make_shared<const Format>(Format{std::move(columns), options});
   return detail::files_dataset({.name = "csv",
                                 .place_size = 2,
+                                .spec = spec_of(format->columns),
                                 .open =
                                     [format](const std::string& path) {
                                       return std::make_unique<CsvElements>(path, *format);

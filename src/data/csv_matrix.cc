@@ -98,6 +98,7 @@ Dataset csv_matrix(std::vector<std::string> files, const CsvMatrixOptions& optio
   const auto shared = std::make_shared<const Format>(std::move(format));
   return detail::files_dataset({.name = "csv_matrix",
                                 .place_size = 2,
+                                .spec = {{{columns - 1}, at::kFloat}, {{}, at::kLong}},
                                 .open =
                                     [shared](const std::string& path) {
                                       return std::make_unique<MatrixRows>(path, *shared);

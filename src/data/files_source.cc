@@ -89,9 +89,9 @@ class FilesSource final : public Source {
   }
   int64_t cardinality() const override { return files_.empty() ? 0 : Dataset::kUnknown; }
 
-  /// For distributions that give whole files to each worker.
-  int64_t num_files() const { return static_cast<int64_t>(files_.size()); }
-  SourcePtr shard_files(int64_t num_shards, int64_t index) const {
+  std::optional<ElementSpec> element_spec() const override { return format_.spec; }
+  int64_t num_files() const override { return static_cast<int64_t>(files_.size()); }
+  SourcePtr shard_files(int64_t num_shards, int64_t index) const override {
     std::vector<std::string> mine;
     for (auto i = static_cast<size_t>(index); i < files_.size();
          i += static_cast<size_t>(num_shards))

@@ -40,6 +40,7 @@ void seek_saved_offset(BufferedReader& bytes, const std::string& path, int64_t o
 struct FileFormat {
   const char* name;   ///< of its positions
   size_t place_size;  ///< numbers of FileElements::place
+  ElementSpec spec;
   std::function<std::unique_ptr<FileElements>(const std::string& path)> open;
 };
 

@@ -33,6 +33,10 @@ class PathRows final : public detail::Rows {
 
   int64_t version() const override { return 0; }
 
+  std::optional<ElementSpec> spec() const override {
+    return ElementSpec{{{-1}, at::kByte}, {{}, at::kLong}};
+  }
+
  private:
   std::vector<std::string> paths_;
   std::vector<int64_t> labels_;

@@ -80,6 +80,7 @@ Dataset text_lines(std::vector<std::string> files, const TextOptions& options) {
   return detail::files_dataset(
       {.name = "text_lines",
        .place_size = 1,
+       .spec = {{.shape = {-1}, .dtype = at::kByte}},
        .open =
            [options](const std::string& path) { return std::make_unique<Lines>(path, options); }},
       std::move(files), "text_lines");

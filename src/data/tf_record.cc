@@ -187,6 +187,7 @@ Dataset tf_records(std::vector<std::string> files, const TfRecordOptions& option
   return detail::files_dataset(
       {.name = "tf_records",
        .place_size = 3,
+       .spec = {{.shape = {-1}, .dtype = at::kByte}},
        .open =
            [shared](const std::string& path) { return std::make_unique<Records>(path, *shared); }},
       std::move(files), "tf_records");

@@ -3,6 +3,7 @@
 
 #include "data/elements.h"
 #include "data/files_support.h"
+#include "data/source.h"
 #include "strata/data/csv.h"
 #include "strata/data/image_folder.h"
 #include "strata/data/text_file.h"
@@ -109,6 +110,37 @@ TEST_F(FilePositionsTest, PathsOfAFolder) {
                [&] { (void)image_folder(path("c")); });
   expect_error(ErrorCode::kNotFound, {"without images"},
                [&] { (void)image_folder(folder_.path(), {.extensions = {".gif"}}); });
+}
+
+TEST_F(FilePositionsTest, DistributionsSeeFilesAndSpecs) {
+  const std::vector<std::string> files = {file("0", "0,1"), file("1", "1,2"), file("2", "2,3")};
+  const Dataset lines = text_lines(files);
+  EXPECT_EQ(lines.source()->num_files(), 3);
+  EXPECT_EQ(describe(Dataset(lines.source()->shard_files(2, 0))),
+            describe(text_lines({files[0], files[2]})));
+  EXPECT_EQ(Dataset(lines.source()->shard_files(2, 1)).source()->num_files(), 1);
+  const auto spec = [](const Dataset& dataset) {
+    std::string all;
+    for (const TensorSpec& field : dataset.element_spec()) all += field.to_string() + " ";
+    return all;
+  };
+  EXPECT_EQ(spec(lines), "Byte[-1] ");
+  EXPECT_EQ(spec(tf_records(files)), "Byte[-1] ");
+  EXPECT_EQ(spec(csv(files, {CsvColumn::int32(), CsvColumn::string()})), "Int[] Byte[-1] ");
+  EXPECT_EQ(spec(csv(files, {CsvColumn::float64(), CsvColumn::int64()}).batch(2)),
+            "Double[-1] Long[-1] ");
+  EXPECT_EQ(spec(csv_matrix(files, {.header = false})), "Float[1] Long[] ");
+}
+
+// With the transforms that work ahead, and those that go on behind errors.
+TEST_F(FilePositionsTest, UnderParallelMapsInterleavesAndIgnoredErrors) {
+  const std::vector<std::string> files = {file("0", "1\n2\n3\n4"), path("missing"),
+                                          file("2", "5\n6\n7")};
+  const auto image = [](Example e) { return Example{e.x().to(at::kLong)}; };
+  expect_rest_from_anywhere(text_lines({files[0], files[2]}).map(image, {.num_parallel_calls = 3}),
+                            "parallel map");
+  expect_rest_from_anywhere(text_lines(files).ignore_errors(), "ignored errors");
+  EXPECT_EQ(describe(text_lines(files).ignore_errors()).size(), 7u);
 }
 
 TEST_F(FilePositionsTest, FilesThatAreNotThere) {

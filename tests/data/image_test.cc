@@ -7,6 +7,7 @@
 #include "strata/data/image_codec.h"
 #include "strata/data/image_folder.h"
 #include "strata/data/image_ops.h"
+#include "strata/data/random_numbers.h"
 #include "support/temp_folder.h"
 
 namespace strata::data {
@@ -224,6 +225,16 @@ TEST(ImageOpsTest, RandomOnesTakeTheirNumbersFromTheCaller) {
   EXPECT_TRUE(at::equal(random_flip(
                             image, [] { return 0.89; }, 0.9),
                         image.flip(1)));
+}
+
+TEST(ImageOpsTest, RandomNumbersOfAnElementWillDo) {
+  const at::Tensor image = picture(30, 40, 3);
+  const auto augmented = [&](uint64_t index) {
+    RandomNumbers random(ElementKey{.seed = 1, .epoch = 2, .index = index});
+    return random_flip(random_crop(image, 20, 20, random), random);
+  };
+  EXPECT_TRUE(at::equal(augmented(5), augmented(5)));
+  EXPECT_FALSE(at::equal(augmented(5), augmented(6)));
 }
 
 TEST(ImageOpsTest, Errors) {
