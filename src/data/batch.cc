@@ -30,8 +30,14 @@ class BatchStream final : public ExampleStream {
     if (ended_) return false;
     elements_.clear();
     T element{};
-    while (static_cast<int64_t>(elements_.size()) < batch_size_ && input_->next(element))
-      elements_.push_back(std::move(element));
+    try {
+      while (static_cast<int64_t>(elements_.size()) < batch_size_ && input_->next(element))
+        elements_.push_back(std::move(element));
+    } catch (...) {
+      // This batch is lost, and the next one what it would have been.
+      input_->skip(batch_size_ - static_cast<int64_t>(elements_.size()) - 1);
+      throw;
+    }
     const auto count = static_cast<int64_t>(elements_.size());
     if (count < batch_size_) ended_ = true;
     if (count == 0 || (count < batch_size_ && drop_remainder_)) return false;

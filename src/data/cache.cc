@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <mutex>
 
@@ -28,7 +29,9 @@ class CacheStore {
   bool get(int64_t index, T& out) {
     const std::lock_guard lock(mutex_);
     if (!read_to(index + 1)) return false;
-    const Element& element = elements_[static_cast<size_t>(index)];
+    Element& element = elements_[static_cast<size_t>(index)];
+    if (element.error) std::rethrow_exception(std::exchange(element.error, nullptr));
+    if (!element.there) retry(index);
     STRATA_CHECK(version_of(element.value) == element.version, kFailedPrecondition,
                  "[data] cache: element ", index,
                  " was changed in place after it was cached; expected it to stay as it is; clone() "
@@ -48,6 +51,8 @@ class CacheStore {
   struct Element {
     T value;
     int64_t version;
+    bool there = true;                   // false: making it failed; who asks again tries again
+    std::exception_ptr error = nullptr;  // of that, until somebody was told
   };
 
   bool read_to(int64_t count) {
@@ -56,28 +61,35 @@ class CacheStore {
     // The stream outlives the iterator that comes here first, so it has threads of its own.
     if (!pipeline_) pipeline_.emplace(options_of(input_));
     const PipelineScope scope(*pipeline_);
+    if (!stream_) stream_ = open_stream<T>(input_, 0);
     while (static_cast<int64_t>(elements_.size()) < count) {
-      if (!stream_) {
-        stream_ = open_stream<T>(input_, 0);
-        stream_->skip(static_cast<int64_t>(elements_.size()));
-      }
-      T value{};
-      bool there = false;
+      Element element{T{}, 0};
       try {
-        there = stream_->next(value);
+        if (!stream_->next(element.value)) {
+          complete_ = true;
+          stream_ = nullptr;
+          return false;
+        }
       } catch (...) {
-        stream_ = nullptr;  // whoever asks again gets this element or its error, never a gap
-        throw;
+        element.there = false;
+        element.error = std::current_exception();
       }
-      if (!there) {
-        complete_ = true;
-        stream_ = nullptr;
-        return false;
-      }
-      const int64_t version = version_of(value);
-      elements_.push_back({std::move(value), version});
+      element.version = version_of(element.value);
+      elements_.push_back(std::move(element));
     }
     return true;
+  }
+
+  // Makes an element that failed; throws what that throws.
+  void retry(int64_t index) {
+    const PipelineScope scope(*pipeline_);
+    const auto stream = open_stream<T>(input_, 0);
+    stream->skip(index);
+    Element element{T{}, 0};
+    STRATA_CHECK(stream->next(element.value), kFailedPrecondition, "[data] cache: element ", index,
+                 " failed, and is not there any more; expected the source to stay as it is");
+    element.version = version_of(element.value);
+    elements_[static_cast<size_t>(index)] = std::move(element);
   }
 
   std::mutex mutex_;
@@ -94,9 +106,10 @@ class CacheStream final : public Stream<T> {
   explicit CacheStream(CacheStore<T>& store) : store_(store) {}
 
   bool next(T& out) override {
-    if (!store_.get(next_, out)) return false;
-    ++next_;
-    return true;
+    const int64_t index = next_++;  // whatever is thrown
+    if (store_.get(index, out)) return true;
+    next_ = index;
+    return false;
   }
   int64_t skip(int64_t count) override {
     const int64_t wanted = std::min(count, std::numeric_limits<int64_t>::max() - next_);

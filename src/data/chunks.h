@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <vector>
 
 #include "data/source.h"
 
@@ -18,7 +17,6 @@ inline int64_t next_chunk(int64_t first) { return (first / kChunk + 1) * kChunk;
 struct Chunk {
   Position position;  // before element `first`
   int64_t first;
-  bool after_error;  // and behind an error of the stream there
 };
 
 /// The positions that somebody may still need, from that of the element given last.
@@ -28,21 +26,11 @@ class Chunks {
   const Chunk& front() const { return chunks_.front(); }
 
   void add(Chunk chunk) { chunks_.push_back(std::move(chunk)); }
-  void add(std::vector<Chunk>&& chunks) {
-    for (Chunk& chunk : chunks) chunks_.push_back(std::move(chunk));
-  }
 
   /// All elements before `frontier` have been given. A chunk's position serves until the next
   /// chunk's first element has been given, so positions do not depend on what has been read ahead.
   void drop_passed(int64_t frontier) {
     while (chunks_.size() > 1 && chunks_[1].first < frontier) chunks_.pop_front();
-  }
-
-  /// The next error has been given: from now on positions lie behind it.
-  void pass_error() {
-    do {
-      chunks_.pop_front();
-    } while (!chunks_.front().after_error);
   }
 
  private:

@@ -15,9 +15,12 @@ class EnumerateStream final : public ExampleStream {
       : input_(std::move(input)), start_(start) {}
 
   bool next(Example& out) override {
-    if (!input_->next(out)) return false;
-    out.fields.insert(out.fields.begin(), at::scalar_tensor(start_ + given_, at::kLong));
-    ++given_;
+    const int64_t number = given_++;  // whatever is thrown
+    if (!input_->next(out)) {
+      given_ = number;
+      return false;
+    }
+    out.fields.insert(out.fields.begin(), at::scalar_tensor(start_ + number, at::kLong));
     return true;
   }
   int64_t skip(int64_t count) override {

@@ -69,17 +69,17 @@ class FileCacheStream final : public ExampleStream {
   bool next(Example& out) override {
     if (file_) {
       if (next_ >= file_->size()) return false;
-      out = file_->read(next_, window_);
-      ++next_;
+      out = file_->read(next_++, window_);
       return true;
     }
     open_input();
+    const int64_t index = next_++;  // whatever is thrown
     if (!input_->next(out)) {
+      next_ = index;
       cache_.end(next_);
       return false;
     }
-    cache_.add(next_, out);
-    ++next_;
+    cache_.add(index, out);
     return true;
   }
 

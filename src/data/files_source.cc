@@ -20,11 +20,16 @@ class FilesStream final : public ExampleStream {
 
   int64_t skip(int64_t count) override {
     int64_t skipped = 0;
-    while (skipped < count && open()) {
-      if (current_->skip_one()) {
+    while (skipped < count) {
+      try {
+        if (!open()) break;
+        if (current_->skip_one()) {
+          ++skipped;
+        } else {
+          close();
+        }
+      } catch (...) {  // an element, as for `next`
         ++skipped;
-      } else {
-        close();
       }
     }
     return skipped;
@@ -90,6 +95,7 @@ class FilesSource final : public Source {
   int64_t cardinality() const override { return files_.empty() ? 0 : Dataset::kUnknown; }
 
   std::optional<ElementSpec> element_spec() const override { return format_.spec; }
+  /// For distributions that give whole files to each worker.
   int64_t num_files() const override { return static_cast<int64_t>(files_.size()); }
   SourcePtr shard_files(int64_t num_shards, int64_t index) const override {
     std::vector<std::string> mine;

@@ -11,13 +11,15 @@ class GeneratorStream final : public ExampleStream {
 
   bool next(Example& out) override {
     if (ended_) return false;
+    ended_ = true;  // if it throws, too, as a Python generator
+    ++given_;
     std::optional<Example> element = generator_();
     if (!element) {
-      ended_ = true;
+      --given_;
       return false;
     }
+    ended_ = false;
     out = std::move(*element);
-    ++given_;
     return true;
   }
 

@@ -114,12 +114,10 @@ class GroupStream final : public ExampleStream {
   void read() {
     begin_chunk_if_due();
     Example element;
-    if (!input_->next(element)) {
-      input_ended_ = true;
-      return;
-    }
     int64_t key = 0, size = 0;
     try {
+      input_ended_ = !input_->next(element);
+      if (input_ended_) return;
       key = key_(element);
       size = window_size_(key);
       STRATA_CHECK(size >= 1, kInvalidArgument, "[data] group_by_window: got window size ", size,

@@ -1,5 +1,6 @@
 #include "data/interleave.h"
 
+#include <exception>
 #include <limits>
 
 namespace strata::data::detail {
@@ -68,18 +69,32 @@ class InterleaveStream final : public ExampleStream {
         slots_(static_cast<size_t>(options.cycle_length)) {}
 
   bool next(Example& out) override {
-    return advance([&](ExampleStream& stream) { return stream.next(out) ? 1 : 0; }) > 0;
+    std::exception_ptr error;
+    const int64_t steps = advance([&](ExampleStream& stream) {
+      try {
+        return stream.next(out) ? 1 : 0;
+      } catch (...) {
+        error = std::current_exception();
+        return 1;
+      }
+    });
+    if (error) std::rethrow_exception(error);
+    return steps > 0;
   }
 
   int64_t skip(int64_t count) override {
     int64_t skipped = 0;
     while (skipped < count) {
-      const int64_t step = advance([&](ExampleStream& stream) {
-        const int64_t left = slots_.size() == 1 ? count : block_length_ - block_;
-        return stream.skip(std::min(count - skipped, left));
-      });
-      if (step == 0) break;
-      skipped += step;
+      try {
+        const int64_t step = advance([&](ExampleStream& stream) {
+          const int64_t left = slots_.size() == 1 ? count : block_length_ - block_;
+          return stream.skip(std::min(count - skipped, left));
+        });
+        if (step == 0) break;
+        skipped += step;
+      } catch (...) {  // the input, or opening, failed: an element, too
+        ++skipped;
+      }
     }
     return skipped;
   }

@@ -13,10 +13,13 @@ class MapStream final : public ExampleStream {
 
   bool next(Example& out) override {
     if (!given_.empty()) pass_given();
-    Example element;
-    if (!input_->next(element)) return false;
     const ElementKey key = key_;
-    ++key_.index;
+    ++key_.index;  // whatever is thrown
+    Example element;
+    if (!input_->next(element)) {
+      key_ = key;
+      return false;
+    }
     out = fn_(std::move(element), key);
     return true;
   }

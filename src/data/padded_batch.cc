@@ -79,8 +79,14 @@ class PaddedBatchStream final : public ExampleStream {
     if (ended_) return false;
     elements_.clear();
     Example element;
-    while (static_cast<int64_t>(elements_.size()) < batch_size_ && input_->next(element))
-      elements_.push_back(std::move(element));
+    try {
+      while (static_cast<int64_t>(elements_.size()) < batch_size_ && input_->next(element))
+        elements_.push_back(std::move(element));
+    } catch (...) {
+      // This batch is lost, and the next one what it would have been.
+      input_->skip(batch_size_ - static_cast<int64_t>(elements_.size()) - 1);
+      throw;
+    }
     const auto count = static_cast<int64_t>(elements_.size());
     ended_ = count < batch_size_;
     if (count == 0 || (ended_ && options_.drop_remainder)) return false;

@@ -17,7 +17,7 @@ constexpr auto kBlockTime = std::chrono::microseconds(100);
 /// the consumer's is guarded by the interleave's mutex.
 struct Reader {
   struct Item {
-    Example element;
+    Example element = {};
     std::exception_ptr error = nullptr;
     bool unopened = false;  // the error came instead of a dataset
     int64_t bytes = 0;
@@ -138,7 +138,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
       reader.stream->skip(from.since);
       reader.read = reader.given = from.first + from.since;
       reader.next_chunk = next_chunk(from.first);
-      reader.chunks.add({*from.inner, from.first, false});
+      reader.chunks.add({*from.inner, from.first});
       reader.touched = true;
     }
   }
@@ -182,10 +182,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     reader.touched = true;
     if (item.unopened) {
       close(slot);
-    } else if (item.error) {
-      reader.chunks.pass_error();
-    }
-    if (!item.error) {
+    } else {
       ++reader.given;
       reader.chunks.drop_passed(reader.given);
       if (slots_.size() > 1 && ++block_ == block_length_) next_slot();
@@ -294,29 +291,31 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     lock.unlock();
     const auto begin = WorkTimer::Clock::now();
     std::vector<Reader::Item> items;
-    std::vector<Chunk> chunks;
+    std::optional<Chunk> chunk;
     bool ended = false;
     int64_t bytes = 0;
     try {
       if (reader.stream == nullptr) open(reader);
-      if (reader.read >= reader.next_chunk) chunks.push_back(begin_chunk(reader, false));
-      const int64_t end = std::min(reader.read + size, reader.next_chunk);
-      while (!ended && reader.read < end && !stop_.load(std::memory_order_relaxed)) {
-        Reader::Item item;
+    } catch (...) {
+      items.push_back({.error = std::current_exception(), .unopened = true});
+      ended = true;
+    }
+    if (!ended && reader.read >= reader.next_chunk) {
+      reader.next_chunk = next_chunk(reader.read);
+      chunk = Chunk{reader.stream->position(), reader.read};
+    }
+    const int64_t end = std::min(reader.read + size, reader.next_chunk);
+    for (; !ended && reader.read < end && !stop_.load(std::memory_order_relaxed); ++reader.read) {
+      Reader::Item item;
+      try {
         ended = !reader.stream->next(item.element);
         if (ended) break;
-        ++reader.read;
         item.bytes = bytes_of(item.element);
         bytes += item.bytes;
-        items.push_back(std::move(item));
+      } catch (...) {
+        item.error = std::current_exception();
       }
-    } catch (...) {
-      Reader::Item item;
-      item.error = std::current_exception();
-      item.unopened = reader.stream == nullptr;
-      ended = item.unopened;
       items.push_back(std::move(item));
-      if (!ended) chunks.push_back(begin_chunk(reader, true));
     }
     if (ended) {  // its threads and files go at once
       reader.stream = nullptr;
@@ -329,7 +328,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     else if (time * 2 < kBlockTime)
       reader.block_size = std::min(kChunk, size * 2);
     for (Reader::Item& item : items) reader.ready.push_back(std::move(item));
-    reader.chunks.add(std::move(chunks));
+    if (chunk) reader.chunks.add(std::move(*chunk));
     reader.busy = false;
     reader.ended = ended;
     pipeline_.add_buffered(bytes);
@@ -340,11 +339,6 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     SourcePtr source = fn_(std::move(reader.element)).source();
     reader.stream = source->examples(epoch_);
     reader.source = std::move(source);
-  }
-
-  static Chunk begin_chunk(Reader& reader, bool after_error) {
-    reader.next_chunk = next_chunk(reader.read);
-    return {reader.stream->position(), reader.read, after_error};
   }
 
   void forget_buffered(const Reader* reader) {

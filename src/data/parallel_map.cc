@@ -22,19 +22,22 @@ constexpr auto kTurn = std::chrono::milliseconds(1);
 struct Block {
   int64_t first = 0;  // index of elements[0] in the input
   std::vector<Example> elements;
-  std::vector<std::exception_ptr> errors;    // empty, or one an element
-  std::exception_ptr input_error = nullptr;  // behind the elements
-  bool end = false;                          // of the input, behind the elements
+  std::vector<std::exception_ptr> errors;  // instead of elements; as many as matter
+  bool end = false;                        // of the input, behind the elements
   bool done = false;
   int64_t bytes = 0;
 
   void clear() {
     elements.clear();
     errors.clear();
-    input_error = nullptr;
     end = done = false;
     bytes = 0;
   }
+  void fail(size_t i) {
+    errors.resize(elements.size());
+    errors[i] = std::current_exception();
+  }
+  bool failed(size_t i) const { return i < errors.size() && errors[i]; }
 };
 
 /// Threads take turns to read a block of the input, then work on their blocks at once. The
@@ -64,17 +67,12 @@ class ParallelMapStream final : public ExampleStream, private Worker {
       if (current_ && offset_ < current_->elements.size()) {
         const size_t i = offset_++;
         given_.add(current_->first + static_cast<int64_t>(i));
-        if (!current_->errors.empty() && current_->errors[i])
-          std::rethrow_exception(current_->errors[i]);
+        if (current_->failed(i)) std::rethrow_exception(current_->errors[i]);
         out = std::move(current_->elements[i]);
         return true;
       }
       if (ended_) return false;
       if (current_) {
-        if (const auto error = std::exchange(current_->input_error, nullptr)) {
-          if (ordered_) pass_error();
-          std::rethrow_exception(error);
-        }
         ended_ = current_->end && (ordered_ || all_taken());
         if (ended_) return false;
       }
@@ -86,7 +84,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     if (started_ || !to_pass_.empty()) return ExampleStream::skip(count);
     int64_t skipped = 0;
     while (skipped < count) {
-      if (read_ >= next_chunk_) chunks_.add(begin_chunk(false));
+      if (read_ >= next_chunk_) chunks_.add(begin_chunk());
       const int64_t step = std::min(count - skipped, next_chunk_ - read_);
       const int64_t passed = input_->skip(step);
       read_ += passed;
@@ -120,7 +118,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     read_ = given_.frontier();
     next_chunk_ = next_chunk(saved.first);
     to_pass_ = {saved.ahead.rbegin(), saved.ahead.rend()};
-    chunks_.add({position.children()[0], saved.first, false});
+    chunks_.add({position.children()[0], saved.first});
   }
 
  private:
@@ -163,12 +161,6 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     return false;
   }
 
-  // From now on positions lie behind the input's error.
-  void pass_error() {
-    const std::lock_guard lock(mutex_);
-    chunks_.pass_error();
-  }
-
   // ---- whoever works; `lock` is held at the call and at the return ----
 
   void work() override {
@@ -206,9 +198,9 @@ class ParallelMapStream final : public ExampleStream, private Worker {
 
     lock.unlock();
     const auto begin = WorkTimer::Clock::now();
-    std::vector<Chunk> chunks = read_block(block, size);
+    std::optional<Chunk> chunk = read_block(block, size);
     lock.lock();
-    chunks_.add(std::move(chunks));
+    if (chunk) chunks_.add(std::move(*chunk));
     reading_ = false;
     input_ended_ = block.end;
     schedule();  // the next block can be read while this one is worked on
@@ -228,53 +220,49 @@ class ParallelMapStream final : public ExampleStream, private Worker {
 
   // Only one thread at a time reads, so these members need no lock: input_, read_, to_pass_,
   // next_chunk_.
-  std::vector<Chunk> read_block(Block& block, int64_t size) {
-    std::vector<Chunk> chunks;
-    try {
-      while (!to_pass_.empty() && to_pass_.back().first == read_) {
-        input_->skip(to_pass_.back().second - read_);
-        read_ = to_pass_.back().second;
-        to_pass_.pop_back();
-      }
-      block.first = read_;
-      if (read_ >= next_chunk_) chunks.push_back(begin_chunk(false));
-      int64_t end = std::min(read_ + size, next_chunk_);
-      if (!to_pass_.empty()) end = std::min(end, to_pass_.back().first);
-      while (read_ < end) {
-        block.elements.emplace_back();
-        if (!input_->next(block.elements.back())) {
-          block.elements.pop_back();
-          block.end = true;
-          break;
-        }
-        ++read_;
-      }
-    } catch (...) {
-      block.elements.resize(static_cast<size_t>(read_ - block.first));
-      block.input_error = std::current_exception();
-      chunks.push_back(begin_chunk(true));
+  std::optional<Chunk> read_block(Block& block, int64_t size) {
+    while (!to_pass_.empty() && to_pass_.back().first == read_) {
+      input_->skip(to_pass_.back().second - read_);
+      read_ = to_pass_.back().second;
+      to_pass_.pop_back();
     }
-    return chunks;
+    block.first = read_;
+    std::optional<Chunk> chunk;
+    if (read_ >= next_chunk_) chunk = begin_chunk();
+    int64_t end = std::min(read_ + size, next_chunk_);
+    if (!to_pass_.empty()) end = std::min(end, to_pass_.back().first);
+    for (; read_ < end; ++read_) {
+      block.elements.emplace_back();
+      try {
+        if (input_->next(block.elements.back())) continue;
+        block.elements.pop_back();
+        block.end = true;
+        break;
+      } catch (...) {
+        block.fail(block.elements.size() - 1);
+      }
+    }
+    return chunk;
   }
 
   void run_block(Block& block) {
     ElementKey key = key_;
     for (size_t i = 0; i < block.elements.size() && !stop_.load(std::memory_order_relaxed); ++i) {
+      if (block.failed(i)) continue;
       key.index = static_cast<uint64_t>(block.first) + i;
       Example& element = block.elements[i];
       try {
         element = fn_(std::move(element), key);
         block.bytes += bytes_of(element);
       } catch (...) {
-        block.errors.resize(block.elements.size());
-        block.errors[i] = std::current_exception();
+        block.fail(i);
       }
     }
   }
 
-  Chunk begin_chunk(bool after_error) {
+  Chunk begin_chunk() {
     next_chunk_ = next_chunk(read_);
-    return {input_->position(), read_, after_error};
+    return {input_->position(), read_};
   }
 
   Pipeline& pipeline_;

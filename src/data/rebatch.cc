@@ -45,10 +45,15 @@ class Batches {
     while (row_ == rows_) {
       if (ended_) return false;
       Position before = input_->position();
-      ended_ = !input_->next(batch_);
-      before_ = std::move(before);
       row_ = rows_ = 0;
-      if (!ended_) rows_ = batch_.num_rows();
+      try {
+        ended_ = !input_->next(batch_);
+        if (!ended_) rows_ = batch_.num_rows();
+      } catch (...) {
+        before_ = input_->position();
+        throw;
+      }
+      before_ = std::move(before);
     }
     return true;
   }
@@ -88,15 +93,16 @@ class RebatchStream final : public ExampleStream {
   bool next(Example& out) override {
     if (!batches_.ensure_row()) return false;
     int64_t missing = sizes_[turn_];
+    if (++turn_ == sizes_.size()) turn_ = 0;
     std::vector<Example> parts;
     if (missing == 0) parts.push_back(batches_.take(0));
+    // What this throws costs the rows collected so far.
     while (missing > 0 && batches_.ensure_row()) {
       const int64_t count = std::min(missing, batches_.rows_left());
       parts.push_back(batches_.take(count));
       missing -= count;
     }
     if (missing > 0 && drop_remainder_) return false;
-    if (++turn_ == sizes_.size()) turn_ = 0;
     out = concatenated(parts);
     return true;
   }
@@ -166,8 +172,8 @@ class SplitStream final : public ExampleStream {
       before_ = std::move(before);
       part_ = 0;
     }
-    const int64_t rows = batch_.num_rows();
     const int64_t part = first_ + part_++;
+    const int64_t rows = batch_.num_rows();
     const int64_t size = rows / num_parts_, larger = rows % num_parts_;
     out = rows_of(batch_, part * size + std::min(part, larger), size + (part < larger ? 1 : 0));
     return true;

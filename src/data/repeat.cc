@@ -1,4 +1,5 @@
 #include <limits>
+#include <utility>
 
 #include "data/source.h"
 #include "strata/data/dataset.h"
@@ -16,7 +17,12 @@ class RepeatStream final : public Stream<T> {
       : input_(input), count_(count), epoch_(epoch) {}
 
   bool next(T& out) override {
-    return advance([&] { return current_->next(out) ? 1 : 0; }) > 0;
+    return advance([&] {
+             const bool was_fresh = std::exchange(fresh_, false);  // whatever is thrown
+             if (current_->next(out)) return 1;
+             fresh_ = was_fresh;
+             return 0;
+           }) > 0;
   }
 
   int64_t skip(int64_t count) override {

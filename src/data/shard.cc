@@ -11,9 +11,10 @@ class ShardStream final : public Stream<T> {
 
   bool next(T& out) override {
     pass_others();
-    if (!input_->next(out)) return false;
-    others_first_ = num_shards_ - 1;
-    return true;
+    others_first_ = num_shards_ - 1;  // whatever is thrown
+    if (input_->next(out)) return true;
+    others_first_ = 0;
+    return false;
   }
 
   Position position() const override {

@@ -35,13 +35,28 @@ bool ShuffleStream<T>::next(T& out) {
   if (buffer_.empty()) return false;
   Slot& drawn = buffer_[random_.below(buffer_.size(), static_cast<uint64_t>(given_))];
   out = std::move(drawn.value);
-  --chunk_of(drawn.index).held;
+  const int64_t index = drawn.index;
+  --chunk_of(index).held;
   ++given_;
   if (&drawn != &buffer_.back()) drawn = std::move(buffer_.back());
   buffer_.pop_back();
   prefetch_slot();
   while (chunks_.size() > 1 && chunks_.front().held == 0) chunks_.pop_front();
+  if (!errors_.empty()) [[unlikely]] {
+    if (const auto error = errors_.extract(index)) std::rethrow_exception(error.mapped());
+  }
   return true;
+}
+
+// What the input throws is drawn as an element is.
+template <class T>
+bool ShuffleStream<T>::read_element(T& out) {
+  try {
+    return input_->next(out);
+  } catch (...) {
+    errors_.emplace(read_, std::current_exception());
+    return true;
+  }
 }
 
 // The draws to come are known, so a large buffer need not cost a cache miss each.
@@ -60,7 +75,7 @@ void ShuffleStream<T>::fill() {
   while (!input_ended_ && static_cast<int64_t>(buffer_.size()) < buffer_size_) {
     begin_chunk_if_due();
     T value{};
-    if (!input_->next(value)) {
+    if (!read_element(value)) {
       input_ended_ = true;
       return;
     }
@@ -124,7 +139,7 @@ void ShuffleStream<T>::restore(const Position& position) {
     if (wanted) {
       Slot& slot = buffer_[slots[next_slot++]];
       slot.index = read_;
-      check_replayed(input_->next(slot.value));
+      check_replayed(read_element(slot.value));
       ++chunk_of(read_).held;
     } else {
       check_replayed(input_->skip(1) == 1);

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <deque>
+#include <exception>
+#include <map>
 #include <vector>
 
 #include "data/random.h"
@@ -37,6 +39,7 @@ class ShuffleStream final : public Stream<T> {
   };
 
   void fill();
+  bool read_element(T& out);
   void prefetch_slot() const;
   void begin_chunk_if_due();
   bool begins_chunk(int64_t index) const {
@@ -52,6 +55,7 @@ class ShuffleStream final : public Stream<T> {
   RandomStream random_;
   int64_t fingerprint_;
   std::vector<Slot> buffer_;
+  std::map<int64_t, std::exception_ptr> errors_;  // that came instead of elements in the buffer
   std::deque<Chunk> chunks_;  // from the oldest that the buffer holds something of
   int64_t given_ = 0;
   int64_t read_ = 0;

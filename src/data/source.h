@@ -27,14 +27,22 @@ class Stream {
   Stream& operator=(const Stream&) = delete;
   virtual ~Stream() = default;
 
+  /// An element whose making throws is an element like others: the exception comes instead of it,
+  /// and the next call goes on behind it. So positions are exact behind errors, too.
   /// @return false at the end, and ever after.
   virtual bool next(T& out) = 0;
 
-  /// Passes over up to `count` elements without making them. @return how many there were.
+  /// Passes over up to `count` elements, if it can without making them; those whose making would
+  /// throw count, and do not throw. @return how many there were.
   virtual int64_t skip(int64_t count) {
     T passed{};
     int64_t skipped = 0;
-    while (skipped < count && next(passed)) ++skipped;
+    for (; skipped < count; ++skipped) {
+      try {
+        if (!next(passed)) break;
+      } catch (...) {
+      }
+    }
     return skipped;
   }
 

@@ -14,9 +14,11 @@ class TakeStream final : public Stream<T> {
       : input_(std::move(input)), count_(count) {}
 
   bool next(T& out) override {
-    if (taken_ >= count_ || !input_->next(out)) return false;
-    ++taken_;
-    return true;
+    if (taken_ >= count_) return false;
+    ++taken_;  // whatever is thrown
+    if (input_->next(out)) return true;
+    --taken_;
+    return false;
   }
 
   int64_t skip(int64_t count) override {

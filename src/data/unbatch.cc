@@ -25,7 +25,13 @@ class UnbatchStream final : public ExampleStream {
 
   int64_t skip(int64_t count) override {
     int64_t skipped = 0;
-    while (skipped < count && ensure_row()) {
+    while (skipped < count) {
+      try {
+        if (!ensure_row()) break;
+      } catch (...) {  // a batch that fails counts as one row
+        ++skipped;
+        continue;
+      }
       const int64_t step = std::min(count - skipped, rows_ - row_);
       row_ += step;
       skipped += step;
@@ -57,14 +63,19 @@ class UnbatchStream final : public ExampleStream {
 
   bool fetch() {
     Position before = input_->position();
-    if (!input_->next(batch_)) {
-      ended_ = true;
-      return false;
+    try {
+      if (!input_->next(batch_)) {
+        ended_ = true;
+        return false;
+      }
+      rows_ = row_ = 0;
+      rows_ = batch_.num_rows();
+    } catch (...) {
+      rows_ = row_ = 0;
+      before_ = input_->position();
+      throw;
     }
-    rows_ = 0;
-    row_ = 0;
     before_ = std::move(before);
-    rows_ = batch_.num_rows();
     return true;
   }
 

@@ -1,4 +1,5 @@
 #include <deque>
+#include <exception>
 #include <limits>
 
 #include "data/copy_rows.h"
@@ -24,12 +25,17 @@ class Windows {
     const auto held = static_cast<int64_t>(buffer_.size());
     if (held == 0 || (held < reach && options_.drop_remainder)) return false;
     window.clear();
-    for (int64_t i = 0; i < std::min(held, reach); i += options_.stride)
-      window.push_back(buffer_[static_cast<size_t>(i)].element);
+    std::exception_ptr error;
+    for (int64_t i = 0; i < std::min(held, reach); i += options_.stride) {
+      const Slot& slot = buffer_[static_cast<size_t>(i)];
+      if (!error) error = slot.error;
+      window.push_back(slot.element);
+    }
     const int64_t drop = std::min(options_.shift, held);
     buffer_.erase(buffer_.begin(), buffer_.begin() + drop);
     gap_ = options_.shift - drop;
     until_start_ -= drop;
+    if (error) std::rethrow_exception(error);  // of each window that has this element
     return true;
   }
 
@@ -46,8 +52,9 @@ class Windows {
 
  private:
   struct Slot {
-    Example element;
-    std::optional<Position> before;  // of windows' first elements
+    Example element = {};
+    std::exception_ptr error = nullptr;             // instead of the element
+    std::optional<Position> before = std::nullopt;  // of windows' first elements
   };
 
   void pass_gap() {
@@ -61,10 +68,12 @@ class Windows {
     Slot slot;
     const bool starts = static_cast<int64_t>(buffer_.size()) == until_start_;
     if (starts) slot.before = input_->position();
-    if (!input_->next(slot.element)) {
-      ended_ = true;
-      return false;
+    try {
+      ended_ = !input_->next(slot.element);
+    } catch (...) {
+      slot.error = std::current_exception();
     }
+    if (ended_) return false;
     buffer_.push_back(std::move(slot));
     if (starts) until_start_ += options_.shift;
     return true;

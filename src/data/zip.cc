@@ -15,8 +15,13 @@ class ZipStream final : public ExampleStream {
   bool next(Example& out) override {
     std::vector<at::Tensor> fields;
     Example part;
-    for (const auto& input : inputs_) {
-      if (!input->next(part)) return false;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      try {
+        if (!inputs_[i]->next(part)) return false;
+      } catch (...) {
+        while (++i < inputs_.size()) inputs_[i]->skip(1);  // stay side by side
+        throw;
+      }
       for (auto& field : part.fields) fields.push_back(std::move(field));
     }
     out = Example(std::move(fields));

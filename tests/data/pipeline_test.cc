@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "data/elements.h"
+#include "data/source.h"
 
 namespace strata::data {
 namespace {
@@ -121,6 +122,21 @@ TEST(StatsTest, CountIgnoredErrors) {
   EXPECT_EQ(restored.stats().ignored_errors, 4);
 }
 
+// Fails at the same place for ever.
+class StuckSource final : public detail::Source {
+ public:
+  class Stream final : public detail::ExampleStream {
+   public:
+    bool next(Example&) override { throw std::runtime_error("for ever"); }
+    Position position() const override { return Position("stuck", {}); }
+    void restore(const Position&) override {}
+  };
+  std::unique_ptr<detail::ExampleStream> examples(uint64_t) const override {
+    return std::make_unique<Stream>();
+  }
+  int64_t cardinality() const override { return Dataset::kUnknown; }
+};
+
 TEST(IgnoreErrorsTest, LetsSomeThrough) {
   const auto failing = [](ErrorCode code) {
     return Dataset::range(2)
@@ -132,9 +148,8 @@ TEST(IgnoreErrorsTest, LetsSomeThrough) {
        {ErrorCode::kCancelled, ErrorCode::kFailedPrecondition, ErrorCode::kInternal})
     expect_error(code, {"on purpose"}, [&] { (void)values_of(failing(code)); });
   // It would never end.
-  const Dataset stuck = Dataset::from_generator(
-      []() -> std::optional<Example> { throw std::runtime_error("for ever"); });
-  EXPECT_THROW((void)values_of(stuck.ignore_errors()), std::runtime_error);
+  EXPECT_THROW((void)values_of(Dataset(std::make_shared<StuckSource>()).ignore_errors()),
+               std::runtime_error);
 }
 
 TEST(OptionsTest, TheNearestWins) {

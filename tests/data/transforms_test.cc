@@ -2,6 +2,7 @@
 
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 
@@ -71,6 +72,66 @@ TEST(ReduceTest, GoesThroughAnEpoch) {
   const auto sum = [](int64_t state, const Example& e) { return state + value_of(e); };
   EXPECT_EQ(Dataset::range(5).reduce(int64_t{0}, sum), 10);
   EXPECT_EQ(Dataset::range(0).reduce(int64_t{7}, sum), 7);
+}
+
+// An element that fails costs what is made of it, and no more; what comes behind stays as it was.
+TEST(ErrorsTest, StayInTheirPlace) {
+  const auto fail_at_4 = [](Example e) {
+    if (value_of(e) == 4) throw std::out_of_range("four");
+    return e;
+  };
+  const auto run = [](const Dataset& dataset) {
+    std::string all;
+    for (Iterator iterator = dataset.iterator(0);;) {
+      try {
+        const auto element = iterator.next();
+        if (!element) return all;
+        all += describe(*element).substr(4) + " ";
+      } catch (const std::out_of_range&) {
+        all += "error ";
+      }
+      Iterator restored = dataset.iterator(1);
+      restored.restore(iterator.position());  // which must not throw
+      EXPECT_EQ(restored.position(), iterator.position());
+    }
+  };
+  for (const int64_t calls : {0, 2}) {
+    const Dataset failing = Dataset::range(8).map(fail_at_4, {.num_parallel_calls = calls}).skip(1);
+    EXPECT_EQ(run(failing.batch(2)), "[2](1,2) error [2](5,6) [1](7) ");
+    EXPECT_EQ(run(failing.batch(2).unbatch()), "[](1) [](2) error [](5) [](6) [](7) ");
+    EXPECT_EQ(run(failing.batch(2).rebatch({3})), "error [3](5,6,7) ");
+    EXPECT_EQ(run(failing.padded_batch(3)), "[3](1,2,3) error [1](7) ");
+    EXPECT_EQ(run(failing.window({.size = 2, .shift = 1, .drop_remainder = true})),
+              "[2](1,2) [2](2,3) error error [2](5,6) [2](6,7) ");
+    EXPECT_EQ(run(failing.shard(3, 0)), "[](1) error [](7) ");
+    EXPECT_EQ(run(failing.shard(3, 1)), "[](2) [](5) ");
+    EXPECT_EQ(run(failing.take(5)), "[](1) [](2) [](3) error [](5) ");
+    EXPECT_EQ(run(Dataset::zip({failing, Dataset::range(10, 20)}).skip(2)),
+              "[](3) Long[](12) error [](5) Long[](14) [](6) Long[](15) [](7) Long[](16) ");
+    EXPECT_EQ(run(failing.enumerate().skip(3)),
+              "error [](4) Long[](5) [](5) Long[](6) [](6) Long[](7) ");
+    EXPECT_EQ(run(failing.cache()), "[](1) [](2) [](3) error [](5) [](6) [](7) ");
+    EXPECT_EQ(run(failing.repeat(2).skip(6)), "[](7) [](1) [](2) [](3) error [](5) [](6) [](7) ");
+    // A shuffle draws the error as it would the element.
+    const std::string shuffled = run(failing.shuffle(3));
+    EXPECT_EQ(std::count(shuffled.begin(), shuffled.end(), ' '), 7);
+    EXPECT_EQ(shuffled.find("error"), run(Dataset::range(8).skip(1).shuffle(3)).find("[](4)"));
+  }
+}
+
+TEST(ErrorsTest, EndAGenerator) {
+  const Dataset dataset = Dataset::from_generator([i = 0]() mutable -> std::optional<Example> {
+    if (i++ == 2) throw std::out_of_range("two");
+    return Example{longs({i})};
+  });
+  Iterator iterator = dataset.iterator(0);
+  EXPECT_TRUE(iterator.next());
+  EXPECT_TRUE(iterator.next());
+  EXPECT_THROW((void)iterator.next(), std::out_of_range);
+  Iterator restored = dataset.iterator(0);
+  restored.restore(iterator.position());
+  EXPECT_FALSE(restored.next());
+  EXPECT_FALSE(iterator.next());
 }
 
 TEST(PaddedBatchTest, SaysWhatDoesNotFit) {

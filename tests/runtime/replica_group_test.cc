@@ -180,8 +180,8 @@ class ReplicaGroupTest : public ::testing::Test {
 TEST_F(ReplicaGroupTest, WaitsEndAtTheTimeoutAndNameWhoDidNotCome) {
   for (const int permits : {1, 2}) {
     MirroredStrategy strategy({.devices = cpus(2), .timeout = 200ms, .permits = permits});
-    // Replica 1 does not come, and keeps the only permit of one: whoever waits must not need it to
-    // give up.
+    // The second to start does not come, and keeps the only permit of one: whoever waits must not
+    // need it to give up.
     const auto wait_for_the_error = [&] {
       const auto end = std::chrono::steady_clock::now() + 20s;
       while (strategy.group().rendezvous().status().ok() &&
@@ -189,16 +189,27 @@ TEST_F(ReplicaGroupTest, WaitsEndAtTheTimeoutAndNameWhoDidNotCome) {
         std::this_thread::yield();
       }
     };
-    EXPECT_TRUE(throws(ErrorCode::kDeadlineExceeded,
-                       {"[rendezvous] all_reduce: replica 0 waited 0.2 s for replica(s) 1;",
-                        "raise the strategy's timeout"},
-                       [&] {
-                         strategy.run([&] {
-                           if (id() == 0) sum_of(1);
-                           if (id() == 1) wait_for_the_error();
-                         });
-                       }))
-        << permits << " permits";
+    std::atomic<int> first{-1};
+    const auto step = [&] {
+      int nobody = -1;
+      if (first.compare_exchange_strong(nobody, id())) {
+        sum_of(1);
+      } else {
+        wait_for_the_error();
+      }
+    };
+    std::string message;
+    try {
+      strategy.run(step);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kDeadlineExceeded);
+      message = error.what();
+    }
+    EXPECT_TRUE(
+        message.starts_with(str_cat("[rendezvous] all_reduce: replica ", first.load(),
+                                    " waited 0.2 s for replica(s) ", 1 - first.load(), ";")))
+        << message << "; " << permits << " permits";
+    EXPECT_NE(message.find("raise the strategy's timeout"), std::string::npos);
     strategy.run([] {});
   }
 }

@@ -2,7 +2,8 @@
 
 #include "strata/strategies/worker_input.h"
 
-#include <torch/torch.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
 
 #include <map>
 #include <numeric>
@@ -190,8 +191,8 @@ TEST(WorkerInputTest, EveryTransformIsRebuilt) {
     d = d.group_by_window([](const data::Example&) { return 0; }, group, 1).shard(1, 0);
     d = d.shard(data::kShardHint, data::kShardHint).padded_batch(2).unbatch();
     d = Dataset::sample_from_datasets({d});
-    d = Dataset::choose_from_datasets(
-        {d}, Dataset::from_tensors({torch::zeros({}, torch::kLong)}).repeat());
+    d = Dataset::choose_from_datasets({d},
+                                      Dataset::from_tensors({at::zeros({}, at::kLong)}).repeat());
     d = Dataset::zip({d.enumerate(), Dataset::range(99)}).map([](const data::Example& e) {
       return data::Example{e[1]};
     });

@@ -18,8 +18,8 @@
 
 namespace strata::data {
 
-/// Yields elements until nullopt. Each iteration calls a fresh copy, so state belongs into the
-/// function object itself: `[i = 0]() mutable -> std::optional<Example> {...}`.
+/// Yields elements until nullopt, or until it throws. Each iteration calls a fresh copy, so state
+/// belongs into the function object itself: `[i = 0]() mutable -> std::optional<Example> {...}`.
 using Generator = std::function<std::optional<Example>()>;
 
 /// Makes a Generator for each iteration, where a copy cannot start afresh (an open file, say).

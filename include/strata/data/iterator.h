@@ -37,8 +37,8 @@ class STRATA_API Iterator {
   [[nodiscard]] std::optional<Example> next();
 
   /// Where the iteration stands: behind the element that `next` gave last, however far a prefetch
-  /// has read ahead. Cost: a few small allocations; no element is touched. Behind an error it may
-  /// lead to the same error again.
+  /// has read ahead. Behind an error, it is behind the element that failed. Cost: a few small
+  /// allocations; no element is touched.
   Position position() const;
 
   /// Goes to `position`, which an iterator over a dataset built by the same transforms gave, in
