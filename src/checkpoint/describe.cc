@@ -44,12 +44,11 @@ void print_tensor(std::ostream& out, const std::string& name, at::ScalarType dty
       << checkpoint::dtype_name(dtype, name) << ' ' << shape_text(shape) << note << '\n';
 }
 
-void print_manifest(std::ostream& out, const std::string& path,
-                    const checkpoint::Manifest& manifest) {
+void print_manifest(std::ostream& out, const checkpoint::Manifest& manifest) {
   uint64_t bytes = 0;
   for (const auto& shard : manifest.shards) bytes += shard.bytes;
-  out << path << ": checkpoint " << manifest.number << ", saved " << time_text(manifest.saved_at)
-      << " by strata " << manifest.strata_version << '\n'
+  out << "number " << manifest.number << ", saved " << time_text(manifest.saved_at) << " by strata "
+      << manifest.strata_version << '\n'
       << "plan: " << manifest.plan.replicas << " replicas of " << manifest.plan.strategy << ", "
       << manifest.plan.threads_per_replica << " threads each, sums in order '"
       << manifest.plan.order << "'\n";
@@ -93,7 +92,7 @@ bool is_checkpoint(const std::string& path) {
 bool describe_checkpoint(const std::string& path, std::ostream& out,
                          const DescribeOptions& options) {
   try {
-    print_manifest(out, path, checkpoint::check_quickly(path));
+    print_manifest(out, checkpoint::check_quickly(path));
     if (!options.verify) return true;
     (void)checkpoint::load_checkpoint(path);
     out << "all checksums are right\n";
@@ -108,8 +107,7 @@ bool describe_safetensors(const std::string& path, std::ostream& out) {
   try {
     const auto file = file_system_of(path).open(path);
     const checkpoint::Header header = checkpoint::read_header(*file, path);
-    out << path << ": safetensors, " << header.records.size() << " tensors, " << file->size()
-        << " bytes\n";
+    out << header.records.size() << " tensors, " << file->size() << " bytes\n";
     for (const auto& [key, value] : header.metadata) out << "  " << key << ": " << value << '\n';
     for (const auto& record : header.records) {
       print_tensor(out, record.name, record.dtype, record.shape);

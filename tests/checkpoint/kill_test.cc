@@ -128,7 +128,7 @@ TEST(KillTest, EndsWithTheBitsOfARunThatNobodyDisturbed) {
                                             "--calls",
                                             std::to_string(draw(4)),
                                             "--prefetch",
-                                            std::to_string(draw(3))};
+                                            std::to_string(1 + draw(3))};
       // Some operations of a save, of which there are 13 or so, or some time of the run.
       std::optional<int> after_ms;
       const bool kill = kills < wanted && here < 6;

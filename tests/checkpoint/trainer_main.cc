@@ -93,7 +93,7 @@ struct Settings {
   int64_t every = 3;
   int64_t kill_at = -1;
   int64_t calls = 2;     // threads of the augmentation
-  int64_t prefetch = 0;  // steps made ahead
+  int64_t prefetch = 1;  // steps made ahead; part of the pipeline: none is another pipeline
 };
 
 Settings parse(int argc, char** argv) {
