@@ -1,110 +1,22 @@
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
+#include "core/proto_wire.h"
 
-#include "strata/core/error.h"
-
-// The wire format of Protocol Buffers, as much of it as tf.train.Example needs
-// (protobuf.dev/programming-guides/encoding).
 namespace strata::data::detail {
 
-enum class WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+using strata::detail::put_bytes;
+using strata::detail::put_key;
+using strata::detail::put_varint;
+using strata::detail::WireType;
 
-/// Reads the fields of one message, never beyond its end.
-class WireReader {
+inline constexpr strata::detail::WireText kExampleText = {"[data] parse_example",
+                                                          "a tf.train.Example"};
+
+/// With the errors of tf.train.Example.
+class WireReader : public strata::detail::WireReader {
  public:
-  /// @param whole  What `message` is a part of: offsets in errors count from its beginning.
   WireReader(std::string_view message, std::string_view whole)
-      : at_(message.data()), end_(message.data() + message.size()), begin_(whole.data()) {}
-
-  bool at_end() const { return at_ == end_; }
-  size_t bytes_left() const { return static_cast<size_t>(end_ - at_); }
-
-  /// The next field's number. @throws Error kDataLoss, as all calls.
-  uint32_t field(WireType& type) {
-    const uint64_t key = varint();
-    if (key >> 32 != 0 || key >> 3 == 0) [[unlikely]]
-      fail("a field number that is none");
-    type = static_cast<WireType>(key & 7);
-    return static_cast<uint32_t>(key >> 3);
-  }
-
-  uint64_t varint() {
-    if (at_ < end_ && static_cast<signed char>(*at_) >= 0) return static_cast<uint64_t>(*at_++);
-    return long_varint();
-  }
-
-  std::string_view bytes() {
-    const uint64_t size = varint();
-    if (size > bytes_left()) [[unlikely]]
-      fail("a length beyond the end");
-    return take(static_cast<size_t>(size));
-  }
-
-  std::string_view take(size_t size) {
-    if (size > bytes_left()) [[unlikely]]
-      fail("the end");
-    const std::string_view taken(at_, size);
-    at_ += size;
-    return taken;
-  }
-
-  void skip(WireType type) {
-    switch (type) {
-      case WireType::kVarint:
-        varint();
-        return;
-      case WireType::kFixed64:
-        take(8);
-        return;
-      case WireType::kBytes:
-        bytes();
-        return;
-      case WireType::kFixed32:
-        take(4);
-        return;
-    }
-    fail("a field of a kind that is none");  // groups: nobody writes them since 2008
-  }
-
-  [[noreturn]] void fail(const char* got) const {
-    throw Error(ErrorCode::kDataLoss,
-                str_cat("[data] parse_example: offset ", at_ - begin_, ": got ", got,
-                        "; expected the bytes of a tf.train.Example"));
-  }
-
- private:
-  uint64_t long_varint() {
-    uint64_t value = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-      if (at_ == end_) fail("the end inside of a number");
-      const auto byte = static_cast<unsigned char>(*at_++);
-      value |= static_cast<uint64_t>(byte & 0x7F) << shift;
-      if (byte < 0x80) return value;
-    }
-    fail("a number of more than 10 bytes");
-  }
-
-  const char* at_;
-  const char* end_;
-  const char* begin_;
+      : strata::detail::WireReader(message, whole, kExampleText) {}
 };
-
-inline void put_varint(uint64_t value, std::string& out) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>(value | 0x80);
-  out += static_cast<char>(value);
-}
-
-inline void put_key(uint32_t field, WireType type, std::string& out) {
-  put_varint(field << 3 | static_cast<uint32_t>(type), out);
-}
-
-inline void put_bytes(uint32_t field, std::string_view bytes, std::string& out) {
-  put_key(field, WireType::kBytes, out);
-  put_varint(bytes.size(), out);
-  out += bytes;
-}
 
 }  // namespace strata::data::detail
