@@ -39,7 +39,7 @@ const std::map<std::string, std::vector<std::string>> kArrows = {
     {"tools", {"interop", "estimator", "simulate"}},
 };
 
-const std::set<std::string> kWithoutTorch = {"core", "wire", "cluster"};
+const std::set<std::string> kWithoutTorch = {"core", "wire", "cluster", "summary"};
 
 std::set<std::string> reachable(const std::string& module) {
   std::set<std::string> result = {module};
