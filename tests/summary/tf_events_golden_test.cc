@@ -31,9 +31,10 @@ std::string bytes_of(const Json& json) {
   const auto text = json.get<std::string>();
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    out += byte < 0x80 ? text[i]
-                       : static_cast<char>((byte & 3) << 6 |
-                                           (static_cast<unsigned char>(text[++i]) & 0x3F));
+    out +=
+        byte < 0x80
+            ? text[i]
+            : static_cast<char>((byte & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F));
   }
   return out;
 }
@@ -73,7 +74,8 @@ TEST(TfEventsGoldenTest, ReadsWhatTensorFlowWrote) {
       ASSERT_EQ(value.tensor.numbers.size(), want["numbers"].size());
       for (size_t k = 0; k < value.tensor.numbers.size(); ++k) {
         const double x = number_of(want["numbers"][k]);
-        EXPECT_TRUE(value.tensor.numbers[k] == x || (std::isnan(x) && std::isnan(value.tensor.numbers[k])))
+        EXPECT_TRUE(value.tensor.numbers[k] == x ||
+                    (std::isnan(x) && std::isnan(value.tensor.numbers[k])))
             << value.tensor.numbers[k] << " instead of " << x;
       }
     }
@@ -83,7 +85,8 @@ TEST(TfEventsGoldenTest, ReadsWhatTensorFlowWrote) {
 // All records but the first (our name is in it), the graph and the tensors of other types.
 TEST(TfEventsGoldenTest, WritesTheSameBytes) {
   const test::TempFolder folder;
-  int64_t record = -1;  // as the script numbers them; the file's name takes one, the first record too
+  int64_t record =
+      -1;  // as the script numbers them; the file's name takes one, the first record too
   double now = 0;
   auto writer = create_file_writer(folder.path(), {.wall_time = [&] { return now; }});
   const auto next = [&] { now = 1000.25 + static_cast<double>(++record + 1); };
@@ -116,8 +119,9 @@ TEST(TfEventsGoldenTest, WritesTheSameBytes) {
   next();
   const double hparams_time = now;
   now = 1234.5;  // also the session's start; replaced below
-  writer.hparams({{"lr", 0.1}, {"optimizer", "adam"}, {"augment", true}, {"layers", 3}, {"off", false}},
-                 "trial 1");
+  writer.hparams(
+      {{"lr", 0.1}, {"optimizer", "adam"}, {"augment", true}, {"layers", 3}, {"off", false}},
+      "trial 1");
   ++record;
   now = 2345.5;
   writer.hparams_end(SessionStatus::kSuccess);
