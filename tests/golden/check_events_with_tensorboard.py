@@ -2,7 +2,8 @@
 
     python check_events_with_tensorboard.py build/release/strata_events_tool [LOGDIR]
 
-Needs tensorboard 2.21; TensorFlow is not needed. With LOGDIR the files stay there.
+Needs tensorboard 2.21; TensorFlow is not needed. With tensorboard-plugin-profile it asks that too, what it makes of the
+trace. With LOGDIR the files stay there.
 """
 
 import gzip
@@ -132,4 +133,15 @@ with tempfile.TemporaryDirectory() as folder:
         events = json.load(file)["traceEvents"]
     check(sorted(e["name"] for e in events if e["ph"] == "X") == ["forward", "forward", "step", "step"], "trace: its spans")
     check({e["args"]["name"] for e in events if e["name"] == "thread_name"} == {"replica/0", "replica/1"}, "trace: its threads")
+    try:
+        from xprof.convert import raw_to_tool_data
+    except ImportError:
+        print("    no xprof (pip install tensorboard-plugin-profile): the page Profile is not checked")
+    else:
+        (plane,) = [name for name in os.listdir(profile) if name.endswith(".xplane.pb")]
+        data, _ = raw_to_tool_data.xspace_to_tool_data([os.path.join(profile, plane)], "trace_viewer", {})
+        events = json.loads(data)["traceEvents"]
+        check(sorted(e["name"] for e in events if e.get("ph") == "X") == ["forward", "forward", "step", "step"], "Profile: its spans")
+        check({"replica/0", "replica/1"} <= {e["args"].get("name") for e in events if e.get("name") == "thread_name"},
+              "Profile: its threads")
 sys.exit(1 if failed else 0)

@@ -104,6 +104,10 @@ with open(os.path.join(FOLDER, "events.out.tfevents.0000001000.tensorflow.1.0.v2
     for index, record in enumerate(records):
         event = event_pb2.Event.FromString(record)
         assert event.SerializeToString(deterministic=True) == record
+        for value in event.summary.value:  # a map has no order of its own
+            plugin = value.metadata.plugin_data
+            if plugin.plugin_name == "hparams":
+                plugin.content = plugin_data_pb2.HParamsPluginData.FromString(plugin.content).SerializeToString(deterministic=True)
         event.wall_time = 1000 if index == 0 else 1000.25 + index
         record = event.SerializeToString(deterministic=True)
         header = struct.pack("<Q", len(record))

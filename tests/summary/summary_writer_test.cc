@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <future>
@@ -55,15 +55,15 @@ struct Gate {
   std::promise<void> entered;
   std::promise<void> go_on;
 };
-Gate* gate = nullptr;
+std::shared_ptr<Gate> gate;
 
 class HangingFile final : public WritableFile {
  public:
   void append(std::span<const std::byte>) override {
     if (!gate) return;
-    Gate& own = *std::exchange(gate, nullptr);
-    own.entered.set_value();
-    own.go_on.get_future().wait_for(std::chrono::seconds(60));
+    const std::shared_ptr<Gate> own = std::exchange(gate, nullptr);
+    own->entered.set_value();
+    own->go_on.get_future().wait_for(std::chrono::seconds(60));
   }
   void sync() override {}
   void close() override {}
@@ -168,20 +168,20 @@ TEST(SummaryWriterTest, AFullDiskIsReportedByEveryCall) {
 
 TEST(SummaryWriterTest, ADiskThatHangsIsADeadlineExceeded) {
   const test::TempFolder folder;
-  Gate own;
-  gate = &own;
+  const auto own = std::make_shared<Gate>();
+  gate = own;
   {
     auto writer =
         create_file_writer(on_hanging_disk(folder.path()),
                            {.max_queue = 1, .max_queue_bytes = 1000, .timeout = milliseconds(20)});
     constexpr auto kLate = ErrorCode::kDeadlineExceeded;
     expect_error_containing([&] { writer.flush(); }, kLate, "were not written within 20 ms");
-    own.entered.get_future().get();
+    own->entered.get_future().get();
     expect_error_containing([&] { writer.text("x", std::string(2000, 'a'), 1); }, kLate,
                             "[summary] text: hanging://");
     expect_error_containing([&] { writer.close(); }, kLate, "expected a disk that answers");
   }
-  own.go_on.set_value();  // the thread ends by itself
+  own->go_on.set_value();  // the thread ends by itself
 }
 
 TEST(SummaryWriterTest, FilesOfOneRunSortByAge) {
