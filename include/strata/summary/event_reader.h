@@ -14,14 +14,14 @@ namespace strata::summary {
 struct SummaryTensor {
   std::string dtype;  ///< "float32", "string" and so on; "" for none
   std::vector<int64_t> shape;
-  std::vector<double> numbers;  ///< of float16 to float64, int32, int64, uint8 and bool
+  std::vector<double> numbers;  ///< of float16 to float64, int32, int64 (to 2^53), uint8 and bool
   std::vector<std::string> strings;
 };
 
 struct SummaryValue {
   std::string tag;
-  std::string plugin;  ///< "scalars", "histograms", "images", "text", "hparams", ...; it may be
-                       ///< empty behind the first record of a tag
+  std::string plugin;   ///< "scalars", "histograms", "images", "text", "hparams", ...; it may be
+                        ///< empty behind the first record of a tag
   std::string content;  ///< the plugin's own metadata
   SummaryTensor tensor;
 };
