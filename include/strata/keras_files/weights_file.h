@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "strata/core/export.h"
+#include "strata/keras_files/weights_tree.h"
+
+namespace strata::keras_files {
+
+/// False if this strata was built without HDF5 and libzip: then every function that reads or writes
+/// a file of Keras's throws kUnimplemented and says what to install.
+STRATA_API bool have_keras_files();
+
+/// Reads what Keras's `save_weights` wrote: NAME.weights.h5, or NAME.weights.json with the shards
+/// that it names. Dtypes: float64 to float16, bfloat16, integers and bool, in either byte order,
+/// contiguous, chunked or gzipped.
+///
+/// Nothing in the file is trusted: sizes are held against the bytes that are there before memory
+/// is taken; links that are no hard links, external and virtual datasets, and filters other than
+/// HDF5's own are refused. (HDF5 itself parses the rest; give it no file of an attacker without a
+/// sandbox.)
+///
+/// @throws Error  kDataLoss: no HDF5, damaged, or refused; names the file, the group and the cause.
+///                kUnimplemented: a dtype or filter that we do not read. And what
+///                core/file_system.h throws.
+/// Threads: any; HDF5 takes one at a time. Cost: the file and its tensors are in memory at once.
+STRATA_API WeightsGroup load_weights_file(const std::string& path);
+
+/// The same for bytes; `source` names them in errors ("model.keras: model.weights.h5").
+STRATA_API WeightsGroup parse_weights(std::span<const std::byte> bytes, const std::string& source);
+
+/// Writes NAME.weights.h5 as Keras does: contiguous little-endian datasets, attributes `name`, no
+/// times: equal trees give equal bytes. The file appears whole or not at all. Beyond 1 GB the bytes
+/// go through a temporary file (TMPDIR), not through memory.
+///
+/// @throws Error  kInvalidArgument: a tensor that is undefined, sparse or of a dtype that Keras
+///                does not store; names group and index. kResourceExhausted: no room. And what
+///                core/file_system.h throws.
+STRATA_API void save_weights_file(const WeightsGroup& weights, const std::string& path);
+
+/// The bytes that `save_weights_file` writes.
+STRATA_API std::string serialize_weights(const WeightsGroup& weights);
+
+}  // namespace strata::keras_files

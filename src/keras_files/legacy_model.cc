@@ -1,0 +1,83 @@
+#include "strata/keras_files/legacy_model.h"
+
+#include "keras_files/h5_input.h"
+#include "strata/core/file_system.h"
+
+namespace strata::keras_files {
+namespace {
+
+Json parse_attribute(const std::optional<std::string>& text, const std::string& source,
+                     const char* name) {
+  if (!text) return {};
+  try {
+    return Json::parse(*text);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                str_cat("[keras_files] ", source, ": attribute ", name, ": ", error.what()));
+  }
+}
+
+using Weights = std::vector<std::pair<std::string, at::Tensor>>;
+
+Weights read_weights(h5::Input& input, hid_t group, const std::string& path) {
+  Weights weights;
+  const auto names = input.strings_attribute(group, "weight_names", path);
+  if (!names) return weights;
+  for (const std::string& name : *names) {
+    const auto dataset = input.open(group, name);
+    STRATA_CHECK(dataset && !dataset->is_group, kDataLoss, "[keras_files] ", input.source(), ": ",
+                 path, ": attribute weight_names: names '", name, "', which is not there");
+    weights.emplace_back(name, input.read(dataset->handle.get(), path + '/' + name));
+  }
+  return weights;
+}
+
+}  // namespace
+
+LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::string& source) {
+  h5::Input input(bytes, source);
+  const h5::Handle root = input.root();
+  const auto attribute = [&](const char* name) {
+    return input.string_attribute(root.get(), name, "");
+  };
+  const auto config = attribute("model_config");
+  STRATA_CHECK(config, kInvalidArgument, "[keras_files] ", source,
+               ": got HDF5 without the attribute 'model_config'; expected a whole model. A file of "
+               "weights alone is read by load_weights_file, into a model that is there");
+  LegacyModel model;
+  model.model_config = parse_attribute(config, source, "model_config");
+  model.training_config = parse_attribute(attribute("training_config"), source, "training_config");
+
+  const auto weights = input.open(root.get(), "model_weights");
+  STRATA_CHECK(weights && weights->is_group, kDataLoss, "[keras_files] ", source,
+               ": got no group 'model_weights'; expected the layers' weights there");
+  const hid_t group = weights->handle.get();
+  model.keras_version =
+      attribute("keras_version")
+          .value_or(input.string_attribute(group, "keras_version", "model_weights").value_or(""));
+  const auto names = input.strings_attribute(group, "layer_names", "model_weights");
+  STRATA_CHECK(names, kDataLoss, "[keras_files] ", source,
+               ": model_weights: got no attribute 'layer_names'; expected the layers in order");
+  for (const std::string& name : *names) {
+    const auto layer = input.open(group, name);
+    STRATA_CHECK(layer && layer->is_group, kDataLoss, "[keras_files] ", source,
+                 ": model_weights: attribute layer_names: names '", name, "', which is not there");
+    model.layers.push_back(
+        {.name = name,
+         .weights = read_weights(input, layer->handle.get(), "model_weights/" + name)});
+  }
+  if (const auto optimizer = input.open(root.get(), "optimizer_weights");
+      optimizer && optimizer->is_group) {
+    model.optimizer_weights = read_weights(input, optimizer->handle.get(), "optimizer_weights");
+  }
+  return model;
+}
+
+LegacyModel load_legacy_model(const std::string& path) {
+  const std::string bytes = read_file(path);
+  STRATA_CHECK(!bytes.starts_with("PK"), kInvalidArgument, "[keras_files] ", path,
+               ": got a zip archive; expected HDF5. Is it a .keras file under another name?");
+  return parse_legacy_model(std::as_bytes(std::span(bytes)), path);
+}
+
+}  // namespace strata::keras_files

@@ -1,0 +1,73 @@
+#include "strata/keras_files/weights_file.h"
+
+#include <set>
+
+#include "keras_files/atomic_file.h"
+#include "keras_files/weights_image.h"
+#include "strata/core/error.h"
+#include "strata/core/file_system.h"
+#include "strata/core/json.h"
+
+namespace strata::keras_files {
+namespace {
+
+WeightsGroup read_one(const std::string& path) {
+  const std::string bytes = read_file(path);
+  return parse_weights(std::as_bytes(std::span(bytes)), path);
+}
+
+/// Adds the groups of a shard. A layer that did not fit into one shard has variables in several,
+/// numbered on.
+void merge(WeightsGroup&& from, WeightsGroup& to) {
+  if (from.name) to.name = std::move(from.name);
+  for (at::Tensor& tensor : from.vars) to.vars.push_back(std::move(tensor));
+  to.named_vars.merge(from.named_vars);
+  for (auto& [name, group] : from.groups) merge(std::move(group), to.groups[name]);
+}
+
+WeightsGroup read_shards(const std::string& path) {
+  const Json index = Json::parse(read_file(path));
+  const Json* map = index.find("weight_map");
+  STRATA_CHECK(map != nullptr, kDataLoss, "[keras_files] ", path,
+               ": got no 'weight_map'; expected the index that Keras writes beside shards");
+  std::set<std::string> shards;
+  for (const auto& [group, files] : map->as_object()) {
+    if (files.is_string()) {
+      shards.insert(files.as_string());
+    } else {
+      for (const Json& file : files.as_array()) shards.insert(file.as_string());
+    }
+  }
+  const size_t slash = path.rfind('/');
+  WeightsGroup weights;
+  for (const std::string& shard : shards) {
+    STRATA_CHECK(shard.find('/') == std::string::npos && !shard.empty(), kDataLoss,
+                 "[keras_files] ", path, ": got the shard '", shard,
+                 "'; expected a name in the same folder");
+    merge(read_one(slash == std::string::npos ? shard : path.substr(0, slash + 1) + shard),
+          weights);
+  }
+  return weights;
+}
+
+}  // namespace
+
+bool have_keras_files() { return true; }
+
+WeightsGroup load_weights_file(const std::string& path) {
+  return path.ends_with(".json") ? read_shards(path) : read_one(path);
+}
+
+void save_weights_file(const WeightsGroup& weights, const std::string& path) {
+  const auto image = make_weights_image(weights);
+  write_atomically(path, [&](const Sink& sink) { for_each_part(*image, sink); });
+}
+
+std::string serialize_weights(const WeightsGroup& weights) {
+  const auto image = make_weights_image(weights);
+  std::string bytes(image->size(), '\0');
+  STRATA_DCHECK(image->read(0, std::as_writable_bytes(std::span(bytes))) == bytes.size());
+  return bytes;
+}
+
+}  // namespace strata::keras_files

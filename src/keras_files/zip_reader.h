@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/core/file_system.h"
+
+namespace strata::keras_files {
+
+/// A zip archive being read. Every error names the source and the member.
+class ZipReader {
+ public:
+  /// `file` must outlive it.
+  ZipReader(const ReadableFile& file, std::string source);
+  ~ZipReader();
+  ZipReader(const ZipReader&) = delete;
+  ZipReader& operator=(const ZipReader&) = delete;
+
+  /// In the archive's order.
+  const std::vector<std::string>& members() const;
+  bool contains(const std::string& member) const;
+  /// The member, unpacked, its checksum compared. @throws Error kDataLoss.
+  std::string read(const std::string& member) const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace strata::keras_files
