@@ -42,8 +42,8 @@ Input::Object Input::open_member(hid_t group, const std::string& name,
   H5L_info_t link = {};
   STRATA_CHECK(H5Lget_info(group, name.c_str(), &link, H5P_DEFAULT) >= 0, kDataLoss, where(path),
                "the link cannot be read (", cause(), ")");
-  STRATA_CHECK(link.type == H5L_TYPE_HARD, kDataLoss, where(path), "got a ",
-               link.type == H5L_TYPE_SOFT ? "soft" : "external",
+  STRATA_CHECK(link.type == H5L_TYPE_HARD, kDataLoss, where(path), "got ",
+               link.type == H5L_TYPE_SOFT ? "a soft" : "an external",
                " link; expected the object itself: links could lead out of the file");
   Object object = {.name = name,
                    .handle = Handle(H5Oopen(group, name.c_str(), H5P_DEFAULT), H5Oclose)};

@@ -1,0 +1,137 @@
+#include "strata/keras_files/describe.h"
+
+#include <algorithm>
+#include <iomanip>
+#include <ostream>
+
+#include "keras_files/layer_rules.h"
+#include "strata/core/error.h"
+#include "strata/keras_files/check_weights.h"
+#include "strata/keras_files/keras_archive.h"
+#include "strata/keras_files/model_layout.h"
+#include "strata/keras_files/optimizer_layout.h"
+
+namespace strata::keras_files {
+namespace {
+
+std::string shape_text(at::IntArrayRef shape) {
+  std::string text = "[";
+  for (size_t i = 0; i < shape.size(); ++i) text += str_cat(i == 0 ? "" : ", ", shape[i]);
+  return text + "]";
+}
+
+/// A loss, metric or optimizer as a user gave it: its name, or what it is an object of.
+std::string text_of(const Json& value) {
+  if (value.is_string()) return value.as_string();
+  if (value.is_array()) {
+    std::string text = "[";
+    for (const Json& item : value.as_array()) text += (text == "[" ? "" : ", ") + text_of(item);
+    return text + "]";
+  }
+  const Json* class_name = find_value(value, "class_name");
+  if (class_name != nullptr && class_name->is_string()) return class_name->as_string();
+  return value.dump();
+}
+
+int64_t numel_of(const WeightsGroup& group) {
+  int64_t count = 0;
+  for (const at::Tensor& tensor : group.vars) count += tensor.numel();
+  return count;
+}
+
+void print_object(const SavedObject& object, const WeightsGroup& weights, std::ostream& out) {
+  const WeightsGroup* group = weights.find(object.path);
+  std::string text;
+  for (size_t i = 0; group != nullptr && i < group->vars.size(); ++i) {
+    const bool known = i < object.variables.size();
+    text += str_cat(text.empty() ? "" : "  ", known ? object.variables[i].name + ' ' : "",
+                    shape_text(group->vars[i].sizes()),
+                    known && !object.variables[i].trainable ? " fixed" : "");
+  }
+  const auto depth = static_cast<size_t>(std::ranges::count(object.path, '/'));
+  out << std::string(2 * (depth + 1) / 2 + 1, ' ') << std::left << std::setw(32)
+      << str_cat(object.name, " (", object.class_name, ')') << std::right << std::setw(10)
+      << (group == nullptr ? 0 : numel_of(*group)) << (text.empty() ? "" : "  ") << text
+      << (object.is_known ? "" : "  (of a class that strata does not know)") << '\n';
+}
+
+void print_compiled(const KerasArchive& archive, std::ostream& out) {
+  const Json* compiled = find_value(archive.config, "compile_config");
+  if (compiled == nullptr || find_value(*compiled, "optimizer") == nullptr) {
+    out << "not compiled\n";
+    return;
+  }
+  const Json& optimizer = *find_value(*compiled, "optimizer");
+  out << "compiled: optimizer " << text_of(optimizer);
+  for (const char* key : {"loss", "metrics", "weighted_metrics"}) {
+    if (const Json* value = find_value(*compiled, key))
+      out << ", " << key << ' ' << text_of(*value);
+  }
+  out << '\n';
+  const WeightsGroup* state = archive.weights.find("optimizer");
+  if (state == nullptr || state->vars.empty()) {
+    out << "optimizer: no state\n";
+    return;
+  }
+  std::vector<OptimizerSlot> slots;
+  try {
+    std::vector<std::vector<int64_t>> shapes;
+    for (const VariablePlace& place : trainable_variables(archive.config)) {
+      shapes.push_back(
+          archive.weights.at(place.path).vars.at(static_cast<size_t>(place.index)).sizes().vec());
+    }
+    slots = optimizer_slots(optimizer, shapes);
+  } catch (const Error&) {  // a class that we do not know: its variables are counted, not named
+  }
+  out << "optimizer: " << state->vars.size() << " variables";
+  if (state->vars.size() == slots.size()) {
+    std::vector<std::string> kinds;
+    for (const OptimizerSlot& slot : slots) {
+      if (std::ranges::find(kinds, slot.kind) == kinds.end()) kinds.push_back(slot.kind);
+    }
+    for (size_t i = 0; i < kinds.size(); ++i) out << (i == 0 ? ": " : ", ") << kinds[i];
+  } else if (state->vars.size() <= 2) {
+    out << ": not trained yet";
+  } else if (!slots.empty()) {
+    out << ", expected " << slots.size() << ": Keras would start training anew";
+  }
+  if (const at::Tensor& steps = state->vars[0];
+      steps.numel() == 1 && (steps.scalar_type() == at::kLong || steps.scalar_type() == at::kInt)) {
+    out << "; iteration " << steps.item<int64_t>();
+  }
+  out << '\n';
+}
+
+}  // namespace
+
+bool describe_keras_archive(const std::string& path, std::ostream& out) {
+  const KerasArchive archive = load_keras_archive(path);
+  const std::string version = archive.keras_version();
+  out << path << ": " << archive.config.at("class_name").as_string() << ", written by Keras "
+      << (version.empty() ? "of an unknown version" : version)
+      << (archive.is_keras_2() ? " (tf-keras, the format before Keras 3)" : "") << '\n';
+  int64_t trainable = 0, others = 0;
+  for (const SavedObject& object : saved_objects(archive.config)) {
+    print_object(object, archive.weights, out);
+    const WeightsGroup* group = archive.weights.find(object.path);
+    for (size_t i = 0; group != nullptr && i < group->vars.size(); ++i) {
+      const bool fixed = i < object.variables.size() && !object.variables[i].trainable;
+      (fixed ? others : trainable) += group->vars[i].numel();
+    }
+  }
+  out << "parameters: " << trainable + others << ", " << trainable << " trainable, " << others
+      << " not\n";
+  print_compiled(archive, out);
+  for (const auto& [name, bytes] : archive.assets) {
+    out << "asset " << name << ": " << bytes.size() << " bytes\n";
+  }
+  try {
+    check_weights(archive.config, archive.weights, path);
+    return true;
+  } catch (const Error& error) {
+    out << "damaged: " << error.what() << '\n';
+    return false;
+  }
+}
+
+}  // namespace strata::keras_files

@@ -1,0 +1,211 @@
+// Files that are broken, cut, or made to do harm: an error that names member and cause, never more.
+#include <gtest/gtest.h>
+
+#include "keras_files/golden.h"
+#include "keras_files/zip_writer.h"
+#include "strata/keras_files/check_weights.h"
+#include "strata/keras_files/keras_archive.h"
+#include "strata/keras_files/legacy_model.h"
+#include "strata/keras_files/weights_file.h"
+#include "support/expect_error.h"
+
+namespace strata::keras_files {
+namespace {
+
+using test::golden_path;
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text));
+}
+
+KerasArchive parse(const std::string& bytes) {
+  return parse_keras_archive(bytes_of(bytes), "m.keras");
+}
+
+using Members = std::vector<std::pair<std::string, std::string>>;
+
+std::string zip_of(const Members& members) {
+  std::string bytes;
+  ZipWriter zip([&](std::span<const std::byte> part) {
+    bytes.append(reinterpret_cast<const char*>(part.data()), part.size());
+  });
+  for (const auto& [name, content] : members) zip.add(name, content);
+  zip.finish();
+  return bytes;
+}
+
+const std::string kConfig =
+    R"({"class_name": "Sequential", "config": {"name": "m", "layers": []}})";
+
+TEST(DamagedArchiveTest, MissingMembersAreNamed) {
+  expect_error(
+      [] {
+        parse(zip_of({{"metadata.json", "{}"}}));
+      },
+      ErrorCode::kDataLoss,
+      "[keras_files] m.keras: member config.json: missing; the archive holds "
+      "metadata.json");
+  expect_error(
+      [] {
+        parse(zip_of({{"config.json", kConfig}}));
+      },
+      ErrorCode::kDataLoss,
+      "[keras_files] m.keras: member model.weights.h5: missing; the archive holds "
+      "config.json");
+  expect_error(
+      [] {
+        parse(zip_of({{"config.json", kConfig}, {"model.weights.npz", ""}}));
+      },
+      ErrorCode::kUnimplemented,
+      "[keras_files] m.keras: got weights in NumPy's format (model.weights.npz); save the "
+      "model with Keras's default format");
+}
+
+TEST(DamagedArchiveTest, MembersThatAreSomethingElseAreNamed) {
+  expect_error_containing(
+      [] {
+        parse(zip_of({{"config.json", "{\"a\": "}}));
+      },
+      ErrorCode::kDataLoss, "[keras_files] m.keras: member config.json: ");
+  expect_error(
+      [] {
+        parse(zip_of({{"config.json", "[1]"}}));
+      },
+      ErrorCode::kDataLoss,
+      "[keras_files] m.keras: member config.json: got no object with 'class_name' and "
+      "'config'; expected a Keras model");
+  expect_error_containing(
+      [] {
+        parse(zip_of({{"config.json", kConfig}, {"model.weights.h5", "no HDF5"}}));
+      },
+      ErrorCode::kDataLoss,
+      "[keras_files] m.keras: member model.weights.h5: got 7 bytes that are no whole HDF5 file (");
+  expect_error_containing([] { parse("no zip"); }, ErrorCode::kDataLoss,
+                          "[keras_files] m.keras: got 6 bytes that are no whole zip archive (");
+  expect_error_containing([] { parse(""); }, ErrorCode::kDataLoss, "[keras_files] m.keras: got 0");
+  expect_error(
+      [] {
+        parse(zip_of({{"config.json", kConfig}, {"config.json", kConfig}}));
+      },
+      ErrorCode::kDataLoss, "[keras_files] m.keras: got member 'config.json' twice");
+  const std::string weights = serialize_weights({});
+  expect_error(
+      [&] {
+        parse(zip_of(
+            {{"config.json", kConfig}, {"model.weights.h5", weights}, {"assets/../../x", "y"}}));
+      },
+      ErrorCode::kDataLoss,
+      "[keras_files] m.keras: member assets/../../x: got a name that leads out of the archive");
+}
+
+TEST(DamagedArchiveTest, ABombIsRefusedBeforeItGoesOff) {
+  std::string bytes = zip_of({{"config.json", kConfig}});
+  // The uncompressed size, in the member's header and in the list at the end.
+  const size_t list = bytes.find("PK\x01\x02");
+  ASSERT_NE(list, std::string::npos);
+  for (const size_t offset : {size_t{22}, list + 24}) bytes.replace(offset, 4, "\0\0\0\x70", 4);
+  expect_error_containing([&] { parse(bytes); }, ErrorCode::kDataLoss, "[keras_files] m.keras: ");
+}
+
+TEST(DamagedArchiveTest, NoCutIsOverlooked) {
+  const std::string bytes = read_file(golden_path("keras_files_mlp.keras"));
+  for (size_t size = 0; size < bytes.size(); size += size < 200 ? 13 : 1009) {
+    expect_error_containing([&] { parse(bytes.substr(0, size)); }, ErrorCode::kDataLoss,
+                            "[keras_files] m.keras: ");
+  }
+  expect_error_containing([&] { parse(bytes.substr(0, bytes.size() - 1)); }, ErrorCode::kDataLoss,
+                          "[keras_files] m.keras: ");
+}
+
+TEST(DamagedArchiveTest, NoFlippedBitChangesWhatIsRead) {
+  const std::string bytes = read_file(golden_path("keras_files_mlp.keras"));
+  const KerasArchive expected = parse(bytes);
+  int refused = 0, harmless = 0;
+  for (size_t at = 0; at < bytes.size(); at += 37) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
+    try {
+      const KerasArchive archive = parse(damaged);  // a date, an attribute of the zip
+      EXPECT_EQ(archive.config, expected.config) << at;
+      EXPECT_TRUE(equal(archive.weights, expected.weights)) << at;
+      ++harmless;
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("[keras_files] m.keras: ")) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 20 * harmless);
+}
+
+// Without a zip's checksum HDF5 may well read other numbers; but nothing may crash or hang.
+TEST(DamagedWeightsTest, FlippedBitsAndCutsGiveErrorsOrOtherNumbers) {
+  const std::string bytes = read_file(golden_path("keras_files_mlp.weights.h5"));
+  int refused = 0;
+  for (size_t at = 0; at < bytes.size(); at += 53) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
+    try {
+      parse_weights(bytes_of(damaged), "w.h5");
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("[keras_files] w.h5: ")) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 5);
+  for (size_t size = 0; size + 8 < bytes.size(); size += 997) {
+    expect_error_containing([&] { parse_weights(bytes_of(bytes.substr(0, size)), "w.h5"); },
+                            ErrorCode::kDataLoss, "[keras_files] w.h5: ");
+  }
+}
+
+void expect_refused(const std::string& name, ErrorCode code, const std::string& message) {
+  const std::string path = golden_path("keras_files_" + name + ".weights.h5");
+  expect_error_containing([&] { load_weights_file(path); }, code,
+                          "[keras_files] " + path + ": layers/dense/" + message);
+}
+
+TEST(HostileWeightsTest, AreRefusedByName) {
+  expect_refused("soft_link", ErrorCode::kDataLoss, "vars/0: got a soft link; expected the object");
+  expect_refused("external_link", ErrorCode::kDataLoss, "vars/0: got an external link; expected");
+  expect_refused("external_data", ErrorCode::kDataLoss,
+                 "vars/0: got data that lies in another file; expected it in this one");
+  expect_refused("virtual", ErrorCode::kDataLoss,
+                 "vars/0: got data that lies in another file; expected it in this one");
+  expect_refused("cycle", ErrorCode::kDataLoss,
+                 "again: got a group that stands elsewhere in the file, too; expected a tree");
+  expect_refused("bomb", ErrorCode::kDataLoss,
+                 "vars/0: got shape [1048576, 1048576] with 0 bytes in a file of ");
+  expect_refused("gap", ErrorCode::kDataLoss,
+                 "vars: got dataset 2 and no 1; expected 0 to 1 without gaps");
+  expect_refused("strings", ErrorCode::kUnimplemented, "vars/0: got elements of 3 bytes of HDF5's");
+  expect_refused("filter", ErrorCode::kUnimplemented, "vars/0: got filter 32000 'lzf'; expected");
+}
+
+TEST(DamagedLegacyModelTest, SaysWhatTheFileIsInstead) {
+  const std::string archive = golden_path("keras_files_mlp.keras");
+  expect_error([&] { load_legacy_model(archive); },
+               "[keras_files] " + archive +
+                   ": got a zip archive; expected HDF5. Is it a .keras file under another name?");
+  const std::string weights = golden_path("keras_files_mlp.weights.h5");
+  expect_error_containing([&] { load_legacy_model(weights); }, ErrorCode::kInvalidArgument,
+                          "got HDF5 without the attribute 'model_config'; expected a whole model");
+}
+
+TEST(DamagedLegacyModelTest, FlippedBitsGiveErrorsOrOtherNumbers) {
+  const std::string bytes = read_file(golden_path("keras_files_mlp.h5"));
+  int refused = 0;
+  for (size_t at = 0; at < bytes.size(); at += 61) {
+    std::string damaged = bytes;
+    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
+    try {
+      parse_legacy_model(bytes_of(damaged), "m.h5");
+    } catch (const Error& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("[keras_files] m.h5: ")) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 5);
+}
+
+}  // namespace
+}  // namespace strata::keras_files
