@@ -48,11 +48,11 @@ void print_object(const SavedObject& object, const WeightsGroup& weights, std::o
                     shape_text(group->vars[i].sizes()),
                     known && !object.variables[i].trainable ? " fixed" : "");
   }
-  const auto depth = static_cast<size_t>(std::ranges::count(object.path, '/'));
-  out << std::string(2 * (depth + 1) / 2 + 1, ' ') << std::left << std::setw(32)
-      << str_cat(object.name, " (", object.class_name, ')') << std::right << std::setw(10)
-      << (group == nullptr ? 0 : numel_of(*group)) << (text.empty() ? "" : "  ") << text
-      << (object.is_known ? "" : "  (of a class that strata does not know)") << '\n';
+  const auto parts = std::ranges::count(object.path, '/');
+  out << std::string(static_cast<size_t>(2 * std::max<int64_t>(parts, 1)), ' ') << std::left
+      << std::setw(32) << str_cat(object.name, " (", object.class_name, ')') << std::right
+      << std::setw(10) << (group == nullptr ? 0 : numel_of(*group)) << (text.empty() ? "" : "  ")
+      << text << (object.is_known ? "" : "  (of a class that strata does not know)") << '\n';
 }
 
 void print_compiled(const KerasArchive& archive, std::ostream& out) {

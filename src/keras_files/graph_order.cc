@@ -90,11 +90,11 @@ class Graph {
                      .call = shifted ? std::max<int64_t>(output.call - 1, 0) : output.call}));
     }
     spread_depths();
-    for (const Reference& input : inputs) {
-      const size_t layer = layer_of(input.layer);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const size_t layer = layer_of(inputs[i].layer);
       if (depth_[layer] >= 0) continue;
-      depth_[layer] = 0;
-      index_[layer] = -1;
+      depth_[layer] = 0;  // before all others there, in the order of the inputs
+      index_[layer] = static_cast<int64_t>(i) - static_cast<int64_t>(inputs.size());
     }
     std::vector<size_t> order;
     for (size_t layer = 0; layer < names_.size(); ++layer) {

@@ -67,8 +67,11 @@ WeightsGroup& WeightsGroup::make(std::string_view path) {
 
 int64_t WeightsGroup::num_bytes() const {
   int64_t bytes = 0;
-  for (const at::Tensor& tensor : vars) bytes += static_cast<int64_t>(tensor.nbytes());
-  for (const auto& [name, tensor] : named_vars) bytes += static_cast<int64_t>(tensor.nbytes());
+  const auto add = [&](const at::Tensor& tensor) {
+    if (tensor.defined()) bytes += static_cast<int64_t>(tensor.nbytes());
+  };
+  for (const at::Tensor& tensor : vars) add(tensor);
+  for (const auto& [name, tensor] : named_vars) add(tensor);
   for (const auto& [name, group] : groups) bytes += group.num_bytes();
   return bytes;
 }

@@ -82,7 +82,8 @@ TEST(DamagedArchiveTest, MembersThatAreSomethingElseAreNamed) {
       "[keras_files] m.keras: member model.weights.h5: got 7 bytes that are no whole HDF5 file (");
   expect_error_containing([] { parse("no zip"); }, ErrorCode::kDataLoss,
                           "[keras_files] m.keras: got 6 bytes that are no whole zip archive (");
-  expect_error_containing([] { parse(""); }, ErrorCode::kDataLoss, "[keras_files] m.keras: got 0");
+  expect_error([] { parse(""); }, ErrorCode::kDataLoss,
+               "[keras_files] m.keras: member config.json: missing; the archive holds nothing");
   expect_error(
       [] {
         parse(zip_of({{"config.json", kConfig}, {"config.json", kConfig}}));
@@ -137,21 +138,8 @@ TEST(DamagedArchiveTest, NoFlippedBitChangesWhatIsRead) {
   EXPECT_GT(refused, 20 * harmless);
 }
 
-// Without a zip's checksum HDF5 may well read other numbers; but nothing may crash or hang.
-TEST(DamagedWeightsTest, FlippedBitsAndCutsGiveErrorsOrOtherNumbers) {
+TEST(DamagedWeightsTest, NoCutIsOverlooked) {
   const std::string bytes = read_file(golden_path("keras_files_mlp.weights.h5"));
-  int refused = 0;
-  for (size_t at = 0; at < bytes.size(); at += 53) {
-    std::string damaged = bytes;
-    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
-    try {
-      parse_weights(bytes_of(damaged), "w.h5");
-    } catch (const Error& error) {
-      EXPECT_TRUE(std::string(error.what()).starts_with("[keras_files] w.h5: ")) << error.what();
-      ++refused;
-    }
-  }
-  EXPECT_GT(refused, 5);
   for (size_t size = 0; size + 8 < bytes.size(); size += 997) {
     expect_error_containing([&] { parse_weights(bytes_of(bytes.substr(0, size)), "w.h5"); },
                             ErrorCode::kDataLoss, "[keras_files] w.h5: ");
@@ -189,22 +177,6 @@ TEST(DamagedLegacyModelTest, SaysWhatTheFileIsInstead) {
   const std::string weights = golden_path("keras_files_mlp.weights.h5");
   expect_error_containing([&] { load_legacy_model(weights); }, ErrorCode::kInvalidArgument,
                           "got HDF5 without the attribute 'model_config'; expected a whole model");
-}
-
-TEST(DamagedLegacyModelTest, FlippedBitsGiveErrorsOrOtherNumbers) {
-  const std::string bytes = read_file(golden_path("keras_files_mlp.h5"));
-  int refused = 0;
-  for (size_t at = 0; at < bytes.size(); at += 61) {
-    std::string damaged = bytes;
-    damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
-    try {
-      parse_legacy_model(bytes_of(damaged), "m.h5");
-    } catch (const Error& error) {
-      EXPECT_TRUE(std::string(error.what()).starts_with("[keras_files] m.h5: ")) << error.what();
-      ++refused;
-    }
-  }
-  EXPECT_GT(refused, 5);
 }
 
 }  // namespace

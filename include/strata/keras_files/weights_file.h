@@ -19,8 +19,9 @@ STRATA_API bool have_keras_files();
 ///
 /// Nothing in the file is trusted: sizes are held against the bytes that are there before memory
 /// is taken; links that are no hard links, external and virtual datasets, and filters other than
-/// HDF5's own are refused. (HDF5 itself parses the rest; give it no file of an attacker without a
-/// sandbox.)
+/// HDF5's own are refused. HDF5 itself parses the rest, and its version 1.10 can crash on
+/// damaged texts (seen in H5HG_read, with single bits flipped): a `.keras` archive has checksums
+/// against accidents, a bare `.h5` file has none, and neither is safe from an attacker.
 ///
 /// @throws Error  kDataLoss: no HDF5, damaged, or refused; names the file, the group and the cause.
 ///                kUnimplemented: a dtype or filter that we do not read. And what
