@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "data/element_specs.h"
-#include "data/functions.h"
+#include "data/transforms/functions.h"
 #include "data/source.h"
 #include "strata/data/idx_file.h"
 

@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "data/functions.h"
+#include "data/transforms/functions.h"
 
 namespace strata::data::detail {
 namespace {

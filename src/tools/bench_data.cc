@@ -23,6 +23,7 @@
 #include "strata/data/mnist.h"
 #include "strata/data/tf_example.h"
 #include "strata/data/tf_record.h"
+#include "strata/tensor/cpu_allocator.h"
 #include "strata/tensor/thread_setup.h"
 #include "tools/bench_interleaved.h"
 #include "tools/bench_stats.h"
@@ -107,6 +108,7 @@ double seconds_since(Clock::time_point start) {
 /// A step of one core that takes 1.25 times as long as the other core needs to decode its batch:
 /// which part of the loop is waiting for input?
 void measure_wait(const fs::path& jpegs, int pairs) {
+  tensor::install_cpu_allocator();  // as every strategy does
   tensor::apply_thread_setup({.intra_op_threads = 1});
   const auto decode_seconds = [&] {
     data::Iterator batches = decoded_jpegs(jpegs.string(), 0).iterator();

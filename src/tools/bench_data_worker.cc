@@ -16,6 +16,7 @@
 #include "strata/data/image_codec.h"
 #include "strata/data/image_ops.h"
 #include "strata/data/tf_record.h"
+#include "strata/tensor/cpu_allocator.h"
 #include "tools/bench_data.h"
 #include "tools/bench_options.h"
 #include "tools/bench_serve.h"
@@ -76,6 +77,7 @@ Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls) {
 }
 
 int run_data_worker(const std::vector<std::string>& arguments) {
+  tensor::install_cpu_allocator();  // as every strategy does
   std::string name;
   std::string folder;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) {

@@ -5,7 +5,7 @@
 #include <iostream>
 #include <vector>
 
-#include "data/byte_reader.h"
+#include "data/files/byte_reader.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "tools/commands.h"

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <vector>
 
-#include "data/buffered_reader.h"
-#include "data/csv_record.h"
-#include "data/parse_number.h"
+#include "data/files/buffered_reader.h"
+#include "data/files/csv_record.h"
+#include "data/files/parse_number.h"
 #include "strata/data/text_file.h"
 #include "tools/inspect.h"
 

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <optional>
 
-#include "data/tf_record_format.h"
+#include "data/files/tf_record_format.h"
 #include "strata/core/error.h"
 #include "strata/data/image_codec.h"
 #include "strata/data/tf_example.h"

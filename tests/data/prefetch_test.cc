@@ -24,6 +24,23 @@ TEST(PrefetchTest, YieldsTheSame) {
                [] { (void)Dataset::range(5).prefetch(0); });
 }
 
+TEST(PrefetchTest, IsNotPartOfThePosition) {
+  const Dataset without = Dataset::range(50).shuffle(7).batch(4);
+  Iterator reading = without.prefetch(3).iterator(1);
+  for (int i = 0; i < 5; ++i) (void)reading.next();
+
+  Iterator going_on = without.iterator(0);
+  going_on.restore(reading.position());
+  Iterator ahead_again = without.prefetch(2).iterator(0);
+  ahead_again.restore(going_on.position());
+  while (const std::optional<Example> expected = reading.next()) {
+    EXPECT_TRUE(expected->x().equal(going_on.next()->x()));
+    EXPECT_TRUE(expected->x().equal(ahead_again.next()->x()));
+  }
+  EXPECT_FALSE(going_on.next());
+  EXPECT_FALSE(ahead_again.next());
+}
+
 // The second element is made although nobody has asked for it, and no more than the buffer holds.
 TEST(PrefetchTest, RunsAheadAsFarAsTheBuffer) {
   std::counting_semaphore<100> made(0);

@@ -1,4 +1,4 @@
-#include "data/shuffle.h"
+#include "data/transforms/shuffle.h"
 
 #include <algorithm>
 #include <numeric>

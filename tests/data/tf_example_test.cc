@@ -3,7 +3,7 @@
 #include <random>
 
 #include "data/elements.h"
-#include "data/proto_wire.h"
+#include "data/files/proto_wire.h"
 #include "strata/data/bytes.h"
 #include "strata/data/example_parser.h"
 

@@ -192,7 +192,7 @@ TEST(IncludeArrowsTest, EveryFileIsListedInItsModulesCMakeLists) {
       const fs::path& path = entry.path();
       const bool counts = path.extension() == (std::string(folder) == "src" ? ".cc" : ".h");
       if (!counts || path.parent_path() == root / folder) continue;
-      const auto module = path.parent_path().filename();
+      const auto module = *fs::relative(path, root / folder).begin();
       const std::string listing = read(root / "src" / module / "CMakeLists.txt");
       const std::string stem = std::regex_replace(path.stem().string(), kVariant, "");
       const bool listed = listing.find(path.filename().string()) != std::string::npos ||

@@ -1,0 +1,257 @@
+#include <csetjmp>
+#include <cstdio>  // before jpeglib.h, which needs it
+// jpeglib.h is not self-contained
+#include <jpeglib.h>
+
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "data/bytes.h"
+#include "data/images/image_codec.h"
+
+namespace strata::data {
+namespace {
+
+/// libjpeg calls back for errors and must not be returned to: it jumps to where `guarded` waits.
+/// So functions handed to `guarded` own nothing.
+struct Errors {
+  jpeg_error_mgr manager;  // first: libjpeg hands it back as a pointer to this
+  std::jmp_buf jump;
+  std::array<char, JMSG_LENGTH_MAX> message;
+};
+
+[[noreturn]] void on_error(j_common_ptr common) {
+  auto* errors = reinterpret_cast<Errors*>(common->err);
+  errors->manager.format_message(common, errors->message.data());
+  std::longjmp(errors->jump, 1);
+}
+
+// A level below 0 is damage that libjpeg goes on behind.
+void on_message(j_common_ptr common, int level) {
+  if (level >= 0) return;
+  auto* errors = reinterpret_cast<Errors*>(common->err);
+  if (errors->manager.num_warnings++ == 0)
+    errors->manager.format_message(common, errors->message.data());
+}
+
+template <class Fn>
+[[gnu::noinline]] bool guarded(Errors& errors, Fn fn) {
+  if (setjmp(errors.jump) != 0) return false;
+  fn();
+  return true;
+}
+
+void init(Errors& errors) {
+  jpeg_std_error(&errors.manager);
+  errors.manager.error_exit = on_error;
+  errors.manager.emit_message = on_message;
+  errors.message[0] = '\0';
+}
+
+void no_source_call(j_decompress_ptr) {}
+
+boolean out_of_bytes(j_decompress_ptr jpeg) {
+  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  std::snprintf(errors->message.data(), errors->message.size(), "the file is truncated");
+  std::longjmp(errors->jump, 1);
+}
+
+void skip_bytes(j_decompress_ptr jpeg, long count) {
+  if (count <= 0) return;
+  if (static_cast<size_t>(count) > jpeg->src->bytes_in_buffer) {
+    jpeg->src->next_input_byte += jpeg->src->bytes_in_buffer;
+    jpeg->src->bytes_in_buffer = 0;
+    out_of_bytes(jpeg);
+  }
+  jpeg->src->next_input_byte += count;
+  jpeg->src->bytes_in_buffer -= static_cast<size_t>(count);
+}
+
+class Decompressor {
+ public:
+  Decompressor(const char* call, std::string_view bytes, std::string_view name)
+      : call_(call), bytes_(bytes), name_(name) {
+    init(errors_);
+    jpeg_.err = &errors_.manager;
+    source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
+    source_.bytes_in_buffer = bytes.size();
+    source_.init_source = no_source_call;
+    source_.fill_input_buffer = out_of_bytes;
+    source_.skip_input_data = skip_bytes;
+    source_.resync_to_restart = jpeg_resync_to_restart;
+    source_.term_source = no_source_call;
+    run([&] { jpeg_create_decompress(&jpeg_); });
+    jpeg_.src = &source_;
+  }
+  Decompressor(const Decompressor&) = delete;
+  Decompressor& operator=(const Decompressor&) = delete;
+  ~Decompressor() { jpeg_destroy_decompress(&jpeg_); }
+
+  jpeg_decompress_struct& jpeg() { return jpeg_; }
+  void read_header() {
+    run([&] { jpeg_read_header(&jpeg_, TRUE); });
+  }
+
+  /// @throws Error kDataLoss with what libjpeg says.
+  template <class Fn>
+  void run(Fn fn) {
+    if (!guarded(errors_, fn)) fail();
+  }
+
+  [[noreturn]] void fail() const {
+    throw Error(ErrorCode::kDataLoss, str_cat(where(), "got damaged data (", errors_.message.data(),
+                                              "); expected a whole JPEG image"));
+  }
+
+  bool warned() const { return errors_.manager.num_warnings > 0; }
+
+  std::string where() const { return detail::where(call_, name_, offset()); }
+  size_t offset() const { return bytes_.size() - source_.bytes_in_buffer; }
+
+ private:
+  const char* call_;
+  std::string_view bytes_;
+  std::string_view name_;
+  Errors errors_;
+  jpeg_source_mgr source_{};
+  jpeg_decompress_struct jpeg_{};
+};
+
+bool is_cmyk(const jpeg_decompress_struct& jpeg) {
+  return jpeg.jpeg_color_space == JCS_CMYK || jpeg.jpeg_color_space == JCS_YCCK;
+}
+
+// The largest of 1, 2, 4, 8 by which the image may shrink.
+unsigned reduction(const jpeg_decompress_struct& jpeg, const DecodeOptions& options) {
+  if (options.min_height <= 0 && options.min_width <= 0) return 1;
+  for (const unsigned by : {8u, 4u, 2u}) {
+    const int64_t height = (jpeg.image_height + by - 1) / by;
+    const int64_t width = (jpeg.image_width + by - 1) / by;
+    if (height >= options.min_height && width >= options.min_width) return by;
+  }
+  return 1;
+}
+
+// Adobe's CMYK is inverted.
+void cmyk_to_rgb(const uint8_t* cmyk, int64_t pixels, bool inverted, uint8_t* rgb) {
+  for (int64_t i = 0; i < pixels; ++i, cmyk += 4, rgb += 3) {
+    const int black = inverted ? cmyk[3] : 255 - cmyk[3];
+    for (int c = 0; c < 3; ++c)
+      rgb[c] = static_cast<uint8_t>(black * (inverted ? cmyk[c] : 255 - cmyk[c]) / 255);
+  }
+}
+
+}  // namespace
+
+at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options) {
+  STRATA_CHECK(options.channels == 0 || options.channels == 1 || options.channels == 3,
+               kInvalidArgument, "[data] decode_jpeg: got channels ", options.channels,
+               "; expected 0, 1 or 3");
+  Decompressor decompressor("decode_jpeg", bytes, options.name);
+  decompressor.read_header();
+  jpeg_decompress_struct& jpeg = decompressor.jpeg();
+  const int channels = options.channels != 0 ? options.channels : jpeg.num_components == 1 ? 1 : 3;
+  const bool from_cmyk = is_cmyk(jpeg);
+  STRATA_CHECK(!from_cmyk || channels == 3, kDataLoss, decompressor.where(),
+               "got a CMYK image for 1 channel; expected channels 3");
+  jpeg.out_color_space = channels == 1 ? JCS_GRAYSCALE : from_cmyk ? JCS_CMYK : JCS_RGB;
+  jpeg.do_fancy_upsampling = options.fancy_upsampling ? TRUE : FALSE;
+  jpeg.dct_method = options.accurate_dct ? JDCT_ISLOW : JDCT_IFAST;
+  jpeg.scale_num = 1;
+  jpeg.scale_denom = reduction(jpeg, options);
+  decompressor.run([&] { jpeg_calc_output_dimensions(&jpeg); });
+  const int64_t height = jpeg.output_height, width = jpeg.output_width;
+  detail::check_size("decode_jpeg", options.name, decompressor.offset(), height, width, channels);
+
+  at::Tensor image = detail::empty_tensor({height, width, channels}, at::kByte);
+  auto* const pixels = static_cast<uint8_t*>(image.mutable_data_ptr());
+  std::vector<uint8_t> cmyk_row(from_cmyk ? static_cast<size_t>(width) * 4 : 0);
+  uint8_t* const cmyk = cmyk_row.data();
+  decompressor.run([&, pixels, cmyk] {
+    jpeg_start_decompress(&jpeg);
+    constexpr int kRows = 8;
+    while (jpeg.output_scanline < jpeg.output_height) {
+      uint8_t* const row = pixels + jpeg.output_scanline * width * channels;
+      if (from_cmyk) {
+        JSAMPROW to = cmyk;
+        jpeg_read_scanlines(&jpeg, &to, 1);
+        cmyk_to_rgb(cmyk, width, jpeg.saw_Adobe_marker == TRUE, row);
+      } else {
+        JSAMPROW rows[kRows];
+        for (int r = 0; r < kRows; ++r) rows[r] = row + r * width * channels;
+        const JDIMENSION left = jpeg.output_height - jpeg.output_scanline;
+        jpeg_read_scanlines(&jpeg, rows, left < kRows ? left : kRows);
+      }
+    }
+  });
+  if (options.strict && decompressor.warned()) decompressor.fail();
+  return image;
+}
+
+ImageInfo detail::jpeg_info(std::string_view bytes, std::string_view name) {
+  Decompressor decompressor("image_info", bytes, name);
+  decompressor.read_header();
+  const jpeg_decompress_struct& jpeg = decompressor.jpeg();
+  return {.format = "JPEG",
+          .height = jpeg.image_height,
+          .width = jpeg.image_width,
+          .channels = jpeg.num_components == 1 ? 1 : 3};
+}
+
+namespace {
+
+// libjpeg's own destination for memory grows by malloc.
+struct Compressor {
+  Errors errors;
+  jpeg_compress_struct jpeg{};
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+
+  Compressor() {
+    init(errors);
+    jpeg.err = &errors.manager;
+  }
+  Compressor(const Compressor&) = delete;
+  Compressor& operator=(const Compressor&) = delete;
+  ~Compressor() {
+    jpeg_destroy_compress(&jpeg);
+    std::free(memory);
+  }
+};
+
+}  // namespace
+
+std::string encode_jpeg(const at::Tensor& image, const JpegOptions& options) {
+  STRATA_CHECK(options.quality >= 0 && options.quality <= 100, kInvalidArgument,
+               "[data] encode_jpeg: got quality ", options.quality, "; expected 0 to 100");
+  const at::Tensor dense = detail::image_to_encode("encode_jpeg", image, 3);
+  const auto* pixels = static_cast<const uint8_t*>(dense.const_data_ptr());
+  const int64_t row_bytes = dense.size(1) * dense.size(2);
+  Compressor compressor;
+  jpeg_compress_struct& jpeg = compressor.jpeg;
+  const bool done = guarded(compressor.errors, [&] {
+    jpeg_create_compress(&jpeg);
+    jpeg_mem_dest(&jpeg, &compressor.memory, &compressor.size);
+    jpeg.image_height = static_cast<JDIMENSION>(dense.size(0));
+    jpeg.image_width = static_cast<JDIMENSION>(dense.size(1));
+    jpeg.input_components = static_cast<int>(dense.size(2));
+    jpeg.in_color_space = dense.size(2) == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    jpeg_set_defaults(&jpeg);
+    jpeg_set_quality(&jpeg, options.quality, TRUE);
+    if (options.progressive) jpeg_simple_progression(&jpeg);
+    if (!options.chroma_downsampling)
+      jpeg.comp_info[0].h_samp_factor = jpeg.comp_info[0].v_samp_factor = 1;
+    jpeg_start_compress(&jpeg, TRUE);
+    while (jpeg.next_scanline < jpeg.image_height) {
+      JSAMPROW row = const_cast<JSAMPROW>(pixels + jpeg.next_scanline * row_bytes);
+      jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+  });
+  STRATA_CHECK(done, kInternal,
+               "[data] encode_jpeg: libjpeg says: ", compressor.errors.message.data());
+  return {reinterpret_cast<const char*>(compressor.memory), compressor.size};
+}
+
+}  // namespace strata::data

@@ -1,0 +1,19 @@
+#include "data/images/image_codec.h"
+
+namespace strata::data {
+namespace {
+
+[[noreturn]] void fail(const char* call) {
+  throw Error(ErrorCode::kUnimplemented,
+              str_cat("[data] ", call,
+                      ": this strata was built without libjpeg; install it (Debian: "
+                      "libjpeg-dev) and build again"));
+}
+
+}  // namespace
+
+at::Tensor decode_jpeg(std::string_view, const DecodeOptions&) { fail("decode_jpeg"); }
+ImageInfo detail::jpeg_info(std::string_view, std::string_view) { fail("image_info"); }
+std::string encode_jpeg(const at::Tensor&, const JpegOptions&) { fail("encode_jpeg"); }
+
+}  // namespace strata::data

@@ -1,0 +1,329 @@
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+
+#include "data/transforms/chunks.h"
+#include "data/transforms/functions.h"
+#include "data/transforms/map_position.h"
+#include "data/pipeline.h"
+#include "data/single_thread.h"
+
+namespace strata::data::detail {
+namespace {
+
+// Cheap elements travel in blocks, so that handing them on costs little for each.
+constexpr auto kBlockTime = std::chrono::microseconds(100);
+// How long a thread goes on before others' work has its turn.
+constexpr auto kTurn = std::chrono::milliseconds(1);
+
+/// Consecutive elements of the input, and what the function made of them.
+struct Block {
+  int64_t first = 0;  // index of elements[0] in the input
+  std::vector<Example> elements;
+  std::vector<std::exception_ptr> errors;  // instead of elements; as many as matter
+  bool end = false;                        // of the input, behind the elements
+  bool done = false;
+  int64_t bytes = 0;
+
+  void clear() {
+    elements.clear();
+    errors.clear();
+    end = done = false;
+    bytes = 0;
+  }
+  void fail(size_t i) {
+    errors.resize(elements.size());
+    errors[i] = std::current_exception();
+  }
+  bool failed(size_t i) const { return i < errors.size() && errors[i]; }
+};
+
+/// Threads take turns to read a block of the input, then work on their blocks at once. The
+/// consumer gets the blocks in order (or those that are done, if order is free); where it must wait
+/// and nobody has begun, it makes a block itself.
+class ParallelMapStream final : public ExampleStream, private Worker {
+ public:
+  ParallelMapStream(std::unique_ptr<ExampleStream> input, const KeyedMapFunction& fn,
+                    const MapOptions& options, const ElementKey& first)
+      : pipeline_(Pipeline::current()),
+        input_(std::move(input)),
+        fn_(fn),
+        key_(first),
+        parallel_(pipeline_.num_parallel(options.num_parallel_calls)),
+        ordered_(pipeline_.deterministic(options.deterministic)) {}
+
+  ~ParallelMapStream() {
+    std::unique_lock lock(mutex_);
+    stop_ = true;
+    working_ -= pipeline_.threads().cancel(*this);
+    idle_.wait(lock, [&] { return working_ == 0; });  // each thread ends with its element
+    for (const auto& block : blocks_) pipeline_.add_buffered(-block->bytes);
+  }
+
+  bool next(Example& out) override {
+    while (true) {
+      if (current_ && offset_ < current_->elements.size()) {
+        const size_t i = offset_++;
+        given_.add(current_->first + static_cast<int64_t>(i));
+        if (current_->failed(i)) std::rethrow_exception(current_->errors[i]);
+        out = std::move(current_->elements[i]);
+        return true;
+      }
+      if (ended_) return false;
+      if (current_) {
+        ended_ = current_->end && (ordered_ || all_taken());
+        if (ended_) return false;
+      }
+      take_block();
+    }
+  }
+
+  int64_t skip(int64_t count) override {
+    if (started_ || !to_pass_.empty()) return ExampleStream::skip(count);
+    int64_t skipped = 0;
+    while (skipped < count) {
+      if (read_ >= next_chunk_) chunks_.add(begin_chunk());
+      const int64_t step = std::min(count - skipped, next_chunk_ - read_);
+      const int64_t passed = input_->skip(step);
+      read_ += passed;
+      skipped += passed;
+      given_ = GivenElements(read_);
+      chunks_.drop_passed(read_);
+      if (passed < step) break;
+    }
+    return skipped;
+  }
+
+  Position position() const override {
+    const std::lock_guard lock(mutex_);
+    chunks_.drop_passed(given_.frontier());
+    if (chunks_.empty()) {  // nothing has been read, so nobody else uses the input
+      return MapPosition{.first = given_.frontier()}.to_position(input_->position());
+    }
+    const Chunk& chunk = chunks_.front();
+    return MapPosition{
+        .first = chunk.first, .since = given_.frontier() - chunk.first, .ahead = given_.ahead()}
+        .to_position(chunk.position);
+  }
+
+  void restore(const Position& position) override {
+    const auto saved = MapPosition::from_position(position);
+    input_->restore(position.children()[0]);
+    STRATA_CHECK(input_->skip(saved.since) == saved.since, kInvalidArgument,
+                 "[data] restore: the map's input has fewer elements than when the position was "
+                 "saved; the source has changed");
+    given_ = saved.given();
+    read_ = given_.frontier();
+    next_chunk_ = next_chunk(saved.first);
+    to_pass_ = {saved.ahead.rbegin(), saved.ahead.rend()};
+    chunks_.add({position.children()[0], saved.first});
+  }
+
+ private:
+  // ---- the consumer ----
+
+  void take_block() {
+    std::unique_lock lock(mutex_);
+    started_ = true;
+    if (current_) free_.push_back(std::move(current_));
+    offset_ = 0;
+    chunks_.drop_passed(given_.frontier());
+    schedule();
+    while (true) {
+      const auto block = ordered_ ? blocks_.begin()
+                                  : std::find_if(blocks_.begin(), blocks_.end(),
+                                                 [](const auto& each) { return each->done; });
+      if (block != blocks_.end() && (*block)->done) {
+        current_ = std::move(*block);
+        blocks_.erase(block);
+        pipeline_.add_buffered(-current_->bytes);
+        schedule();
+        return;
+      }
+      if (blocks_.empty() && !input_ended_) {
+        const SingleThreadScope scope;
+        make_block(lock);
+        continue;
+      }
+      STRATA_DCHECK(!blocks_.empty());
+      const BlockedTimer timer;
+      done_.wait(lock);  // ends, since a thread is at it
+    }
+  }
+
+  // Where order is free, the block with the end need not be the last.
+  bool all_taken() {
+    const std::lock_guard lock(mutex_);
+    if (blocks_.empty()) return true;
+    blocks_.back()->end = true;
+    return false;
+  }
+
+  // ---- whoever works; `lock` is held at the call and at the return ----
+
+  void work() override {
+    const auto begin = WorkTimer::Clock::now();
+    std::unique_lock lock(mutex_);
+    queued_ = false;
+    while (may_begin() && has_room() && WorkTimer::Clock::now() - begin < kTurn) make_block(lock);
+    --working_;
+    schedule();
+    if (stop_) idle_.notify_all();
+  }
+
+  bool may_begin() const { return !stop_ && !input_ended_ && !reading_; }
+
+  bool has_room() const {
+    return blocks_.empty() ||
+           (static_cast<int64_t>(blocks_.size()) < 2 * parallel_ && pipeline_.has_room());
+  }
+
+  void schedule() {
+    if (queued_ || working_ >= parallel_ || !may_begin() || !has_room()) return;
+    queued_ = true;
+    ++working_;
+    pipeline_.threads().submit(*this);
+  }
+
+  void make_block(std::unique_lock<std::mutex>& lock) {
+    reading_ = true;
+    if (free_.empty()) free_.push_back(std::make_unique<Block>());
+    blocks_.push_back(std::move(free_.back()));
+    free_.pop_back();
+    Block& block = *blocks_.back();
+    block.clear();
+    const int64_t size = block_size_;
+
+    lock.unlock();
+    const auto begin = WorkTimer::Clock::now();
+    std::optional<Chunk> chunk = read_block(block, size);
+    lock.lock();
+    if (chunk) chunks_.add(std::move(*chunk));
+    reading_ = false;
+    input_ended_ = block.end;
+    schedule();  // the next block can be read while this one is worked on
+
+    lock.unlock();
+    run_block(block);
+    const auto time = WorkTimer::Clock::now() - begin;
+    lock.lock();
+    if (time > 2 * kBlockTime)
+      block_size_ = std::max<int64_t>(1, std::min(block_size_, size / 2));
+    else if (time * 2 < kBlockTime)
+      block_size_ = std::min(kChunk, std::max(block_size_, size * 2));
+    block.done = true;
+    pipeline_.add_buffered(block.bytes);
+    done_.notify_one();
+  }
+
+  // Only one thread at a time reads, so these members need no lock: input_, read_, to_pass_,
+  // next_chunk_.
+  std::optional<Chunk> read_block(Block& block, int64_t size) {
+    while (!to_pass_.empty() && to_pass_.back().first == read_) {
+      input_->skip(to_pass_.back().second - read_);
+      read_ = to_pass_.back().second;
+      to_pass_.pop_back();
+    }
+    block.first = read_;
+    std::optional<Chunk> chunk;
+    if (read_ >= next_chunk_) chunk = begin_chunk();
+    int64_t end = std::min(read_ + size, next_chunk_);
+    if (!to_pass_.empty()) end = std::min(end, to_pass_.back().first);
+    for (; read_ < end; ++read_) {
+      block.elements.emplace_back();
+      try {
+        if (input_->next(block.elements.back())) continue;
+        block.elements.pop_back();
+        block.end = true;
+        break;
+      } catch (...) {
+        block.fail(block.elements.size() - 1);
+      }
+    }
+    return chunk;
+  }
+
+  void run_block(Block& block) {
+    ElementKey key = key_;
+    for (size_t i = 0; i < block.elements.size() && !stop_.load(std::memory_order_relaxed); ++i) {
+      if (block.failed(i)) continue;
+      key.index = static_cast<uint64_t>(block.first) + i;
+      Example& element = block.elements[i];
+      try {
+        element = fn_(std::move(element), key);
+        block.bytes += bytes_of(element);
+      } catch (...) {
+        block.fail(i);
+      }
+    }
+  }
+
+  Chunk begin_chunk() {
+    next_chunk_ = next_chunk(read_);
+    return {input_->position(), read_};
+  }
+
+  Pipeline& pipeline_;
+  std::unique_ptr<ExampleStream> input_;
+  const KeyedMapFunction& fn_;
+  const ElementKey key_;
+  const int64_t parallel_;
+  const bool ordered_;
+
+  // The reader's.
+  int64_t read_ = 0;                              // elements of the input
+  int64_t next_chunk_ = 0;                        // where the next position is taken
+  std::vector<GivenElements::Interval> to_pass_;  // from the back
+
+  // The consumer's.
+  GivenElements given_;
+  std::unique_ptr<Block> current_;
+  size_t offset_ = 0;
+  bool started_ = false;
+  bool ended_ = false;
+
+  mutable std::mutex mutex_;
+  std::condition_variable done_, idle_;
+  // Guarded by mutex_.
+  mutable Chunks chunks_;
+  std::deque<std::unique_ptr<Block>> blocks_;
+  std::vector<std::unique_ptr<Block>> free_;
+  int64_t block_size_ = 1;
+  int64_t working_ = 0;  // threads at it, or called
+  bool queued_ = false;  // one is called and has not begun
+  bool reading_ = false;
+  bool input_ended_ = false;
+  std::atomic<bool> stop_ = false;
+};
+
+class ParallelMapSource final : public TransformSource {
+ public:
+  ParallelMapSource(SourcePtr input, KeyedMapFunction fn, bool keyed, const MapOptions& options)
+      : TransformSource(std::move(input)), fn_(std::move(fn)), keyed_(keyed), options_(options) {}
+
+  std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
+    const ElementKey first{.seed = options_.seed, .epoch = epoch, .stage = input().num_shuffles()};
+    return std::make_unique<ParallelMapStream>(input().examples(epoch), fn_, options_, first);
+  }
+  int64_t cardinality() const override { return input().cardinality(); }
+  uint64_t num_shuffles() const override { return input().num_shuffles() + (keyed_ ? 1 : 0); }
+  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
+    return make_parallel_map(std::move(inputs[0]), fn_, keyed_, options_);
+  }
+
+ private:
+  KeyedMapFunction fn_;
+  bool keyed_;
+  MapOptions options_;
+};
+
+}  // namespace
+
+SourcePtr make_parallel_map(SourcePtr input, KeyedMapFunction fn, bool keyed,
+                            const MapOptions& options) {
+  return std::make_shared<ParallelMapSource>(std::move(input), std::move(fn), keyed, options);
+}
+
+}  // namespace strata::data::detail
