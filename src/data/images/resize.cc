@@ -106,9 +106,24 @@ void resize_nearest(Plane<T> from, const ImageSizes& sizes, int64_t height, int6
   }
 }
 
+// To fewer columns: between two whole source rows first, since that is a plain loop over values.
+template <class T>
+void resize_bilinear_narrower(Plane<T> from, const ImageSizes& sizes, int64_t height, int64_t width,
+                              float* out) {
+  const auto columns = lerps(sizes.width, width, sizes.channels);
+  std::vector<float> between(static_cast<size_t>(sizes.width * sizes.channels));
+  for (const detail::Lerp& row : lerps(sizes.height, height, 1)) {
+    detail::lerp_rows(from.data + row.low * from.row_stride, from.data + row.high * from.row_stride,
+                      row.part, between.size(), between.data());
+    detail::lerp_columns(between.data(), columns, sizes.channels, out);
+    out += width * sizes.channels;
+  }
+}
+
 template <class T>
 void resize_bilinear(Plane<T> from, const ImageSizes& sizes, int64_t height, int64_t width,
                      float* out) {
+  if (width < sizes.width) return resize_bilinear_narrower(from, sizes, height, width, out);
   const auto rows = lerps(sizes.height, height, 1);
   const auto columns = lerps(sizes.width, width, sizes.channels);
   const auto values = static_cast<size_t>(width * sizes.channels);

@@ -19,6 +19,7 @@ void lerp_columns(const uint8_t* row, std::span<const Lerp> columns, int64_t cha
 void lerp_columns(const float* row, std::span<const Lerp> columns, int64_t channels, float* out);
 
 /// out = a + (b - a) * part.
+void lerp_rows(const uint8_t* a, const uint8_t* b, float part, size_t size, float* out);
 void lerp_rows(const float* a, const float* b, float part, size_t size, float* out);
 
 /// Weighted sums: for each result, where it begins and the weights from there on.
