@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <utility>
@@ -17,6 +18,12 @@ void lower_priority() {
   (void)::setpriority(PRIO_PROCESS, thread, 19);
   const sched_param none = {};
   (void)::pthread_setschedparam(::pthread_self(), SCHED_BATCH, &none);
+}
+
+std::chrono::nanoseconds thread_cpu_time() {
+  timespec time = {};
+  (void)::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
@@ -40,7 +47,7 @@ bool Background::busy() const {
 
 void Background::wait() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !running_; });  // ends with the job: the disk answers or fails
+  wait_for_the_end(lock);
   const Status status = std::exchange(status_, {});
   lock.unlock();
   status.throw_if_error();
@@ -48,7 +55,24 @@ void Background::wait() {
 
 void Background::wait_quietly() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return !running_; });
+  wait_for_the_end(lock);
+}
+
+void Background::wait_for_the_end(std::unique_lock<std::mutex>& lock) {
+  ++waiting_;
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return !running_; });  // ends with the job: the disk answers or fails
+  --waiting_;
+}
+
+void Background::give_way(double share) {
+  const std::chrono::nanoseconds now = thread_cpu_time();
+  const auto rest =
+      std::chrono::duration_cast<std::chrono::nanoseconds>((now - worked_) * (1 / share - 1));
+  worked_ = now;
+  if (share >= 1) return;
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, rest, [&] { return waiting_ > 0 || stopping_; });
 }
 
 void Background::start(std::function<void()> job) {
@@ -70,6 +94,7 @@ void Background::serve() {
     if (!job_) return;
     const std::function<void()> job = std::exchange(job_, nullptr);
     lock.unlock();
+    worked_ = thread_cpu_time();
     Status status;
     try {
       job();

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <functional>
 #include <mutex>
@@ -27,15 +28,22 @@ class Background {
   /// @pre not busy.
   void start(std::function<void()> job);
 
+  /// For the job, now and then: rests until it has had no more than `share` of a core's time, or
+  /// somebody waits for its end.
+  void give_way(double share);
+
  private:
   void serve();
+  void wait_for_the_end(std::unique_lock<std::mutex>& lock);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::function<void()> job_;
   bool running_ = false;
   bool stopping_ = false;
-  Status status_;  // of jobs that nobody has waited for
+  int waiting_ = 0;                     // callers who want the job to end
+  std::chrono::nanoseconds worked_{0};  // processor time when the job last gave way
+  Status status_;                       // of jobs that nobody has waited for
   Thread thread_;
 };
 

@@ -1,5 +1,8 @@
 #include "strata/checkpoint/checkpoint.h"
 
+#include <algorithm>
+#include <thread>
+
 #include "checkpoint/session.h"
 #include "checkpoint/writer.h"
 #include "strata/core/error.h"
@@ -24,6 +27,10 @@ void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& gr
                     << group.num_replicas() << " of " << threads
                     << ": training goes on, with other rounding";
 }
+
+/// What the writing thread may have of a core while nobody waits for it: 2 % of all cores, so that
+/// the training's steps hardly notice.
+double writer_share() { return std::min(1.0, 0.02 * std::thread::hardware_concurrency()); }
 
 checkpoint::Snapshot take(CheckpointState& state, const WriteOptions& options) {
   checkpoint::Snapshot snapshot =
@@ -94,6 +101,7 @@ bool Checkpoint::write(const std::string& path, const WriteOptions& options) {
   }
   state.background.wait();
   auto snapshot = std::make_shared<checkpoint::Snapshot>(take(state, options));
+  snapshot->give_way = [&state] { state.background.give_way(writer_share()); };
   state.background.start([path, snapshot, written = options.on_written] {
     checkpoint::write_checkpoint(path, *snapshot);
     if (written) written();

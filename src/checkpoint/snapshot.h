@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -29,6 +30,7 @@ struct Snapshot {
   std::vector<SnapshotShard> shards = {};
   std::vector<at::Tensor> owners = {};  ///< Of what `data` points to.
   bool in_a_hurry = false;              ///< Somebody waits for it to be written.
+  std::function<void()> give_way = {};  ///< Called between blocks, unless in a hurry.
 };
 
 /// Memory for copies, kept from one save to the next: its pages are then in place.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <future>
 
 #include "checkpoint/scratch.h"
@@ -19,7 +20,9 @@ constexpr size_t kWorthAThread = size_t{8} << 20;
 /// Appends in blocks, and hashes what it appends.
 class HashingFile {
  public:
-  HashingFile(const FileSystem& files, const std::string& path) : file_(files.create(path)) {
+  HashingFile(const FileSystem& files, const std::string& path,
+              std::function<void()> give_way = nullptr)
+      : file_(files.create(path)), give_way_(std::move(give_way)) {
     block_.reserve(kBlock);
   }
 
@@ -48,6 +51,7 @@ class HashingFile {
   void put(std::span<const std::byte> bytes) {
     hash_.update(bytes.data(), bytes.size());
     file_->append(bytes);
+    if (give_way_) give_way_();
   }
   void flush() {
     put(block_);
@@ -55,6 +59,7 @@ class HashingFile {
   }
 
   std::unique_ptr<WritableFile> file_;
+  std::function<void()> give_way_;
   std::vector<std::byte> block_;
   Sha256 hash_;
 };
@@ -67,8 +72,8 @@ void write_text(const FileSystem& files, const std::string& path, const std::str
 
 /// With the least work for the processor: every byte comes into the cache once.
 std::string write_by_one(const FileSystem& files, const std::string& path,
-                         const SnapshotShard& shard) {
-  HashingFile file(files, path);
+                         const SnapshotShard& shard, const std::function<void()>& give_way) {
+  HashingFile file(files, path, give_way);
   file.append(std::as_bytes(std::span(shard.header)));
   for (const auto bytes : shard.data) file.append(bytes);
   return file.finish();
@@ -133,8 +138,8 @@ void write_shards(const FileSystem& files, const std::string& folder, Snapshot& 
     ManifestShard& entry = snapshot.manifest.shards[i];
     const std::string path = join_path(folder, entry.file);
     const bool two_threads = snapshot.in_a_hurry && shard.data_bytes >= kWorthAThread;
-    entry.sha256 =
-        two_threads ? write_by_two(files, path, shard) : write_by_one(files, path, shard);
+    entry.sha256 = two_threads ? write_by_two(files, path, shard)
+                               : write_by_one(files, path, shard, snapshot.give_way);
   }
 }
 
