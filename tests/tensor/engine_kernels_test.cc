@@ -10,38 +10,13 @@
 #include <tuple>
 #include <vector>
 
-#include "strata/tensor/random_streams.h"
 #include "tensor/cpu_isa.h"
 #include "tensor/matmul_kernels.h"
 #include "tensor/pool_kernels.h"
+#include "tensor/replica_like.h"
 
 namespace strata::tensor {
 namespace {
-
-/// What a replica function has.
-class ReplicaLike {
- public:
-  ReplicaLike() { use_engine_kernels(); }
-
- private:
-  RandomStream stream_{7, 0};
-  RandomStreamGuard guard_{stream_};
-};
-
-double largest_error(const at::Tensor& got, const at::Tensor& want) {
-  const at::Tensor reference = want.to(at::kDouble);
-  const double scale =
-      reference.numel() == 0 ? 1 : std::max(1.0, reference.abs().max().item<double>());
-  return got.numel() == 0 ? 0
-                          : (got.to(at::kDouble) - reference).abs().max().item<double>() / scale;
-}
-
-bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor x = a.contiguous();
-  const at::Tensor y = b.contiguous();
-  return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
-         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
-}
 
 #if defined(__x86_64__)
 
