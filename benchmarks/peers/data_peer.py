@@ -1,12 +1,11 @@
 """What the Python peers of suite data share: arguments, the data folder, the line protocol (README.md)."""
 
-import argparse
 import os
 import time
 
 import numpy
 
-from peer import serve
+import peer
 
 CASES = ("shuffle-batch", "jpeg", "tfrecord", "tfrecord-parse")
 BATCH = {"shuffle-batch": 128, "jpeg": 32, "tfrecord": 128, "tfrecord-parse": 128}
@@ -15,17 +14,7 @@ UNTIMED = 6  # batches before the clock starts: what was made ahead while others
 
 
 def arguments(*extra):
-    """Parses --case, --data, --cpus and the given (name, default) pairs; pins the process."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--case", required=True, choices=CASES)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--cpus", default="")
-    for name, default in extra:
-        parser.add_argument(name, default=default, type=type(default))
-    args = parser.parse_args()
-    if args.cpus:
-        os.sched_setaffinity(0, {int(cpu) for cpu in args.cpus.split(",")})
-    return args
+    return peer.arguments(*extra, cases=CASES)
 
 
 def read_mnist(folder):
@@ -50,4 +39,4 @@ def serve_batches(version, batches, size):
         rows = sum(size(next(batches)) for _ in range(count))
         return rows, time.perf_counter() - start
 
-    serve(version, steps)
+    peer.serve(version, steps)

@@ -14,10 +14,10 @@ ADAM = dict(learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-7)
 SGD = dict(learning_rate=0.01, momentum=0.9)
 
 
-def arguments(*extra):
-    """Parses --case, --data, --cpus and the given (name, default) pairs; pins the process."""
+def arguments(*extra, cases=CASES):
+    """Parses --case (one of `cases`), --data, --cpus and the given (name, default) pairs; pins the process."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--case", required=True, choices=CASES)
+    parser.add_argument("--case", required=True, choices=cases)
     parser.add_argument("--data", required=True)
     parser.add_argument("--cpus", default="")
     for name, default in extra:
