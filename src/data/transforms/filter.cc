@@ -1,102 +1,88 @@
-#include "data/transforms/functions.h"
 #include "data/row_stream.h"
+#include "data/transforms/functions.h"
 
 namespace strata::data::detail {
 namespace {
 
-/// Passes on what the predicate is true of; of in-memory sources row numbers.
+/// Asks about elements; of in-memory sources the input moves row numbers.
 template <class T>
-class FilterStream final : public Stream<T> {
+class PredicateStream : public Stream<T> {
  public:
-  FilterStream(std::unique_ptr<Stream<T>> input, const Rows* rows, const Predicate& predicate)
+  PredicateStream(std::unique_ptr<Stream<T>> input, const Rows* rows, const Predicate& predicate)
       : input_(std::move(input)), rows_(rows), predicate_(predicate) {}
 
-  bool next(T& out) override {
-    while (input_->next(out)) {
-      if (accepts(out)) return true;
-    }
-    return false;
-  }
-  Position position() const override { return Position("filter", {}, {input_->position()}); }
-  void restore(const Position& position) override {
-    expect_position(position, "filter", 0, 1);
-    input_->restore(position.children()[0]);
-  }
-
- private:
+ protected:
+  Stream<T>& input() { return *input_; }
+  const Stream<T>& input() const { return *input_; }
   bool accepts(const Example& element) const { return predicate_(element); }
   bool accepts(int64_t row) const { return predicate_(rows_->row(row)); }
 
+ private:
   std::unique_ptr<Stream<T>> input_;
   const Rows* rows_;
   const Predicate& predicate_;
 };
 
-class FilterSource final : public OrderSource<FilterSource> {
+/// Passes on what the predicate is true of.
+template <class T>
+class FilterStream final : public PredicateStream<T> {
  public:
-  FilterSource(SourcePtr input, Predicate predicate)
-      : OrderSource(std::move(input)), predicate_(std::move(predicate)) {}
+  using PredicateStream<T>::PredicateStream;
 
-  template <class T>
-  std::unique_ptr<Stream<T>> open(uint64_t epoch) const {
-    return std::make_unique<FilterStream<T>>(open_stream<T>(input(), epoch), rows(), predicate_);
+  bool next(T& out) override {
+    while (this->input().next(out)) {
+      if (this->accepts(out)) return true;
+    }
+    return false;
   }
-  int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : Dataset::kUnknown;
+  Position position() const override { return Position("filter", {}, {this->input().position()}); }
+  void restore(const Position& position) override {
+    expect_position(position, "filter", 0, 1);
+    this->input().restore(position.children()[0]);
   }
-  SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
-    return make_filter(std::move(inputs[0]), predicate_);
-  }
-
- private:
-  Predicate predicate_;
 };
 
 /// Ends before the first element that the predicate is false of.
 template <class T>
-class TakeWhileStream final : public Stream<T> {
+class TakeWhileStream final : public PredicateStream<T> {
  public:
-  TakeWhileStream(std::unique_ptr<Stream<T>> input, const Rows* rows, const Predicate& predicate)
-      : input_(std::move(input)), rows_(rows), predicate_(predicate) {}
+  using PredicateStream<T>::PredicateStream;
 
   bool next(T& out) override {
     if (ended_) return false;
-    ended_ = !input_->next(out) || !accepts(out);
+    ended_ = !this->input().next(out) || !this->accepts(out);
     return !ended_;
   }
   Position position() const override {
-    return Position("take_while", {ended_ ? 1 : 0}, {input_->position()});
+    return Position("take_while", {ended_ ? 1 : 0}, {this->input().position()});
   }
   void restore(const Position& position) override {
     expect_position(position, "take_while", 1, 1);
     ended_ = position_number(position, 0, 0, 1) == 1;
-    input_->restore(position.children()[0]);
+    this->input().restore(position.children()[0]);
   }
 
  private:
-  bool accepts(const Example& element) const { return predicate_(element); }
-  bool accepts(int64_t row) const { return predicate_(rows_->row(row)); }
-
-  std::unique_ptr<Stream<T>> input_;
-  const Rows* rows_;
-  const Predicate& predicate_;
   bool ended_ = false;
 };
 
-class TakeWhileSource final : public OrderSource<TakeWhileSource> {
+/// @param make  Makes the same transform over another input.
+template <template <class> class StreamOf, SourcePtr (*make)(SourcePtr, Predicate)>
+class PredicateSource final : public OrderSource<PredicateSource<StreamOf, make>> {
  public:
-  TakeWhileSource(SourcePtr input, Predicate predicate)
-      : OrderSource(std::move(input)), predicate_(std::move(predicate)) {}
+  PredicateSource(SourcePtr input, Predicate predicate)
+      : OrderSource<PredicateSource>(std::move(input)), predicate_(std::move(predicate)) {}
 
   template <class T>
   std::unique_ptr<Stream<T>> open(uint64_t epoch) const {
-    return std::make_unique<TakeWhileStream<T>>(open_stream<T>(input(), epoch), rows(), predicate_);
+    return std::make_unique<StreamOf<T>>(open_stream<T>(this->input(), epoch), this->rows(),
+                                         predicate_);
   }
   int64_t cardinality() const override {
-    return input().cardinality() == 0 ? 0 : Dataset::kUnknown;
+    return this->input().cardinality() == 0 ? 0 : Dataset::kUnknown;
   }
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
-    return make_take_while(std::move(inputs[0]), predicate_);
+    return make(std::move(inputs[0]), predicate_);
   }
 
  private:
@@ -106,11 +92,13 @@ class TakeWhileSource final : public OrderSource<TakeWhileSource> {
 }  // namespace
 
 SourcePtr make_filter(SourcePtr input, Predicate predicate) {
-  return std::make_shared<FilterSource>(std::move(input), std::move(predicate));
+  return std::make_shared<PredicateSource<FilterStream, make_filter>>(std::move(input),
+                                                                      std::move(predicate));
 }
 
 SourcePtr make_take_while(SourcePtr input, Predicate predicate) {
-  return std::make_shared<TakeWhileSource>(std::move(input), std::move(predicate));
+  return std::make_shared<PredicateSource<TakeWhileStream, make_take_while>>(std::move(input),
+                                                                             std::move(predicate));
 }
 
 }  // namespace strata::data::detail
