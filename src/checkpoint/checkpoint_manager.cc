@@ -23,7 +23,7 @@ double system_now() {
 }
 
 std::string name_of(const ManagedCheckpoint& each) {
-  return checkpoint::split_path(each.path).second;
+  return split_path(each.path).second;
 }
 
 /// Null if no metric is known.

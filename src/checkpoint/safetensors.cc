@@ -6,6 +6,7 @@
 
 #include "checkpoint/safetensors_format.h"
 #include "checkpoint/scratch.h"
+#include "core/atomic_file.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 
@@ -34,28 +35,16 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
   }
   const std::string header = checkpoint::make_header(records, metadata);
 
-  const FileSystem& files = file_system_of(path);
-  const auto [folder, name] = checkpoint::split_path(path);
+  const auto [folder, name] = split_path(path);
   const std::string temporary =
       join_path(folder, checkpoint::make_scratch_name(checkpoint::ScratchKind::kTemporary, name));
-  try {
-    const auto file = files.create(temporary);
-    file->append(std::as_bytes(std::span(header)));
+  detail::write_atomically(path, temporary, [&](WritableFile& file) {
+    file.append(std::as_bytes(std::span(header)));
     for (const checkpoint::TensorRecord& record : records) {
       const at::Tensor& tensor = by_name.at(record.name);
-      file->append({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+      file.append({static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
     }
-    file->sync();
-    file->close();
-    files.rename(temporary, path);
-  } catch (...) {
-    try {
-      if (files.info(temporary)) files.remove(temporary);
-    } catch (const Error&) {  // the first error is the one to tell of
-    }
-    throw;
-  }
-  files.sync_folder(folder);
+  });
 }
 
 NamedTensors load_safetensors(const std::string& path) {

@@ -132,13 +132,4 @@ void discard_checkpoint(const FileSystem& files, const std::string& folder) {
   remove_folder(files, trash);
 }
 
-std::pair<std::string, std::string> split_path(const std::string& path) {
-  const size_t last = path.find_last_not_of('/');
-  if (last == std::string::npos) return {"/", ""};
-  const size_t slash = path.find_last_of('/', last);
-  if (slash == std::string::npos) return {".", path.substr(0, last + 1)};
-  const std::string name = path.substr(slash + 1, last - slash);
-  return {slash == 0 ? "/" : path.substr(0, slash), name};
-}
-
 }  // namespace strata::checkpoint

@@ -43,7 +43,4 @@ void remove_folder(const FileSystem& files, const std::string& folder);
 /// Moves `folder` aside in one step, then removes it. @throws as FileSystem.
 void discard_checkpoint(const FileSystem& files, const std::string& folder);
 
-/// "a/b/c" as "a/b" and "c"; "c" as "." and "c". Slashes at the end do not count.
-std::pair<std::string, std::string> split_path(const std::string& path);
-
 }  // namespace strata::checkpoint

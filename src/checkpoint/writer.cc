@@ -6,6 +6,7 @@
 #include <future>
 
 #include "checkpoint/scratch.h"
+#include "core/atomic_file.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/core/sha256.h"
@@ -187,19 +188,11 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
 }
 
 void write_file_atomically(const std::string& path, const std::string& contents) {
-  const FileSystem& files = file_system_of(path);
   const auto [parent, name] = split_path(path);
   const std::string temporary = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
-  try {
-    write_text(files, temporary, contents);
-    files.rename(temporary, path);
-  } catch (...) {
-    quietly([&, &temporary = temporary] {
-      if (files.info(temporary)) files.remove(temporary);
-    });
-    throw;
-  }
-  files.sync_folder(parent);
+  strata::detail::write_atomically(path, temporary, [&](WritableFile& file) {
+    file.append(std::as_bytes(std::span(contents)));
+  });
 }
 
 }  // namespace strata::checkpoint

@@ -57,4 +57,13 @@ std::string join_path(std::string_view folder, std::string_view name) {
   return path.append(name);
 }
 
+std::pair<std::string, std::string> split_path(std::string_view path) {
+  const size_t last = path.find_last_not_of('/');
+  if (last == std::string_view::npos) return {"/", ""};
+  const size_t slash = path.find_last_of('/', last);
+  if (slash == std::string_view::npos) return {".", std::string(path.substr(0, last + 1))};
+  return {slash == 0 ? "/" : std::string(path.substr(0, slash)),
+          std::string(path.substr(slash + 1, last - slash))};
+}
+
 }  // namespace strata

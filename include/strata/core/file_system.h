@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -106,5 +107,8 @@ STRATA_API std::string read_file(const std::string& path);
 
 /// `folder` + '/' + `name`, with one slash.
 STRATA_API std::string join_path(std::string_view folder, std::string_view name);
+
+/// "a/b/c" as "a/b" and "c"; "c" as "." and "c". Slashes at the end do not count.
+STRATA_API std::pair<std::string, std::string> split_path(std::string_view path);
 
 }  // namespace strata

@@ -43,11 +43,6 @@ uint64_t checksum(const void* bytes, size_t size) {
   return sum;
 }
 
-std::string folder_of(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, std::max<size_t>(slash, 1));
-}
-
 std::string random_name() {
   std::random_device device;
   std::ostringstream name;
@@ -59,8 +54,8 @@ std::string random_name() {
 void remove_old_partials(const std::string& path) {
   constexpr auto kOld = std::chrono::hours(24);
   const FileSystem& files = file_system_of(path);
-  const std::string folder = folder_of(path);
-  const std::string prefix = path.substr(path.rfind('/') + 1) + '.';
+  const auto [folder, own_name] = split_path(path);
+  const std::string prefix = own_name + '.';
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   for (const std::string& name : files.list(folder)) {
     if (!name.starts_with(prefix) || !name.ends_with(".partial")) continue;
@@ -183,7 +178,7 @@ void CacheFileWriter::finish() {
   const FileSystem& files = file_system_of(path_);
   files.rename(partial_path_, path_);
   partial_path_.clear();
-  files.sync_folder(folder_of(path_));
+  files.sync_folder(split_path(path_).first);
 }
 
 // ---- reading ----
