@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "data/element_specs.h"
+#include "data/transforms/batching.h"
 #include "data/transforms/functions.h"
 
 namespace strata::data::detail {
@@ -69,55 +70,19 @@ Example stack_padded(const std::vector<Example>& elements, const PaddedBatchOpti
   return batch;
 }
 
-class PaddedBatchStream final : public ExampleStream {
+class PaddedBatchStream final : public BatchingStream<Example> {
  public:
   PaddedBatchStream(std::unique_ptr<ExampleStream> input, int64_t batch_size,
                     const PaddedBatchOptions& options)
-      : input_(std::move(input)), batch_size_(batch_size), options_(options) {}
-
-  bool next(Example& out) override {
-    if (ended_) return false;
-    elements_.clear();
-    Example element;
-    try {
-      while (static_cast<int64_t>(elements_.size()) < batch_size_ && input_->next(element))
-        elements_.push_back(std::move(element));
-    } catch (...) {
-      // This batch is lost, and the next one what it would have been.
-      input_->skip(batch_size_ - static_cast<int64_t>(elements_.size()) - 1);
-      throw;
-    }
-    const auto count = static_cast<int64_t>(elements_.size());
-    ended_ = count < batch_size_;
-    if (count == 0 || (ended_ && options_.drop_remainder)) return false;
-    out = stack_padded(elements_, options_);
-    elements_.clear();
-    return true;
-  }
-
-  int64_t skip(int64_t count) override {
-    int64_t skipped = 0;
-    while (skipped < count && !ended_) {
-      const int64_t rows = input_->skip(batch_size_);
-      ended_ = rows < batch_size_;
-      if (rows == 0 || (ended_ && options_.drop_remainder)) break;
-      ++skipped;
-    }
-    return skipped;
-  }
-
-  Position position() const override { return Position("padded_batch", {}, {input_->position()}); }
-  void restore(const Position& position) override {
-    expect_position(position, "padded_batch", 0, 1);
-    input_->restore(position.children()[0]);
-  }
+      : BatchingStream("padded_batch", std::move(input), batch_size, options.drop_remainder),
+        options_(options) {}
 
  private:
-  std::unique_ptr<ExampleStream> input_;
-  int64_t batch_size_;
+  Example make(const std::vector<Example>& elements) override {
+    return stack_padded(elements, options_);
+  }
+
   const PaddedBatchOptions& options_;
-  std::vector<Example> elements_;
-  bool ended_ = false;
 };
 
 class PaddedBatchSource final : public TransformSource {
@@ -129,9 +94,7 @@ class PaddedBatchSource final : public TransformSource {
     return std::make_unique<PaddedBatchStream>(input().examples(epoch), batch_size_, options_);
   }
   int64_t cardinality() const override {
-    const int64_t n = input().cardinality();
-    if (n < 0) return n;
-    return n / batch_size_ + (!options_.drop_remainder && n % batch_size_ > 0 ? 1 : 0);
+    return batched_cardinality(input().cardinality(), batch_size_, options_.drop_remainder);
   }
   std::optional<int64_t> batch_size() const override { return batch_size_; }
   std::optional<ElementSpec> element_spec() const override {
