@@ -13,6 +13,7 @@
 #include "strata/checkpoint/describe.h"
 #include "strata/core/file_system.h"
 #include "support/expect_error.h"
+#include "support/source_path.h"
 #include "support/temp_folder.h"
 
 namespace strata {
@@ -20,7 +21,7 @@ namespace {
 
 using test::TempFolder;
 
-const std::string kGolden = STRATA_SOURCE_DIR "/tests/golden/safetensors_";
+const std::string kGolden = test::source_path("tests/golden/safetensors_");
 
 struct Dtype {
   const char* name;

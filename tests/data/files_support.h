@@ -3,12 +3,13 @@
 #include <string>
 
 #include "strata/core/file_system.h"
+#include "support/source_path.h"
 
 namespace strata::data {
 
 /// A file that TensorFlow wrote, in tests/golden/files.
 inline std::string golden_file(const std::string& name) {
-  return STRATA_SOURCE_DIR "/tests/golden/files/" + name;
+  return test::source_path("tests/golden/files/" + name);
 }
 
 inline void write_file(const std::string& path, std::string_view bytes) {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/elements.h"
+#include "support/source_path.h"
 
 namespace strata::data {
 namespace {
@@ -15,7 +16,7 @@ using Longs = std::vector<int64_t>;
 using nlohmann::json;
 
 std::vector<json> cases_of(const std::string& name) {
-  std::ifstream file(STRATA_SOURCE_DIR "/tests/golden/tf_data.json");
+  std::ifstream file(test::source_path("tests/golden/tf_data.json"));
   const json all = json::parse(file);
   std::vector<json> found;
   for (const json& each : all["cases"]) {

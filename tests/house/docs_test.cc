@@ -1,5 +1,6 @@
 // README and docs quote only what compiles: a C++ block stands under a comment that names its file,
-// <!-- from examples/02_custom_loop/main.cc -->, and its lines stand in that file, one after the other.
+// <!-- from examples/02_custom_loop/main.cc -->, and its lines stand in that file, one after the
+// other.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "strata/core/str_cat.h"
+#include "support/source_path.h"
 
 namespace strata {
 namespace {
@@ -78,8 +80,9 @@ std::vector<std::string> complaints(const std::string& text, const fs::path& roo
 }
 
 TEST(DocsTest, CppBlocksAreQuotedFromFilesThatCompile) {
-  const fs::path root = STRATA_SOURCE_DIR;
-  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md", root / "src/README.md"};
+  const fs::path root = test::source_path();
+  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md",
+                                     root / "src/README.md"};
   if (fs::is_directory(root / "docs")) {
     for (const auto& entry : fs::recursive_directory_iterator(root / "docs")) {
       if (entry.path().extension() == ".md") documents.push_back(entry.path());
@@ -94,9 +97,10 @@ TEST(DocsTest, CppBlocksAreQuotedFromFilesThatCompile) {
 }
 
 TEST(DocsTest, LocalLinksLeadSomewhere) {
-  const fs::path root = STRATA_SOURCE_DIR;
+  const fs::path root = test::source_path();
   static const std::regex kLink(R"re(\]\(([^)#:]+)(#[^)]*)?\))re");
-  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md", root / "src/README.md"};
+  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md",
+                                     root / "src/README.md"};
   for (const auto& entry : fs::directory_iterator(root / "docs")) {
     if (entry.path().extension() == ".md") documents.push_back(entry.path());
   }
@@ -109,13 +113,14 @@ TEST(DocsTest, LocalLinksLeadSomewhere) {
       if (!code) text += std::regex_replace(line, kCode, "") + "\n";
     }
     for (std::sregex_iterator it(text.begin(), text.end(), kLink), end; it != end; ++it) {
-      EXPECT_TRUE(fs::exists(document.parent_path() / (*it)[1].str())) << document << " links to " << (*it)[1];
+      EXPECT_TRUE(fs::exists(document.parent_path() / (*it)[1].str()))
+          << document << " links to " << (*it)[1];
     }
   }
 }
 
 TEST(DocsTest, SeesABlockThatIsNotQuoted) {
-  const fs::path root = STRATA_SOURCE_DIR;
+  const fs::path root = test::source_path();
   const std::string head = "<!-- from tests/house/docs_test.cc -->\n```cpp\n";
   EXPECT_EQ(complaints("```cpp\nint x;\n```\n", root).size(), 1u);
   EXPECT_EQ(complaints("<!-- from no/such/file.cc -->\n```cpp\nint x;\n```\n", root).size(), 1u);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "strata/core/str_cat.h"
+#include "support/source_path.h"
 
 namespace strata {
 namespace {
@@ -124,7 +125,7 @@ std::string read(const fs::path& path) {
 }
 
 TEST(IncludeArrowsTest, EveryFileKeepsToTheTable) {
-  const fs::path root = STRATA_SOURCE_DIR;
+  const fs::path root = test::source_path();
   int files = 0;
   for (const char* folder : {"include/strata", "src"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
@@ -171,7 +172,7 @@ TEST(IncludeArrowsTest, LetsPassWhatIsAllowed) {
 }
 
 TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
-  const fs::path folder = fs::path(STRATA_SOURCE_DIR) / "include";
+  const fs::path folder = fs::path(test::source_path()) / "include";
   std::set<std::string> listed;
   for (const auto& include : includes_of(read(folder / "strata/strata.h")))
     listed.insert(include.path);
@@ -185,7 +186,7 @@ TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
 
 // CMake lists files by name; one that is forgotten is not installed, or not built.
 TEST(IncludeArrowsTest, EveryFileIsListedInItsModulesCMakeLists) {
-  const fs::path root = STRATA_SOURCE_DIR;
+  const fs::path root = test::source_path();
   static const std::regex kVariant("_(baseline|avx2|avx512)$");  // listed by stem: strata_kernels()
   for (const char* folder : {"include/strata", "src"}) {
     for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
@@ -204,7 +205,7 @@ TEST(IncludeArrowsTest, EveryFileIsListedInItsModulesCMakeLists) {
 }
 
 TEST(IncludeArrowsTest, TheReadmeOfTheSourcesHasAParagraphForEveryModuleThatExists) {
-  const fs::path root = STRATA_SOURCE_DIR;
+  const fs::path root = test::source_path();
   const std::string readme = read(root / "src/README.md");
   for (const auto& entry : fs::directory_iterator(root / "src")) {
     if (!entry.is_directory()) continue;

@@ -7,13 +7,15 @@
 #include <string>
 #include <vector>
 
+#include "support/source_path.h"
+
 namespace strata {
 namespace {
 
 using Lines = std::vector<std::string>;
 
 Lines read_lines(const std::string& path) {
-  std::ifstream file(std::string(STRATA_SOURCE_DIR) + "/" + path);
+  std::ifstream file(test::source_path(path));
   EXPECT_TRUE(file) << path;
   Lines lines;
   for (std::string line; std::getline(file, line);) lines.push_back(line);

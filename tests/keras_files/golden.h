@@ -5,11 +5,12 @@
 
 #include "strata/core/file_system.h"
 #include "strata/core/json.h"
+#include "support/source_path.h"
 
 namespace strata::test {
 
 inline std::string golden_path(const std::string& name) {
-  return std::string(STRATA_SOURCE_DIR "/tests/golden/") + name;
+  return test::source_path("tests/golden/" + name);
 }
 
 /// What tests/golden/make_keras_files.py wrote.

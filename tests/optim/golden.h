@@ -7,11 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "support/source_path.h"
+
 namespace strata {
 
 /// Reads tests/golden/<name>.
 inline nlohmann::json read_golden(const std::string& name) {
-  std::ifstream file(STRATA_SOURCE_DIR "/tests/golden/" + name);
+  std::ifstream file(test::source_path("tests/golden/" + name));
   return nlohmann::json::parse(file);
 }
 

@@ -13,6 +13,7 @@
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
+#include "support/source_path.h"
 
 namespace strata {
 namespace {
@@ -21,7 +22,7 @@ using at::Tensor;
 using nlohmann::json;
 
 json cases_of(const std::string& name) {
-  std::ifstream file(STRATA_SOURCE_DIR "/tests/golden/tf_strategies.json");
+  std::ifstream file(test::source_path("tests/golden/tf_strategies.json"));
   const json all = json::parse(file);
   json found = json::array();
   for (const json& each : all["cases"]) {

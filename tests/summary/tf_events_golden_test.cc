@@ -10,6 +10,7 @@
 #include "strata/summary/event_reader.h"
 #include "strata/summary/histogram.h"
 #include "strata/summary/summary_writer.h"
+#include "support/source_path.h"
 #include "support/temp_folder.h"
 
 namespace strata::summary {
@@ -17,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string kFolder = STRATA_SOURCE_DIR "/tests/golden/events";
+const std::string kFolder = test::source_path("tests/golden/events");
 const std::string kFile = kFolder + "/events.out.tfevents.0000001000.tensorflow.1.0.v2";
 
 const Json& expected() {

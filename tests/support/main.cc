@@ -5,12 +5,14 @@
 #include <set>
 #include <string>
 
+#include "support/source_path.h"
+
 namespace {
 
 // `<Suite>.<Test>` lines; `#` starts a comment.
 std::set<std::string> allowed_skips() {
   std::set<std::string> names;
-  std::ifstream file(STRATA_SOURCE_DIR "/tests/skips_allowed.txt");
+  std::ifstream file(strata::test::source_path("tests/skips_allowed.txt"));
   for (std::string line; std::getline(file, line);) {
     line.erase(std::min(line.find('#'), line.size()));
     while (!line.empty() && std::isspace(static_cast<unsigned char>(line.back()))) line.pop_back();

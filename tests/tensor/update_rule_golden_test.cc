@@ -11,6 +11,7 @@
 #include <string>
 
 #include "strata/tensor/update_rule.h"
+#include "support/source_path.h"
 
 namespace strata::tensor {
 namespace {
@@ -126,7 +127,7 @@ void run(const json& golden, const json& test, double tolerance) {
 }
 
 TEST(UpdateRuleGoldenTest, EqualsKeras) {
-  std::ifstream file(STRATA_SOURCE_DIR "/tests/golden/keras_optimizers.json");
+  std::ifstream file(test::source_path("tests/golden/keras_optimizers.json"));
   const json golden = json::parse(file);
   ASSERT_GE(golden["cases"].size(), 100u);
   for (const json& test : golden["cases"]) {
