@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "keras/layers/layer_class.h"
+#include "keras/model_entry.h"
+#include "keras/ops/operation.h"
 
 namespace strata::keras {
 namespace {
@@ -39,7 +41,9 @@ void register_layer(const std::string& class_name, LayerFactory factory) {
 }
 
 Layer layer_from_config(const Json& object) {
+  if (detail::is_operation(object)) return detail::operation_from_config(object);
   const ObjectJson parsed = parse_object(object, "a layer");
+  if (detail::is_model_class(parsed.class_name)) return detail::model_layer_from_entry(object);
   LayerFactory factory;
   {
     const std::lock_guard lock(registry().mutex);
@@ -51,10 +55,6 @@ Layer layer_from_config(const Json& object) {
     factory = found->second;
   }
   return factory(parsed.config);
-}
-
-Json to_config(const Layer& layer) {
-  return make_object(layer->module(), layer->class_name(), layer->config());
 }
 
 }  // namespace strata::keras
