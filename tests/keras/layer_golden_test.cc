@@ -112,7 +112,7 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
     return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
   }
   if (wanted.numel() == 0) return ::testing::AssertionSuccess();
-  const at::Tensor a = got.detach().to(at::kDouble), b = wanted.to(at::kDouble);
+  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble), b = wanted.to(at::kDouble);
   const double typical = std::max(b.pow(2).mean().sqrt().item<double>(), 1e-3);
   const at::Tensor error = (a - b).abs() / b.abs().clamp_min(typical);
   const double worst = error.max().item<double>();
@@ -295,11 +295,11 @@ void run_case(const Json& test) {
 
   const Tensors inputs = with_gradients(tensors(&test.at("inputs")));
   const std::vector<Shape> input_shapes = shapes_with_free_batch(inputs);
-  layer->ensure_built(input_shapes);
+  layer->ensure_built(input_shapes, test.at("call"));
   EXPECT_EQ(layer->output_shapes(input_shapes, test.at("call")), shapes(test.at("output_shapes")));
   if (const Json* free = test.find("free_shapes")) {
     const Layer again = layer_from_config(test.at("layer"));
-    again->ensure_built(shapes(free->at("inputs")));
+    again->ensure_built(shapes(free->at("inputs")), test.at("call"));
     EXPECT_EQ(again->output_shapes(shapes(free->at("inputs")), test.at("call")),
               shapes(free->at("outputs")));
   }
