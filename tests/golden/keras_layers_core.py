@@ -9,7 +9,7 @@ case("dense", layers.Dense(4), (5, 3))
 case("dense_relu_no_bias", layers.Dense(4, activation="relu", use_bias=False), (5, 3))
 case("dense_3d", layers.Dense(4, activation="tanh"), (2, 3, 4), free=(1,))
 case("dense_regularized", layers.Dense(
-    3, kernel_regularizer="l2", bias_regularizer=keras.regularizers.L1(0.02), activity_regularizer="l1_l2",
+    3, kernel_regularizer="l2", bias_regularizer=keras.regularizers.L1(0.02), activity_regularizer=keras.regularizers.L1L2(0.01, 0.02),
     kernel_constraint="non_neg", kernel_initializer="he_normal"), (4, 3))
 case("dense_float64", layers.Dense(3, dtype="float64", trainable=False), (4, 200))
 case("activation", layers.Activation("softplus"), (3, 4))
