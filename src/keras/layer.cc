@@ -31,7 +31,7 @@ std::vector<SymbolicTensor> Layer::call(const std::vector<SymbolicTensor>& xs, J
   const size_t num_masks = detail::count_masks(options);
   const std::vector<Shape> values(shapes.begin(),
                                   shapes.end() - static_cast<std::ptrdiff_t>(num_masks));
-  impl_->ensure_built(values);
+  impl_->ensure_built(values, options);
   impl_->check_inputs(values);
   dtypes.resize(values.size());
   const auto node =

@@ -15,7 +15,10 @@ struct Registry {
   std::map<std::string, LayerFactory, std::less<>> factories;
 
   Registry() {
-    for (const auto& family : {core_layers()}) {
+    for (const auto& family :
+         {attention_layers(), batch_normalization_layers(), core_layers(), einsum_dense_layers(),
+          embedding_layers(), merging_layers(), multi_head_attention_layers(),
+          normalization_layers(), recurrent_cells(), recurrent_layers(), recurrent_wrappers()}) {
       for (const LayerClass& each : family) factories.emplace(each.name, each.make);
     }
   }
