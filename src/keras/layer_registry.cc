@@ -13,8 +13,15 @@ struct Registry {
   std::map<std::string, LayerFactory, std::less<>> factories;
 
   Registry() {
-    for (const auto& family : {core_layers()}) {
-      for (const LayerClass& each : family) factories.emplace(each.name, each.make);
+    using Family = std::vector<LayerClass> (*)();
+    constexpr Family kFamilies[] = {
+        activation_layers,     conv_transpose_layers, convolutional_layers,
+        core_layers,           depthwise_conv_layers, image_preprocessing_layers,
+        pooling_layers,        preprocessing_layers,  random_image_layers,
+        regularization_layers, reshaping_layers,
+    };
+    for (const Family family : kFamilies) {
+      for (const LayerClass& each : family()) factories.emplace(each.name, each.make);
     }
   }
 };

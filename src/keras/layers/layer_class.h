@@ -49,6 +49,16 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
   }
 
 // The families, a file each.
+std::vector<LayerClass> activation_layers();
+std::vector<LayerClass> conv_transpose_layers();
+std::vector<LayerClass> convolutional_layers();
 std::vector<LayerClass> core_layers();
+std::vector<LayerClass> depthwise_conv_layers();
+std::vector<LayerClass> image_preprocessing_layers();
+std::vector<LayerClass> pooling_layers();
+std::vector<LayerClass> preprocessing_layers();
+std::vector<LayerClass> random_image_layers();
+std::vector<LayerClass> regularization_layers();
+std::vector<LayerClass> reshaping_layers();
 
 }  // namespace strata::keras
