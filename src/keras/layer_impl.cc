@@ -120,7 +120,7 @@ const std::string& LayerImpl::name() const {
 Json LayerImpl::config() const {
   ConfigWriter writer;
   writer("name", name());
-  writer("trainable", options_.trainable);
+  if (writes_trainable()) writer("trainable", options_.trainable);
   writer("dtype", options_.dtype);
   describe(writer);
   return writer.take();

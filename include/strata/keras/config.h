@@ -37,6 +37,7 @@ inline Json to_config(const Json& value) { return value; }
 STRATA_API Json to_config(const std::vector<int64_t>& value);
 STRATA_API Json to_config(const std::vector<double>& value);
 STRATA_API Json to_config(const std::vector<std::string>& value);
+STRATA_API Json to_config(const std::vector<std::optional<int64_t>>& value);
 template <size_t N>
 Json to_config(const Sizes<N>& value) {
   return to_config(std::vector<int64_t>(value.values.begin(), value.values.end()));
@@ -56,6 +57,7 @@ inline void from_config(const Json& json, Json& value) { value = json; }
 STRATA_API void from_config(const Json& json, std::vector<int64_t>& value);
 STRATA_API void from_config(const Json& json, std::vector<double>& value);
 STRATA_API void from_config(const Json& json, std::vector<std::string>& value);
+STRATA_API void from_config(const Json& json, std::vector<std::optional<int64_t>>& value);
 template <size_t N>
 void from_config(const Json& json, Sizes<N>& value) {
   if (json.is_int()) {
@@ -70,6 +72,14 @@ void from_config(const Json& json, Sizes<N>& value) {
   }
   STRATA_CHECK(sizes.size() == N, kDataLoss, "got ", sizes.size(), " sizes; expected ", N);
   std::copy(sizes.begin(), sizes.end(), value.values.begin());
+}
+template <size_t N>
+void from_config(const Json& json, std::optional<Sizes<N>>& value) {
+  value.reset();
+  if (json.is_null()) return;
+  Sizes<N> sizes = 0;
+  from_config(json, sizes);
+  value = sizes;
 }
 template <typename T>
 void from_config(const Json& json, std::optional<T>& value) {

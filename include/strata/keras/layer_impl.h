@@ -118,6 +118,8 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
  protected:
   /// Lists the options in `config`, by Keras's names.
   virtual void describe(ConfigWriter& config) const = 0;
+  /// False for classes whose constructor in Keras does not take it.
+  virtual bool writes_trainable() const { return true; }
 
   virtual void build(const std::vector<Shape>& inputs);
   /// In `build`: the options of the call that the layer is built for.
