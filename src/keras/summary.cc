@@ -139,7 +139,8 @@ class Summary {
       text += line + "\n";
     }
     for (const Layer& layer : model_.layers()) add_rows(layer, 0, shapes_in(model_, layer));
-    const std::string table = detail::draw_table(columns(console), rows_, line_length_);
+    const std::vector<detail::TableColumn> wanted = columns(console);  // sets line_length_
+    const std::string table = detail::draw_table(wanted, rows_, line_length_);
     for (size_t at = 0; at < table.size();) {
       const size_t end = table.find('\n', at);
       text += detail::cut_text(table.substr(at, end - at), console) + "\n";
