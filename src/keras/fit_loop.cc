@@ -211,6 +211,7 @@ History FitLoop::run() {
   trainer_.set_class_weight(options_.class_weight);
   trainer_.reset_metrics();
   tell(callbacks_, &callbacks::Callback::on_train_begin);
+  tell(callbacks_, &callbacks::Callback::on_restore);
   for (bool resumed = batch_ > 0; epoch_ < epochs_ && !stop_training_; resumed = false) {
     if (!resumed) {
       trainer_.reset_metrics();

@@ -29,6 +29,8 @@ class STRATA_API Callback {
   virtual ~Callback() = default;
 
   virtual void on_train_begin() {}
+  /// After every callback's on_train_begin: the time to restore a run that was interrupted.
+  virtual void on_restore() {}
   virtual void on_train_end(keras::Logs&) {}
   virtual void on_epoch_begin(int64_t /*epoch*/) {}
   /// @param epoch  From 0. @param logs  Of training and, with "val_" in front, validation.
