@@ -10,7 +10,9 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <set>
 
+#include "keras/call_context.h"
 #include "keras/node.h"
 #include "strata/runtime/replica_context.h"
 
@@ -173,7 +175,7 @@ at::Tensor Trainer::sample_weight(const Batch& batch, size_t output) const {
   at::Tensor weight;
   if (batch.sample_weight.size() == 1) weight = batch.sample_weight[0];
   if (batch.sample_weight.size() > 1) weight = batch.sample_weight[output];
-  if (!class_weight_.defined()) return weight;
+  if (!class_weight_.defined() || !call_context().training) return weight;
   STRATA_CHECK(outputs_.size() == 1, kInvalidArgument, "[keras] Model '", model_.name(),
                "': class_weight is for models with one output; this one has ", outputs_.size(),
                ". Use sample weights");
@@ -317,10 +319,14 @@ Logs::Values Trainer::results() const {
   for (const Output& output : outputs_) {
     if (output.mean_loss) values.emplace_back(output.mean_loss->name(), output.mean_loss->result());
     const std::string prefix = outputs_.size() > 1 ? output.name + "_" : "";
-    for (const auto* metrics : {&output.metrics, &output.weighted_metrics}) {
-      for (const metrics::Metric& metric : *metrics) {
-        values.emplace_back(prefix + metric.name(), metric.result());
-      }
+    std::set<std::string> names;
+    for (const metrics::Metric& metric : output.metrics) {
+      names.insert(metric.name());
+      values.emplace_back(prefix + metric.name(), metric.result());
+    }
+    for (const metrics::Metric& metric : output.weighted_metrics) {
+      const bool taken = names.contains(metric.name());
+      values.emplace_back(prefix + (taken ? "weighted_" : "") + metric.name(), metric.result());
     }
   }
   return values;

@@ -14,7 +14,7 @@
 #include "strata/keras/callback.h"
 #include "strata/keras/loss.h"
 #include "strata/keras/metric.h"
-#include "strata/optim/optimizer_ref.h"
+#include "strata/optim/any_optimizer.h"
 
 namespace strata {
 class Strategy;
@@ -66,7 +66,7 @@ class PerOutputMetrics {
 };
 
 struct CompileOptions {
-  optimizers::OptimizerRef optimizer = "rmsprop";
+  optimizers::AnyOptimizer optimizer = "rmsprop";
   /// None: what `add_loss` and regularizers give is all there is.
   PerOutput<losses::Loss> loss = {};
   /// Of each output's loss in the sum; empty: 1.
