@@ -333,7 +333,7 @@ Tensors PredictLoop::run() {
   const Attached attached(callbacks, *this);
   tell(callbacks, &callbacks::Callback::on_predict_begin);
   Strategy& strategy = model_->strategy();
-  const size_t inputs = std::max<size_t>(1, model_.inputs().size());
+  const size_t inputs = model_->num_inputs();
   std::vector<Tensors> outputs;  // by output, then batch
   while (options_.steps == 0 || batch_ < options_.steps) {
     auto batches = feed_.next(1);

@@ -79,8 +79,7 @@ Trainer::Trainer(ModelImpl& model, CompileOptions options)
 
 void Trainer::prepare(const data::Example& batch) {
   if (prepared_) return;
-  const Model model(std::static_pointer_cast<ModelImpl>(model_.shared_from_this()));
-  num_inputs_ = std::max<size_t>(1, model.inputs().size());
+  num_inputs_ = model_.num_inputs();
   STRATA_CHECK(batch.fields.size() >= num_inputs_, kInvalidArgument, "[keras] Model '",
                model_.name(), "': got elements of ", batch.fields.size(),
                " tensors; the model has ", num_inputs_, " inputs");

@@ -48,6 +48,9 @@ class STRATA_API ModelImpl : public LayerImpl {
   /// In Keras's order: from inputs to outputs.
   virtual std::vector<Layer> layers() const;
 
+  /// Tensors of an element that are inputs; those behind are labels and weights.
+  virtual size_t num_inputs() const { return 1; }
+
   /// The strategy in whose scope the model was made, or the one that `compile` was given.
   Strategy& strategy() const { return *strategy_; }
 
