@@ -36,14 +36,15 @@ void prepare(const Model& model, BatchFeed& feed) {
 
 /// `step` of each batch, for all of `batches` in one `run`.
 void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
-             const std::function<void(const Batch&)>& step) {
+             summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
   Trainer& trainer = model->trainer();
   const auto steps = [&](int replica) {
     Tensors added;
-    const CallContextGuard context({.training = training, .losses = &added});
+    const CallContextGuard context({.training = training, .losses = &added, .trace = trace});
     const at::AutoGradMode gradients(training);
     for (const Element& parts : batches) {
       added.clear();
+      const summary::TraceRecorder::Scope span(trace, training ? "train_step" : "test_step");
       step(trainer.unpack(parts.get(replica)));
     }
   };
@@ -78,7 +79,7 @@ void check_length(const Model& model, int64_t steps_per_execution, int64_t cardi
 Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   BatchFeed feed(distributed(model, Dataset::from_tensors(batch), 0), false);
   prepare(model, feed);
-  execute(model, feed.next(1), training,
+  execute(model, feed.next(1), training, nullptr,
           [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
   return Logs(model->trainer().results());
 }
@@ -221,6 +222,7 @@ History FitLoop::run() {
     // Stopped by a batch's callback, an epoch still ends: the callbacks and the history see it.
     end_epoch();
   }
+  if (epoch_ > 0) trainer_.optimizer().finalize_variable_values();
   Logs logs = last_logs_;
   tell(callbacks_, &callbacks::Callback::on_train_end, logs);
   trainer_.set_class_weight({});
@@ -235,7 +237,7 @@ void FitLoop::train_epoch() {
     const auto batches = feed_.next(limit == 0 ? at_once : std::min(at_once, limit - batch_));
     if (batches.empty()) break;
     tell(callbacks_, &callbacks::Callback::on_train_batch_begin, batch_);
-    execute(model_, batches, true, [&](const Batch& batch) { model_->train_step(batch); });
+    execute(model_, batches, true, trace_, [&](const Batch& batch) { model_->train_step(batch); });
     const auto count = static_cast<int64_t>(batches.size());
     batch_ += count;
     train_steps_ += count;
@@ -306,7 +308,7 @@ Logs TestLoop::run() {
         feed_.next(max_steps_ == 0 ? at_once : std::min(at_once, max_steps_ - batch_));
     if (batches.empty()) break;
     tell(callbacks_, &callbacks::Callback::on_test_batch_begin, batch_);
-    execute(model_, batches, false, [&](const Batch& batch) { model_->test_step(batch); });
+    execute(model_, batches, false, nullptr, [&](const Batch& batch) { model_->test_step(batch); });
     batch_ += static_cast<int64_t>(batches.size());
     Logs logs([&] { return trainer.results(); });
     tell(callbacks_, &callbacks::Callback::on_test_batch_end, batch_ - 1, logs);

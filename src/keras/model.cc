@@ -29,12 +29,17 @@ optimizers::Optimizer& ModelImpl::optimizer() const { return trainer().optimizer
 StepLoss ModelImpl::compute_loss(const Batch& batch, const Outputs& outputs) {
   Tensors added;
   if (Tensors* losses = detail::call_context().losses) added = std::exchange(*losses, {});
+  const summary::TraceRecorder::Scope span(detail::call_context().trace, "loss");
   return trainer().compute_loss(batch, outputs, added);
 }
 void ModelImpl::update_metrics(const Batch& batch, const Outputs& outputs, const StepLoss& loss) {
+  const summary::TraceRecorder::Scope span(detail::call_context().trace, "metrics");
   trainer().update_metrics(batch, outputs, loss);
 }
-void ModelImpl::minimize(const StepLoss& loss) { trainer().minimize(loss); }
+void ModelImpl::minimize(const StepLoss& loss) {
+  const summary::TraceRecorder::Scope span(detail::call_context().trace, "minimize");
+  trainer().minimize(loss);
+}
 
 void ModelImpl::train_step(const Batch& batch) {
   const Outputs outputs = (*this)(batch.x, {.training = true});

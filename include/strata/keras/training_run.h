@@ -10,6 +10,10 @@
 #include "strata/keras/history.h"
 #include "strata/keras/model.h"
 
+namespace strata::summary {
+class TraceRecorder;
+}
+
 namespace strata::keras {
 
 /// A call of fit, evaluate or predict, as its callbacks see and steer it.
@@ -40,6 +44,10 @@ class STRATA_API TrainingRun {
 
   const History& history() const { return history_; }
 
+  /// Records what replicas and layers do from the next batch on; null: no more. It must live so
+  /// long.
+  void set_trace(summary::TraceRecorder* trace) { trace_ = trace; }
+
   /// All that it takes to go on from here: weights, optimizer, metrics, epoch and batch, the place
   /// in the input, history, the callbacks' state. For Checkpoint. Saved between two steps, and
   /// restored in on_train_begin, it makes the run end with the same bits as one that went through.
@@ -58,6 +66,7 @@ class STRATA_API TrainingRun {
   int64_t batch_ = 0;
   bool stop_training_ = false;
   History history_;
+  summary::TraceRecorder* trace_ = nullptr;
 };
 
 }  // namespace strata::keras
