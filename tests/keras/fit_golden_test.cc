@@ -67,7 +67,8 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     from_config(ours(test["loss"]), loss);
     MetricList metrics;
     MetricList weighted;
-    for (const json& each : test["metrics"]) metrics.push_back(metrics::metric_from_config(ours(each)));
+    for (const json& each : test["metrics"])
+      metrics.push_back(metrics::metric_from_config(ours(each)));
     for (const json& each : test["weighted_metrics"]) {
       weighted.push_back(metrics::metric_from_config(ours(each)));
     }
@@ -79,7 +80,9 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     std::vector<at::Tensor> fields = {tensor(test["x"]), tensor(test["y"])};
     if (test.contains("sample_weight")) fields.push_back(tensor(test["sample_weight"]));
     const auto all_rows = data::Dataset::from_tensor_slices(data::Example(fields));
-    FitOptions options{.epochs = test["epochs"], .validation_data = all_rows.skip(rows).batch(test["batch"]), .verbose = 0};
+    FitOptions options{.epochs = test["epochs"],
+                       .validation_data = all_rows.skip(rows).batch(test["batch"]),
+                       .verbose = 0};
     if (test.contains("class_weight")) {
       for (const auto& [label, weight] : test["class_weight"].items()) {
         options.class_weight[std::stoll(label)] = weight;
@@ -98,7 +101,8 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     for (const Weight& weight : model->weights()) {
       const at::Tensor theirs = tensor(test["final_weights"][i++]);
       const double error = (weight.variable.value().detach() - theirs).abs().max().item<double>();
-      EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item<double>())) << weight.variable.name();
+      EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item<double>()))
+          << weight.variable.name();
     }
     const at::Tensor predictions =
         model.predict(fields[0].slice(0, rows), {.verbose = 0, .batch_size = 5});
