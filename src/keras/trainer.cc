@@ -331,23 +331,43 @@ Logs::Values Trainer::results() const {
   return values;
 }
 
+namespace {
+
+/// An optimizer whose slots are named by their order: layers' names, which variables' follow, are
+/// others in a process that has made other layers before.
+class SlotsInOrder final : public Trackable {
+ public:
+  explicit SlotsInOrder(optimizers::Optimizer& optimizer) : named_(Tracked(optimizer).object()) {}
+  ObjectState state() override {
+    ObjectState state = named_->state();
+    for (size_t i = 0; i < state.tensors.size(); ++i) state.tensors[i].name = str_cat("slot_", i);
+    return state;
+  }
+
+ private:
+  std::shared_ptr<Trackable> named_;
+};
+
+}  // namespace
+
 std::vector<std::pair<std::string, Tracked>> Trainer::state() {
-  std::vector<std::pair<std::string, Tracked>> means = {{"loss", Tracked(*mean_loss_)}};
-  for (const Output& output : outputs_) {
-    if (output.mean_loss) means.emplace_back(output.mean_loss->name(), Tracked(*output.mean_loss));
-    for (const auto& [kind, metrics] : {std::pair("metrics", &output.metrics),
-                                        std::pair("weighted_metrics", &output.weighted_metrics)}) {
-      for (size_t i = 0; i < metrics->size(); ++i) {
-        means.emplace_back(str_cat(output.name, "_", kind, "_", i),
-                           Tracked((*metrics)[i].tracked()));
-      }
+  std::vector<std::pair<std::string, Tracked>> sums = {{"loss", Tracked(*mean_loss_)}};
+  for (size_t o = 0; o < outputs_.size(); ++o) {
+    const Output& output = outputs_[o];
+    if (output.mean_loss) sums.emplace_back(str_cat("loss_", o), Tracked(*output.mean_loss));
+    for (size_t i = 0; i < output.metrics.size(); ++i) {
+      sums.emplace_back(str_cat("metric_", o, "_", i), output.metrics[i].tracked());
+    }
+    for (size_t i = 0; i < output.weighted_metrics.size(); ++i) {
+      sums.emplace_back(str_cat("weighted_metric_", o, "_", i),
+                        output.weighted_metrics[i].tracked());
     }
   }
   std::vector<Variable> weights;
   for (const Weight& weight : model_.weights()) weights.push_back(weight.variable);
   return {{"model", Tracked(weights)},
-          {"optimizer", Tracked(optimizer())},
-          {"metrics", Tracked(std::move(means))}};
+          {"optimizer", Tracked(std::make_shared<SlotsInOrder>(optimizer()))},
+          {"metrics", Tracked(std::move(sums))}};
 }
 
 }  // namespace strata::keras::detail

@@ -22,8 +22,9 @@ using nlohmann::json;
 
 std::vector<json> cases(const std::string& callback) {
   std::ifstream file(test::source_path("tests/golden/keras_callbacks.json"));
+  const json all = json::parse(file);
   std::vector<json> found;
-  for (const json& each : json::parse(file)["cases"]) {
+  for (const json& each : all["cases"]) {
     if (each["callback"] == callback) found.push_back(each);
   }
   EXPECT_FALSE(found.empty());

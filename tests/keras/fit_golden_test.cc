@@ -1,4 +1,6 @@
 // fit, evaluate and predict against real Keras (tests/golden/keras_fit.py), on 1, 2 and 3 replicas.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -8,6 +10,7 @@
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/optimizer_config.h"
 #include "strata/keras/sequential.h"
+#include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
 #include "support/source_path.h"
@@ -55,6 +58,7 @@ void expect_near(double ours, double theirs, double relative, const std::string&
 class FitGoldenTest : public testing::TestWithParam<int> {};
 
 TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
+  set_logical_devices("cpu", 3);
   MirroredStrategy strategy({.devices = cpus(GetParam())});
   const json all = cases();
   ASSERT_GE(all.size(), 14u);
@@ -100,13 +104,13 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     size_t i = 0;
     for (const Weight& weight : model->weights()) {
       const at::Tensor theirs = tensor(test["final_weights"][i++]);
-      const double error = (weight.variable.value().detach() - theirs).abs().max().item<double>();
-      EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item<double>()))
+      const double error = (weight.variable.value().detach() - theirs).abs().max().item().toDouble();
+      EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item().toDouble()))
           << weight.variable.name();
     }
     const at::Tensor predictions =
         model.predict(fields[0].slice(0, rows), {.verbose = 0, .batch_size = 5});
-    const double error = (predictions - tensor(test["predictions"])).abs().max().item<double>();
+    const double error = (predictions - tensor(test["predictions"])).abs().max().item().toDouble();
     EXPECT_LE(error, 1e-3);
   }
 }

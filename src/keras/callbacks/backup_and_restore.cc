@@ -23,7 +23,7 @@ void BackupAndRestore::on_restore() {
       run().state(), CheckpointOptions{.asynchronous = options_.asynchronous});
   manager_ = std::make_unique<CheckpointManager>(*checkpoint_, folder_,
                                                  CheckpointManagerOptions{.max_to_keep = 1});
-  if (manager_->restore_or_initialize()) manager_->status().expect_partial();
+  if (manager_->restore_or_initialize()) manager_->status().assert_consumed();
   saved_at_ = run().train_steps();
 }
 

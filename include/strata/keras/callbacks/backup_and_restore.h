@@ -34,6 +34,7 @@ class STRATA_API BackupAndRestore : public Callback {
   ~BackupAndRestore() override;
   BackupAndRestore(BackupAndRestore&&) noexcept;
 
+  /// @throws Error  kFailedPrecondition: the backup is of another model, or other callbacks.
   void on_restore() override;
   void on_resume_point() override;
   void on_train_end(keras::Logs& logs) override;
