@@ -1,7 +1,7 @@
 // A model of layers, with a layer of our own and a shortcut, trained with callbacks, saved as a
 // file that Keras opens.
 //
-//   build/release/examples/08_keras [--epochs 2] [--devices 2] [--batch 128] [--folder FOLDER]
+//   build/release/examples/08_keras [FOLDER] [--epochs 2] [--devices 2] [--batch 128]
 //
 // prints the model and, trained on 12800 images,
 //   test accuracy 0.97
@@ -74,10 +74,9 @@ void train(const examples::Arguments& arguments, const std::string& folder) {
 
 int main(int argc, char** argv) try {
   const strata::InterruptGuard interrupt;
-  std::string folder = "keras_run";
-  for (int i = 1; i + 1 < argc; ++i) {
-    if (std::string_view(argv[i]) == "--folder") folder = argv[i + 1];
-  }
+  const bool named = argc > 1 && argv[1][0] != '-';
+  const std::string folder = named ? argv[1] : "keras_run";
+  if (named) --argc, ++argv;
   train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}}), folder);
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
