@@ -6,7 +6,7 @@ namespace {
 template <typename T>
 Json list(const std::vector<T>& values) {
   Json json = Json::array();
-  for (const T& value : values) json.push_back(value);
+  for (const T& value : values) json.push_back(to_config(value));
   return json;
 }
 
@@ -26,6 +26,7 @@ void read_list(const Json& json, std::vector<T>& values) {
 Json to_config(const std::vector<int64_t>& value) { return list(value); }
 Json to_config(const std::vector<double>& value) { return list(value); }
 Json to_config(const std::vector<std::string>& value) { return list(value); }
+Json to_config(const std::vector<std::optional<int64_t>>& value) { return list(value); }
 
 void from_config(const Json& json, bool& value) { value = json.as_bool(); }
 void from_config(const Json& json, int& value) { value = static_cast<int>(json.as_int()); }
@@ -35,6 +36,9 @@ void from_config(const Json& json, std::string& value) { value = json.as_string(
 void from_config(const Json& json, std::vector<int64_t>& value) { read_list(json, value); }
 void from_config(const Json& json, std::vector<double>& value) { read_list(json, value); }
 void from_config(const Json& json, std::vector<std::string>& value) { read_list(json, value); }
+void from_config(const Json& json, std::vector<std::optional<int64_t>>& value) {
+  read_list(json, value);
+}
 
 ConfigReader::ConfigReader(const Json& config, std::string owner)
     : config_(config), owner_(std::move(owner)) {

@@ -1,6 +1,7 @@
 #include "strata/keras/layer.h"
 
 #include "keras/call_context.h"
+#include "keras/call_options.h"
 #include "keras/node.h"
 #include "strata/keras/layer_impl.h"
 
@@ -27,8 +28,12 @@ std::vector<SymbolicTensor> Layer::call(const std::vector<SymbolicTensor>& xs, J
     shapes.push_back(x.shape());
     dtypes.push_back(x.dtype());
   }
-  impl_->ensure_built(shapes);
-  impl_->check_inputs(shapes);
+  const size_t num_masks = detail::count_masks(options);
+  const std::vector<Shape> values(shapes.begin(),
+                                  shapes.end() - static_cast<std::ptrdiff_t>(num_masks));
+  impl_->ensure_built(values, options);
+  impl_->check_inputs(values);
+  dtypes.resize(values.size());
   const auto node =
       std::make_shared<detail::Node>(detail::Node{.layer = *this,
                                                   .inputs = xs,

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include "keras/call_context.h"
+#include "keras/call_options.h"
 #include "keras/default_name.h"
 #include "strata/runtime/replica_context.h"
 
@@ -73,6 +74,22 @@ Tensors stand_ins(const std::vector<Shape>& shapes, int64_t batch, int64_t other
                ", but received input with shape ", to_string(got));
 }
 
+/// The call with the masks that its options name, which go before those that came along.
+Call with_named_masks(const Tensors& inputs, const Call& call) {
+  Call named{.training = call.training, .masks = call.masks, .options = Json::object()};
+  for (const auto& [key, value] : call.options.as_object()) {
+    if (key != "mask") named.options.set(key, value);
+  }
+  const Json& mask = call.options.at("mask");
+  const Json::Array list = mask.is_array() ? mask.as_array() : Json::Array{mask};
+  named.masks.resize(inputs.size() - detail::count_masks(call.options));
+  for (size_t i = 0; i < std::min(list.size(), named.masks.size()); ++i) {
+    const int64_t index = detail::tensor_index(list[i]);
+    if (index >= 0) named.masks[i] = inputs.at(static_cast<size_t>(index));
+  }
+  return named;
+}
+
 void check_spec(const std::string& layer, size_t i, const InputSpec& spec, const Shape& shape) {
   const auto ndim = static_cast<int64_t>(shape.size());
   if (spec.ndim && *spec.ndim != ndim) {
@@ -103,18 +120,20 @@ const std::string& LayerImpl::name() const {
 Json LayerImpl::config() const {
   ConfigWriter writer;
   writer("name", name());
-  writer("trainable", options_.trainable);
+  if (writes_trainable()) writer("trainable", options_.trainable);
   writer("dtype", options_.dtype);
   describe(writer);
   return writer.take();
 }
 
-void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
+void LayerImpl::ensure_built(const std::vector<Shape>& inputs, const Json& options) {
   if (built_) return;
   STRATA_CHECK(!inside_run(), kFailedPrecondition, "[keras] layer '", name(),
                "': called inside run() before it was built; call it (or the model) once in the "
                "strategy's scope, so that every replica has the same weights");
+  check_inputs(inputs);
   const BuildPath path(name());
+  build_options_ = options;
   build(inputs);
   built_ = true;
   build_shapes_ = inputs;
@@ -125,7 +144,7 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
     built_ = false;  // should the call fail
     const at::NoGradGuard no_grad;
     const detail::CallContextGuard context({});
-    call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), at::kCPU), {});
+    call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), at::kCPU), {.options = options});
     built_ = true;
   }
 }
@@ -133,7 +152,11 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
 void LayerImpl::build(const std::vector<Shape>&) {}
 
 LayerImpl::Outputs LayerImpl::operator()(const Tensors& inputs, const Call& call) {
-  if (!built_) ensure_built(shapes_of(inputs));
+  if (const size_t num_masks = detail::count_masks(call.options); num_masks > 0) {
+    return (*this)({inputs.begin(), inputs.end() - static_cast<std::ptrdiff_t>(num_masks)},
+                   with_named_masks(inputs, call));
+  }
+  if (!built_) ensure_built(shapes_of(inputs), call.options);
   for (size_t i = 0; i < std::min(inputs.size(), input_spec_.size()); ++i) {
     check_spec(name(), i, input_spec_[i], shape_of(inputs[i]));
   }
@@ -174,6 +197,10 @@ void LayerImpl::check_inputs(const std::vector<Shape>& inputs) const {
 
 std::vector<Shape> LayerImpl::output_shapes(const std::vector<Shape>& inputs,
                                             const Json& options) const {
+  if (const size_t num_masks = detail::count_masks(options); num_masks > 0) {
+    return compute_output_shapes(
+        {inputs.begin(), inputs.end() - static_cast<std::ptrdiff_t>(num_masks)}, options);
+  }
   return compute_output_shapes(inputs, options);
 }
 std::vector<at::ScalarType> LayerImpl::output_dtypes(

@@ -4,6 +4,8 @@
 #include <mutex>
 
 #include "keras/layers/layer_class.h"
+#include "keras/model_entry.h"
+#include "keras/ops/operation.h"
 
 namespace strata::keras {
 namespace {
@@ -13,8 +15,17 @@ struct Registry {
   std::map<std::string, LayerFactory, std::less<>> factories;
 
   Registry() {
-    for (const auto& family : {core_layers()}) {
-      for (const LayerClass& each : family) factories.emplace(each.name, each.make);
+    using Family = std::vector<LayerClass> (*)();
+    constexpr Family kFamilies[] = {
+        activation_layers,          attention_layers,      batch_normalization_layers,
+        conv_transpose_layers,      convolutional_layers,  core_layers,
+        depthwise_conv_layers,      einsum_dense_layers,   embedding_layers,
+        image_preprocessing_layers, merging_layers,        multi_head_attention_layers,
+        normalization_layers,       pooling_layers,        preprocessing_layers,
+        random_image_layers,        recurrent_cells,       recurrent_layers,
+        recurrent_wrappers,         regularization_layers, reshaping_layers};
+    for (const Family family : kFamilies) {
+      for (const LayerClass& each : family()) factories.emplace(each.name, each.make);
     }
   }
 };
@@ -39,7 +50,9 @@ void register_layer(const std::string& class_name, LayerFactory factory) {
 }
 
 Layer layer_from_config(const Json& object) {
+  if (detail::is_operation(object)) return detail::operation_from_config(object);
   const ObjectJson parsed = parse_object(object, "a layer");
+  if (detail::is_model_class(parsed.class_name)) return detail::model_layer_from_entry(object);
   LayerFactory factory;
   {
     const std::lock_guard lock(registry().mutex);
@@ -51,10 +64,6 @@ Layer layer_from_config(const Json& object) {
     factory = found->second;
   }
   return factory(parsed.config);
-}
-
-Json to_config(const Layer& layer) {
-  return make_object(layer->module(), layer->class_name(), layer->config());
 }
 
 }  // namespace strata::keras

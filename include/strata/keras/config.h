@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,7 @@ inline Json to_config(const Json& value) { return value; }
 STRATA_API Json to_config(const std::vector<int64_t>& value);
 STRATA_API Json to_config(const std::vector<double>& value);
 STRATA_API Json to_config(const std::vector<std::string>& value);
+STRATA_API Json to_config(const std::vector<std::optional<int64_t>>& value);
 template <size_t N>
 Json to_config(const Sizes<N>& value) {
   return to_config(std::vector<int64_t>(value.values.begin(), value.values.end()));
@@ -55,6 +57,7 @@ inline void from_config(const Json& json, Json& value) { value = json; }
 STRATA_API void from_config(const Json& json, std::vector<int64_t>& value);
 STRATA_API void from_config(const Json& json, std::vector<double>& value);
 STRATA_API void from_config(const Json& json, std::vector<std::string>& value);
+STRATA_API void from_config(const Json& json, std::vector<std::optional<int64_t>>& value);
 template <size_t N>
 void from_config(const Json& json, Sizes<N>& value) {
   if (json.is_int()) {
@@ -69,6 +72,14 @@ void from_config(const Json& json, Sizes<N>& value) {
   }
   STRATA_CHECK(sizes.size() == N, kDataLoss, "got ", sizes.size(), " sizes; expected ", N);
   std::copy(sizes.begin(), sizes.end(), value.values.begin());
+}
+template <size_t N>
+void from_config(const Json& json, std::optional<Sizes<N>>& value) {
+  value.reset();
+  if (json.is_null()) return;
+  Sizes<N> sizes = 0;
+  from_config(json, sizes);
+  value = sizes;
 }
 template <typename T>
 void from_config(const Json& json, std::optional<T>& value) {
@@ -87,6 +98,12 @@ class STRATA_API ConfigWriter {
   template <typename T>
   void operator()(const char* key, const T& value) {
     json_.set(key, to_config(value));
+  }
+  /// An option that older versions of Keras do not know, or Keras itself forgets: written only
+  /// where it is not `otherwise`.
+  template <typename T>
+  void unless(const char* key, const T& value, const std::type_identity_t<T>& otherwise) {
+    if (value != otherwise) (*this)(key, value);
   }
   /// An option of Keras's that we do not have: nothing to write.
   void only(const char*, const Json&) {}
@@ -113,6 +130,10 @@ class STRATA_API ConfigReader {
     } catch (const Error& error) {
       fail(key, *json, error);
     }
+  }
+  template <typename T>
+  void unless(const char* key, T& value, const std::type_identity_t<T>&) {
+    (*this)(key, value);
   }
   /// An option of Keras's that may have this value and no other.
   /// @throws Error kUnimplemented: names object, option and value.

@@ -4,6 +4,8 @@
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/matmul.h>
 
+#include "keras/layers/elementwise.h"
+#include "keras/layers/image_layout.h"
 #include "keras/layers/layer_class.h"
 
 namespace strata::layers {
@@ -13,8 +15,15 @@ struct DenseArguments {
   int64_t units = 0;
   DenseOptions options = {};
 };
+struct IdentityArguments {
+  IdentityOptions options = {};
+};
+
+template <typename Config>
+void visit(Config&, const IdentityArguments&) {}
 
 template <typename Config, typename Arguments>
+requires requires(Arguments arguments) { arguments.units; }
 void visit(Config& config, Arguments& dense) {
   auto& options = dense.options;
   config("units", dense.units);
@@ -80,7 +89,63 @@ class DenseImpl final : public keras::UnaryLayerImpl {
   std::optional<Variable> bias_;
 };
 
+class IdentityImpl final : public MovingLayerImpl {
+ public:
+  explicit IdentityImpl(const IdentityArguments& arguments)
+      : MovingLayerImpl(keras::base_options(arguments.options)) {}
+  std::string_view class_name() const override { return "Identity"; }
+
+ private:
+  void describe(keras::ConfigWriter&) const override {}
+  at::Tensor call(const at::Tensor& x, const keras::Call&) override { return x; }
+  keras::Shape compute_output_shape(const keras::Shape& input) const override { return input; }
+  bool supports_masking() const override { return true; }
+};
+
+class LambdaImpl final : public keras::UnaryLayerImpl {
+ public:
+  LambdaImpl(Lambda::CallFunction function, const LambdaOptions& options)
+      : UnaryLayerImpl(keras::base_options(options)),
+        function_(std::move(function)),
+        output_shape_(options.output_shape) {
+    STRATA_CHECK(function_ != nullptr, kInvalidArgument, "[layers] Lambda: got no function");
+  }
+  std::string_view class_name() const override { return "Lambda"; }
+
+ private:
+  void describe(keras::ConfigWriter&) const override {
+    STRATA_CHECK(false, kUnimplemented, "[keras] layer '", name(),
+                 "': a Lambda's function cannot be written to a file; derive a class from "
+                 "LayerImpl and register_layer it");
+  }
+  at::Tensor call(const at::Tensor& x, const keras::Call& call) override {
+    return function_(x, call);
+  }
+  keras::Shape compute_output_shape(const keras::Shape& input) const override {
+    if (!output_shape_) return UnaryLayerImpl::compute_output_shape(input);
+    keras::Shape output = {input[0]};
+    output.insert(output.end(), output_shape_->begin(), output_shape_->end());
+    return output;
+  }
+
+  Lambda::CallFunction function_;
+  std::optional<keras::Shape> output_shape_;
+};
+
 }  // namespace
+
+Identity::Identity(const IdentityOptions& options)
+    : Layer(std::make_shared<IdentityImpl>(IdentityArguments{options})) {}
+
+Lambda::Lambda(Function function, const LambdaOptions& options)
+    : Lambda(function == nullptr
+                 ? CallFunction()
+                 : CallFunction([f = std::move(function)](const at::Tensor& x, const keras::Call&) {
+                     return f(x);
+                   }),
+             options) {}
+Lambda::Lambda(CallFunction function, const LambdaOptions& options)
+    : Layer(std::make_shared<LambdaImpl>(std::move(function), options)) {}
 
 Dense::Dense(int64_t units, const DenseOptions& options)
     : Layer(std::make_shared<DenseImpl>(DenseArguments{units, options})) {}
@@ -93,7 +158,8 @@ namespace strata::keras {
 
 std::vector<LayerClass> core_layers() {
   using namespace layers;  // NOLINT
-  return {STRATA_LAYER_CLASS("Dense", DenseImpl, DenseArguments)};
+  return {STRATA_LAYER_CLASS("Dense", DenseImpl, DenseArguments),
+          STRATA_LAYER_CLASS("Identity", IdentityImpl, IdentityArguments)};
 }
 
 }  // namespace strata::keras

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 
 #include "strata/core/export.h"
@@ -29,6 +31,35 @@ class STRATA_API Dense : public keras::Layer {
  public:
   explicit Dense(int64_t units, const DenseOptions& options = {});
   Dense(int64_t units, activations::Activation activation);
+};
+
+struct IdentityOptions {
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+/// Gives its input.
+class STRATA_API Identity : public keras::Layer {
+ public:
+  explicit Identity(const IdentityOptions& options = {});
+};
+
+struct LambdaOptions {
+  /// Of an example, where trying the function with zeros would not find it.
+  std::optional<keras::Shape> output_shape = {};
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+/// A function of yours as a layer. It runs on every replica at once, so it changes nothing outside.
+/// A model with one cannot be saved as a file of Keras's: kUnimplemented.
+///
+///     layers::Lambda([](const at::Tensor& x) { return x.square(); })
+class STRATA_API Lambda : public keras::Layer {
+ public:
+  using Function = std::function<at::Tensor(const at::Tensor& x)>;
+  using CallFunction = std::function<at::Tensor(const at::Tensor& x, const keras::Call& call)>;
+
+  explicit Lambda(Function function, const LambdaOptions& options = {});
+  explicit Lambda(CallFunction function, const LambdaOptions& options = {});
 };
 
 }  // namespace strata::layers

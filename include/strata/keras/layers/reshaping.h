@@ -1,0 +1,123 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/keras/layer.h"
+
+/// Layers that move values and keep them. Whole numbers stay whole numbers.
+/// Source: keras.layers 3.15.
+namespace strata::layers {
+
+struct FlattenOptions {
+  /// "channels_first" gives the order that channels last would have given.
+  std::string data_format = "channels_last";
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+/// `[batch, ...]` to `[batch, size]`.
+class STRATA_API Flatten : public keras::Layer {
+ public:
+  explicit Flatten(const FlattenOptions& options = {});
+};
+
+struct ReshapingOptions {
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// To `[batch, target_shape...]`; one size may be -1: what remains.
+/// @throws Error kInvalidArgument: another number of elements.
+class STRATA_API Reshape : public keras::Layer {
+ public:
+  explicit Reshape(std::vector<int64_t> target_shape, const ReshapingOptions& options = {});
+};
+
+/// Dimension i + 1 of the output is dimension `dims[i]` of the input; 1 is the one behind the
+/// batch.
+class STRATA_API Permute : public keras::Layer {
+ public:
+  explicit Permute(std::vector<int64_t> dims, const ReshapingOptions& options = {});
+};
+
+/// `[batch, features]` to `[batch, n, features]`.
+class STRATA_API RepeatVector : public keras::Layer {
+ public:
+  explicit RepeatVector(int64_t n, const ReshapingOptions& options = {});
+};
+
+/// What is added or cut off at both ends of `N` dimensions: `1` everywhere, `{1, 2}` by dimension,
+/// `{{0, 1}, {2, 3}}` by dimension and end.
+template <size_t N>
+struct Edges {
+  std::array<std::array<int64_t, 2>, N> values = {};
+
+  Edges(int64_t all) {  // NOLINT(google-explicit-constructor)
+    for (auto& each : values) each = {all, all};
+  }
+  Edges(keras::Sizes<2> first, keras::Sizes<2> second) requires(N == 2)
+      : values{first.values, second.values} {}
+  Edges(keras::Sizes<2> first, keras::Sizes<2> second, keras::Sizes<2> third) requires(N == 3)
+      : values{first.values, second.values, third.values} {}
+};
+
+struct ImageReshapingOptions {
+  std::string data_format = "channels_last";
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+class STRATA_API ZeroPadding1D : public keras::Layer {
+ public:
+  /// @param padding  In front, behind.
+  explicit ZeroPadding1D(keras::Sizes<2> padding = 1, const ImageReshapingOptions& options = {});
+};
+class STRATA_API ZeroPadding2D : public keras::Layer {
+ public:
+  explicit ZeroPadding2D(Edges<2> padding = 1, const ImageReshapingOptions& options = {});
+};
+class STRATA_API ZeroPadding3D : public keras::Layer {
+ public:
+  explicit ZeroPadding3D(Edges<3> padding = 1, const ImageReshapingOptions& options = {});
+};
+
+class STRATA_API Cropping1D : public keras::Layer {
+ public:
+  explicit Cropping1D(keras::Sizes<2> cropping = 1, const ReshapingOptions& options = {});
+};
+class STRATA_API Cropping2D : public keras::Layer {
+ public:
+  explicit Cropping2D(Edges<2> cropping = 0, const ImageReshapingOptions& options = {});
+};
+class STRATA_API Cropping3D : public keras::Layer {
+ public:
+  explicit Cropping3D(Edges<3> cropping = 1, const ImageReshapingOptions& options = {});
+};
+
+/// Repeats each step `size` times.
+class STRATA_API UpSampling1D : public keras::Layer {
+ public:
+  explicit UpSampling1D(int64_t size = 2, const ReshapingOptions& options = {});
+};
+
+struct UpSampling2DOptions {
+  std::string data_format = "channels_last";
+  /// "nearest", "bilinear", "bicubic", "lanczos3" or "lanczos5".
+  std::string interpolation = "nearest";
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+class STRATA_API UpSampling2D : public keras::Layer {
+ public:
+  explicit UpSampling2D(keras::Sizes<2> size = 2, const UpSampling2DOptions& options = {});
+};
+class STRATA_API UpSampling3D : public keras::Layer {
+ public:
+  explicit UpSampling3D(keras::Sizes<3> size = 2, const ImageReshapingOptions& options = {});
+};
+
+}  // namespace strata::layers

@@ -1,0 +1,258 @@
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "keras/call_options.h"
+#include "keras/functional.h"
+#include "keras/input_layer.h"
+#include "keras/model_entry.h"
+#include "keras/ops/operation.h"
+#include "keras/sequential_impl.h"
+#include "strata/keras/layer_registry.h"
+#include "strata/keras/model_config.h"
+
+namespace strata::keras {
+namespace detail {
+namespace {
+
+Json shape_json(const Shape& shape) {
+  Json sizes = Json::array();
+  for (const int64_t size : shape) sizes.push_back(size == kNone ? Json() : Json(size));
+  return sizes;
+}
+
+Json object_of(std::string_view module, std::string_view class_name, Json config,
+               const Json& registered_name = {}) {
+  Json json = make_object(module, class_name, std::move(config));
+  json.set("registered_name", registered_name);
+  return json;
+}
+
+/// The calls in a graph, each by its layer's name and its number among that layer's calls.
+class NodeNames {
+ public:
+  explicit NodeNames(const Graph& graph, const std::string& model) {
+    std::unordered_set<std::string> names;
+    for (const Layer& layer : graph.layers()) {
+      STRATA_CHECK(names.insert(layer.name()).second, kInvalidArgument, "[keras] Model '", model,
+                   "': got two layers named '", layer.name(),
+                   "'; names in a file must differ (option `name`)");
+    }
+    for (const Node* node : graph.nodes()) {
+      std::vector<const Node*>& calls = calls_[node->layer.impl().get()];
+      index_.emplace(node, static_cast<int64_t>(calls.size()));
+      calls.push_back(node);
+    }
+  }
+
+  const std::vector<const Node*>& calls(const Layer& layer) const {
+    return calls_.at(layer.impl().get());
+  }
+
+  /// ["dense", 0, 0]
+  Json history(const SymbolicTensor& tensor, int64_t shift = 0) const {
+    const Node* node = tensor.node().get();
+    return Json::array(
+        {node->layer.name(), index_.at(node) + shift, static_cast<int64_t>(tensor.index())});
+  }
+
+  Json tensor(const SymbolicTensor& tensor) const {
+    Json config = Json::object();
+    config.set("shape", shape_json(tensor.shape()));
+    config.set("dtype", dtype_name(tensor.dtype()));
+    config.set("keras_history", history(tensor));
+    Json json = Json::object();
+    return json.set("class_name", "__keras_tensor__").set("config", std::move(config));
+  }
+
+  /// Of input_layers and output_layers. For a nested functional model Keras counts its calls from
+  /// one, there and only there.
+  Json references(const std::vector<SymbolicTensor>& tensors) const {
+    Json all = Json::array();
+    for (const SymbolicTensor& each : tensors) {
+      const Layer& layer = each.node()->layer;
+      const bool shifted = dynamic_cast<const FunctionalImpl*>(layer.impl().get()) != nullptr;
+      all.push_back(history(each, shifted ? 1 : 0));
+    }
+    return tensors.size() == 1 ? all.as_array()[0] : all;
+  }
+
+ private:
+  std::unordered_map<const LayerImpl*, std::vector<const Node*>> calls_;
+  std::unordered_map<const Node*, int64_t> index_;
+};
+
+/// `json` with tensors where it refers to them.
+Json with_tensors(const Json& json, const Node& node, const NodeNames& names) {
+  if (const int64_t index = tensor_index(json); index >= 0) {
+    return names.tensor(node.inputs.at(static_cast<size_t>(index)));
+  }
+  if (json.is_array()) {
+    Json result = Json::array();
+    for (const Json& each : json.as_array()) result.push_back(with_tensors(each, node, names));
+    return result;
+  }
+  if (json.is_object()) {
+    Json result = Json::object();
+    for (const auto& [key, value] : json.as_object()) {
+      result.set(key, with_tensors(value, node, names));
+    }
+    return result;
+  }
+  return json;
+}
+
+/// {"args": [...], "kwargs": {...}}
+Json inbound_node(const Node& node, const NodeNames& names) {
+  Json json = Json::object();
+  if (as_operation(node.layer) != nullptr) {
+    const Json* args = node.options.find("args");
+    const Json* kwargs = node.options.find("kwargs");
+    json.set("args", args == nullptr ? Json::array() : with_tensors(*args, node, names));
+    json.set("kwargs", kwargs == nullptr ? Json::object() : with_tensors(*kwargs, node, names));
+    return json;
+  }
+  std::vector<size_t> named;
+  collect_tensor_indices(node.options, named);
+  Json tensors = Json::array();
+  for (size_t i = 0; i < node.inputs.size(); ++i) {
+    if (std::ranges::find(named, i) == named.end()) {
+      tensors.push_back(names.tensor(node.inputs[i]));
+    }
+  }
+  const bool apart =
+      tensors.as_array().size() == 1 || takes_tensors_apart(node.layer->class_name());
+  json.set("args", apart ? tensors : Json::array({tensors}));
+  json.set("kwargs",
+           node.options.is_null() ? Json::object() : with_tensors(node.options, node, names));
+  return json;
+}
+
+Json with_build_config(Json entry, const Layer& layer) {
+  if (Json build = build_config_of(layer); !build.is_null()) {
+    entry.set("build_config", std::move(build));
+  }
+  return entry;
+}
+
+Json functional_config(const FunctionalImpl& model) {
+  const Graph& graph = model.graph();
+  for (const SymbolicTensor& input : graph.inputs()) {
+    STRATA_CHECK(as_input(input.node()->layer) != nullptr, kUnimplemented, "[keras] Model '",
+                 model.name(), "': its input is the output of layer '", input.node()->layer.name(),
+                 "'; a model in a file begins with keras::Input");
+  }
+  const NodeNames names(graph, model.name());
+  Json layers = Json::array();
+  for (const Layer& layer : graph.layers()) {
+    Json entry = with_build_config(entry_of(layer), layer);
+    Json nodes = Json::array();
+    for (const Node* node : names.calls(layer)) {
+      if (!node->inputs.empty()) nodes.push_back(inbound_node(*node, names));
+    }
+    entry.set("name", layer.name());
+    entry.set("inbound_nodes", std::move(nodes));
+    layers.push_back(std::move(entry));
+  }
+  Json config = Json::object();
+  config.set("name", model.name());
+  config.set("trainable", model.trainable());
+  config.set("layers", std::move(layers));
+  config.set("input_layers", names.references(graph.inputs()));
+  config.set("output_layers", names.references(graph.outputs()));
+  return config;
+}
+
+Json sequential_config(const SequentialImpl& model) {
+  Json layers = Json::array();
+  if (model.input()) layers.push_back(entry_of(model.input()->node()->layer));
+  for (const Layer& layer : model.layers()) {
+    layers.push_back(with_build_config(entry_of(layer), layer));
+  }
+  Json config = Json::object();
+  config.set("name", model.name());
+  config.set("trainable", model.trainable());
+  config.set("dtype", to_config(model.dtype()));
+  config.set("layers", std::move(layers));
+  if (model.input()) config.set("build_input_shape", shape_json(model.input()->shape()));
+  return config;
+}
+
+Json input_config(const InputLayerImpl& input) {
+  Json config = Json::object();
+  config.set("batch_shape", shape_json(input.batch_shape()));
+  config.set("dtype", dtype_name(input.input_dtype()));
+  config.set("sparse", false);
+  config.set("name", input.name());
+  return config;
+}
+
+constexpr std::array kTensorsApart = {"MultiHeadAttention", "GroupedQueryAttention",
+                                      "GroupQueryAttention"};
+
+}  // namespace
+
+bool takes_tensors_apart(std::string_view class_name) {
+  return std::ranges::find(kTensorsApart, class_name) != kTensorsApart.end();
+}
+
+Json entry_of(const Layer& layer) {
+  const LayerImpl& impl = *layer;
+  if (const auto* input = dynamic_cast<const InputLayerImpl*>(&impl)) {
+    return object_of(impl.module(), impl.class_name(), input_config(*input));
+  }
+  if (const auto* operation = dynamic_cast<const OperationImpl*>(&impl)) {
+    return object_of(impl.module(), impl.class_name(), operation->operation_config(),
+                     impl.class_name());
+  }
+  if (const auto* model = dynamic_cast<const FunctionalImpl*>(&impl)) {
+    return object_of(impl.module(), impl.class_name(), functional_config(*model),
+                     impl.class_name());
+  }
+  if (const auto* model = dynamic_cast<const SequentialImpl*>(&impl)) {
+    return object_of(impl.module(), impl.class_name(), sequential_config(*model));
+  }
+  STRATA_CHECK(dynamic_cast<const ModelImpl*>(&impl) == nullptr, kUnimplemented, "[keras] Model '",
+               impl.name(),
+               "' is a class of yours, whose structure only its code knows; a file "
+               "can hold its weights: save_weights()");
+  return object_of(impl.module(), impl.class_name(), impl.config());
+}
+
+Json build_config_of(const Layer& layer) {
+  const LayerImpl& impl = *layer;
+  const std::vector<Shape>& shapes = impl.build_shapes();
+  if (!impl.built() || shapes.empty() || as_operation(layer) != nullptr ||
+      dynamic_cast<const ModelImpl*>(&impl) != nullptr) {
+    return {};
+  }
+  const auto without_batch = [](Shape shape) {
+    if (!shape.empty()) shape[0] = kNone;
+    return shape_json(shape);
+  };
+  Json config = Json::object();
+  if (takes_tensors_apart(impl.class_name())) {
+    constexpr std::array kNames = {"query_shape", "value_shape", "key_shape"};
+    Json dict = Json::object();
+    for (size_t i = 0; i < std::min(shapes.size(), kNames.size()); ++i) {
+      dict.set(kNames[i], without_batch(shapes[i]));
+    }
+    return config.set("shapes_dict", std::move(dict));
+  }
+  // Layers on several tensors are built by their calls.
+  if (shapes.size() != 1) return {};
+  return config.set("input_shape", without_batch(shapes[0]));
+}
+
+}  // namespace detail
+
+Json to_config(const Layer& layer) { return detail::entry_of(layer); }
+
+Json model_to_config(const Model& model, const Json& compile_config) {
+  Json json = detail::entry_of(model);
+  if (!compile_config.is_null()) json.set("compile_config", compile_config);
+  return json;
+}
+
+}  // namespace strata::keras

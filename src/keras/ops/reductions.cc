@@ -1,0 +1,152 @@
+#include <ATen/ops/all.h>
+#include <ATen/ops/amax.h>
+#include <ATen/ops/amin.h>
+#include <ATen/ops/any.h>
+#include <ATen/ops/argmax.h>
+#include <ATen/ops/argmin.h>
+#include <ATen/ops/cumsum.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/mean.h>
+#include <ATen/ops/prod.h>
+#include <ATen/ops/sum.h>
+#include <ATen/ops/var.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "keras/ops/operation.h"
+
+namespace strata::keras::detail {
+namespace {
+
+using C = const OperationCall&;
+using Function = at::Tensor (*)(const at::Tensor& x, at::IntArrayRef axes, bool keepdims);
+
+at::Tensor floating(const at::Tensor& x) { return x.is_floating_point() ? x : x.to(at::kFloat); }
+
+std::vector<int64_t> all_axes(const at::Tensor& x) {
+  std::vector<int64_t> axes(static_cast<size_t>(x.dim()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return axes;
+}
+
+/// Without `axis`, over everything.
+template <Function function>
+at::Tensor reduce(C call) {
+  const at::Tensor x = call.tensor(0, "x");
+  std::vector<int64_t> axes = call.axes();
+  if (axes.empty()) axes = all_axes(x);
+  return function(x, axes, call.flag("keepdims"));
+}
+
+at::Tensor mean(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  return at::mean(floating(x), axes, keepdims);
+}
+at::Tensor sum(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  const at::ScalarType dtype = x.scalar_type() == at::kBool ? at::kInt : x.scalar_type();
+  return at::sum(x, axes, keepdims, dtype);
+}
+at::Tensor max(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  return at::amax(x, axes, keepdims);
+}
+at::Tensor min(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  return at::amin(x, axes, keepdims);
+}
+at::Tensor variance(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  return at::var(floating(x), axes, /*unbiased=*/false, keepdims);
+}
+at::Tensor deviation(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  return variance(x, axes, keepdims).sqrt();
+}
+at::Tensor log_sum_exp(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  return at::logsumexp(floating(x), axes, keepdims);
+}
+
+/// One axis after the other, the last first.
+template <at::Tensor (*function)(const at::Tensor&, int64_t, bool)>
+at::Tensor by_axis(const at::Tensor& x, at::IntArrayRef axes, bool keepdims) {
+  std::vector<int64_t> order;
+  for (const int64_t axis : axes) order.push_back(axis < 0 ? axis + x.dim() : axis);
+  std::ranges::sort(order, std::greater<>());
+  at::Tensor y = x;
+  for (const int64_t axis : order) y = function(y, axis, keepdims);
+  return y;
+}
+at::Tensor any(const at::Tensor& x, int64_t axis, bool keepdims) {
+  return at::any(x, axis, keepdims);
+}
+at::Tensor all(const at::Tensor& x, int64_t axis, bool keepdims) {
+  return at::all(x, axis, keepdims);
+}
+at::Tensor prod(const at::Tensor& x, int64_t axis, bool keepdims) {
+  return at::prod(x, axis, keepdims, x.scalar_type());
+}
+
+std::optional<int64_t> one_axis(C call) {
+  const std::vector<int64_t> axes = call.axes();
+  return axes.empty() ? std::nullopt : std::optional(axes[0]);
+}
+
+constexpr auto kFloating = OutputDtype::kFloating;
+constexpr auto kPromoted = OutputDtype::kPromoted;
+constexpr auto kBool = OutputDtype::kBool;
+
+template <Function function>
+constexpr OperationRow row(std::string_view name, OutputDtype dtype,
+                           std::string_view module = "numpy") {
+  return {.name = name,
+          .module = module,
+          .dtype = dtype,
+          .compute = reduce<function>,
+          .options = "axis keepdims"};
+}
+
+const OperationRow kRows[] = {
+    row<mean>("Mean", kFloating),
+    row<sum>("Sum", kPromoted),
+    row<max>("Max", kPromoted),
+    row<max>("Amax", kPromoted),
+    row<min>("Min", kPromoted),
+    row<min>("Amin", kPromoted),
+    row<variance>("Var", kFloating),
+    row<deviation>("Std", kFloating),
+    row<log_sum_exp>("Logsumexp", kFloating, "math"),
+    row<by_axis<any>>("Any", kBool),
+    row<by_axis<all>>("All", kBool),
+    row<by_axis<prod>>("Prod", kPromoted),
+    {.name = "Argmax",
+     .module = "numpy",
+     .dtype = OutputDtype::kInt32,
+     .compute =
+         [](C call) {
+           return at::argmax(call.tensor(0, "x"), one_axis(call), call.flag("keepdims"))
+               .to(at::kInt);
+         },
+     .options = "axis keepdims"},
+    {.name = "Argmin",
+     .module = "numpy",
+     .dtype = OutputDtype::kInt32,
+     .compute =
+         [](C call) {
+           return at::argmin(call.tensor(0, "x"), one_axis(call), call.flag("keepdims"))
+               .to(at::kInt);
+         },
+     .options = "axis keepdims"},
+    {.name = "Cumsum",
+     .module = "numpy",
+     .dtype = kPromoted,
+     .compute =
+         [](C call) {
+           const at::Tensor x = call.tensor(0, "x");
+           const std::optional<int64_t> axis = one_axis(call);
+           return axis ? at::cumsum(x, *axis, x.scalar_type())
+                       : at::cumsum(x.flatten(), 0, x.scalar_type());
+         },
+     .options = "axis"},
+};
+
+}  // namespace
+
+std::span<const OperationRow> reduction_operations() { return kRows; }
+
+}  // namespace strata::keras::detail

@@ -1,0 +1,369 @@
+// Every tests/golden/keras_layers_<family>.json: a layer made from Keras's config computes what
+// Keras computed, and describes itself as Keras does.
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "keras/call_context.h"
+#include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
+#include "support/source_path.h"
+
+namespace strata::keras {
+namespace {
+
+std::vector<std::string> families() {
+  std::vector<std::string> names;
+  const std::filesystem::path folder =
+      std::filesystem::path(test::source_path("tests/golden/README.md")).parent_path();
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const std::string prefix = "keras_layers_", suffix = ".json";
+    if (!name.starts_with(prefix) || !name.ends_with(suffix)) continue;
+    names.push_back(name.substr(prefix.size(), name.size() - prefix.size() - suffix.size()));
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+Json read_family(const std::string& family) {
+  std::ifstream file(test::source_path("tests/golden/keras_layers_" + family + ".json"));
+  std::stringstream text;
+  text << file.rdbuf();
+  return Json::parse(text.str());
+}
+
+at::Tensor tensor(const Json& json) {
+  const std::string& dtype = json.at("dtype").as_string();
+  const at::ScalarType type = dtype == "float32"   ? at::kFloat
+                              : dtype == "float64" ? at::kDouble
+                              : dtype == "bool"    ? at::kBool
+                              : dtype == "uint8"   ? at::kByte
+                                                   : at::kLong;
+  std::vector<int64_t> shape;
+  from_config(json.at("shape"), shape);
+  std::vector<double> data;
+  for (const Json& each : json.at("data").as_array()) {
+    data.push_back(each.is_bool() ? static_cast<double>(each.as_bool()) : each.as_double());
+  }
+  return at::tensor(data, at::kDouble).reshape(shape).to(type);
+}
+
+Tensors tensors(const Json* list) {
+  Tensors all;
+  if (list == nullptr || list->is_null()) return all;
+  for (const Json& each : list->as_array()) {
+    all.push_back(each.is_null() ? at::Tensor() : tensor(each));
+  }
+  return all;
+}
+
+/// A nested list of 0 and 1.
+at::Tensor mask(const Json& json) {
+  if (json.is_null()) return {};
+  Tensors rows;
+  for (const Json& each : json.as_array()) {
+    rows.push_back(each.is_array() ? mask(each) : at::scalar_tensor(each.as_int(), at::kBool));
+  }
+  return at::stack(rows);
+}
+
+Tensors masks(const Json* list) {
+  Tensors all;
+  if (list == nullptr || list->is_null()) return all;
+  for (const Json& each : list->as_array()) all.push_back(mask(each));
+  return all;
+}
+
+std::vector<Shape> shapes(const Json& list) {
+  std::vector<Shape> all;
+  for (const Json& each : list.as_array()) {
+    Shape shape;
+    for (const Json& size : each.as_array()) {
+      shape.push_back(size.is_null() ? kNone : size.as_int());
+    }
+    all.push_back(shape);
+  }
+  return all;
+}
+
+std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
+  std::vector<Shape> all;
+  for (const at::Tensor& x : inputs) {
+    all.push_back(x.sizes().vec());
+    all.back()[0] = kNone;
+  }
+  return all;
+}
+
+/// |got - wanted| <= 1e-5 |wanted|; where a number is smaller than the typical one of its tensor,
+/// relative to that: in float32, sums of larger numbers leave that much.
+::testing::AssertionResult close(const at::Tensor& got, const at::Tensor& wanted) {
+  if (!got.defined()) return ::testing::AssertionFailure() << "undefined";
+  if (got.sizes() != wanted.sizes()) {
+    return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
+  }
+  if (wanted.numel() == 0) return ::testing::AssertionSuccess();
+  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble), b = wanted.to(at::kDouble);
+  const double typical = std::max(b.pow(2).mean().sqrt().item<double>(), 1e-3);
+  const at::Tensor error = (a - b).abs() / b.abs().clamp_min(typical);
+  const double worst = error.max().item<double>();
+  if (worst <= 1e-5) return ::testing::AssertionSuccess();  // false for NaN
+  return ::testing::AssertionFailure() << "off by " << worst << ", relatively:\n"
+                                       << a << "\ninstead of\n"
+                                       << b;
+}
+
+/// Keras's options that files of ours leave out, as older versions of Keras do not know them.
+const std::set<std::string, std::less<>> kLeftOut = {"quantization_config",
+                                                     "input_axes",
+                                                     "output_axes",
+                                                     "optional",
+                                                     "ragged",
+                                                     "renorm",
+                                                     "renorm_clipping",
+                                                     "renorm_momentum",
+                                                     "use_gate",
+                                                     "sliding_window",
+                                                     "build_config"};
+
+/// What `ours` and `theirs` differ in, or "".
+std::string difference(const Json& ours, const Json& theirs, const std::string& path) {
+  const auto unequal = [&] { return path + ": " + ours.dump() + ", Keras: " + theirs.dump(); };
+  if (ours.is_object() && theirs.is_object()) {
+    for (const auto& [key, value] : ours.as_object()) {
+      const Json* other = theirs.find(key);
+      if (other == nullptr) {
+        // Every layer of Keras takes this one, some write it only if it is set.
+        if (key == "activity_regularizer" && value.is_null()) continue;
+        return path + ": Keras has no '" + key + "'";
+      }
+      const std::string found = difference(value, *other, path + "." + key);
+      if (!found.empty()) return found;
+    }
+    for (const auto& [key, value] : theirs.as_object()) {
+      if (ours.find(key) == nullptr && !value.is_null() && !kLeftOut.contains(key) &&
+          key != "shared_object_id") {
+        return path + ": lacks '" + key + "' = " + value.dump();
+      }
+    }
+    return "";
+  }
+  if (ours.is_array() && theirs.is_array()) {
+    if (ours.as_array().size() != theirs.as_array().size()) return unequal();
+    for (size_t i = 0; i < ours.as_array().size(); ++i) {
+      const std::string found = difference(ours.as_array()[i], theirs.as_array()[i],
+                                           path + "[" + std::to_string(i) + "]");
+      if (!found.empty()) return found;
+    }
+    return "";
+  }
+  if (ours.is_number() && theirs.is_number()) {
+    return ours.as_double() == theirs.as_double() ? "" : unequal();
+  }
+  if (ours.is_object() && theirs.is_string()) {  // some classes write a policy's name
+    const Json* config = ours.find("config");
+    if (config != nullptr && config->find("name") != nullptr && config->at("name") == theirs)
+      return "";
+  }
+  return ours == theirs ? "" : unequal();
+}
+
+Tensors parameters(const LayerImpl& layer) {
+  Tensors all;
+  for (const Weight& weight : layer.weights()) all.push_back(weight.variable.on_replica(0));
+  return all;
+}
+
+void set_weights(const LayerImpl& layer, const Tensors& values) {
+  const std::vector<Weight> weights = layer.weights();
+  ASSERT_EQ(weights.size(), values.size());
+  for (size_t i = 0; i < weights.size(); ++i) {
+    ASSERT_EQ(weights[i].variable.sizes(), values[i].sizes()) << weights[i].name;
+    Variable(weights[i].variable).assign(values[i].to(weights[i].variable.dtype()));
+  }
+}
+
+struct Result {
+  LayerImpl::Outputs outputs;
+  at::Tensor loss;  // undefined: none
+};
+
+Result run(const Layer& layer, const Tensors& inputs, const Json& test, const Tensors& masks) {
+  std::vector<at::Tensor> losses;
+  const detail::CallContextGuard context({.losses = &losses});
+  Call call{.training = test.at("training").as_bool(), .masks = masks, .options = test.at("call")};
+  Result result{.outputs = (*layer)(inputs, call)};
+  if (const at::Tensor penalty = layer->regularization_loss(); penalty.defined()) {
+    losses.push_back(penalty);
+  }
+  for (const at::Tensor& loss : losses) {
+    result.loss = result.loss.defined() ? result.loss + loss : loss;
+  }
+  return result;
+}
+
+void compare_gradients(const Layer& layer, const Tensors& inputs, const Result& result,
+                       const Json& test) {
+  const Tensors cotangents = tensors(&test.at("output_gradients"));
+  at::Tensor total = result.loss;
+  for (size_t i = 0; i < cotangents.size(); ++i) {
+    const at::Tensor part = (result.outputs.values[i] * cotangents[i]).sum();
+    total = total.defined() ? total + part : part;
+  }
+  Tensors wanted, sources;
+  std::vector<std::string> names;
+  const Tensors by_input = tensors(&test.at("input_gradients"));
+  for (size_t i = 0; i < by_input.size(); ++i) {
+    if (!by_input[i].defined()) continue;
+    wanted.push_back(by_input[i]);
+    sources.push_back(inputs[i]);
+    names.push_back("input " + std::to_string(i));
+  }
+  const Tensors by_weight = tensors(&test.at("weight_gradients"));
+  const Tensors all = parameters(*layer);
+  for (size_t i = 0; i < by_weight.size(); ++i) {
+    if (!by_weight[i].defined()) continue;
+    wanted.push_back(by_weight[i]);
+    sources.push_back(all[i]);
+    names.push_back(layer->weights()[i].name);
+  }
+  if (sources.empty()) return;
+  if (!total.requires_grad()) {
+    for (const at::Tensor& each : wanted) EXPECT_EQ(each.abs().max().item<double>(), 0);
+    return;
+  }
+  const Tensors got = torch::autograd::grad({total}, sources, {}, std::nullopt, false, true);
+  for (size_t i = 0; i < got.size(); ++i) {
+    EXPECT_TRUE(close(got[i].defined() ? got[i] : at::zeros_like(wanted[i]), wanted[i]))
+        << "gradient of " << names[i];
+  }
+}
+
+Tensors with_gradients(Tensors inputs) {
+  for (at::Tensor& x : inputs) {
+    if (x.is_floating_point()) x.set_requires_grad(true);
+  }
+  return inputs;
+}
+
+/// The same with a batch of no rows: right shapes, and no NaN anywhere.
+void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test) {
+  Tensors none, no_masks;
+  for (const at::Tensor& x : inputs) none.push_back(x.detach().narrow(0, 0, 0).clone());
+  for (const at::Tensor& m : masks(test.find("masks"))) {
+    no_masks.push_back(m.defined() ? m.narrow(0, 0, 0) : m);
+  }
+  none = with_gradients(none);
+  const Result result = run(layer, none, test, no_masks);
+  at::Tensor total = result.loss;
+  const Tensors wanted = tensors(&test.at("outputs"));
+  ASSERT_EQ(result.outputs.values.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    Shape shape = wanted[i].sizes().vec();
+    shape[0] = 0;
+    const at::Tensor& y = result.outputs.values[i];
+    EXPECT_EQ(to_string(y.sizes().vec()), to_string(shape));
+    total = total.defined() ? total + y.sum() : y.sum();
+  }
+  EXPECT_TRUE(total.isfinite().all().item<bool>());
+  Tensors sources;
+  for (const Weight& weight : layer->weights()) {
+    if (weight.trainable) sources.push_back(weight.variable.on_replica(0));
+  }
+  if (!sources.empty() && total.requires_grad()) {
+    for (const at::Tensor& gradient :
+         torch::autograd::grad({total}, sources, {}, std::nullopt, false, true)) {
+      if (gradient.defined()) EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+    }
+  }
+  for (const Weight& weight : layer->weights()) {
+    EXPECT_TRUE(weight.variable.value().isfinite().all().item<bool>()) << weight.name;
+  }
+}
+
+void run_case(const Json& test) {
+  const Layer layer = layer_from_config(test.at("layer"));
+  const Json& theirs = test.at("layer");
+  EXPECT_EQ(difference(to_config(layer).at("config"), theirs.at("config"), "config"), "");
+  EXPECT_EQ(to_config(layer).at("class_name"), theirs.at("class_name"));
+  EXPECT_EQ(to_config(layer).at("module"), theirs.at("module"));
+
+  const Tensors inputs = with_gradients(tensors(&test.at("inputs")));
+  const std::vector<Shape> input_shapes = shapes_with_free_batch(inputs);
+  layer->ensure_built(input_shapes, test.at("call"));
+  EXPECT_EQ(layer->output_shapes(input_shapes, test.at("call")), shapes(test.at("output_shapes")));
+  if (const Json* free = test.find("free_shapes")) {
+    const Layer again = layer_from_config(test.at("layer"));
+    again->ensure_built(shapes(free->at("inputs")), test.at("call"));
+    EXPECT_EQ(again->output_shapes(shapes(free->at("inputs")), test.at("call")),
+              shapes(free->at("outputs")));
+  }
+
+  set_weights(*layer, tensors(&test.at("weights")));
+  if (::testing::Test::HasFatalFailure()) return;
+  const Result result = run(layer, inputs, test, masks(test.find("masks")));
+  const Tensors wanted = tensors(&test.at("outputs"));
+  ASSERT_EQ(result.outputs.values.size(), wanted.size());
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_TRUE(close(result.outputs.values[i], wanted[i])) << "output " << i;
+    EXPECT_EQ(result.outputs.values[i].scalar_type(), layer->dtype().compute_dtype());
+  }
+  if (const Json* loss = test.find("loss")) {
+    ASSERT_TRUE(result.loss.defined());
+    EXPECT_TRUE(close(result.loss, at::scalar_tensor(loss->as_double())));
+  } else {
+    EXPECT_FALSE(result.loss.defined());
+  }
+  const Tensors output_masks = masks(test.find("output_masks"));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const at::Tensor mask =
+        i < result.outputs.masks.size() ? result.outputs.masks[i] : at::Tensor();
+    if (i < output_masks.size() && output_masks[i].defined()) {
+      ASSERT_TRUE(mask.defined()) << "mask of output " << i;
+      EXPECT_TRUE(at::equal(mask.to(at::kBool), output_masks[i]));
+    } else {
+      EXPECT_FALSE(mask.defined()) << "mask of output " << i;
+    }
+  }
+  if (test.find("output_gradients") != nullptr) compare_gradients(layer, inputs, result, test);
+  if (const Json* after = test.find("weights_after")) {
+    const std::vector<Weight> weights = layer->weights();
+    const Tensors values = tensors(after);
+    for (size_t i = 0; i < weights.size(); ++i) {
+      EXPECT_TRUE(close(weights[i].variable.value(), values[i])) << weights[i].name << " after";
+    }
+  }
+  if (test.find("no_empty_batch") == nullptr) run_empty_batch(layer, inputs, test);
+}
+
+class LayerGoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LayerGoldenTest, EqualsKeras) {
+  const Json golden = read_family(GetParam());
+  ASSERT_FALSE(golden.at("cases").as_array().empty());
+  for (const Json& test : golden.at("cases").as_array()) {
+    SCOPED_TRACE(test.at("layer").at("class_name").as_string() + " " + test.at("name").as_string());
+    try {
+      run_case(test);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << error.what();
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Families, LayerGoldenTest, ::testing::ValuesIn(families()),
+                         [](const auto& info) { return info.param; });
+
+TEST(LayerGoldenFilesTest, AreFound) { EXPECT_FALSE(families().empty()); }
+
+}  // namespace
+}  // namespace strata::keras
