@@ -56,7 +56,7 @@ void train(const examples::Arguments& arguments, const std::string& folder) {
   keras::set_random_seed(1);
   strata::MirroredStrategy strategy({.devices = arguments.devices, .seed = 1});
   const keras::Model model = strategy.scope(make_model);
-  model.summary(std::cout);
+  keras::print_summary(model, std::cout);
   model.compile({.optimizer = strata::optimizers::Adam({.learning_rate = 3e-3}),
                  .loss = strata::losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
