@@ -120,8 +120,9 @@ def main():
     sequence = keras.Sequential(
         [keras.Input((5,)), layers.Embedding(9, 4, mask_zero=True), layers.LSTM(5, return_sequences=True), layers.Dense(2)]
     )
+    # SGD: Keras's Adam is wrong where a word comes twice in a batch (docs/tf_map.md).
     cases.append(run("masked sequence", sequence, words.astype("float32"), np.stack([words % 2, words % 3], -1).astype("float32"),
-                     dict(optimizer=optimizers.Adam(0.02), loss="mse", weighted_metrics=["mae"])))
+                     dict(optimizer=optimizers.SGD(0.2), loss="mse", weighted_metrics=["mae"])))
     pictures = rng.normal(size=(rows, 6, 6, 2)).astype("float32")
     convolutions = keras.Sequential(
         [keras.Input((6, 6, 2)), layers.Conv2D(4, 3, activation="relu", padding="same"), layers.MaxPooling2D(),
