@@ -50,6 +50,7 @@
 #include "strata/interop/torch_data.h"
 #include "strata/interop/torch_optimizer.h"
 #include "strata/keras/activations.h"
+#include "strata/keras/applications.h"
 #include "strata/keras/callback.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/callbacks/backup_and_restore.h"

@@ -1,6 +1,7 @@
 #include "keras/graph.h"
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <map>
 #include <unordered_map>
@@ -97,6 +98,11 @@ at::Tensor as_declared(const at::Tensor& value, const SymbolicTensor& input) {
   return numbers ? value.to(input.dtype()) : value;
 }
 
+uint64_t next_call_number() {
+  static std::atomic<uint64_t> number = 0;
+  return number++;
+}
+
 Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              const std::string& model)
     : inputs_(std::move(inputs)), outputs_(std::move(outputs)) {
@@ -131,6 +137,12 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
       steps_[step].spent.push_back(value);
     }
   }
+}
+
+std::vector<const Node*> Graph::nodes_as_made() const {
+  std::vector<const Node*> nodes = nodes_;
+  std::ranges::sort(nodes, {}, &Node::number);
+  return nodes;
 }
 
 LayerImpl::Outputs Graph::run(const Tensors& inputs, const Call& call) const {

@@ -29,6 +29,8 @@ class Graph {
   const std::vector<SymbolicTensor>& outputs() const { return outputs_; }
   /// All calls, inputs' ones too, an order in which each comes after what it needs.
   const std::vector<const Node*>& nodes() const { return nodes_; }
+  /// The same in the order in which they were made, in which Keras numbers a layer's calls.
+  std::vector<const Node*> nodes_as_made() const;
   /// Every layer once, in Keras's order of `model.layers` (operations among them).
   const std::vector<Layer>& layers() const { return layers_; }
 

@@ -39,7 +39,7 @@ class NodeNames {
                    "': got two layers named '", layer.name(),
                    "'; names in a file must differ (option `name`)");
     }
-    for (const Node* node : graph.nodes()) {
+    for (const Node* node : graph.nodes_as_made()) {
       std::vector<const Node*>& calls = calls_[node->layer.impl().get()];
       index_.emplace(node, static_cast<int64_t>(calls.size()));
       calls.push_back(node);

@@ -81,7 +81,7 @@ std::string plain_shape(const Shape& shape) {
 class Calls {
  public:
   void add(const FunctionalImpl& model) {
-    for (const Node* node : model.graph().nodes()) {
+    for (const Node* node : model.graph().nodes_as_made()) {
       std::vector<const Node*>& calls = calls_[node->layer.impl().get()];
       index_.emplace(node, calls.size());
       calls.push_back(node);
@@ -189,8 +189,10 @@ class Summary {
         if (each == layer) return shapes;
       }
     }
-    if (const std::vector<const Node*> calls = calls_.of(layer); !calls.empty()) {
-      return calls.back()->shapes;
+    for (const Calls* each : {&calls_, &inner_}) {
+      if (const std::vector<const Node*> calls = each->of(layer); !calls.empty()) {
+        return calls.back()->shapes;
+      }
     }
     if (layer->built() && !layer->build_shapes().empty()) {
       return layer->output_shapes(layer->build_shapes());
@@ -213,11 +215,11 @@ class Summary {
     for (size_t i = 0; i < level; ++i) prefix += "   ";
     if (level > 0) prefix += "└ ";
     const bool is_operation = detail::as_operation(layer) != nullptr;
-    const std::string params =
-        is_operation || layer->built() ? with_commas(layer->count_params()) : "0 (unbuilt)";
+    const std::string params = is_operation || detail::as_input(layer) != nullptr || layer->built()
+                                   ? with_commas(layer->count_params())
+                                   : "0 (unbuilt)";
     std::vector<std::string> row = {str_cat(prefix, layer.name(), " (", layer->class_name(), ")"),
-                                    shape_text(layer, shapes),
-                                    detail::as_input(layer) != nullptr ? "0" : params};
+                                    shape_text(layer, shapes), params};
     if (connected_) row.push_back(calls_.connections(layer));
     if (options_.show_trainable) {
       row.emplace_back(layer->weights().empty() ? "-" : layer->trainable() ? "Y" : "N");
@@ -226,7 +228,7 @@ class Summary {
     const auto nested = std::dynamic_pointer_cast<ModelImpl>(layer.impl());
     if (!options_.expand_nested || nested == nullptr) return;
     const Model model(nested);
-    if (const auto* graph = dynamic_cast<const FunctionalImpl*>(nested.get())) calls_.add(*graph);
+    if (const auto* graph = dynamic_cast<const FunctionalImpl*>(nested.get())) inner_.add(*graph);
     for (const Layer& each : model.layers()) add_rows(each, level + 1, shapes_in(model, each));
   }
 
@@ -255,7 +257,8 @@ class Summary {
   const Model& model_;
   const SummaryOptions& options_;
   bool connected_ = false;
-  Calls calls_;
+  Calls calls_;  // of the model itself; Keras shows no connections of nested ones
+  Calls inner_;
   int64_t line_length_ = 0;
   std::vector<std::vector<std::string>> rows_;
 };

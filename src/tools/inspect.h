@@ -37,6 +37,7 @@ extern const InspectKind kInspectImage;
 extern const InspectKind kInspectImageFolder;
 extern const InspectKind kInspectCheckpoint;
 extern const InspectKind kInspectSafetensors;
+extern const InspectKind kInspectKeras;
 extern const InspectKind kInspectCsv;
 extern const InspectKind kInspectText;  // last: any text
 

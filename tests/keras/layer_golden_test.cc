@@ -112,7 +112,8 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
     return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
   }
   if (wanted.numel() == 0) return ::testing::AssertionSuccess();
-  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble), b = wanted.to(at::kDouble);
+  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble),
+                   b = wanted.to(at::kDouble);
   const double typical = std::max(b.pow(2).mean().sqrt().item<double>(), 1e-3);
   const at::Tensor error = (a - b).abs() / b.abs().clamp_min(typical);
   const double worst = error.max().item<double>();

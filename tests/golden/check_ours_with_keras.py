@@ -1,0 +1,101 @@
+"""Loads with real Keras the models that strata wrote, and has strata load Keras's applications.
+
+    python check_ours_with_keras.py build/release/tests/.../strata_models_tool [--applications]
+
+Predictions must agree within 1e-5 (applications: 1e-4), relative to the largest output. With PYTHONPATH at another Keras
+(3.6) that one is asked.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+
+import keras
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+failed = False
+
+
+def check(good, what):
+    global failed
+    print("ok  " if good else "BAD ", what, flush=True)
+    failed |= not good
+
+
+def in_order(value):
+    if isinstance(value, dict):
+        return [np.asarray(value[key]) for key in sorted(value)]
+    return [np.asarray(v) for v in (value if isinstance(value, (list, tuple)) else [value])]
+
+
+def numbered(path):
+    named = load_file(path)
+    return [named[key] for key in sorted(named, key=lambda key: int(key[1:]))]
+
+
+def predict(model, inputs):
+    if isinstance(model._inputs_struct if hasattr(model, "_inputs_struct") else None, dict):
+        inputs = dict(zip(sorted(model._inputs_struct), inputs))
+    elif len(inputs) == 1:
+        inputs = inputs[0]
+    return in_order(model(inputs, training=False))
+
+
+def difference(got, wanted):
+    if [g.shape for g in got] != [w.shape for w in wanted]:
+        return float("inf")
+    return max(float(np.abs(g - w).max() / max(1.0, np.abs(w).max())) for g, w in zip(got, wanted))
+
+
+def check_folder(folder, tolerance):
+    for file in sorted(os.listdir(folder)):
+        if not file.endswith(".keras"):
+            continue
+        stem = os.path.join(folder, file[:-6])
+        try:
+            model = keras.saving.load_model(stem + ".keras")
+            error = difference(predict(model, numbered(stem + ".inputs.safetensors")), numbered(stem + ".outputs.safetensors"))
+            check(error <= tolerance, f"{file}: differs by {error:.2g}")
+        except Exception as problem:  # the text is the result
+            check(False, f"{file}: {type(problem).__name__}: {str(problem)[:600]}")
+
+
+def applications(tool, folder):
+    """Keras's own, with weights that are all different, read by strata."""
+    sizes = {"ResNet50": 64, "InceptionV3": 96, "MobileNetV2": 64, "VGG16": 32}
+    rng = np.random.default_rng(3)
+    for name, size in sizes.items():
+        keras.backend.clear_session()
+        model = getattr(keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=10)
+        for variable in model.weights:
+            value = rng.normal(size=variable.shape) / np.sqrt(max(1, np.prod(variable.shape[:-1])))
+            if "variance" in variable.name or "gamma" in variable.name:
+                value = np.abs(value) * 0.3 + 0.9
+            variable.assign(value)
+        stem = os.path.join(folder, "keras_" + name)
+        inputs = rng.normal(size=(2, size, size, 3)).astype("float32")
+        model.save(stem + ".keras")
+        save_file({"x0": inputs}, stem + ".inputs.safetensors")
+        subprocess.run([tool, "predict", stem + ".keras", stem + ".inputs.safetensors", stem + ".got.safetensors"], check=True)
+        error = difference(numbered(stem + ".got.safetensors"), predict(model, [inputs]))
+        check(error <= 1e-4, f"keras.applications.{name} in strata: differs by {error:.2g}")
+        os.remove(stem + ".keras")
+
+
+tool = sys.argv[1]
+print("Keras", keras.__version__)
+with tempfile.TemporaryDirectory() as folder:
+    subprocess.run([tool, "write", folder], check=True, stdout=subprocess.DEVNULL)
+    check_folder(folder, 1e-5)
+if "--applications" in sys.argv:
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([tool, "applications", folder], check=True, stdout=subprocess.DEVNULL)
+        check_folder(folder, 1e-4)
+    with tempfile.TemporaryDirectory() as folder:
+        applications(tool, folder)
+sys.exit(failed)

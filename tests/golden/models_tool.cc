@@ -1,0 +1,227 @@
+// Models that strata writes, for check_ours_with_keras.py.
+//
+//   strata_models_tool write FOLDER          models of strata's layers, and those of Keras written
+//   again strata_models_tool applications FOLDER   the four networks of keras.applications (1 GB)
+//   strata_models_tool predict MODEL.keras INPUTS.safetensors OUTPUTS.safetensors
+//
+// For each model NAME.keras there are NAME.inputs.safetensors (x0, x1, ...) and
+// NAME.outputs.safetensors (y0, ...).
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/randint.h>
+#include <ATen/ops/randn.h>
+
+#include <filesystem>
+#include <iostream>
+
+#include "keras/input_layer.h"
+#include "strata/checkpoint/safetensors.h"
+#include "strata/core/file_system.h"
+#include "strata/keras/applications.h"
+#include "strata/keras/layers/activation.h"
+#include "strata/keras/layers/attention.h"
+#include "strata/keras/layers/convolutional.h"
+#include "strata/keras/layers/core.h"
+#include "strata/keras/layers/embedding.h"
+#include "strata/keras/layers/merging.h"
+#include "strata/keras/layers/normalization.h"
+#include "strata/keras/layers/pooling.h"
+#include "strata/keras/layers/recurrent.h"
+#include "strata/keras/layers/regularization.h"
+#include "strata/keras/layers/reshaping.h"
+#include "strata/keras/layers/wrappers.h"
+#include "strata/keras/ops.h"
+#include "strata/keras/saving.h"
+#include "strata/keras/sequential.h"
+#include "support/source_path.h"
+
+using namespace strata;         // NOLINT
+using namespace strata::keras;  // NOLINT
+
+namespace {
+
+/// Numbers that are all different, of a size that does not blow up.
+void fill(const Model& model) {
+  at::manual_seed(7);
+  for (const Weight& weight : model->weights()) {
+    Variable variable = weight.variable;
+    const int64_t fan = std::max<int64_t>(
+        1, variable.numel() /
+               std::max<int64_t>(1, variable.sizes().empty() ? 1 : variable.sizes().back()));
+    at::Tensor value =
+        at::randn(variable.sizes(), at::kDouble) / std::sqrt(static_cast<double>(fan));
+    if (weight.name == "gamma") value = value.abs() * 0.3 + 0.8;
+    if (weight.name == "moving_variance") value = value.abs() * 0.3 + 0.9;
+    if (variable.sizes().size() <= 1 && weight.name != "gamma" &&
+        weight.name != "moving_variance") {
+      value = value * 0.2;
+    }
+    variable.assign(value.to(variable.dtype()));
+  }
+}
+
+Tensors inputs_for(const Model& model, int64_t batch) {
+  at::manual_seed(11);
+  Tensors inputs;
+  for (const SymbolicTensor& input : model.inputs()) {
+    Shape shape = input.shape();
+    shape[0] = batch;
+    for (int64_t& size : shape) size = size == kNone ? 7 : size;
+    inputs.push_back(c10::isIntegralType(input.dtype(), true)
+                         ? at::randint(0, 7, shape).to(input.dtype())
+                         : at::randn(shape).to(input.dtype()));
+  }
+  return inputs;
+}
+
+NamedTensors numbered(const char* letter, const Tensors& tensors) {
+  NamedTensors named;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    named.emplace_back(str_cat(letter, i), tensors[i].detach().contiguous());
+  }
+  return named;
+}
+
+void write(const Model& model, const std::string& folder, const std::string& name,
+           int64_t batch = 3) {
+  const at::NoGradGuard no_grad;
+  const Tensors inputs = inputs_for(model, batch);
+  const Tensors outputs = model.call(inputs, Call{});
+  const std::string stem = join_path(folder, name);
+  save_model(model, stem + ".keras");
+  save_safetensors(stem + ".inputs.safetensors", numbered("x", inputs));
+  save_safetensors(stem + ".outputs.safetensors", numbered("y", outputs));
+  std::cout << name << std::endl;
+}
+
+void write_filled(const Model& model, const std::string& folder, const std::string& name) {
+  fill(model);
+  write(model, folder, name);
+}
+
+Model residual() {
+  const SymbolicTensor image = Input({9, 9, 3});
+  SymbolicTensor x = layers::Conv2D(4, 3, {.strides = 2, .padding = "same"})(image);
+  for (int i = 0; i < 3; ++i) {
+    SymbolicTensor y = layers::BatchNormalization()(x);
+    y = layers::Conv2D(4, 3, {.padding = "same", .activation = "relu"})(y);
+    x = x + y * 0.5;
+  }
+  return {image, layers::Dense(3, "softmax")(layers::GlobalAveragePooling2D()(x))};
+}
+
+Model several() {
+  const SymbolicTensor a = Input({3}, {.name = "left"});
+  const SymbolicTensor b = Input({4}, {.name = "right"});
+  const SymbolicTensor inner_in = Input({5});
+  const Model inner(inner_in, layers::Dense(5, "tanh")(inner_in), "inner");
+  const layers::Dense shared(5, "relu");
+  const SymbolicTensor x = inner(layers::Dense(5)(a));
+  const SymbolicTensor y = inner(shared(shared(layers::Dense(5)(b))));
+  const SymbolicTensor z = ops::concatenate({x, -y, ops::maximum(x, 0.1)}, -1);
+  return {{a, b}, {layers::Dense(1)(z), inner(y), ops::mean(z, {1}, true)}, "several"};
+}
+
+Model slices() {
+  const SymbolicTensor x = Input({6, 4});
+  const SymbolicTensor first = ops::get_item(x, {ops::Slice(), 0});
+  const SymbolicTensor last = ops::get_item(x, {ops::Ellipsis{}, ops::Slice{1, -1, {}}});
+  const SymbolicTensor y = ops::reshape(ops::transpose(last, {0, 2, 1}), {-1, 12});
+  return {x, ops::concatenate({first, ops::softmax(y), ops::exp(first) / 2.0}, 1)};
+}
+
+Model tokens() {
+  const SymbolicTensor x = Input({6}, {.dtype = at::kInt});
+  SymbolicTensor y = layers::Embedding(7, 4, {.mask_zero = true})(x);
+  y = layers::Bidirectional(layers::LSTM(3, {.return_sequences = true}))(y);
+  y = layers::GRU(3)(y);
+  return {x, layers::Dense(2)(y)};
+}
+
+Model transformer() {
+  const SymbolicTensor x = Input({5, 6});
+  SymbolicTensor y = layers::MultiHeadAttention(2, 3)(x, x, {.use_causal_mask = true});
+  y = layers::LayerNormalization()(x + y);
+  SymbolicTensor z = layers::Dense(6)(layers::Dense(12, "gelu")(y));
+  return {x, layers::GlobalAveragePooling1D()(layers::LayerNormalization()(y + z))};
+}
+
+Model states() {
+  const SymbolicTensor source = Input({kNone, 3});
+  const SymbolicTensor target = Input({kNone, 2});
+  const auto encoded = layers::LSTM(4, {.return_state = true}).with_states(source);
+  const layers::LSTM decoder(4, {.return_sequences = true});
+  return {
+      {source, target}, {decoder(target, {.initial_state = {encoded[1], encoded[2]}})}, "states"};
+}
+
+void write_all(const std::string& folder) {
+  write_filled(Sequential(Input({8}), {layers::Dense(5, "relu"), layers::Dropout(0.3),
+                                       layers::BatchNormalization(), layers::Dense(3)}),
+               folder, "ours_mlp");
+  write_filled(
+      Sequential(
+          Input({12, 12, 2}),
+          {layers::Conv2D(4, 3, {.padding = "same"}), layers::ReLU(), layers::MaxPooling2D(),
+           layers::DepthwiseConv2D(3), layers::SeparableConv2D(5, 2),
+           layers::Conv2DTranspose(2, 2, {.strides = 2}), layers::Flatten(), layers::Dense(2)}),
+      folder, "ours_cnn");
+  write_filled(residual(), folder, "ours_residual");
+  write_filled(several(), folder, "ours_several");
+  write_filled(slices(), folder, "ours_slices");
+  write_filled(tokens(), folder, "ours_tokens");
+  write_filled(transformer(), folder, "ours_transformer");
+  write_filled(states(), folder, "ours_states");
+  write_filled(Sequential(Input({4, 6, 6, 1}),
+                          {layers::TimeDistributed(Sequential(
+                               Input({6, 6, 1}), {layers::Conv2D(2, 3), layers::Flatten()})),
+                           layers::SimpleRNN(3)}),
+               folder, "ours_frames");
+  const Json golden =
+      Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
+  for (const Json& each : golden.at("models").as_array()) {
+    const std::string file =
+        strata::test::source_path("tests/golden/" + each.at("file").as_string());
+    write(load_model(file), folder, "again_" + each.at("name").as_string());
+  }
+}
+
+void write_applications(const std::string& folder) {
+  const auto one = [&](const Model& model, const char* name) {
+    fill(model);
+    write(model, folder, name, 2);
+  };
+  one(applications::ResNet50({.input_shape = {64, 64, 3}, .classes = 10}), "ResNet50");
+  one(applications::InceptionV3({.input_shape = {96, 96, 3}, .classes = 10}), "InceptionV3");
+  one(applications::MobileNetV2({.input_shape = {64, 64, 3}, .classes = 10}), "MobileNetV2");
+  one(applications::VGG16({.input_shape = {32, 32, 3}, .classes = 10}), "VGG16");
+}
+
+void predict(const std::string& model_path, const std::string& inputs_path,
+             const std::string& outputs_path) {
+  const at::NoGradGuard no_grad;
+  const Model model = load_model(model_path, {.compile = false});
+  const NamedTensors named = load_safetensors(inputs_path);
+  Tensors inputs(named.size());
+  for (const auto& [name, tensor] : named) inputs.at(std::stoul(name.substr(1))) = tensor;
+  save_safetensors(outputs_path, numbered("y", model.call(inputs, Call{})));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (arguments.size() == 2 && arguments[0] == "write") {
+    write_all(arguments[1]);
+  } else if (arguments.size() == 2 && arguments[0] == "applications") {
+    write_applications(arguments[1]);
+  } else if (arguments.size() == 4 && arguments[0] == "predict") {
+    predict(arguments[1], arguments[2], arguments[3]);
+  } else {
+    std::cerr << "usage: strata_models_tool write FOLDER | applications FOLDER | predict MODEL "
+                 "INPUTS OUTPUTS\n";
+    return 2;
+  }
+}

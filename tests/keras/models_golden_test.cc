@@ -1,0 +1,197 @@
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include "keras/input_layer.h"
+#include "keras/ops/operation.h"
+#include "strata/core/file_system.h"
+#include "strata/keras/model_config.h"
+#include "strata/keras/saving.h"
+#include "strata/keras/summary.h"
+#include "strata/keras_files/keras_archive.h"
+#include "strata/keras_files/weights_file.h"
+#include "support/source_path.h"
+#include "support/temp_folder.h"
+
+// Models that real Keras saved (tests/golden/make_keras_models.py): read, computed, written, read.
+namespace strata::keras {
+namespace {
+
+const Json& golden() {
+  static const Json all =
+      Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
+  return all;
+}
+
+std::string golden_file(const std::string& name) {
+  return strata::test::source_path("tests/golden/" + name);
+}
+
+at::Tensor tensor_of(const Json& json) {
+  std::vector<int64_t> shape;
+  for (const Json& size : json.at("shape").as_array()) shape.push_back(size.as_int());
+  std::vector<double> data;
+  for (const Json& value : json.at("data").as_array()) {
+    data.push_back(value.is_bool() ? value.as_bool() : value.as_double());
+  }
+  return at::tensor(data, at::kDouble)
+      .reshape(shape)
+      .to(detail::dtype_of_name(json.at("dtype").as_string()));
+}
+
+Tensors tensors_of(const Json& list) {
+  Tensors tensors;
+  for (const Json& each : list.as_array()) tensors.push_back(tensor_of(each));
+  return tensors;
+}
+
+Tensors compute(const Model& model, const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  return model.call(inputs, Call{});
+}
+
+void expect_close(const Tensors& got, const Tensors& expected, double tolerance,
+                  const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].sizes(), expected[i].sizes()) << what << ", output " << i;
+    const at::Tensor b = expected[i].to(at::kDouble);
+    const double scale = std::max(1.0, b.abs().max().item<double>());
+    const double error = (got[i].to(at::kDouble) - b).abs().max().item<double>() / scale;
+    EXPECT_LE(error, tolerance) << what << ", output " << i;
+  }
+}
+
+class Scratch : public strata::test::TempFolder {
+ public:
+  std::string path(const std::string& name) const { return join_path(TempFolder::path(), name); }
+};
+
+TEST(KerasModelsTest, PredictWhatKerasPredicts) {
+  ASSERT_GE(golden().at("models").as_array().size(), 16u);
+  for (const Json& each : golden().at("models").as_array()) {
+    const std::string name = each.at("name").as_string();
+    SCOPED_TRACE(name);
+    try {
+      const Model model = load_model(golden_file(each.at("file").as_string()), {.compile = false});
+      expect_close(compute(model, tensors_of(each.at("inputs"))), tensors_of(each.at("outputs")),
+                   1e-5, name);
+      std::vector<std::string> names;
+      for (const Layer& layer : model.layers()) {
+        if (detail::as_operation(layer) == nullptr) names.push_back(layer.name());
+      }
+      std::vector<std::string> expected;
+      for (const Json& layer : each.at("layers").as_array()) expected.push_back(layer.as_string());
+      EXPECT_EQ(names, expected);
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
+}
+
+TEST(KerasModelsTest, AreTheSameAfterAnotherTurn) {
+  const Scratch scratch;
+  for (const Json& each : golden().at("models").as_array()) {
+    const std::string name = each.at("name").as_string();
+    SCOPED_TRACE(name);
+    try {
+      const Model model = load_model(golden_file(each.at("file").as_string()), {.compile = false});
+      const std::string path = scratch.path(name + ".keras");
+      save_model(model, path);
+      const Model again = load_model(path);
+      EXPECT_EQ(model_to_config(again).dump(), model_to_config(model).dump());
+      const Tensors inputs = tensors_of(each.at("inputs"));
+      const Tensors before = compute(model, inputs);
+      const Tensors after = compute(again, inputs);
+      ASSERT_EQ(before.size(), after.size());
+      for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(before[i].equal(after[i]));
+      // The groups are those that Keras made.
+      const auto theirs = keras_files::load_keras_archive(golden_file(each.at("file").as_string()));
+      const auto ours = keras_files::load_keras_archive(path);
+      const auto expect_groups = [](const auto& self, const keras_files::WeightsGroup& a,
+                                    const keras_files::WeightsGroup& b,
+                                    const std::string& at) -> void {
+        ASSERT_EQ(a.vars.size(), b.vars.size()) << at;
+        for (size_t i = 0; i < a.vars.size(); ++i) {
+          EXPECT_TRUE(a.vars[i].equal(b.vars[i])) << at << "/vars/" << i;
+        }
+        for (const auto& [key, group] : b.groups) {
+          if (group.num_bytes() == 0 || key == "optimizer" || key == "seed_generator") continue;
+          ASSERT_TRUE(a.groups.contains(key)) << at << '/' << key;
+          self(self, a.groups.at(key), group, at + '/' + key);
+        }
+      };
+      expect_groups(expect_groups, ours.weights, theirs.weights, "");
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
+}
+
+TEST(KerasModelsTest, WeightsAloneGoThroughEveryKindOfFile) {
+  const Scratch scratch;
+  for (const Json& each : golden().at("models").as_array()) {
+    const std::string name = each.at("name").as_string();
+    SCOPED_TRACE(name);
+    try {
+      const std::string file = golden_file(each.at("file").as_string());
+      const Model model = load_model(file, {.compile = false});
+      const Tensors inputs = tensors_of(each.at("inputs"));
+      const Tensors expected = compute(model, inputs);
+      std::vector<std::string> paths = {file};
+      for (const char* ending : {".weights.h5", ".safetensors"}) {
+        paths.push_back(scratch.path(name + ending));
+        save_weights(model, paths.back());
+      }
+      for (const std::string& path : paths) {
+        const Model fresh = model_from_config(model_to_config(model));
+        load_weights(fresh, path);
+        const Tensors got = compute(fresh, inputs);
+        for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].equal(expected[i])) << path;
+      }
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
+}
+
+TEST(KerasModelsTest, LegacyFiles) {
+  const Json& mlp = golden().at("models").as_array()[0];
+  const Model model = load_model(golden_file("keras_models_legacy_mlp.h5"), {.compile = false});
+  expect_close(compute(model, tensors_of(mlp.at("inputs"))), tensors_of(golden().at("legacy_mlp")),
+               1e-5, "legacy");
+  for (const Json& each : golden().at("models").as_array()) {
+    if (each.at("name").as_string() != "merging") continue;
+    const Model merging =
+        load_model(golden_file("keras_models_legacy_merging.h5"), {.compile = false});
+    expect_close(compute(merging, tensors_of(each.at("inputs"))), tensors_of(each.at("outputs")),
+                 1e-5, "legacy merging");
+  }
+}
+
+TEST(KerasModelsTest, SummaryIsThatOfKeras) {
+  for (const Json& each : golden().at("models").as_array()) {
+    const std::string name = each.at("name").as_string();
+    try {
+      const Model model = load_model(golden_file(each.at("file").as_string()), {.compile = false});
+      for (const Json& wanted : each.at("summaries").as_array()) {
+        const Json& options = wanted.at("options");
+        const auto flag = [&](const char* key) {
+          return options.find(key) != nullptr && options.at(key).as_bool();
+        };
+        SummaryOptions ours{.console_width = 100,
+                            .expand_nested = flag("expand_nested"),
+                            .show_trainable = flag("show_trainable")};
+        if (const Json* length = options.find("line_length")) ours.line_length = length->as_int();
+        EXPECT_EQ(summary(model, ours), wanted.at("text").as_string()) << name;
+      }
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << name << ": " << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::keras

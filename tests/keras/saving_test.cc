@@ -1,0 +1,313 @@
+#include "strata/keras/saving.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <gtest/gtest.h>
+
+#include "strata/core/file_system.h"
+#include "strata/keras/layer_registry.h"
+#include "strata/keras/layers/core.h"
+#include "strata/keras/layers/normalization.h"
+#include "strata/keras/model_config.h"
+#include "strata/keras/ops.h"
+#include "strata/keras/plot_model.h"
+#include "strata/keras/sequential.h"
+#include "strata/keras/summary.h"
+#include "strata/keras_files/keras_archive.h"
+#include "strata/strategies/mirrored_strategy.h"
+#include "support/expect_error.h"
+#include "support/source_path.h"
+#include "support/temp_folder.h"
+
+namespace strata::keras {
+namespace {
+
+class SavingTest : public testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return join_path(folder_.path(), name); }
+
+ private:
+  strata::test::TempFolder folder_;
+};
+
+Sequential small(int64_t units = 3) {
+  return Sequential(
+      Input({4}),
+      {layers::Dense(5, {.activation = "relu", .name = "hidden"}),
+       layers::BatchNormalization({.name = "norm"}), layers::Dense(units, {.name = "out"})},
+      "small");
+}
+
+void write_bytes(const std::string& path, const std::string& bytes) {
+  const auto file = local_file_system().create(path);
+  file->append(std::as_bytes(std::span(bytes)));
+  file->close();
+}
+
+TEST_F(SavingTest, LoadsUnderEveryStrategy) {
+  const Sequential model = small();
+  const at::Tensor x = at::randn({6, 4});
+  const at::Tensor expected = model(x);
+  save_model(model, path("m.keras"));
+  MirroredStrategy strategy({.devices = {"cpu:0", "cpu:1"}});
+  const Model loaded = strategy.scope([&] { return load_model(path("m.keras")); });
+  EXPECT_EQ(&loaded->strategy(), &strategy);
+  for (const Weight& weight : loaded->weights()) {
+    EXPECT_EQ(weight.variable.group().num_replicas(), 2) << weight.name;
+    EXPECT_TRUE(weight.variable.on_replica(0).equal(weight.variable.on_replica(1)));
+  }
+  strategy.run([&] { EXPECT_TRUE(loaded(x).equal(expected)); });
+  // And back: what two replicas hold is one file's.
+  save_model(loaded, path("again.keras"));
+  EXPECT_TRUE(load_model(path("again.keras"))(x).equal(expected));
+}
+
+TEST_F(SavingTest, WrongShapesAreNamed) {
+  save_weights(small(3), path("w.weights.h5"));
+  save_weights(small(3), path("w.safetensors"));
+  const Sequential other = small(2);
+  const at::Tensor before = other(at::ones({1, 4}));
+  expect_error([&] { load_weights(other, path("w.weights.h5")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] load_weights '", path("w.weights.h5"),
+                       "': layer 'out': got kernel of shape (5, 3); the model's has shape (5, 2)"));
+  expect_error([&] { load_weights(other, path("w.safetensors")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] load_weights '", path("w.safetensors"),
+                       "': layer 'out': got kernel of shape (5, 3); the model's has shape (5, 2)"));
+  EXPECT_TRUE(other(at::ones({1, 4})).equal(before));  // all or nothing
+  const Sequential less(Input({4}), {layers::Dense(5, {.use_bias = false, .name = "hidden"})});
+  expect_error([&] { load_weights(less, path("w.weights.h5")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] load_weights '", path("w.weights.h5"),
+                       "': layer 'hidden' (group layers/dense): got 2 variables; the model's layer "
+                       "has 1"));
+  expect_error([&] { load_weights(less, path("w.safetensors")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] load_weights '", path("w.safetensors"),
+                       "': got tensor 'hidden/bias' and others, which the model does not have"));
+}
+
+TEST_F(SavingTest, NamesAndStatesThatCannotBe) {
+  expect_error([&] { save_model(small(), path("m.h5")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] save: got '", path("m.h5"),
+                       "'; expected a name that ends in .keras (save_weights writes .weights.h5 "
+                       "and .safetensors)"));
+  expect_error([&] { save_weights(small(), path("m.h5")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] save_weights: got '", path("m.h5"),
+                       "'; expected a name that ends in .weights.h5 or .safetensors"));
+  const Sequential unbuilt({layers::Dense(3)}, "unbuilt");
+  expect_error([&] { save_model(unbuilt, path("m.keras")); }, ErrorCode::kFailedPrecondition,
+               "[keras] save: Model 'unbuilt' has no weights yet; call it once, or give it an "
+               "Input");
+}
+
+TEST_F(SavingTest, CorruptArchives) {
+  const std::string file = path("m.keras");
+  save_model(small(), file);
+  const std::string bytes = read_file(file);
+  write_bytes(file, bytes.substr(0, bytes.size() / 2));
+  expect_error_containing([&] { load_model(file); }, ErrorCode::kDataLoss, file);
+  write_bytes(file, "no zip at all");
+  expect_error_containing([&] { load_model(file); }, ErrorCode::kDataLoss, file);
+  std::string damaged = bytes;
+  const size_t at = damaged.find("class_name");
+  ASSERT_NE(at, std::string::npos);
+  damaged[at] ^= 1;
+  write_bytes(file, damaged);
+  expect_error_containing([&] { load_model(file); }, ErrorCode::kDataLoss, "config.json");
+  expect_error_containing([&] { load_model(path("none.keras")); }, ErrorCode::kNotFound,
+                          "none.keras");
+}
+
+/// The archive of `small` with a layer's entry changed.
+void rewrite(const std::string& file, const std::string& from, const std::string& to) {
+  keras_files::KerasArchive archive = keras_files::load_keras_archive(file);
+  std::string text = archive.config.dump();
+  const size_t at = text.find(from);
+  ASSERT_NE(at, std::string::npos) << text;
+  archive.config = Json::parse(text.replace(at, from.size(), to));
+  keras_files::save_keras_archive(archive, file);
+}
+
+TEST_F(SavingTest, ClassesAndOptionsThatAreNotKnown) {
+  const std::string file = path("m.keras");
+  save_model(small(), file);
+  rewrite(file, R"("class_name":"BatchNormalization")", R"("class_name":"MyNorm")");
+  expect_error([&] { load_model(file); }, ErrorCode::kUnimplemented,
+               "[keras] layer 'norm' is of class MyNorm, which strata does not know; "
+               "register_layer(\"MyNorm\", ...) tells it how to make one");
+  save_model(small(), file);
+  rewrite(file, R"("units":5)", R"("units":5,"lora_rank":2)");
+  expect_error_containing([&] { load_model(file); }, ErrorCode::kUnimplemented,
+                          "[keras] config of Dense layer 'hidden': got option 'lora_rank' = 2");
+}
+
+/// y = scale x; a class of the user's.
+class ScaleImpl final : public UnaryLayerImpl {
+ public:
+  explicit ScaleImpl(LayerOptions options) : UnaryLayerImpl(std::move(options)) {}
+  std::string_view class_name() const override { return "Scale"; }
+
+ private:
+  void describe(ConfigWriter&) const override {}
+  void build(const Shape& input) override {
+    scale_ = add_weight("scale", {input.back()}, {.initializer = "ones"});
+  }
+  at::Tensor call(const at::Tensor& x, const Call&) override { return x * scale_->value(); }
+  std::optional<Variable> scale_;
+};
+
+TEST_F(SavingTest, LayersOfTheUsersOnceRegistered) {
+  const Sequential model(Input({4}),
+                         {make_layer<ScaleImpl>(LayerOptions{.name = "mine"}), layers::Dense(2)});
+  model->weights()[0].variable.assign(at::arange(4).to(at::kFloat));
+  save_model(model, path("m.keras"));
+  expect_error_containing([&] { load_model(path("m.keras")); }, ErrorCode::kUnimplemented,
+                          "layer 'mine' is of class Scale, which strata does not know");
+  register_layer("Scale", [](const Json& config) -> Layer {
+    return make_layer<ScaleImpl>(LayerOptions{.name = config.at("name").as_string()});
+  });
+  const at::Tensor x = at::randn({3, 4});
+  EXPECT_TRUE(load_model(path("m.keras"))(x).equal(model(x)));
+}
+
+TEST(ModelConfigTest, NodesOfTheOldForm) {
+  const SymbolicTensor a = Input({3}, {.name = "a"});
+  const layers::Dense dense(3, {.name = "dense"});
+  const Model model(a, dense(dense(a)), "twice");
+  std::string text = model_to_config(model).dump();
+  const Json json = Json::parse(text);
+  Json layers = Json::array();
+  for (const Json& entry : json.at("config").at("layers").as_array()) {
+    Json old = entry;
+    if (entry.at("name").as_string() == "dense") {
+      old.set("inbound_nodes", Json::parse(R"([[["a",0,0,{}]],[["dense",0,0,{}]]])"));
+    }
+    layers.push_back(old);
+  }
+  Json config = json.at("config");
+  config.set("layers", layers);
+  Json object = json;
+  object.set("config", config);
+  const Model loaded = model_from_config(object);
+  EXPECT_EQ(model_to_config(loaded).dump(), text);
+}
+
+TEST(ModelConfigTest, DamageIsNamed) {
+  const SymbolicTensor a = Input({3}, {.name = "a"});
+  const Model model(a, layers::Dense(3, {.name = "dense"})(a), "m");
+  const std::string text = model_to_config(model).dump();
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    const size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << text;
+    return Json::parse(changed.replace(at, from.size(), to));
+  };
+  expect_error_containing([&] { model_from_config(with(R"(["a",0,0])", R"(["b",0,0])")); },
+                          ErrorCode::kDataLoss, "got a tensor of 'b'; there is no such layer");
+  expect_error_containing([&] { model_from_config(with(R"(["a",0,0])", R"(["dense",0,0])")); },
+                          ErrorCode::kDataLoss, "needs a tensor that nothing makes");
+  expect_error_containing(
+      [&] {
+        model_from_config(
+            with(R"("output_layers":["dense",0,0])", R"("output_layers":["dense",1,0])"));
+      },
+      ErrorCode::kDataLoss, "an output is call 1, output 0 of layer 'dense'");
+  expect_error_containing([&] { model_from_config(Json::parse(R"({"class_name":"Mine"})")); },
+                          ErrorCode::kUnimplemented, "is of class Mine");
+}
+
+TEST(ModelConfigTest, NamesMustDiffer) {
+  const SymbolicTensor a = Input({3});
+  const Model model(a, layers::Dense(3, {.name = "d"})(layers::Dense(3, {.name = "d"})(a)), "m");
+  expect_error([&] { model_to_config(model); }, ErrorCode::kInvalidArgument,
+               "[keras] Model 'm': got two layers named 'd'; names in a file must differ (option "
+               "`name`)");
+}
+
+TEST(SummaryTest, ModelsWithoutWeights) {
+  const Sequential model({layers::Dense(3, {.name = "one"})}, "empty");
+  EXPECT_EQ(summary(model, {.line_length = 60, .console_width = 80}),
+            R"(Model: "empty"
+┏━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━┓
+┃ Layer (type)            ┃ Output Shape      ┃    Param # ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━┩
+│ one (Dense)             │ ?                 │ 0 (unbuil… │
+└─────────────────────────┴───────────────────┴────────────┘
+ Total params: 0 (0.00 B)
+ Trainable params: 0 (0.00 B)
+ Non-trainable params: 0 (0.00 B)
+)");
+  expect_error_containing([&] { summary(model, {.line_length = 12}); }, ErrorCode::kInvalidArgument,
+                          "got 12 columns");
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t number = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++number;
+  return number;
+}
+
+Model branched() {
+  const SymbolicTensor x = Input({4}, {.name = "x"});
+  const Sequential inner(
+      Input({4}), {layers::Dense(4, {.name = "in1"}), layers::Dense(4, {.name = "in2"})}, "inner");
+  const SymbolicTensor y = inner(layers::Dense(4, {.name = "below"})(x));
+  return {x, x + y, "branched"};
+}
+
+TEST(PlotModelTest, DotHasBoxesAndEdgesOfKeras) {
+  const std::string dot = model_to_dot(branched(), {.show_shapes = true});
+  EXPECT_EQ(count(dot, " -> "), 4u);
+  EXPECT_EQ(count(dot, "label=<"), 4u);
+  EXPECT_NE(dot.find("<b>below</b> (Dense)"), std::string::npos);
+  EXPECT_NE(dot.find("Input shape: <b>(None, 4)</b>"), std::string::npos);
+  const std::string nested = model_to_dot(branched(), {.expand_nested = true});
+  EXPECT_EQ(count(nested, "subgraph cluster_0"), 1u);
+  EXPECT_EQ(count(nested, "label=<"), 5u);
+  EXPECT_EQ(count(nested, " -> "), 5u);
+  EXPECT_EQ(count(nested, "{"), count(nested, "}"));
+}
+
+TEST(PlotModelTest, SvgHasEveryBoxWithoutOverlap) {
+  for (const bool left_to_right : {false, true}) {
+    const std::string svg = model_to_svg(
+        branched(), {.show_shapes = true, .expand_nested = true, .left_to_right = left_to_right});
+    EXPECT_EQ(count(svg, "<path d=\"M"), 5u + 1u);  // and the arrow's head
+    struct Box {
+      double x, y, width, height;
+    };
+    std::vector<Box> boxes;
+    const std::string start = "<rect x=\"";
+    for (size_t at = svg.find(start); at != std::string::npos; at = svg.find(start, at + 1)) {
+      Box box{};
+      ASSERT_EQ(
+          std::sscanf(svg.c_str() + at, "<rect x=\"%lf\" y=\"%lf\" width=\"%lf\" height=\"%lf\"",
+                      &box.x, &box.y, &box.width, &box.height),
+          4);
+      if (svg.substr(at, 200).find("fill=\"white\" stroke=\"black\"") < 120) boxes.push_back(box);
+    }
+    ASSERT_EQ(boxes.size(), 5u);
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      for (size_t k = 0; k < i; ++k) {
+        const bool apart = boxes[i].x + boxes[i].width <= boxes[k].x ||
+                           boxes[k].x + boxes[k].width <= boxes[i].x ||
+                           boxes[i].y + boxes[i].height <= boxes[k].y ||
+                           boxes[k].y + boxes[k].height <= boxes[i].y;
+        EXPECT_TRUE(apart) << i << " and " << k;
+      }
+    }
+  }
+}
+
+TEST_F(SavingTest, PlotsGoByTheirEnding) {
+  plot_model(branched(), path("m.dot"));
+  EXPECT_EQ(read_file(path("m.dot")), model_to_dot(branched()));
+  plot_model(branched(), path("m.svg"));
+  EXPECT_TRUE(read_file(path("m.svg")).starts_with("<svg"));
+  expect_error([&] { plot_model(branched(), path("m.png")); }, ErrorCode::kInvalidArgument,
+               str_cat("[keras] plot_model: got '", path("m.png"),
+                       "'; expected a name that ends in .dot or .svg"));
+}
+
+}  // namespace
+}  // namespace strata::keras
