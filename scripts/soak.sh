@@ -3,7 +3,8 @@
 # time is over or one fails. The seed of a failure is printed: GTEST_RANDOM_SEED=n repeats its order.
 #
 # First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed; STRATA_SOAK_SEED=n
-# repeats a run's choices.
+# repeats a run's choices. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read; STRATA_FUZZ_SEED=n repeats
+# them.
 set -euo pipefail
 build=$1
 end=$((SECONDS + $2))
@@ -11,6 +12,12 @@ rounds=0
 kill_seed=${STRATA_SOAK_SEED:-$((RANDOM + 1))}
 echo "soak: kills with STRATA_SOAK_SEED=$kill_seed"
 STRATA_SOAK_KILLS=${STRATA_SOAK_KILLS:-300} STRATA_SOAK_SEED=$kill_seed "$build/strata_checkpoint_kill_test"
+if [ -x "$build/strata_keras_files_test" ]; then
+  fuzz_seed=${STRATA_FUZZ_SEED:-$((RANDOM + 1))}
+  echo "soak: damaged files with STRATA_FUZZ_SEED=$fuzz_seed"
+  STRATA_FUZZ_MUTATIONS=${STRATA_FUZZ_MUTATIONS:-200000} STRATA_FUZZ_SEED=$fuzz_seed \
+    "$build/strata_keras_files_test" --gtest_filter='FuzzTest.*'
+fi
 while [ $SECONDS -lt $end ]; do
   seed=$((RANDOM + 1))
   if ! GTEST_SHUFFLE=1 GTEST_RANDOM_SEED=$seed ctest --test-dir "$build" --output-on-failure -LE slow -j "$(nproc)" -Q \

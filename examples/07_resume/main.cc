@@ -71,7 +71,8 @@ void train(const std::string& folder, int64_t steps, int replicas) {
         [&](const Example& part) {
           const at::Tensor losses = strata::losses::sparse_categorical_crossentropy(
               part.y(), net->forward(part.x()), {.from_logits = true});
-          adam.minimize(strata::compute_average_loss(losses, kBatch));
+          // The sum over my rows: the optimizer divides by the rows of all replicas.
+          adam.minimize(losses.sum(), {.weight = static_cast<double>(losses.numel())});
           loss.update(losses);
         },
         *batch);

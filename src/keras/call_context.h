@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "strata/summary/trace_recorder.h"
+
 namespace strata::keras::detail {
 
 /// What layers called on this thread are part of.
@@ -11,6 +13,8 @@ struct CallContext {
   bool training = false;
   /// Takes what `add_loss` is given; null: nobody wants it.
   std::vector<at::Tensor>* losses = nullptr;
+  /// Takes what is done when; null: nobody looks.
+  summary::TraceRecorder* trace = nullptr;
 };
 
 CallContext& call_context();

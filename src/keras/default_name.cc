@@ -1,8 +1,10 @@
 #include "keras/default_name.h"
 
+#include <ATen/Context.h>
+
 #include <mutex>
 
-#include "strata/keras/names.h"
+#include "strata/keras/session.h"
 #include "strata/keras_files/model_layout.h"
 
 namespace strata::keras {
@@ -24,6 +26,8 @@ std::string detail::default_name(std::string_view class_name) {
   const std::lock_guard lock(names().mutex);
   return names().used.next(class_name);
 }
+
+void set_random_seed(uint64_t seed) { at::manual_seed(seed); }
 
 void clear_session() {
   const std::lock_guard lock(names().mutex);

@@ -14,6 +14,7 @@ class FunctionalImpl final : public ModelImpl {
   std::string_view class_name() const override { return "Functional"; }
   std::string_view module() const override { return "keras.src.models.functional"; }
   std::vector<Layer> layers() const override { return graph_.layers(); }
+  size_t num_inputs() const override { return graph_.inputs().size(); }
   const Graph& graph() const { return graph_; }
 
  protected:

@@ -93,6 +93,11 @@ std::vector<Layer> keras_order(const std::vector<const Node*>& nodes,
 
 }  // namespace
 
+at::Tensor as_declared(const at::Tensor& value, const SymbolicTensor& input) {
+  const bool numbers = !value.is_floating_point() && at::isFloatingType(input.dtype());
+  return numbers ? value.to(input.dtype()) : value;
+}
+
 uint64_t next_call_number() {
   static std::atomic<uint64_t> number = 0;
   return number++;
@@ -144,7 +149,7 @@ LayerImpl::Outputs Graph::run(const Tensors& inputs, const Call& call) const {
   Tensors values(num_slots_);
   Tensors masks(call.masks.empty() ? 0 : num_slots_);
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    values[i] = inputs[i];
+    values[i] = as_declared(inputs[i], inputs_[i]);
     if (!masks.empty()) masks[i] = call.mask(i);
   }
   Tensors arguments;

@@ -8,6 +8,9 @@
 
 namespace strata::keras::detail {
 
+/// Whole numbers for an input that was described as floating become such.
+at::Tensor as_declared(const at::Tensor& value, const SymbolicTensor& input);
+
 /// The calls between some symbolic tensors, as a plan: each step takes values from slots and leaves
 /// values in slots. Immutable; every replica runs it at once.
 class Graph {

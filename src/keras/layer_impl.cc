@@ -167,6 +167,8 @@ LayerImpl::Outputs LayerImpl::operator()(const Tensors& inputs, const Call& call
     bool outer;
     ~Restore() { training = outer; }
   } restore{context.training, outer};
+  const summary::TraceRecorder::Scope span(
+      context.trace, context.trace == nullptr ? std::string_view() : std::string_view(name()));
   const at::ScalarType compute = dtype().compute_dtype();
   const bool fits =
       !autocast() || std::all_of(inputs.begin(), inputs.end(), [&](const at::Tensor& x) {

@@ -1,7 +1,9 @@
 #include "strata/keras/model.h"
 
+#include "keras/call_context.h"
 #include "keras/functional.h"
 #include "keras/sequential_impl.h"
+#include "keras/trainer.h"
 
 namespace strata::keras {
 
@@ -16,6 +18,42 @@ std::vector<Layer> ModelImpl::layers() const {
 }
 
 void ModelImpl::describe(ConfigWriter&) const {}
+
+detail::Trainer& ModelImpl::trainer() const {
+  STRATA_CHECK(trainer_ != nullptr, kFailedPrecondition, "[keras] Model '", name(),
+               "': you must call compile() before fit(), evaluate() or train_on_batch()");
+  return *trainer_;
+}
+optimizers::Optimizer& ModelImpl::optimizer() const { return trainer().optimizer(); }
+
+StepLoss ModelImpl::compute_loss(const Batch& batch, const Outputs& outputs) {
+  Tensors added;
+  if (Tensors* losses = detail::call_context().losses) added = std::exchange(*losses, {});
+  const summary::TraceRecorder::Scope span(detail::call_context().trace, "loss");
+  return trainer().compute_loss(batch, outputs, added);
+}
+void ModelImpl::update_metrics(const Batch& batch, const Outputs& outputs, const StepLoss& loss) {
+  const summary::TraceRecorder::Scope span(detail::call_context().trace, "metrics");
+  trainer().update_metrics(batch, outputs, loss);
+}
+void ModelImpl::minimize(const StepLoss& loss) {
+  const summary::TraceRecorder::Scope span(detail::call_context().trace, "minimize");
+  trainer().minimize(loss);
+}
+
+void ModelImpl::train_step(const Batch& batch) {
+  const Outputs outputs = (*this)(batch.x, {.training = true});
+  const StepLoss loss = compute_loss(batch, outputs);
+  minimize(loss);
+  update_metrics(batch, outputs, loss);
+}
+
+void ModelImpl::test_step(const Batch& batch) {
+  const Outputs outputs = (*this)(batch.x, {});
+  update_metrics(batch, outputs, compute_loss(batch, outputs));
+}
+
+Tensors ModelImpl::predict_step(const Batch& batch) { return (*this)(batch.x, {}).values; }
 
 Model::Model(const std::vector<SymbolicTensor>& inputs, const std::vector<SymbolicTensor>& outputs,
              const std::string& name)

@@ -1,5 +1,6 @@
 #include "strata/keras/sequential.h"
 
+#include "keras/graph.h"
 #include "keras/input_layer.h"
 #include "keras/sequential_impl.h"
 
@@ -47,6 +48,7 @@ Tensors SequentialImpl::call(const Tensors& inputs, const Call& call) {
 
 LayerImpl::Outputs SequentialImpl::call_with_masks(const Tensors& inputs, const Call& call) {
   Outputs row{.values = inputs, .masks = call.masks};
+  if (input_) row.values[0] = as_declared(row.values[0], *input_);
   Call inner{.training = call.training};
   for (const Layer& layer : layers_) {
     inner.masks = std::move(row.masks);

@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "keras_files/hdf5.h"
+#include "keras_files/h5_file.h"
 
 namespace strata::keras_files::h5 {
+
+/// bfloat16 as h5py writes it: two opaque bytes beside the attribute `dtype`.
+inline constexpr const char* kBfloat16 = "bfloat16";
 
 /// One HDF5 file being read, and the suspicion that a file from elsewhere deserves. Every error
 /// names the source and the place in it.
@@ -23,42 +26,44 @@ class Input {
 
   struct Object {
     std::string name;
-    Handle handle;
-    bool is_group = false;  ///< Else a dataset; other kinds are left out.
+    uint64_t address = kNowhere;
+    ObjectHeader header;
+
+    bool is_group() const { return header.is_group; }
   };
 
-  /// The root group.
-  Handle root() const;
-  /// The members of `group`, by name. @throws Error kDataLoss: a link that is not hard.
-  std::vector<Object> members(hid_t group, const std::string& path) const;
+  Object root() const;
+  /// The members of `group`, by name; what is neither group nor dataset is left out.
+  /// @throws Error kDataLoss: a link that is not hard.
+  std::vector<Object> members(const Object& group, const std::string& path) const;
   /// The object at `path` below `group`, each part of it checked; nullopt if it is missing.
-  std::optional<Object> open(hid_t group, const std::string& path) const;
+  std::optional<Object> open(const Object& group, const std::string& path) const;
 
-  at::Tensor read(hid_t dataset, const std::string& path);
+  at::Tensor read(const Object& dataset, const std::string& path);
 
   /// Nullopt if there is none. @throws Error kDataLoss: no single string.
-  std::optional<std::string> string_attribute(hid_t object, const std::string& name,
-                                              const std::string& path) const;
+  std::optional<std::string> string_attribute(const Object& object, const std::string& name,
+                                              const std::string& path);
   /// A list; those that were split over NAME0, NAME1, ... are joined. Nullopt if there is none.
-  std::optional<std::vector<std::string>> strings_attribute(hid_t object, const std::string& name,
-                                                            const std::string& path) const;
+  std::optional<std::vector<std::string>> strings_attribute(const Object& object,
+                                                            const std::string& name,
+                                                            const std::string& path);
 
   /// Called for each group once, on the way down. @throws Error kDataLoss: seen before (a cycle),
   /// or too deep.
-  void enter(hid_t group, const std::string& path, int depth);
+  void enter(const Object& group, const std::string& path, int depth);
 
   const std::string& source() const { return source_; }
 
  private:
   std::string where(const std::string& path) const;
-  Object open_member(hid_t group, const std::string& name, const std::string& path) const;
-  void check_storage(hid_t dataset, const std::string& path) const;
-  std::vector<int64_t> checked_shape(hid_t dataset, size_t item_bytes, const std::string& path);
+  Object open_link(const Link& link, const std::string& path) const;
+  void check_storage(const Object& dataset, const std::string& path) const;
+  std::vector<int64_t> checked_shape(const Object& dataset, const std::string& path);
+  at::ScalarType dtype_of(const Object& dataset, const std::string& path);
 
-  Session session_;  // first: the others are closed inside it
   std::string source_;
-  uint64_t size_;
-  Handle file_;
+  File file_;
   std::set<uint64_t> seen_;
   uint64_t declared_bytes_ = 0;
 };

@@ -1,7 +1,5 @@
 #include "keras_files/hdf5.h"
 
-#include <hdf5_hl.h>
-
 namespace strata::keras_files::h5 {
 namespace {
 
@@ -28,17 +26,6 @@ std::string cause() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_innermost, &text);
   return text.empty() ? "no reason given" : text;
-}
-
-Handle open_image(const void* bytes, size_t size, const std::string& source) {
-  // It does not write, whatever its signature says.
-  void* image = const_cast<void*>(bytes);  // NOLINT(cppcoreguidelines-pro-type-const-cast)
-  Handle file(
-      H5LTopen_file_image(image, size, H5LT_FILE_IMAGE_DONT_COPY | H5LT_FILE_IMAGE_DONT_RELEASE),
-      H5Fclose);
-  STRATA_CHECK(file.get() >= 0, kDataLoss, "[keras_files] ", source, ": got ", size,
-               " bytes that are no whole HDF5 file (", cause(), ")");
-  return file;
 }
 
 Handle half_type() {

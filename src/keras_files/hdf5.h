@@ -8,7 +8,7 @@
 
 #include "strata/core/error.h"
 
-/// HDF5's C interface, with owners and errors.
+/// HDF5's C interface, with owners and errors. For writing: what is read is read by h5_file.h.
 namespace strata::keras_files::h5 {
 
 /// An id of HDF5's and the function that gives it back.
@@ -59,11 +59,6 @@ class Session {
 /// What HDF5 says of its last failure: the innermost cause.
 std::string cause();
 
-/// The file of `bytes`, which must outlive it. Read only, without a copy.
-Handle open_image(const void* bytes, size_t size, const std::string& source);
-
-/// bfloat16 as h5py writes it: two opaque bytes beside the attribute `dtype`.
-inline constexpr const char* kBfloat16 = "bfloat16";
 /// IEEE half precision, which HDF5 1.10 does not name. Little-endian.
 Handle half_type();
 /// A variable-length UTF-8 string, as h5py writes attributes.

@@ -19,15 +19,15 @@ Json parse_attribute(const std::optional<std::string>& text, const std::string& 
 
 using Weights = std::vector<std::pair<std::string, at::Tensor>>;
 
-Weights read_weights(h5::Input& input, hid_t group, const std::string& path) {
+Weights read_weights(h5::Input& input, const h5::Input::Object& group, const std::string& path) {
   Weights weights;
   const auto names = input.strings_attribute(group, "weight_names", path);
   if (!names) return weights;
   for (const std::string& name : *names) {
     const auto dataset = input.open(group, name);
-    STRATA_CHECK(dataset && !dataset->is_group, kDataLoss, "[keras_files] ", input.source(), ": ",
+    STRATA_CHECK(dataset && !dataset->is_group(), kDataLoss, "[keras_files] ", input.source(), ": ",
                  path, ": attribute weight_names: names '", name, "', which is not there");
-    weights.emplace_back(name, input.read(dataset->handle.get(), path + '/' + name));
+    weights.emplace_back(name, input.read(*dataset, path + '/' + name));
   }
   return weights;
 }
@@ -36,10 +36,8 @@ Weights read_weights(h5::Input& input, hid_t group, const std::string& path) {
 
 LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::string& source) {
   h5::Input input(bytes, source);
-  const h5::Handle root = input.root();
-  const auto attribute = [&](const char* name) {
-    return input.string_attribute(root.get(), name, "");
-  };
+  const h5::Input::Object root = input.root();
+  const auto attribute = [&](const char* name) { return input.string_attribute(root, name, ""); };
   const auto config = attribute("model_config");
   STRATA_CHECK(config, kInvalidArgument, "[keras_files] ", source,
                ": got HDF5 without the attribute 'model_config'; expected a whole model. A file of "
@@ -48,10 +46,10 @@ LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::stri
   model.model_config = parse_attribute(config, source, "model_config");
   model.training_config = parse_attribute(attribute("training_config"), source, "training_config");
 
-  const auto weights = input.open(root.get(), "model_weights");
-  STRATA_CHECK(weights && weights->is_group, kDataLoss, "[keras_files] ", source,
+  const auto weights = input.open(root, "model_weights");
+  STRATA_CHECK(weights && weights->is_group(), kDataLoss, "[keras_files] ", source,
                ": got no group 'model_weights'; expected the layers' weights there");
-  const hid_t group = weights->handle.get();
+  const h5::Input::Object& group = *weights;
   model.keras_version =
       attribute("keras_version")
           .value_or(input.string_attribute(group, "keras_version", "model_weights").value_or(""));
@@ -60,15 +58,14 @@ LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::stri
                ": model_weights: got no attribute 'layer_names'; expected the layers in order");
   for (const std::string& name : *names) {
     const auto layer = input.open(group, name);
-    STRATA_CHECK(layer && layer->is_group, kDataLoss, "[keras_files] ", source,
+    STRATA_CHECK(layer && layer->is_group(), kDataLoss, "[keras_files] ", source,
                  ": model_weights: attribute layer_names: names '", name, "', which is not there");
     model.layers.push_back(
-        {.name = name,
-         .weights = read_weights(input, layer->handle.get(), "model_weights/" + name)});
+        {.name = name, .weights = read_weights(input, *layer, "model_weights/" + name)});
   }
-  if (const auto optimizer = input.open(root.get(), "optimizer_weights");
-      optimizer && optimizer->is_group) {
-    model.optimizer_weights = read_weights(input, optimizer->handle.get(), "optimizer_weights");
+  if (const auto optimizer = input.open(root, "optimizer_weights");
+      optimizer && optimizer->is_group()) {
+    model.optimizer_weights = read_weights(input, *optimizer, "optimizer_weights");
   }
   return model;
 }

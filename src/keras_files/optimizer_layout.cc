@@ -27,6 +27,7 @@ const OptimizerRow* find_optimizer(std::string_view class_name) {
       {"SGD", {{"momentum", "momentum:0"}}},
       {"Adam", {{"momentum,velocity"}, {"velocity_hat", "amsgrad:0"}}},
       {"AdamW", {{"momentum,velocity"}, {"velocity_hat", "amsgrad:0"}}},
+      {"Adafactor", {{"row,column,velocity"}}},
       {"Adamax", {{"momentum,norm"}}},
       {"Nadam", {{"momentum,velocity"}}, "u_product"},
       {"Lamb", {{"momentum,velocity"}}},
@@ -47,7 +48,7 @@ std::string class_of(const Json& optimizer) {
     std::string lower = optimizer.as_string();
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
     for (const char* name : {"SGD", "Adam", "AdamW", "Adamax", "Nadam", "Lamb", "Lion", "Adagrad",
-                             "Adadelta", "Ftrl", "RMSprop"}) {
+                             "Adadelta", "Adafactor", "Ftrl", "RMSprop"}) {
       std::string known = name;
       std::ranges::transform(known, known.begin(), [](unsigned char c) { return std::tolower(c); });
       if (known == lower) return name;
@@ -61,14 +62,23 @@ std::string class_of(const Json& optimizer) {
   return name->as_string();
 }
 
+/// Adafactor keeps means of a matrix's rows and columns; of a vector one number that it never uses.
+std::vector<int64_t> shape_of(std::string_view kind, std::vector<int64_t> shape) {
+  if (kind != "row" && kind != "column") return shape;
+  if (shape.size() < 2) return {};
+  shape.erase(shape.end() - (kind == "row" ? 1 : 2));
+  return shape;
+}
+
 void add_kinds(std::string_view kinds, std::span<const std::vector<int64_t>> shapes,
                std::vector<OptimizerSlot>& slots) {
   for (size_t variable = 0; variable < shapes.size(); ++variable) {
     for (std::string_view left = kinds; !left.empty();) {
       const size_t end = std::min(left.find(','), left.size());
-      slots.push_back({.kind = std::string(left.substr(0, end)),
+      const std::string_view kind = left.substr(0, end);
+      slots.push_back({.kind = std::string(kind),
                        .variable = static_cast<int64_t>(variable),
-                       .shape = shapes[variable]});
+                       .shape = shape_of(kind, shapes[variable])});
       left.remove_prefix(std::min(end + 1, left.size()));
     }
   }
@@ -76,8 +86,12 @@ void add_kinds(std::string_view kinds, std::span<const std::vector<int64_t>> sha
 
 }  // namespace
 
-std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
-                                           std::span<const std::vector<int64_t>> shapes) {
+namespace {
+
+/// @param nested  Inside a LossScaleOptimizer, where Keras does not track what an optimizer keeps
+///                without naming it.
+std::vector<OptimizerSlot> slots_of(const Json& optimizer,
+                                    std::span<const std::vector<int64_t>> shapes, bool nested) {
   const std::string class_name = class_of(optimizer);
   const Json* given = optimizer.is_string() ? nullptr : find_value(optimizer, "config");
   const Json config = given == nullptr ? Json::object() : *given;
@@ -91,7 +105,7 @@ std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
              {.kind = "learning_rate"},
              {.kind = "step_counter"},
              {.kind = "dynamic_scale"}};
-    for (OptimizerSlot& slot : optimizer_slots(*inner, shapes)) {
+    for (OptimizerSlot& slot : slots_of(*inner, shapes, true)) {
       if (slot.variable < 0) slot.kind = "inner_" + slot.kind;
       slots.push_back(std::move(slot));
     }
@@ -100,8 +114,8 @@ std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
   const OptimizerRow* row = find_optimizer(class_name);
   STRATA_CHECK(row != nullptr, kUnimplemented, "[keras_files] optimizer_slots: got optimizer ",
                class_name,
-               "; expected SGD, Adam, AdamW, Adamax, Nadam, Lamb, Lion, Adagrad, Adadelta, Ftrl, "
-               "RMSprop, ScheduleFreeAdamW or LossScaleOptimizer");
+               "; expected SGD, Adam, AdamW, Adamax, Nadam, Lamb, Lion, Adagrad, Adadelta, "
+               "Adafactor, Ftrl, RMSprop, ScheduleFreeAdamW or LossScaleOptimizer");
   slots.push_back({.kind = "iteration"});
   const Json* rate = find_value(config, "learning_rate");
   if (rate == nullptr || rate->is_number()) slots.push_back({.kind = "learning_rate"});
@@ -112,8 +126,21 @@ std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
   for (const SlotRow& kinds : row->rows) {
     if (holds(kinds.when, config)) add_kinds(kinds.kinds, shapes, slots);
   }
-  if (!row->scalar.empty()) slots.push_back({.kind = std::string(row->scalar)});
+  if (nested) {
+    std::erase_if(slots, [](const OptimizerSlot& slot) {
+      return slot.shape.empty() && (slot.kind == "row" || slot.kind == "column");
+    });
+  } else if (!row->scalar.empty()) {
+    slots.push_back({.kind = std::string(row->scalar)});
+  }
   return slots;
+}
+
+}  // namespace
+
+std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
+                                           std::span<const std::vector<int64_t>> shapes) {
+  return slots_of(optimizer, shapes, false);
 }
 
 int64_t find_slot(std::span<const OptimizerSlot> slots, const std::string& kind, int64_t variable) {

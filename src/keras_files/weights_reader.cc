@@ -17,12 +17,13 @@ int64_t index_of(const std::string& name) {
   return std::stoll(name);
 }
 
-void read_vars(h5::Input& input, hid_t vars, const std::string& path, WeightsGroup& to) {
+void read_vars(h5::Input& input, const h5::Input::Object& vars, const std::string& path,
+               WeightsGroup& to) {
   to.name = input.string_attribute(vars, "name", path);
   std::map<int64_t, at::Tensor> by_index;
   for (const auto& member : input.members(vars, path)) {
-    if (member.is_group) continue;
-    at::Tensor tensor = input.read(member.handle.get(), path + '/' + member.name);
+    if (member.is_group()) continue;
+    at::Tensor tensor = input.read(member, path + '/' + member.name);
     const int64_t index = index_of(member.name);
     if (index >= 0) {
       by_index.emplace(index, std::move(tensor));
@@ -38,17 +39,17 @@ void read_vars(h5::Input& input, hid_t vars, const std::string& path, WeightsGro
   }
 }
 
-void read_group(h5::Input& input, hid_t group, const std::string& path, int depth,
-                WeightsGroup& to) {
+void read_group(h5::Input& input, const h5::Input::Object& group, const std::string& path,
+                int depth, WeightsGroup& to) {
   input.enter(group, path, depth);
   for (const auto& member : input.members(group, path)) {
-    if (!member.is_group) continue;  // nobody asks for datasets outside `vars`
+    if (!member.is_group()) continue;  // nobody asks for datasets outside `vars`
     const std::string inner = path.empty() ? member.name : path + '/' + member.name;
     if (member.name == "vars") {
-      input.enter(member.handle.get(), inner, depth + 1);
-      read_vars(input, member.handle.get(), inner, to);
+      input.enter(member, inner, depth + 1);
+      read_vars(input, member, inner, to);
     } else {
-      read_group(input, member.handle.get(), inner, depth + 1, to.groups[member.name]);
+      read_group(input, member, inner, depth + 1, to.groups[member.name]);
     }
   }
 }
@@ -58,7 +59,7 @@ void read_group(h5::Input& input, hid_t group, const std::string& path, int dept
 WeightsGroup parse_weights(std::span<const std::byte> bytes, const std::string& source) {
   h5::Input input(bytes, source);
   WeightsGroup weights;
-  read_group(input, input.root().get(), "", 0, weights);
+  read_group(input, input.root(), "", 0, weights);
   return weights;
 }
 

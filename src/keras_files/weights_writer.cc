@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "keras_files/h5_input.h"
 #include "keras_files/hdf5.h"
 #include "keras_files/memory_file.h"
 #include "keras_files/weights_image.h"

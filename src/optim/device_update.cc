@@ -1,6 +1,7 @@
 #include "optim/device_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
@@ -26,17 +27,22 @@ at::Tensor gradient_on(const EntryGradient& gradient, const Variable& variable, 
 }  // namespace
 
 DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
-                           const std::vector<Entry>& entries)
-    : rule_(rule), entries_(entries) {
+                           const std::vector<Entry>& entries, const ExtraSlots& extras)
+    : rule_(rule), extras_(extras), entries_(entries) {
   const at::NoGradGuard no_grad;
   slots_.resize(static_cast<size_t>(group.num_replicas()));
   for (size_t r = 0; r < slots_.size(); ++r) {
     for (const Entry& entry : entries_) {
       std::vector<at::Tensor> slots;
-      for (int i = 0; i < rule.num_slots(); ++i) {
-        slots.push_back(at::full_like(entry.variable.on_replica(static_cast<int>(r)),
-                                      rule.slot_initial_value(i))
-                            .detach());
+      const at::Tensor& parameter = entry.variable.on_replica(static_cast<int>(r));
+      for (int i = 0; i < rule.num_slots() + extras.count(); ++i) {
+        const bool extra = i >= rule.num_slots();
+        const double value = extra ? 0 : rule.slot_initial_value(i);
+        const std::vector<int64_t> shape =
+            extra ? parameter.sizes().vec() : rule.slot_shape(i, parameter.sizes());
+        slots.push_back(at::IntArrayRef(shape) == parameter.sizes()
+                            ? at::full_like(parameter, value).detach()
+                            : at::full(shape, value, parameter.options()).detach());
       }
       slots_[r].push_back(std::move(slots));
     }
@@ -54,17 +60,41 @@ std::vector<double> DeviceUpdate::squared_norms(Step& step) {
   return norms;
 }
 
+void DeviceUpdate::accumulate(const Step& step, int replica) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const EntryGradient& gradient = step.gradients[i];
+    if (!gradient.used) continue;
+    slots_of(replica, i)
+        .back()
+        .add_(gradient_on(gradient, entries_[i].variable, replica), gradient.scale);
+  }
+}
+
 void DeviceUpdate::update(const Step& step, int replica) {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < entries_.size(); ++i) {
-    if (!step.gradients[i].used) continue;
+    std::vector<at::Tensor>& all = slots_of(replica, i);
+    if (step.gradients[i].used) {
+      at::Tensor parameter = entries_[i].variable.on_replica(replica).detach();
+      std::vector<at::Tensor> slots(all.begin(), all.begin() + rule_.num_slots());
+      rule_.apply(parameter, gradient_on(step.gradients[i], entries_[i].variable, replica), slots,
+                  {.gradient_scale = step.gradients[i].scale,
+                   .clip_value = step.clip_value,
+                   .weight_decay = entries_[i].decays ? step.weight_decay : 0},
+                  step.scalars);
+    }
+    if (step.clear_accumulators) all.back().zero_();
+  }
+}
+
+void DeviceUpdate::average(const Step& step, int replica) {
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < entries_.size(); ++i) {
     at::Tensor parameter = entries_[i].variable.on_replica(replica).detach();
-    rule_.apply(parameter, gradient_on(step.gradients[i], entries_[i].variable, replica),
-                slots_[static_cast<size_t>(replica)][i],
-                {.gradient_scale = step.gradients[i].scale,
-                 .clip_value = step.clip_value,
-                 .weight_decay = entries_[i].decays ? step.weight_decay : 0},
-                step.scalars);
+    at::Tensor& mean = slots_of(replica, i)[static_cast<size_t>(rule_.num_slots())];
+    mean.mul_(1 - step.average_rate).add_(parameter, step.average_rate);
+    if (step.overwrite_by_average) parameter.copy_(mean);
   }
 }
 
@@ -79,15 +109,16 @@ std::vector<at::Tensor> DeviceUpdate::slot_copies(size_t entry, int slot) const 
 }
 
 std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
-                                             const std::vector<Entry>& entries) {
+                                             const std::vector<Entry>& entries,
+                                             const ExtraSlots& extras) {
   const at::ScalarType dtype = entries[0].variable.dtype();
   if (group.all_cpu() && dtype == at::kFloat) {
-    return std::make_unique<FlatUpdate<float>>(rule, group, entries);
+    return std::make_unique<FlatUpdate<float>>(rule, group, entries, extras);
   }
   if (group.all_cpu() && dtype == at::kDouble) {
-    return std::make_unique<FlatUpdate<double>>(rule, group, entries);
+    return std::make_unique<FlatUpdate<double>>(rule, group, entries, extras);
   }
-  return std::make_unique<DeviceUpdate>(rule, group, entries);
+  return std::make_unique<DeviceUpdate>(rule, group, entries, extras);
 }
 
 }  // namespace strata::optimizers

@@ -11,17 +11,24 @@ namespace strata::optimizers {
 class DeviceUpdate : public UpdatePass {
  public:
   DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
-               const std::vector<Entry>& entries);
+               const std::vector<Entry>& entries, const ExtraSlots& extras);
 
   void prepare_norms() override {}
   void reduce_for_norms(Step&, int) override {}
   std::vector<double> squared_norms(Step& step) override;
+  void accumulate(const Step& step, int replica) override;
   void update(const Step& step, int replica) override;
+  void average(const Step& step, int replica) override;
   at::Tensor slot(size_t entry, int slot) const override;
   std::vector<at::Tensor> slot_copies(size_t entry, int slot) const override;
 
  private:
+  std::vector<at::Tensor>& slots_of(int replica, size_t entry) {
+    return slots_[static_cast<size_t>(replica)][entry];
+  }
+
   const tensor::UpdateRule& rule_;
+  const ExtraSlots extras_;
   const std::vector<Entry> entries_;
   std::vector<std::vector<std::vector<at::Tensor>>> slots_;  // by replica, entry, slot
 };

@@ -5,38 +5,21 @@
 #include <algorithm>
 #include <cstring>
 
+#include "strata/core/error.h"
 #include "strata/tensor/tree_sum.h"
+#include "tensor/sum_of_squares.h"
 
 namespace strata::optimizers {
 namespace {
 
+using tensor::kNormBlock;
+using tensor::sum_of_squares;
+
 /// Elements worked on at a time: a block of parameters, gradients and slots fits the first-level
 /// cache.
 constexpr int64_t kBlock = 1024;
-/// Norms are added block by block from each entry's start, so that they do not depend on the
-/// shares.
-constexpr int64_t kNormBlock = 4096;
-
 int64_t num_norm_blocks(const Entry& entry) {
   return (entry.variable.numel() + kNormBlock - 1) / kNormBlock;
-}
-
-/// Sum of squares in eight lanes, in an order that depends on the size alone.
-template <typename T>
-double sum_of_squares(const T* values, int64_t size) {
-  double lanes[8] = {};
-  int64_t i = 0;
-  for (; i + 8 <= size; i += 8) {
-    for (int64_t lane = 0; lane < 8; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
-      lanes[lane] += value * value;
-    }
-  }
-  for (int64_t lane = 0; i < size; ++i, ++lane) {
-    lanes[lane] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
-         ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
 template <typename T>
@@ -71,14 +54,16 @@ T* data_of(const tensor::Arena& arena, size_t i) {
 
 template <typename T>
 FlatUpdate<T>::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
-                          const std::vector<Entry>& entries)
+                          const std::vector<Entry>& entries, const ExtraSlots& extras)
     : rule_(rule),
+      extras_(extras),
       replicas_(group.num_replicas()),
       share_storage_(group.shares_storage()),
       entries_(entries) {
   move_parameters();
   make_slots();
-  for (int r = 0; r < replicas_; ++r) shares_.push_back(share(r));
+  if (rule_.whole_variables()) prepare_norms();
+  shares_ = make_shares();
 }
 
 template <typename T>
@@ -112,33 +97,64 @@ void FlatUpdate<T>::move_parameters() {
 
 template <typename T>
 void FlatUpdate<T>::make_slots() {
-  std::vector<tensor::ArenaEntry> layouts;
-  for (const Entry& entry : entries_) layouts.push_back(layout(entry.variable));
-  for (int i = 0; i < rule_.num_slots(); ++i) {
+  const int of_rule = rule_.num_slots();
+  for (int i = 0; i < of_rule + extras_.count(); ++i) {
+    std::vector<tensor::ArenaEntry> layouts;
+    for (const Entry& entry : entries_) {
+      layouts.push_back(layout(entry.variable));
+      if (i >= of_rule) continue;
+      std::vector<int64_t> shape = rule_.slot_shape(i, layouts.back().sizes);
+      if (shape != layouts.back().sizes) layouts.back() = {.sizes = std::move(shape)};
+    }
     slots_.emplace_back(layouts, entries_[0].variable.dtype());
-    slots_.back().flat().fill_(rule_.slot_initial_value(i));
+    if (i < of_rule) slots_.back().flat().fill_(rule_.slot_initial_value(i));
     slot_data_.emplace_back();
     for (size_t e = 0; e < entries_.size(); ++e)
       slot_data_.back().push_back(data_of<T>(slots_.back(), e));
   }
+  if (!rule_.whole_variables()) return;
+  for (const Entry& entry : entries_) {
+    STRATA_CHECK(entry.variable.on_replica(0).is_contiguous(), kUnimplemented, "[", rule_.name(),
+                 "] build: got '", entry.variable.name(), "' with strides ",
+                 entry.variable.on_replica(0).strides(),
+                 "; this optimizer works on rows and columns: make the variable contiguous");
+  }
 }
 
-/// The flat order is the reverse of the variables': backward produces the last one first.
+/// The flat order is the reverse of the variables': backward produces the last one first. Whole
+/// variables are dealt out, large ones first, each to the replica that has least.
 template <typename T>
-std::vector<typename FlatUpdate<T>::Part> FlatUpdate<T>::share(int replica) const {
+std::vector<std::vector<typename FlatUpdate<T>::Part>> FlatUpdate<T>::make_shares() const {
+  std::vector<std::vector<Part>> shares(static_cast<size_t>(replicas_));
+  if (rule_.whole_variables()) {
+    std::vector<size_t> order(entries_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+      return entries_[a].variable.numel() > entries_[b].variable.numel();
+    });
+    std::vector<int64_t> sizes(shares.size());
+    for (const size_t i : order) {
+      const auto least =
+          static_cast<size_t>(std::min_element(sizes.begin(), sizes.end()) - sizes.begin());
+      shares[least].push_back({i, 0, entries_[i].variable.numel()});
+      sizes[least] += entries_[i].variable.numel();
+    }
+    return shares;
+  }
   int64_t total = 0;
   for (const Entry& entry : entries_) total += entry.variable.numel();
-  const collective::Range range = collective::chunk_range(total, replicas_, replica);
-  std::vector<Part> parts;
-  int64_t first = 0;
-  for (size_t i = entries_.size(); i-- > 0;) {
-    const int64_t size = entries_[i].variable.numel();
-    const int64_t begin = std::max<int64_t>(range.begin - first, 0);
-    const int64_t end = std::min(range.end - first, size);
-    if (begin < end) parts.push_back({i, begin, end});
-    first += size;
+  for (int replica = 0; replica < replicas_; ++replica) {
+    const collective::Range range = collective::chunk_range(total, replicas_, replica);
+    int64_t first = 0;
+    for (size_t i = entries_.size(); i-- > 0;) {
+      const int64_t size = entries_[i].variable.numel();
+      const int64_t begin = std::max<int64_t>(range.begin - first, 0);
+      const int64_t end = std::min(range.end - first, size);
+      if (begin < end) shares[static_cast<size_t>(replica)].push_back({i, begin, end});
+      first += size;
+    }
   }
-  return parts;
+  return shares;
 }
 
 template <typename T>
@@ -193,45 +209,108 @@ template <typename T>
 void FlatUpdate<T>::update(const Step& step, int replica) {
   for (const Part& part : shares_[static_cast<size_t>(replica)]) {
     const EntryGradient& gradient = step.gradients[part.entry];
-    if (!gradient.used) continue;
-    if (gradient.rows) {
-      update_rows(step, part);
-    } else {
-      update_part(step, part);
+    if (gradient.used && rule_.whole_variables()) {
+      update_whole(step, part);
+    } else if (gradient.used) {
+      const bool skip_untouched = rule_.zero_gradient_is_identity() &&
+                                  !(step.weight_decay > 0 && entries_[part.entry].decays);
+      for_each_block(step, part, skip_untouched, [&](const T* values, int64_t at, int64_t size) {
+        apply(step, part.entry, values, at, size);
+      });
     }
+    if (!step.clear_accumulators) continue;
+    T* sum = accumulators()[part.entry] + part.begin;
+    std::fill(sum, sum + (part.end - part.begin), T(0));
   }
 }
 
+/// Calls `work(gradient, begin, size)` for the pieces of `part` in turn. The gradient of rows that
+/// a sparse one does not touch is null, or they are left out.
 template <typename T>
-void FlatUpdate<T>::update_part(const Step& step, const Part& part) const {
+template <typename Work>
+void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip_untouched,
+                                   const Work& work) const {
+  if (step.gradients[part.entry].rows) {
+    for_each_row(step, part, skip_untouched, work);
+    return;
+  }
   alignas(64) T buffer[kBlock];
   const EntryGradient& gradient = step.gradients[part.entry];
   for (int64_t begin = part.begin; begin < part.end; begin += kBlock) {
     const int64_t size = std::min(kBlock, part.end - begin);
-    apply(step, part.entry, gather_block(gradient, begin, size, buffer), begin, size);
+    work(gather_block(gradient, begin, size, buffer), begin, size);
   }
 }
 
 template <typename T>
-void FlatUpdate<T>::update_rows(const Step& step, const Part& part) const {
+template <typename Work>
+void FlatUpdate<T>::for_each_row(const Step& step, const Part& part, bool skip_untouched,
+                                 const Work& work) const {
   const RowGradient& gradient = *step.gradients[part.entry].rows;
-  const bool skip_untouched =
-      rule_.zero_gradient_is_identity() && !(step.weight_decay > 0 && entries_[part.entry].decays);
   const int64_t width = gradient.row_size;
   auto next = std::lower_bound(gradient.rows.begin(), gradient.rows.end(), part.begin / width);
   for (int64_t at = part.begin; at < part.end;) {
     const int64_t row_begin = next == gradient.rows.end() ? part.end : *next * width;
     if (at < row_begin) {  // rows without a gradient
       const int64_t end = std::min(row_begin, part.end);
-      if (!skip_untouched) apply(step, part.entry, nullptr, at, end - at);
+      if (!skip_untouched) work(nullptr, at, end - at);
       at = end;
       continue;
     }
     const int64_t end = std::min(row_begin + width, part.end);
     const T* values = gradient.values.const_data_ptr<T>() + (next - gradient.rows.begin()) * width;
-    apply(step, part.entry, values + (at - row_begin), at, end - at);
+    work(values + (at - row_begin), at, end - at);
     at = end;
     ++next;
+  }
+}
+
+template <typename T>
+void FlatUpdate<T>::update_whole(const Step& step, const Part& part) const {
+  T* sum = reduced_data_[part.entry];
+  for_each_block(step, part, false, [&](const T* values, int64_t at, int64_t size) {
+    if (values == nullptr) {
+      std::fill(sum + at, sum + at + size, T(0));
+    } else if (values != sum + at) {
+      std::memcpy(sum + at, values, static_cast<size_t>(size) * sizeof(T));
+    }
+  });
+  apply(step, part.entry, sum, 0, part.end);
+}
+
+template <typename T>
+void FlatUpdate<T>::accumulate(const Step& step, int replica) {
+  static const std::unique_ptr<tensor::UpdateRule> adder = tensor::make_sgd();
+  for (const Part& part : shares_[static_cast<size_t>(replica)]) {
+    const EntryGradient& gradient = step.gradients[part.entry];
+    if (!gradient.used) continue;
+    T* sum = accumulators()[part.entry];
+    for_each_block(step, part, true, [&](const T* values, int64_t at, int64_t size) {
+      adder->apply(tensor::UpdateSpan<T>{.parameter = sum + at,
+                                         .gradient = values,
+                                         .size = size,
+                                         .gradient_scale = gradient.scale},
+                   tensor::PreparedStep(-1, {}));
+    });
+  }
+}
+
+template <typename T>
+void FlatUpdate<T>::average(const Step& step, int replica) {
+  static const std::unique_ptr<tensor::UpdateRule> rule = tensor::make_moving_average();
+  const tensor::PreparedStep rate = rule->prepare({.learning_rate = step.average_rate});
+  const size_t slot = static_cast<size_t>(rule_.num_slots());
+  for (const Part& part : shares_[static_cast<size_t>(replica)]) {
+    T* mean = slot_data_[slot][part.entry] + part.begin;
+    const int64_t size = part.end - part.begin;
+    rule->apply(
+        tensor::UpdateSpan<T>{
+            .parameter = mean, .gradient = parameters_[part.entry][0] + part.begin, .size = size},
+        rate);
+    if (!step.overwrite_by_average) continue;
+    for (T* parameter : parameters_[part.entry]) {
+      std::memcpy(parameter + part.begin, mean, static_cast<size_t>(size) * sizeof(T));
+    }
   }
 }
 
@@ -246,7 +325,9 @@ void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int
                              .gradient_scale = step.gradients[entry].scale,
                              .clip_value = step.clip_value,
                              .weight_decay = entries_[entry].decays ? step.weight_decay : 0};
-  for (size_t i = 0; i < slot_data_.size(); ++i) span.slots[i] = slot_data_[i][entry] + begin;
+  for (size_t i = 0; i < static_cast<size_t>(rule_.num_slots()); ++i)
+    span.slots[i] = slot_data_[i][entry] + begin;
+  if (rule_.whole_variables()) span.sizes = entries_[entry].variable.on_replica(0).sizes();
   rule_.apply(span, step.prepared);
   for (size_t r = 1; r < parameters.size(); ++r) {
     std::memcpy(parameters[r] + begin, span.parameter, static_cast<size_t>(size) * sizeof(T));

@@ -14,13 +14,15 @@ namespace strata::optimizers {
 template <typename T>
 class FlatUpdate : public UpdatePass {
  public:
-  FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
-             const std::vector<Entry>& entries);
+  FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries,
+             const ExtraSlots& extras);
 
   void prepare_norms() override;
   void reduce_for_norms(Step& step, int replica) override;
   std::vector<double> squared_norms(Step& step) override;
+  void accumulate(const Step& step, int replica) override;
   void update(const Step& step, int replica) override;
+  void average(const Step& step, int replica) override;
   at::Tensor slot(size_t entry, int slot) const override;
 
  private:
@@ -33,21 +35,31 @@ class FlatUpdate : public UpdatePass {
 
   void move_parameters();
   void make_slots();
-  std::vector<Part> share(int replica) const;
-  void update_part(const Step& step, const Part& part) const;
-  void update_rows(const Step& step, const Part& part) const;
+  std::vector<std::vector<Part>> make_shares() const;
+  template <typename Work>
+  void for_each_block(const Step& step, const Part& part, bool skip_untouched,
+                      const Work& work) const;
+  template <typename Work>
+  void for_each_row(const Step& step, const Part& part, bool skip_untouched,
+                    const Work& work) const;
+  void update_whole(const Step& step, const Part& part) const;
   void apply(const Step& step, size_t entry, const T* gradient, int64_t begin, int64_t size) const;
 
+  const std::vector<T*>& accumulators() const {
+    return slot_data_[static_cast<size_t>(rule_.num_slots() + extras_.average)];
+  }
+
   const tensor::UpdateRule& rule_;
+  const ExtraSlots extras_;
   const int replicas_;
   const bool share_storage_;
   const std::vector<Entry> entries_;
   std::vector<std::vector<T*>> parameters_;  // by entry and copy: one, if replicas share storage
-  std::vector<tensor::Arena> slots_;         // by slot of the rule
+  std::vector<tensor::Arena> slots_;         // by slot of the rule, then the extra ones
   std::vector<std::vector<T*>> slot_data_;   // by slot and entry
   std::vector<std::vector<Part>> shares_;    // by replica
 
-  // For clipping by norm only.
+  // For clipping by norm, finding infinities, and rules of whole variables.
   std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added
   std::vector<T*> reduced_data_;                    // by entry
   std::vector<std::vector<double>> partial_norms_;  // by entry and block

@@ -1,6 +1,8 @@
 #include "strata/optim/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mul.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -8,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "optim/dynamic_scale.h"
 #include "optim/gradients.h"
 #include "optim/row_gradient.h"
 #include "optim/step.h"
@@ -40,6 +43,16 @@ void check_options(std::string_view name, const OptimizerOptions& options) {
     STRATA_CHECK(value >= 0, kInvalidArgument, "[", name, "] got ", value,
                  " for a clipping or weight decay option; expected 0 (off) or more");
   }
+  STRATA_CHECK(options.ema_momentum >= 0 && options.ema_momentum <= 1, kInvalidArgument, "[", name,
+               "] got ema_momentum ", options.ema_momentum, "; expected a value in [0, 1]");
+  STRATA_CHECK(options.ema_overwrite_frequency >= 0, kInvalidArgument, "[", name,
+               "] got ema_overwrite_frequency ", options.ema_overwrite_frequency,
+               "; expected 0 (never) or more");
+  STRATA_CHECK(options.loss_scale_factor >= 0, kInvalidArgument, "[", name,
+               "] got loss_scale_factor ", options.loss_scale_factor, "; expected 0 (off) or more");
+  STRATA_CHECK(options.gradient_accumulation_steps == 0 || options.gradient_accumulation_steps >= 2,
+               kInvalidArgument, "[", name, "] got gradient_accumulation_steps ",
+               options.gradient_accumulation_steps, "; expected 0 (off), or 2 or more");
 }
 
 }  // namespace
@@ -56,7 +69,11 @@ class Optimizer::Impl {
   void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options);
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
   void set_slot(size_t index, const at::Tensor& value);
+  std::vector<std::string> slot_names() const;
   void exclude_from_weight_decay(const std::vector<std::string>& parts);
+  void finalize_variable_values();
+  void scale_dynamically(double initial_scale, int64_t growth_steps);
+  double loss_scale() const;
 
   const std::unique_ptr<tensor::UpdateRule> rule_;
   OptimizerOptions options_;
@@ -68,15 +85,29 @@ class Optimizer::Impl {
     return replica_of(rule_->name(), call, variables_);
   }
   bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
+  bool accumulates() const { return options_.gradient_accumulation_steps > 0; }
+  ExtraSlots extras() const { return {.average = options_.use_ema, .accumulator = accumulates()}; }
+  int64_t updates() const {  // that have been finished
+    return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
+  }
   void prepare_step(const std::vector<const Contribution*>& all);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
+  void check_finite();
+  void take_accumulated();
   void scale_by_norms();
   void finish_step();
 
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
+  std::optional<DynamicScale> dynamic_scale_;
+  at::Tensor carried_;       // the rule's number; undefined if it has none
+  double next_carried_ = 0;  // its value after this step
+
+  // Of the present step; written in meetings.
+  bool updates_now_ = true;
+  bool finite_ = true;
 };
 
 void Optimizer::Impl::build(std::vector<Variable> variables) {
@@ -95,8 +126,23 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
           [&](const auto& part) { return variables_[i].name().find(part) != std::string::npos; });
       entries.push_back({variables_[i], !excluded});
     }
-    parts_.push_back({std::move(indices), make_update_pass(*rule_, *group_, entries), {}});
+    parts_.push_back(
+        {std::move(indices), make_update_pass(*rule_, *group_, entries, extras()), {}});
   }
+  if (!rule_->carried_name().empty()) {
+    carried_ = at::full({}, 1.0, at::TensorOptions().dtype(variables_[0].dtype()));
+  }
+}
+
+void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_steps) {
+  STRATA_CHECK(!dynamic_scale_, kInvalidArgument,
+               "[loss_scale_optimizer] got an optimizer that scales the loss already");
+  dynamic_scale_.emplace(initial_scale, growth_steps);
+}
+
+double Optimizer::Impl::loss_scale() const {
+  if (dynamic_scale_) return dynamic_scale_->value();
+  return options_.loss_scale_factor > 0 ? options_.loss_scale_factor : 1;
 }
 
 void Optimizer::Impl::exclude_from_weight_decay(const std::vector<std::string>& parts) {
@@ -108,7 +154,11 @@ void Optimizer::Impl::exclude_from_weight_decay(const std::vector<std::string>& 
 void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
   const ReplicaContext& context = replica("minimize");
   const int id = context.replica_id_in_sync_group();
-  apply_gradients(backward_to(rule_->name(), loss, variables_, id), options);
+  const double scale = loss_scale();
+  apply_gradients(
+      backward_to(rule_->name(), scale == 1 || !loss.defined() ? loss : at::mul(loss, scale),
+                  variables_, id),
+      options);
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
@@ -143,12 +193,33 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
         prepare_step(contributions);
       },
       key);
-  if (clips_norm()) {
+  const auto reduce_for_norms = [&] {
     for (Part& part : parts_) part.pass->reduce_for_norms(part.step, id);
+  };
+  if (dynamic_scale_) {
+    reduce_for_norms();
     context.meet(
-        "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
+        "minimize (finite)", nullptr, [&](const auto&) { check_finite(); }, key);
+    if (!finite_) return;
   }
-  for (Part& part : parts_) part.pass->update(part.step, id);
+  if (accumulates()) {
+    for (Part& part : parts_) part.pass->accumulate(part.step, id);
+  }
+  if (updates_now_) {
+    if (accumulates()) {
+      context.meet(
+          "minimize (accumulated)", nullptr, [&](const auto&) { take_accumulated(); }, key);
+    }
+    if (clips_norm()) {
+      reduce_for_norms();
+      context.meet(
+          "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
+    }
+    for (Part& part : parts_) part.pass->update(part.step, id);
+  }
+  if (options_.use_ema) {
+    for (Part& part : parts_) part.pass->average(part.step, id);
+  }
   context.meet(
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
@@ -156,10 +227,23 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) {
   double weight = 0;
   for (const Contribution* each : all) weight += each->weight;
-  const double scale = weight > 0 ? 1 / weight : 1;
+  const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
+  const int64_t steps = options_.gradient_accumulation_steps;
+  const int64_t frequency = options_.ema_overwrite_frequency;
+  updates_now_ = !accumulates() || (iterations_ + 1) % steps == 0;
+  finite_ = true;
+  if (carried_.defined()) {
+    next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
+  }
   for (Part& part : parts_) {
     Step& step = part.step;
-    step.scalars = {.learning_rate = options_.learning_rate(iterations_), .iteration = iterations_};
+    step.scalars = {.learning_rate = options_.learning_rate(iterations_),
+                    .iteration = updates(),
+                    .carried = next_carried_};
+    step.clear_accumulators = false;
+    step.average_rate = updates() == 0 ? 1 : 1 - options_.ema_momentum;
+    step.overwrite_by_average =
+        options_.use_ema && frequency > 0 && (updates() + 1) % frequency == 0;
     step.prepared = rule_->prepare(step.scalars);
     step.clip_value = options_.clipvalue;
     step.weight_decay = options_.weight_decay;
@@ -168,7 +252,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) 
       step.gradients[i].scale = scale;
       fill(step.gradients[i], all, part.variables[i]);
     }
-    if (clips_norm()) part.pass->prepare_norms();
+    if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
   }
   if (group_->cross_device_ops() || !group_->all_cpu()) reduce_by_ops(all);
 }
@@ -222,6 +306,36 @@ void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all)
   }
 }
 
+/// With infinities or NaNs among the gradients the step does not take place, and the next has half
+/// the scale.
+void Optimizer::Impl::check_finite() {
+  double sum = 0;
+  for (Part& part : parts_) {
+    for (const double square : part.pass->squared_norms(part.step)) sum += square;
+  }
+  finite_ = std::isfinite(sum);
+  if (finite_) return;
+  dynamic_scale_->failed();
+  for (Part& part : parts_) part.step.gradients.clear();
+}
+
+/// The gradients of this step become the accumulators, in which they are.
+void Optimizer::Impl::take_accumulated() {
+  for (Part& part : parts_) {
+    const int slot = rule_->num_slots() + extras().count() - 1;
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      EntryGradient& gradient = part.step.gradients[i];
+      std::vector<at::Tensor> sums = part.pass->slot_copies(i, slot);
+      // A variable without a gradient now may have had one before.
+      gradient.used = gradient.used || sums[0].count_nonzero().item<int64_t>() > 0;
+      gradient.sources = std::move(sums);
+      gradient.rows.reset();
+      gradient.scale = 1 / static_cast<double>(options_.gradient_accumulation_steps);
+    }
+    part.step.clear_accumulators = true;
+  }
+}
+
 void Optimizer::Impl::scale_by_norms() {
   double total = 0;
   for (Part& part : parts_) {
@@ -246,25 +360,60 @@ void Optimizer::Impl::scale_by_norms() {
 void Optimizer::Impl::finish_step() {
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
-      if (part.step.gradients[i].used) variables_[part.variables[i]].state()->note_write();
+      const bool updated = updates_now_ && part.step.gradients[i].used;
+      if (updated || part.step.overwrite_by_average) {
+        variables_[part.variables[i]].state()->note_write();
+      }
     }
     part.step.gradients.clear();
   }
+  if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);
+  if (dynamic_scale_) dynamic_scale_->succeeded();
   ++iterations_;
+}
+
+void Optimizer::Impl::finalize_variable_values() {
+  detail::require_cross_replica("finalize_variable_values");
+  if (!options_.use_ema || iterations_ == 0) return;
+  const at::NoGradGuard no_grad;
+  const int slot = rule_->num_slots();
+  for (const Part& part : parts_) {
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      Variable& variable = variables_[part.variables[i]];
+      variable.assign(part.pass->slot(i, slot));
+    }
+  }
+}
+
+std::vector<std::string> Optimizer::Impl::slot_names() const {
+  std::vector<std::string> names;
+  for (int slot = 0; slot < rule_->num_slots(); ++slot) names.emplace_back(rule_->slot_name(slot));
+  if (extras().average) names.emplace_back("average");
+  if (extras().accumulator) names.emplace_back("gradient_accumulator");
+  return names;
 }
 
 std::vector<std::pair<std::string, std::vector<at::Tensor>>> Optimizer::Impl::slot_copies() const {
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> result;
+  const std::vector<std::string> names = slot_names();
   for (size_t v = 0; v < variables_.size(); ++v) {
     for (const Part& part : parts_) {
       const auto found = std::find(part.variables.begin(), part.variables.end(), v);
       if (found == part.variables.end()) continue;
       const auto entry = static_cast<size_t>(found - part.variables.begin());
-      for (int slot = 0; slot < rule_->num_slots(); ++slot) {
-        result.emplace_back(str_cat(variables_[v].name(), "/", rule_->slot_name(slot)),
-                            part.pass->slot_copies(entry, slot));
+      for (size_t slot = 0; slot < names.size(); ++slot) {
+        result.emplace_back(str_cat(variables_[v].name(), "/", names[slot]),
+                            part.pass->slot_copies(entry, static_cast<int>(slot)));
       }
     }
+  }
+  const auto add_number = [&](std::string_view name, const at::Tensor& number) {
+    result.emplace_back(name, std::vector<at::Tensor>{number});
+  };
+  if (carried_.defined()) add_number(rule_->carried_name(), carried_);
+  if (dynamic_scale_) {
+    add_number("step_counter", dynamic_scale_->counter());
+    add_number("dynamic_scale", dynamic_scale_->scale());
   }
   return result;
 }
@@ -283,7 +432,11 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
 }
 
 Optimizer::Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
-    : impl_(std::make_unique<Impl>(std::move(rule), std::move(options))) {}
+    : impl_(std::make_shared<Impl>(std::move(rule), std::move(options))) {}
+Optimizer::Optimizer(Optimizer& other, double initial_scale, int64_t growth_steps)
+    : impl_(other.impl_) {
+  impl_->scale_dynamically(initial_scale, growth_steps);
+}
 Optimizer::Optimizer(Optimizer&&) noexcept = default;
 Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
 Optimizer::~Optimizer() = default;
@@ -295,6 +448,12 @@ void Optimizer::minimize(const at::Tensor& loss, const MinimizeOptions& options)
 void Optimizer::apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options) {
   impl_->apply_gradients(std::move(gradients), options);
 }
+
+at::Tensor Optimizer::scale_loss(const at::Tensor& loss) const {
+  return at::mul(loss, impl_->loss_scale());
+}
+void Optimizer::finalize_variable_values() { impl_->finalize_variable_values(); }
+std::vector<std::string> Optimizer::slot_names() const { return impl_->slot_names(); }
 
 int64_t Optimizer::iterations() const { return impl_->iterations_; }
 void Optimizer::set_iterations(int64_t iterations) { impl_->iterations_ = iterations; }

@@ -38,6 +38,17 @@ struct Step {
   double clip_value = 0;
   double weight_decay = 0;
   std::vector<EntryGradient> gradients;  ///< By entry.
+  bool clear_accumulators = false;       ///< The gradients are the accumulators'; then start anew.
+  double average_rate = 0;               ///< How much of the new weights enters their average.
+  bool overwrite_by_average = false;
+};
+
+/// Slots that stand behind the rule's, in this order.
+struct ExtraSlots {
+  bool average = false;
+  bool accumulator = false;
+
+  int count() const { return average + accumulator; }
 };
 
 /// How the replicas carry a step out. Between two meetings each replica calls the same function
@@ -54,9 +65,13 @@ class UpdatePass {
   /// Sum of squares of each entry's gradient, unscaled. By one replica, between meetings.
   virtual std::vector<double> squared_norms(Step& step) = 0;
 
+  /// Adds the scaled gradients to the accumulators.
+  virtual void accumulate(const Step& step, int replica) = 0;
   virtual void update(const Step& step, int replica) = 0;
+  /// Moves the averages towards the weights; perhaps they become the weights then.
+  virtual void average(const Step& step, int replica) = 0;
 
-  /// The values of slot `slot` of entry `entry`, `[*shape]`.
+  /// The values of slot `slot` of entry `entry`, `[*shape]`. The extra ones follow the rule's.
   virtual at::Tensor slot(size_t entry, int slot) const = 0;
   /// Every copy of it: the replicas of one flat pass share theirs, others have one each.
   virtual std::vector<at::Tensor> slot_copies(size_t entry, int slot) const {
@@ -67,6 +82,7 @@ class UpdatePass {
 /// For variables of one floating dtype: on CPUs one vectorised pass over flat storage, of which
 /// every replica does a share; elsewhere operators on each replica's device.
 std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
-                                             const std::vector<Entry>& entries);
+                                             const std::vector<Entry>& entries,
+                                             const ExtraSlots& extras);
 
 }  // namespace strata::optimizers

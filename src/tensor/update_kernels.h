@@ -24,6 +24,12 @@ enum UpdateKernelId : int {
   kAdadelta,
   kFtrlSquareRoot,  ///< learning_rate_power == -0.5
   kFtrlPower,
+  kAdamax,
+  kNadam,
+  kLion,
+  kLambMoments,  ///< decay and the two moments; the parameter waits for the norms
+  kLambStep,     ///< by a learning rate that holds the ratio of norms; no gradient
+  kMovingAverage,
   kNumUpdateKernels,
 };
 

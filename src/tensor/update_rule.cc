@@ -14,6 +14,7 @@
 
 #include "strata/core/error.h"
 #include "tensor/update_kernels.h"
+#include "tensor/update_rule_checks.h"
 
 namespace strata::tensor {
 
@@ -58,9 +59,20 @@ std::string_view UpdateRule::slot_name(int slot) const {
 }
 
 double UpdateRule::slot_initial_value(int) const { return 0; }
+std::vector<int64_t> UpdateRule::slot_shape(int, at::IntArrayRef sizes) const {
+  return sizes.vec();
+}
+double UpdateRule::next_carried(double carried, int64_t) const { return carried; }
+
+void UpdateRule::do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const {
+  run_kernel(kernel_, span, step);
+}
+void UpdateRule::do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const {
+  run_kernel(kernel_, span, step);
+}
 
 template <typename T>
-void UpdateRule::apply_span(const UpdateSpan<T>& span, const PreparedStep& step) const {
+void UpdateRule::run_kernel(int kernel, const UpdateSpan<T>& span, const PreparedStep& step) {
   UpdateArguments<T> arguments;
   arguments.parameter = span.parameter;
   arguments.gradient = span.gradient;
@@ -74,15 +86,18 @@ void UpdateRule::apply_span(const UpdateSpan<T>& span, const PreparedStep& step)
   for (size_t i = 0; i < step.constants.size(); ++i) {
     arguments.constants[i] = static_cast<T>(step.constants[i]);
   }
-  kernel_of<T>(kernel_)(arguments);
+  kernel_of<T>(kernel)(arguments);
 }
 
+template void UpdateRule::run_kernel(int, const UpdateSpan<float>&, const PreparedStep&);
+template void UpdateRule::run_kernel(int, const UpdateSpan<double>&, const PreparedStep&);
+
 void UpdateRule::apply(const UpdateSpan<float>& span, const PreparedStep& step) const {
-  apply_span(span, step);
+  do_apply_span(span, step);
 }
 
 void UpdateRule::apply(const UpdateSpan<double>& span, const PreparedStep& step) const {
-  apply_span(span, step);
+  do_apply_span(span, step);
 }
 
 void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
@@ -309,6 +324,8 @@ class Ftrl final : public UpdateRule {
   const FtrlRule options_;
 };
 
+}  // namespace
+
 void check_fraction(const char* rule, const char* what, double value) {
   STRATA_CHECK(value >= 0 && value <= 1, kInvalidArgument, "[update_rule] ", rule, ": got ", what,
                " ", value, "; expected a value in [0, 1]");
@@ -318,8 +335,6 @@ void check_not_negative(const char* rule, const char* what, double value) {
   STRATA_CHECK(value >= 0, kInvalidArgument, "[update_rule] ", rule, ": got ", what, " ", value,
                "; expected 0 or more");
 }
-
-}  // namespace
 
 std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options) {
   check_fraction("sgd", "momentum", options.momentum);

@@ -25,7 +25,8 @@ class Catalogue {
   Catalogue(const BenchOptions& options, std::string case_name, std::string data,
             std::vector<int> cpus)
       : options_(options),
-        case_(std::move(case_name)),
+        ours_(std::move(case_name)),
+        case_(loop_of(ours_)),
         data_(std::move(data)),
         both_(std::move(cpus)),
         python_(options, {"--case", case_, "--data", data_}) {
@@ -33,6 +34,14 @@ class Catalogue {
   }
 
   std::vector<SystemSpec> all() const {
+    if (ours_ != case_) {  // Model::fit
+      return {strata("strata-1", 1),
+              strata("strata-2", 2),
+              {"strata-2-loop", images(2), {{"", {strata_process(case_, 2, both_)}}}, {}},
+              ddp(),
+              tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
+              keras()};
+    }
     std::vector<SystemSpec> systems = {
         strata("strata-1", 1), strata("strata-2", 2), independent(), libtorch(), libtorch_tuned(),
         tensorflow("tf-1", 1, {{"loop", "1"}}), jax(), ddp(),
@@ -47,8 +56,14 @@ class Catalogue {
  private:
   double images(int replicas) const { return case_ == "run" ? 1 : replicas * kStepBatch; }
 
-  ProcessSpec strata_process(int replicas, std::vector<int> cpus) const {
-    return {{options_.command, "bench", "worker", "--case", case_, "--data", data_, "--replicas",
+  /// What the others run is the loop of the same model.
+  static std::string loop_of(const std::string& name) {
+    const size_t end = name.rfind("-fit");
+    return end == std::string::npos ? name : name.substr(0, end) + "-loop";
+  }
+
+  ProcessSpec strata_process(const std::string& name, int replicas, std::vector<int> cpus) const {
+    return {{options_.command, "bench", "worker", "--case", name, "--data", data_, "--replicas",
              std::to_string(replicas)},
             {},
             std::move(cpus)};
@@ -56,12 +71,12 @@ class Catalogue {
   SystemSpec strata(const std::string& name, int replicas) const {
     return {name,
             images(replicas),
-            {{"", {strata_process(replicas, replicas == 1 ? one_ : both_)}}},
+            {{"", {strata_process(ours_, replicas, replicas == 1 ? one_ : both_)}}},
             {}};
   }
   SystemSpec independent() const {
     Variant variant;
-    for (const int cpu : both_) variant.processes.push_back(strata_process(1, {cpu}));
+    for (const int cpu : both_) variant.processes.push_back(strata_process(ours_, 1, {cpu}));
     return {"independent-2", images(2), {variant}, {}};
   }
 
@@ -119,6 +134,13 @@ class Catalogue {
     }
     return system;
   }
+  SystemSpec keras() const {
+    SystemSpec system{"keras-2", images(2), {}, python_.missing("tf", "keras_loop.py")};
+    system.variants.push_back({"",
+                               {python_.process("tf", "keras_loop.py",
+                                                {"--replicas", "2", "--execution", "50"}, both_)}});
+    return system;
+  }
   SystemSpec ddp() const {
     SystemSpec system{"ddp-2", images(2), {}, python_.missing("torch", "ddp_loop.py")};
     for (const char* channels_last : {"0", "1"}) {
@@ -139,7 +161,8 @@ class Catalogue {
   }
 
   const BenchOptions& options_;
-  const std::string case_;
+  const std::string ours_;  ///< "mlp-fit"
+  const std::string case_;  ///< "mlp-loop"
   const std::string data_;
   const std::vector<int> both_;
   std::vector<int> one_;

@@ -27,6 +27,7 @@
 #include "strata/strategies/replicate.h"
 #include "tools/bench_options.h"
 #include "tools/bench_serve.h"
+#include "tools/bench_worker.h"
 
 namespace strata::tools {
 namespace {
@@ -62,24 +63,30 @@ struct Cnn : torch::nn::Module {
   torch::nn::Linear fc1, fc2;
 };
 
-using Batches = std::vector<PerReplica<data::Example>>;
-
-/// Reads the harness's data file into global batches: step i, replica r gets batch i * replicas +
-/// r.
-Batches read_batches(const std::string& path, int replicas, bool images) {
+/// Reads the harness's data file: x `[batches, 64, features]`, y `[batches, 64]`.
+data::Example read_pool(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   int64_t head[4] = {};
   in.read(reinterpret_cast<char*>(head), sizeof(head));
   STRATA_CHECK(in.good() && head[1] == kBatch, kDataLoss, "[strata bench] worker: cannot read ",
                path);
-  std::vector<data::Example> all;
   const auto x = torch::empty({head[0], kBatch, head[2]});
   const auto y = torch::empty({head[0], kBatch}, torch::kLong);
   in.read(static_cast<char*>(x.data_ptr()), static_cast<std::streamsize>(x.nbytes()));
   in.read(static_cast<char*>(y.data_ptr()), static_cast<std::streamsize>(y.nbytes()));
   STRATA_CHECK(in.good(), kDataLoss, "[strata bench] worker: ", path, " is cut short");
+  return {x, y};
+}
+
+using Batches = std::vector<PerReplica<data::Example>>;
+
+/// Global batches: step i, replica r gets batch i * replicas + r.
+Batches read_batches(const std::string& path, int replicas, bool images) {
+  const data::Example pool = read_pool(path);
+  const at::Tensor& x = pool.x();
+  const at::Tensor& y = pool.y();
   Batches batches;
-  for (int64_t i = 0; i + replicas <= head[0]; i += replicas) {
+  for (int64_t i = 0; i + replicas <= x.size(0); i += replicas) {
     std::vector<data::Example> parts;
     for (int64_t r = i; r < i + replicas; ++r) {
       parts.push_back({images ? x[r].view({kBatch, 1, 28, 28}) : x[r], y[r]});
@@ -155,9 +162,14 @@ int run_worker(const std::vector<std::string>& arguments) {
   } else if (name == "cnn-loop") {
     serve_training(
         strategy, read_batches(data, replicas, true), [] { return Cnn(); }, sgd);
+  } else if (name == "mlp-fit" || name == "cnn-fit") {
+    const bool images = name == "cnn-fit";
+    const data::Example pool = read_pool(data);
+    const at::Tensor x = images ? pool.x().reshape({-1, 28, 28, 1}) : pool.x().flatten(0, 1);
+    serve_fit(strategy, {x, pool.y().flatten()}, kBatch * replicas, images);
   } else {
     STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
-                 "; expected run, mlp-loop, cnn-loop or wide-loop");
+                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit or cnn-fit");
   }
   return 0;
 }

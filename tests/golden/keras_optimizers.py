@@ -37,6 +37,16 @@ RULES = [
     ("Ftrl", dict(learning_rate=0.1, l2_shrinkage_regularization_strength=0.1, beta=0.5, initial_accumulator_value=0.3)),
     ("Ftrl", dict(learning_rate=0.1, learning_rate_power=-0.7, l1_regularization_strength=0.01)),
     ("Ftrl", dict(learning_rate=0.1, learning_rate_power=0.0)),
+    ("Adamax", dict()),
+    ("Adamax", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.9, epsilon=1e-3)),
+    ("Nadam", dict()),
+    ("Nadam", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.95, epsilon=1e-3)),
+    ("Lion", dict()),
+    ("Lion", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.95, weight_decay=0.1)),
+    ("Lamb", dict()),
+    ("Lamb", dict(learning_rate=0.02, beta_1=0.8, beta_2=0.95, epsilon=1e-3, weight_decay=0.1)),
+    ("Adafactor", dict()),
+    ("Adafactor", dict(learning_rate=0.5, beta_2_decay=-0.6, epsilon_2=0.1, clip_threshold=0.5, weight_decay=0.1)),
 ]
 # Every modifier with a rule that scales with the gradient and one that does not.
 MODIFIERS = [
@@ -57,7 +67,32 @@ MODIFIED = [
     ("Adadelta", dict(learning_rate=1.0)),
     ("Ftrl", dict(learning_rate=0.1)),
 ]
-CASES = RULES + [(name, {**options, **more}) for name, options in MODIFIED for more in MODIFIERS]
+# What happens around the rule, over several steps.
+AROUND = [
+    dict(use_ema=True, ema_momentum=0.8),
+    dict(use_ema=True, ema_momentum=0.9, ema_overwrite_frequency=2),
+    dict(gradient_accumulation_steps=2),
+    dict(gradient_accumulation_steps=3, learning_rate=SCHEDULE),
+    dict(gradient_accumulation_steps=2, clipnorm=0.3, weight_decay=0.05),
+    dict(gradient_accumulation_steps=2, use_ema=True, ema_momentum=0.8, ema_overwrite_frequency=2),
+    dict(loss_scale_factor=3.0),
+    dict(loss_scale_factor=8.0, gradient_accumulation_steps=2, global_clipnorm=0.05),
+]
+SURROUNDED = [
+    ("SGD", dict(learning_rate=0.1, momentum=0.9)),
+    ("Adam", dict(learning_rate=0.02)),
+    ("Nadam", dict(learning_rate=0.02)),
+]
+SURROUNDED_ONCE = [
+    (name, dict(learning_rate=0.02, use_ema=True, ema_momentum=0.8, gradient_accumulation_steps=2, clipvalue=0.3))
+    for name in ("Adamax", "Lion", "Lamb", "Adafactor", "RMSprop")
+]
+# The loss scale with gradients that are infinite in some steps.
+LOSS_SCALES = [
+    ("Adam", dict(learning_rate=0.02), dict(initial_scale=4.0, dynamic_growth_steps=2), [2]),
+    ("SGD", dict(learning_rate=0.1, gradient_accumulation_steps=2), dict(initial_scale=0.5, dynamic_growth_steps=1), [0, 3]),
+]
+CASES = RULES + [(name, {**options, **more}) for name, options in SURROUNDED for more in AROUND] + SURROUNDED_ONCE + [(name, {**options, **more}) for name, options in MODIFIED for more in MODIFIERS]
 
 rng = np.random.default_rng(1234)
 START = {name: np.round(rng.normal(0, 1, shape), 3) for name, shape in SHAPES.items()}
@@ -78,8 +113,10 @@ def build(name, options):
 
 def rounded(name, options):
     config = {**build(name, options).get_config(), **options}
-    for key in ("name", "use_ema", "ema_momentum", "ema_overwrite_frequency", "loss_scale_factor", "gradient_accumulation_steps"):
-        config.pop(key)
+    config.pop("name")
+    if not config["use_ema"]:
+        config.pop("ema_momentum")
+        config.pop("use_ema")
     single = lambda value: float(np.float32(value)) if type(value) is float else value
     rate = config["learning_rate"]
     if isinstance(rate, tuple):
@@ -87,16 +124,21 @@ def rounded(name, options):
     return {k: single(v) for k, v in config.items() if v is not None}
 
 
-def run(name, options, dtype):
+def run(name, options, dtype, loss_scale=None, infinite=()):
     keras.config.set_floatx(dtype)
     if dtype == "float64":
         options = rounded(name, options)
-    optimizer = build(name, options)
+    inner = optimizer = build(name, options)
+    if loss_scale:
+        optimizer = O.LossScaleOptimizer(inner, **loss_scale)
     variables = {n: keras.Variable(v.astype(dtype), name=n, dtype=dtype) for n, v in START.items()}
     optimizer.build(list(variables.values()))
     weights = []
     for step in range(STEPS):
-        gradients = [keras.ops.convert_to_tensor(GRADIENTS[step][n].astype(dtype)) for n in variables]
+        values = [GRADIENTS[step][n].astype(dtype) for n in variables]
+        if step in infinite:
+            values[0] = np.full_like(values[0], np.inf)
+        gradients = [keras.ops.convert_to_tensor(value) for value in values]
         optimizer.apply(gradients, list(variables.values()))
         weights.append({n: v.numpy().reshape(-1) for n, v in variables.items()})
     slots = {}
@@ -104,9 +146,22 @@ def run(name, options, dtype):
         for n in variables:
             if variable.name.startswith(n + "_"):
                 slots.setdefault(variable.name[len(n) + 1 :], {})[n] = variable.numpy().reshape(-1)
+    if name == "Adafactor":  # these have the variable's own name
+        for n, row, column in zip(variables, inner._r, inner._c):
+            slots.setdefault("row", {})[n] = row.numpy().reshape(-1)
+            slots.setdefault("column", {})[n] = column.numpy().reshape(-1)
+    numbers = {}
+    if name == "Nadam":
+        numbers["u_product"] = float(inner._u_product.numpy())
+    if loss_scale:
+        numbers["step_counter"] = int(optimizer.step_counter.numpy())
+        numbers["dynamic_scale"] = float(optimizer.dynamic_scale.numpy())
     if dtype == "float64":
         weights = weights[-1:]
+    scaled = {"loss_scale": loss_scale, "infinite": list(infinite)} if loss_scale else {}
     return {
+        **scaled,
+        "numbers": numbers,
         "optimizer": name,
         "options": {k: ({"schedule": v[0], "options": v[1]} if isinstance(v, tuple) else v) for k, v in options.items()},
         "dtype": dtype,
@@ -116,6 +171,7 @@ def run(name, options, dtype):
 
 
 records = [run(name, options, dtype) for name, options in CASES for dtype in ("float32", "float64")]
+records += [run(*case[:2], dtype, *case[2:]) for case in LOSS_SCALES for dtype in ("float32", "float64")]
 header = {
     "steps": STEPS,
     "start": {n: v.reshape(-1).tolist() for n, v in START.items()},

@@ -279,6 +279,22 @@ def odd_files():
         group.create_dataset(str(n + 3), data=np.float32(5))
         group.create_dataset(str(n + 4), data=np.zeros((0, 3), "<f4"))
         group.create_dataset("idf_weights", data=values[0].astype("<f4"))
+    file, group = vars_of("layouts")
+    with file:
+        numbers = lambda *shape: np.arange(np.prod(shape), dtype="<f4").reshape(shape)
+        group.create_dataset("0", data=numbers(5, 7), chunks=(2, 3), compression="gzip", shuffle=True, fletcher32=True)
+        group.create_dataset("1", data=numbers(200), chunks=(1,))   # a tree of two levels
+        group.create_dataset("2", data=numbers(3, 5).astype(">f8"), chunks=(2, 2), shuffle=True)
+        group.create_dataset("3", data=numbers(3, 4, 5), chunks=(2, 3, 4), fletcher32=True)
+        group.create_dataset("4", shape=(4, 4), dtype="<f4")        # never written: zeros
+        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plist.set_layout(h5py.h5d.COMPACT)                          # in the header
+        space = h5py.h5s.create_simple((6,))
+        h5py.Dataset(h5py.h5d.create(group.id, b"5", h5py.h5t.IEEE_F32LE, space, plist))[...] = numbers(6)
+        ordered = file.create_group("layers/ordered/vars", track_order=True)  # headers of the newer kind
+        ordered.attrs["name"] = "ordered"
+        for i in range(3):
+            ordered.create_dataset(str(i), data=numbers(i + 1))
     file, group = vars_of("soft_link")
     with file:
         group["0"] = h5py.SoftLink("/elsewhere")

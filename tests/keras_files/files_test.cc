@@ -220,6 +220,34 @@ TEST(WeightsFileTest, ReadsEveryDtypeOrderAndFilter) {
   EXPECT_EQ(group.named_vars.at("idf_weights").sizes(), at::IntArrayRef({3, 4}));
 }
 
+TEST(WeightsFileTest, ReadsEveryLayout) {
+  const WeightsGroup weights = load_weights_file(golden_path("keras_files_layouts.weights.h5"));
+  const std::vector<at::Tensor>& vars = weights.at("layers/dense").vars;
+  const std::vector<std::vector<int64_t>> shapes = {{5, 7}, {200}, {3, 5}, {3, 4, 5}, {4, 4}, {6}};
+  ASSERT_EQ(vars.size(), shapes.size());
+  for (size_t i = 0; i < vars.size(); ++i) {
+    ASSERT_EQ(vars[i].sizes(), at::IntArrayRef(shapes[i])) << i;
+    for (int64_t k = 0; k < vars[i].numel(); ++k) {
+      EXPECT_EQ(vars[i].reshape({-1})[k].item<double>(), i == 4 ? 0 : k) << i;
+    }
+  }
+  const WeightsGroup& ordered = weights.at("layers/ordered");
+  EXPECT_EQ(ordered.name, "ordered");
+  ASSERT_EQ(ordered.vars.size(), 3U);
+  EXPECT_EQ(ordered.vars[2][2].item<float>(), 2);
+}
+
+TEST(WeightsFileTest, ReadsTheManyGroupsThatItWrites) {
+  WeightsGroup weights;
+  for (int i = 0; i < 700; ++i) {
+    WeightsGroup& group = weights.make(str_cat("layers/dense_", i));
+    group.name = str_cat("layer_", i, std::string(static_cast<size_t>(i % 50), 'x'));
+    group.vars = {at::full({2}, i, at::TensorOptions().dtype(at::kFloat))};
+  }
+  const std::string bytes = serialize_weights(weights);
+  EXPECT_TRUE(equal(parse_weights(bytes_of(bytes), "memory"), weights));
+}
+
 TEST(WeightsFileTest, WritesEveryDtypeAndAnyStrides) {
   WeightsGroup weights = load_weights_file(golden_path("keras_files_dtypes.weights.h5"));
   const std::string bytes = serialize_weights(weights);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
 #include <map>
 
 #include "parity/models.h"
@@ -44,7 +45,11 @@ void expect_parity(Kind kind) {
   const Batches batches = make_batches(kind, at::kDouble, kSteps, kBatchSizes);
   double most = 0;
   int turn = 0;
-  for (const OptimizerCase& each : optimizer_cases()) {
+  std::vector<OptimizerCase> cases = optimizer_cases();
+  if (kind == Kind::kMlp || kind == Kind::kSparseEmbedding) {
+    std::ranges::move(more_optimizer_cases(), std::back_inserter(cases));
+  }
+  for (const OptimizerCase& each : cases) {
     const bool both_forms = each.name == "sgd momentum" || each.name == "adam";
     const Outcome one = train_on_one_device(kind, at::kDouble, batches, each, Form::kAverageLoss);
     double weights = 0, slots = 0, buffers = 0, losses = 0;

@@ -51,11 +51,12 @@ class NoisyNet : public torch::nn::Module {
 };
 
 /// SHA-256 of every replica's weights and moving statistics, the slots, and the losses.
-std::string hash_after_training(const MirroredOptions& options, double clipnorm = 0) {
+std::string hash_after_training(const MirroredOptions& options, const MakeOptimizer& make,
+                                int steps = kSteps) {
   MirroredStrategy strategy(options);
   const auto net = strategy.replicate([] { return std::make_shared<NoisyNet>(); });
-  optimizers::Adam adam(net.variables(), {.learning_rate = 0.01, .clipnorm = clipnorm});
-  const Batches batches = make_batches(Kind::kCnn, at::kFloat, kSteps, {20, 24, 17});
+  const auto optimizer = make(net.variables());
+  const Batches batches = make_batches(Kind::kCnn, at::kFloat, steps, {20, 24, 17});
   std::vector<double> losses;
   size_t step = 0;
   for (const auto& batch : strategy.distribute(as_dataset(batches))) {
@@ -66,7 +67,7 @@ std::string hash_after_training(const MirroredOptions& options, double clipnorm 
               compute_average_loss(losses::sparse_categorical_crossentropy(
                                        part.y(), net->forward(part.x()), {.from_logits = true}),
                                    rows);
-          adam.minimize(loss);
+          optimizer->minimize(loss);
           return loss.item<double>();
         },
         batch);
@@ -79,8 +80,15 @@ std::string hash_after_training(const MirroredOptions& options, double clipnorm 
       state.push_back(variable.value().detach());
     }
   }
-  for (const auto& [name, slot] : adam.slots()) state.push_back(slot);
+  for (const auto& [name, slot] : optimizer->slots()) state.push_back(slot);
   return tensor::fingerprint(state);
+}
+
+std::string hash_after_training(const MirroredOptions& options, double clipnorm = 0) {
+  return hash_after_training(
+      options, optimizer_case<optimizers::Adam>(
+                   "", optimizers::AdamOptions{.learning_rate = 0.01, .clipnorm = clipnorm})
+                   .make);
 }
 
 MirroredOptions options_with(int permits, bool share_storage) {
@@ -108,6 +116,13 @@ TEST(PlacementTest, PermitsAndStorageDoNotChangeABit) {
                   expected);
       }
     }
+  }
+}
+
+TEST(PlacementTest, NoOptimizerMindsPermitsOrStorage) {
+  for (const OptimizerCase& each : more_optimizer_cases()) {
+    const std::string expected = hash_after_training(options_with(1, true), each.make, 12);
+    EXPECT_EQ(hash_after_training(options_with(3, false), each.make, 12), expected) << each.name;
   }
 }
 

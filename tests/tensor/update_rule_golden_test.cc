@@ -41,6 +41,32 @@ std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
     const AdadeltaRule d;
     return make_adadelta({number("rho", d.rho), number("epsilon", d.epsilon)});
   }
+  if (name == "Adamax") {
+    const AdamaxRule d;
+    return make_adamax(
+        {number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon)});
+  }
+  if (name == "Nadam") {
+    const NadamRule d;
+    return make_nadam(
+        {number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon)});
+  }
+  if (name == "Lion") {
+    const LionRule d;
+    return make_lion({number("beta_1", d.beta_1), number("beta_2", d.beta_2)});
+  }
+  if (name == "Lamb") {
+    const LambRule d;
+    return make_lamb(
+        {number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon)});
+  }
+  if (name == "Adafactor") {
+    const AdafactorRule d;
+    return make_adafactor({number("beta_2_decay", d.beta_2_decay), number("epsilon_1", d.epsilon_1),
+                           number("epsilon_2", d.epsilon_2),
+                           number("clip_threshold", d.clip_threshold)});
+  }
+  EXPECT_EQ(name, "Ftrl");
   const FtrlRule d;
   return make_ftrl({number("learning_rate_power", d.learning_rate_power),
                     number("initial_accumulator_value", d.initial_accumulator_value),
@@ -68,10 +94,14 @@ void run(const json& golden, const json& test, double tolerance) {
   const auto rule = make_rule(name, options);
   std::map<std::string, std::vector<T>> weights;
   std::map<std::string, std::vector<std::vector<T>>> slots;
+  std::map<std::string, std::vector<int64_t>> shapes = {{"kernel", {3, 4}}, {"bias", {4}}};
+  double carried = 1;
   for (const auto& [variable, start] : golden["start"].items()) {
     weights[variable] = start.template get<std::vector<T>>();
     for (int s = 0; s < rule->num_slots(); ++s) {
-      slots[variable].emplace_back(start.size(), static_cast<T>(rule->slot_initial_value(s)));
+      size_t size = 1;
+      for (const int64_t n : rule->slot_shape(s, shapes[variable])) size *= static_cast<size_t>(n);
+      slots[variable].emplace_back(size, static_cast<T>(rule->slot_initial_value(s)));
     }
   }
   const auto compare = [&](const json& expected, const std::vector<T>& got,
@@ -85,7 +115,8 @@ void run(const json& golden, const json& test, double tolerance) {
   };
   const size_t steps = golden["steps"];
   for (size_t step = 0; step < steps; ++step) {
-    const StepScalars scalars{learning_rate(name, options, int64_t(step)), int64_t(step)};
+    carried = rule->next_carried(carried, int64_t(step));
+    const StepScalars scalars{learning_rate(name, options, int64_t(step)), int64_t(step), carried};
     std::map<std::string, std::vector<T>> gradients;
     std::map<std::string, double> squares;
     double square = 0;
@@ -100,6 +131,7 @@ void run(const json& golden, const json& test, double tolerance) {
       span.gradient = gradients[variable].data();
       for (size_t s = 0; s < slots[variable].size(); ++s) span.slots[s] = slots[variable][s].data();
       span.size = static_cast<int64_t>(weight.size());
+      span.sizes = shapes[variable];
       span.weight_decay = options.value("weight_decay", name == "AdamW" ? 0.004 : 0.0);
       span.clip_value = options.value("clipvalue", 0.0);
       if (const double clip = options.value("clipnorm", 0.0); clip > 0) {
@@ -130,13 +162,22 @@ TEST(UpdateRuleGoldenTest, EqualsKeras) {
   std::ifstream file(test::source_path("tests/golden/keras_optimizers.json"));
   const json golden = json::parse(file);
   ASSERT_GE(golden["cases"].size(), 100u);
+  int compared = 0;
   for (const json& test : golden["cases"]) {
+    // What the optimizer does around the rule is tested with it.
+    const json& options = test["options"];
+    if (options.contains("use_ema") || options.contains("gradient_accumulation_steps") ||
+        options.contains("loss_scale_factor") || test.contains("loss_scale")) {
+      continue;
+    }
+    ++compared;
     if (test["dtype"] == "float32") {
       run<float>(golden, test, 1e-5);
     } else {
       run<double>(golden, test, 1e-10);
     }
   }
+  EXPECT_GE(compared, 140);
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "strata/core/error.h"
-#include "tensor/update_kernels.h"
 #include "support/expect_error.h"
+#include "tensor/update_kernels.h"
 
 namespace strata::tensor {
 namespace {
@@ -39,6 +39,9 @@ std::vector<NamedRule> every_rule() {
   rules.push_back(
       {"ftrl", make_ftrl({.l1_regularization_strength = 0.01, .l2_regularization_strength = 0.1})});
   rules.push_back({"ftrl power", make_ftrl({.learning_rate_power = -0.7, .beta = 0.1})});
+  rules.push_back({"adamax", make_adamax()});
+  rules.push_back({"nadam", make_nadam()});
+  rules.push_back({"lion", make_lion()});
   return rules;
 }
 
@@ -194,6 +197,61 @@ TYPED_TEST(UpdateRuleTest, EqualsTheTensorForm) {
   }
 }
 
+/// Rules of whole variables, of several shapes: long enough for several blocks, and of odd sizes.
+TYPED_TEST(UpdateRuleTest, WholeVariablesEqualTheTensorForm) {
+  const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<TypeParam>::value);
+  for (const auto& rule : {make_lamb(), make_adafactor()}) {
+    EXPECT_TRUE(rule->whole_variables());
+    for (const std::vector<int64_t>& shape :
+         {std::vector<int64_t>{7}, {3, 5}, {90, 117}, {2, 3, 4, 5}}) {
+      State<TypeParam> state(*rule, c10::multiply_integers(shape), 6);
+      std::vector<at::Tensor> slots;
+      for (size_t s = 0; s < state.slots.size(); ++s) {
+        const auto slot_shape = rule->slot_shape(static_cast<int>(s), shape);
+        state.slots[s].resize(static_cast<size_t>(c10::multiply_integers(slot_shape)));
+        slots.push_back(at::zeros(slot_shape, options));
+      }
+      const auto tensor = [&](std::vector<TypeParam>& v, at::IntArrayRef sizes) {
+        return at::from_blob(v.data(), sizes, options).clone();
+      };
+      at::Tensor parameter = tensor(state.parameter, shape);
+      const at::Tensor gradient = tensor(state.gradient, shape);
+      for (int64_t step = 0; step < 4; ++step) {
+        const StepScalars scalars{0.05, step};
+        auto span = state.span(0, state.size());
+        span.sizes = shape;
+        UpdateModifiers modifiers;
+        if (step > 0) {
+          with_modifiers(span);
+          modifiers = {span.gradient_scale, span.clip_value, span.weight_decay};
+        }
+        if (step == 3) span.gradient = nullptr;
+        rule->apply(span, scalars);
+        rule->apply(parameter, step == 3 ? at::Tensor() : gradient, slots, modifiers, scalars);
+      }
+      const double tolerance = sizeof(TypeParam) == 4 ? 3e-5 : 1e-12;
+      EXPECT_TRUE(at::allclose(tensor(state.parameter, shape), parameter, tolerance, tolerance))
+          << rule->name() << shape;
+      for (size_t s = 0; s < slots.size(); ++s) {
+        EXPECT_TRUE(
+            at::allclose(tensor(state.slots[s], slots[s].sizes()), slots[s], tolerance, tolerance))
+            << rule->name() << shape << " slot " << s;
+      }
+    }
+  }
+}
+
+TEST(UpdateRuleInterfaceTest, TheMovingAverageMovesByItsRate) {
+  std::vector<double> average = {1, 2}, weights = {3, -2};
+  UpdateSpan<double> span{.parameter = average.data(), .gradient = weights.data(), .size = 2};
+  make_moving_average()->apply(span, {.learning_rate = 0.25});
+  EXPECT_EQ(average, (std::vector<double>{1.5, 1}));
+  at::Tensor tensor = at::full({2}, 4.0);
+  std::vector<at::Tensor> none;
+  make_moving_average()->apply(tensor, at::zeros({2}), none, {}, {.learning_rate = 0.25});
+  EXPECT_TRUE(tensor.equal(at::full({2}, 3.0)));
+}
+
 TYPED_TEST(UpdateRuleTest, NoGradientEqualsZeros) {
   for (const auto& [label, rule] : every_rule()) {
     State<TypeParam> absent(*rule, 37, 3), zeros(*rule, 37, 3);
@@ -243,6 +301,11 @@ TEST(UpdateRuleInterfaceTest, NamesSlotsAsKerasDoes) {
   EXPECT_EQ(make_rmsprop({.momentum = 0.1, .centered = true})->slot_name(2), "average_gradient");
   EXPECT_EQ(make_adadelta()->slot_name(1), "accumulated_delta_var");
   EXPECT_EQ(make_sgd()->num_slots(), 0);
+  EXPECT_EQ(make_adamax()->slot_name(1), "norm");
+  EXPECT_EQ(make_nadam()->carried_name(), "u_product");
+  EXPECT_EQ(make_adafactor()->slot_shape(0, {2, 3, 5}), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(make_adafactor()->slot_shape(1, {2, 3, 5}), (std::vector<int64_t>{2, 5}));
+  EXPECT_EQ(make_adafactor()->slot_shape(0, {5}), std::vector<int64_t>{});
 }
 
 TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
@@ -250,6 +313,10 @@ TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
                "[update_rule] sgd: got momentum 1.5; expected a value in [0, 1]");
   expect_error([] { make_ftrl({.beta = -1}); }, ErrorCode::kInvalidArgument,
                "[update_rule] ftrl: got beta -1; expected 0 or more");
+  expect_error_containing([] { make_lion({.beta_1 = 0}); }, ErrorCode::kInvalidArgument,
+                          "[update_rule] lion: got beta_1 0; expected more");
+  expect_error([] { make_adafactor({.clip_threshold = 0}); }, ErrorCode::kInvalidArgument,
+               "[update_rule] adafactor: got clip_threshold 0; expected more than 0");
   expect_error([] { make_adam()->slot_name(2); }, ErrorCode::kOutOfRange,
                "[update_rule] slot_name: got slot 2 of adam, which has 2");
   expect_error(

@@ -27,8 +27,8 @@ struct STRATA_API OptimizerSlot {
 ///
 /// @param optimizer  `class_name` and `config`, or a name such as "adam" for Keras's defaults.
 /// @param shapes     Of the trainable variables, in the order of `trainable_variables`.
-/// @throws Error  kUnimplemented: an optimizer that we do not know, Adafactor and Muon, whose state
-///                depends on more than shapes. kDataLoss: no optimizer's JSON.
+/// @throws Error  kUnimplemented: an optimizer that we do not know, Muon, whose state depends on
+///                more than shapes. kDataLoss: no optimizer's JSON.
 STRATA_API std::vector<OptimizerSlot> optimizer_slots(const Json& optimizer,
                                                       std::span<const std::vector<int64_t>> shapes);
 

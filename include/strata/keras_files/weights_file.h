@@ -19,14 +19,15 @@ STRATA_API bool have_keras_files();
 ///
 /// Nothing in the file is trusted: sizes are held against the bytes that are there before memory
 /// is taken; links that are no hard links, external and virtual datasets, and filters other than
-/// HDF5's own are refused. HDF5 itself parses the rest, and its version 1.10 can crash on
-/// damaged texts (seen in H5HG_read, with single bits flipped): a `.keras` archive has checksums
-/// against accidents, a bare `.h5` file has none, and neither is safe from an attacker.
+/// HDF5's own are refused. We parse the format ourselves (HDF5's library crashes on damaged files),
+/// and every number in it is held against the bytes that are there: damage ends in an error, or in
+/// other values, since a bare `.h5` file has no checksums. A `.keras` archive has them.
 ///
 /// @throws Error  kDataLoss: no HDF5, damaged, or refused; names the file, the group and the cause.
-///                kUnimplemented: a dtype or filter that we do not read. And what
-///                core/file_system.h throws.
-/// Threads: any; HDF5 takes one at a time. Cost: the file and its tensors are in memory at once.
+///                kUnimplemented: a dtype or filter that we do not read, and forms of HDF5 that h5py
+///                chooses only when told to (links or attributes outside of headers, committed types,
+///                chunks of version 4, user blocks). And what core/file_system.h throws.
+/// Threads: any. Cost: the file and its tensors are in memory at once.
 STRATA_API WeightsGroup load_weights_file(const std::string& path);
 
 /// The same for bytes; `source` names them in errors ("model.keras: model.weights.h5").

@@ -16,12 +16,25 @@ namespace strata::optimizers {
 
 /// What every optimizer can do to gradients and weights beside its rule. At most one kind of
 /// clipping; all of them act on the reduced gradient. 0: off. Source: keras.optimizers.Optimizer.
+///
+/// Gradient accumulation. Every call of `minimize` counts as an iteration (a schedule sees all of
+/// them); only each n-th changes the weights, by the mean of the n gradients. Each call's gradient
+/// is first divided by that call's own weights (MinimizeOptions), as if it were a step: so, as in
+/// Keras, a call with few examples counts as much as one with many. Where each example shall count
+/// the same, leave this off, add up with plain `backward()`, and give the last call the weight of
+/// all.
 struct OptimizerOptions {
   schedules::Schedule learning_rate = 1e-3;
   double weight_decay = 0;     ///< w -= w * weight_decay * learning_rate, before the rule.
   double clipnorm = 0;         ///< Each variable's gradient to at most this norm.
   double clipvalue = 0;        ///< Each element to at most this magnitude.
   double global_clipnorm = 0;  ///< All gradients together to at most this norm.
+  bool use_ema = false;        ///< Keep a moving average of the weights.
+  double ema_momentum = 0.99;  ///< average = ema_momentum * average + (1 - ema_momentum) * weights.
+  int64_t ema_overwrite_frequency = 0;  ///< Every so many updates the weights become the average.
+  double loss_scale_factor =
+      0;  ///< Against underflow: times the loss, and gradients divided by it.
+  int64_t gradient_accumulation_steps = 0;  ///< 2 or more: update the weights in each n-th call.
 };
 
 struct MinimizeOptions {
@@ -69,7 +82,13 @@ class STRATA_API Optimizer {
   /// (of an embedding) stay sparse until their rows are updated.
   void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options = {});
 
-  /// Number of finished steps.
+  /// The loss as `minimize` takes the gradient of: times `loss_scale_factor`, or the present
+  /// dynamic scale. Only for those who call `backward()` themselves, before `minimize` or
+  /// apply_gradients.
+  at::Tensor scale_loss(const at::Tensor& loss) const;
+
+  /// Number of finished calls. (Keras's `iterations` counts updates: with gradient accumulation it
+  /// is this divided by the number of calls an update.)
   int64_t iterations() const;
   void set_iterations(int64_t iterations);
 
@@ -85,9 +104,16 @@ class STRATA_API Optimizer {
 
   const std::vector<Variable>& variables() const;
 
-  /// The rule's state, for saving and comparing: for each variable in order each of its slots, as
-  /// ("<variable>/<slot>", view of the values, of the variable's shape).
+  /// With `use_ema`: the weights become their averages, as `fit` does at its end. Outside `run`.
+  /// Before the first step, and without `use_ema`, nothing happens.
+  void finalize_variable_values();
+
+  /// The state, for saving and comparing: for each variable in order each of `slot_names()`, as
+  /// ("<variable>/<slot>", view of the values), then numbers of the whole optimizer ("u_product").
+  /// Slots have the variable's shape (but Adafactor's rows and columns).
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
+  /// What is kept of each variable: the rule's, then "average" and "gradient_accumulator".
+  std::vector<std::string> slot_names() const;
   /// Writes a slot on every replica, outside `run`. @param index  Its place in `slots()`.
   /// @throws Error  kOutOfRange. kInvalidArgument: another shape.
   void set_slot(size_t index, const at::Tensor& value);
@@ -98,9 +124,12 @@ class STRATA_API Optimizer {
  protected:
   Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);
 
+  /// Works on `other`'s variables and state, with a loss scale that adapts.
+  Optimizer(Optimizer& other, double initial_scale, int64_t growth_steps);
+
  private:
   class Impl;
-  std::unique_ptr<Impl> impl_;
+  std::shared_ptr<Impl> impl_;
 };
 
 }  // namespace strata::optimizers

@@ -20,6 +20,7 @@ inline constexpr int kMaxSlots = 4;
 struct StepScalars {
   double learning_rate = 0;
   int64_t iteration = 0;
+  double carried = 0;  ///< UpdateRule::next_carried of the step before, of rules that have one
 };
 
 /// StepScalars plus what a rule derives from them (bias corrections need two `pow`). Make it once a
@@ -41,9 +42,10 @@ struct UpdateSpan {
   const T* gradient = nullptr;  ///< nullptr means zeros
   std::array<T*, kMaxSlots> slots = {};
   int64_t size = 0;
-  double gradient_scale = 1;  ///< applied first: the denominator, a clip factor; 1 changes no bit
-  double clip_value = 0;      ///< > 0: then clamp to [-clip_value, clip_value]
-  double weight_decay = 0;    ///< decoupled: p -= p * weight_decay * learning_rate before the rule
+  double gradient_scale = 1;   ///< applied first: the denominator, a clip factor; 1 changes no bit
+  double clip_value = 0;       ///< > 0: then clamp to [-clip_value, clip_value]
+  double weight_decay = 0;     ///< decoupled: p -= p * weight_decay * learning_rate before the rule
+  at::IntArrayRef sizes = {};  ///< the variable's shape, for rules of whole variables only
 };
 
 /// The same three, for the form over tensors.
@@ -53,8 +55,8 @@ struct UpdateModifiers {
   double weight_decay = 0;
 };
 
-/// How one optimizer changes one element. Stateless (the slots are the caller's), so any number of
-/// threads may use one rule at once.
+/// How one optimizer changes one element, or (Lamb, Adafactor) one variable. Stateless (the slots
+/// are the caller's), so any number of threads may use one rule at once.
 ///
 /// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on
 /// how a range is cut into spans, on alignment, or on the instruction set that the processor
@@ -75,6 +77,18 @@ class STRATA_API UpdateRule {
   /// "momentum", "velocity", ..., as Keras names the variable. @throws Error kOutOfRange.
   std::string_view slot_name(int slot) const;
   virtual double slot_initial_value(int slot) const;
+  /// The shape of a variable's slot. That of the variable, but for Adafactor's rows and columns.
+  virtual std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
+
+  /// True if an element's step depends on the rest of its variable (norms, means): then a span is a
+  /// whole variable, contiguous, and `sizes` says its shape.
+  virtual bool whole_variables() const { return false; }
+
+  /// A number that the rule keeps from step to step beside the slots, 1 at first: Nadam's
+  /// "u_product". "": none.
+  virtual std::string_view carried_name() const { return {}; }
+  /// Its value in the step after `iteration` finished ones, from that of the step before.
+  virtual double next_carried(double carried, int64_t iteration) const;
 
   /// True if an element whose gradient is zero keeps parameter and slots bit for bit (weight decay
   /// aside): rows of an embedding without a gradient may be skipped. SGD without momentum, Adagrad.
@@ -102,13 +116,18 @@ class STRATA_API UpdateRule {
  protected:
   UpdateRule(int kernel, std::vector<std::string_view> slot_names);
 
+  /// `span` by one of the kernels; rules of whole variables are made of several.
+  template <typename T>
+  static void run_kernel(int kernel, const UpdateSpan<T>& span, const PreparedStep& step);
+
   /// `gradient` is defined, scaled and clipped, and may be overwritten.
   virtual void do_apply(at::Tensor& parameter, at::Tensor& gradient, std::vector<at::Tensor>& slots,
                         const PreparedStep& step) const = 0;
 
  private:
-  template <typename T>
-  void apply_span(const UpdateSpan<T>& span, const PreparedStep& step) const;
+  /// By the kernel; rules of whole variables do more.
+  virtual void do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const;
+  virtual void do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const;
 
   int kernel_;
   std::vector<std::string_view> slot_names_;
@@ -153,6 +172,36 @@ struct FtrlRule {
   double beta = 0;
 };
 
+struct AdamaxRule {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+struct NadamRule {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+struct LionRule {
+  double beta_1 = 0.9;
+  double beta_2 = 0.99;
+};
+
+struct LambRule {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+struct AdafactorRule {
+  double beta_2_decay = -0.8;
+  double epsilon_1 = 1e-30;
+  double epsilon_2 = 1e-3;
+  double clip_threshold = 1;
+};
+
 /// @throws Error kInvalidArgument: a value outside the range that Keras allows.
 STRATA_API std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adam(const AdamRule& options = {});
@@ -160,5 +209,14 @@ STRATA_API std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options =
 STRATA_API std::unique_ptr<UpdateRule> make_rmsprop(const RmspropRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_adamax(const AdamaxRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_nadam(const NadamRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_lion(const LionRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_lamb(const LambRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_adafactor(const AdafactorRule& options = {});
+
+/// No optimizer's: the parameter becomes the average (1 - rate) * parameter + rate * gradient,
+/// where rate is the step's learning rate.
+STRATA_API std::unique_ptr<UpdateRule> make_moving_average();
 
 }  // namespace strata::tensor

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/checkpoint/tracked.h"
+#include "strata/core/export.h"
+#include "strata/keras/logs.h"
+
+namespace strata::keras {
+class TrainingRun;
+}
+
+/// What happens around the steps of fit, evaluate and predict. Source: keras.callbacks 3.15.
+namespace strata::callbacks {
+
+/// Derive from it for callbacks of your own. All calls come on the thread that called `fit`,
+/// outside `run`, in the order in which the callbacks are listed.
+///
+/// With `steps_per_execution` = k the calls of a batch come once for k batches, numbered by the
+/// first (begin) and the last (end) of them.
+class STRATA_API Callback {
+ public:
+  virtual ~Callback() = default;
+
+  virtual void on_train_begin() {}
+  /// After every callback's on_train_begin: the time to restore a run that was interrupted.
+  virtual void on_restore() {}
+  virtual void on_train_end(keras::Logs&) {}
+  virtual void on_epoch_begin(int64_t /*epoch*/) {}
+  /// @param epoch  From 0. @param logs  Of training and, with "val_" in front, validation.
+  virtual void on_epoch_end(int64_t /*epoch*/, keras::Logs&) {}
+  virtual void on_train_batch_begin(int64_t /*batch*/) {}
+  /// @param logs  Means over the epoch so far.
+  virtual void on_train_batch_end(int64_t /*batch*/, keras::Logs&) {}
+
+  /// Between two steps, and between two epochs, after all other calls: from what
+  /// TrainingRun::state() holds now a run can go on.
+  virtual void on_resume_point() {}
+
+  virtual void on_test_begin() {}
+  virtual void on_test_end(keras::Logs&) {}
+  virtual void on_test_batch_begin(int64_t /*batch*/) {}
+  virtual void on_test_batch_end(int64_t /*batch*/, keras::Logs&) {}
+
+  virtual void on_predict_begin() {}
+  virtual void on_predict_end() {}
+  virtual void on_predict_batch_begin(int64_t /*batch*/) {}
+  virtual void on_predict_batch_end(int64_t /*batch*/) {}
+
+  /// What must come back for the run to go on as if it had not been interrupted, by name:
+  /// `{{"wait", wait_}, {"best", best_}}`.
+  virtual std::vector<std::pair<std::string, Tracked>> state() { return {}; }
+
+  /// The run that it is part of, from before on_train_begin (or on_test_begin ...) until its end.
+  keras::TrainingRun& run() const;
+  void set_run(keras::TrainingRun* run) { run_ = run; }
+
+ private:
+  keras::TrainingRun* run_ = nullptr;
+};
+
+/// A callback as `fit` takes it: `callbacks::EarlyStopping({.patience = 2})`, or shared, for those
+/// who look at it afterwards.
+class STRATA_API CallbackRef {
+ public:
+  template <typename T>
+  requires std::derived_from<std::remove_cvref_t<T>, Callback> CallbackRef(T&& callback)  // NOLINT
+      : callback_(std::make_shared<std::remove_cvref_t<T>>(std::forward<T>(callback))) {}
+  template <std::derived_from<Callback> T>
+  CallbackRef(std::shared_ptr<T> callback)  // NOLINT(google-explicit-constructor)
+      : callback_(std::move(callback)) {}
+
+  Callback& operator*() const { return *callback_; }
+  Callback* operator->() const { return callback_.get(); }
+  const std::shared_ptr<Callback>& shared() const { return callback_; }
+
+ private:
+  std::shared_ptr<Callback> callback_;
+};
+
+}  // namespace strata::callbacks

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/core/file_system.h"
+#include "strata/keras/callback.h"
+
+namespace strata::callbacks {
+
+struct CSVLoggerOptions {
+  std::string separator = ",";
+  bool append = false;  ///< To a file that is there, else it is replaced.
+};
+
+/// A line of values for each epoch, under a line of names. A resumed run goes on where the saved
+/// one stood: lines behind that are cut off. Source: keras.callbacks.CSVLogger.
+class STRATA_API CSVLogger : public Callback {
+ public:
+  explicit CSVLogger(std::string path, const CSVLoggerOptions& options = {});
+
+  void on_train_begin() override;
+  void on_epoch_end(int64_t epoch, keras::Logs& logs) override;
+  std::vector<std::pair<std::string, Tracked>> state() override;
+
+ private:
+  std::string path_;
+  CSVLoggerOptions options_;
+  std::string text_;   // all of the file
+  std::string names_;  // of the columns, by the separator
+};
+
+}  // namespace strata::callbacks

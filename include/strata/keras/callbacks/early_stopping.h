@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/keras/callback.h"
+
+namespace strata::callbacks {
+
+/// Which way a monitored value gets better.
+enum class Mode {
+  kAuto,  ///< As the metric says: accuracy up, loss down.
+  kMin,
+  kMax,
+};
+
+struct EarlyStoppingOptions {
+  std::string monitor = "val_loss";
+  double min_delta = 0;  ///< Less than this is no improvement.
+  int64_t patience = 0;  ///< Epochs without improvement that are put up with.
+  int verbose = 0;
+  Mode mode = Mode::kAuto;
+  std::optional<double> baseline = {};  ///< What has to be beaten for the wait to start anew.
+  bool restore_best_weights = false;    ///< At the end, those of the best epoch.
+  int64_t start_from_epoch = 0;
+};
+
+/// Ends training when a value has stopped getting better. Source: keras.callbacks.EarlyStopping.
+class STRATA_API EarlyStopping : public Callback {
+ public:
+  explicit EarlyStopping(const EarlyStoppingOptions& options = {});
+
+  void on_train_begin() override;
+  void on_epoch_end(int64_t epoch, keras::Logs& logs) override;
+  void on_train_end(keras::Logs& logs) override;
+  std::vector<std::pair<std::string, Tracked>> state() override;
+
+  /// 0 unless it stopped training.
+  int64_t stopped_epoch() const { return stopped_epoch_; }
+  int64_t best_epoch() const { return best_epoch_; }
+  std::optional<double> best() const { return has_best_ ? std::optional(best_) : std::nullopt; }
+
+ private:
+  void keep_weights();
+
+  EarlyStoppingOptions options_;
+  int64_t wait_ = 0;
+  int64_t stopped_epoch_ = 0;
+  int64_t best_epoch_ = 0;
+  bool has_best_ = false;
+  double best_ = 0;
+  bool has_weights_ = false;
+  std::vector<at::Tensor> best_weights_;
+};
+
+}  // namespace strata::callbacks

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/data/dataset.h"
+#include "strata/keras/callback.h"
+#include "strata/keras/loss.h"
+#include "strata/keras/metric.h"
+#include "strata/optim/any_optimizer.h"
+
+namespace strata {
+class Strategy;
+}
+
+/// What compile, fit, evaluate and predict can be told. Source: keras.Model 3.15.
+namespace strata::keras {
+
+/// One value for all outputs, one for each in order, or by the names of the outputs' layers.
+template <typename T>
+class PerOutput {
+ public:
+  PerOutput() = default;
+  template <std::convertible_to<T> U>
+  PerOutput(U&& all) : values_{T(std::forward<U>(all))} {}  // NOLINT(google-explicit-constructor)
+  PerOutput(std::initializer_list<T> each) : values_(each), one_for_each_(true) {}
+  PerOutput(std::vector<T> each) : values_(std::move(each)), one_for_each_(true) {}  // NOLINT
+  PerOutput(std::map<std::string, T> by_name) : by_name_(std::move(by_name)) {}      // NOLINT
+
+  bool empty() const { return values_.empty() && by_name_.empty(); }
+  const std::vector<T>& values() const { return values_; }
+  bool one_for_each() const { return one_for_each_; }
+  const std::map<std::string, T>& by_name() const { return by_name_; }
+
+ private:
+  std::vector<T> values_;
+  bool one_for_each_ = false;
+  std::map<std::string, T> by_name_;
+};
+
+using MetricList = std::vector<metrics::Metric>;
+
+/// Metrics of the only output, `{"accuracy", metrics::AUC()}`, or a list for each.
+class PerOutputMetrics {
+ public:
+  PerOutputMetrics() = default;
+  PerOutputMetrics(std::initializer_list<metrics::Metric> metrics) : each_{MetricList(metrics)} {}
+  PerOutputMetrics(MetricList metrics) : each_{std::move(metrics)} {}         // NOLINT
+  PerOutputMetrics(std::vector<MetricList> each) : each_(std::move(each)) {}  // NOLINT
+  PerOutputMetrics(std::map<std::string, MetricList> by_name)                 // NOLINT
+      : by_name_(std::move(by_name)) {}
+
+  const std::vector<MetricList>& each() const { return each_; }
+  const std::map<std::string, MetricList>& by_name() const { return by_name_; }
+
+ private:
+  std::vector<MetricList> each_;
+  std::map<std::string, MetricList> by_name_;
+};
+
+struct CompileOptions {
+  optimizers::AnyOptimizer optimizer = "rmsprop";
+  /// None: what `add_loss` and regularizers give is all there is.
+  PerOutput<losses::Loss> loss = {};
+  /// Of each output's loss in the sum; empty: 1.
+  PerOutput<double> loss_weights = {};
+  /// `{"accuracy"}`; for several outputs a list of lists, or by name.
+  PerOutputMetrics metrics = {};
+  /// The same, with sample and class weights counted.
+  PerOutputMetrics weighted_metrics = {};
+  /// Steps between two calls of the batch callbacks, in one `run`.
+  int64_t steps_per_execution = 1;
+  /// The strategy, if the model was not made in its scope. Only before it is built.
+  Strategy* distribute = nullptr;
+  /// Accepted for programs that come from Keras; strata has no graphs to compile.
+  bool jit_compile = false;
+  bool run_eagerly = false;
+};
+
+/// Terminal: a bar; else a line an epoch.
+inline constexpr int kVerboseAuto = -1;
+
+struct FitOptions {
+  int64_t epochs = 1;
+  /// Batches; elements as the training data's.
+  std::optional<data::Dataset> validation_data = {};
+  /// The last part of the examples, which is not trained on. For tensors only.
+  double validation_split = 0;
+  /// Weights by class, for labels that are class numbers or one-hot.
+  std::map<int64_t, double> class_weight = {};
+  /// `[examples]`. For tensors only; a dataset's elements have it as their last field.
+  at::Tensor sample_weight = {};
+  std::vector<callbacks::CallbackRef> callbacks = {};
+  int verbose = kVerboseAuto;
+  int64_t initial_epoch = 0;
+  /// Batches of an epoch; 0: one pass. The data then go on from epoch to epoch.
+  int64_t steps_per_epoch = 0;
+  int64_t validation_steps = 0;  ///< 0: all.
+  int64_t validation_freq = 1;   ///< Validate after every n-th epoch.
+  /// Examples of a batch over all replicas, and whether each epoch has an order of its own. For
+  /// tensors only: datasets are batched and shuffled already.
+  int64_t batch_size = 32;
+  bool shuffle = true;
+  /// Batches that are made ahead of training.
+  int64_t prefetch = 2;
+};
+
+struct EvaluateOptions {
+  std::vector<callbacks::CallbackRef> callbacks = {};
+  int verbose = kVerboseAuto;
+  int64_t steps = 0;              ///< 0: all.
+  int64_t batch_size = 32;        ///< For tensors.
+  at::Tensor sample_weight = {};  ///< For tensors.
+};
+
+struct PredictOptions {
+  std::vector<callbacks::CallbackRef> callbacks = {};
+  int verbose = kVerboseAuto;
+  int64_t steps = 0;        ///< 0: all.
+  int64_t batch_size = 32;  ///< For tensors.
+};
+
+}  // namespace strata::keras

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <concepts>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include "strata/core/export.h"
+#include "strata/optim/optimizer.h"
+
+namespace strata::optimizers {
+
+struct LossScaleOptions {
+  double initial_scale = 32768;         ///< 2^15
+  int64_t dynamic_growth_steps = 2000;  ///< After so many good steps in a row the scale doubles.
+};
+
+/// Another optimizer whose loss is scaled against the underflow of 16-bit gradients, by a factor
+/// that adapts: a step whose gradients are not all finite, on whatever replica, does not take place
+/// (it is no iteration either) and halves the factor.
+///
+///     LossScaleOptimizer optimizer(Adam({.learning_rate = 1e-3}));
+///
+/// `minimize` scales and divides by itself. Cost: the gradients are added up one pass earlier, and
+/// the replicas meet once more a step. Source: keras.optimizers.LossScaleOptimizer.
+class STRATA_API LossScaleOptimizer : public Optimizer {
+ public:
+  /// @param inner  An rvalue: `Adam(...)`. Its own `loss_scale_factor` counts no longer.
+  /// @throws Error kInvalidArgument: a scale or a number of steps that is not positive.
+  template <typename O>
+  requires std::derived_from<O, Optimizer> &&
+      (!std::is_const_v<O>)explicit LossScaleOptimizer(O&& inner,
+                                                       const LossScaleOptions& options = {})
+      : LossScaleOptimizer(std::unique_ptr<Optimizer>(std::make_unique<O>(std::move(inner))),
+                           options) {}
+  explicit LossScaleOptimizer(std::unique_ptr<Optimizer> inner,
+                              const LossScaleOptions& options = {});
+
+  /// For its class and options. Variables and state are this one's, too.
+  const Optimizer& inner_optimizer() const { return *inner_; }
+  const LossScaleOptions& options() const { return options_; }
+
+ private:
+  std::unique_ptr<Optimizer> inner_;
+  LossScaleOptions options_;
+};
+
+}  // namespace strata::optimizers

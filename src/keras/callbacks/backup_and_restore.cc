@@ -1,0 +1,55 @@
+#include "strata/keras/callbacks/backup_and_restore.h"
+
+#include "strata/checkpoint/checkpoint_manager.h"
+#include "strata/core/file_system.h"
+#include "strata/keras/training_run.h"
+
+namespace strata::callbacks {
+
+BackupAndRestore::BackupAndRestore(std::string backup_dir, const BackupAndRestoreOptions& options)
+    : folder_(std::move(backup_dir)), options_(options) {
+  STRATA_CHECK(!folder_.empty(), kInvalidArgument,
+               "[callbacks] BackupAndRestore: got an empty backup_dir");
+  STRATA_CHECK(options.save_freq >= 0, kInvalidArgument,
+               "[callbacks] BackupAndRestore: got save_freq=", options.save_freq,
+               "; expected a number of batches, or 0 for every epoch");
+}
+BackupAndRestore::~BackupAndRestore() = default;
+BackupAndRestore::BackupAndRestore(BackupAndRestore&&) noexcept = default;
+
+void BackupAndRestore::on_restore() {
+  manager_.reset();
+  checkpoint_ = std::make_unique<Checkpoint>(
+      run().state(), CheckpointOptions{.asynchronous = options_.asynchronous});
+  manager_ = std::make_unique<CheckpointManager>(*checkpoint_, folder_,
+                                                 CheckpointManagerOptions{.max_to_keep = 1});
+  if (manager_->restore_or_initialize()) manager_->status().assert_consumed();
+  saved_at_ = run().train_steps();
+}
+
+void BackupAndRestore::on_resume_point() {
+  const bool epoch_begins = run().batch() == 0;
+  const int64_t steps = run().train_steps() - saved_at_;
+  if (options_.save_freq == 0 ? !epoch_begins : steps < options_.save_freq) return;
+  manager_->save();
+  saved_at_ = run().train_steps();
+}
+
+void BackupAndRestore::on_train_end(keras::Logs&) {
+  checkpoint_->wait();
+  const std::vector<std::string> backups = manager_->checkpoints();
+  manager_.reset();
+  checkpoint_.reset();
+  if (!options_.delete_checkpoint) return;
+  const FileSystem& files = file_system_of(folder_);
+  for (const std::string& backup : backups) {
+    for (const std::string& name : files.list(backup)) files.remove(join_path(backup, name));
+    files.remove(backup);
+  }
+  for (const std::string& name : files.list(folder_)) {
+    if (!files.info(join_path(folder_, name))->is_folder) files.remove(join_path(folder_, name));
+  }
+  if (files.list(folder_).empty()) files.remove(folder_);
+}
+
+}  // namespace strata::callbacks

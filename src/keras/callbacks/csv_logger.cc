@@ -1,0 +1,73 @@
+#include "strata/keras/callbacks/csv_logger.h"
+
+#include <charconv>
+#include <span>
+
+#include "core/atomic_file.h"
+#include "strata/keras/training_run.h"
+
+namespace strata::callbacks {
+namespace {
+
+/// The shortest text that reads back as `value`, as Python writes it.
+std::string number(double value) {
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
+  std::string text(buffer, end);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
+std::vector<std::string> split(const std::string& text, const std::string& separator) {
+  std::vector<std::string> parts;
+  size_t begin = 0;
+  for (size_t end; (end = text.find(separator, begin)) != std::string::npos;) {
+    parts.push_back(text.substr(begin, end - begin));
+    begin = end + separator.size();
+  }
+  parts.push_back(text.substr(begin));
+  return parts;
+}
+
+}  // namespace
+
+CSVLogger::CSVLogger(std::string path, const CSVLoggerOptions& options)
+    : path_(std::move(path)), options_(options) {
+  STRATA_CHECK(!options_.separator.empty(), kInvalidArgument,
+               "[callbacks] CSVLogger: got an empty separator");
+}
+
+void CSVLogger::on_train_begin() {
+  text_.clear();
+  names_.clear();
+  if (options_.append && file_system_of(path_).info(path_)) text_ = read_file(path_);
+}
+
+void CSVLogger::on_epoch_end(int64_t epoch, keras::Logs& logs) {
+  if (names_.empty()) {
+    bool validation = false;
+    std::string of_validation;
+    for (const auto& [name, value] : logs.values()) {
+      names_ += (names_.empty() ? "" : options_.separator) + name;
+      of_validation += options_.separator + "val_" + name;
+      validation = validation || name.starts_with("val_");
+    }
+    if (!validation) names_ += of_validation;  // a later epoch may have them
+    if (text_.empty()) text_ = "epoch" + options_.separator + names_ + "\r\n";
+  }
+  text_ += std::to_string(epoch);
+  for (const std::string& name : split(names_, options_.separator)) {
+    const auto value = logs.find(name);
+    text_ += options_.separator + (value ? number(*value) : "NA");
+  }
+  text_ += "\r\n";
+  strata::detail::write_atomically(path_, path_ + ".tmp", [&](WritableFile& file) {
+    file.append(std::as_bytes(std::span(text_)));
+  });
+}
+
+std::vector<std::pair<std::string, Tracked>> CSVLogger::state() {
+  return {{"text", text_}, {"names", names_}};
+}
+
+}  // namespace strata::callbacks

@@ -1,0 +1,382 @@
+#include "keras/fit_loop.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+
+#include <unistd.h>
+
+#include "keras/call_context.h"
+#include "keras/default_callbacks.h"
+#include "strata/core/log.h"
+
+namespace strata::keras::detail {
+namespace {
+
+using data::Dataset;
+using Element = DistributedDataset::Element;
+
+DistributedDataset distributed(const Model& model, const Dataset& data, int64_t prefetch) {
+  return model->strategy().distribute(data, {.prefetch = prefetch});
+}
+
+template <typename Call, typename... Arguments>
+void tell(const Callbacks& callbacks, Call call, Arguments&&... arguments) {
+  for (const callbacks::CallbackRef& each : callbacks) ((*each).*call)(arguments...);
+}
+
+/// Makes the model fit for the data, by the first batch.
+void prepare(const Model& model, BatchFeed& feed) {
+  Trainer& trainer = model->trainer();
+  if (trainer.prepared()) return;
+  const auto first = feed.peek();
+  STRATA_CHECK(first.has_value(), kInvalidArgument, "[keras] Model '", model.name(),
+               "': the dataset is empty");
+  trainer.prepare(first->get(0));
+}
+
+/// `step` of each batch, for all of `batches` in one `run`.
+void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
+             summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
+  Trainer& trainer = model->trainer();
+  const auto steps = [&](int replica) {
+    Tensors added;
+    const CallContextGuard context({.training = training, .losses = &added, .trace = trace});
+    const at::AutoGradMode gradients(training);
+    for (const Element& parts : batches) {
+      added.clear();
+      const summary::TraceRecorder::Scope span(trace, training ? "train_step" : "test_step");
+      step(trainer.unpack(parts.get(replica)));
+    }
+  };
+  Strategy& strategy = model->strategy();
+  strategy.run([&] { steps(get_replica_context()->replica_id_in_sync_group()); });
+}
+
+int64_t known_steps(int64_t cardinality, int64_t asked) {
+  if (asked > 0) return cardinality >= 0 ? std::min(asked, cardinality) : asked;
+  return cardinality >= 0 ? cardinality : Dataset::kUnknown;
+}
+
+int64_t rows_of(const Element& parts) {
+  int64_t rows = 0;
+  for (const data::Example& part : parts.values()) rows += part.num_rows();
+  return rows;
+}
+
+void check_length(const Model& model, int64_t steps_per_execution, int64_t cardinality,
+                  int64_t asked, const char* call) {
+  STRATA_CHECK(cardinality != Dataset::kInfinite || asked > 0, kInvalidArgument, "[keras] ", call,
+               ": the dataset is endless; say how many batches to take (steps)");
+  STRATA_CHECK(steps_per_execution == 1 || cardinality != Dataset::kUnknown || asked > 0,
+               kInvalidArgument, "[keras] Model '", model.name(), "': ", call,
+               " with steps_per_execution=", steps_per_execution,
+               " needs to know the number of batches, and the dataset does not say it; pass "
+               "steps_per_epoch (steps)");
+}
+
+}  // namespace
+
+Logs one_batch(const Model& model, const data::Example& batch, bool training) {
+  BatchFeed feed(distributed(model, Dataset::from_tensors(batch), 0), false);
+  prepare(model, feed);
+  execute(model, feed.next(1), training, nullptr,
+          [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
+  return Logs(model->trainer().results());
+}
+
+Attached::Attached(const Callbacks& callbacks, TrainingRun& run) : callbacks_(callbacks) {
+  for (const callbacks::CallbackRef& each : callbacks_) each->set_run(&run);
+}
+Attached::~Attached() {
+  for (const callbacks::CallbackRef& each : callbacks_) each->set_run(nullptr);
+}
+
+int verbosity(int verbose) {
+  if (verbose != kVerboseAuto) return verbose;
+  return ::isatty(STDOUT_FILENO) != 0 ? 1 : 2;
+}
+
+/// Where a run stands, for checkpoints.
+class FitLoop::Place final : public Trackable {
+ public:
+  explicit Place(FitLoop& loop) : loop_(loop) {}
+
+  ObjectState state() override {
+    ObjectState state;
+    const auto number = [&](const char* name, int64_t& value) {
+      state.values.push_back({.name = name,
+                              .read = [&value] { return CheckpointValue(value); },
+                              .write =
+                                  [&value](const CheckpointValue& to) {
+                                    value = strata::detail::checkpoint_value<int64_t>(to);
+                                  }});
+    };
+    number("epoch", loop_.epoch_);
+    number("batch", loop_.batch_);
+    number("train_steps", loop_.train_steps_);
+    state.values.push_back({.name = "input",
+                            .read = [this] { return CheckpointValue(loop_.feed_.position()); },
+                            .write =
+                                [this](const CheckpointValue& to) {
+                                  loop_.feed_.restore(
+                                      strata::detail::checkpoint_value<std::string>(to));
+                                }});
+    state.values.push_back({.name = "history",
+                            .read = [this] { return CheckpointValue(write_history()); },
+                            .write =
+                                [this](const CheckpointValue& to) {
+                                  read_history(strata::detail::checkpoint_value<std::string>(to));
+                                }});
+    return state;
+  }
+
+ private:
+  // Doubles as hexadecimal text: JSON's are not exact for infinities and NaN.
+  std::string write_history() const {
+    Json json = Json::object();
+    const auto text = [](double value) {
+      char buffer[40];
+      std::snprintf(buffer, sizeof buffer, "%a", value);
+      return std::string(buffer);
+    };
+    Json epochs = Json::array();
+    for (int64_t epoch : loop_.history_.epoch) epochs.push_back(epoch);
+    Json values = Json::object();
+    for (const auto& [name, all] : loop_.history_.history) {
+      Json list = Json::array();
+      for (double value : all) list.push_back(text(value));
+      values.set(name, std::move(list));
+    }
+    json.set("epoch", std::move(epochs));
+    json.set("history", std::move(values));
+    return json.dump();
+  }
+
+  void read_history(const std::string& text) {
+    const Json json = Json::parse(text);
+    History history;
+    for (const Json& epoch : json.at("epoch").as_array()) history.epoch.push_back(epoch.as_int());
+    for (const auto& [name, list] : json.at("history").as_object()) {
+      for (const Json& value : list.as_array()) {
+        history.history[name].push_back(std::strtod(value.as_string().c_str(), nullptr));
+      }
+    }
+    loop_.history_ = std::move(history);
+  }
+
+  FitLoop& loop_;
+};
+
+FitLoop::FitLoop(Model model, const Dataset& data, FitOptions options)
+    : TrainingRun(std::move(model)),
+      options_(std::move(options)),
+      trainer_(model_->trainer()),
+      callbacks_(options_.callbacks),
+      feed_(distributed(model_, data, options_.prefetch), options_.steps_per_epoch > 0),
+      place_(std::make_shared<Place>(*this)) {
+  STRATA_CHECK(options_.epochs >= 0 && options_.initial_epoch >= 0, kInvalidArgument,
+               "[keras] fit: got epochs=", options_.epochs,
+               ", initial_epoch=", options_.initial_epoch, "; expected 0 or more");
+  STRATA_CHECK(options_.validation_freq >= 1, kInvalidArgument,
+               "[keras] fit: got validation_freq=", options_.validation_freq,
+               "; expected 1 or more");
+  check_length(model_, trainer_.options().steps_per_execution, feed_.cardinality(),
+               options_.steps_per_epoch, "fit");
+  epochs_ = options_.epochs;
+  epoch_ = options_.initial_epoch;
+  steps_ =
+      options_.steps_per_epoch > 0 ? options_.steps_per_epoch : known_steps(feed_.cardinality(), 0);
+  verbose_ = verbosity(options_.verbose);
+  add_default_callbacks(callbacks_, verbose_);
+}
+
+std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
+  std::vector<std::pair<std::string, Tracked>> all = trainer_.state();
+  all.emplace_back("run", Tracked(std::static_pointer_cast<Trackable>(place_)));
+  std::vector<std::pair<std::string, Tracked>> callbacks;
+  for (size_t i = 0; i < callbacks_.size(); ++i) {
+    auto state = callbacks_[i]->state();
+    if (!state.empty()) callbacks.emplace_back(std::to_string(i), Tracked(std::move(state)));
+  }
+  if (!callbacks.empty()) all.emplace_back("callbacks", Tracked(std::move(callbacks)));
+  return all;
+}
+
+History FitLoop::run() {
+  const Attached attached(callbacks_, *this);
+  feed_.start(epoch_);
+  if (epoch_ < epochs_) {
+    prepare(model_, feed_);
+    if (const auto first = feed_.peek()) batch_size_ = rows_of(*first);
+  }
+  trainer_.set_class_weight(options_.class_weight);
+  trainer_.reset_metrics();
+  tell(callbacks_, &callbacks::Callback::on_train_begin);
+  tell(callbacks_, &callbacks::Callback::on_restore);
+  for (bool resumed = batch_ > 0; epoch_ < epochs_ && !stop_training_; resumed = false) {
+    if (!resumed) {
+      trainer_.reset_metrics();
+      if (options_.steps_per_epoch == 0) feed_.start(epoch_);
+    }
+    train_epoch();
+    // Stopped by a batch's callback, an epoch still ends: the callbacks and the history see it.
+    end_epoch();
+  }
+  if (epoch_ > 0) trainer_.optimizer().finalize_variable_values();
+  Logs logs = last_logs_;
+  tell(callbacks_, &callbacks::Callback::on_train_end, logs);
+  trainer_.set_class_weight({});
+  return history_;
+}
+
+void FitLoop::train_epoch() {
+  tell(callbacks_, &callbacks::Callback::on_epoch_begin, epoch_);
+  const int64_t at_once = trainer_.options().steps_per_execution;
+  const int64_t limit = options_.steps_per_epoch;
+  while (!stop_training_ && (limit == 0 || batch_ < limit)) {
+    const auto batches = feed_.next(limit == 0 ? at_once : std::min(at_once, limit - batch_));
+    if (batches.empty()) break;
+    tell(callbacks_, &callbacks::Callback::on_train_batch_begin, batch_);
+    execute(model_, batches, true, trace_, [&](const Batch& batch) { model_->train_step(batch); });
+    const auto count = static_cast<int64_t>(batches.size());
+    batch_ += count;
+    train_steps_ += count;
+    Logs logs = train_logs();
+    tell(callbacks_, &callbacks::Callback::on_train_batch_end, batch_ - 1, logs);
+    tell(callbacks_, &callbacks::Callback::on_resume_point);
+  }
+  STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
+               "': fit got an empty dataset in epoch ", epoch_);
+  if (limit > 0 && batch_ < limit && !stop_training_) {
+    STRATA_LOG(kWarning) << "[keras] fit: the data ended after " << batch_ << " of " << limit
+                         << " batches; repeat() the dataset, or ask for fewer steps";
+    stop_training_ = true;
+  }
+  if (steps_ == Dataset::kUnknown) steps_ = batch_;
+}
+
+void FitLoop::end_epoch() {
+  Logs::Values values = trainer_.results();
+  if (options_.validation_data && (epoch_ + 1) % options_.validation_freq == 0) {
+    for (auto& [name, value] : validate()) values.emplace_back("val_" + name, value);
+  }
+  Logs logs(std::move(values));
+  const int64_t ended = epoch_;
+  tell(callbacks_, &callbacks::Callback::on_epoch_end, ended, logs);
+  history_.epoch.push_back(ended);
+  for (const auto& [name, value] : logs.values()) history_.history[name].push_back(value);
+  last_logs_ = logs;
+  ++epoch_;
+  batch_ = 0;
+  if (epoch_ < epochs_ && !stop_training_) {
+    if (options_.steps_per_epoch == 0) feed_.start(epoch_);
+    tell(callbacks_, &callbacks::Callback::on_resume_point);
+  }
+}
+
+Logs FitLoop::train_logs() const {
+  return Logs([this] { return trainer_.results(); });
+}
+
+Logs::Values FitLoop::validate() {
+  // The means of training were read; validation uses the same metrics.
+  trainer_.reset_metrics();
+  TestLoop loop(model_, *options_.validation_data, options_.validation_steps, callbacks_, 0);
+  return loop.run().values();
+}
+
+TestLoop::TestLoop(Model model, const Dataset& data, int64_t steps, Callbacks callbacks,
+                   int verbose)
+    : TrainingRun(std::move(model)),
+      max_steps_(steps),
+      callbacks_(std::move(callbacks)),
+      feed_(distributed(model_, data, 2), false) {
+  check_length(model_, model_->trainer().options().steps_per_execution, feed_.cardinality(), steps,
+               "evaluate");
+  steps_ = known_steps(feed_.cardinality(), steps);
+  verbose_ = verbose;
+}
+
+Logs TestLoop::run() {
+  Trainer& trainer = model_->trainer();
+  prepare(model_, feed_);
+  trainer.reset_metrics();
+  tell(callbacks_, &callbacks::Callback::on_test_begin);
+  const int64_t at_once = trainer.options().steps_per_execution;
+  while (max_steps_ == 0 || batch_ < max_steps_) {
+    const auto batches =
+        feed_.next(max_steps_ == 0 ? at_once : std::min(at_once, max_steps_ - batch_));
+    if (batches.empty()) break;
+    tell(callbacks_, &callbacks::Callback::on_test_batch_begin, batch_);
+    execute(model_, batches, false, nullptr, [&](const Batch& batch) { model_->test_step(batch); });
+    batch_ += static_cast<int64_t>(batches.size());
+    Logs logs([&] { return trainer.results(); });
+    tell(callbacks_, &callbacks::Callback::on_test_batch_end, batch_ - 1, logs);
+  }
+  STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
+               "': evaluate got an empty dataset");
+  Logs logs(trainer.results());
+  tell(callbacks_, &callbacks::Callback::on_test_end, logs);
+  return logs;
+}
+
+PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions options)
+    : TrainingRun(std::move(model)),
+      options_(std::move(options)),
+      feed_(distributed(model_, data, 2), false) {
+  check_length(model_, 1, feed_.cardinality(), options_.steps, "predict");
+  steps_ = known_steps(feed_.cardinality(), options_.steps);
+  verbose_ = verbosity(options_.verbose);
+}
+
+Tensors PredictLoop::run() {
+  Callbacks callbacks = options_.callbacks;
+  add_default_callbacks(callbacks, verbose_);
+  const Attached attached(callbacks, *this);
+  tell(callbacks, &callbacks::Callback::on_predict_begin);
+  Strategy& strategy = model_->strategy();
+  const size_t inputs = model_->num_inputs();
+  std::vector<Tensors> outputs;  // by output, then batch
+  while (options_.steps == 0 || batch_ < options_.steps) {
+    auto batches = feed_.next(1);
+    if (batches.empty()) break;
+    if (!model_->built()) {
+      std::vector<Shape> shapes;
+      for (size_t i = 0; i < inputs; ++i) {
+        shapes.push_back(batches[0].get(0)[static_cast<int64_t>(i)].sizes().vec());
+        shapes.back()[0] = kNone;
+      }
+      strategy.scope([&] { model_->ensure_built(shapes); });
+    }
+    tell(callbacks, &callbacks::Callback::on_predict_batch_begin, batch_);
+    const auto parts = strategy.run(
+        [&](const data::Example& part) {
+          const at::NoGradGuard no_grad;
+          const CallContextGuard context({});
+          STRATA_CHECK(part.fields.size() >= inputs, kInvalidArgument, "[keras] Model '",
+                       model_.name(), "': predict got elements of ", part.fields.size(),
+                       " tensors; the model has ", inputs, " inputs");
+          return model_->predict_step(
+              {.x = {part.fields.begin(), part.fields.begin() + static_cast<long>(inputs)},
+               .y = {},
+               .sample_weight = {}});
+        },
+        batches[0]);
+    outputs.resize(parts.get(0).size());
+    for (size_t o = 0; o < outputs.size(); ++o) {
+      std::vector<at::Tensor> rows;
+      for (const Tensors& part : parts.values()) rows.push_back(part.at(o));
+      outputs[o].push_back(strategy.gather(PerReplica<at::Tensor>(std::move(rows)), 0));
+    }
+    tell(callbacks, &callbacks::Callback::on_predict_batch_end, batch_);
+    ++batch_;
+  }
+  STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
+               "': predict got an empty dataset");
+  tell(callbacks, &callbacks::Callback::on_predict_end);
+  Tensors whole;
+  for (const Tensors& batches : outputs) whole.push_back(at::cat(batches));
+  return whole;
+}
+
+}  // namespace strata::keras::detail

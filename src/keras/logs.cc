@@ -1,0 +1,55 @@
+#include "strata/keras/logs.h"
+
+#include <algorithm>
+
+#include "strata/core/error.h"
+#include "strata/keras/history.h"
+
+namespace strata::keras {
+
+const Logs::Values& Logs::values() const {
+  if (compute_) {
+    Values computed = std::exchange(compute_, nullptr)();
+    for (auto& [name, value] : computed) {
+      const bool set = std::any_of(values_.begin(), values_.end(),
+                                   [&](const auto& each) { return each.first == name; });
+      if (!set) values_.emplace_back(std::move(name), value);
+    }
+  }
+  std::sort(values_.begin(), values_.end());
+  return values_;
+}
+
+std::optional<double> Logs::find(const std::string& name) const {
+  for (const auto& [each, value] : values()) {
+    if (each == name) return value;
+  }
+  return std::nullopt;
+}
+
+double Logs::at(const std::string& name) const {
+  if (const auto value = find(name)) return *value;
+  std::string names;
+  for (const auto& [each, value] : values()) names += (names.empty() ? "" : ", ") + each;
+  STRATA_CHECK(false, kNotFound, "[keras] logs: no '", name, "'; there are ", names);
+}
+
+void Logs::set(const std::string& name, double value) {
+  for (auto& [each, present] : values_) {
+    if (each == name) {
+      present = value;
+      return;
+    }
+  }
+  values_.emplace_back(name, value);
+}
+
+const std::vector<double>& History::operator[](const std::string& name) const {
+  const auto found = history.find(name);
+  if (found != history.end()) return found->second;
+  std::string names;
+  for (const auto& [each, values] : history) names += (names.empty() ? "" : ", ") + each;
+  STRATA_CHECK(false, kNotFound, "[keras] history: no '", name, "'; there are ", names);
+}
+
+}  // namespace strata::keras

@@ -1,0 +1,234 @@
+#include "strata/keras/optimizer_config.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "strata/keras/config.h"
+#include "strata/optim/loss_scale_optimizer.h"
+#include "strata/optim/optimizers.h"
+
+namespace strata::optimizers {
+namespace {
+
+/// A number of which 0 means "off"; Keras says null.
+template <typename T>
+struct OrNull {
+  T* value;
+};
+template <typename T>
+Json to_config(const OrNull<T>& number) {
+  return *number.value == 0 ? Json() : Json(*number.value);
+}
+template <typename T>
+void from_config(const Json& json, OrNull<T>& number) {
+  if (json.is_null()) {
+    *number.value = 0;
+  } else {
+    keras::from_config(json, *number.value);
+  }
+}
+
+template <typename Config, typename T>
+void or_null(Config& config, const char* key, T& value) {
+  OrNull<T> number{&value};
+  config(key, number);
+}
+
+template <typename Config>
+void visit_own(Config& config, SgdOptions& options) {
+  config("momentum", options.momentum);
+  config("nesterov", options.nesterov);
+}
+
+template <typename Config, typename Options>
+requires requires(Options options) { options.beta_1; }
+void visit_own(Config& config, Options& options) {
+  config("beta_1", options.beta_1);
+  config("beta_2", options.beta_2);
+  if constexpr (requires { options.epsilon; }) config("epsilon", options.epsilon);
+  if constexpr (requires { options.amsgrad; }) config("amsgrad", options.amsgrad);
+}
+
+template <typename Config>
+void visit_own(Config& config, AdagradOptions& options) {
+  config("initial_accumulator_value", options.initial_accumulator_value);
+  config("epsilon", options.epsilon);
+}
+
+template <typename Config>
+void visit_own(Config& config, RmspropOptions& options) {
+  config("rho", options.rho);
+  config("momentum", options.momentum);
+  config("epsilon", options.epsilon);
+  config("centered", options.centered);
+}
+
+template <typename Config>
+void visit_own(Config& config, AdadeltaOptions& options) {
+  config("rho", options.rho);
+  config("epsilon", options.epsilon);
+}
+
+template <typename Config>
+void visit_own(Config& config, FtrlOptions& options) {
+  config("learning_rate_power", options.learning_rate_power);
+  config("initial_accumulator_value", options.initial_accumulator_value);
+  config("l1_regularization_strength", options.l1_regularization_strength);
+  config("l2_regularization_strength", options.l2_regularization_strength);
+  config("l2_shrinkage_regularization_strength", options.l2_shrinkage_regularization_strength);
+  config("beta", options.beta);
+}
+
+template <typename Config>
+void visit_own(Config& config, AdafactorOptions& options) {
+  config("beta_2_decay", options.beta_2_decay);
+  config("epsilon_1", options.epsilon_1);
+  config("epsilon_2", options.epsilon_2);
+  config("clip_threshold", options.clip_threshold);
+  config("relative_step", options.relative_step);
+}
+
+/// What all optimizers have, then what this one has.
+template <typename Config, typename Options>
+void visit(Config& config, Options& options) {
+  config("learning_rate", options.learning_rate);
+  or_null(config, "weight_decay", options.weight_decay);
+  or_null(config, "clipnorm", options.clipnorm);
+  or_null(config, "global_clipnorm", options.global_clipnorm);
+  or_null(config, "clipvalue", options.clipvalue);
+  config("use_ema", options.use_ema);
+  config("ema_momentum", options.ema_momentum);
+  or_null(config, "ema_overwrite_frequency", options.ema_overwrite_frequency);
+  or_null(config, "loss_scale_factor", options.loss_scale_factor);
+  or_null(config, "gradient_accumulation_steps", options.gradient_accumulation_steps);
+  visit_own(config, options);
+  // Of Keras 2.
+  config.only("decay", 0.0);
+  config.ignore("jit_compile");
+  config.ignore("is_legacy_optimizer");
+}
+
+template <typename Config>
+void visit(Config& config, LossScaleOptions& options) {
+  config("initial_scale", options.initial_scale);
+  config("dynamic_growth_steps", options.dynamic_growth_steps);
+  // Older files have the options of all optimizers here, without effect.
+  config.only("dynamic", true);
+  config.only("use_ema", false);
+  config.only("ema_momentum", 0.99);
+}
+
+/// A class of optimizers.
+struct Kind {
+  const char* class_name;
+  const char* name;                 // that Keras gives the first of a class
+  Json (*write)(const Optimizer&);  // null: of another class
+  std::unique_ptr<Optimizer> (*make)(const keras::ObjectJson&);
+};
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+template <typename O>
+Json write(const Optimizer& optimizer) {
+  const auto* known = dynamic_cast<const O*>(&optimizer);
+  if (known == nullptr) return {};
+  auto options = known->options();
+  if (!optimizer.follows_schedule()) options.learning_rate = optimizer.learning_rate();
+  keras::ConfigWriter writer;
+  visit(writer, options);
+  return writer.take();
+}
+
+template <typename O>
+std::unique_ptr<Optimizer> make(const keras::ObjectJson& object) {
+  std::remove_cvref_t<decltype(std::declval<O>().options())> options;
+  keras::ConfigReader reader(object.config, object.class_name);
+  visit(reader, options);
+  reader.ignore("name");
+  reader.finish();
+  return std::make_unique<O>(options);
+}
+
+Json write_loss_scale(const Optimizer& optimizer) {
+  const auto* known = dynamic_cast<const LossScaleOptimizer*>(&optimizer);
+  if (known == nullptr) return {};
+  LossScaleOptions options = known->options();
+  keras::ConfigWriter writer;
+  visit(writer, options);
+  Json json = writer.take();
+  json.set("inner_optimizer", keras::to_config(known->inner_optimizer()));
+  return json;
+}
+
+std::unique_ptr<Optimizer> make_loss_scale(const keras::ObjectJson& object) {
+  LossScaleOptions options;
+  Json inner;
+  keras::ConfigReader reader(object.config, object.class_name);
+  visit(reader, options);
+  reader("inner_optimizer", inner);
+  reader.ignore("name");
+  reader.finish();
+  STRATA_CHECK(
+      !inner.is_null(), kDataLoss,
+      "[keras] config of LossScaleOptimizer: got no option 'inner_optimizer', which has no "
+      "default");
+  return std::make_unique<LossScaleOptimizer>(keras::optimizer_from_config(inner), options);
+}
+
+constexpr std::array kKinds = {
+    Kind{"Adadelta", "adadelta", write<Adadelta>, make<Adadelta>},
+    Kind{"Adafactor", "adafactor", write<Adafactor>, make<Adafactor>},
+    Kind{"Adagrad", "adagrad", write<Adagrad>, make<Adagrad>},
+    Kind{"Adam", "adam", write<Adam>, make<Adam>},
+    Kind{"AdamW", "adam_w", write<AdamW>, make<AdamW>},
+    Kind{"Adamax", "adamax", write<Adamax>, make<Adamax>},
+    Kind{"Ftrl", "ftrl", write<Ftrl>, make<Ftrl>},
+    Kind{"Lamb", "lamb", write<Lamb>, make<Lamb>},
+    Kind{"Lion", "lion", write<Lion>, make<Lion>},
+    Kind{"LossScaleOptimizer", "loss_scale_optimizer", write_loss_scale, make_loss_scale},
+    Kind{"Nadam", "nadam", write<Nadam>, make<Nadam>},
+    Kind{"RMSprop", "rm_sprop", write<Rmsprop>, make<Rmsprop>},
+    Kind{"SGD", "sgd", write<Sgd>, make<Sgd>},
+};
+
+}  // namespace
+}  // namespace strata::optimizers
+
+namespace strata::keras {
+
+Json to_config(const optimizers::Optimizer& optimizer) {
+  for (const optimizers::Kind& kind : optimizers::kKinds) {
+    const Json options = kind.write(optimizer);
+    if (options.is_null()) continue;
+    Json config = Json::object();
+    config.set("name", kind.name);
+    for (const auto& [key, value] : options.as_object()) config.set(key, value);
+    return make_object("keras.optimizers", kind.class_name, std::move(config));
+  }
+  throw Error(ErrorCode::kUnimplemented,
+              str_cat("[keras] config of optimizer ", optimizer.name(),
+                      ": got a class of yours, which Keras does not have"));
+}
+
+std::unique_ptr<optimizers::Optimizer> optimizer_from_config(const Json& json) {
+  ObjectJson object = parse_object(json, "an optimizer");
+  std::string known;
+  for (const optimizers::Kind& kind : optimizers::kKinds) {
+    if (optimizers::lower(kind.class_name) == optimizers::lower(object.class_name)) {
+      object.class_name = kind.class_name;
+      return kind.make(object);
+    }
+    known += str_cat(known.empty() ? "" : ", ", kind.class_name);
+  }
+  throw Error(ErrorCode::kUnimplemented, str_cat("[keras] config of an optimizer: got ",
+                                                 object.class_name, "; expected one of ", known));
+}
+
+}  // namespace strata::keras

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/keras/model.h"
+#include "strata/optim/mean.h"
+
+namespace strata::keras::detail {
+
+/// What `compile` leaves behind: the losses, metrics and optimizer of a model, bound to its outputs
+/// once the shapes are known, and the arithmetic of a step. What happens around the steps is
+/// fit_loop.h's.
+class Trainer {
+ public:
+  Trainer(ModelImpl& model, CompileOptions options);
+
+  const CompileOptions& options() const { return options_; }
+  optimizers::Optimizer& optimizer() const { return *options_.optimizer; }
+
+  /// Builds what is not built yet (weights, the optimizer's slots, metrics), for batches like this.
+  /// @throws Error kInvalidArgument: fields that do not fit the model.
+  void prepare(const data::Example& batch);
+  bool prepared() const { return prepared_; }
+
+  Batch unpack(const data::Example& batch) const;
+
+  StepLoss compute_loss(const Batch& batch, const LayerImpl::Outputs& outputs,
+                        const Tensors& added);
+  void update_metrics(const Batch& batch, const LayerImpl::Outputs& outputs, const StepLoss& loss);
+  void minimize(const StepLoss& loss);
+
+  void reset_metrics();
+  /// Means since the last reset, over all replicas.
+  Logs::Values results() const;
+
+  /// Weights by class number, multiplied into the sample weights; empty: none.
+  void set_class_weight(const std::map<int64_t, double>& weights);
+
+  /// Weights, optimizer, metrics in the middle of an epoch, by the names of a checkpoint.
+  std::vector<std::pair<std::string, Tracked>> state();
+
+ private:
+  /// An output with what it is compared with.
+  struct Output {
+    std::string name;
+    losses::Loss loss = {};
+    double weight = 1;
+    std::vector<metrics::Metric> metrics = {};
+    std::vector<metrics::Metric> weighted_metrics = {};
+    std::optional<metrics::Mean> mean_loss = {};  ///< For each of several outputs.
+  };
+
+  void bind_outputs(const std::vector<Shape>& labels, const std::vector<Shape>& outputs);
+  at::Tensor sample_weight(const Batch& batch, size_t output) const;
+  at::Tensor regularization() const;
+
+  ModelImpl& model_;
+  CompileOptions options_;
+  bool prepared_ = false;
+  size_t num_inputs_ = 1;
+  std::vector<Output> outputs_;
+  std::optional<metrics::Mean> mean_loss_;
+  std::vector<Weight> regularized_;
+  std::vector<Weight> constrained_;
+  at::Tensor class_weight_;
+};
+
+}  // namespace strata::keras::detail

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace strata::optimizers {
+
+/// A loss scale that finds its own size. Source: keras.optimizers.LossScaleOptimizer.
+class DynamicScale {
+ public:
+  /// @throws Error kInvalidArgument: not positive.
+  DynamicScale(double initial_scale, int64_t growth_steps);
+
+  double value() const { return scale_.item<double>(); }
+  /// After a step with finite gradients.
+  void succeeded();
+  /// After one that did not take place.
+  void failed();
+
+  const at::Tensor& counter() const { return counter_; }  ///< int64: good steps in a row.
+  const at::Tensor& scale() const { return scale_; }      ///< float32
+
+ private:
+  int64_t growth_steps_;
+  at::Tensor counter_;
+  at::Tensor scale_;
+};
+
+}  // namespace strata::optimizers

@@ -1,0 +1,241 @@
+// Adamax, Nadam, Lion and Lamb, and the moving average of weights.
+
+#include <ATen/ops/abs.h>
+#include <ATen/ops/div.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/sign.h>
+#include <ATen/ops/sqrt.h>
+#include <ATen/ops/where.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "strata/core/error.h"
+#include "strata/tensor/update_rule.h"
+#include "tensor/sum_of_squares.h"
+#include "tensor/update_kernels.h"
+#include "tensor/update_rule_checks.h"
+
+namespace strata::tensor {
+namespace {
+
+using Slots = std::vector<at::Tensor>;
+
+double number_of(const StepScalars& step) { return static_cast<double>(step.iteration + 1); }
+
+class Adamax final : public UpdateRule {
+ public:
+  explicit Adamax(const AdamaxRule& options)
+      : UpdateRule(kAdamax, {"momentum", "norm"}), options_(options) {}
+
+  std::string_view name() const override { return "adamax"; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate,
+            {1 - std::pow(options_.beta_1, number_of(step)), 1 - options_.beta_1, options_.beta_2,
+             options_.epsilon}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    slots[0].lerp_(gradient, 1 - options_.beta_1);
+    slots[1].mul_(options_.beta_2);
+    at::maximum_out(slots[1], slots[1], gradient.abs_());
+    parameter.addcdiv_(slots[0], at::mul(slots[1].add(options_.epsilon), step.constants[0]),
+                       -step.learning_rate);
+  }
+
+  const AdamaxRule options_;
+};
+
+class Nadam final : public UpdateRule {
+ public:
+  explicit Nadam(const NadamRule& options)
+      : UpdateRule(kNadam, {"momentum", "velocity"}), options_(options) {}
+
+  std::string_view name() const override { return "nadam"; }
+  std::string_view carried_name() const override { return "u_product"; }
+  double next_carried(double product, int64_t iteration) const override {
+    return product * momentum(iteration + 1, 0.96);
+  }
+  PreparedStep prepare(const StepScalars& step) const override {
+    // Keras has the decay in single precision here, even for float64, and not in the product.
+    constexpr double kDecay = 0.96F;
+    const double now = momentum(step.iteration + 1, kDecay);
+    const double next = momentum(step.iteration + 2, kDecay);
+    const double product = step.carried;
+    return {
+        step.learning_rate,
+        {next / (1 - product * next), (1 - now) / (1 - product), 1 - options_.beta_1,
+         1 - options_.beta_2, 1 - std::pow(options_.beta_2, number_of(step)), options_.epsilon}};
+  }
+
+ private:
+  double momentum(int64_t t, double decay) const {
+    return options_.beta_1 * (1 - 0.5 * std::pow(decay, static_cast<double>(t)));
+  }
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    const auto& [of_momentum, of_gradient, rate_1, rate_2, correction, epsilon] = step.constants;
+    slots[0].lerp_(gradient, rate_1);
+    slots[1].lerp_(at::mul(gradient, gradient), rate_2);
+    const at::Tensor towards = at::mul(slots[0], of_momentum).add_(gradient, of_gradient);
+    parameter.addcdiv_(towards, at::div(slots[1], correction).sqrt_().add_(epsilon),
+                       -step.learning_rate);
+  }
+
+  const NadamRule options_;
+};
+
+class Lion final : public UpdateRule {
+ public:
+  explicit Lion(const LionRule& options) : UpdateRule(kLion, {"momentum"}), options_(options) {}
+
+  std::string_view name() const override { return "lion"; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate,
+            {options_.beta_1, 1 - options_.beta_1, options_.beta_2, 1 - options_.beta_2}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    const at::Tensor direction =
+        at::mul(slots[0], options_.beta_1).add_(gradient, 1 - options_.beta_1).sign_();
+    parameter.sub_(direction, step.learning_rate);
+    slots[0].mul_(options_.beta_2).add_(gradient, 1 - options_.beta_2);
+  }
+
+  const LionRule options_;
+};
+
+/// Adam whose step is as long as the variable times the learning rate.
+class Lamb final : public UpdateRule {
+ public:
+  explicit Lamb(const LambRule& options)
+      : UpdateRule(kLambStep, {"momentum", "velocity"}), options_(options) {}
+
+  std::string_view name() const override { return "lamb"; }
+  bool whole_variables() const override { return true; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    const double t = number_of(step);
+    return {step.learning_rate,
+            {1 - options_.beta_1, 1 - options_.beta_2, 1 - std::pow(options_.beta_1, t),
+             1 - std::pow(options_.beta_2, t), options_.epsilon}};
+  }
+
+ private:
+  static double ratio(double square_of_weights, double square_of_update) {
+    return square_of_weights > 0 && square_of_update > 0
+               ? std::sqrt(square_of_weights) / std::sqrt(square_of_update)
+               : 1;
+  }
+
+  /// Twice over the variable: moments and norms, then the step.
+  template <typename T>
+  static void step_whole(const UpdateSpan<T>& span, const PreparedStep& step) {
+    alignas(64) std::array<T, kNormBlock> buffer;
+    PreparedStep to_buffer = step;
+    to_buffer.learning_rate = -1;
+    double weights = 0, updates = 0;
+    for (int64_t begin = 0; begin < span.size; begin += kNormBlock) {
+      UpdateSpan<T> block = span;
+      block.size = std::min(kNormBlock, span.size - begin);
+      block.parameter += begin;
+      if (block.gradient != nullptr) block.gradient += begin;
+      for (size_t i : {0U, 1U}) block.slots[i] += begin;
+      run_kernel(kLambMoments, block, step);
+      weights += sum_of_squares(block.parameter, block.size);
+      buffer.fill(0);
+      run_kernel(
+          kLambStep,
+          UpdateSpan<T>{.parameter = buffer.data(), .slots = block.slots, .size = block.size},
+          to_buffer);
+      updates += sum_of_squares(buffer.data(), block.size);
+    }
+    PreparedStep scaled = step;
+    scaled.learning_rate *= ratio(weights, updates);
+    run_kernel(kLambStep,
+               UpdateSpan<T>{.parameter = span.parameter, .slots = span.slots, .size = span.size},
+               scaled);
+  }
+  void do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const override {
+    step_whole(span, step);
+  }
+  void do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const override {
+    step_whole(span, step);
+  }
+
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+                const PreparedStep& step) const override {
+    const auto& [rate_1, rate_2, correction_1, correction_2, epsilon, unused] = step.constants;
+    slots[0].lerp_(gradient, rate_1);
+    slots[1].lerp_(gradient.square_(), rate_2);
+    const at::Tensor update =
+        at::div(slots[0], correction_1).div_(at::div(slots[1], correction_2).sqrt_().add_(epsilon));
+    // On the device: the host does not wait for the norms.
+    const at::Tensor weights = parameter.to(at::kDouble).square().sum();
+    const at::Tensor updates = update.to(at::kDouble).square().sum();
+    const at::Tensor both = weights.gt(0).logical_and_(updates.gt(0));
+    const at::Tensor ratio = at::where(both, at::div(weights, updates).sqrt_(), 1.0);
+    parameter.sub_(at::mul(update, ratio.to(update.scalar_type())), step.learning_rate);
+  }
+
+  const LambRule options_;
+};
+
+class MovingAverage final : public UpdateRule {
+ public:
+  MovingAverage() : UpdateRule(kMovingAverage, {}) {}
+
+  std::string_view name() const override { return "moving_average"; }
+  PreparedStep prepare(const StepScalars& step) const override {
+    return {step.learning_rate, {1 - step.learning_rate}};
+  }
+
+ private:
+  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots&,
+                const PreparedStep& step) const override {
+    parameter.mul_(step.constants[0]).add_(gradient, step.learning_rate);
+  }
+};
+
+template <typename Options>
+void check_betas(const char* rule, const Options& options) {
+  check_fraction(rule, "beta_1", options.beta_1);
+  check_fraction(rule, "beta_2", options.beta_2);
+}
+
+}  // namespace
+
+std::unique_ptr<UpdateRule> make_adamax(const AdamaxRule& options) {
+  check_betas("adamax", options);
+  check_not_negative("adamax", "epsilon", options.epsilon);
+  return std::make_unique<Adamax>(options);
+}
+
+std::unique_ptr<UpdateRule> make_nadam(const NadamRule& options) {
+  check_betas("nadam", options);
+  check_not_negative("nadam", "epsilon", options.epsilon);
+  return std::make_unique<Nadam>(options);
+}
+
+std::unique_ptr<UpdateRule> make_lion(const LionRule& options) {
+  check_betas("lion", options);
+  STRATA_CHECK(options.beta_1 > 0, kInvalidArgument,
+               "[update_rule] lion: got beta_1 0; expected more: otherwise nothing but the sign of "
+               "the last gradient counts");
+  return std::make_unique<Lion>(options);
+}
+
+std::unique_ptr<UpdateRule> make_lamb(const LambRule& options) {
+  check_betas("lamb", options);
+  check_not_negative("lamb", "epsilon", options.epsilon);
+  return std::make_unique<Lamb>(options);
+}
+
+std::unique_ptr<UpdateRule> make_moving_average() { return std::make_unique<MovingAverage>(); }
+
+}  // namespace strata::tensor

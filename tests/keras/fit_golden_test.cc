@@ -1,0 +1,121 @@
+// fit, evaluate and predict against real Keras (tests/golden/keras_fit.py), on 1, 2 and 3 replicas.
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "strata/keras/layer_registry.h"
+#include "strata/keras/optimizer_config.h"
+#include "strata/keras/sequential.h"
+#include "strata/runtime/devices.h"
+#include "strata/strategies/mirrored_strategy.h"
+#include "support/replicas.h"
+#include "support/source_path.h"
+
+namespace strata::keras {
+namespace {
+
+using nlohmann::json;
+
+json cases() {
+  std::ifstream file(test::source_path("tests/golden/keras_fit.json"));
+  return json::parse(file)["cases"];
+}
+
+at::Tensor tensor(const json& value) {
+  const auto shape = value["shape"].get<std::vector<int64_t>>();
+  if (value["dtype"] == "int64") {
+    auto data = value["data"].get<std::vector<int64_t>>();
+    return at::from_blob(data.data(), shape, at::kLong).clone();
+  }
+  auto data = value["data"].get<std::vector<float>>();
+  return at::from_blob(data.data(), shape, at::kFloat).clone();
+}
+
+Json ours(const json& value) { return Json::parse(value.dump()); }
+
+Model make_model(const json& test) {
+  Shape shape = test["input_shape"].get<Shape>();
+  std::vector<Layer> layers;
+  for (const json& layer : test["layers"]) layers.push_back(layer_from_config(ours(layer)));
+  const Sequential model(Input(shape), layers);
+  size_t i = 0;
+  for (const Weight& weight : model->weights()) {
+    Variable variable = weight.variable;
+    variable.assign(tensor(test["weights"][i++]));
+  }
+  EXPECT_EQ(i, test["weights"].size());
+  return model;
+}
+
+void expect_near(double ours, double theirs, double relative, const std::string& what) {
+  EXPECT_NEAR(ours, theirs, relative * std::max(1e-2, std::abs(theirs))) << what;
+}
+
+class FitGoldenTest : public testing::TestWithParam<int> {};
+
+TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
+  set_logical_devices("cpu", 3);
+  MirroredStrategy strategy({.devices = cpus(GetParam())});
+  const json all = cases();
+  ASSERT_GE(all.size(), 14u);
+  for (const json& test : all) {
+    const std::string name = test["name"];
+    SCOPED_TRACE(name);
+    const int64_t rows = test["rows"];
+    const Model model = strategy.scope([&] { return make_model(test); });
+    losses::Loss loss;
+    from_config(ours(test["loss"]), loss);
+    MetricList metrics;
+    MetricList weighted;
+    for (const json& each : test["metrics"])
+      metrics.push_back(metrics::metric_from_config(ours(each)));
+    for (const json& each : test["weighted_metrics"]) {
+      weighted.push_back(metrics::metric_from_config(ours(each)));
+    }
+    model.compile({.optimizer = optimizer_from_config(ours(test["optimizer"])),
+                   .loss = loss,
+                   .metrics = metrics,
+                   .weighted_metrics = weighted,
+                   .steps_per_execution = name == "several steps an execution" ? 3 : 1});
+    std::vector<at::Tensor> fields = {tensor(test["x"]), tensor(test["y"])};
+    if (test.contains("sample_weight")) fields.push_back(tensor(test["sample_weight"]));
+    const auto all_rows = data::Dataset::from_tensor_slices(data::Example(fields));
+    FitOptions options{.epochs = test["epochs"],
+                       .validation_data = all_rows.skip(rows).batch(test["batch"]),
+                       .verbose = 0};
+    if (test.contains("class_weight")) {
+      for (const auto& [label, weight] : test["class_weight"].items()) {
+        options.class_weight[std::stoll(label)] = weight;
+      }
+    }
+    const History history = model.fit(all_rows.take(rows).batch(test["batch"]), options);
+    ASSERT_EQ(history.history.size(), test["history"].size());
+    for (const auto& [key, values] : test["history"].items()) {
+      const std::vector<double>& got = history[key];
+      ASSERT_EQ(got.size(), values.size()) << key;
+      for (size_t i = 0; i < got.size(); ++i) {
+        expect_near(got[i], values[i], 1e-4, str_cat(key, ", epoch ", i));
+      }
+    }
+    size_t i = 0;
+    for (const Weight& weight : model->weights()) {
+      const at::Tensor theirs = tensor(test["final_weights"][i++]);
+      const double error = (weight.variable.value().detach() - theirs).abs().max().item().toDouble();
+      EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item().toDouble()))
+          << weight.variable.name();
+    }
+    const at::Tensor predictions =
+        model.predict(fields[0].slice(0, rows), {.verbose = 0, .batch_size = 5});
+    const double error = (predictions - tensor(test["predictions"])).abs().max().item().toDouble();
+    EXPECT_LE(error, 1e-3);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Replicas, FitGoldenTest, testing::Values(1, 2, 3));
+
+}  // namespace
+}  // namespace strata::keras

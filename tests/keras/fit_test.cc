@@ -1,0 +1,268 @@
+// What fit does around the steps.
+#include <gtest/gtest.h>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "strata/core/file_system.h"
+#include "strata/core/sha256.h"
+#include "strata/keras/callbacks.h"
+#include "strata/keras/layers/core.h"
+#include "strata/keras/losses.h"
+#include "strata/keras/sequential.h"
+#include "strata/keras/session.h"
+#include "strata/keras/training_run.h"
+#include "strata/optim/optimizers.h"
+#include "strata/runtime/devices.h"
+#include "strata/strategies/mirrored_strategy.h"
+#include "support/expect_error.h"
+#include "support/replicas.h"
+#include "support/temp_folder.h"
+
+namespace strata::keras {
+namespace {
+
+using data::Dataset;
+
+Sequential regression() {
+  return Sequential(Input({3}), {layers::Dense(4, "tanh"), layers::Dense(1)});
+}
+
+Dataset rows(int64_t n) {
+  at::Tensor x = at::arange(3 * n, at::kFloat).reshape({n, 3});
+  x = (x * 0.37).sin();
+  return Dataset::from_tensor_slices({x, x.sum(1, true)});
+}
+
+Model compiled(int64_t steps_per_execution = 1) {
+  Sequential model = regression();
+  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05, .momentum = 0.9}),
+                 .loss = "mse",
+                 .metrics = {"mae"},
+                 .steps_per_execution = steps_per_execution});
+  return model;
+}
+
+/// Notes the calls of batches.
+struct Calls : callbacks::Callback {
+  std::vector<int64_t> begins, ends;
+  void on_train_batch_begin(int64_t batch) override { begins.push_back(batch); }
+  void on_train_batch_end(int64_t batch, Logs&) override { ends.push_back(batch); }
+};
+
+TEST(FitTest, BatchCallbacksComeOncePerExecution) {  // rule 47
+  const auto calls = [](int64_t steps_per_execution) {
+    auto callback = std::make_shared<Calls>();
+    compiled(steps_per_execution).fit(rows(100).batch(2), {.callbacks = {callback}, .verbose = 0});
+    return std::pair(callback->begins, callback->ends);
+  };
+  using Longs = std::vector<int64_t>;
+  EXPECT_EQ(calls(10), std::pair(Longs({0, 10, 20, 30, 40}), Longs({9, 19, 29, 39, 49})));
+  EXPECT_EQ(calls(20), std::pair(Longs({0, 20, 40}), Longs({19, 39, 49})));
+  EXPECT_EQ(calls(500), std::pair(Longs({0}), Longs({49})));
+}
+
+TEST(FitTest, UnknownLengthNeedsStepsWhereSeveralAreExecutedAtOnce) {
+  const Dataset unknown = rows(8).filter([](const data::Example&) { return true; }).batch(2);
+  expect_error_containing([&] { compiled(2).fit(unknown, {.verbose = 0}); },
+                          ErrorCode::kInvalidArgument,
+                          "fit with steps_per_execution=2 needs to know");
+  EXPECT_EQ(compiled(2).fit(unknown, {.verbose = 0, .steps_per_epoch = 4})["loss"].size(), 1u);
+  EXPECT_EQ(compiled(1).fit(unknown, {.verbose = 0})["loss"].size(), 1u);
+}
+
+TEST(FitTest, ArraysAreCutAsInKeras) {  // rule 46
+  const auto steps = [](int64_t n, FitOptions options) {
+    auto callback = std::make_shared<Calls>();
+    options.callbacks = {callback};
+    options.verbose = 0;
+    const at::Tensor x = at::ones({n, 3});
+    compiled().fit(x, at::ones({n, 1}), options);
+    return callback->ends.size();
+  };
+  EXPECT_EQ(steps(64, {}), 2u);
+  EXPECT_EQ(steps(20, {.batch_size = 20}), 1u);
+  EXPECT_EQ(steps(63, {.steps_per_epoch = 2}), 2u);
+  EXPECT_EQ(steps(64, {.validation_split = 0.5, .batch_size = 8}), 4u);
+}
+
+TEST(FitTest, StepsPerEpochGoOnThroughTheDataAndWarnWhereTheyEnd) {
+  auto callback = std::make_shared<Calls>();
+  const History history =
+      compiled().fit(rows(12).batch(2).repeat(2),
+                     {.epochs = 3, .callbacks = {callback}, .verbose = 0, .steps_per_epoch = 5});
+  EXPECT_EQ(callback->ends.size(), 15u);  // 12 + 3 of the next pass
+  EXPECT_EQ(history.epoch.size(), 3u);
+}
+
+TEST(FitTest, ValidatesWhenAskedTo) {
+  const History history = compiled().fit(
+      rows(8).batch(4),
+      {.epochs = 5, .validation_data = rows(4).batch(4), .verbose = 0, .validation_freq = 2});
+  EXPECT_EQ(history["loss"].size(), 5u);
+  EXPECT_EQ(history["val_loss"].size(), 2u);
+}
+
+TEST(FitTest, StopsWhereACallbackSaysSo) {
+  const History history =
+      compiled().fit(rows(8).batch(4), {.epochs = 9,
+                                        .callbacks = {callbacks::EarlyStopping(
+                                            {.monitor = "loss", .min_delta = 100, .patience = 2})},
+                                        .verbose = 0});
+  EXPECT_EQ(history.epoch.size(), 3u);
+}
+
+TEST(FitTest, ANaNLossEndsIt) {
+  const auto bad = Dataset::from_tensor_slices({at::full({8, 3}, NAN), at::ones({8, 1})});
+  const History history = compiled().fit(
+      bad.batch(2), {.epochs = 3, .callbacks = {callbacks::TerminateOnNaN()}, .verbose = 0});
+  EXPECT_EQ(history.epoch.size(), 1u);
+  expect_error_containing(
+      [&] {
+        compiled().fit(
+            bad.batch(2),
+            {.callbacks = {callbacks::TerminateOnNaN(/*raise_error=*/true)}, .verbose = 0});
+      },
+      ErrorCode::kOutOfRange, "TerminateOnNaN: the loss is nan at batch 0");
+}
+
+TEST(FitTest, TrainOnBatchIsOneStepOfFit) {
+  set_random_seed(3);
+  const Model fitted = compiled();
+  set_random_seed(3);
+  const Model stepped = compiled();
+  fitted.fit(rows(6).batch(6), {.verbose = 0});
+  const auto batch = rows(6).batch(6).iterator(0).next();
+  const Logs logs = stepped.train_on_batch(*batch);
+  EXPECT_GT(logs.at("loss"), 0);
+  for (size_t i = 0; i < fitted->weights().size(); ++i) {
+    EXPECT_TRUE(
+        fitted->weights()[i].variable.value().equal(stepped->weights()[i].variable.value()));
+  }
+}
+
+TEST(FitTest, PredictsInTheOrderOfTheRows) {
+  set_logical_devices("cpu", 3);
+  MirroredStrategy strategy({.devices = cpus(3)});
+  const Model model = strategy.scope([] { return compiled(); });
+  const at::Tensor x = at::arange(33, at::kFloat).reshape({11, 3});
+  const at::Tensor all = model.predict(x, {.verbose = 0, .batch_size = 4});
+  const at::Tensor one = model.predict(x, {.verbose = 0, .batch_size = 1});
+  EXPECT_EQ(all.sizes(), at::IntArrayRef({11, 1}));
+  EXPECT_TRUE(all.allclose(one, 1e-6));
+}
+
+TEST(FitTest, BadInputIsExplained) {
+  expect_error_containing([] { regression().fit(rows(4).batch(2), {.verbose = 0}); },
+                          ErrorCode::kFailedPrecondition, "you must call compile() before fit()");
+  expect_error_containing([] { compiled().fit(rows(4).take(0).batch(2), {.verbose = 0}); },
+                          ErrorCode::kInvalidArgument, "the dataset is empty");
+  expect_error_containing(
+      [] {
+        compiled().fit(Dataset::from_tensor_slices({at::ones({4, 5}), at::ones({4, 1})}).batch(2),
+                       {.verbose = 0});
+      },
+      ErrorCode::kInvalidArgument,
+      "expected axis -1 of input shape to have value 3, but received input with shape (2, 5)");
+  expect_error_containing(
+      [] {
+        compiled().fit(Dataset::from_tensor_slices({at::ones({4, 3})}).batch(2), {.verbose = 0});
+      },
+      ErrorCode::kInvalidArgument, "no loss to compute");
+  expect_error_containing(
+      [] {
+        compiled().fit(Dataset::from_tensor_slices({at::ones({4, 3}), at::ones({4, 1}),
+                                                    at::ones({4}), at::ones({4}), at::ones({4})})
+                           .batch(2),
+                       {.verbose = 0});
+      },
+      ErrorCode::kInvalidArgument, "got elements of 5 tensors; expected 1 inputs, 1 labels");
+  expect_error_containing(
+      [] {
+        Sequential model = regression();
+        model.compile({.optimizer = "sgd", .loss = {"mse", "mse"}});
+        model.fit(rows(4).batch(2), {.verbose = 0});
+      },
+      ErrorCode::kInvalidArgument, "compile got 2 losses for 1 outputs");
+}
+
+TEST(FitTest, LabelsOutOfRangeAreExplained) {
+  Sequential model(Input({3}), {layers::Dense(2)});
+  model.compile(
+      {.optimizer = "sgd", .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
+  const auto data = Dataset::from_tensor_slices({at::ones({4, 3}), at::full({4}, 7, at::kLong)});
+  expect_error_containing([&] { model.fit(data.batch(2), {.verbose = 0}); },
+                          ErrorCode::kInvalidArgument, "7");
+}
+
+/// The weights, the history and the file of a run that is cut off at given batches and started
+/// again.
+struct Ending {
+  std::string weights;
+  std::map<std::string, std::vector<double>> history;
+  std::string csv;
+};
+
+struct Cut : callbacks::Callback {
+  explicit Cut(int64_t at) : at(at) {}
+  int64_t at;
+  void on_train_batch_end(int64_t, Logs&) override {
+    if (run().train_steps() == at) throw std::runtime_error("cut");
+  }
+};
+
+Ending resumed_run(const std::vector<int64_t>& cuts, int64_t save_freq, int replicas) {
+  const test::TempFolder folder;
+  Ending ending;
+  for (size_t attempt = 0; attempt <= cuts.size(); ++attempt) {
+    MirroredStrategy strategy({.devices = cpus(replicas), .seed = 5});
+    set_random_seed(11);
+    const Model model = strategy.scope([] { return compiled(); });
+    FitOptions options{.epochs = 6, .validation_data = rows(7).batch(3), .verbose = 0};
+    options.callbacks = {
+        callbacks::EarlyStopping({.patience = 3, .restore_best_weights = true}),
+        callbacks::ReduceLROnPlateau({.factor = 0.5, .patience = 1, .min_delta = 0.01}),
+        callbacks::CSVLogger(folder.path() + "/log.csv"),
+        callbacks::BackupAndRestore(folder.path() + "/backup", {.save_freq = save_freq}),
+        Cut(attempt < cuts.size() ? cuts[attempt] : -1)};
+    try {
+      const History history = model.fit(rows(23).shuffle(23).batch(4), options);
+      ending.history = history.history;
+    } catch (const std::runtime_error& error) {
+      if (std::string(error.what()) != "cut") throw;
+      continue;
+    }
+    Sha256 sha;
+    for (const Weight& weight : model->weights()) {
+      const at::Tensor value = weight.variable.value().detach().contiguous();
+      sha.update(value.const_data_ptr(), value.nbytes());
+    }
+    ending.weights = sha.hex_digest();
+    EXPECT_FALSE(file_system_of(folder.path()).info(folder.path() + "/backup"));
+  }
+  ending.csv = read_file(folder.path() + "/log.csv");
+  return ending;
+}
+
+TEST(FitTest, ARunThatIsCutOffEndsAsIfItHadNotBeen) {
+  for (int replicas : {1, 2}) {
+    const Ending whole = resumed_run({}, 0, replicas);
+    ASSERT_EQ(resumed_run({}, 0, replicas).weights, whole.weights);
+    for (int64_t save_freq : {int64_t{0}, int64_t{1}, int64_t{5}}) {
+      const Ending cut = resumed_run({3, 10, 25}, save_freq, replicas);
+      EXPECT_EQ(cut.weights, whole.weights) << save_freq;
+      EXPECT_EQ(cut.history, whole.history) << save_freq;
+      EXPECT_EQ(cut.csv, whole.csv) << save_freq;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::keras
