@@ -125,7 +125,7 @@ TEST(KerasModelsTest, SummaryIsThatOfKeras) {
   for (const Json& each : golden_models().at("models").as_array()) {
     const std::string name = each.at("name").as_string();
     try {
-      const Model model = load_model(golden_file(each.at("file").as_string()), {.compile = false});
+      const Model model = load_model(golden_file(each.at("file").as_string()));
       for (const Json& wanted : each.at("summaries").as_array()) {
         const Json& options = wanted.at("options");
         const auto flag = [&](const char* key) {
