@@ -279,6 +279,8 @@ Tracked::Tracked(optimizers::Optimizer& optimizer)
 Tracked::Tracked(const metrics::Mean& mean)
     : object_(std::make_shared<detail::TrackedTensors>(
           Named{{"total", mean.total()}, {"count", mean.count()}})) {}
+Tracked::Tracked(const metrics::Sum& sum)
+    : object_(std::make_shared<detail::TrackedTensors>(Named{{"total", sum.total()}})) {}
 Tracked::Tracked(bool& value)
     : object_(std::make_shared<detail::TrackedValue<bool, bool>>(value)) {}
 Tracked::Tracked(int& value)

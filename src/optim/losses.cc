@@ -84,8 +84,8 @@ Tensor binary_from_probabilities(const Tensor& y_true, const Tensor& y_pred) {
 }
 
 Tensor to_signs(const Tensor& y_true) {
-  const bool binary = (y_true == 0).logical_or_(y_true == 1).all().item<bool>();
-  return binary ? 2 * y_true - 1 : y_true;
+  const Tensor binary = (y_true == 0).logical_or_(y_true == 1).all();
+  return at::where(binary, 2 * y_true - 1, y_true);
 }
 
 // x / max(|x|, 1e-7); the gradient of a zero vector is finite.
@@ -266,15 +266,7 @@ Tensor reduce(const Tensor& values, const Tensor& sample_weight, Reduction reduc
   Tensor weighted = values, weight;
   if (sample_weight.defined()) {
     weight = sample_weight.to(values.scalar_type());
-    strata::detail::match_ranks(weighted, weight);
-    bool fits = weight.dim() <= weighted.dim();
-    for (int64_t d = 0; fits && d < weight.dim(); ++d) {
-      fits = weight.size(d) == weighted.size(d) || (d > 0 && weight.size(d) == 1);
-    }
-    STRATA_CHECK(fits, kInvalidArgument, "[losses] reduce: got sample_weight of shape ",
-                 sample_weight.sizes(), " for values of shape ", values.sizes(),
-                 "; expected one weight for each example or each value");
-    while (weight.dim() < weighted.dim()) weight = weight.unsqueeze(-1);
+    strata::detail::match_weight("[losses] reduce", weighted, weight);
     weighted = weighted * weight;
   }
   if (reduction == Reduction::kNone) return weighted;

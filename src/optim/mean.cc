@@ -1,43 +1,23 @@
 #include "strata/optim/mean.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/ones_like.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "optim/mean_sums.h"
+#include "strata/optim/sum.h"
+
 namespace strata::metrics {
-namespace {
 
-Variable accumulator(const std::string& name) {
-  return Variable(at::scalar_tensor(0.0, at::kDouble),
-                  {.name = name,
-                   .trainable = false,
-                   .synchronization = VariableSynchronization::kOnRead,
-                   .aggregation = VariableAggregation::kSum});
-}
-
-/// By a replica an addition to its own copy. Outside `run` the sum over replicas may only be
-/// assigned.
-void add(Variable& variable, const at::Tensor& value) {
-  if (get_replica_context()) {
-    variable.assign_add(value);
-  } else {
-    variable.assign(variable.value() + value.cpu());
-  }
-}
-
-}  // namespace
+struct Mean::State {
+  std::string name;
+  Variable total, count;
+};
 
 Mean::Mean(const std::string& name)
-    : name_(name), total_(accumulator(name + "/total")), count_(accumulator(name + "/count")) {}
+    : state_(std::make_shared<State>(
+          State{name, make_sum(name + "/total"), make_sum(name + "/count")})) {}
 
 void Mean::update(const at::Tensor& values, const at::Tensor& weight) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor terms = values.detach().to(at::kDouble);
-  const at::Tensor weights =
-      weight.defined() ? weight.to(terms.options()).expand_as(terms) : at::ones_like(terms);
-  add(total_, (terms * weights).sum());
-  add(count_, weights.sum());
+  add_to_mean(state_->total, state_->count, values, weight);
 }
 
 void Mean::update(double value, double weight) {
@@ -45,13 +25,39 @@ void Mean::update(double value, double weight) {
 }
 
 double Mean::result() const {
-  const double count = count_.value().item<double>();
-  return count == 0 ? 0 : total_.value().item<double>() / count;
+  const double count = state_->count.value().item<double>();
+  return count == 0 ? 0 : state_->total.value().item<double>() / count;
 }
 
 void Mean::reset() {
-  total_.assign(0.0);
-  count_.assign(0.0);
+  state_->total.assign(0.0);
+  state_->count.assign(0.0);
 }
+
+void Mean::build() {
+  bring_to_scope(state_->total);
+  bring_to_scope(state_->count);
+}
+
+const std::string& Mean::name() const { return state_->name; }
+const Variable& Mean::total() const { return state_->total; }
+const Variable& Mean::count() const { return state_->count; }
+
+struct Sum::State {
+  std::string name;
+  Variable total;
+};
+
+Sum::Sum(const std::string& name)
+    : state_(std::make_shared<State>(State{name, make_sum(name + "/total")})) {}
+
+void Sum::update(const at::Tensor& values, const at::Tensor& weight) {
+  add_weighted(state_->total, values, weight);
+}
+double Sum::result() const { return state_->total.value().item<double>(); }
+void Sum::reset() { state_->total.assign(0.0); }
+void Sum::build() { bring_to_scope(state_->total); }
+const std::string& Sum::name() const { return state_->name; }
+const Variable& Sum::total() const { return state_->total; }
 
 }  // namespace strata::metrics

@@ -32,4 +32,21 @@ inline void match_shapes(const char* where, const char* function, at::Tensor& y_
                "; expected equal shapes");
 }
 
+/// `weight` in a shape that multiplies `values`: one for each example (`[batch]`, `[batch, 1]`),
+/// each value, or anything between, with axes of length 1 added behind. A vector of values may
+/// become
+/// `[batch, 1]`, as in Keras.
+inline void match_weight(const char* where, at::Tensor& values, at::Tensor& weight) {
+  const at::Tensor given_values = values, given_weight = weight;
+  match_ranks(values, weight);
+  bool fits = weight.dim() <= values.dim() || values.dim() == 0;
+  for (int64_t d = 0; fits && values.dim() > 0 && d < weight.dim(); ++d) {
+    fits = weight.size(d) == values.size(d) || (d > 0 && weight.size(d) == 1);
+  }
+  STRATA_CHECK(fits, kInvalidArgument, where, ": got sample_weight of shape ", given_weight.sizes(),
+               " for values of shape ", given_values.sizes(),
+               "; expected one weight for each example or each value");
+  while (weight.dim() > 0 && weight.dim() < values.dim()) weight = weight.unsqueeze(-1);
+}
+
 }  // namespace strata::detail

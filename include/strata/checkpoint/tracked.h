@@ -14,6 +14,7 @@
 #include "strata/data/position.h"
 #include "strata/optim/mean.h"
 #include "strata/optim/optimizer.h"
+#include "strata/optim/sum.h"
 #include "strata/runtime/variable.h"
 
 namespace strata {
@@ -25,6 +26,12 @@ template <typename T>
 concept HasPosition = requires(T& iterator, const data::Position& position) {
   { std::as_const(iterator).position() } -> std::convertible_to<data::Position>;
   iterator.restore(position);
+};
+
+/// keras metrics and the like: they say themselves what is saved of them.
+template <typename T>
+concept HasTracked = requires(const T& object) {
+  { object.tracked() } -> std::convertible_to<std::shared_ptr<Trackable>>;
 };
 
 /// Replicated<Module>.
@@ -93,6 +100,7 @@ class STRATA_API Tracked {
   /// Iterations, the learning rate unless a schedule makes it, slots by variable.
   Tracked(optimizers::Optimizer& optimizer);
   Tracked(const metrics::Mean& mean);
+  Tracked(const metrics::Sum& sum);
 
   Tracked(bool& value);
   Tracked(int& value);
@@ -112,6 +120,10 @@ class STRATA_API Tracked {
   template <typename T>
   requires detail::HasModules<T> &&(!std::derived_from<T, Trackable>)Tracked(const T& net)
       : Tracked(std::make_shared<detail::TrackedModule<T>>(net)) {}
+
+  template <typename T>
+  requires detail::HasTracked<T> &&(!std::derived_from<T, Trackable>)Tracked(const T& object)
+      : Tracked(std::shared_ptr<Trackable>(object.tracked())) {}
   // NOLINTEND(google-explicit-constructor)
 
   const std::shared_ptr<Trackable>& object() const { return object_; }

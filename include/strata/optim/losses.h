@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "strata/core/export.h"
 
@@ -83,6 +84,41 @@ STRATA_API at::Tensor categorical_hinge(const at::Tensor& y_true, const at::Tens
 
 /// Minus the cosine, so that less is more alike; 0 where one of the two is a zero vector.
 STRATA_API at::Tensor cosine_similarity(const at::Tensor& y_true, const at::Tensor& y_pred);
+
+/// 1 - 2 |y_true y_pred| / (|y_true| + |y_pred|), sums over `axis`; over everything, batch
+/// included, if that is empty: then one number, in `run` the sum of all replicas' batches, so that
+/// all must call it. Equal shapes.
+STRATA_API at::Tensor dice(const at::Tensor& y_true, const at::Tensor& y_pred,
+                           const std::vector<int64_t>& axis = {});
+
+struct TverskyOptions {
+  double alpha = 0.5;              ///< weight of y_true without y_pred
+  double beta = 0.5;               ///< weight of y_pred without y_true
+  std::vector<int64_t> axis = {};  ///< as in dice
+};
+STRATA_API at::Tensor tversky(const at::Tensor& y_true, const at::Tensor& y_pred,
+                              const TverskyOptions& options = {});
+
+struct CircleOptions {
+  double gamma = 80;
+  double margin = 0.4;
+  bool remove_diagonal = true;  ///< an example is no pair with itself
+};
+/// `y_true`: class numbers `[batch]` or `[batch, 1]`; `y_pred`: normalized embeddings `[batch, n]`.
+/// Every example is compared with the whole batch, in `run` with that of all replicas, so that all
+/// must call it.
+STRATA_API at::Tensor circle(const at::Tensor& y_true, const at::Tensor& y_pred,
+                             const CircleOptions& options = {});
+
+/// `y_true`: class numbers `[batch, length]`, 0 from the end of each on; `y_pred`: logits `[batch,
+/// time, classes]`, class 0 is the blank. One value an example.
+STRATA_API at::Tensor ctc(const at::Tensor& y_true, const at::Tensor& y_pred);
+
+/// (1 - p^q) / q for the probability p of the right class. `y_true`: class numbers, as in
+/// sparse_categorical_crossentropy. @param q  in (0, 1)
+STRATA_API at::Tensor categorical_generalized_cross_entropy(const at::Tensor& y_true,
+                                                            const at::Tensor& y_pred,
+                                                            double q = 0.5);
 
 enum class Reduction {
   kSumOverBatchSize,      ///< sum(weight * value) / number of values

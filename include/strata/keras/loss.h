@@ -1,0 +1,90 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "strata/core/export.h"
+#include "strata/core/json.h"
+#include "strata/optim/losses.h"
+
+/// Losses as objects, for Model::compile and custom loops. The classes are in losses.h.
+/// Source: keras.losses 3.15.
+namespace strata::losses {
+
+/// A batch's loss before it is divided. Sums over the replicas of `sum` and of the denominators
+/// give the loss of one device on the whole batch, whatever the replicas' shares.
+struct STRATA_API LossTerms {
+  at::Tensor sum;  ///< A scalar, differentiable in y_pred.
+  /// Number of values. 0 where the reduction does not divide (kSum, kNone) or there are none.
+  double count = 0;
+  /// The denominator, where it depends on values (kMeanWithSampleWeight, masks): a scalar in place
+  /// of `count`. Else undefined.
+  at::Tensor weight_sum = {};
+};
+
+/// A loss: a rule that gives a value for each example, and what is made of the values. A value
+/// itself; cheap to copy; none by default.
+class STRATA_API Loss {
+ public:
+  using Function = std::function<at::Tensor(const at::Tensor& y_true, const at::Tensor& y_pred)>;
+
+  Loss() = default;  ///< none
+  /// By Keras's names: "mse", "mean_squared_error", "MeanSquaredError"; "crossentropy" and "ce"
+  /// choose by the shapes they meet: binary for predictions of width 1, sparse for targets of lower
+  /// rank or width 1, else categorical.
+  /// @throws Error kInvalidArgument: no such loss; lists those there are.
+  Loss(const char* name);         // NOLINT(google-explicit-constructor)
+  Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
+  /// One of yours. It gives `[batch, ...]`. A model with it cannot be saved as a file of Keras's
+  /// with its compile_config.
+  explicit Loss(Function function, std::string name = "loss",
+                Reduction reduction = Reduction::kSumOverBatchSize);
+
+  explicit operator bool() const { return rule_ != nullptr; }
+
+  const std::string& name() const;
+  Reduction reduction() const;
+  /// Whether the sum is divided, by the count or the sum of weights.
+  bool divides() const;
+
+  /// The rule's values, `[batch, ...]`, differentiable in `y_pred`, without weights. Predictions in
+  /// 16 bits are computed with in float32.
+  at::Tensor per_sample(const at::Tensor& y_true, const at::Tensor& y_pred) const;
+
+  /// @param sample_weight  Undefined, or `[batch]`, `[batch, 1]`, or the shape of the values.
+  /// @param mask  Undefined, or which values count, `[batch, ...]`: those of a layer such as
+  ///              Embedding(mask_zero). Masked values cost nothing and do not count.
+  ///              SparseCategorical- Crossentropy's ignore_class and Circle add masks of their own.
+  /// @throws Error kInvalidArgument: shapes that do not fit. kFailedPrecondition: no loss.
+  LossTerms terms(const at::Tensor& y_true, const at::Tensor& y_pred,
+                  const at::Tensor& sample_weight = {}, const at::Tensor& mask = {}) const;
+
+  /// What Keras's object gives on one device: terms, divided; with Reduction::kNone the weighted
+  /// values. Nothing to divide by: 0.
+  at::Tensor operator()(const at::Tensor& y_true, const at::Tensor& y_pred,
+                        const at::Tensor& sample_weight = {}, const at::Tensor& mask = {}) const;
+
+  /// How the classes of losses.h are made.
+  struct Rule;
+  explicit Loss(std::shared_ptr<const Rule> rule) : rule_(std::move(rule)) {}
+  friend STRATA_API Json to_config(const Loss& loss);
+
+ private:
+  const Rule& rule() const;
+
+  std::shared_ptr<const Rule> rule_;
+};
+
+/// As compile_config has it: the name that it was made from, or the object; null for none.
+/// @throws Error kUnimplemented: a function of yours.
+STRATA_API Json to_config(const Loss& loss);
+STRATA_API void from_config(const Json& json, Loss& loss);
+
+/// "sum_over_batch_size", "sum", "none", "mean_with_sample_weight"; "mean" is read as the first.
+STRATA_API Json to_config(Reduction reduction);
+STRATA_API void from_config(const Json& json, Reduction& reduction);
+
+}  // namespace strata::losses

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "strata/keras/metric_options.h"
+
+/// Scores with state for each class or output: `y_true` and `y_pred` are `[batch, n]`.
+/// Source: keras.metrics 3.15, names and defaults.
+namespace strata::metrics {
+
+struct F1ScoreOptions {
+  /// Unset: a value a class (`results`); "micro": over all; "macro": their mean; "weighted": their
+  /// mean by how often a class is true.
+  std::optional<std::string> average = {};
+  std::optional<double> threshold = {};  ///< in (0, 1]; unset: the largest of a row is predicted
+  std::string name = {};
+  std::string dtype = "float32";
+};
+
+struct FBetaScoreOptions {
+  std::optional<std::string> average = {};  ///< as F1Score
+  double beta = 1;                          ///< above 0: weight of recall against precision
+  std::optional<double> threshold = {};
+  std::string name = {};
+  std::string dtype = "float32";
+};
+
+struct R2ScoreOptions {
+  /// Unset: a value an output; "uniform_average", "variance_weighted_average".
+  std::optional<std::string> class_aggregation = "uniform_average";
+  int64_t num_regressors = 0;  ///< of the adjusted score
+  std::string name = {};
+  std::string dtype = "float32";
+};
+
+STRATA_API std::shared_ptr<MetricImpl> make_metric(std::string_view, const F1ScoreOptions&);
+STRATA_API std::shared_ptr<MetricImpl> make_metric(std::string_view, const FBetaScoreOptions&);
+STRATA_API std::shared_ptr<MetricImpl> make_metric(std::string_view, const R2ScoreOptions&);
+
+using F1Score = MetricClass<"F1Score", F1ScoreOptions>;
+using FBetaScore = MetricClass<"FBetaScore", FBetaScoreOptions>;
+using R2Score = MetricClass<"R2Score", R2ScoreOptions>;
+
+}  // namespace strata::metrics
