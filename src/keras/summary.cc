@@ -204,8 +204,8 @@ class Summary {
   static std::string shape_text(const Layer& layer, const std::vector<Shape>& shapes) {
     if (shapes.empty()) return "?";
     if (shapes.size() == 1) return plain_shape(shapes[0]);
-    // A model gives a list, a layer a tuple.
-    const bool is_list = dynamic_cast<const ModelImpl*>(layer.impl().get()) != nullptr;
+    // Attention gives Python a tuple, others a list.
+    const bool is_list = !layer->class_name().ends_with("Attention");
     std::string text;
     for (const Shape& shape : shapes) text += (text.empty() ? "" : ", ") + plain_shape(shape);
     return is_list ? "[" + text + "]" : "(" + text + ")";
