@@ -114,6 +114,7 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
   STRATA_CHECK(!inside_run(), kFailedPrecondition, "[keras] layer '", name(),
                "': called inside run() before it was built; call it (or the model) once in the "
                "strategy's scope, so that every replica has the same weights");
+  check_inputs(inputs);
   const BuildPath path(name());
   build(inputs);
   built_ = true;
