@@ -19,6 +19,7 @@
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/regularization.h"
+#include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
 
@@ -83,6 +84,7 @@ TEST(RandomLayersTest, LeaveInputsAloneAtInferenceAndChangeThemInTraining) {
 }
 
 TEST(RandomLayersTest, SameBitsOnReplayAndWithFewerPermits) {
+  set_logical_devices("cpu", 3);
   for (const Case& each : all_layers()) {
     SCOPED_TRACE(each.name);
     const at::Tensor x = at::randn(each.shape);
