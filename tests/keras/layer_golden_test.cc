@@ -1,7 +1,12 @@
 // Every tests/golden/keras_layers_<family>.json: a layer made from Keras's config computes what
 // Keras computed, and describes itself as Keras does.
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
@@ -195,7 +200,7 @@ void set_weights(const LayerImpl& layer, const Tensors& values) {
 
 struct Result {
   LayerImpl::Outputs outputs;
-  at::Tensor loss;  // undefined: none
+  at::Tensor loss = {};  // undefined: none
 };
 
 Result run(const Layer& layer, const Tensors& inputs, const Json& test, const Tensors& masks) {
@@ -283,7 +288,9 @@ void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test
   if (!sources.empty() && total.requires_grad()) {
     for (const at::Tensor& gradient :
          torch::autograd::grad({total}, sources, {}, std::nullopt, false, true)) {
-      if (gradient.defined()) EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+      if (gradient.defined()) {
+        EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+      }
     }
   }
   for (const Weight& weight : layer->weights()) {
@@ -316,7 +323,7 @@ void run_case(const Json& test) {
   ASSERT_EQ(result.outputs.values.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_TRUE(close(result.outputs.values[i], wanted[i])) << "output " << i;
-    EXPECT_EQ(result.outputs.values[i].scalar_type(), layer->dtype().compute_dtype());
+    EXPECT_EQ(result.outputs.values[i].scalar_type(), wanted[i].scalar_type());
   }
   if (const Json* loss = test.find("loss")) {
     ASSERT_TRUE(result.loss.defined());
