@@ -11,6 +11,7 @@
 #include "keras/sequential_impl.h"
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/model_config.h"
+#include "strata/keras_files/model_layout.h"
 
 namespace strata::keras {
 namespace detail {
@@ -136,6 +137,32 @@ Json with_build_config(Json entry, const Layer& layer) {
   return entry;
 }
 
+/// Names that Keras gives by itself to objects of a class: `mean`, `mean_1`, ...
+bool is_default_name(const std::string& name, std::string_view class_name) {
+  const std::string stem = keras_files::to_snake_case(class_name);
+  return name.starts_with(stem) && (name.size() == stem.size() ||
+                                    (name[stem.size()] == '_' && name.size() > stem.size() + 1));
+}
+
+/// Keras 3.6 takes no `name` for operations with options, and 3.15 finds one where none is given;
+/// it must not be that of something else in the model.
+bool may_leave_name_out(const OperationImpl& operation, const std::vector<Layer>& layers) {
+  if (operation.operation_config().as_object().size() == 1) return false;
+  return std::ranges::none_of(layers, [&](const Layer& layer) {
+    const OperationImpl* other = as_operation(layer);
+    const bool keeps_name = other == nullptr || other->operation_config().as_object().size() == 1;
+    return keeps_name && is_default_name(layer.name(), operation.class_name());
+  });
+}
+
+Json without_name(const Json& config) {
+  Json rest = Json::object();
+  for (const auto& [key, value] : config.as_object()) {
+    if (key != "name") rest.set(key, value);
+  }
+  return rest;
+}
+
 Json functional_config(const FunctionalImpl& model) {
   const Graph& graph = model.graph();
   for (const SymbolicTensor& input : graph.inputs()) {
@@ -147,6 +174,10 @@ Json functional_config(const FunctionalImpl& model) {
   Json layers = Json::array();
   for (const Layer& layer : graph.layers()) {
     Json entry = with_build_config(entry_of(layer), layer);
+    if (const OperationImpl* operation = as_operation(layer);
+        operation != nullptr && may_leave_name_out(*operation, graph.layers())) {
+      entry.set("config", without_name(entry.at("config")));
+    }
     Json nodes = Json::array();
     for (const Node* node : names.calls(layer)) {
       if (!node->inputs.empty()) nodes.push_back(inbound_node(*node, names));

@@ -121,6 +121,14 @@ Model model_of(const keras_files::KerasArchive& archive, const std::string& path
   }
 }
 
+/// As Keras: a compiled model takes the optimizer's state, too.
+void load_tree(const Model& model, const WeightsGroup& tree, const std::string& path) {
+  detail::assign_weights(model, {}, tree, path);
+  if (const WeightsGroup* optimizer = tree.find("optimizer")) {
+    detail::restore_optimizer(model, optimizer->vars);
+  }
+}
+
 bool is_compiled(const Json* config) {
   return config != nullptr && config->is_object() && !config->as_object().empty();
 }
@@ -178,12 +186,11 @@ void load_weights(const Model& model, const std::string& path) {
   if (path.ends_with(".safetensors")) {
     read_safetensors(model, path);
   } else if (path.ends_with(".keras")) {
-    const keras_files::KerasArchive archive = keras_files::load_keras_archive(path);
-    detail::assign_weights(model, {}, archive.weights, path);
+    load_tree(model, keras_files::load_keras_archive(path).weights, path);
   } else if (path.ends_with(".h5") && !path.ends_with(".weights.h5")) {
     assign_legacy(model, keras_files::load_legacy_model(path), path);
   } else {
-    detail::assign_weights(model, {}, keras_files::load_weights_file(path), path);
+    load_tree(model, keras_files::load_weights_file(path), path);
   }
 }
 

@@ -139,7 +139,8 @@ class Summary {
       text += line + "\n";
     }
     for (const Layer& layer : model_.layers()) add_rows(layer, 0, shapes_in(model_, layer));
-    const std::string table = detail::draw_table(columns(console), rows_, line_length_);
+    const std::vector<detail::TableColumn> wanted = columns(console);  // sets line_length_
+    const std::string table = detail::draw_table(wanted, rows_, line_length_);
     for (size_t at = 0; at < table.size();) {
       const size_t end = table.find('\n', at);
       text += detail::cut_text(table.substr(at, end - at), console) + "\n";
@@ -203,8 +204,8 @@ class Summary {
   static std::string shape_text(const Layer& layer, const std::vector<Shape>& shapes) {
     if (shapes.empty()) return "?";
     if (shapes.size() == 1) return plain_shape(shapes[0]);
-    // A model gives a list, a layer a tuple.
-    const bool is_list = dynamic_cast<const ModelImpl*>(layer.impl().get()) != nullptr;
+    // Attention gives Python a tuple, others a list.
+    const bool is_list = !layer->class_name().ends_with("Attention");
     std::string text;
     for (const Shape& shape : shapes) text += (text.empty() ? "" : ", ") + plain_shape(shape);
     return is_list ? "[" + text + "]" : "(" + text + ")";

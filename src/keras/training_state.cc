@@ -128,12 +128,17 @@ void restore_training(const Model& model, const Json& config,
   const Json& steps = member(config, "steps_per_execution");
   if (!steps.is_null()) options.steps_per_execution = steps.as_int();
   model.compile(options);
-  // Compiled and never trained: there is nothing but the count of no steps, and the rate.
+  restore_optimizer(model, optimizer);
+}
+
+void restore_optimizer(const Model& model, const std::vector<at::Tensor>& state) {
   const std::vector<Variable> variables = model->trainable_variables();
-  if (optimizer.empty() || variables.empty()) return;
-  if (optimizer.size() > 2) model.optimizer().build(variables);
-  import_state(model.optimizer(), optimizer.size() > 2 ? variables : std::vector<Variable>(),
-               optimizer);
+  if (model.compiled() == nullptr || state.empty() || variables.empty()) return;
+  optimizers::Optimizer& optimizer = model.optimizer();
+  // Compiled and never trained: there is nothing but the count of no steps, and the rate.
+  if (state.size() > 2 && optimizer.variables().empty()) optimizer.build(variables);
+  import_state(optimizer, optimizer.variables().empty() ? std::vector<Variable>() : variables,
+               state);
 }
 
 std::optional<OptimizerSize> optimizer_size(const Model& model) {

@@ -21,6 +21,9 @@ TrainingState training_state(const Model& model);
 void restore_training(const Model& model, const Json& compile_config,
                       const std::vector<at::Tensor>& optimizer);
 
+/// The optimizer's state into a model that is compiled; else nothing happens.
+void restore_optimizer(const Model& model, const std::vector<at::Tensor>& state);
+
 struct OptimizerSize {
   int64_t params;
   int64_t bytes;

@@ -254,6 +254,9 @@ def fill(model, rng):
         if variable.name == "count":
             value = np.array(1)
         variable.assign(value)
+    for layer in model.layers:
+        if isinstance(layer, L.Normalization):
+            layer.finalize_state()
 
 
 def main():

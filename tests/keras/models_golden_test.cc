@@ -1,68 +1,18 @@
-#include <ATen/TensorOperators.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
-#include "keras/input_layer.h"
+#include "keras/golden_models.h"
 #include "keras/ops/operation.h"
-#include "strata/core/file_system.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras/saving.h"
 #include "strata/keras/summary.h"
 #include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/weights_file.h"
-#include "support/source_path.h"
 #include "support/temp_folder.h"
 
-// Models that real Keras saved (tests/golden/make_keras_models.py): read, computed, written, read.
+// Models that real Keras saved: read, computed, written, read.
 namespace strata::keras {
 namespace {
 
-const Json& golden() {
-  static const Json all =
-      Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
-  return all;
-}
-
-std::string golden_file(const std::string& name) {
-  return strata::test::source_path("tests/golden/" + name);
-}
-
-at::Tensor tensor_of(const Json& json) {
-  std::vector<int64_t> shape;
-  for (const Json& size : json.at("shape").as_array()) shape.push_back(size.as_int());
-  std::vector<double> data;
-  for (const Json& value : json.at("data").as_array()) {
-    data.push_back(value.is_bool() ? value.as_bool() : value.as_double());
-  }
-  return at::tensor(data, at::kDouble)
-      .reshape(shape)
-      .to(detail::dtype_of_name(json.at("dtype").as_string()));
-}
-
-Tensors tensors_of(const Json& list) {
-  Tensors tensors;
-  for (const Json& each : list.as_array()) tensors.push_back(tensor_of(each));
-  return tensors;
-}
-
-Tensors compute(const Model& model, const Tensors& inputs) {
-  const at::NoGradGuard no_grad;
-  return model.call(inputs, Call{});
-}
-
-void expect_close(const Tensors& got, const Tensors& expected, double tolerance,
-                  const std::string& what) {
-  ASSERT_EQ(got.size(), expected.size()) << what;
-  for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_EQ(got[i].sizes(), expected[i].sizes()) << what << ", output " << i;
-    const at::Tensor b = expected[i].to(at::kDouble);
-    const double scale = std::max(1.0, b.abs().max().item<double>());
-    const double error = (got[i].to(at::kDouble) - b).abs().max().item<double>() / scale;
-    EXPECT_LE(error, tolerance) << what << ", output " << i;
-  }
-}
+using namespace test;  // NOLINT
 
 class Scratch : public strata::test::TempFolder {
  public:
@@ -70,8 +20,8 @@ class Scratch : public strata::test::TempFolder {
 };
 
 TEST(KerasModelsTest, PredictWhatKerasPredicts) {
-  ASSERT_GE(golden().at("models").as_array().size(), 16u);
-  for (const Json& each : golden().at("models").as_array()) {
+  ASSERT_GE(golden_models().at("models").as_array().size(), 16u);
+  for (const Json& each : golden_models().at("models").as_array()) {
     const std::string name = each.at("name").as_string();
     SCOPED_TRACE(name);
     try {
@@ -93,7 +43,7 @@ TEST(KerasModelsTest, PredictWhatKerasPredicts) {
 
 TEST(KerasModelsTest, AreTheSameAfterAnotherTurn) {
   const Scratch scratch;
-  for (const Json& each : golden().at("models").as_array()) {
+  for (const Json& each : golden_models().at("models").as_array()) {
     const std::string name = each.at("name").as_string();
     SCOPED_TRACE(name);
     try {
@@ -132,7 +82,7 @@ TEST(KerasModelsTest, AreTheSameAfterAnotherTurn) {
 
 TEST(KerasModelsTest, WeightsAloneGoThroughEveryKindOfFile) {
   const Scratch scratch;
-  for (const Json& each : golden().at("models").as_array()) {
+  for (const Json& each : golden_models().at("models").as_array()) {
     const std::string name = each.at("name").as_string();
     SCOPED_TRACE(name);
     try {
@@ -158,11 +108,11 @@ TEST(KerasModelsTest, WeightsAloneGoThroughEveryKindOfFile) {
 }
 
 TEST(KerasModelsTest, LegacyFiles) {
-  const Json& mlp = golden().at("models").as_array()[0];
+  const Json& mlp = golden_models().at("models").as_array()[0];
   const Model model = load_model(golden_file("keras_models_legacy_mlp.h5"), {.compile = false});
-  expect_close(compute(model, tensors_of(mlp.at("inputs"))), tensors_of(golden().at("legacy_mlp")),
-               1e-5, "legacy");
-  for (const Json& each : golden().at("models").as_array()) {
+  expect_close(compute(model, tensors_of(mlp.at("inputs"))),
+               tensors_of(golden_models().at("legacy_mlp")), 1e-5, "legacy");
+  for (const Json& each : golden_models().at("models").as_array()) {
     if (each.at("name").as_string() != "merging") continue;
     const Model merging =
         load_model(golden_file("keras_models_legacy_merging.h5"), {.compile = false});
@@ -172,10 +122,10 @@ TEST(KerasModelsTest, LegacyFiles) {
 }
 
 TEST(KerasModelsTest, SummaryIsThatOfKeras) {
-  for (const Json& each : golden().at("models").as_array()) {
+  for (const Json& each : golden_models().at("models").as_array()) {
     const std::string name = each.at("name").as_string();
     try {
-      const Model model = load_model(golden_file(each.at("file").as_string()), {.compile = false});
+      const Model model = load_model(golden_file(each.at("file").as_string()));
       for (const Json& wanted : each.at("summaries").as_array()) {
         const Json& options = wanted.at("options");
         const auto flag = [&](const char* key) {

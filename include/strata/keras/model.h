@@ -1,5 +1,6 @@
 #pragma once
 
+#include <iosfwd>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -114,6 +115,15 @@ class STRATA_API Model : public LayerOf<ModelImpl> {
   /// Symbolic inputs and outputs; of a Sequential once it is built, of a model of yours none.
   std::vector<SymbolicTensor> inputs() const;
   std::vector<SymbolicTensor> outputs() const;
+
+  /// Files of Keras's: as keras/saving.h says; keras::load_model reads them.
+  void save(const std::string& path) const;
+  void save_weights(const std::string& path) const;
+  void load_weights(const std::string& path) const;
+  /// Keras's table of layers; keras/summary.h has options.
+  void summary(std::ostream& out) const;
+  /// model_to_config, as text.
+  std::string to_json() const;
 
   /// Says how it is trained. Again: forgets the optimizer's state and the metrics.
   /// @throws Error kInvalidArgument: losses or metrics for outputs that there are not.

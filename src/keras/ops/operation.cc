@@ -221,6 +221,7 @@ bool is_operation(const Json& object) {
 Layer operation_from_config(const Json& object) {
   const ObjectJson parsed = parse_object(object, "an operation");
   const Json* found = parsed.config.find("name");
+  if (found == nullptr) found = object.find("name");  // a node has it beside its config, too
   const std::string name = found != nullptr && found->is_string() ? found->as_string() : "";
   const OperationRow* row = find_operation(parsed.class_name);
   STRATA_CHECK(row != nullptr, kUnimplemented, "[keras] node '", name, "' is operation ",

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/abs.h>
+#include <ATen/ops/tensor.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "keras/input_layer.h"
+#include "strata/core/file_system.h"
+#include "strata/keras/model.h"
+#include "support/source_path.h"
+
+// What tests/golden/make_keras_models.py wrote, and comparing with it.
+namespace strata::keras::test {
+
+inline const Json& golden_models() {
+  static const Json all =
+      Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
+  return all;
+}
+
+inline std::string golden_file(const std::string& name) {
+  return strata::test::source_path("tests/golden/" + name);
+}
+
+inline at::Tensor tensor_of(const Json& json) {
+  std::vector<int64_t> shape;
+  for (const Json& size : json.at("shape").as_array()) shape.push_back(size.as_int());
+  std::vector<double> data;
+  for (const Json& value : json.at("data").as_array()) {
+    data.push_back(value.is_bool() ? value.as_bool() : value.as_double());
+  }
+  return at::tensor(data, at::kDouble)
+      .reshape(shape)
+      .to(detail::dtype_of_name(json.at("dtype").as_string()));
+}
+
+inline Tensors tensors_of(const Json& list) {
+  Tensors tensors;
+  for (const Json& each : list.as_array()) tensors.push_back(tensor_of(each));
+  return tensors;
+}
+
+inline Tensors compute(const Model& model, const Tensors& inputs) {
+  const at::NoGradGuard no_grad;
+  return model.call(inputs, Call{});
+}
+
+inline void expect_close(const Tensors& got, const Tensors& expected, double tolerance,
+                         const std::string& what) {
+  ASSERT_EQ(got.size(), expected.size()) << what;
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_EQ(got[i].sizes(), expected[i].sizes()) << what << ", output " << i;
+    const at::Tensor b = expected[i].to(at::kDouble);
+    const double scale = std::max(1.0, b.abs().max().item<double>());
+    const double error = (got[i].to(at::kDouble) - b).abs().max().item<double>() / scale;
+    EXPECT_LE(error, tolerance) << what << ", output " << i;
+  }
+}
+
+}  // namespace strata::keras::test
