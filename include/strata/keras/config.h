@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,12 @@ class STRATA_API ConfigWriter {
   void operator()(const char* key, const T& value) {
     json_.set(key, to_config(value));
   }
+  /// An option that older versions of Keras do not know, or Keras itself forgets: written only
+  /// where it is not `otherwise`.
+  template <typename T>
+  void unless(const char* key, const T& value, const std::type_identity_t<T>& otherwise) {
+    if (value != otherwise) (*this)(key, value);
+  }
   /// An option of Keras's that we do not have: nothing to write.
   void only(const char*, const Json&) {}
   void ignore(const char*) {}
@@ -113,6 +120,10 @@ class STRATA_API ConfigReader {
     } catch (const Error& error) {
       fail(key, *json, error);
     }
+  }
+  template <typename T>
+  void unless(const char* key, T& value, const std::type_identity_t<T>&) {
+    (*this)(key, value);
   }
   /// An option of Keras's that may have this value and no other.
   /// @throws Error kUnimplemented: names object, option and value.

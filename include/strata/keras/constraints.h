@@ -2,9 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
@@ -13,31 +15,70 @@
 /// Source: keras.constraints 3.15.
 namespace strata::constraints {
 
-/// None by default. A value.
+/// A constraint as layers take it: by name ("non_neg"), one of the classes below, or a function of
+/// yours. None by default. A value.
 class STRATA_API Constraint {
  public:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
 
   Constraint() = default;  ///< none
-  /// "max_norm", "non_neg", "unit_norm", "min_max_norm", with Keras's defaults.
+  /// @throws Error kInvalidArgument: no such constraint; lists those there are.
   Constraint(const char* name);         // NOLINT(google-explicit-constructor)
   Constraint(const std::string& name);  // NOLINT(google-explicit-constructor)
+  /// A model with such a function cannot be saved as a file of Keras's.
   explicit Constraint(Function function);
 
   explicit operator bool() const { return rule_ != nullptr; }
-  /// The value nearest to `x` that is allowed, of its shape.
+  /// What stands for `x`, of its shape and dtype; outside of autograd.
+  /// @throws Error kFailedPrecondition: none.
   at::Tensor operator()(const at::Tensor& x) const;
 
-  Constraint(std::string class_name, Json config, Function function);
   friend STRATA_API Json to_config(const Constraint& constraint);
+
+ protected:
+  Constraint(std::string class_name, Json config, Function function);
 
  private:
   struct Rule;
   std::shared_ptr<const Rule> rule_;
 };
 
-/// Null for none.
+// Norms are taken along `axis`: {0} for the weights of each unit of a Dense kernel (in, out),
+// {0, 1, 2} for each filter of a Conv2D kernel (kh, kw, in, out), {} for all.
+
+struct MaxNormOptions {
+  double max_value = 2;
+  std::vector<int64_t> axis = {0};
+};
+struct STRATA_API MaxNorm : Constraint {
+  explicit MaxNorm(const MaxNormOptions& options = {});
+};
+
+struct MinMaxNormOptions {
+  double min_value = 0;
+  double max_value = 1;
+  double rate = 1;  ///< 1: norms lie in the range after each step; less: they move towards it
+  std::vector<int64_t> axis = {0};
+};
+struct STRATA_API MinMaxNorm : Constraint {
+  explicit MinMaxNorm(const MinMaxNormOptions& options = {});
+};
+
+struct UnitNormOptions {
+  std::vector<int64_t> axis = {0};
+};
+struct STRATA_API UnitNorm : Constraint {
+  explicit UnitNorm(const UnitNormOptions& options = {});
+};
+
+struct STRATA_API NonNeg : Constraint {
+  NonNeg();
+};
+
+/// Null for none. @throws Error kUnimplemented: a function of yours.
 STRATA_API Json to_config(const Constraint& constraint);
+/// Null, a name, or an object of Keras's.
+/// @throws Error kUnimplemented: a class or an option that is not here; names it.
 STRATA_API void from_config(const Json& json, Constraint& constraint);
 
 }  // namespace strata::constraints

@@ -2,14 +2,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
-#include "strata/keras/shape.h"
 
 /// First values of weights. Shapes are Keras's: (in, out), (kh, kw, in, out).
 /// Source: keras.initializers 3.15, distributions and defaults (not its random numbers).
@@ -28,22 +29,126 @@ class STRATA_API Initializer {
   explicit Initializer(Function function);
 
   /// New values, on the CPU. Without a seed they come from libtorch's global generator
-  /// (torch::manual_seed); with one, every call gives the same.
+  /// (torch::manual_seed); with one, every call gives the same. 16-bit values are drawn as float32.
+  /// @throws Error kInvalidArgument: random values of a dtype that is not floating; a shape that
+  /// the class cannot fill; a function of yours that gives another shape or dtype.
   at::Tensor operator()(at::IntArrayRef shape, at::ScalarType dtype) const;
 
   /// Keras's class: "GlorotUniform"; "" for a function of yours.
   const std::string& class_name() const;
 
-  /// How the classes below are made. `config` are Keras's options.
-  Initializer(std::string class_name, Json config, Function function);
+  /// The same with these axes of a shape as inputs and outputs, for layers whose kernels are not
+  /// laid out as said above (EinsumDense). An initializer that counts no inputs and outputs, or was
+  /// given axes by its user, stays what it is.
+  Initializer with_fan_axes(const std::vector<int64_t>& input_axes,
+                            const std::vector<int64_t>& output_axes) const;
+
   friend STRATA_API Json to_config(const Initializer& initializer);
+
+ protected:
+  Initializer(std::string class_name, Json config, Function function);
 
  private:
   struct Rule;
   std::shared_ptr<const Rule> rule_;
 };
 
+struct STRATA_API Zeros : Initializer {
+  Zeros();
+};
+struct STRATA_API Ones : Initializer {
+  Ones();
+};
+struct STRATA_API Constant : Initializer {
+  explicit Constant(double value = 0);
+};
+/// `gain` on the diagonal of a matrix.
+struct STRATA_API Identity : Initializer {
+  explicit Identity(double gain = 1);
+};
+
+struct NormalOptions {
+  double mean = 0;
+  double stddev = 0.05;
+  std::optional<int64_t> seed = {};
+};
+struct STRATA_API RandomNormal : Initializer {
+  explicit RandomNormal(const NormalOptions& options = {});
+};
+/// Cut at two `stddev`, so that the standard deviation is 0.88 of it.
+struct STRATA_API TruncatedNormal : Initializer {
+  explicit TruncatedNormal(const NormalOptions& options = {});
+};
+
+struct UniformOptions {
+  double minval = -0.05;
+  double maxval = 0.05;
+  std::optional<int64_t> seed = {};
+};
+struct STRATA_API RandomUniform : Initializer {
+  explicit RandomUniform(const UniformOptions& options = {});
+};
+
+struct OrthogonalOptions {
+  double gain = 1;
+  std::optional<int64_t> seed = {};
+};
+/// `gain` times a matrix with orthonormal columns (rows, where it is wider than high); of more than
+/// two dimensions all but the last count as rows.
+struct STRATA_API Orthogonal : Initializer {
+  explicit Orthogonal(const OrthogonalOptions& options = {});
+};
+
+struct VarianceScalingOptions {
+  double scale = 1;             ///< above 0
+  std::string mode = "fan_in";  ///< "fan_in", "fan_out" or "fan_avg"
+  /// "truncated_normal", for which "normal" stands too, "untruncated_normal" or "uniform".
+  std::string distribution = "truncated_normal";
+  std::optional<int64_t> seed = {};
+  /// Which axes of a shape are inputs and outputs; both or none. None: the last is outputs, the
+  /// one before inputs, and those before these count for both.
+  std::optional<std::vector<int64_t>> input_axes = {};
+  std::optional<std::vector<int64_t>> output_axes = {};
+};
+/// Of variance `scale / fan`, where the fan is the number of inputs, of outputs, or their mean.
+struct STRATA_API VarianceScaling : Initializer {
+  explicit VarianceScaling(const VarianceScalingOptions& options = {});
+};
+
+struct ScalingOptions {
+  std::optional<int64_t> seed = {};
+  std::optional<std::vector<int64_t>> input_axes = {};  ///< as above
+  std::optional<std::vector<int64_t>> output_axes = {};
+};
+/// Variance 2 / (inputs + outputs), truncated normal.
+struct STRATA_API GlorotNormal : Initializer {
+  explicit GlorotNormal(const ScalingOptions& options = {});
+};
+/// Variance 2 / (inputs + outputs), uniform.
+struct STRATA_API GlorotUniform : Initializer {
+  explicit GlorotUniform(const ScalingOptions& options = {});
+};
+/// Variance 2 / inputs, truncated normal.
+struct STRATA_API HeNormal : Initializer {
+  explicit HeNormal(const ScalingOptions& options = {});
+};
+/// Variance 2 / inputs, uniform.
+struct STRATA_API HeUniform : Initializer {
+  explicit HeUniform(const ScalingOptions& options = {});
+};
+/// Variance 1 / inputs, truncated normal.
+struct STRATA_API LecunNormal : Initializer {
+  explicit LecunNormal(const ScalingOptions& options = {});
+};
+/// Variance 1 / inputs, uniform.
+struct STRATA_API LecunUniform : Initializer {
+  explicit LecunUniform(const ScalingOptions& options = {});
+};
+
+/// @throws Error kUnimplemented: a function of yours.
 STRATA_API Json to_config(const Initializer& initializer);
+/// A name, or an object of Keras's. A SeedGenerator's object is read as its seed.
+/// @throws Error kUnimplemented: a class or an option that is not here; names it.
 STRATA_API void from_config(const Json& json, Initializer& initializer);
 
 }  // namespace strata::initializers

@@ -13,31 +13,68 @@
 /// Source: keras.regularizers 3.15.
 namespace strata::regularizers {
 
-/// None by default. A value.
+/// A regularizer as layers take it: by name ("l2"), one of the classes below, or a function of
+/// yours. None by default. A value.
 class STRATA_API Regularizer {
  public:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
 
   Regularizer() = default;  ///< none
-  /// "l1", "l2", "l1_l2", "orthogonal_regularizer", with Keras's defaults.
+  /// @throws Error kInvalidArgument: no such regularizer; lists those there are.
   Regularizer(const char* name);         // NOLINT(google-explicit-constructor)
   Regularizer(const std::string& name);  // NOLINT(google-explicit-constructor)
+  /// A model with such a function cannot be saved as a file of Keras's.
   explicit Regularizer(Function function);
 
   explicit operator bool() const { return rule_ != nullptr; }
-  /// A scalar, differentiable in `x`.
+  /// A scalar of `x`'s dtype, differentiable in `x`.
+  /// @throws Error kFailedPrecondition: none.
   at::Tensor operator()(const at::Tensor& x) const;
 
-  Regularizer(std::string class_name, Json config, Function function);
   friend STRATA_API Json to_config(const Regularizer& regularizer);
+
+ protected:
+  Regularizer(std::string class_name, Json config, Function function);
 
  private:
   struct Rule;
   std::shared_ptr<const Rule> rule_;
 };
 
-/// Null for none.
+// Factors are finite and not negative, else kInvalidArgument.
+
+/// l1 * sum(|x|)
+struct STRATA_API L1 : Regularizer {
+  explicit L1(double l1 = 0.01);
+};
+
+/// l2 * sum(x^2)
+struct STRATA_API L2 : Regularizer {
+  explicit L2(double l2 = 0.01);
+};
+
+struct L1L2Options {
+  double l1 = 0;
+  double l2 = 0;
+};
+struct STRATA_API L1L2 : Regularizer {
+  explicit L1L2(const L1L2Options& options = {});
+};
+
+struct OrthogonalOptions {
+  double factor = 0.01;
+  std::string mode = "rows";  ///< "rows" or "columns": what is to be orthogonal
+};
+/// `factor` times the mean of |cosine| over all pairs of rows (columns) of a matrix; 0 for one row.
+/// A call @throws Error kInvalidArgument: not a matrix.
+struct STRATA_API OrthogonalRegularizer : Regularizer {
+  explicit OrthogonalRegularizer(const OrthogonalOptions& options = {});
+};
+
+/// Null for none. @throws Error kUnimplemented: a function of yours.
 STRATA_API Json to_config(const Regularizer& regularizer);
+/// Null, a name, or an object of Keras's.
+/// @throws Error kUnimplemented: a class or an option that is not here; names it.
 STRATA_API void from_config(const Json& json, Regularizer& regularizer);
 
 }  // namespace strata::regularizers
