@@ -191,7 +191,10 @@ void FlatUpdate<T>::prepare_norms() {
 
 template <typename T>
 void FlatUpdate<T>::update(const Step& step, int replica) {
-  for (const Part& part : shares_[static_cast<size_t>(replica)]) {
+  // Backward's last gradient first: some of it is still in the caches.
+  const std::vector<Part>& parts = shares_[static_cast<size_t>(replica)];
+  for (size_t i = parts.size(); i-- > 0;) {
+    const Part& part = parts[i];
     const EntryGradient& gradient = step.gradients[part.entry];
     if (!gradient.used) continue;
     if (gradient.rows) {
@@ -206,8 +209,11 @@ template <typename T>
 void FlatUpdate<T>::update_part(const Step& step, const Part& part) const {
   alignas(64) T buffer[kBlock];
   const EntryGradient& gradient = step.gradients[part.entry];
-  for (int64_t begin = part.begin; begin < part.end; begin += kBlock) {
-    const int64_t size = std::min(kBlock, part.end - begin);
+  // Blocks are for the caches: what is neither added nor copied needs none.
+  const bool whole = gradient.sources.size() == 1 && parameters_[part.entry].size() == 1;
+  const int64_t block = whole ? part.end - part.begin : kBlock;
+  for (int64_t begin = part.begin; begin < part.end; begin += block) {
+    const int64_t size = std::min(block, part.end - begin);
     apply(step, part.entry, gather_block(gradient, begin, size, buffer), begin, size);
   }
 }
