@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 
+#include "optim/scaled_sum.h"
 #include "strata/core/error.h"
 #include "strata/runtime/replica_context.h"
 
@@ -33,9 +34,10 @@ at::Tensor compute_average_loss(const at::Tensor& per_example, const AverageLoss
       options.sample_weight.defined()
           ? per_example * options.sample_weight.to(per_example.scalar_type())
           : per_example;
-  const at::Tensor sum = weighted.sum();
   // An empty batch has loss 0, with a gradient of zeros, not 0 / 0.
-  return size == 0 ? sum.mul(0) : sum.div(static_cast<double>(size));
+  if (size == 0) return weighted.sum().mul(0);
+  return losses::has_scaled_sum(weighted) ? losses::scaled_sum(weighted, static_cast<double>(size))
+                                          : weighted.sum().div(static_cast<double>(size));
 }
 
 at::Tensor scale_regularization_loss(const at::Tensor& loss) {

@@ -4,13 +4,11 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
 #include <ATen/ops/mul.h>
-#include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -18,6 +16,7 @@
 
 #include "optim/cross_entropy_kernels.h"
 #include "strata/core/error.h"
+#include "tensor/autograd_node.h"
 
 namespace strata::losses {
 
@@ -46,6 +45,7 @@ void throw_bad_label(int64_t label, int64_t row, int64_t classes) {
 
 namespace {
 
+using tensor::make_node;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
@@ -171,18 +171,6 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
 template <typename Signature>
 auto find_operator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
-}
-
-// Nodes are held by shared_ptr up to libtorch 2.11, by intrusive_ptr later.
-using NodePointer = decltype(torch::autograd::Edge::function);
-
-template <typename N>
-auto make_node() {
-  if constexpr (std::is_same_v<NodePointer, std::shared_ptr<Node>>) {
-    return std::make_shared<N>();
-  } else {
-    return c10::make_intrusive<N>();
-  }
 }
 
 struct NoSecondDerivative final : Node {

@@ -207,7 +207,10 @@ void FlatUpdate<T>::prepare_norms() {
 
 template <typename T>
 void FlatUpdate<T>::update(const Step& step, int replica) {
-  for (const Part& part : shares_[static_cast<size_t>(replica)]) {
+  // Backward's last gradient first: some of it is still in the caches.
+  const std::vector<Part>& parts = shares_[static_cast<size_t>(replica)];
+  for (size_t i = parts.size(); i-- > 0;) {
+    const Part& part = parts[i];
     const EntryGradient& gradient = step.gradients[part.entry];
     if (gradient.used && rule_.whole_variables()) {
       update_whole(step, part);
@@ -236,8 +239,11 @@ void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip
   }
   alignas(64) T buffer[kBlock];
   const EntryGradient& gradient = step.gradients[part.entry];
-  for (int64_t begin = part.begin; begin < part.end; begin += kBlock) {
-    const int64_t size = std::min(kBlock, part.end - begin);
+  // Blocks are for the caches: what is neither added nor copied needs none.
+  const bool whole = gradient.sources.size() == 1 && parameters_[part.entry].size() == 1;
+  const int64_t block = whole ? part.end - part.begin : kBlock;
+  for (int64_t begin = part.begin; begin < part.end; begin += block) {
+    const int64_t size = std::min(block, part.end - begin);
     work(gather_block(gradient, begin, size, buffer), begin, size);
   }
 }

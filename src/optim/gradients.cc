@@ -1,13 +1,54 @@
 #include "optim/gradients.h"
 
+#include <ATen/ops/ones_like.h>
 #include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <optional>
 #include <utility>
 
+#include "optim/backward.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata::optimizers {
+namespace {
+
+namespace autograd = torch::autograd;
+
+/// Somebody wants to know when `.grad` is there, so it must be.
+bool has_hook_of_grad(const at::Tensor& tensor) {
+  return autograd::impl::post_acc_grad_hooks(tensor) != nullptr;
+}
+
+/// Without the way through `.grad`.
+std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
+                                     const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> gradients;
+  if (auto found = backward_here(loss, inputs)) {
+    gradients = *std::move(found);
+  } else {
+    autograd::edge_list edges;
+    for (const at::Tensor& input : inputs) edges.push_back(autograd::impl::gradient_edge(input));
+    gradients = autograd::Engine::get_default_engine().execute(
+        {autograd::impl::gradient_edge(loss)}, {at::ones_like(loss)}, /*keep_graph=*/false,
+        /*create_graph=*/false, /*accumulate_grad=*/false, edges);
+  }
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    at::Tensor& gradient = gradients[i];
+    // As `.grad` would be: a tensor of its own, laid out as the parameter is.
+    if (!gradient.defined()) continue;
+    const bool sparse = gradient.is_sparse();
+    if (!sparse && gradient.strides() != inputs[i].strides()) {
+      gradient = at::zeros_like(inputs[i]).copy_(gradient);
+    } else if (gradient.use_count() > 1) {
+      gradient = gradient.clone();
+    }
+  }
+  return gradients;
+}
+
+}  // namespace
 
 void check_variables(std::string_view optimizer, const std::vector<Variable>& variables) {
   detail::require_cross_replica("build an optimizer");
@@ -62,18 +103,30 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
       loss.requires_grad(), kInvalidArgument, "[", optimizer,
       "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
       "off, or the model frozen?");
+  bool plain = true;
   std::vector<at::Tensor> inputs;
   for (const Variable& variable : variables) {
     variable.state()->check_version(replica);
     const at::Tensor& tensor = variable.on_replica(replica);
-    if (tensor.requires_grad()) inputs.push_back(tensor);
+    if (!tensor.requires_grad()) continue;
+    plain = plain && !tensor.grad().defined() && !has_hook_of_grad(tensor);
+    inputs.push_back(tensor);
   }
-  loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
-
+  std::vector<at::Tensor> found;
+  if (plain && !inputs.empty()) {
+    found = gradients_of(loss, inputs);
+  } else {
+    loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
+    for (const at::Tensor& tensor : inputs)
+      found.push_back(std::exchange(tensor.mutable_grad(), at::Tensor()));
+  }
   std::vector<at::Tensor> gradients;
+  auto next = found.begin();
   for (const Variable& variable : variables) {
     const at::Tensor& tensor = variable.on_replica(replica);
-    gradients.push_back(std::exchange(tensor.mutable_grad(), at::Tensor()));
+    gradients.push_back(tensor.requires_grad()
+                            ? std::move(*next++)
+                            : std::exchange(tensor.mutable_grad(), at::Tensor()));
   }
   return gradients;
 }

@@ -11,20 +11,16 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
 #include <optional>
-#include <string_view>
 #include <tuple>
 
-#include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "tensor/convolution.h"
 #include "tensor/cpu_isa.h"
-#include "tensor/matmul_kernels.h"
 #include "tensor/pool_kernels.h"
+#include "tensor/products.h"
 #include "tensor/replica_kernels.h"
-#include "tensor/scratch.h"
 
 namespace strata::tensor {
 
@@ -46,105 +42,11 @@ namespace {
 constexpr c10::DispatchKey kKey = c10::DispatchKey::CustomRNGKeyId;
 const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
 
-bool use_own_matmul() {
-  static const bool use = [] {
-    const bool able = cpu_supports(CpuIsa::kAvx512);
-#if defined(__x86_64__)
-    bool wanted = __builtin_cpu_is("amd");
-#else
-    bool wanted = false;
-#endif
-    if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
-      const std::string_view name = choice;
-      STRATA_CHECK(name == "mkl" || name == "strata", kInvalidArgument,
-                   "[engine_kernels] STRATA_MATMUL: got '", name, "'; expected mkl or strata");
-      wanted = name == "strata";
-    }
-    return able && wanted;
-  }();
-  return use;
-}
-
-bool is_cpu_float(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
-}
-
-at::Tensor empty_float(at::IntArrayRef sizes) { return at::detail::empty_cpu(sizes, at::kFloat); }
-
-/// The view of the last two dimensions, if rows or columns are contiguous.
-std::optional<MatrixView> matrix_view(const at::Tensor& tensor) {
-  const int64_t dim = tensor.dim();
-  int64_t row_stride = tensor.stride(dim - 2);
-  int64_t column_stride = tensor.stride(dim - 1);
-  // The stride of a dimension of size 1 means nothing.
-  if (tensor.size(dim - 1) == 1 && row_stride != 1) column_stride = 1;
-  if (tensor.size(dim - 2) == 1 && column_stride != 1) row_stride = 1;
-  if (row_stride != 1 && column_stride != 1) return std::nullopt;
-  return MatrixView{tensor.const_data_ptr<float>(), row_stride, column_stride};
-}
-
-/// Products with a vector are bound by memory, and libtorch has kernels for them.
-bool worthwhile(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
-
-void multiply_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const Scratch scratch(matmul_scratch_floats(problem));
-  matmul_avx512(problem, scratch.data());
-#else
-  static_cast<void>(problem);
-#endif
-}
-
 /// Parts have at least this many multiplications, as a rule of thumb 10 us.
 constexpr int64_t kGrain = 1 << 20;
 
-void multiply(const MatmulProblem& problem) {
-  if (problem.m * problem.n * problem.k < 2 * kGrain || at::get_num_threads() == 1) {
-    multiply_here(problem);
-    return;
-  }
-  // Any division of the rows or columns gives the same bits. Parts are whole panels of 64.
-  constexpr int64_t kPart = 64;
-  const bool by_columns = problem.n >= problem.m;
-  const int64_t size = by_columns ? problem.n : problem.m;
-  const int64_t work = kPart * problem.k * (by_columns ? problem.m : problem.n);
-  at::parallel_for(0, (size + kPart - 1) / kPart, std::max<int64_t>(1, kGrain / work),
-                   [&](int64_t begin, int64_t end) {
-                     const int64_t from = begin * kPart;
-                     const int64_t count = std::min(size, end * kPart) - from;
-                     MatmulProblem part = problem;
-                     if (by_columns) {
-                       part.n = count;
-                       part.b.data += from * part.b.column_stride;
-                       part.c += from;
-                       if (part.bias != nullptr) part.bias += from;
-                     } else {
-                       part.m = count;
-                       part.a.data += from * part.a.row_stride;
-                       part.c += from * part.c_stride;
-                     }
-                     multiply_here(part);
-                   });
-}
-
-/// The product, or nothing when libtorch shall do it.
-std::optional<at::Tensor> product(const at::Tensor& a, const at::Tensor& b, const float* bias) {
-  if (!use_own_matmul() || a.dim() != 2 || b.dim() != 2 || !is_cpu_float(a) || !is_cpu_float(b))
-    return std::nullopt;
-  const int64_t m = a.size(0);
-  const int64_t n = b.size(1);
-  const int64_t k = a.size(1);
-  if (b.size(0) != k || !worthwhile(m, n, k)) return std::nullopt;
-  const auto a_view = matrix_view(a);
-  const auto b_view = matrix_view(b);
-  if (!a_view || !b_view) return std::nullopt;
-  at::Tensor c = empty_float({m, n});
-  multiply({m, n, k, *a_view, *b_view, bias, c.mutable_data_ptr<float>(), n});
-  return c;
-}
-
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
-  if (auto c = product(a, b, nullptr)) return *std::move(c);
+  if (auto c = own_product(matrix_of(a), matrix_of(b))) return *std::move(c);
   return at::_ops::mm::redispatch(keys & kBelow, a, b);
 }
 
@@ -154,7 +56,8 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
                      bias.size(0) == b.size(1) && bias.stride(0) == 1 && beta.equal(1) &&
                      alpha.equal(1);
   if (plain) {
-    if (auto c = product(a, b, bias.const_data_ptr<float>())) return *std::move(c);
+    const float* const row = bias.const_data_ptr<float>();
+    if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
   }
   return at::_ops::addmm::redispatch(keys & kBelow, bias, a, b, beta, alpha);
 }
@@ -167,7 +70,7 @@ at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& 
     const int64_t m = a.size(1);
     const int64_t n = b.size(2);
     const int64_t k = a.size(2);
-    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile(m, n, k))
+    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile_product(m, n, k))
       return std::nullopt;
     const auto a_view = matrix_view(a);
     const auto b_view = matrix_view(b);

@@ -40,21 +40,39 @@ struct Product {
   int64_t d_stride;
 };
 
-/// Packs q[k, columns] for one panel: rows of `vectors` * 16 floats, zeros behind the last column.
-void pack_panel(const MatrixView& q, int64_t k, int64_t columns, float* out) {
-  const int64_t width = round_up(columns, kLanes);
+/// Packs q[k, columns], at most kMaxGroup columns, panel by panel: each [k][panel], its width
+/// rounded up to whole vectors, zeros behind the last column.
+void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* out) {
   if (q.column_stride != 1) {
-    transpose<true>(q.data, q.column_stride, columns, k, out, width);
+    for (int64_t column = 0; column < columns; column += kPanel) {
+      const int64_t width = std::min(kPanel, columns - column);
+      transpose<true>(q.data + column * q.column_stride, q.column_stride, width, k,
+                      out + column * k, round_up(width, kLanes));
+    }
     return;
   }
+  // Row by row over all panels: the processor fetches ahead what it finds in long runs only.
+  constexpr int64_t kRowsAhead = 4;
   const float* from = q.data;
-  const int64_t whole = columns / kLanes;
-  const __mmask16 rest = lanes(columns % kLanes);
-  for (int64_t i = 0; i < k; ++i, from += q.row_stride, out += width) {
-    for (int64_t v = 0; v < whole; ++v)
-      _mm512_store_ps(out + v * kLanes, _mm512_loadu_ps(from + v * kLanes));
-    if (rest != 0)
-      _mm512_store_ps(out + whole * kLanes, _mm512_maskz_loadu_ps(rest, from + whole * kLanes));
+  const int64_t ahead = kRowsAhead * q.row_stride;
+  for (int64_t i = 0; i < k; ++i, from += q.row_stride) {
+    for (int64_t column = 0; column < columns; column += kPanel) {
+      const int64_t width = std::min(kPanel, columns - column);
+      float* const to = out + column * k + i * round_up(width, kLanes);
+      if (width == kPanel) {
+#pragma GCC unroll 4
+        for (int64_t v = 0; v < kPanel; v += kLanes) {
+          __builtin_prefetch(from + ahead + column + v);
+          _mm512_store_ps(to + v, _mm512_loadu_ps(from + column + v));
+        }
+      } else {
+        for (int64_t v = 0; v < width; v += kLanes) {
+          const __mmask16 mask = lanes(width - v);
+          __builtin_prefetch(from + ahead + column + v);
+          _mm512_store_ps(to + v, _mm512_maskz_loadu_ps(mask, from + column + v));
+        }
+      }
+    }
   }
 }
 
@@ -197,11 +215,8 @@ void multiply(const Product& product, float* scratch) {
       const int64_t group_end = std::min(product.columns, group + kMaxGroup);
       const float* const q_block =
           product.q.data + k0 * product.q.row_stride + group * product.q.column_stride;
-      for (int64_t column = group; column < group_end; column += kPanel) {
-        pack_panel({q_block + (column - group) * product.q.column_stride, product.q.row_stride,
-                    product.q.column_stride},
-                   k, std::min(kPanel, group_end - column), packed_q + (column - group) * k);
-      }
+      pack_panels({q_block, product.q.row_stride, product.q.column_stride}, k, group_end - group,
+                  packed_q);
       Ahead ahead;
       if (stream == Streamed::kQ) {
         // The tiles of this block fetch the next block of q between them.

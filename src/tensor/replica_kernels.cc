@@ -44,7 +44,12 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
   register_random_ops(library);
   register_engine_kernels(library);
   register_convolution(library);
+  register_relu(library);
   fall_through_elsewhere(library);
 }
+
+// No backend key: other devices' and sparse tensors' autograd stays as it is; libtorch's own kernel
+// is one for all, so none is overwritten.
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) { register_dense_layer(library); }
 
 }  // namespace strata::tensor::detail

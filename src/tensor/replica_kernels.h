@@ -15,5 +15,8 @@ void link_replica_kernels();
 void register_random_ops(torch::Library& library);
 void register_engine_kernels(torch::Library& library);
 void register_convolution(torch::Library& library);
+void register_relu(torch::Library& library);
+/// At autograd's key; a kernel that looks for CustomRNGKeyId itself.
+void register_dense_layer(torch::Library& library);
 
 }  // namespace strata::tensor::detail

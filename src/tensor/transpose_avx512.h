@@ -70,6 +70,9 @@ inline __attribute__((always_inline)) void transpose(__m512 (&r)[16]) {
 #undef STRATA_LANES
 #undef STRATA_GROUPS
 
+/// Floats of a row that are fetched ahead.
+constexpr int64_t kAhead = 4 * kLanes;
+
 /// out[c, r] = in[r, c] (+ bias[r]). With kFill, rows of `out` are written up to a multiple of 16,
 /// zeros behind the end.
 template <bool kFill>
@@ -86,8 +89,12 @@ inline void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t 
       float* to = out + column * out_stride + row;
       __m512 r[16];
       if (height == kLanes && width == kLanes) {
+        // The processor does not follow sixteen rows at once.
 #pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) r[i] = _mm512_loadu_ps(from + i * in_stride);
+        for (int i = 0; i < 16; ++i) {
+          r[i] = _mm512_loadu_ps(from + i * in_stride);
+          __builtin_prefetch(from + i * in_stride + kAhead);
+        }
         transpose(r);
 #pragma GCC unroll 16
         for (int i = 0; i < 16; ++i) {

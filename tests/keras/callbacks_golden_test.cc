@@ -87,7 +87,9 @@ TEST(CallbacksGoldenTest, EarlyStoppingStopsWhereKerasDoes) {
     EXPECT_EQ(outcome.stopped, test["stopped"]);
     EXPECT_EQ(callback.best_epoch(), test["best_epoch"]);
     ASSERT_EQ(callback.best().has_value(), !test["best"].is_null());
-    if (callback.best()) EXPECT_DOUBLE_EQ(*callback.best(), test["best"].get<double>());
+    if (callback.best()) {
+      EXPECT_DOUBLE_EQ(*callback.best(), test["best"].get<double>());
+    }
   }
 }
 

@@ -1,7 +1,12 @@
 // Every tests/golden/keras_layers_<family>.json: a layer made from Keras's config computes what
 // Keras computed, and describes itself as Keras does.
 
-#include <ATen/ATen.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
@@ -112,8 +117,12 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
     return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
   }
   if (wanted.numel() == 0) return ::testing::AssertionSuccess();
-  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble),
-                   b = wanted.to(at::kDouble);
+  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble);
+  const at::Tensor b = wanted.to(at::kDouble);
+  // What is 0 in exact arithmetic (a key's bias shifts all scores alike) is noise in float32.
+  if (b.abs().max().item<double>() < 1e-5 && a.abs().max().item<double>() < 1e-5) {
+    return ::testing::AssertionSuccess();
+  }
   const double typical = std::max(b.pow(2).mean().sqrt().item<double>(), 1e-3);
   const at::Tensor error = (a - b).abs() / b.abs().clamp_min(typical);
   const double worst = error.max().item<double>();
@@ -195,14 +204,14 @@ void set_weights(const LayerImpl& layer, const Tensors& values) {
 
 struct Result {
   LayerImpl::Outputs outputs;
-  at::Tensor loss;  // undefined: none
+  at::Tensor loss = {};  // undefined: none
 };
 
 Result run(const Layer& layer, const Tensors& inputs, const Json& test, const Tensors& masks) {
   std::vector<at::Tensor> losses;
   const detail::CallContextGuard context({.losses = &losses});
   Call call{.training = test.at("training").as_bool(), .masks = masks, .options = test.at("call")};
-  Result result{.outputs = (*layer)(inputs, call)};
+  Result result{.outputs = (*layer)(inputs, call), .loss = {}};
   if (const at::Tensor penalty = layer->regularization_loss(); penalty.defined()) {
     losses.push_back(penalty);
   }
@@ -283,7 +292,7 @@ void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test
   if (!sources.empty() && total.requires_grad()) {
     for (const at::Tensor& gradient :
          torch::autograd::grad({total}, sources, {}, std::nullopt, false, true)) {
-      if (gradient.defined()) EXPECT_TRUE(gradient.isfinite().all().item<bool>());
+      EXPECT_TRUE(!gradient.defined() || gradient.sum().isfinite().item<bool>());
     }
   }
   for (const Weight& weight : layer->weights()) {
@@ -316,7 +325,7 @@ void run_case(const Json& test) {
   ASSERT_EQ(result.outputs.values.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
     EXPECT_TRUE(close(result.outputs.values[i], wanted[i])) << "output " << i;
-    EXPECT_EQ(result.outputs.values[i].scalar_type(), layer->dtype().compute_dtype());
+    EXPECT_EQ(result.outputs.values[i].scalar_type(), wanted[i].scalar_type());
   }
   if (const Json* loss = test.find("loss")) {
     ASSERT_TRUE(result.loss.defined());

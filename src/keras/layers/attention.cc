@@ -72,8 +72,8 @@ class AttentionImpl : public keras::LayerImpl {
   }
 
   void check_count(size_t count) const {
-    STRATA_CHECK(count == 2 || count == 3, kInvalidArgument, "[keras] Layer \"", name(), "\": ",
-                 class_name(),
+    STRATA_CHECK(count == 2 || count == 3, kInvalidArgument, "[keras] Layer \"", name(),
+                 "\": ", class_name(),
                  " layer accepts inputs list of length 2 or 3, namely [query, value] or [query, "
                  "value, key]. Received length: ",
                  count, ".");
@@ -88,7 +88,8 @@ class AttentionImpl : public keras::LayerImpl {
     const at::Tensor& value = inputs[1];
     const at::Tensor& key = inputs.size() > 2 ? inputs[2] : value;
     at::Tensor scores = this->scores(inputs[0], key);
-    at::Tensor seen = call.mask(1).defined() ? call.mask(1).to(at::kBool).unsqueeze(-2) : at::Tensor();
+    at::Tensor seen =
+        call.mask(1).defined() ? call.mask(1).to(at::kBool).unsqueeze(-2) : at::Tensor();
     if (asked(call.option("use_causal_mask"))) {
       const at::Tensor causal =
           at::ones({1, scores.size(-2), scores.size(-1)}, scores.options().dtype(at::kBool)).tril();
@@ -152,9 +153,7 @@ class AdditiveAttentionImpl final : public AttentionImpl {
   std::string_view class_name() const override { return "AdditiveAttention"; }
 
  private:
-  void describe(keras::ConfigWriter& config) const override {
-    visit_attention(config, arguments_);
-  }
+  void describe(keras::ConfigWriter& config) const override { visit_attention(config, arguments_); }
 
   void build(const std::vector<Shape>& inputs) override {
     check_count(inputs.size());

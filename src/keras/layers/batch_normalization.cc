@@ -20,7 +20,7 @@ struct BatchNormalizationArguments {
 };
 
 template <typename Config, typename Arguments>
-void visit(Config& config, Arguments& arguments) {
+void visit_batch_normalization(Config& config, Arguments& arguments) {
   auto& options = arguments.options;
   config("axis", options.axis);
   config("momentum", options.momentum);
@@ -41,6 +41,10 @@ void visit(Config& config, Arguments& arguments) {
   config.ignore("renorm_momentum");
 }
 
+void visit(keras::ConfigReader& config, BatchNormalizationArguments& arguments) {
+  visit_batch_normalization(config, arguments);
+}
+
 /// A tensor as libtorch's kernels want it, `[n, channels, ...]`, and the way back. Never a copy,
 /// where the memory is dense: rows of channels become one image in channels-last, NCHW memory under
 /// an NHWC shape shows its own order again.
@@ -54,7 +58,8 @@ class ChannelsSecond {
     }
     const int64_t channels = x.size(axis);
     shape_ = x.sizes().vec();
-    view_ = x.view({1, channels == 0 ? 0 : x.numel() / channels, 1, channels}).permute({0, 3, 1, 2});
+    view_ =
+        x.view({1, channels == 0 ? 0 : x.numel() / channels, 1, channels}).permute({0, 3, 1, 2});
   }
 
   const at::Tensor& view() const { return view_; }
@@ -87,7 +92,9 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
   std::string_view class_name() const override { return "BatchNormalization"; }
 
  private:
-  void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }
+  void describe(keras::ConfigWriter& config) const override {
+    visit_batch_normalization(config, arguments_);
+  }
 
   void build(const keras::Shape& input) override {
     const BatchNormalizationOptions& options = arguments_.options;
@@ -105,13 +112,13 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
                           .regularizer = options.beta_regularizer,
                           .constraint = options.beta_constraint});
     }
-    moving_mean_ =
-        add_weight("moving_mean", {channels},
-                   {.initializer = options.moving_mean_initializer, .trainable = false});
+    moving_mean_ = add_weight("moving_mean", {channels},
+                              {.initializer = options.moving_mean_initializer, .trainable = false});
     moving_variance_ =
         add_weight("moving_variance", {channels},
                    {.initializer = options.moving_variance_initializer, .trainable = false});
-    set_input_spec({{.ndim = static_cast<int64_t>(input.size()), .axes = {{options.axis, channels}}}});
+    set_input_spec(
+        {{.ndim = static_cast<int64_t>(input.size()), .axes = {{options.axis, channels}}}});
   }
 
   at::Tensor call(const at::Tensor& given, const keras::Call& call) override {
@@ -128,7 +135,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
     at::Tensor y;
     if (!call.training || !trainable()) {
       const ChannelsSecond channels(x, axis_);
-      y = channels.back(at::batch_norm(channels.view(), weight, bias, cast(moving_mean_->value(), x),
+      y = channels.back(at::batch_norm(channels.view(), weight, bias,
+                                       cast(moving_mean_->value(), x),
                                        cast(moving_variance_->value(), x), /*training=*/false,
                                        /*momentum=*/0, arguments_.options.epsilon,
                                        /*cudnn_enabled=*/true));
@@ -166,17 +174,17 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
                       .variance = {}};
     if (count == 0) return result;
     result.mean = mean;
-    result.variance = count == 1 ? at::zeros_like(variance)
-                                 : variance * (static_cast<double>(count - 1) /
-                                               static_cast<double>(count));
+    result.variance =
+        count == 1 ? at::zeros_like(variance)
+                   : variance * (static_cast<double>(count - 1) / static_cast<double>(count));
     return result;
   }
 
   Normalized by_global_batch(const at::Tensor& x, const at::Tensor& weight,
                              const at::Tensor& bias) const {
     const ChannelsSecond channels(x, axis_);
-    const auto run =
-        x.is_cpu() ? strata::detail::sync_batch_norm_fused : strata::detail::sync_batch_norm_by_operators;
+    const auto run = x.is_cpu() ? strata::detail::sync_batch_norm_fused
+                                : strata::detail::sync_batch_norm_by_operators;
     const auto [output, moments] =
         run(channels.view(), weight, bias, arguments_.options.epsilon, get_replica_context());
     if (moments.count == 0) return {channels.back(output), {}, {}};

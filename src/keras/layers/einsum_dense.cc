@@ -4,7 +4,6 @@
 #include <ATen/ops/einsum.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <map>
 
@@ -24,7 +23,7 @@ struct EinsumDenseArguments {
 };
 
 template <typename Config, typename Arguments>
-void visit(Config& config, Arguments& arguments) {
+void visit_einsum_dense(Config& config, Arguments& arguments) {
   auto& options = arguments.options;
   config("output_shape", arguments.output_shape);
   config("equation", arguments.equation);
@@ -43,6 +42,10 @@ void visit(Config& config, Arguments& arguments) {
   config.only("gptq_unpacked_column_size", Json());
 }
 
+void visit(keras::ConfigReader& config, EinsumDenseArguments& arguments) {
+  visit_einsum_dense(config, arguments);
+}
+
 struct Equation {
   std::string input;
   std::string kernel;
@@ -52,54 +55,50 @@ struct Equation {
 };
 
 bool are_letters(std::string_view text) {
-  return !text.empty() &&
-         std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isalpha(c) != 0; });
+  return !text.empty() && std::all_of(text.begin(), text.end(),
+                                      [](unsigned char c) { return std::isalpha(c) != 0; });
 }
 
 Equation parse(const std::string& text) {
   std::string clean = text;
   std::erase(clean, ' ');
   Equation equation;
-  const size_t comma = clean.find(',');
-  const size_t arrow = clean.find("->");
-  if (comma != std::string::npos && arrow != std::string::npos && comma < arrow) {
-    equation.input = clean.substr(0, comma);
-    equation.kernel = clean.substr(comma + 1, arrow - comma - 1);
-    equation.output = clean.substr(arrow + 2);
-    const auto cut = [](std::string& part, bool front) {
-      if (front ? part.starts_with("...") : part.ends_with("...")) {
-        part.erase(front ? 0 : part.size() - 3, 3);
-        return true;
-      }
-      return false;
-    };
-    const bool left = cut(equation.input, true);
-    equation.left_elided = left && cut(equation.output, true);
-    const bool right = !left && cut(equation.input, false);
-    equation.right_elided = right && cut(equation.output, false);
-    if (left == equation.left_elided && right == equation.right_elided &&
-        are_letters(equation.input) && are_letters(equation.kernel) &&
-        are_letters(equation.output)) {
-      return equation;
-    }
-  }
-  STRATA_CHECK(false, kInvalidArgument, "[layers] EinsumDense: Invalid einsum equation '", text,
+  const size_t comma = std::min(clean.find(','), clean.size());
+  const size_t arrow = std::min(clean.find("->"), clean.size());
+  equation.input = clean.substr(0, comma);
+  equation.kernel = comma < arrow ? clean.substr(comma + 1, arrow - comma - 1) : "";
+  equation.output = arrow < clean.size() ? clean.substr(arrow + 2) : "";
+  const auto cut = [](std::string& part, bool front) {
+    if (front ? !part.starts_with("...") : !part.ends_with("...")) return false;
+    part.erase(front ? 0 : part.size() - 3, 3);
+    return true;
+  };
+  const bool left = cut(equation.input, true);
+  equation.left_elided = left && cut(equation.output, true);
+  const bool right = !left && cut(equation.input, false);
+  equation.right_elided = right && cut(equation.output, false);
+  STRATA_CHECK(left == equation.left_elided && right == equation.right_elided &&
+                   are_letters(equation.input) && are_letters(equation.kernel) &&
+                   are_letters(equation.output),
+               kInvalidArgument, "[layers] EinsumDense: Invalid einsum equation '", text,
                "'. Equations must be in the form [X],[Y]->[Z], ...[X],[Y]->...[Z], or "
                "[X]...,[Y]->[Z]....");
+  return equation;
 }
 
 struct EinsumShapes {
   Shape kernel;
   Shape bias;
   Shape output;
-  int64_t fan_in = 1;
-  int64_t fan_out = 1;
+  std::vector<int64_t> input_axes;  // of the kernel
+  std::vector<int64_t> output_axes;
 };
 
 /// Source: keras.src.layers.core.einsum_dense._analyze_split_string.
 EinsumShapes analyze(const Equation& equation, const std::optional<std::string>& bias_axes,
                      const Shape& input, const Shape& partial, const std::string& layer) {
-  const auto elided = static_cast<int64_t>(input.size()) - static_cast<int64_t>(equation.input.size());
+  const auto elided =
+      static_cast<int64_t>(input.size()) - static_cast<int64_t>(equation.input.size());
   STRATA_CHECK(elided >= 0 && (elided == 0 || equation.left_elided || equation.right_elided),
                kInvalidArgument, "[keras] Layer \"", layer, "\": expected an input of ",
                equation.input.size(), " dimensions ('", equation.input,
@@ -147,21 +146,21 @@ EinsumShapes analyze(const Equation& equation, const std::optional<std::string>&
   for (char dim : equation.kernel) {
     const bool is_output = output_at.contains(dim);
     STRATA_CHECK(is_output || input_at.contains(dim), kInvalidArgument, "[keras] Layer \"", layer,
-                 "\": Weight dimension '", dim,
-                 "' did not have a match in either the input spec '", equation.input,
-                 "' or the output spec '", equation.output,
+                 "\": Weight dimension '", dim, "' did not have a match in either the input spec '",
+                 equation.input, "' or the output spec '", equation.output,
                  "'. For this layer, the weight must be fully specified.");
     const int64_t size = is_output ? output_size(dim) : input_size(dim);
     shapes.kernel.push_back(size);
-    (is_output ? shapes.fan_out : shapes.fan_in) *= std::max<int64_t>(size, 1);
+    const auto axis = static_cast<int64_t>(shapes.kernel.size()) - 1;
+    (is_output ? shapes.output_axes : shapes.input_axes).push_back(axis);
   }
   if (!bias_axes) return shapes;
   size_t first = std::string::npos;
   for (char dim : *bias_axes) {
     const size_t at = equation.output.find(dim);
     STRATA_CHECK(at != std::string::npos, kInvalidArgument, "[keras] Layer \"", layer,
-                 "\": Bias dimension '", dim, "' was requested, but is not part of the output spec '",
-                 equation.output, "'");
+                 "\": Bias dimension '", dim,
+                 "' was requested, but is not part of the output spec '", equation.output, "'");
     first = std::min(first, at);
   }
   for (char dim : equation.output.substr(std::min(first, equation.output.size()))) {
@@ -169,22 +168,6 @@ EinsumShapes analyze(const Equation& equation, const std::optional<std::string>&
   }
   if (!equation.left_elided) shapes.bias.insert(shapes.bias.end(), static_cast<size_t>(elided), 1);
   return shapes;
-}
-
-/// Keras's fans are those of the equation, not of the kernel's place in memory. The values are
-/// independent of each other, so a matrix of these fans has them.
-initializers::Initializer with_fans(const initializers::Initializer& initializer, int64_t fan_in,
-                                    int64_t fan_out) {
-  static constexpr std::array kByFans = {"VarianceScaling", "GlorotUniform", "GlorotNormal",
-                                         "LecunNormal",     "LecunUniform",  "HeNormal",
-                                         "HeUniform"};
-  if (std::find(kByFans.begin(), kByFans.end(), initializer.class_name()) == kByFans.end()) {
-    return initializer;
-  }
-  return initializers::Initializer(initializers::Initializer::Function(
-      [=](at::IntArrayRef shape, at::ScalarType dtype) {
-        return initializer({fan_in, fan_out}, dtype).reshape(shape);
-      }));
 }
 
 class EinsumDenseImpl final : public keras::UnaryLayerImpl {
@@ -197,7 +180,9 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
   std::string_view class_name() const override { return "EinsumDense"; }
 
  private:
-  void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }
+  void describe(keras::ConfigWriter& config) const override {
+    visit_einsum_dense(config, arguments_);
+  }
 
   EinsumShapes shapes_for(const Shape& input) const {
     return analyze(equation_, arguments_.options.bias_axes, input, arguments_.output_shape.sizes,
@@ -207,11 +192,11 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
   void build(const Shape& input) override {
     const EinsumDenseOptions& options = arguments_.options;
     const EinsumShapes shapes = shapes_for(input);
-    kernel_ = add_weight(
-        "kernel", shapes.kernel,
-        {.initializer = with_fans(options.kernel_initializer, shapes.fan_in, shapes.fan_out),
-         .regularizer = options.kernel_regularizer,
-         .constraint = options.kernel_constraint});
+    kernel_ = add_weight("kernel", shapes.kernel,
+                         {.initializer = options.kernel_initializer.with_fan_axes(
+                              shapes.input_axes, shapes.output_axes),
+                          .regularizer = options.kernel_regularizer,
+                          .constraint = options.kernel_constraint});
     if (options.bias_axes) {
       bias_ = add_weight("bias", shapes.bias,
                          {.initializer = options.bias_initializer,
@@ -229,9 +214,7 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
     return y;
   }
 
-  Shape compute_output_shape(const Shape& input) const override {
-    return shapes_for(input).output;
-  }
+  Shape compute_output_shape(const Shape& input) const override { return shapes_for(input).output; }
 
   EinsumDenseArguments arguments_;
   Equation equation_;

@@ -87,7 +87,8 @@ class MergeImpl : public keras::LayerImpl {
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
                                            const Json&) const override {
     STRATA_CHECK(!inputs.empty() && !inputs[0].empty(), kInvalidArgument, "[keras] Layer \"",
-                 name(), "\": A merge layer should be called on a list of at least 1 input. Received ",
+                 name(),
+                 "\": A merge layer should be called on a list of at least 1 input. Received ",
                  inputs.size(), " inputs. Full input_shape received: ", to_string(inputs));
     check_count(inputs);
     const int64_t batch = common_batch(inputs, name());
@@ -314,17 +315,18 @@ void visit_dot(Config& config, Arguments& arguments) {
 void visit(keras::ConfigReader& config, DotArguments& arguments) { visit_dot(config, arguments); }
 
 at::Tensor unit_length(const at::Tensor& x, int64_t axis) {
-  return x * x.square().sum({axis}, /*keepdim=*/true).rsqrt().clamp_max(1e7);
+  return x * x.square().sum({axis}, /*keepdim=*/true).clamp_min(1e-14).rsqrt();
 }
 
 class DotImpl final : public keras::LayerImpl {
  public:
   explicit DotImpl(const DotArguments& arguments)
       : LayerImpl(keras::base_options(arguments.options)), arguments_(arguments) {
-    STRATA_CHECK(!arguments.axes.is_list || arguments.axes.values.size() == 2, kInvalidArgument,
-                 "[layers] Dot: Invalid format for argument `axes`: it should contain two elements. "
-                 "Received: ",
-                 arguments.axes.values.size());
+    STRATA_CHECK(
+        !arguments.axes.is_list || arguments.axes.values.size() == 2, kInvalidArgument,
+        "[layers] Dot: Invalid format for argument `axes`: it should contain two elements. "
+        "Received: ",
+        arguments.axes.values.size());
   }
 
   std::string_view class_name() const override { return "Dot"; }
@@ -405,16 +407,14 @@ std::shared_ptr<Impl> make(const Arguments& arguments) {
 
 }  // namespace
 
-#define STRATA_MERGE_LAYER(Name, function, kind)                                               \
-  Name::Name(const MergeOptions& options)                                                      \
-      : Layer(make<ElementwiseImpl<kind>>(MergeArguments<kind>{options})) {}                   \
-  keras::SymbolicTensor function(const std::vector<keras::SymbolicTensor>& inputs,             \
-                                 const MergeOptions& options) {                                \
-    return Name(options)(inputs);                                                              \
-  }                                                                                            \
-  at::Tensor function(const keras::Tensors& inputs) {                                          \
-    return Name({.name = #function})(inputs);                                                  \
-  }
+#define STRATA_MERGE_LAYER(Name, function, kind)                                   \
+  Name::Name(const MergeOptions& options)                                          \
+      : Layer(make<ElementwiseImpl<kind>>(MergeArguments<kind>{options})) {}       \
+  keras::SymbolicTensor function(const std::vector<keras::SymbolicTensor>& inputs, \
+                                 const MergeOptions& options) {                    \
+    return Name(options)(inputs);                                                  \
+  }                                                                                \
+  at::Tensor function(const keras::Tensors& inputs) { return Name({.name = #function})(inputs); }
 
 STRATA_MERGE_LAYER(Add, add, Merge::kAdd)
 STRATA_MERGE_LAYER(Subtract, subtract, Merge::kSubtract)

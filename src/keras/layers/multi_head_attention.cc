@@ -1,9 +1,9 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/bmm.h>
-#include <ATen/ops/matmul.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/softmax.h>
@@ -35,8 +35,8 @@ bool asked(const Json* option) {
 }
 
 /// Options that say where a tensor stands.
-constexpr const char* kTensorOptions[] = {"key",        "attention_mask", "query_mask",
-                                          "value_mask", "key_mask"};
+constexpr const char* kTensorOptions[] = {"key", "attention_mask", "query_mask", "value_mask",
+                                          "key_mask"};
 
 /// Which of the inputs is what.
 struct Places {
@@ -206,7 +206,8 @@ class HeadsImpl : public keras::LayerImpl {
     if (half) scores = scores.to(at::kFloat);
     scores = scores * scale;
     if (seen.defined()) {
-      scores = at::where(widened(seen, 4, -3), scores, at::full({}, -0.7 * 3.38953e38, scores.options()));
+      scores = at::where(widened(seen, 4, -3), scores,
+                         at::full({}, -0.7 * 3.38953e38, scores.options()));
     }
     return at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v).transpose(1, 2);
   }
@@ -238,8 +239,7 @@ class HeadsImpl : public keras::LayerImpl {
     };
     std::vector<int64_t> shape(q.sizes().begin(), q.sizes().end() - 1);
     shape.insert(shape.end(), k.sizes().begin() + kept, k.sizes().end() - 1);
-    at::Tensor scores =
-        at::bmm(flat(q) * settings.scale, flat(k).transpose(1, 2)).reshape(shape);
+    at::Tensor scores = at::bmm(flat(q) * settings.scale, flat(k).transpose(1, 2)).reshape(shape);
     at::Tensor mask;
     if (seen.defined()) {
       const auto attended = static_cast<int64_t>(settings.axes.size());
@@ -369,8 +369,8 @@ class MultiHeadAttentionImpl final : public HeadsImpl {
       : HeadsImpl(keras::base_options(arguments.options)), arguments_(arguments) {
     const auto positive = [](const char* argument, int64_t value) {
       STRATA_CHECK(value > 0, kInvalidArgument,
-                   "[layers] MultiHeadAttention: Received an invalid value for argument `", argument,
-                   "`, expected a positive integer. Received: ", argument, "=", value);
+                   "[layers] MultiHeadAttention: Received an invalid value for argument `",
+                   argument, "`, expected a positive integer. Received: ", argument, "=", value);
     };
     MultiHeadAttentionOptions& options = arguments_.options;
     if (!options.value_dim) options.value_dim = arguments.key_dim;
@@ -536,10 +536,11 @@ class GroupQueryAttentionImpl final : public HeadsImpl {
     STRATA_CHECK(query.size() == 3 && value.size() == 3, kInvalidArgument, "[keras] Layer \"",
                  name(), "\": expected query and value of 3 dimensions. Received: query_shape=",
                  keras::to_string(query), ", value_shape=", keras::to_string(value));
-    STRATA_CHECK(query.back() == value.back(), kInvalidArgument, "[keras] Layer \"", name(),
-                 "\": The last dimension of `query_shape` and `value_shape` must be equal, but are ",
-                 query.back(), ", ", value.back(), ". Received: query_shape=",
-                 keras::to_string(query), ", value_shape=", keras::to_string(value));
+    STRATA_CHECK(
+        query.back() == value.back(), kInvalidArgument, "[keras] Layer \"", name(),
+        "\": The last dimension of `query_shape` and `value_shape` must be equal, but are ",
+        query.back(), ", ", value.back(), ". Received: query_shape=", keras::to_string(query),
+        ", value_shape=", keras::to_string(value));
   }
 
   void build_heads(const Shape& query, const Shape& key, const Shape& value) override {
@@ -592,8 +593,7 @@ class GroupQueryAttentionImpl final : public HeadsImpl {
     check_key(inputs[1], inputs.at(places(inputs.size(), options).key));
     std::vector<Shape> shapes{inputs[0]};
     if (!options.is_null() && asked(options.find("return_attention_scores"))) {
-      shapes.push_back(
-          {inputs[0][0], arguments_.num_query_heads, inputs[0][1], inputs[1][1]});
+      shapes.push_back({inputs[0][0], arguments_.num_query_heads, inputs[0][1], inputs[1][1]});
     }
     return shapes;
   }
@@ -659,8 +659,8 @@ MultiHeadAttention::MultiHeadAttention(int64_t num_heads, int64_t key_dim,
 GroupQueryAttention::GroupQueryAttention(int64_t head_dim, int64_t num_query_heads,
                                          int64_t num_key_value_heads,
                                          const GroupQueryAttentionOptions& options)
-    : QueryValueLayer(std::make_shared<GroupQueryAttentionImpl>(GroupQueryAttentionArguments{
-          head_dim, num_query_heads, num_key_value_heads, options})) {}
+    : QueryValueLayer(std::make_shared<GroupQueryAttentionImpl>(
+          GroupQueryAttentionArguments{head_dim, num_query_heads, num_key_value_heads, options})) {}
 
 }  // namespace strata::layers
 

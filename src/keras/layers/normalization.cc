@@ -187,10 +187,12 @@ class GroupNormalizationImpl final : public keras::UnaryLayerImpl {
                  ") must be a multiple of the number of channels (", channels, ").");
     if (options.scale) gamma_ = add_weight("gamma", {channels}, gamma_of(options));
     if (options.center) beta_ = add_weight("beta", {channels}, beta_of(options));
-    set_input_spec({{.ndim = static_cast<int64_t>(input.size()), .axes = {{options.axis, channels}}}});
+    set_input_spec(
+        {{.ndim = static_cast<int64_t>(input.size()), .axes = {{options.axis, channels}}}});
   }
 
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
+    if (given.numel() == 0) return given.to(dtype().compute_dtype());  // libtorch refuses it
     const GroupNormalizationOptions& options = arguments_.options;
     const at::Tensor x = widened(given);
     const at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
@@ -200,7 +202,7 @@ class GroupNormalizationImpl final : public keras::UnaryLayerImpl {
     };
     at::Tensor y;
     if (axis_ == x.dim() - 1 && x.is_contiguous() && x.dim() > 1) {
-      const int64_t rows = x.size(0) * x.size(axis_) == 0 ? 0 : x.numel() / x.size(0) / x.size(axis_);
+      const int64_t rows = x.numel() / (x.size(0) * x.size(axis_));
       const at::Tensor image = x.view({x.size(0), rows, 1, x.size(axis_)}).permute({0, 3, 1, 2});
       y = norm(image).permute({0, 2, 3, 1}).reshape(x.sizes());
     } else {
@@ -292,7 +294,8 @@ class UnitNormalizationImpl final : public keras::UnaryLayerImpl {
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
     const auto axes = resolve_axes(arguments_.options.axis, x.sizes().vec(), name());
-    return x * x.square().sum(axes, /*keepdim=*/true).rsqrt().clamp_max(1e12);
+    // Not shorter than 1e-12; clamped before the root, zeros have a gradient.
+    return x * x.square().sum(axes, /*keepdim=*/true).clamp_min(1e-24).rsqrt();
   }
 
   keras::Shape compute_output_shape(const keras::Shape& input) const override {

@@ -76,7 +76,7 @@ void from_config(const Json& json, MaybeFactor& factor) {
 struct RandomZoomArguments {
   Factor height_factor = 0;
   MaybeFactor width_factor = {};
-  AffineImageOptions options = {};
+  RandomZoomOptions options = {};
 };
 struct RandomColorArguments {
   Factor factor = 0;
@@ -228,7 +228,7 @@ class AffineImageImpl : public ImageLayerImpl {
   at::Tensor transform(const at::Tensor& x, bool training) final {
     const at::Tensor y = x.to(dtype().compute_dtype());
     if (!training || y.size(0) == 0) return y;
-    const AffineImageOptions& options = arguments_.options;
+    const auto& options = arguments_.options;
     return transform_affine(y, at::stack(draw(y), 1),
                             {options.fill_mode, options.interpolation, options.fill_value});
   }
@@ -367,10 +367,9 @@ RandomTranslation::RandomTranslation(Factor height_factor, Factor width_factor,
                                      const AffineImageOptions& options)
     : Layer(std::make_shared<RandomTranslationImpl>(
           RandomTranslationArguments{height_factor, width_factor, options})) {}
-RandomZoom::RandomZoom(Factor height_factor, std::optional<Factor> width_factor,
-                       const AffineImageOptions& options)
+RandomZoom::RandomZoom(Factor height_factor, const RandomZoomOptions& options)
     : Layer(std::make_shared<RandomZoomImpl>(
-          RandomZoomArguments{height_factor, {width_factor}, options})) {}
+          RandomZoomArguments{height_factor, {options.width_factor}, options})) {}
 RandomContrast::RandomContrast(Factor factor, const RandomColorOptions& options)
     : Layer(std::make_shared<RandomContrastImpl>(RandomColorArguments{factor, options})) {}
 RandomBrightness::RandomBrightness(Factor factor, const RandomColorOptions& options)

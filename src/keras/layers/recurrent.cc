@@ -91,9 +91,10 @@ void RNNImpl::build(const std::vector<Shape>& inputs) {
                "dynamic batch size: sequence.shape=",
                keras::to_string(inputs[0]));
   const int replicas = strata::detail::current_context().group->num_replicas();
-  STRATA_CHECK(replicas == 1, kUnimplemented, "[keras] Layer \"", name(),
-               "\": stateful=True under a strategy with ", replicas,
-               " replicas; expected one: the next part of an example could come to another replica");
+  STRATA_CHECK(
+      replicas == 1, kUnimplemented, "[keras] Layer \"", name(),
+      "\": stateful=True under a strategy with ", replicas,
+      " replicas; expected one: the next part of an example could come to another replica");
   for (int64_t size : cell_->state_sizes()) {
     states_.emplace_back(at::zeros({batch, size}, dtype().variable_dtype()),
                          VariableOptions{.name = name() + "/rnn_state", .trainable = false});
@@ -133,10 +134,11 @@ Tensors RNNImpl::call(const Tensors& inputs, const Call& call) {
 Tensors RNNImpl::first_states(const at::Tensor& x, Tensors states) const {
   const std::vector<int64_t> sizes = cell_->state_sizes();
   if (!states_.empty()) {
-    STRATA_CHECK(x.size(0) == states_[0].sizes()[0], kInvalidArgument, "[keras] Layer \"", name(),
-                 "\": If an RNN is stateful, the batch size of the input sequences must be the same "
-                 "as the batch size of the initial state. \n- Expected batch size: ",
-                 states_[0].sizes()[0], "\n- Received batch size: ", x.size(0));
+    STRATA_CHECK(
+        x.size(0) == states_[0].sizes()[0], kInvalidArgument, "[keras] Layer \"", name(),
+        "\": If an RNN is stateful, the batch size of the input sequences must be the same "
+        "as the batch size of the initial state. \n- Expected batch size: ",
+        states_[0].sizes()[0], "\n- Received batch size: ", x.size(0));
   }
   if (states.empty()) {
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -147,11 +149,11 @@ Tensors RNNImpl::first_states(const at::Tensor& x, Tensors states) const {
   STRATA_CHECK(states.size() == sizes.size(), kInvalidArgument, "[keras] Layer \"", name(),
                "\": got ", states.size(), " initial states; expected ", sizes.size());
   for (size_t i = 0; i < sizes.size(); ++i) {
-    STRATA_CHECK(states[i].dim() == 2 && states[i].size(0) == x.size(0) &&
-                     states[i].size(1) == sizes[i],
-                 kInvalidArgument, "[keras] Layer \"", name(), "\": initial state ", i,
-                 " has shape ", keras::to_string(states[i].sizes().vec()), "; expected ",
-                 keras::to_string({x.size(0), sizes[i]}));
+    STRATA_CHECK(
+        states[i].dim() == 2 && states[i].size(0) == x.size(0) && states[i].size(1) == sizes[i],
+        kInvalidArgument, "[keras] Layer \"", name(), "\": initial state ", i, " has shape ",
+        keras::to_string(states[i].sizes().vec()), "; expected ",
+        keras::to_string({x.size(0), sizes[i]}));
     states[i] = states[i].to(x.scalar_type());
   }
   return states;
@@ -165,13 +167,12 @@ Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& m
   std::optional<Result> result;
   if (!mask.defined() && x.numel() > 0) result = go_at_once(x, states, training);
   if (!result) {
-    STRATA_CHECK(!mask.defined() || (mask.dim() == 2 && mask.size(0) == x.size(0) &&
-                                     mask.size(1) == x.size(1)),
+    STRATA_CHECK(!mask.defined() ||
+                     (mask.dim() == 2 && mask.size(0) == x.size(0) && mask.size(1) == x.size(1)),
                  kInvalidArgument, "[keras] Layer \"", name(), "\": got a mask of shape ",
                  mask.defined() ? mask.sizes() : at::IntArrayRef(), "; expected ",
                  x.sizes().slice(0, 2));
-    const at::Tensor steps =
-        mask.defined() && options_.go_backwards ? mask.flip(1) : mask;
+    const at::Tensor steps = mask.defined() && options_.go_backwards ? mask.flip(1) : mask;
     result = step_by_step(x, std::move(states), steps, training);
   }
   if (!states_.empty()) {
@@ -349,7 +350,8 @@ class LSTMImpl final : public NamedRNNImpl<LSTMArguments> {
         at::lstm(x, {states[0].unsqueeze(0), states[1].unsqueeze(0)}, torch_weights(x, {}),
                  arguments_.options.use_bias, /*num_layers=*/1, /*dropout=*/0, training,
                  /*bidirectional=*/false, /*batch_first=*/true);
-    return Result{.last = h.squeeze(0), .sequence = sequence, .states = {h.squeeze(0), c.squeeze(0)}};
+    return Result{
+        .last = h.squeeze(0), .sequence = sequence, .states = {h.squeeze(0), c.squeeze(0)}};
   }
 };
 
@@ -475,7 +477,8 @@ std::vector<keras::SymbolicTensor> Recurrent::with_states(
   return call(with_initial(x, options.initial_state),
               initial_state_option(options.initial_state.size()));
 }
-Tensors Recurrent::with_states(const at::Tensor& x, const RecurrentCall<at::Tensor>& options) const {
+Tensors Recurrent::with_states(const at::Tensor& x,
+                               const RecurrentCall<at::Tensor>& options) const {
   return call(with_initial(x, options.initial_state),
               {.training = keras::detail::call_context().training,
                .options = initial_state_option(options.initial_state.size())});

@@ -100,7 +100,8 @@ Tensors GatedRun::masked_states(const at::Tensor& h) {
 at::Tensor GatedRun::recur(const at::Tensor& h, const at::Tensor& addend) {
   const Tensors masked = masked_states(h);
   if (masked.empty()) {
-    return addend.defined() ? at::addmm(addend, h, weights_.recurrent) : at::mm(h, weights_.recurrent);
+    return addend.defined() ? at::addmm(addend, h, weights_.recurrent)
+                            : at::mm(h, weights_.recurrent);
   }
   if (masked.size() == 1) {
     const at::Tensor y = at::mm(masked[0], weights_.recurrent);
@@ -232,8 +233,8 @@ class LSTMRun final : public GatedRun {
   at::Tensor advance(const at::Tensor& projected, Tensors& states) override {
     const auto gates = recur(states.at(0), projected).chunk(4, 1);
     const auto& recurrent = options_.recurrent_activation;
-    const at::Tensor c = recurrent(gates[1]) * states.at(1) +
-                         recurrent(gates[0]) * options_.activation(gates[2]);
+    const at::Tensor c =
+        recurrent(gates[1]) * states.at(1) + recurrent(gates[0]) * options_.activation(gates[2]);
     const at::Tensor h = recurrent(gates[3]) * options_.activation(c);
     states = {h, c};
     return h;
@@ -247,9 +248,7 @@ class LSTMCellImpl final : public GatedCellImpl<LSTMCellArguments> {
  public:
   explicit LSTMCellImpl(const LSTMCellArguments& arguments) : GatedCellImpl(arguments, 4) {}
 
-  std::vector<int64_t> state_sizes() const override {
-    return {arguments_.units, arguments_.units};
-  }
+  std::vector<int64_t> state_sizes() const override { return {arguments_.units, arguments_.units}; }
   std::unique_ptr<Run> start(const Call& call) override {
     return std::make_unique<LSTMRun>(weights(), dropout(call), arguments_.options);
   }
@@ -260,7 +259,8 @@ class LSTMCellImpl final : public GatedCellImpl<LSTMCellArguments> {
     return initializers::Initializer(initializers::Initializer::Function(
         [units = arguments_.units, inner = arguments_.options.bias_initializer](
             at::IntArrayRef, at::ScalarType dtype) {
-          return at::cat({inner({units}, dtype), at::ones({units}, dtype), inner({2 * units}, dtype)});
+          return at::cat(
+              {inner({units}, dtype), at::ones({units}, dtype), inner({2 * units}, dtype)});
         }));
   }
 };

@@ -57,11 +57,11 @@ class BidirectionalImpl final : public keras::LayerImpl {
       : LayerImpl(keras::base_options(arguments.options)),
         merge_mode_(arguments.options.merge_mode) {
     static constexpr std::array kModes = {"concat", "sum", "mul", "ave"};
-    STRATA_CHECK(!merge_mode_ ||
-                     std::find(kModes.begin(), kModes.end(), *merge_mode_) != kModes.end(),
-                 kInvalidArgument, "[layers] Bidirectional: Invalid merge mode. Received: ",
-                 merge_mode_.value_or(""),
-                 ". Merge mode should be one of {\"sum\", \"mul\", \"ave\", \"concat\", None}");
+    STRATA_CHECK(
+        !merge_mode_ || std::find(kModes.begin(), kModes.end(), *merge_mode_) != kModes.end(),
+        kInvalidArgument,
+        "[layers] Bidirectional: Invalid merge mode. Received: ", merge_mode_.value_or(""),
+        ". Merge mode should be one of {\"sum\", \"mul\", \"ave\", \"concat\", None}");
     as_recurrent(*arguments.layer);
     const keras::Layer forward = made_like(*arguments.layer, "forward_", false);
     const keras::Layer backward = arguments.options.backward_layer
@@ -129,17 +129,18 @@ class BidirectionalImpl final : public keras::LayerImpl {
 
   Tensors call(const Tensors& inputs, const Call& call) override {
     const Tensors states = option_tensors(call.option("initial_state"), inputs);
-    STRATA_CHECK(states.empty() || states.size() == forward_->num_states() + backward_->num_states(),
-                 kInvalidArgument, "[keras] Layer \"", name(), "\": got ", states.size(),
-                 " initial states; expected ", forward_->num_states() + backward_->num_states());
+    STRATA_CHECK(
+        states.empty() || states.size() == forward_->num_states() + backward_->num_states(),
+        kInvalidArgument, "[keras] Layer \"", name(), "\": got ", states.size(),
+        " initial states; expected ", forward_->num_states() + backward_->num_states());
     at::Tensor mask = states.empty() ? call.mask() : at::Tensor();
     if (const Tensors given = option_tensors(call.option("mask"), inputs); !given.empty()) {
       mask = given[0];
     }
     const auto middle =
-        states.begin() +
-        static_cast<std::ptrdiff_t>(states.empty() ? 0 : forward_->num_states());
-    Tensors ahead = forward_->go(inputs.at(0), Tensors(states.begin(), middle), mask, call.training);
+        states.begin() + static_cast<std::ptrdiff_t>(states.empty() ? 0 : forward_->num_states());
+    Tensors ahead =
+        forward_->go(inputs.at(0), Tensors(states.begin(), middle), mask, call.training);
     Tensors back = backward_->go(inputs[0], Tensors(middle, states.end()), mask, call.training);
     if (forward_->options().return_sequences) back[0] = back[0].flip(1);
     Tensors outputs = merged(ahead[0], back[0]);
@@ -212,8 +213,8 @@ class TimeDistributedImpl final : public keras::UnaryLayerImpl {
 
   at::Tensor call(const at::Tensor& x, const Call& call) override {
     const at::Tensor mask = call.mask();
-    STRATA_CHECK(!mask.defined() || (mask.dim() >= 2 && mask.size(0) == x.size(0) &&
-                                     mask.size(1) == x.size(1)),
+    STRATA_CHECK(!mask.defined() ||
+                     (mask.dim() >= 2 && mask.size(0) == x.size(0) && mask.size(1) == x.size(1)),
                  kInvalidArgument, "[keras] Layer \"", name(),
                  "\": The `mask` passed to the `TimeDistributed` layer has a shape ",
                  mask.defined() ? mask.sizes() : at::IntArrayRef(),
@@ -229,7 +230,8 @@ class TimeDistributedImpl final : public keras::UnaryLayerImpl {
       }
       return at::stack(steps, 1);
     }
-    const at::Tensor y = step(x.flatten(0, 1), passes_mask ? mask.flatten(0, 1) : at::Tensor(), call);
+    const at::Tensor y =
+        step(x.flatten(0, 1), passes_mask ? mask.flatten(0, 1) : at::Tensor(), call);
     std::vector<int64_t> shape = y.sizes().vec();
     shape[0] = x.size(0);
     shape.insert(shape.begin() + 1, x.size(1));

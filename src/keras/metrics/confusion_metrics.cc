@@ -88,7 +88,7 @@ class Count final : public OptionsMetric<ThresholdsOptions> {
   void do_update_state(const MetricInput& input) override {
     add(*accumulator_, counter_.count(name().c_str(), input).*kind_);
   }
-  Tensor do_result() const override { return one_or_all(this->read(*accumulator_)); }
+  Tensor do_result() const override { return one_or_all(read(*accumulator_)); }
 
   ConfusionCounter counter_;
   Tensor ConfusionCounts::*kind_;

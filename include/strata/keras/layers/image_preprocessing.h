@@ -100,12 +100,20 @@ class STRATA_API RandomTranslation : public keras::Layer {
                     const AffineImageOptions& options = {});
 };
 
-/// By 1 + factor, above -1 to 1: above 0 the image becomes smaller.
+struct RandomZoomOptions {
+  std::optional<Factor> width_factor = {};  ///< None keeps the proportions.
+  std::string fill_mode = "reflect";        ///< As above.
+  std::string interpolation = "bilinear";
+  std::optional<int64_t> seed = {};  ///< Kept for files.
+  double fill_value = 0;
+  std::string data_format = "channels_last";
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+/// By 1 + factor, above -1 to 1: above 0 what is seen becomes smaller.
 class STRATA_API RandomZoom : public keras::Layer {
  public:
-  /// @param width_factor  None keeps the shape of what is seen.
-  explicit RandomZoom(Factor height_factor, std::optional<Factor> width_factor = {},
-                      const AffineImageOptions& options = {});
+  explicit RandomZoom(Factor height_factor, const RandomZoomOptions& options = {});
 };
 
 /// Lowest and highest value of a pixel; results are brought back into it.

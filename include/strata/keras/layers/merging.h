@@ -16,9 +16,9 @@ struct MergeOptions {
   keras::DTypePolicy dtype = {};
 };
 
-#define STRATA_MERGE_LAYER(Name)                 \
-  class STRATA_API Name : public keras::Layer {  \
-   public:                                       \
+#define STRATA_MERGE_LAYER(Name)                     \
+  class STRATA_API Name : public keras::Layer {      \
+   public:                                           \
     explicit Name(const MergeOptions& options = {}); \
   }
 

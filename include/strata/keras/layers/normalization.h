@@ -10,8 +10,8 @@
 namespace strata::layers {
 
 struct BatchNormalizationOptions {
-  int64_t axis = -1;        ///< That of the channels.
-  double momentum = 0.99;   ///< new = momentum * old + (1 - momentum) * batch
+  int64_t axis = -1;       ///< That of the channels.
+  double momentum = 0.99;  ///< new = momentum * old + (1 - momentum) * batch
   double epsilon = 1e-3;
   bool center = true;
   bool scale = true;

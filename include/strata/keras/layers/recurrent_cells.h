@@ -55,8 +55,8 @@ struct LSTMCellOptions {
   constraints::Constraint kernel_constraint = {};
   constraints::Constraint recurrent_constraint = {};
   constraints::Constraint bias_constraint = {};
-  double dropout = 0;            ///< Of the input; one mask for all steps.
-  double recurrent_dropout = 0;  ///< Of the state; one mask for all steps.
+  double dropout = 0;                ///< Of the input; one mask for all steps.
+  double recurrent_dropout = 0;      ///< Of the state; one mask for all steps.
   std::optional<int64_t> seed = {};  ///< Kept for files; masks come from the replica's generator.
   std::string name = {};
   keras::DTypePolicy dtype = {};

@@ -3,9 +3,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
+#include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
 
@@ -59,10 +61,12 @@ struct Edges {
   Edges(int64_t all) {  // NOLINT(google-explicit-constructor)
     for (auto& each : values) each = {all, all};
   }
-  Edges(keras::Sizes<2> first, keras::Sizes<2> second) requires(N == 2)
-      : values{first.values, second.values} {}
-  Edges(keras::Sizes<2> first, keras::Sizes<2> second, keras::Sizes<2> third) requires(N == 3)
-      : values{first.values, second.values, third.values} {}
+  /// @throws Error kInvalidArgument: not `N`.
+  Edges(std::initializer_list<keras::Sizes<2>> each) {
+    STRATA_CHECK(each.size() == N, kInvalidArgument, "[layers] edges: got ", each.size(),
+                 " dimensions; expected ", N);
+    for (size_t i = 0; i < N; ++i) values[i] = (each.begin() + i)->values;
+  }
 };
 
 struct ImageReshapingOptions {
@@ -79,10 +83,16 @@ class STRATA_API ZeroPadding1D : public keras::Layer {
 class STRATA_API ZeroPadding2D : public keras::Layer {
  public:
   explicit ZeroPadding2D(Edges<2> padding = 1, const ImageReshapingOptions& options = {});
+  ZeroPadding2D(std::initializer_list<keras::Sizes<2>> padding,
+                const ImageReshapingOptions& options = {})
+      : ZeroPadding2D(Edges<2>(padding), options) {}
 };
 class STRATA_API ZeroPadding3D : public keras::Layer {
  public:
   explicit ZeroPadding3D(Edges<3> padding = 1, const ImageReshapingOptions& options = {});
+  ZeroPadding3D(std::initializer_list<keras::Sizes<2>> padding,
+                const ImageReshapingOptions& options = {})
+      : ZeroPadding3D(Edges<3>(padding), options) {}
 };
 
 class STRATA_API Cropping1D : public keras::Layer {
@@ -92,10 +102,16 @@ class STRATA_API Cropping1D : public keras::Layer {
 class STRATA_API Cropping2D : public keras::Layer {
  public:
   explicit Cropping2D(Edges<2> cropping = 0, const ImageReshapingOptions& options = {});
+  Cropping2D(std::initializer_list<keras::Sizes<2>> cropping,
+             const ImageReshapingOptions& options = {})
+      : Cropping2D(Edges<2>(cropping), options) {}
 };
 class STRATA_API Cropping3D : public keras::Layer {
  public:
   explicit Cropping3D(Edges<3> cropping = 1, const ImageReshapingOptions& options = {});
+  Cropping3D(std::initializer_list<keras::Sizes<2>> cropping,
+             const ImageReshapingOptions& options = {})
+      : Cropping3D(Edges<3>(cropping), options) {}
 };
 
 /// Repeats each step `size` times.

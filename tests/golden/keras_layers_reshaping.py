@@ -1,0 +1,48 @@
+"""Layers of real Keras that move values -> keras_layers_reshaping.json."""
+
+from keras_layer_cases import case, write  # isort: skip
+import numpy as np
+from keras import layers
+
+whole = np.arange(24, dtype=np.int64).reshape(2, 3, 4)
+case("flatten", layers.Flatten(), (2, 3, 4, 2), free=(1,))
+case("flatten_whole_numbers", layers.Flatten(), whole)
+case("flatten_2d", layers.Flatten(), (3, 4))
+case("flatten_channels_first", layers.Flatten(data_format="channels_first"), (2, 3, 4, 2))
+case("reshape", layers.Reshape((6, 4)), (2, 3, 4, 2))
+case("reshape_open", layers.Reshape((2, -1, 3)), (2, 3, 4, 2), free=(1,))
+case("reshape_to_vector", layers.Reshape((-1,)), (2, 3, 4))
+case("permute", layers.Permute((2, 1)), (2, 3, 4), free=(1,))
+case("permute_3d", layers.Permute((3, 1, 2)), (2, 3, 4, 2))
+case("permute_whole_numbers", layers.Permute((2, 1)), whole)
+case("repeat_vector", layers.RepeatVector(3), (2, 4))
+case("padding1d", layers.ZeroPadding1D(), (2, 3, 2), free=(1,))
+case("padding1d_uneven", layers.ZeroPadding1D((0, 2)), (2, 3, 2))
+case("padding1d_channels_first", layers.ZeroPadding1D(2, data_format="channels_first"), (2, 3, 2))
+case("padding2d", layers.ZeroPadding2D(), (2, 3, 4, 2), free=(1, 2))
+case("padding2d_uneven", layers.ZeroPadding2D(((0, 1), (2, 3))), (1, 3, 4, 2))
+case("padding2d_symmetric", layers.ZeroPadding2D((1, 2)), (1, 3, 4, 2))
+case("padding2d_channels_first", layers.ZeroPadding2D(((0, 1), (2, 0)), data_format="channels_first"), (1, 3, 4, 2))
+case("padding3d", layers.ZeroPadding3D(), (1, 2, 2, 2, 2), free=(2,))
+case("padding3d_uneven", layers.ZeroPadding3D(((0, 1), (1, 0), (2, 1))), (1, 2, 2, 2, 2))
+case("cropping1d", layers.Cropping1D(), (2, 5, 2), free=(1,))
+case("cropping1d_end", layers.Cropping1D((0, 2)), (2, 5, 2))
+case("cropping2d", layers.Cropping2D(((1, 0), (0, 2))), (2, 4, 5, 2), free=(1, 2))
+case("cropping2d_none", layers.Cropping2D(), (2, 4, 5, 2))
+case("cropping2d_channels_first", layers.Cropping2D(1, data_format="channels_first"), (1, 2, 4, 5))
+case("cropping3d", layers.Cropping3D(), (1, 3, 4, 3, 2), free=(1,))
+case("cropping3d_uneven", layers.Cropping3D(((0, 1), (1, 2), (0, 0)), data_format="channels_first"), (1, 2, 3, 4, 3))
+case("upsampling1d", layers.UpSampling1D(), (2, 3, 2), free=(1,))
+case("upsampling1d_3", layers.UpSampling1D(3), (2, 3, 2))
+case("upsampling2d", layers.UpSampling2D(), (2, 3, 4, 2), free=(1, 2))
+case("upsampling2d_uneven", layers.UpSampling2D((3, 1)), (1, 3, 4, 2))
+case("upsampling2d_bilinear", layers.UpSampling2D(2, interpolation="bilinear"), (1, 3, 4, 2), free=(1, 2))
+# TensorFlow rounds a bicubic's offsets to 1/1024, so only such factors compare.
+case("upsampling2d_bicubic", layers.UpSampling2D((2, 4), interpolation="bicubic"), (1, 5, 4, 2))
+case("upsampling2d_lanczos3", layers.UpSampling2D(2, interpolation="lanczos3"), (1, 7, 8, 2))
+case("upsampling2d_lanczos5", layers.UpSampling2D(2, interpolation="lanczos5"), (1, 6, 4, 1))
+case("upsampling2d_channels_first", layers.UpSampling2D(2, interpolation="bilinear", data_format="channels_first"),
+     (1, 2, 3, 4))
+case("upsampling3d", layers.UpSampling3D((2, 1, 3)), (1, 2, 3, 2, 2), free=(1,))
+case("upsampling3d_channels_first", layers.UpSampling3D(2, data_format="channels_first"), (1, 2, 2, 1, 3))
+write("reshaping")

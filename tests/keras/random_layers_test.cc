@@ -1,0 +1,244 @@
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/allclose.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/selu.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/upsample_bilinear2d.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
+#include "strata/keras/layers/image_preprocessing.h"
+#include "strata/keras/layers/regularization.h"
+#include "strata/runtime/devices.h"
+#include "strata/strategies/mirrored_strategy.h"
+#include "support/replicas.h"
+
+namespace strata::layers {
+namespace {
+
+const keras::Call kTraining{.training = true};
+
+at::Tensor train(const keras::Layer& layer, const at::Tensor& x) {
+  return layer.call({x}, kTraining)[0];
+}
+
+double share_of_zeros(const at::Tensor& x) {
+  return (x == 0).to(at::kDouble).mean().item<double>();
+}
+double number(const at::Tensor& x) { return x.item<double>(); }
+
+struct Case {
+  const char* name;
+  keras::Layer layer;
+  std::vector<int64_t> shape;
+};
+
+std::vector<Case> all_layers() {
+  const std::vector<int64_t> image = {6, 8, 9, 3};
+  return {
+      {"dropout", Dropout(0.4), {20, 30}},
+      {"dropout_shape", Dropout(0.4, {.noise_shape = {{std::nullopt, 1}}}), {20, 30}},
+      {"spatial1d", SpatialDropout1D(0.4), {20, 3, 9}},
+      {"spatial2d", SpatialDropout2D(0.4), image},
+      {"spatial3d", SpatialDropout3D(0.4), {6, 2, 3, 2, 5}},
+      {"gaussian_dropout", GaussianDropout(0.4), {20, 30}},
+      {"gaussian_noise", GaussianNoise(0.4), {20, 30}},
+      {"alpha_dropout", AlphaDropout(0.4), {20, 30}},
+      {"flip", RandomFlip("horizontal"), image},
+      {"crop", RandomCrop(5, 4), image},
+      {"rotation", RandomRotation(0.2), image},
+      {"translation", RandomTranslation(0.3, {-0.1, 0.4}), image},
+      {"zoom", RandomZoom(0.3), image},
+      {"contrast", RandomContrast(0.5, {.value_range = {-9, 9}}), image},
+      {"brightness", RandomBrightness(0.5, {.value_range = {-9, 9}}), image},
+  };
+}
+
+TEST(RandomLayersTest, LeaveInputsAloneAtInferenceAndChangeThemInTraining) {
+  for (const Case& each : all_layers()) {
+    SCOPED_TRACE(each.name);
+    const at::Tensor x = at::randn(each.shape);
+    const at::Tensor calm = each.layer(x);
+    if (std::string(each.name) != "crop") {
+      EXPECT_TRUE(at::equal(calm, x));
+    }
+    const at::Tensor changed = train(each.layer, x);
+    EXPECT_EQ(changed.sizes().vec(), each.layer->output_shapes({each.shape})[0]);
+    EXPECT_FALSE(changed.sizes() == x.sizes() && at::equal(changed, x));
+    EXPECT_EQ(changed.scalar_type(), at::kFloat);
+    // Nothing to change in a batch without rows.
+    const at::Tensor none = train(each.layer, x.narrow(0, 0, 0));
+    EXPECT_EQ(none.size(0), 0);
+    EXPECT_EQ(none.dim(), x.dim());
+  }
+}
+
+TEST(RandomLayersTest, SameBitsOnReplayAndWithFewerPermits) {
+  set_logical_devices("cpu", 3);
+  for (const Case& each : all_layers()) {
+    SCOPED_TRACE(each.name);
+    const at::Tensor x = at::randn(each.shape);
+    each.layer->ensure_built({each.shape});
+    const auto three_steps = [&](int permits) {
+      MirroredStrategy strategy({.devices = cpus(3), .seed = 11, .permits = permits});
+      std::vector<PerReplica<at::Tensor>> steps;
+      for (int step = 0; step < 3; ++step) {
+        steps.push_back(strategy.run([&] { return train(each.layer, x); }));
+      }
+      return steps;
+    };
+    const auto first = three_steps(3), again = three_steps(1);
+    bool replicas_differ = false, steps_differ = false;
+    const auto same = [](const at::Tensor& a, const at::Tensor& b) { return at::equal(a, b); };
+    for (size_t step = 0; step < 3; ++step) {
+      for (int r = 0; r < 3; ++r) {
+        EXPECT_TRUE(same(first[step].get(r), again[step].get(r)));
+        replicas_differ |= !same(first[step].get(r), first[step].get(0));
+        steps_differ |= !same(first[step].get(r), first[0].get(r));
+      }
+    }
+    EXPECT_TRUE(replicas_differ);
+    EXPECT_TRUE(steps_differ);
+  }
+}
+
+TEST(DropoutTest, DropsItsShareAndScalesTheRest) {
+  at::manual_seed(1);
+  for (const double rate : {0.1, 0.5, 0.9}) {
+    const at::Tensor y = train(Dropout(rate), at::ones({300, 300}));
+    EXPECT_NEAR(share_of_zeros(y), rate, 0.01);
+    const at::Tensor kept = y.masked_select(y != 0);
+    EXPECT_TRUE(at::allclose(kept, at::full_like(kept, 1 / (1 - rate))));
+  }
+  EXPECT_EQ(share_of_zeros(train(Dropout(1), at::ones({9, 9}))), 1);
+  const at::Tensor x = at::ones({4, 4});
+  EXPECT_TRUE(train(Dropout(0), x).is_same(x));
+}
+
+TEST(DropoutTest, NoiseShapeDropsRowsTogether) {
+  at::manual_seed(2);
+  const at::Tensor y =
+      train(Dropout(0.5, {.noise_shape = {{std::nullopt, 1, 4}}}), at::ones({50, 20, 4}));
+  EXPECT_TRUE(at::equal(y.amax(1), y.amin(1)));
+  EXPECT_NEAR(share_of_zeros(y), 0.5, 0.15);
+}
+
+TEST(DropoutTest, KeepsTheMemoryOfImages) {
+  // NHWC-shaped, planes below.
+  const at::Tensor x = at::ones({2, 3, 4, 5}).permute({0, 2, 3, 1});
+  for (const keras::Layer& layer :
+       std::vector<keras::Layer>{Dropout(0.5), GaussianNoise(0.5), SpatialDropout2D(0.5)}) {
+    EXPECT_EQ(train(layer, x).strides(), x.strides()) << layer.name();
+  }
+}
+
+TEST(SpatialDropoutTest, DropsWholeChannels) {
+  at::manual_seed(3);
+  const auto check = [](const keras::Layer& layer, at::IntArrayRef shape,
+                        std::vector<int64_t> spatial) {
+    const at::Tensor y = train(layer, at::ones(shape));
+    EXPECT_TRUE(at::equal(y.amax(spatial), y.amin(spatial)));
+    EXPECT_NEAR(share_of_zeros(y), 0.25, 0.05);
+    EXPECT_NEAR(number(y.max()), 1 / 0.75, 1e-6);
+  };
+  check(SpatialDropout1D(0.25), {50, 3, 40}, {1});
+  check(SpatialDropout2D(0.25), {50, 3, 2, 40}, {1, 2});
+  check(SpatialDropout2D(0.25, {.data_format = "channels_first"}), {50, 40, 3, 2}, {2, 3});
+  check(SpatialDropout3D(0.25), {50, 2, 3, 2, 40}, {1, 2, 3});
+}
+
+TEST(GaussianTest, MomentsOfTheNoise) {
+  at::manual_seed(4);
+  const at::Tensor x = at::full({400, 400}, 3.0);
+  const at::Tensor times = train(GaussianDropout(0.2), x);
+  EXPECT_NEAR(number(times.mean()), 3, 0.03);
+  EXPECT_NEAR(number(times.std()), 3 * std::sqrt(0.2 / 0.8), 0.03);
+  const at::Tensor plus = train(GaussianNoise(0.7), x);
+  EXPECT_NEAR(number(plus.mean()), 3, 0.03);
+  EXPECT_NEAR(number(plus.std()), 0.7, 0.01);
+}
+
+TEST(AlphaDropoutTest, KeepsMeanAndVarianceOfWhatSeluGives) {
+  at::manual_seed(5);
+  const at::Tensor x = at::selu(at::randn({600, 600}));
+  const at::Tensor y = train(AlphaDropout(0.3), x);
+  EXPECT_NEAR(number(y.mean()), number(x.mean()), 0.02);
+  EXPECT_NEAR(number(y.var()), number(x.var()), 0.03);
+  const double lowest = number(y.min());
+  EXPECT_NEAR(number((y == lowest).to(at::kDouble).mean()), 0.3, 0.01);
+}
+
+TEST(RandomFlipTest, FlipsHalfOfTheImages) {
+  at::manual_seed(6);
+  const at::Tensor x = at::randn({400, 3, 4, 2});
+  for (const auto& [mode, axes] : std::vector<std::pair<std::string, std::vector<int64_t>>>{
+           {"horizontal", {2}}, {"vertical", {1}}, {"horizontal_and_vertical", {1, 2}}}) {
+    const at::Tensor y = train(RandomFlip(mode), x), flipped = x.flip(axes);
+    int count = 0;
+    for (int64_t i = 0; i < x.size(0); ++i) {
+      const bool is_flipped = at::equal(y[i], flipped[i]);
+      EXPECT_TRUE(is_flipped || at::equal(y[i], x[i]));
+      count += is_flipped ? 1 : 0;
+    }
+    EXPECT_NEAR(count, 200, 50) << mode;
+  }
+}
+
+TEST(RandomCropTest, TakesOnePartOfAllImagesAndReachesEveryPlace) {
+  at::manual_seed(7);
+  // Each pixel says where it is.
+  const at::Tensor x = (at::arange(4).view({4, 1}) * 10 + at::arange(5).view({1, 5}))
+                           .to(at::kFloat)
+                           .view({1, 4, 5, 1})
+                           .expand({2, 4, 5, 1});
+  const RandomCrop crop(2, 3);
+  std::set<int> seen;
+  for (int i = 0; i < 300; ++i) {
+    const at::Tensor y = train(crop, x);
+    const int start = y[0][0][0][0].item<int>();
+    seen.insert(start);
+    const at::Tensor wanted = x.narrow(1, start / 10, 2).narrow(2, start % 10, 3);
+    EXPECT_TRUE(at::equal(y, wanted));
+  }
+  EXPECT_EQ(seen.size(), 9U);
+}
+
+TEST(RandomCropTest, ResizesTheMiddleAtInference) {
+  const at::Tensor x = at::randn({2, 6, 10, 3});
+  const RandomCrop crop(3, 3);
+  const at::Tensor middle = x.narrow(2, 2, 6).permute({0, 3, 1, 2});
+  const at::Tensor wanted = at::upsample_bilinear2d(middle, {3, 3}, false).permute({0, 2, 3, 1});
+  EXPECT_TRUE(at::allclose(crop(x), wanted));
+  EXPECT_EQ(train(RandomCrop(8, 8), x).sizes(), at::IntArrayRef({2, 8, 8, 3}));
+  const Json config = keras::to_config(RandomCrop(8, 9, {.seed = 3, .name = "c"})).at("config");
+  EXPECT_EQ(config.at("height").as_int(), 8);
+  EXPECT_EQ(config.at("width").as_int(), 9);
+  EXPECT_EQ(config.at("seed").as_int(), 3);
+}
+
+TEST(RandomColorTest, StaysWithinFactorAndRange) {
+  at::manual_seed(8);
+  const at::Tensor x = at::full({200, 1, 1, 1}, 100.0);
+  const at::Tensor y = train(RandomBrightness(0.5), x);
+  EXPECT_GE(number(y.min()), 0);
+  EXPECT_LE(number(y.max()), 227.5);
+  EXPECT_GT(number(y.std()), 30);
+  const at::Tensor stripes =
+      at::tensor({50.0, 150.0}, at::kFloat).view({1, 2, 1, 1}).repeat({200, 1, 1, 1});
+  const at::Tensor z = train(RandomContrast({0.5, 0.5}), stripes);
+  EXPECT_TRUE(((z - 100).abs() <= 75.01).all().item<bool>());
+  EXPECT_GT(number((z - 100).abs().std()), 5);
+}
+
+}  // namespace
+}  // namespace strata::layers
