@@ -21,6 +21,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 failed = False
+is_old = tuple(map(int, keras.__version__.split(".")[:2])) < (3, 15)   # its Nadam keeps other variables
+
 
 
 def check(good, what):
@@ -60,7 +62,7 @@ def check_folder(folder, tolerance):
             continue
         stem = os.path.join(folder, file[:-6])
         try:
-            model = keras.saving.load_model(stem + ".keras")
+            model = keras.saving.load_model(stem + ".keras", compile=not (is_old and "attention" in file))
             error = difference(predict(model, numbered(stem + ".inputs.safetensors")), numbered(stem + ".outputs.safetensors"))
             check(error <= tolerance, f"{file}: differs by {error:.2g}")
         except Exception as problem:  # the text is the result
@@ -122,7 +124,8 @@ print("Keras", keras.__version__)
 with tempfile.TemporaryDirectory() as folder:
     subprocess.run([tool, "write", folder], check=True, stdout=subprocess.DEVNULL)
     check_folder(folder, 1e-5)
-    training(tool, folder)
+    if not is_old:   # it cannot load what 3.15 wrote
+        training(tool, folder)
 if "--applications" in sys.argv:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([tool, "applications", folder], check=True, stdout=subprocess.DEVNULL)

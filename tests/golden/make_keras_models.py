@@ -104,7 +104,7 @@ def attention():
     x = L.EinsumDense("abc,cd->abd", (None, 5), bias_axes="d")(x)
     x = L.Attention(use_scale=True)([x, x])
     model = keras.Model(inputs, L.GlobalAveragePooling1D()(x), name="attention")
-    model.compile(keras.optimizers.Nadam(0.01), "mse")
+    model.compile(keras.optimizers.Nadam(0.01, epsilon=1e-3), "mse")
     return model
 
 
