@@ -27,7 +27,7 @@ std::vector<SymbolicTensor> Layer::call(const std::vector<SymbolicTensor>& xs, J
     shapes.push_back(x.shape());
     dtypes.push_back(x.dtype());
   }
-  impl_->ensure_built(shapes);
+  impl_->ensure_built(shapes, options);
   impl_->check_inputs(shapes);
   const auto node =
       std::make_shared<detail::Node>(detail::Node{.layer = *this,

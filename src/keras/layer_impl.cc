@@ -109,13 +109,14 @@ Json LayerImpl::config() const {
   return writer.take();
 }
 
-void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
+void LayerImpl::ensure_built(const std::vector<Shape>& inputs, const Json& options) {
   if (built_) return;
   STRATA_CHECK(!inside_run(), kFailedPrecondition, "[keras] layer '", name(),
                "': called inside run() before it was built; call it (or the model) once in the "
                "strategy's scope, so that every replica has the same weights");
   check_inputs(inputs);
   const BuildPath path(name());
+  build_options_ = options;
   build(inputs);
   built_ = true;
   build_shapes_ = inputs;
@@ -126,7 +127,7 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
     built_ = false;  // should the call fail
     const at::NoGradGuard no_grad;
     const detail::CallContextGuard context({});
-    call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), at::kCPU), {});
+    call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), at::kCPU), {.options = options});
     built_ = true;
   }
 }
@@ -134,7 +135,7 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs) {
 void LayerImpl::build(const std::vector<Shape>&) {}
 
 LayerImpl::Outputs LayerImpl::operator()(const Tensors& inputs, const Call& call) {
-  if (!built_) ensure_built(shapes_of(inputs));
+  if (!built_) ensure_built(shapes_of(inputs), call.options);
   for (size_t i = 0; i < std::min(inputs.size(), input_spec_.size()); ++i) {
     check_spec(name(), i, input_spec_[i], shape_of(inputs[i]));
   }

@@ -56,10 +56,13 @@ constexpr PartRow kRnn[] = {{"cell", "", "cell"}};
 constexpr PartRow kWrapper[] = {{"layer", "", "layer"}};
 constexpr PartRow kBidirectional[] = {{"forward_layer", "", "layer"},
                                       {"backward_layer", "", "backward_layer"}};
-constexpr PartRow kMultiHead[] = {
-    {"query_dense", "_PartDense", "query"},   {"key_dense", "_PartDense", "key"},
-    {"value_dense", "_PartDense", "value"},   {"_softmax", "Softmax", "softmax"},
-    {"_dropout_layer", "Dropout", "dropout"}, {"output_dense", "_PartDense", "attention_output"}};
+constexpr PartRow kMultiHead[] = {{"query_dense", "_PartDense", "query"},
+                                  {"key_dense", "_PartDense", "key"},
+                                  {"_gate_dense", "_PartDense", "gate", "use_gate:0"},
+                                  {"value_dense", "_PartDense", "value"},
+                                  {"_softmax", "Softmax", "softmax"},
+                                  {"_dropout_layer", "Dropout", "dropout"},
+                                  {"output_dense", "_PartDense", "attention_output"}};
 constexpr PartRow kGroupedQuery[] = {{"_query_dense", "_PartDense", "query"},
                                      {"_key_dense", "_PartDense", "key"},
                                      {"_gate_dense", "_PartDense", "gate", "use_gate:0"},

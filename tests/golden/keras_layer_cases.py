@@ -48,10 +48,18 @@ def as_list(value):
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def named(value, tensors, used):
+    """A call's option with {"tensor": index} replaced by the tensor; notes the index in `used`."""
+    if isinstance(value, dict):
+        used.add(value["tensor"])
+        return tensors[value["tensor"]]
+    return [named(v, tensors, used) for v in value] if isinstance(value, list) else value
+
+
 def symbolic(layer, inputs, shapes, call, spread):
     xs = [keras.Input(batch_shape=s, dtype=x.dtype.name) for s, x in zip(shapes, inputs)]
-    kwargs = {k: xs[v["tensor"]] if isinstance(v, dict) else v for k, v in (call or {}).items()}
-    used = {v["tensor"] for v in (call or {}).values() if isinstance(v, dict)}
+    used = set()
+    kwargs = {k: named(v, xs, used) for k, v in (call or {}).items()}
     args = [x for i, x in enumerate(xs) if i not in used]
     y = layer(*args, **kwargs) if spread or len(args) == 1 else layer(args, **kwargs)
     return [list(t.shape) for t in as_list(y)]
@@ -92,8 +100,8 @@ def case(name, layer, *inputs, training=False, call=None, masks=None, spread=Fal
     for tensor, mask in zip(tensors, masks or []):
         if mask is not None:
             backend.set_keras_mask(tensor, tf.convert_to_tensor(mask, dtype="bool"))
-    kwargs = {k: tensors[v["tensor"]] if isinstance(v, dict) else v for k, v in (call or {}).items()}
-    used = {v["tensor"] for v in (call or {}).values() if isinstance(v, dict)}
+    used = set()
+    kwargs = {k: named(v, tensors, used) for k, v in (call or {}).items()}
     args = [x for i, x in enumerate(tensors) if i not in used]
     if layer._call_has_training_arg:
         kwargs["training"] = training

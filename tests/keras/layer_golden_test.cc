@@ -117,7 +117,12 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
     return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
   }
   if (wanted.numel() == 0) return ::testing::AssertionSuccess();
-  const at::Tensor a = got.detach().to(at::kDouble), b = wanted.to(at::kDouble);
+  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble);
+  const at::Tensor b = wanted.to(at::kDouble);
+  // What is 0 in exact arithmetic (a key's bias shifts all scores alike) is noise in float32.
+  if (b.abs().max().item<double>() < 1e-5 && a.abs().max().item<double>() < 1e-5) {
+    return ::testing::AssertionSuccess();
+  }
   const double typical = std::max(b.pow(2).mean().sqrt().item<double>(), 1e-3);
   const at::Tensor error = (a - b).abs() / b.abs().clamp_min(typical);
   const double worst = error.max().item<double>();
@@ -206,7 +211,7 @@ Result run(const Layer& layer, const Tensors& inputs, const Json& test, const Te
   std::vector<at::Tensor> losses;
   const detail::CallContextGuard context({.losses = &losses});
   Call call{.training = test.at("training").as_bool(), .masks = masks, .options = test.at("call")};
-  Result result{.outputs = (*layer)(inputs, call)};
+  Result result{.outputs = (*layer)(inputs, call), .loss = {}};
   if (const at::Tensor penalty = layer->regularization_loss(); penalty.defined()) {
     losses.push_back(penalty);
   }
@@ -287,9 +292,7 @@ void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test
   if (!sources.empty() && total.requires_grad()) {
     for (const at::Tensor& gradient :
          torch::autograd::grad({total}, sources, {}, std::nullopt, false, true)) {
-      if (gradient.defined()) {
-        EXPECT_TRUE(gradient.isfinite().all().item<bool>());
-      }
+      EXPECT_TRUE(!gradient.defined() || gradient.sum().isfinite().item<bool>());
     }
   }
   for (const Weight& weight : layer->weights()) {
@@ -306,11 +309,11 @@ void run_case(const Json& test) {
 
   const Tensors inputs = with_gradients(tensors(&test.at("inputs")));
   const std::vector<Shape> input_shapes = shapes_with_free_batch(inputs);
-  layer->ensure_built(input_shapes);
+  layer->ensure_built(input_shapes, test.at("call"));
   EXPECT_EQ(layer->output_shapes(input_shapes, test.at("call")), shapes(test.at("output_shapes")));
   if (const Json* free = test.find("free_shapes")) {
     const Layer again = layer_from_config(test.at("layer"));
-    again->ensure_built(shapes(free->at("inputs")));
+    again->ensure_built(shapes(free->at("inputs")), test.at("call"));
     EXPECT_EQ(again->output_shapes(shapes(free->at("inputs")), test.at("call")),
               shapes(free->at("outputs")));
   }

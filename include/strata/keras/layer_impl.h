@@ -74,8 +74,9 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
   const DTypePolicy& dtype() const { return options_.dtype; }
 
   /// Makes the weights, once; further calls do nothing. In the scope of this moment.
+  /// @param options  Of the call (Call::options): they may say what an input is.
   /// @throws Error kFailedPrecondition: inside `run`. kInvalidArgument: shapes that do not fit.
-  void ensure_built(const std::vector<Shape>& inputs);
+  void ensure_built(const std::vector<Shape>& inputs, const Json& options = {});
   bool built() const { return built_; }
   /// Shapes it was built with.
   const std::vector<Shape>& build_shapes() const { return build_shapes_; }
@@ -121,6 +122,8 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
   virtual bool writes_trainable() const { return true; }
 
   virtual void build(const std::vector<Shape>& inputs);
+  /// In `build`: the options of the call that the layer is built for.
+  const Json& build_options() const { return build_options_; }
   virtual Tensors call(const Tensors& inputs, const Call& call) = 0;
   /// `call` and `compute_masks`; for layers that find both on one way.
   virtual Outputs call_with_masks(const Tensors& inputs, const Call& call);
@@ -169,6 +172,7 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
   mutable std::string name_;  // made when it is first asked for
   bool built_ = false;
   std::vector<Shape> build_shapes_;
+  Json build_options_;
   std::vector<Weight> own_weights_;
   std::vector<std::pair<std::string, Layer>> sublayers_;
   std::vector<InputSpec> input_spec_;

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "strata/core/export.h"
+#include "strata/keras/layer.h"
+#include "strata/keras/layers/axes.h"
+
+namespace strata::layers {
+
+/// Options of one call: `mha(query, value, {.key = k, .use_causal_mask = true})`.
+template <typename Tensor>
+struct AttentionCall {
+  std::optional<Tensor> key = {};             ///< Unset: the value.
+  std::optional<Tensor> attention_mask = {};  ///< `[batch, (heads,) target, source]`; 0: not seen.
+  bool use_causal_mask = false;               ///< No step sees later ones.
+};
+
+/// Layers of query and value. Masks that came with query, value and key hide their steps.
+class STRATA_API QueryValueLayer : public keras::Layer {
+ public:
+  using Layer::Layer;
+  keras::SymbolicTensor operator()(const keras::SymbolicTensor& query,
+                                   const keras::SymbolicTensor& value,
+                                   const AttentionCall<keras::SymbolicTensor>& options = {}) const;
+  at::Tensor operator()(const at::Tensor& query, const at::Tensor& value,
+                        const AttentionCall<at::Tensor>& options = {}) const;
+
+  /// And what each step looked at: `[batch, heads, target, source]`. Keras's
+  /// return_attention_scores.
+  std::pair<keras::SymbolicTensor, keras::SymbolicTensor> with_scores(
+      const keras::SymbolicTensor& query, const keras::SymbolicTensor& value,
+      const AttentionCall<keras::SymbolicTensor>& options = {}) const;
+  std::pair<at::Tensor, at::Tensor> with_scores(
+      const at::Tensor& query, const at::Tensor& value,
+      const AttentionCall<at::Tensor>& options = {}) const;
+};
+
+struct MultiHeadAttentionOptions {
+  std::optional<int64_t> value_dim = {};  ///< Unset: key_dim.
+  double dropout = 0;                     ///< Of the scores.
+  bool use_bias = true;
+  std::optional<keras::Shape> output_shape = {};  ///< Unset: the query's width.
+  std::optional<Axes> attention_axes = {};        ///< Unset: all but batch and width.
+  std::optional<int64_t> sliding_window = {};     ///< Steps see others nearer than this.
+  bool use_gate = false;  ///< What attention gives is multiplied by a sigmoid of the query.
+  initializers::Initializer kernel_initializer = "glorot_uniform";
+  initializers::Initializer bias_initializer = "zeros";
+  regularizers::Regularizer kernel_regularizer = {};
+  regularizers::Regularizer bias_regularizer = {};
+  regularizers::Regularizer activity_regularizer = {};
+  constraints::Constraint kernel_constraint = {};
+  constraints::Constraint bias_constraint = {};
+  std::optional<int64_t> seed = {};  ///< Kept for files.
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Attention of `num_heads` heads: query `[batch, target..., width]`, value and key
+/// `[batch, source..., width]` to `[batch, target..., width of the query]`.
+class STRATA_API MultiHeadAttention : public QueryValueLayer {
+ public:
+  MultiHeadAttention(int64_t num_heads, int64_t key_dim,
+                     const MultiHeadAttentionOptions& options = {});
+};
+
+struct GroupQueryAttentionOptions {
+  double dropout = 0;
+  bool use_bias = true;
+  std::optional<int64_t> sliding_window = {};
+  bool use_gate = false;
+  initializers::Initializer kernel_initializer = "glorot_uniform";
+  initializers::Initializer bias_initializer = "zeros";
+  regularizers::Regularizer kernel_regularizer = {};
+  regularizers::Regularizer bias_regularizer = {};
+  regularizers::Regularizer activity_regularizer = {};
+  constraints::Constraint kernel_constraint = {};
+  constraints::Constraint bias_constraint = {};
+  std::optional<int64_t> seed = {};
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Attention in which several heads of queries share one of keys and values.
+class STRATA_API GroupQueryAttention : public QueryValueLayer {
+ public:
+  GroupQueryAttention(int64_t head_dim, int64_t num_query_heads, int64_t num_key_value_heads,
+                      const GroupQueryAttentionOptions& options = {});
+};
+
+/// Options of one call of Attention and AdditiveAttention.
+struct ScoreCall {
+  bool use_causal_mask = false;
+};
+
+/// Layers of a list: `attention({query, value})` or `attention({query, value, key})`.
+class STRATA_API ListAttentionLayer : public keras::Layer {
+ public:
+  using Layer::Layer;
+  using Layer::operator();
+  keras::SymbolicTensor operator()(const std::vector<keras::SymbolicTensor>& inputs,
+                                   const ScoreCall& options) const;
+  at::Tensor operator()(const keras::Tensors& inputs, const ScoreCall& options) const;
+  std::pair<keras::SymbolicTensor, keras::SymbolicTensor> with_scores(
+      const std::vector<keras::SymbolicTensor>& inputs, const ScoreCall& options = {}) const;
+  std::pair<at::Tensor, at::Tensor> with_scores(const keras::Tensors& inputs,
+                                                const ScoreCall& options = {}) const;
+};
+
+struct AttentionOptions {
+  bool use_scale = false;          ///< A scale of the scores is learned.
+  std::string score_mode = "dot";  ///< Or "concat": tanh(query + key).
+  double dropout = 0;
+  std::optional<int64_t> seed = {};
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Luong's: softmax(query key^T) value.
+class STRATA_API Attention : public ListAttentionLayer {
+ public:
+  explicit Attention(const AttentionOptions& options = {});
+};
+
+struct AdditiveAttentionOptions {
+  bool use_scale = true;
+  double dropout = 0;
+  std::optional<int64_t> seed = {};
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Bahdanau's: softmax(sum(scale tanh(query + key))) value.
+class STRATA_API AdditiveAttention : public ListAttentionLayer {
+ public:
+  explicit AdditiveAttention(const AdditiveAttentionOptions& options = {});
+};
+
+}  // namespace strata::layers

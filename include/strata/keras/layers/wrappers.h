@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "strata/core/export.h"
+#include "strata/keras/layer.h"
+#include "strata/keras/layers/recurrent.h"
+
+namespace strata::layers {
+
+struct BidirectionalOptions {
+  /// "concat", "sum", "mul", "ave"; unset: both outputs.
+  std::optional<std::string> merge_mode = "concat";
+  /// Unset: one made like `layer`.
+  std::optional<keras::Layer> backward_layer = {};
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// A recurrent layer that goes both ways. `layer` itself is not used: two are made like it,
+/// "forward_<name>" and "backward_<name>".
+class STRATA_API Bidirectional : public Recurrent {
+ public:
+  explicit Bidirectional(const keras::Layer& layer, const BidirectionalOptions& options = {});
+};
+
+struct TimeDistributedOptions {
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// `layer` on each step of `[batch, time, ...]`. All steps are one call of it, as a larger batch;
+/// where that is not the same (layers with moving statistics, in training) each is its own.
+class STRATA_API TimeDistributed : public keras::Layer {
+ public:
+  explicit TimeDistributed(const keras::Layer& layer, const TimeDistributedOptions& options = {});
+};
+
+}  // namespace strata::layers
