@@ -6,7 +6,9 @@ Predictions must agree within 1e-5 (applications: 1e-4), relative to the largest
 (3.6) that one is asked.
 """
 
+import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -65,6 +67,34 @@ def check_folder(folder, tolerance):
             check(False, f"{file}: {type(problem).__name__}: {str(problem)[:600]}")
 
 
+def training(tool, folder):
+    """One step by strata, one by Keras, from the same state; then each goes on from the other's file."""
+    golden = pathlib.Path(__file__).parent
+    for record in json.loads((golden / "keras_models.json").read_text())["models"]:
+        if "targets" not in record:
+            continue
+        arrays = lambda key: [np.array(a["data"], dtype=a["dtype"]).reshape(a["shape"]) for a in record[key]]
+        x, y = arrays("inputs"), arrays("targets")
+        batch = os.path.join(folder, "batch.safetensors")
+        save_file({**{f"x{i}": a for i, a in enumerate(x)}, **{f"y{i}": a for i, a in enumerate(y)}}, batch)
+        one = lambda values: values if len(values) > 1 else values[0]
+        path = lambda name: os.path.join(folder, record["name"] + name)
+        start = str(golden / record["file"])
+        subprocess.run([tool, "step", start, batch, path("_ours.keras")], check=True)
+        subprocess.run([tool, "step", path("_ours.keras"), batch, path("_ours2.keras")], check=True)
+        keras.backend.clear_session()
+        theirs = keras.saving.load_model(start)
+        theirs.train_on_batch(one(x), one(y))
+        ours = keras.saving.load_model(path("_ours.keras"))
+        state = lambda model: [np.asarray(v, dtype="float64") for v in model.weights + model.optimizer.variables]
+        names = [v.path for v in theirs.weights + theirs.optimizer.variables]
+        worst = max((float(np.abs(a - b).max() / max(1.0, np.abs(b).max())), n) for a, b, n in zip(state(ours), state(theirs), names))
+        check(worst[0] <= 1e-5, f"{record['name']}: weights and slots after a step: {worst[0]:.2g} ({worst[1]})")
+        ours.train_on_batch(one(x), one(y))
+        second = keras.saving.load_model(path("_ours2.keras"))
+        check(difference(predict(ours, x), predict(second, x)) <= 1e-5, f"{record['name']}: the next step by Keras and by strata")
+
+
 def applications(tool, folder):
     """Keras's own, with weights that are all different, read by strata."""
     sizes = {"ResNet50": 64, "InceptionV3": 96, "MobileNetV2": 64, "VGG16": 32}
@@ -92,6 +122,7 @@ print("Keras", keras.__version__)
 with tempfile.TemporaryDirectory() as folder:
     subprocess.run([tool, "write", folder], check=True, stdout=subprocess.DEVNULL)
     check_folder(folder, 1e-5)
+    training(tool, folder)
 if "--applications" in sys.argv:
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run([tool, "applications", folder], check=True, stdout=subprocess.DEVNULL)

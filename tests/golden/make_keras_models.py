@@ -76,7 +76,7 @@ def recurrent():
     x = L.TimeDistributed(L.Dense(2))(x)
     x = L.SimpleRNN(2, use_bias=False)(x)
     model = keras.Model(tokens, x, name="recurrent")
-    model.compile(keras.optimizers.Nadam(0.01), "mse")
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "mse")   # others treat the gradient of an embedding in a way of TensorFlow's
     return model
 
 
@@ -99,10 +99,13 @@ def attention():
     x = L.MultiHeadAttention(2, 3, value_dim=2)(inputs, inputs, use_causal_mask=True)
     x = L.Add()([x, inputs])
     x = L.LayerNormalization(center=False)(x)
-    x = L.MultiHeadAttention(1, 2)(query=x, value=inputs, key=x)
+    x = L.MultiHeadAttention(1, 2)(query=x, value=inputs)
+    x = L.MultiHeadAttention(1, 2)(x, inputs, key=x)
     x = L.EinsumDense("abc,cd->abd", (None, 5), bias_axes="d")(x)
     x = L.Attention(use_scale=True)([x, x])
-    return keras.Model(inputs, L.GlobalAveragePooling1D()(x), name="attention")
+    model = keras.Model(inputs, L.GlobalAveragePooling1D()(x), name="attention")
+    model.compile(keras.optimizers.Nadam(0.01), "mse")
+    return model
 
 
 def sequences():
@@ -273,6 +276,8 @@ def main():
         if getattr(model, "optimizer", None) is not None:
             outputs = in_order(model(given(model, inputs)))
             targets = [rng.random(size=o.shape).astype("float32") for o in outputs]
+            if make is residual:   # TensorFlow's gradient of a cross entropy wants probabilities
+                targets = [t / t.sum(axis=-1, keepdims=True) for t in targets]
             for layer in model._flatten_layers():          # random layers would draw
                 if isinstance(layer, (L.Dropout, L.GaussianNoise)):
                     layer.rate = layer.stddev = 0.0
@@ -289,7 +294,9 @@ def main():
         record["layers"] = [layer.name for layer in model.layers]
         if getattr(model, "optimizer", None) is not None:
             record["targets"] = [tensor(t) for t in targets]
+            model = keras.saving.load_model(FOLDER / record["file"])
             loss = model.train_on_batch(given(model, inputs), labels)
+            record["next_loss"] = float(np.reshape(loss, -1)[0])
             record["next_outputs"] = [tensor(y) for y in in_order(model(given(model, inputs), training=False))]
         out["models"].append(record)
         if make is merging:

@@ -3,6 +3,7 @@
 //   strata_models_tool write FOLDER          models of strata's layers, and those of Keras written
 //   again strata_models_tool applications FOLDER   the four networks of keras.applications (1 GB)
 //   strata_models_tool predict MODEL.keras INPUTS.safetensors OUTPUTS.safetensors
+//   strata_models_tool step MODEL.keras BATCH.safetensors OUT.keras   one step of training
 //
 // For each model NAME.keras there are NAME.inputs.safetensors (x0, x1, ...) and
 // NAME.outputs.safetensors (y0, ...).
@@ -15,6 +16,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 
 #include "keras/input_layer.h"
 #include "strata/checkpoint/safetensors.h"
@@ -199,13 +201,31 @@ void write_applications(const std::string& folder) {
   one(applications::VGG16({.input_shape = {32, 32, 3}, .classes = 10}), "VGG16");
 }
 
+/// x0, x1, ... or y0, y1, ...
+Tensors tensors_of(const NamedTensors& named, char letter) {
+  std::map<size_t, at::Tensor> by_number;
+  for (const auto& [name, tensor] : named) {
+    if (name[0] == letter) by_number.emplace(std::stoul(name.substr(1)), tensor);
+  }
+  Tensors tensors;
+  for (const auto& [number, tensor] : by_number) tensors.push_back(tensor);
+  return tensors;
+}
+
+void step(const std::string& model_path, const std::string& batch_path, const std::string& to) {
+  const Model model = load_model(model_path);
+  const NamedTensors named = load_safetensors(batch_path);
+  Tensors fields = tensors_of(named, 'x');
+  for (const at::Tensor& target : tensors_of(named, 'y')) fields.push_back(target);
+  model.train_on_batch(data::Example(fields));
+  model.save(to);
+}
+
 void predict(const std::string& model_path, const std::string& inputs_path,
              const std::string& outputs_path) {
   const at::NoGradGuard no_grad;
   const Model model = load_model(model_path, {.compile = false});
-  const NamedTensors named = load_safetensors(inputs_path);
-  Tensors inputs(named.size());
-  for (const auto& [name, tensor] : named) inputs.at(std::stoul(name.substr(1))) = tensor;
+  const Tensors inputs = tensors_of(load_safetensors(inputs_path), 'x');
   save_safetensors(outputs_path, numbered("y", model.call(inputs, Call{})));
 }
 
@@ -219,9 +239,11 @@ int main(int argc, char** argv) {
     write_applications(arguments[1]);
   } else if (arguments.size() == 4 && arguments[0] == "predict") {
     predict(arguments[1], arguments[2], arguments[3]);
+  } else if (arguments.size() == 4 && arguments[0] == "step") {
+    step(arguments[1], arguments[2], arguments[3]);
   } else {
     std::cerr << "usage: strata_models_tool write FOLDER | applications FOLDER | predict MODEL "
-                 "INPUTS OUTPUTS\n";
+                 "INPUTS OUTPUTS | step MODEL BATCH OUT\n";
     return 2;
   }
 }

@@ -250,11 +250,12 @@ TEST(SummaryTest, ModelsWithoutWeights) {
   const Sequential model({layers::Dense(3, {.name = "one"})}, "empty");
   EXPECT_EQ(summary(model, {.line_length = 60, .console_width = 80}),
             R"(Model: "empty"
-┏━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━┓
-┃ Layer (type)            ┃ Output Shape      ┃    Param # ┃
-┡━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━┩
-│ one (Dense)             │ ?                 │ 0 (unbuil… │
-└─────────────────────────┴───────────────────┴────────────┘
+┏━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━┓
+┃ Layer (type)             ┃ Output Shape      ┃   Param # ┃
+┡━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━┩
+│ one (Dense)              │ ?                 │         0 │
+│                          │                   │ (unbuilt) │
+└──────────────────────────┴───────────────────┴───────────┘
  Total params: 0 (0.00 B)
  Trainable params: 0 (0.00 B)
  Non-trainable params: 0 (0.00 B)
