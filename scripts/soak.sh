@@ -2,8 +2,8 @@
 # scripts/soak.sh BUILD SECONDS: runs every test again and again, its cases in a new random order each time, until the
 # time is over or one fails. The seed of a failure is printed: GTEST_RANDOM_SEED=n repeats its order.
 #
-# First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed; STRATA_SOAK_SEED=n
-# repeats a run's choices. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read; STRATA_FUZZ_SEED=n repeats
+# First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed, and fit with every
+# callback STRATA_SOAK_FIT_KILLS times (200); STRATA_SOAK_SEED=n repeats a run's choices. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read; STRATA_FUZZ_SEED=n repeats
 # them.
 set -euo pipefail
 build=$1
@@ -12,6 +12,9 @@ rounds=0
 kill_seed=${STRATA_SOAK_SEED:-$((RANDOM + 1))}
 echo "soak: kills with STRATA_SOAK_SEED=$kill_seed"
 STRATA_SOAK_KILLS=${STRATA_SOAK_KILLS:-300} STRATA_SOAK_SEED=$kill_seed "$build/strata_checkpoint_kill_test"
+if [ -x "$build/strata_keras_fit_kill_test" ]; then
+  STRATA_SOAK_KILLS=${STRATA_SOAK_FIT_KILLS:-200} STRATA_SOAK_SEED=$kill_seed "$build/strata_keras_fit_kill_test"
+fi
 if [ -x "$build/strata_keras_files_test" ]; then
   fuzz_seed=${STRATA_FUZZ_SEED:-$((RANDOM + 1))}
   echo "soak: damaged files with STRATA_FUZZ_SEED=$fuzz_seed"

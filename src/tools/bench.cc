@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
 
   step      images/s of training loops, strata beside its peers in one interleaved run
-            cases: run mlp-loop cnn-loop wide-loop
+            cases: run mlp-loop cnn-loop wide-loop mlp-fit cnn-fit
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph
   reduce    the in-process all-reduce of two CPU replicas

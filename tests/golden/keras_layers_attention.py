@@ -48,10 +48,10 @@ def both_have(make):
     case("key_mask", make(), Q, V, V, masks=[None, None, V_MASK], call={"key": {"tensor": 2}}, spread=True)
     case("window", make(sliding_window=2), Q, (3, 4, 6), spread=True)
     case("gate", make(use_gate=True), Q, V, spread=True)
-    case("regularized", make(kernel_regularizer="l2", bias_regularizer="l1"), Q, V, spread=True)
+    case("regularized", make(kernel_regularizer="l2", bias_regularizer="l1", dtype="float64"), Q, V, spread=True)
     case("float64", make(dtype="float64"), Q, V, spread=True)
     case("float64_masks", make(dtype="float64"), Q, V, masks=[Q_MASK, V_MASK], spread=True)
-    case("activity", make(activity_regularizer="l2"), Q, V, spread=True)
+    case("activity", make(activity_regularizer="l2", dtype="float64"), Q, V, spread=True)
 
 
 both_have(gqa)

@@ -104,7 +104,8 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     size_t i = 0;
     for (const Weight& weight : model->weights()) {
       const at::Tensor theirs = tensor(test["final_weights"][i++]);
-      const double error = (weight.variable.value().detach() - theirs).abs().max().item().toDouble();
+      const double error =
+          (weight.variable.value().detach() - theirs).abs().max().item().toDouble();
       EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item().toDouble()))
           << weight.variable.name();
     }

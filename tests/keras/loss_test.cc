@@ -113,8 +113,10 @@ TEST(LossTest, BadInput) {
       "[losses] categorical_generalized_cross_entropy: got y_true of shape [2, 3] and y_pred of "
       "shape [2, 3]; expected one class number for each row of y_pred");
   expect_error(
-      [&] { CTC()
-            (x, x); },
+      [&] {
+        CTC()
+        (x, x);
+      },
       "[losses] ctc: got y_true of shape [2, 3] and y_pred of shape [2, 3]; expected class "
       "numbers [batch, length] and logits [batch, time, classes]");
   expect_error(

@@ -95,6 +95,8 @@ class HeadsImpl : public keras::LayerImpl {
                         const at::Tensor& value) = 0;
   /// `query` is the layer's input: for the gate.
   virtual at::Tensor finish(const at::Tensor& heads, const at::Tensor& query) = 0;
+  /// Of the layer's outputs; that of its projections is their own.
+  virtual regularizers::Regularizer activity_regularizer() const { return {}; }
   /// An explicit mask of the query counts only where none came with it.
   virtual bool takes_query_mask() const = 0;
   virtual void build_heads(const Shape& query, const Shape& key, const Shape& value) = 0;
@@ -141,13 +143,16 @@ class HeadsImpl : public keras::LayerImpl {
 
     const Heads heads = project(query, key, value);
     const bool plain = settings.dropout <= 0 && !wants_scores && heads.query.dim() == 4;
+    Tensors outputs;
     if (plain) {
-      return {finish(attend(heads, seen, causal_only, settings.scale), query)};
+      outputs = {finish(attend(heads, seen, causal_only, settings.scale), query)};
+    } else {
+      if (causal_only) seen = causal_mask(query, value);
+      const auto [output, scores] = attend_with_scores(heads, seen, settings, call.training);
+      outputs = {finish(output, query)};
+      if (wants_scores) outputs.push_back(scores);
     }
-    if (causal_only) seen = causal_mask(query, value);
-    const auto [output, scores] = attend_with_scores(heads, seen, settings, call.training);
-    Tensors outputs{finish(output, query)};
-    if (wants_scores) outputs.push_back(scores);
+    for (const at::Tensor& y : outputs) add_activity_loss(activity_regularizer(), y);
     return outputs;
   }
 
@@ -585,6 +590,9 @@ class GroupQueryAttentionImpl final : public HeadsImpl {
     return (*output_)(gate_ ? heads * (*gate_)(query) : heads);
   }
   bool takes_query_mask() const override { return true; }
+  regularizers::Regularizer activity_regularizer() const override {
+    return arguments_.options.activity_regularizer;
+  }
 
   std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
                                            const Json& options) const override {
