@@ -40,7 +40,8 @@ keras::Model make_model() {
   x = layers::MaxPooling2D(2)(x);
   const auto block = layers::Conv2D(16, 3, {.padding = "same", .activation = "relu"})(x);
   x = layers::Add()({x, keras::make_layer<ScaleImpl>()(block)});
-  x = layers::GlobalAveragePooling2D()(layers::Conv2D(32, 3, {.activation = "relu"})(x));
+  x = layers::MaxPooling2D(2)(layers::Conv2D(32, 3, {.activation = "relu"})(x));
+  x = layers::Flatten()(x);
   return {input, layers::Dense(10)(layers::Dropout(0.1)(x))};
 }
 

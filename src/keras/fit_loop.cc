@@ -218,6 +218,9 @@ History FitLoop::run() {
       trainer_.reset_metrics();
       if (options_.steps_per_epoch == 0) feed_.start(epoch_);
     }
+    tell(callbacks_,
+         resumed ? &callbacks::Callback::on_epoch_resumed : &callbacks::Callback::on_epoch_begin,
+         epoch_);
     train_epoch();
     // Stopped by a batch's callback, an epoch still ends: the callbacks and the history see it.
     end_epoch();
@@ -230,7 +233,6 @@ History FitLoop::run() {
 }
 
 void FitLoop::train_epoch() {
-  tell(callbacks_, &callbacks::Callback::on_epoch_begin, epoch_);
   const int64_t at_once = trainer_.options().steps_per_execution;
   const int64_t limit = options_.steps_per_epoch;
   while (!stop_training_ && (limit == 0 || batch_ < limit)) {

@@ -72,7 +72,7 @@ TEST(CustomModelsTest, LossesThatLayersAddCountOnceForEachExample) {
         const auto input = Input({4});
         const auto x = make_layer<PenaltyImpl>()(layers::Dense(5, "tanh")(input));
         Model model(input, layers::Dense(1)(x));
-        model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.1}), .loss = "mse"});
+        model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.02}), .loss = "mse"});
         return model;
       },
       Dataset::from_tensor_slices({waves(22, 4, 0.7), waves(22, 1, 0.3)}).batch(8));

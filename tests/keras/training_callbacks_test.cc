@@ -101,11 +101,11 @@ TEST(TensorBoardTest, WritesKerassTags) {
   };
   EXPECT_EQ(tags("validation"),
             (std::set<std::string>{"epoch_loss", "evaluation_loss_vs_iterations"}));
-  EXPECT_EQ(tags("train"), (std::set<std::string>{"batch_loss", "epoch_learning_rate", "epoch_loss",
-                                                  "hidden/bias/histogram", "hidden/bias/image",
-                                                  "hidden/kernel/histogram", "hidden/kernel/image",
-                                                  "keras", "out/bias/histogram", "out/bias/image",
-                                                  "out/kernel/histogram", "out/kernel/image"}));
+  EXPECT_EQ(tags("train"),
+            (std::set<std::string>{
+                "batch_loss", "epoch_learning_rate", "epoch_loss", "hidden/bias/histogram",
+                "hidden/bias/image", "hidden/kernel/histogram", "hidden/kernel/image", "keras",
+                "out/bias/histogram", "out/kernel/histogram", "out/kernel/image"}));
   const std::string profiles = folder.path() + "/train/plugins/profile";
   ASSERT_EQ(file_system_of(profiles).list(profiles).size(), 1u);
 }

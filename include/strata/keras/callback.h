@@ -33,6 +33,8 @@ class STRATA_API Callback {
   virtual void on_restore() {}
   virtual void on_train_end(keras::Logs&) {}
   virtual void on_epoch_begin(int64_t /*epoch*/) {}
+  /// In its place where a restored run goes on inside an epoch, whose beginning was before.
+  virtual void on_epoch_resumed(int64_t /*epoch*/) {}
   /// @param epoch  From 0. @param logs  Of training and, with "val_" in front, validation.
   virtual void on_epoch_end(int64_t /*epoch*/, keras::Logs&) {}
   virtual void on_train_batch_begin(int64_t /*batch*/) {}

@@ -60,6 +60,12 @@ ProgressBar::ProgressBar(const ProgressBarOptions& options) : options_(options) 
   if (options_.file == nullptr) options_.file = stdout;
 }
 
+ProgressBar::~ProgressBar() {
+  if (!line_open_) return;
+  std::fputc('\n', options_.file);
+  std::fflush(options_.file);
+}
+
 void ProgressBar::start() {
   done_ = first_ = run().batch();
   started_ = steady_clock::now();
@@ -144,6 +150,7 @@ void ProgressBar::paint(int64_t done, int64_t of, keras::Logs* logs, bool last) 
   painted_width_ = width;
   std::fprintf(options_.file, "\r%s%s%s", line.c_str(), std::string(blank, ' ').c_str(),
                last ? "\n" : "");
+  line_open_ = !last;
   std::fflush(options_.file);
 }
 

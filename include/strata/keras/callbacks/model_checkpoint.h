@@ -32,6 +32,7 @@ class STRATA_API ModelCheckpoint : public Callback {
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
 
   void on_epoch_begin(int64_t epoch) override { epoch_ = epoch; }
+  void on_epoch_resumed(int64_t epoch) override { epoch_ = epoch; }
   void on_epoch_end(int64_t epoch, keras::Logs& logs) override;
   void on_train_batch_end(int64_t batch, keras::Logs& logs) override;
   std::vector<std::pair<std::string, Tracked>> state() override;

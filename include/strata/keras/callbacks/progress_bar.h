@@ -24,10 +24,13 @@ struct ProgressBarOptions {
 class STRATA_API ProgressBar : public Callback {
  public:
   explicit ProgressBar(const ProgressBarOptions& options = {});
+  /// Ends the line of a bar that was interrupted.
+  ~ProgressBar() override;
 
   void on_train_begin() override { in_fit_ = true; }
   void on_train_end(keras::Logs&) override { in_fit_ = false; }
   void on_epoch_begin(int64_t epoch) override;
+  void on_epoch_resumed(int64_t epoch) override { on_epoch_begin(epoch); }
   void on_train_batch_end(int64_t batch, keras::Logs& logs) override { update(batch + 1, &logs); }
   void on_epoch_end(int64_t epoch, keras::Logs& logs) override;
 
@@ -55,6 +58,7 @@ class STRATA_API ProgressBar : public Callback {
   std::optional<Time> after_first_;
   Time painted_;
   size_t painted_width_ = 0;
+  bool line_open_ = false;
 };
 
 }  // namespace strata::callbacks

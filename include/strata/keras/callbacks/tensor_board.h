@@ -44,6 +44,7 @@ class STRATA_API TensorBoard : public Callback {
   void on_train_begin() override;
   void on_train_end(keras::Logs& logs) override;
   void on_epoch_begin(int64_t epoch) override;
+  void on_epoch_resumed(int64_t epoch) override { on_epoch_begin(epoch); }
   void on_epoch_end(int64_t epoch, keras::Logs& logs) override;
   void on_train_batch_begin(int64_t batch) override;
   void on_train_batch_end(int64_t batch, keras::Logs& logs) override;
