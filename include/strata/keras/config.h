@@ -1,0 +1,150 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "strata/core/export.h"
+#include "strata/core/json.h"
+#include "strata/keras/shape.h"
+
+/// Objects to and from Keras's JSON. An object with options has one function that names each of
+/// them by Keras's name, for both directions:
+///
+///     template <typename Config>
+///     void visit(Config& config, DenseOptions& options) {
+///       config("units", options.units);
+///       config("activation", options.activation);
+///       config.only("quantization_config", Json());   // Keras has it, we do not
+///     }
+namespace strata::keras {
+
+/// What a value looks like in a `config`. Types of your own: overload both in their namespace.
+inline Json to_config(bool value) { return value; }
+inline Json to_config(int value) { return value; }
+inline Json to_config(int64_t value) { return value; }
+inline Json to_config(double value) { return value; }
+inline Json to_config(const std::string& value) { return value; }
+inline Json to_config(const Json& value) { return value; }
+STRATA_API Json to_config(const std::vector<int64_t>& value);
+STRATA_API Json to_config(const std::vector<double>& value);
+STRATA_API Json to_config(const std::vector<std::string>& value);
+template <size_t N>
+Json to_config(const Sizes<N>& value) {
+  return to_config(std::vector<int64_t>(value.values.begin(), value.values.end()));
+}
+template <typename T>
+Json to_config(const std::optional<T>& value) {
+  return value ? to_config(*value) : Json();
+}
+
+/// @throws Error kDataLoss: another type; names what came and what was expected.
+STRATA_API void from_config(const Json& json, bool& value);
+STRATA_API void from_config(const Json& json, int& value);
+STRATA_API void from_config(const Json& json, int64_t& value);
+STRATA_API void from_config(const Json& json, double& value);
+STRATA_API void from_config(const Json& json, std::string& value);
+inline void from_config(const Json& json, Json& value) { value = json; }
+STRATA_API void from_config(const Json& json, std::vector<int64_t>& value);
+STRATA_API void from_config(const Json& json, std::vector<double>& value);
+STRATA_API void from_config(const Json& json, std::vector<std::string>& value);
+template <size_t N>
+void from_config(const Json& json, Sizes<N>& value) {
+  if (json.is_int()) {
+    value = Sizes<N>(json.as_int());
+    return;
+  }
+  std::vector<int64_t> sizes;
+  from_config(json, sizes);
+  if (sizes.size() == 1) {
+    value = Sizes<N>(sizes[0]);
+    return;
+  }
+  STRATA_CHECK(sizes.size() == N, kDataLoss, "got ", sizes.size(), " sizes; expected ", N);
+  std::copy(sizes.begin(), sizes.end(), value.values.begin());
+}
+template <typename T>
+void from_config(const Json& json, std::optional<T>& value) {
+  if (json.is_null()) {
+    value.reset();
+    return;
+  }
+  T inner{};
+  from_config(json, inner);
+  value = std::move(inner);
+}
+
+/// Collects an object's options.
+class STRATA_API ConfigWriter {
+ public:
+  template <typename T>
+  void operator()(const char* key, const T& value) {
+    json_.set(key, to_config(value));
+  }
+  /// An option of Keras's that we do not have: nothing to write.
+  void only(const char*, const Json&) {}
+  void ignore(const char*) {}
+
+  Json take() { return std::move(json_); }
+
+ private:
+  Json json_ = Json::object();
+};
+
+/// Hands an object's options out. What is absent keeps the value it has.
+class STRATA_API ConfigReader {
+ public:
+  /// @param owner  For messages: "Dense layer 'dense_1'". `config` must outlive the reader.
+  ConfigReader(const Json& config, std::string owner);
+
+  template <typename T>
+  void operator()(const char* key, T& value) {
+    const Json* json = take(key);
+    if (json == nullptr) return;
+    try {
+      from_config(*json, value);
+    } catch (const Error& error) {
+      fail(key, *json, error);
+    }
+  }
+  /// An option of Keras's that may have this value and no other.
+  /// @throws Error kUnimplemented: names object, option and value.
+  void only(const char* key, const Json& value);
+  /// An option that changes nothing here, whatever it is.
+  void ignore(const char* key) { take(key); }
+
+  /// To be called when all options have been named.
+  /// @throws Error kUnimplemented: an option that nobody asked for (unless null); names object and
+  /// option.
+  void finish() const;
+
+ private:
+  const Json* take(const char* key);
+  [[noreturn]] void fail(const char* key, const Json& json, const Error& error) const;
+
+  const Json& config_;
+  std::string owner_;
+  std::set<std::string, std::less<>> asked_;
+};
+
+/// `{"module": ..., "class_name": ..., "config": ..., "registered_name": null}`, as Keras writes an
+/// object.
+STRATA_API Json make_object(std::string_view module, std::string_view class_name, Json config);
+
+/// An object's class and config; a plain name ("relu") is a class name without config.
+struct STRATA_API ObjectJson {
+  std::string class_name;
+  Json config = Json::object();
+};
+/// @param what  For messages: "an initializer".
+/// @throws Error kDataLoss: neither a name nor such an object.
+STRATA_API ObjectJson parse_object(const Json& json, std::string_view what);
+
+}  // namespace strata::keras

@@ -1,0 +1,96 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/core/json.h"
+#include "strata/keras/constraints.h"
+#include "strata/keras/dtype_policy.h"
+#include "strata/keras/initializers.h"
+#include "strata/keras/regularizers.h"
+#include "strata/keras/shape.h"
+#include "strata/keras/symbolic_tensor.h"
+#include "strata/runtime/variable.h"
+
+namespace strata::keras {
+
+class LayerImpl;
+
+using Tensors = std::vector<at::Tensor>;
+
+/// What a layer is told of a call beside its tensors.
+struct Call {
+  bool training = false;
+  /// One for each input, `[batch, time]` of bool, undefined for none; or empty: no masks at all.
+  Tensors masks = {};
+  /// Options of this call by Keras's names, `{"use_causal_mask": true}`; a tensor among them stands
+  /// as `{"tensor": <its index among the inputs>}`. Null: none.
+  Json options = {};
+
+  /// The mask of input `i`; undefined if it has none.
+  at::Tensor mask(size_t i = 0) const { return i < masks.size() ? masks[i] : at::Tensor(); }
+  /// The option's value, or null.
+  const Json* option(std::string_view name) const {
+    return options.is_null() ? nullptr : options.find(name);
+  }
+};
+
+/// A layer as programs hand it around: a handle; copies are the same layer, with the same weights.
+///
+///     layers::Dense dense(64, "relu");
+///     keras::SymbolicTensor y = dense(keras::Input({784}));   // builds it; a node of a graph
+///     at::Tensor z = dense(x);                                // computes
+///
+/// Weights are made at the first call (or `build`), in the scope of that moment, from the shapes of
+/// the inputs; never inside `run`.
+/// Threads: made and built by one; called by every replica at once.
+/// Source: keras.layers.Layer.
+class STRATA_API Layer {
+ public:
+  explicit Layer(std::shared_ptr<LayerImpl> impl);
+
+  /// A node of a graph: what keras::Model is made of.
+  /// @throws Error kInvalidArgument: shapes that do not fit, as Keras words it.
+  SymbolicTensor operator()(const SymbolicTensor& x) const;
+  SymbolicTensor operator()(const std::vector<SymbolicTensor>& xs) const;
+  /// For layers with several outputs, and calls with options.
+  std::vector<SymbolicTensor> call(const std::vector<SymbolicTensor>& xs, Json options = {}) const;
+
+  /// The values. Inside another layer's call the mode (training or not) is that call's; outside it
+  /// is inference.
+  at::Tensor operator()(const at::Tensor& x) const;
+  at::Tensor operator()(const Tensors& xs) const;
+  Tensors call(const Tensors& xs, const Call& call) const;
+
+  const std::string& name() const;
+  LayerImpl* operator->() const { return impl_.get(); }
+  LayerImpl& operator*() const { return *impl_; }
+  const std::shared_ptr<LayerImpl>& impl() const { return impl_; }
+  friend bool operator==(const Layer& a, const Layer& b) { return a.impl_ == b.impl_; }
+
+ private:
+  std::shared_ptr<LayerImpl> impl_;
+};
+
+/// A handle that knows the class behind it.
+template <typename Impl>
+class LayerOf : public Layer {
+ public:
+  explicit LayerOf(std::shared_ptr<Impl> impl) : Layer(std::move(impl)) {}
+  Impl* operator->() const { return static_cast<Impl*>(Layer::operator->()); }
+  Impl& operator*() const { return *operator->(); }
+};
+
+/// Makes a layer of a class of yours.
+template <typename Impl, typename... Arguments>
+LayerOf<Impl> make_layer(Arguments&&... arguments) {
+  return LayerOf<Impl>(std::make_shared<Impl>(std::forward<Arguments>(arguments)...));
+}
+
+}  // namespace strata::keras

@@ -1,0 +1,193 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/keras/config.h"
+#include "strata/keras/layer.h"
+
+namespace strata::keras {
+
+/// What every layer can be told.
+struct LayerOptions {
+  std::string name = {};   ///< Empty: Keras's, from the class: dense, dense_1, ...
+  DTypePolicy dtype = {};  ///< Of weights and arithmetic.
+  bool trainable = true;
+};
+
+struct WeightOptions {
+  initializers::Initializer initializer = "glorot_uniform";
+  regularizers::Regularizer regularizer = {};
+  constraints::Constraint constraint = {};
+  bool trainable = true;
+  VariableAggregation aggregation = VariableAggregation::kMean;  ///< Of one that is not trainable.
+  std::optional<at::ScalarType> dtype = {};                      ///< Unset: the layer's.
+  /// The order of the dimensions in memory, outermost first, where another than the shape's is
+  /// faster: a convolution's kernel has Keras's shape and lies as libtorch wants it. Empty: the
+  /// shape's own.
+  std::vector<int64_t> memory_order = {};
+};
+
+/// A weight with what Keras keeps beside it.
+struct Weight {
+  std::string name;  ///< "kernel"
+  Variable variable;
+  regularizers::Regularizer regularizer;
+  constraints::Constraint constraint;
+  bool trainable;  ///< As it was made; a frozen layer's is not trained either.
+};
+
+/// What inputs a built layer takes. Source: keras.InputSpec.
+struct InputSpec {
+  std::optional<int64_t> ndim = {};
+  int64_t min_ndim = 0;
+  std::map<int64_t, int64_t> axes = {};  ///< Axis (may be negative) to size.
+};
+
+/// What stands behind a Layer: derive from it (or from UnaryLayerImpl, for one input and one
+/// output) for layers of your own.
+///
+/// Deriving: `build` makes the weights from the inputs' shapes; `call` computes, on every replica
+/// at once, so it changes no member; layers inside are handed to `track`.
+class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
+ public:
+  explicit LayerImpl(LayerOptions options = {});
+  virtual ~LayerImpl();
+  LayerImpl(const LayerImpl&) = delete;
+  LayerImpl& operator=(const LayerImpl&) = delete;
+
+  /// Keras's: "Dense". Groups in files and default names follow from it.
+  virtual std::string_view class_name() const = 0;
+  /// Where Keras has it.
+  virtual std::string_view module() const { return "keras.layers"; }
+  /// Keras's options: name, trainable and dtype, then `describe`'s.
+  Json config() const;
+
+  const std::string& name() const;
+  const DTypePolicy& dtype() const { return options_.dtype; }
+
+  /// Makes the weights, once; further calls do nothing. In the scope of this moment.
+  /// @throws Error kFailedPrecondition: inside `run`. kInvalidArgument: shapes that do not fit.
+  void ensure_built(const std::vector<Shape>& inputs);
+  bool built() const { return built_; }
+  /// Shapes it was built with.
+  const std::vector<Shape>& build_shapes() const { return build_shapes_; }
+
+  /// Values, and masks where there are any: one for each output, or none.
+  struct Outputs {
+    Tensors values;
+    Tensors masks = {};
+  };
+
+  /// Checks the inputs, casts floating ones to the dtype of the arithmetic, computes.
+  /// @throws Error kInvalidArgument: shapes that do not fit, in Keras's words.
+  ///         kFailedPrecondition: inside `run`, and not built.
+  Outputs operator()(const Tensors& inputs, const Call& call);
+
+  std::vector<Shape> output_shapes(const std::vector<Shape>& inputs,
+                                   const Json& options = {}) const;
+  std::vector<at::ScalarType> output_dtypes(const std::vector<at::ScalarType>& inputs) const;
+
+  /// Its own weights, in Keras's order: as they were made, trainable ones first.
+  std::vector<Weight> own_weights() const;
+  /// Own ones and those of layers inside, each once. Frozen ones count as not trainable.
+  std::vector<Weight> weights() const;
+  std::vector<Variable> trainable_variables() const;
+  std::vector<Variable> non_trainable_variables() const;
+  int64_t count_params() const;
+
+  bool trainable() const { return options_.trainable; }
+  /// Freezes or thaws it and all layers inside. Takes effect at the next `compile`.
+  void set_trainable(bool trainable);
+
+  /// Layers inside, in the order they were tracked, by the names that files give them ("cell").
+  const std::vector<std::pair<std::string, Layer>>& sublayers() const { return sublayers_; }
+
+  /// Penalties of all weights with a regularizer, in and below this layer, on this replica; none:
+  /// undefined.
+  at::Tensor regularization_loss() const;
+
+ protected:
+  /// Lists the options in `config`, by Keras's names.
+  virtual void describe(ConfigWriter& config) const = 0;
+
+  virtual void build(const std::vector<Shape>& inputs);
+  virtual Tensors call(const Tensors& inputs, const Call& call) = 0;
+  /// `call` and `compute_masks`; for layers that find both on one way.
+  virtual Outputs call_with_masks(const Tensors& inputs, const Call& call);
+  /// By default: `call` is tried with zeros, a batch of each of two sizes. Layers of ours say it.
+  virtual std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
+                                                   const Json& options) const;
+  /// By default the dtype of the arithmetic for every output.
+  virtual std::vector<at::ScalarType> compute_output_dtypes(
+      const std::vector<at::ScalarType>& inputs) const;
+  /// By default the first input's mask if supports_masking(), else none.
+  virtual Tensors compute_masks(const Tensors& inputs, const Call& call) const;
+  virtual bool supports_masking() const { return false; }
+  /// True for layers whose outputs have masks though the inputs have none (Embedding, Masking).
+  virtual bool makes_masks() const { return false; }
+  /// False: inputs come as they are (token numbers, images in bytes).
+  virtual bool autocast() const { return true; }
+
+  /// Makes a weight. In `build` or a constructor. Named "<layer>/<name>".
+  Variable add_weight(std::string name, const Shape& shape, const WeightOptions& options = {});
+  /// Adds a scalar, a mean over this replica's examples, to the loss of the step that is being
+  /// computed; outside a step it does nothing.
+  void add_loss(const at::Tensor& loss) const;
+  /// The penalty of an `activity_regularizer` on what the layer gives, divided by the batch as
+  /// Keras does.
+  void add_activity_loss(const regularizers::Regularizer& regularizer, const at::Tensor& y) const;
+  /// A weight's value in the dtype of `like`.
+  static at::Tensor cast(const at::Tensor& weight, const at::Tensor& like) {
+    return weight.scalar_type() == like.scalar_type() ? weight : weight.to(like.scalar_type());
+  }
+
+  template <typename L>
+  L track(std::string name, L layer) {
+    track_layer(std::move(name), layer);
+    return layer;
+  }
+  /// Lets go of the layer that was tracked last.
+  void untrack_last() { sublayers_.pop_back(); }
+  void set_input_spec(std::vector<InputSpec> spec) { input_spec_ = std::move(spec); }
+
+ private:
+  friend class Layer;
+  void track_layer(std::string name, const Layer& layer);
+  void check_inputs(const std::vector<Shape>& inputs) const;
+
+  LayerOptions options_;
+  mutable std::string name_;  // made when it is first asked for
+  bool built_ = false;
+  std::vector<Shape> build_shapes_;
+  std::vector<Weight> own_weights_;
+  std::vector<std::pair<std::string, Layer>> sublayers_;
+  std::vector<InputSpec> input_spec_;
+};
+
+/// A layer with one input and one output.
+class STRATA_API UnaryLayerImpl : public LayerImpl {
+ public:
+  using LayerImpl::LayerImpl;
+
+ protected:
+  virtual void build(const Shape&) {}
+  virtual at::Tensor call(const at::Tensor& x, const Call& call) = 0;
+  /// By default found by trying.
+  virtual Shape compute_output_shape(const Shape& input) const;
+
+ private:
+  void build(const std::vector<Shape>& inputs) final;
+  Tensors call(const Tensors& inputs, const Call& call) final;
+  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
+                                           const Json& options) const final;
+};
+
+}  // namespace strata::keras

@@ -1,0 +1,75 @@
+#include "strata/keras/dtype_policy.h"
+
+#include <mutex>
+#include <tuple>
+
+#include "strata/core/error.h"
+#include "strata/keras/config.h"
+
+namespace strata::keras {
+namespace {
+
+using Dtypes = std::pair<at::ScalarType, at::ScalarType>;
+
+Dtypes dtypes_of(const std::string& name) {
+  if (name == "float32") return {at::kFloat, at::kFloat};
+  if (name == "float64") return {at::kDouble, at::kDouble};
+  if (name == "bfloat16") return {at::kBFloat16, at::kBFloat16};
+  if (name == "float16") return {at::kHalf, at::kHalf};
+  if (name == "mixed_bfloat16") return {at::kFloat, at::kBFloat16};
+  if (name == "mixed_float16") return {at::kFloat, at::kHalf};
+  STRATA_CHECK(false, kInvalidArgument, "[keras] dtype policy: got '", name,
+               "'; expected float32, float64, bfloat16, float16, mixed_bfloat16 or mixed_float16");
+}
+
+// What layers take that are not told: a setting of the process, as Keras's.
+struct Default {
+  std::mutex mutex;
+  std::string name = "float32";
+};
+
+Default& default_policy() {
+  static Default policy;
+  return policy;
+}
+
+}  // namespace
+
+DTypePolicy::DTypePolicy() : DTypePolicy(dtype_policy()) {}
+DTypePolicy::DTypePolicy(const char* name) : DTypePolicy(std::string(name)) {}
+DTypePolicy::DTypePolicy(const std::string& name) : name_(name) {
+  std::tie(variable_, compute_) = dtypes_of(name);
+}
+
+DTypePolicy dtype_policy() {
+  Default& policy = default_policy();
+  const std::lock_guard lock(policy.mutex);
+  return DTypePolicy(policy.name);
+}
+
+void set_dtype_policy(const DTypePolicy& policy) {
+  Default& present = default_policy();
+  const std::lock_guard lock(present.mutex);
+  present.name = policy.name();
+}
+
+Json to_config(const DTypePolicy& policy) {
+  Json config = Json::object();
+  config.set("name", policy.name());
+  return make_object("keras", "DTypePolicy", std::move(config));
+}
+
+void from_config(const Json& json, DTypePolicy& policy) {
+  if (json.is_null()) return;
+  const ObjectJson object = parse_object(json, "a dtype");
+  if (json.is_string()) {
+    policy = DTypePolicy(object.class_name);
+    return;
+  }
+  STRATA_CHECK(object.class_name == "DTypePolicy", kUnimplemented,
+               "[keras] config: got dtype policy ", object.class_name,
+               "; expected DTypePolicy (quantized ones cannot be read)");
+  policy = DTypePolicy(object.config.at("name").as_string());
+}
+
+}  // namespace strata::keras

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "strata/keras/layer_impl.h"
+
+/// How a layer of ours is written: a struct with what its constructor takes (what stands apart
+/// first, then `options`), one `visit` that names all of it, an Impl that is made from it.
+namespace strata::keras {
+
+/// A class by name, and how one is made from a file's config.
+struct LayerClass {
+  std::string name;
+  Layer (*make)(const Json& config);
+};
+
+/// What all layers have, from the options of one.
+template <typename Options>
+LayerOptions base_options(const Options& options) {
+  return {.name = options.name, .dtype = options.dtype};
+}
+
+template <typename Impl, typename Arguments>
+Layer make_from_config(const Json& config, Arguments arguments, const char* class_name) {
+  const Json* name = config.find("name");
+  ConfigReader reader(config,
+                      str_cat(class_name, " layer '",
+                              name != nullptr && name->is_string() ? name->as_string() : "", "'"));
+  bool trainable = true;
+  reader("name", arguments.options.name);
+  reader("dtype", arguments.options.dtype);
+  reader("trainable", trainable);
+  // What only Keras's own run needs, or what the graph says better.
+  for (const char* key : {"batch_input_shape", "batch_shape", "input_dtype"}) reader.ignore(key);
+  visit(reader, arguments);
+  reader.finish();
+  auto impl = std::make_shared<Impl>(arguments);
+  if (!trainable) impl->set_trainable(false);
+  return Layer(std::move(impl));
+}
+
+/// The entry of a class whose arguments are `Arguments`, which must be default constructible.
+#define STRATA_LAYER_CLASS(class_name, Impl, Arguments)                                \
+  ::strata::keras::LayerClass {                                                        \
+    class_name, [](const ::strata::Json& config) {                                     \
+      return ::strata::keras::make_from_config<Impl>(config, Arguments{}, class_name); \
+    }                                                                                  \
+  }
+
+// The families, a file each.
+std::vector<LayerClass> core_layers();
+
+}  // namespace strata::keras
