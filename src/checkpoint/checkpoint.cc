@@ -74,6 +74,7 @@ void Checkpoint::add(const std::string& name, const Tracked& object) {
 }
 
 std::string Checkpoint::save(const std::string& prefix) {
+  detail::require_cross_replica("Checkpoint::save");
   const int64_t number = ++state_->save_counter;
   const std::string path = str_cat(prefix, '-', number);
   try {

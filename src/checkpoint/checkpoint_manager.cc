@@ -11,6 +11,7 @@
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
+#include "strata/runtime/replica_context.h"
 
 namespace strata {
 namespace {
@@ -22,9 +23,7 @@ double system_now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-std::string name_of(const ManagedCheckpoint& each) {
-  return split_path(each.path).second;
-}
+std::string name_of(const ManagedCheckpoint& each) { return split_path(each.path).second; }
 
 /// Null if no metric is known.
 const ManagedCheckpoint* best_of(const std::vector<ManagedCheckpoint>& all,
@@ -162,6 +161,7 @@ CheckpointManager::~CheckpointManager() {
 }
 
 std::optional<std::string> CheckpointManager::save(const SaveOptions& options) {
+  detail::require_cross_replica("CheckpointManager::save");
   State& state = *state_;
   const CheckpointManagerOptions& o = state.options;
   STRATA_CHECK(o.best_metric.empty() || options.metrics.contains(o.best_metric), kInvalidArgument,
@@ -204,6 +204,7 @@ std::optional<std::string> CheckpointManager::save(const SaveOptions& options) {
 }
 
 std::optional<std::string> CheckpointManager::restore_or_initialize() {
+  detail::require_cross_replica("CheckpointManager::restore_or_initialize");
   State& state = *state_;
   const FolderListing listing = state.list();
   warn_of_damaged(listing);

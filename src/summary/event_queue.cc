@@ -1,23 +1,11 @@
 #include "summary/event_queue.h"
 
 #include <utility>
-#include <vector>
 
 #include "core/record_format.h"
 #include "strata/core/log.h"
 
 namespace strata::summary::detail {
-namespace {
-
-// A thread that hangs in a call of the system can neither be ended nor joined: it stays here.
-void abandon(Thread thread) {
-  static auto* const mutex = new std::mutex;
-  static auto* const threads = new std::vector<Thread>;
-  const std::lock_guard lock(*mutex);
-  threads->push_back(std::move(thread));
-}
-
-}  // namespace
 
 EventQueue::EventQueue(std::unique_ptr<WritableFile> file, const std::string& path,
                        const EventQueueOptions& options)
@@ -140,7 +128,7 @@ void EventQueue::close() {
     try {
       wait(lock, "close", [&] { return state.ended; });
     } catch (...) {
-      abandon(std::exchange(thread_, Thread()));
+      thread_.detach();  // it hangs in the file system, and holds all that it touches
       throw;
     }
   }

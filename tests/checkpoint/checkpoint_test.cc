@@ -522,9 +522,10 @@ TEST(CheckpointTest, IsForCrossReplicaContext) {
   MirroredStrategy strategy = mirrored(2);
   int64_t step = 0;
   Checkpoint checkpoint({{"step", step}});
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"Checkpoint::write"}, [&] {
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition, {"Checkpoint::save"}, [&] {
     strategy.run([&] { (void)checkpoint.save(folder.path() + "/ckpt"); });
   }));
+  EXPECT_EQ(checkpoint.save_counter(), 0);
 }
 
 }  // namespace

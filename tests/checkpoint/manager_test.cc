@@ -8,6 +8,8 @@
 
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
+#include "strata/runtime/devices.h"
+#include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
 
@@ -183,6 +185,19 @@ TEST_F(ManagerTest, ACheckpointThatDoesNotFitIsNotPassedOver) {
   CheckpointManager wrong(other, run_);
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"'step'", "expected a string"},
                      [&] { (void)wrong.restore_or_initialize(); }));
+}
+
+TEST_F(ManagerTest, IsForCrossReplicaContext) {
+  set_logical_devices("cpu", 2);
+  MirroredStrategy strategy({.devices = cpus(2)});
+  CheckpointManager manager(checkpoint_, run_);
+  constexpr auto kRefused = ErrorCode::kFailedPrecondition;
+  EXPECT_TRUE(throws(kRefused, {"CheckpointManager::save"},
+                     [&] { strategy.run([&] { (void)manager.save(); }); }));
+  EXPECT_EQ(checkpoint_.save_counter(), 0);
+  EXPECT_TRUE(manager.save().has_value());
+  EXPECT_TRUE(throws(kRefused, {"CheckpointManager::restore_or_initialize"},
+                     [&] { strategy.run([&] { (void)manager.restore_or_initialize(); }); }));
 }
 
 }  // namespace

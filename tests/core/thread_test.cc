@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <future>
 
 namespace strata {
 namespace {
@@ -30,6 +32,20 @@ TEST(ThreadTest, StopsAndJoinsWhenTheHandleGoes) {
     EXPECT_TRUE(thread.joinable());
   }
   EXPECT_TRUE(ended);
+}
+
+TEST(ThreadTest, GoesOnAfterDetach) {
+  std::promise<void> go_on, promise;
+  std::future<void> ended = promise.get_future();
+  Thread thread("hangs", [wait = go_on.get_future(), promise = std::move(promise)]() mutable {
+    wait.wait_for(std::chrono::seconds(60));
+    promise.set_value();
+  });
+  thread.detach();
+  EXPECT_FALSE(thread.joinable());
+  thread = Thread();
+  go_on.set_value();
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
 TEST(ThreadTest, AnEmptyHandleIsNotJoinable) { EXPECT_FALSE(Thread().joinable()); }

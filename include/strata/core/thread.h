@@ -40,6 +40,9 @@ class Thread {
   bool joinable() const noexcept { return thread_.joinable(); }
   void request_stop() noexcept { thread_.request_stop(); }
   void join() { thread_.join(); }
+  /// Lets go of a thread that hangs in a call of the system and so can neither be ended nor joined.
+  /// Its body must own all that it touches.
+  void detach() { thread_.detach(); }
   std::thread::id id() const noexcept { return thread_.get_id(); }
   std::thread::native_handle_type native_handle() { return thread_.native_handle(); }
 

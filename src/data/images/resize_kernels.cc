@@ -4,16 +4,41 @@
 #include <cstring>
 #include <type_traits>
 
-// Bytes become floats several times as fast with AVX2; the loader picks the copy for the processor.
-// Without contraction (CMakeLists.txt) both give the same bits.
-#if defined(__x86_64__)
-#define STRATA_AVX2_TOO __attribute__((target_clones("avx2", "default")))
-#else
-#define STRATA_AVX2_TOO
-#endif
-
 namespace strata::data::detail {
 namespace {
+
+// Bytes become floats several times as fast with AVX2. Without contraction (CMakeLists.txt) both
+// give the same bits. (Not target_clones: the thread sanitizer does not survive ifuncs.)
+#if defined(__x86_64__)
+#define STRATA_AVX2 __attribute__((target("avx2")))
+bool has_avx2() {
+  static const bool has = __builtin_cpu_supports("avx2") != 0;
+  return has;
+}
+#else
+#define STRATA_AVX2
+constexpr bool has_avx2() { return false; }
+#endif
+
+template <class T>
+__attribute__((always_inline)) inline void lerp_rows_inline(const T* a, const T* b, float part,
+                                                            size_t size, float* out) {
+  for (size_t i = 0; i < size; ++i) {
+    const auto first = static_cast<float>(a[i]);
+    out[i] = first + (static_cast<float>(b[i]) - first) * part;
+  }
+}
+
+template <class T>
+STRATA_AVX2 void lerp_rows_avx2(const T* a, const T* b, float part, size_t size, float* out) {
+  lerp_rows_inline(a, b, part, size, out);
+}
+
+template <class T>
+void lerp_rows_any(const T* a, const T* b, float part, size_t size, float* out) {
+  if (has_avx2()) return lerp_rows_avx2(a, b, part, size, out);
+  lerp_rows_inline(a, b, part, size, out);
+}
 
 template <int kChannels, class T>
 void lerp_fixed(const T* row, std::span<const Lerp> columns, float* out) {
@@ -98,16 +123,11 @@ void lerp_columns(const float* row, std::span<const Lerp> columns, int64_t chann
   lerp_any(row, columns, channels, out);
 }
 
-STRATA_AVX2_TOO void lerp_rows(const uint8_t* a, const uint8_t* b, float part, size_t size,
-                               float* out) {
-  for (size_t i = 0; i < size; ++i) {
-    const auto first = static_cast<float>(a[i]);
-    out[i] = first + (static_cast<float>(b[i]) - first) * part;
-  }
+void lerp_rows(const uint8_t* a, const uint8_t* b, float part, size_t size, float* out) {
+  lerp_rows_any(a, b, part, size, out);
 }
-STRATA_AVX2_TOO void lerp_rows(const float* a, const float* b, float part, size_t size,
-                               float* out) {
-  for (size_t i = 0; i < size; ++i) out[i] = a[i] + (b[i] - a[i]) * part;
+void lerp_rows(const float* a, const float* b, float part, size_t size, float* out) {
+  lerp_rows_any(a, b, part, size, out);
 }
 
 void Spans::add(int64_t first, std::span<const double> weights) {
