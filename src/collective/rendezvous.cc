@@ -11,6 +11,16 @@ std::string describe(const Rendezvous::Call& call) {
   return call.describe ? call.describe(call) : std::string(call.name);
 }
 
+/// Takes an arrival back, so that nobody can become the last to arrive. @return false: all are
+/// here.
+bool retract(std::atomic<int>& arrived, int all) {
+  int count = arrived.load();
+  while (count > 0 && count < all) {
+    if (arrived.compare_exchange_weak(count, count - 1)) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 const char* RoundAborted::what() const noexcept {
@@ -41,10 +51,13 @@ bool Rendezvous::enter(int id, const Call& call) {
   Slot& slot = calls_[static_cast<size_t>(id)];
   slot.call = &call;
   slot.arrivals.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t meeting = generation_.load();
   // Sequentially consistent with `leave`: of an arrival and a departure, the later sees the
   // earlier.
   const int arrived = arrived_.fetch_add(1) + 1;
-  if (left_.load() > 0) {
+  // Once the meeting is over, though, whoever left has been to it: this thread was only stopped for
+  // so long.
+  if (left_.load() > 0 && generation_.load() == meeting) {
     fail_different_numbers();
     throw RoundAborted();
   }
@@ -63,15 +76,20 @@ void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
       std::unique_lock lock(mutex_);
       sleepers_.fetch_add(1);
       in_time = changed_.wait_for(lock, options_.timeout, over);
+      // When all are here, the last is at work with what they brought: that must not go away.
+      while (!in_time && !retract(arrived_, num_participants())) {
+        in_time = changed_.wait_for(lock, options_.timeout, over);
+      }
       sleepers_.fetch_sub(1);
     }
     if (!in_time) {  // Said before the permit is back: its holder may be the one who does not come.
       const auto seconds = std::chrono::duration<double>(options_.timeout).count();
-      abort(Status(ErrorCode::kDeadlineExceeded,
-                   str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds,
-                           " s for ", absentees(id),
-                           "; expected every replica to make the same calls; look for a replica that "
-                           "computes very long or waits for another, or raise the strategy's timeout")));
+      abort(Status(
+          ErrorCode::kDeadlineExceeded,
+          str_cat("[rendezvous] ", call.name, ": replica ", id, " waited ", seconds, " s for ",
+                  absentees(id),
+                  "; expected every replica to make the same calls; look for a replica that "
+                  "computes very long or waits for another, or raise the strategy's timeout")));
     }
     if (options_.permits) options_.permits->acquire();
     if (!in_time) throw RoundAborted();

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <stdexcept>
 #include <thread>
 #include <vector>
@@ -133,6 +134,55 @@ TEST(RendezvousTest, ArrivingAfterSomebodyLeftEndsTheRound) {
   EXPECT_TRUE(rendezvous.status().ok());  // who leaves last needs nobody
   EXPECT_THROW(rendezvous.arrive(0, named("merge_call")), RoundAborted);
   EXPECT_TRUE(ended_with(rendezvous, ErrorCode::kFailedPrecondition, {"replicas 0.. made 1, 0"}));
+}
+
+// More participants than cores: one is often stopped between its arrival and what it looks at next,
+// while the others meet, go on and leave.
+TEST(RendezvousTest, LeavingAfterTheLastMeetingDisturbsNobody) {
+  constexpr int kParticipants = 8;
+  constexpr int kRounds = 3000;
+  Rendezvous rendezvous(kParticipants, {});
+  std::barrier<> round(kParticipants);
+  std::atomic<int> aborted{0};
+  on_threads(kParticipants, [&](int id) {
+    for (int i = 0; i < kRounds; ++i) {
+      round.arrive_and_wait();
+      if (id == 0) rendezvous.begin_round();
+      round.arrive_and_wait();
+      try {
+        rendezvous.arrive(id, named("step", static_cast<uint64_t>(i)));
+      } catch (const RoundAborted&) {
+        ++aborted;
+      }
+      rendezvous.leave(id);
+    }
+  });
+  EXPECT_EQ(aborted, 0) << rendezvous.status().message();
+}
+
+// A completion works with what the waiters brought; they may not go away under it.
+TEST(RendezvousTest, NobodysDeadlinePassesWhileTheLastOneIsAtWork) {
+  Rendezvous rendezvous(2, {.timeout = 20ms});
+  rendezvous.begin_round();
+  std::atomic<bool> first_is_in{false};
+  int brought = 7;
+  int found = 0;
+  on_threads(2, [&](int id) {
+    if (id == 0) {
+      first_is_in = true;
+      rendezvous.arrive(0, named("step", 0, &brought));
+    } else {
+      while (!first_is_in) std::this_thread::yield();
+      rendezvous.arrive(1, named("step"), [&] {
+        const auto until = std::chrono::steady_clock::now() + 100ms;  // five deadlines of work
+        while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
+        found = *static_cast<int*>(rendezvous.call(0).payload);
+      });
+    }
+    rendezvous.leave(id);
+  });
+  EXPECT_EQ(found, 7);
+  EXPECT_TRUE(rendezvous.status().ok()) << rendezvous.status().message();
 }
 
 TEST(RendezvousTest, AbortEndsTheWaitAndTheFirstErrorIsKept) {
