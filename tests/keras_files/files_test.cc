@@ -1,7 +1,7 @@
 // Files that real Keras wrote (tests/golden/make_keras_files.py), read and written back.
 #include <ATen/ops/empty.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
