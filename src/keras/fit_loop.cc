@@ -38,7 +38,8 @@ void prepare(const Model& model, BatchFeed& feed) {
 void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
              summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
   Trainer& trainer = model->trainer();
-  const auto steps = [&](int replica) {
+  model->strategy().run([&] {
+    const int replica = get_replica_context()->replica_id_in_sync_group();
     Tensors added;
     const CallContextGuard context({.training = training, .losses = &added, .trace = trace});
     const at::AutoGradMode gradients(training);
@@ -47,9 +48,7 @@ void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
       const summary::TraceRecorder::Scope span(trace, training ? "train_step" : "test_step");
       step(trainer.unpack(parts.get(replica)));
     }
-  };
-  Strategy& strategy = model->strategy();
-  strategy.run([&] { steps(get_replica_context()->replica_id_in_sync_group()); });
+  });
 }
 
 int64_t known_steps(int64_t cardinality, int64_t asked) {
@@ -214,10 +213,7 @@ History FitLoop::run() {
   tell(callbacks_, &callbacks::Callback::on_train_begin);
   tell(callbacks_, &callbacks::Callback::on_restore);
   for (bool resumed = batch_ > 0; epoch_ < epochs_ && !stop_training_; resumed = false) {
-    if (!resumed) {
-      trainer_.reset_metrics();
-      if (options_.steps_per_epoch == 0) feed_.start(epoch_);
-    }
+    if (!resumed) trainer_.reset_metrics();
     tell(callbacks_,
          resumed ? &callbacks::Callback::on_epoch_resumed : &callbacks::Callback::on_epoch_begin,
          epoch_);
@@ -243,7 +239,7 @@ void FitLoop::train_epoch() {
     const auto count = static_cast<int64_t>(batches.size());
     batch_ += count;
     train_steps_ += count;
-    Logs logs = train_logs();
+    Logs logs([this] { return trainer_.results(); });
     tell(callbacks_, &callbacks::Callback::on_train_batch_end, batch_ - 1, logs);
     tell(callbacks_, &callbacks::Callback::on_resume_point);
   }
@@ -274,10 +270,6 @@ void FitLoop::end_epoch() {
     if (options_.steps_per_epoch == 0) feed_.start(epoch_);
     tell(callbacks_, &callbacks::Callback::on_resume_point);
   }
-}
-
-Logs FitLoop::train_logs() const {
-  return Logs([this] { return trainer_.results(); });
 }
 
 Logs::Values FitLoop::validate() {

@@ -60,7 +60,6 @@ class FitLoop final : public TrainingRun {
 
   void train_epoch();
   void end_epoch();
-  Logs train_logs() const;
   Logs::Values validate();
 
   FitOptions options_;

@@ -1,22 +1,13 @@
 #include "strata/keras/callbacks/csv_logger.h"
 
-#include <charconv>
 #include <span>
 
 #include "core/atomic_file.h"
+#include "keras/callbacks/python_text.h"
 #include "strata/keras/training_run.h"
 
 namespace strata::callbacks {
 namespace {
-
-/// The shortest text that reads back as `value`, as Python writes it.
-std::string number(double value) {
-  char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
-  std::string text(buffer, end);
-  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-  return text;
-}
 
 std::vector<std::string> split(const std::string& text, const std::string& separator) {
   std::vector<std::string> parts;
@@ -58,7 +49,7 @@ void CSVLogger::on_epoch_end(int64_t epoch, keras::Logs& logs) {
   text_ += std::to_string(epoch);
   for (const std::string& name : split(names_, options_.separator)) {
     const auto value = logs.find(name);
-    text_ += options_.separator + (value ? number(*value) : "NA");
+    text_ += options_.separator + (value ? detail::python_text(*value) : "NA");
   }
   text_ += "\r\n";
   strata::detail::write_atomically(path_, path_ + ".tmp", [&](WritableFile& file) {

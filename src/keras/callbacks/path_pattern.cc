@@ -1,26 +1,20 @@
 #include "keras/callbacks/path_pattern.h"
 
-#include <charconv>
 #include <cstdio>
 #include <regex>
 
+#include "keras/callbacks/python_text.h"
 #include "strata/core/error.h"
 
 namespace strata::callbacks::detail {
 namespace {
 
-/// As Python's str() of a float.
-std::string shortest(double value) {
-  char buffer[40];
-  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
-  return text.find_first_not_of("-0123456789") == std::string::npos ? text + ".0" : text;
-}
-
 std::string formatted(const std::string& pattern, const std::string& field, double value,
                       bool whole) {
   const size_t colon = field.find(':');
   const std::string format = colon == std::string::npos ? "" : field.substr(colon + 1);
-  if (format.empty()) return whole ? std::to_string(static_cast<int64_t>(value)) : shortest(value);
+  if (format.empty())
+    return whole ? std::to_string(static_cast<int64_t>(value)) : python_text(value);
   static const std::regex kFormat(R"((0?\d*)(\.\d+)?([defgEG]))");
   std::smatch parts;
   const bool known = std::regex_match(format, parts, kFormat);

@@ -304,6 +304,28 @@ class NamedRNNImpl : public RNNImpl {
   Arguments arguments_;
 };
 
+/// What every cell takes of its layer's options.
+template <typename CellOptions, typename Options>
+CellOptions cell_options(const Options& options, const char* name) {
+  CellOptions cell;
+  cell.activation = options.activation;
+  cell.use_bias = options.use_bias;
+  cell.kernel_initializer = options.kernel_initializer;
+  cell.recurrent_initializer = options.recurrent_initializer;
+  cell.bias_initializer = options.bias_initializer;
+  cell.kernel_regularizer = options.kernel_regularizer;
+  cell.recurrent_regularizer = options.recurrent_regularizer;
+  cell.bias_regularizer = options.bias_regularizer;
+  cell.kernel_constraint = options.kernel_constraint;
+  cell.recurrent_constraint = options.recurrent_constraint;
+  cell.bias_constraint = options.bias_constraint;
+  cell.dropout = options.dropout;
+  cell.recurrent_dropout = options.recurrent_dropout;
+  cell.name = name;
+  cell.dtype = options.dtype;
+  return cell;
+}
+
 struct LSTMArguments {
   static constexpr const char* kClass = "LSTM";
   int64_t units = 0;
@@ -315,24 +337,11 @@ struct LSTMArguments {
     config.ignore("use_cudnn");
   }
   keras::Layer make_cell() const {
-    return LSTMCell(units, {.activation = options.activation,
-                            .recurrent_activation = options.recurrent_activation,
-                            .use_bias = options.use_bias,
-                            .kernel_initializer = options.kernel_initializer,
-                            .recurrent_initializer = options.recurrent_initializer,
-                            .bias_initializer = options.bias_initializer,
-                            .unit_forget_bias = options.unit_forget_bias,
-                            .kernel_regularizer = options.kernel_regularizer,
-                            .recurrent_regularizer = options.recurrent_regularizer,
-                            .bias_regularizer = options.bias_regularizer,
-                            .kernel_constraint = options.kernel_constraint,
-                            .recurrent_constraint = options.recurrent_constraint,
-                            .bias_constraint = options.bias_constraint,
-                            .dropout = options.dropout,
-                            .recurrent_dropout = options.recurrent_dropout,
-                            .seed = options.seed,
-                            .name = "lstm_cell",
-                            .dtype = options.dtype});
+    auto cell = cell_options<LSTMCellOptions>(options, "lstm_cell");
+    cell.recurrent_activation = options.recurrent_activation;
+    cell.unit_forget_bias = options.unit_forget_bias;
+    cell.seed = options.seed;
+    return LSTMCell(units, cell);
   }
 };
 
@@ -366,24 +375,11 @@ struct GRUArguments {
     config.ignore("use_cudnn");
   }
   keras::Layer make_cell() const {
-    return GRUCell(units, {.activation = options.activation,
-                           .recurrent_activation = options.recurrent_activation,
-                           .use_bias = options.use_bias,
-                           .kernel_initializer = options.kernel_initializer,
-                           .recurrent_initializer = options.recurrent_initializer,
-                           .bias_initializer = options.bias_initializer,
-                           .kernel_regularizer = options.kernel_regularizer,
-                           .recurrent_regularizer = options.recurrent_regularizer,
-                           .bias_regularizer = options.bias_regularizer,
-                           .kernel_constraint = options.kernel_constraint,
-                           .recurrent_constraint = options.recurrent_constraint,
-                           .bias_constraint = options.bias_constraint,
-                           .dropout = options.dropout,
-                           .recurrent_dropout = options.recurrent_dropout,
-                           .reset_after = options.reset_after,
-                           .seed = options.seed,
-                           .name = "gru_cell",
-                           .dtype = options.dtype});
+    auto cell = cell_options<GRUCellOptions>(options, "gru_cell");
+    cell.recurrent_activation = options.recurrent_activation;
+    cell.reset_after = options.reset_after;
+    cell.seed = options.seed;
+    return GRUCell(units, cell);
   }
 };
 
@@ -417,22 +413,7 @@ struct SimpleRNNArguments {
     config.ignore("seed");
   }
   keras::Layer make_cell() const {
-    return SimpleRNNCell(units, {.activation = options.activation,
-                                 .use_bias = options.use_bias,
-                                 .kernel_initializer = options.kernel_initializer,
-                                 .recurrent_initializer = options.recurrent_initializer,
-                                 .bias_initializer = options.bias_initializer,
-                                 .kernel_regularizer = options.kernel_regularizer,
-                                 .recurrent_regularizer = options.recurrent_regularizer,
-                                 .bias_regularizer = options.bias_regularizer,
-                                 .kernel_constraint = options.kernel_constraint,
-                                 .recurrent_constraint = options.recurrent_constraint,
-                                 .bias_constraint = options.bias_constraint,
-                                 .dropout = options.dropout,
-                                 .recurrent_dropout = options.recurrent_dropout,
-                                 .seed = {},
-                                 .name = "simple_rnn_cell",
-                                 .dtype = options.dtype});
+    return SimpleRNNCell(units, cell_options<SimpleRNNCellOptions>(options, "simple_rnn_cell"));
   }
 };
 
