@@ -61,6 +61,11 @@ bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >=
 
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
+  const SparsePlan sparse = plan_sparse_product(problem);
+  if (sparse.worthwhile) {
+    const Scratch scratch(sparse.scratch_floats);
+    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+  }
   const Scratch scratch(matmul_scratch_floats(problem));
   matmul_avx512(problem, scratch.data());
 #else
