@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "tensor/matmul_kernels.h"
 #include "tensor/panels_avx512.h"
@@ -68,7 +69,9 @@ double break_even_density(const Product& product, bool of_b) {
   const auto rows = static_cast<double>(product.rows);
   const auto columns = static_cast<double>(product.columns);
   const auto k = static_cast<double>(product.k);
-  const double pack = k * columns * (product.q.column_stride == 1 ? 0.1 : 0.3);
+  // What does not fit a share of the third-level cache comes from memory.
+  const bool far = product.k * product.columns > kMaxElements / 4;
+  const double pack = k * columns * ((product.q.column_stride == 1 ? 0.1 : 0.3) + (far ? 0.7 : 0));
   const double list = rows * k * (product.p.column_stride == 1 ? 0.15 : 0.3);
   const double transpose = of_b ? rows * columns * 0.3 : 0;
   const double work = rows * columns * k;
@@ -99,6 +102,9 @@ struct Layout {
   }
 };
 
+/// Elements of a list are taken four at a time; zeros at place 0 fill it up.
+constexpr int64_t kQuad = 4;
+
 /// The elements of p that are not zero, row by row: values, and places within their block of k.
 /// What row r has in block b ends at ends[r * blocks + b + 1].
 struct Nonzeros {
@@ -123,7 +129,9 @@ int64_t list_row(const float* row, int64_t k, int64_t at, const Nonzeros& out) {
                      _mm512_cvtepi32_epi8(_mm512_maskz_compress_epi32(where, places)));
     at += count;
   }
-  return at;
+  _mm_storeu_ps(out.values + at, _mm_setzero_ps());
+  std::memset(out.places + at, 0, kQuad);
+  return round_up(at, kQuad);
 }
 
 /// False if there are more than `capacity`.
@@ -131,11 +139,13 @@ bool list_nonzeros(const Product& product, int64_t capacity, float* lines, const
   const int64_t depth = block_k(product.k);
   const MatrixView& p = product.p;
   const int64_t stride = round_up(product.k, kLanes);
+  const int64_t blocks = (product.k + depth - 1) / depth;
+  const int64_t room = product.k + kQuad * blocks;  // for a row
   int64_t at = 0;
   int32_t* end = out.ends;
   *end++ = 0;
   for (int64_t row = 0; row < product.rows; ++row) {
-    if (at + product.k > capacity) return false;
+    if (at + room > capacity) return false;
     const float* from = p.data + row * p.row_stride;
     if (p.column_stride != 1) {
       if (row % kLanes == 0) {
@@ -216,14 +226,24 @@ void sum_rows(const Part& part, Ahead& ahead) {
 #pragma GCC unroll 8
     for (int v = 0; v < kSums; ++v) sum[v] = _mm512_setzero_ps();
     const int32_t end = ends[1];
-    for (int32_t i = ends[0]; i < end; ++i) {
-      const __m512 value = _mm512_set1_ps(values[i]);
-      const float* const from = q + places[i] * (kVectors * kLanes);
+    for (int32_t i = ends[0]; i < end; i += kQuad) {
+      // What is loaded at once leaves more loads for q.
+      const __m512 four = _mm512_broadcast_f32x4(_mm_load_ps(values + i));
+      uint32_t four_places;
+      std::memcpy(&four_places, places + i, sizeof(four_places));
+      const auto add = [&]<int kElement>() __attribute__((always_inline)) {
+        const __m512 value = _mm512_permute_ps(four, 0x55 * kElement);
+        const float* const from = q + (four_places >> (8 * kElement) & 0xff) * (kVectors * kLanes);
 #pragma GCC unroll 8
-      for (int v = 0; v < kSums; ++v) {
-        const float* const at = from + v / kVectors * next_panel + v % kVectors * kLanes;
-        sum[v] = _mm512_fmadd_ps(value, _mm512_load_ps(at), sum[v]);
-      }
+        for (int v = 0; v < kSums; ++v) {
+          const float* const at = from + v / kVectors * next_panel + v % kVectors * kLanes;
+          sum[v] = _mm512_fmadd_ps(value, _mm512_load_ps(at), sum[v]);
+        }
+      };
+      add.template operator()<0>();
+      add.template operator()<1>();
+      add.template operator()<2>();
+      add.template operator()<3>();
     }
 #pragma GCC unroll 8
     for (int v = 0; v < kSums; ++v) {
