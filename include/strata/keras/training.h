@@ -28,8 +28,9 @@ template <typename T>
 class PerOutput {
  public:
   PerOutput() = default;
+  // No PerOutput is convertible to a T.
   template <std::convertible_to<T> U>
-  PerOutput(U&& all) : values_{T(std::forward<U>(all))} {}  // NOLINT(google-explicit-constructor)
+  PerOutput(U&& all) : values_{T(std::forward<U>(all))} {}  // NOLINT
   PerOutput(std::initializer_list<T> each) : values_(each), one_for_each_(true) {}
   PerOutput(std::vector<T> each) : values_(std::move(each)), one_for_each_(true) {}  // NOLINT
   PerOutput(std::map<std::string, T> by_name) : by_name_(std::move(by_name)) {}      // NOLINT

@@ -27,12 +27,14 @@ class STRATA_API LossScaleOptimizer : public Optimizer {
  public:
   /// @param inner  An rvalue: `Adam(...)`. Its own `loss_scale_factor` counts no longer.
   /// @throws Error kInvalidArgument: a scale or a number of steps that is not positive.
+  // NOLINTBEGIN(bugprone-*forwarding-reference*): a reference is not derived from Optimizer
   template <typename O>
   requires std::derived_from<O, Optimizer> &&
       (!std::is_const_v<O>)explicit LossScaleOptimizer(O&& inner,
                                                        const LossScaleOptions& options = {})
       : LossScaleOptimizer(std::unique_ptr<Optimizer>(std::make_unique<O>(std::move(inner))),
                            options) {}
+  // NOLINTEND(bugprone-*forwarding-reference*)
   explicit LossScaleOptimizer(std::unique_ptr<Optimizer> inner,
                               const LossScaleOptions& options = {});
 
