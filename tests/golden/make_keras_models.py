@@ -198,8 +198,17 @@ def masked():
     return keras.Model(inputs, y, name="masked")
 
 
+def branches():
+    """Two equal layers, of which the operations behind a mask decide which one is numbered first."""
+    inputs = keras.Input((5, 3))
+    left, right = L.Dense(3, name="left")(inputs), L.Dense(3, name="right")(inputs)
+    x = L.LSTM(2)(L.Masking()(left))
+    y = L.GlobalAveragePooling1D()(L.Activation("tanh")(right))
+    return keras.Model(inputs, [y, x], name="branches")
+
+
 MODELS = [mlp, cnn, shared, operations, recurrent, seq2seq, cells, attention, sequences, volumes, merging, preprocessing, frames, normalizations,
-          double, options, residual, named, masked]
+          double, options, residual, named, masked, branches]
 
 
 def digits(values):
