@@ -81,7 +81,10 @@ Tensors inputs_for(const Model& model, int64_t batch) {
 NamedTensors numbered(const char* letter, const Tensors& tensors) {
   NamedTensors named;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    named.emplace_back(str_cat(letter, i), tensors[i].detach().contiguous());
+    const at::ScalarType dtype = tensors[i].scalar_type();
+    const bool half = dtype == at::kHalf || dtype == at::kBFloat16;  // NumPy has no bfloat16
+    named.emplace_back(str_cat(letter, i),
+                       tensors[i].detach().to(half ? at::kFloat : dtype).contiguous());
   }
   return named;
 }
