@@ -80,6 +80,9 @@ struct CompileOptions {
   int64_t steps_per_execution = 1;
   /// The strategy, if the model was not made in its scope. Only before it is built.
   Strategy* distribute = nullptr;
+  /// For a model made under the dtype policy "mixed_float16": puts the optimizer into a
+  /// LossScaleOptimizer, unless it is one.
+  bool auto_scale_loss = true;
   /// Accepted for programs that come from Keras; strata has no graphs to compile.
   bool jit_compile = false;
   bool run_eagerly = false;

@@ -21,8 +21,9 @@ struct LossScaleOptions {
 ///
 ///     LossScaleOptimizer optimizer(Adam({.learning_rate = 1e-3}));
 ///
-/// `minimize` scales and divides by itself. Cost: the gradients are added up one pass earlier, and
-/// the replicas meet once more a step. Source: keras.optimizers.LossScaleOptimizer.
+/// `minimize` scales and divides by itself, before backward: gradients in 16 bits are as large as
+/// those of one device that has the whole batch. Cost: the gradients are added up one pass earlier,
+/// and the replicas meet twice more a step. Source: keras.optimizers.LossScaleOptimizer.
 class STRATA_API LossScaleOptimizer : public Optimizer {
  public:
   /// @param inner  An rvalue: `Adam(...)`. Its own `loss_scale_factor` counts no longer.
@@ -32,10 +33,10 @@ class STRATA_API LossScaleOptimizer : public Optimizer {
   requires std::derived_from<O, Optimizer> &&
       (!std::is_const_v<O>)explicit LossScaleOptimizer(O&& inner,
                                                        const LossScaleOptions& options = {})
-      : LossScaleOptimizer(std::unique_ptr<Optimizer>(std::make_unique<O>(std::move(inner))),
+      : LossScaleOptimizer(std::shared_ptr<Optimizer>(std::make_shared<O>(std::move(inner))),
                            options) {}
   // NOLINTEND(bugprone-*forwarding-reference*)
-  explicit LossScaleOptimizer(std::unique_ptr<Optimizer> inner,
+  explicit LossScaleOptimizer(std::shared_ptr<Optimizer> inner,
                               const LossScaleOptions& options = {});
 
   /// For its class and options. Variables and state are this one's, too.
@@ -43,7 +44,7 @@ class STRATA_API LossScaleOptimizer : public Optimizer {
   const LossScaleOptions& options() const { return options_; }
 
  private:
-  std::unique_ptr<Optimizer> inner_;
+  std::shared_ptr<Optimizer> inner_;
   LossScaleOptions options_;
 };
 
