@@ -38,6 +38,8 @@ struct Product {
   const float* bias;  // along the columns, or null
   float* d;
   int64_t d_stride;
+  const float* row_bias = nullptr;
+  bool add = false;
 };
 
 /// Packs q[k, columns], at most kMaxGroup columns, panel by panel: each [k][panel], its width
@@ -101,7 +103,7 @@ struct Ahead {
 /// One tile: d[kRows, kVectors * 16] (+)= p[kRows, k] q[k, kVectors * 16] (+ bias), q packed.
 template <int kRows, int kVectors, bool kPacked>
 void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride,
-          __mmask16 last, bool add, const float* bias, const Ahead& ahead) {
+          __mmask16 last, bool add, const float* bias, const float* row_bias, const Ahead& ahead) {
   const float* next = ahead.data;
   const int64_t next_stride = ahead.stride;
   const int64_t next_rows = ahead.rows;
@@ -139,13 +141,14 @@ void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d,
       if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, at), value);
       if (bias != nullptr)
         value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, bias + v * kLanes));
+      if (row_bias != nullptr) value = _mm512_add_ps(value, _mm512_set1_ps(row_bias[r]));
       _mm512_mask_storeu_ps(at, mask, value);
     }
   }
 }
 
 using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16,
-                      bool, const float*, const Ahead&);
+                      bool, const float*, const float*, const Ahead&);
 
 template <int kVectors, bool kPacked>
 constexpr Tile kTiles[kMaxRows] = {
@@ -207,7 +210,9 @@ void multiply(const Product& product, float* scratch) {
   const Streamed stream = streamed(product);
   for (int64_t k0 = 0; k0 < product.k; k0 += depth) {
     const int64_t k = std::min(depth, product.k - k0);
-    const float* const bias = k0 + k == product.k ? product.bias : nullptr;
+    const bool last_k = k0 + k == product.k;
+    const float* const bias = last_k ? product.bias : nullptr;
+    const float* const row_bias = last_k ? product.row_bias : nullptr;
     const MatrixView p{product.p.data + k0 * product.p.column_stride, product.p.row_stride,
                        product.p.column_stride};
     if (pack_p) pack_rows(p, product.rows, k, packed_height, packed_p);
@@ -244,8 +249,9 @@ void multiply(const Product& product, float* scratch) {
               ahead = {d + height * product.d_stride, product.d_stride, height};
             }
             kTileTable[pack_p][vectors - 1][tall - 1](
-                k, from, p.row_stride, q, d, product.d_stride, last, k0 > 0,
-                bias != nullptr ? bias + column : nullptr, ahead);
+                k, from, p.row_stride, q, d, product.d_stride, last,
+                product.add || k0 > 0, bias != nullptr ? bias + column : nullptr,
+                row_bias != nullptr ? row_bias + row : nullptr, ahead);
             if (stream == Streamed::kQ) ahead.data += ahead.rows * ahead.stride;
           }
         }
@@ -264,7 +270,9 @@ Product product_of(const MatmulProblem& problem, bool transposed) {
             .q = problem.b,
             .bias = problem.bias,
             .d = problem.c,
-            .d_stride = problem.c_stride};
+            .d_stride = problem.c_stride,
+            .row_bias = problem.row_bias,
+            .add = problem.add};
   }
   return {.rows = problem.n,
           .columns = problem.m,
@@ -281,7 +289,7 @@ Product product_of(const MatmulProblem& problem, bool transposed) {
 /// otherwise, and is larger.
 bool transposed(const MatmulProblem& problem) {
   const bool b_by_columns = problem.b.column_stride != 1;
-  return b_by_columns && problem.b.row_stride == 1 &&
+  return b_by_columns && problem.b.row_stride == 1 && problem.row_bias == nullptr && !problem.add &&
          problem.m * (problem.k + problem.n) < problem.n * problem.k;
 }
 
