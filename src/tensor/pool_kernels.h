@@ -13,6 +13,9 @@ struct PoolKernels {
   /// NaNs the last, as libtorch has it.
   void (*forward)(const float* in, int64_t planes, int64_t height, int64_t width, float* out,
                   int64_t* position);
+  /// The same for windows of 3 x 3, two apart.
+  void (*forward3)(const float* in, int64_t planes, int64_t height, int64_t width, float* out,
+                   int64_t* position);
 };
 
 const PoolKernels& pool_kernels();  // in engine_kernels.cc
