@@ -1,6 +1,6 @@
 """tf-1 of suite models: keras.applications.ResNet50 on TensorFlow, one core.
 --mode loop: a tf.function call a step, tf-keras (whose BatchNormalization is TensorFlow's fused one); jit: the same
-compiled by XLA; keras-loop: the same loop with Keras 3; fit: Keras 3's fit."""
+compiled by XLA; fit: Keras 3's fit."""
 
 import os
 

@@ -75,7 +75,7 @@ std::vector<SystemSpec> systems(const BenchOptions& options, const Size& size,
   const PythonPeers python(options, {"--case", "resnet50", "--data", data});
   SystemSpec tf{"tf-1", images(1), {}, python.missing("tf", "tf_models.py")};
   // XLA's convolutions are three times slower on a CPU (--mode jit): not worth a wait.
-  for (const char* mode : {"loop", "keras-loop", "fit"}) {
+  for (const char* mode : {"loop", "fit"}) {
     tf.variants.push_back({mode, {python.process("tf", "tf_models.py", {"--mode", mode}, one)}});
   }
   return {{"strata-1", images(1), {{"", {strata(1, one)}}}, {}},
