@@ -93,7 +93,7 @@ bool winograd_suits(const ConvShape& shape) {
 /// Where these kernels are faster by measurement. Not on small planes, which leave vectors half
 /// empty or, with many channels, use each weight too rarely.
 bool worthwhile(const ConvShape& shape) {
-  constexpr int64_t kFewChannels = 256;
+  constexpr int64_t kFewChannels = 512;
   const bool winograd = winograd_suits(shape) && shape.in_channels <= kFewChannels &&
                         shape.out_channels <= kFewChannels;
   const int64_t least = winograd ? 6 * 6 : 12 * 12;

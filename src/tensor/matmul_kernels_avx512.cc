@@ -23,6 +23,20 @@ constexpr int64_t kMaxGroup = 4 * kPanel;
 /// Matrices from this size on are fetched ahead.
 constexpr int64_t kStreamedFloats = 1 << 17;
 
+/// Of so many columns the next panel's. A panel of one vector would leave the processor waiting for
+/// loads, so the last ones share.
+constexpr int64_t panel_columns(int64_t columns) {
+  const int64_t vectors = (columns + kLanes - 1) / kLanes;
+  const bool share = vectors == 5 || vectors == 6 || vectors == 9;
+  return std::min(columns, share ? 3 * kLanes : kPanel);
+}
+
+/// Of so many columns those that are packed next.
+constexpr int64_t group_columns(int64_t columns) {
+  const bool little_left = columns > kMaxGroup && columns <= kMaxGroup + 2 * kLanes;
+  return little_left ? kMaxGroup - 3 * kLanes : std::min(columns, kMaxGroup);
+}
+
 constexpr int64_t block_k(int64_t k) {
   const int64_t blocks = (k + kMaxBlockK - 1) / kMaxBlockK;
   return (k + blocks - 1) / blocks;
@@ -46,10 +60,11 @@ struct Product {
 /// rounded up to whole vectors, zeros behind the last column.
 void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* out) {
   if (q.column_stride != 1) {
-    for (int64_t column = 0; column < columns; column += kPanel) {
-      const int64_t width = std::min(kPanel, columns - column);
+    for (int64_t column = 0; column < columns;) {
+      const int64_t width = panel_columns(columns - column);
       transpose<true>(q.data + column * q.column_stride, q.column_stride, width, k,
                       out + column * k, round_up(width, kLanes));
+      column += width;
     }
     return;
   }
@@ -58,8 +73,8 @@ void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* out) {
   const float* from = q.data;
   const int64_t ahead = kRowsAhead * q.row_stride;
   for (int64_t i = 0; i < k; ++i, from += q.row_stride) {
-    for (int64_t column = 0; column < columns; column += kPanel) {
-      const int64_t width = std::min(kPanel, columns - column);
+    for (int64_t column = 0, width = 0; column < columns; column += width) {
+      width = panel_columns(columns - column);
       float* const to = out + column * k + i * round_up(width, kLanes);
       if (width == kPanel) {
 #pragma GCC unroll 4
@@ -216,8 +231,8 @@ void multiply(const Product& product, float* scratch) {
     const MatrixView p{product.p.data + k0 * product.p.column_stride, product.p.row_stride,
                        product.p.column_stride};
     if (pack_p) pack_rows(p, product.rows, k, packed_height, packed_p);
-    for (int64_t group = 0; group < product.columns; group += kMaxGroup) {
-      const int64_t group_end = std::min(product.columns, group + kMaxGroup);
+    for (int64_t group = 0, group_end = 0; group < product.columns; group = group_end) {
+      group_end = group + group_columns(product.columns - group);
       const float* const q_block =
           product.q.data + k0 * product.q.row_stride + group * product.q.column_stride;
       pack_panels({q_block, product.q.row_stride, product.q.column_stride}, k, group_end - group,
@@ -227,14 +242,14 @@ void multiply(const Product& product, float* scratch) {
         // The tiles of this block fetch the next block of q between them.
         const bool last_group = group_end == product.columns;
         const int64_t tiles = (group_end - group + kPanel - 1) / kPanel * ((product.rows + 5) / 6);
-        ahead = {
-            last_group ? product.q.data + (k0 + depth) * product.q.row_stride : q_block + kMaxGroup,
-            product.q.row_stride, (depth + tiles - 1) / tiles};
+        ahead = {last_group ? product.q.data + (k0 + depth) * product.q.row_stride
+                            : q_block + (group_end - group),
+                 product.q.row_stride, (depth + tiles - 1) / tiles};
       }
       for (int64_t row0 = 0; row0 < product.rows; row0 += kBlockRows) {
         const int64_t row_end = std::min(product.rows, row0 + kBlockRows);
-        for (int64_t column = group; column < group_end; column += kPanel) {
-          const int64_t columns = std::min(kPanel, group_end - column);
+        for (int64_t column = group, columns = 0; column < group_end; column += columns) {
+          columns = panel_columns(group_end - column);
           const int64_t vectors = (columns + kLanes - 1) / kLanes;
           const int64_t height = pack_p ? packed_height : tile_rows(vectors);
           const __mmask16 last = lanes(columns - (vectors - 1) * kLanes);
@@ -249,8 +264,8 @@ void multiply(const Product& product, float* scratch) {
               ahead = {d + height * product.d_stride, product.d_stride, height};
             }
             kTileTable[pack_p][vectors - 1][tall - 1](
-                k, from, p.row_stride, q, d, product.d_stride, last,
-                product.add || k0 > 0, bias != nullptr ? bias + column : nullptr,
+                k, from, p.row_stride, q, d, product.d_stride, last, product.add || k0 > 0,
+                bias != nullptr ? bias + column : nullptr,
                 row_bias != nullptr ? row_bias + row : nullptr, ahead);
             if (stream == Streamed::kQ) ahead.data += ahead.rows * ahead.stride;
           }

@@ -20,12 +20,13 @@ namespace strata::tensor {
 ///                    planes not too small; kernels of 1 x 1, any stride, from 8 channels on, as
 ///                    matrix products; stride 2 over at most 4 channels (an image), as stride 1,
 ///                    where a NaN reaches one row and column more. 1.1 to 2.3 times as fast as
-///                    libtorch's oneDNN, more with few channels. 3 x 3 kernels of 16 channels or more by Winograd's minimal
-///                    filtering: rounding errors of outputs are up to twice oneDNN's, and a NaN
-///                    reaches up to 4 x 4 outputs, not 3 x 3. An image's bits do not depend on the
-///                    rest of the batch, and no bits on the number of threads.
-///   max_pool2d       2 x 2 and 3 x 3 windows, two apart, contiguous: same values and indices, bit for
-///                    bit. (libtorch's backward is fast.)
+///                    libtorch's oneDNN, more with few channels. 3 x 3 kernels of 16 channels or
+///                    more by Winograd's minimal filtering: rounding errors of outputs are up to
+///                    twice oneDNN's, and a NaN reaches up to 4 x 4 outputs, not 3 x 3. An image's
+///                    bits do not depend on the rest of the batch, and no bits on the number of
+///                    threads.
+///   max_pool2d       2 x 2 and 3 x 3 windows, two apart, contiguous: same values and indices, bit
+///                    for bit. (libtorch's backward is fast.)
 ///
 ///   addmm's node     Not below autograd but at it: of bias + a b (torch::nn::Linear) all gradients
 ///                    in one call, the bias's as sums of fours; grad_fn is DenseLayerBackward.
