@@ -101,7 +101,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
       .weight = weight.const_data_ptr<float>(),
       .mean = mean.const_data_ptr<float>(),
       .inverse = inverse.const_data_ptr<float>(),
-      .dx = dx ? static_cast<float*>(dx->unsafeGetTensorImpl()->mutable_data()) : nullptr,
+      .dx = dx ? dx->mutable_data_ptr<float>() : nullptr,
       .dbeside = wants_beside ? dbeside.mutable_data_ptr<float>() : nullptr,
       .dweight = dweight.mutable_data_ptr<float>(),
       .dbias = dbias.mutable_data_ptr<float>()};
