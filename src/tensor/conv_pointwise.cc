@@ -74,15 +74,15 @@ void multiply_images(const PointwiseShape& shape, int64_t in_channels, const Pix
       const int64_t first = i * group;
       const int64_t count = std::min(group, shape.images - first);
       const int64_t columns = count * shape.grid.pixels();
-      multiply_here({.m = out_channels,
-                     .n = columns,
-                     .k = in_channels,
-                     .a = {w, in_channels, 1},
-                     .b = from.view(in, first, count),
-                     .bias = nullptr,
-                     .c = to.copied() ? to.memory() : out + first * out_channels * columns,
-                     .c_stride = columns,
-                     .row_bias = row_bias});
+      multiply_dense_here({.m = out_channels,
+                           .n = columns,
+                           .k = in_channels,
+                           .a = {w, in_channels, 1},
+                           .b = from.view(in, first, count),
+                           .bias = nullptr,
+                           .c = to.copied() ? to.memory() : out + first * out_channels * columns,
+                           .c_stride = columns,
+                           .row_bias = row_bias});
       if (to.copied()) to.put_back(out, first, count);
     }
   });
@@ -133,15 +133,15 @@ void pointwise_weights_gradient(const PointwiseShape& shape, const float* x, con
     const int64_t grain = std::max<int64_t>(1, kGrain / (kPart * columns * k));
     at::parallel_for(0, parts, grain, [&](int64_t begin, int64_t end) {
       const int64_t row = begin * kPart;
-      multiply_here({.m = std::min(rows, end * kPart) - row,
-                     .n = columns,
-                     .k = k,
-                     .a = {a.data + row * a.row_stride, a.row_stride, 1},
-                     .b = {b.data, 1, b.row_stride},
-                     .bias = nullptr,
-                     .c = to + row * columns,
-                     .c_stride = columns,
-                     .add = first > 0});
+      multiply_dense_here({.m = std::min(rows, end * kPart) - row,
+                           .n = columns,
+                           .k = k,
+                           .a = {a.data + row * a.row_stride, a.row_stride, 1},
+                           .b = {b.data, 1, b.row_stride},
+                           .bias = nullptr,
+                           .c = to + row * columns,
+                           .c_stride = columns,
+                           .add = first > 0});
     });
     if (dbias != nullptr) {
       batch_norm_kernels().add_row_sums(dy_view.data, shape.out_channels, k, sums.data());

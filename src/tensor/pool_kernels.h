@@ -16,9 +16,13 @@ struct PoolKernels {
   /// The same for windows of 3 x 3, two apart.
   void (*forward3)(const float* in, int64_t planes, int64_t height, int64_t width, float* out,
                    int64_t* position);
+  /// The reverse of the first: zeros but for `gradient` at each window's position.
+  /// @return false: a position lies in another window; `out` is then unspecified.
+  bool (*backward)(const float* gradient, const int64_t* position, int64_t planes, int64_t height,
+                   int64_t width, float* out);
 };
 
-const PoolKernels& pool_kernels();  // in engine_kernels.cc
+const PoolKernels& pool_kernels();  // in max_pool.cc
 const PoolKernels& pool_kernels_baseline();
 const PoolKernels& pool_kernels_avx2();
 const PoolKernels& pool_kernels_avx512();

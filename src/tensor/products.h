@@ -10,6 +10,8 @@ namespace strata::tensor {
 
 /// Whether products of float matrices on the CPU are ours (STRATA_MATMUL, else by processor).
 bool use_own_matmul();
+/// Whether they leave zeros out where most of one side is zero.
+bool leave_out_zeros();
 
 bool is_cpu_float(const at::Tensor& tensor);
 at::Tensor empty_float(at::IntArrayRef sizes);
@@ -35,6 +37,8 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor);
 bool worthwhile_product(int64_t m, int64_t n, int64_t k);
 
 /// On this thread alone.
+void multiply_dense_here(const MatmulProblem& problem);
+/// The same, and zeros are left out where that is worth it. Without row_bias and add.
 void multiply_here(const MatmulProblem& problem);
 
 /// a b (+ bias in each row), or nothing when libtorch shall do it.

@@ -45,6 +45,8 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
   register_engine_kernels(library);
   register_convolution(library);
   register_relu(library);
+  register_max_pool(library);
+  register_image_copy(library);
   fall_through_elsewhere(library);
 }
 

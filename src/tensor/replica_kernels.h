@@ -16,6 +16,8 @@ void register_random_ops(torch::Library& library);
 void register_engine_kernels(torch::Library& library);
 void register_convolution(torch::Library& library);
 void register_relu(torch::Library& library);
+void register_max_pool(torch::Library& library);
+void register_image_copy(torch::Library& library);
 /// At autograd's key; a kernel that looks for CustomRNGKeyId itself.
 void register_dense_layer(torch::Library& library);
 

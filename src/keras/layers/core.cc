@@ -57,7 +57,9 @@ class DenseImpl final : public keras::UnaryLayerImpl {
     kernel_ = add_weight("kernel", {input.back(), arguments_.units},
                          {.initializer = options.kernel_initializer,
                           .regularizer = options.kernel_regularizer,
-                          .constraint = options.kernel_constraint});
+                          .constraint = options.kernel_constraint,
+                          // As torch::nn::Linear's, where the products of a step are faster.
+                          .memory_order = {1, 0}});
     if (options.use_bias) {
       bias_ = add_weight("bias", {arguments_.units},
                          {.initializer = options.bias_initializer,
