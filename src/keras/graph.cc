@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "keras/call_context.h"
 #include "keras/call_options.h"
+#include "keras/fusion.h"
 #include "keras/input_layer.h"
 #include "keras/model_entry.h"
 #include "keras_files/call_graph.h"
@@ -124,6 +127,20 @@ class KerasOrder {
   std::vector<Layer> layers_;
 };
 
+FusionRole role_of(const LayerImpl& layer) {
+  const auto* fusible = dynamic_cast<const Fusible*>(&layer);
+  return fusible == nullptr ? FusionRole::kNone : fusible->fusion_role();
+}
+
+/// Offers `fusion` to the layer that is called next; nobody finds it later.
+class FusionGuard {
+ public:
+  explicit FusionGuard(Fusion* fusion) { call_context().fusion = fusion; }
+  ~FusionGuard() { call_context().fusion = nullptr; }
+  FusionGuard(const FusionGuard&) = delete;
+  FusionGuard& operator=(const FusionGuard&) = delete;
+};
+
 }  // namespace
 
 at::Tensor as_declared(const at::Tensor& value, const SymbolicTensor& input) {
@@ -153,23 +170,76 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
                  "[keras] Model '", model, "': input '", input.node()->layer.name(),
                  "' is there twice");
   }
-  std::unordered_map<size_t, size_t> last_use;  // slot to step
   for (const Node* node : nodes_) {
     if (slots.contains(node)) continue;
     Step step{
         .layer = node->layer.impl().get(), .node = node, .from = {}, .to = num_slots_, .spent = {}};
     for (const SymbolicTensor& input : node->inputs) step.from.push_back(slot(input));
-    for (size_t from : step.from) last_use[from] = steps_.size();
     slots.emplace(node, num_slots_);
     num_slots_ += node->shapes.size();
     steps_.push_back(std::move(step));
   }
   for (const SymbolicTensor& output : outputs_) output_slots_.push_back(slot(output));
+  fuse_steps();
+  std::unordered_map<size_t, size_t> last_use;  // slot to step
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    for (size_t from : steps_[i].from) last_use[from] = i;
+  }
   for (const auto& [value, step] : last_use) {
     if (std::find(output_slots_.begin(), output_slots_.end(), value) == output_slots_.end()) {
       steps_[step].spent.push_back(value);
     }
   }
+}
+
+void Graph::fuse_steps() {
+  std::vector<size_t> uses(num_slots_);
+  for (const Step& step : steps_) {
+    for (size_t from : step.from) ++uses[from];
+  }
+  for (size_t slot : output_slots_) uses[slot] += 2;  // not for one layer alone
+  std::unordered_map<size_t, size_t> maker;           // slot to step
+  for (size_t i = 0; i < steps_.size(); ++i) maker[steps_[i].to] = i;
+
+  /// The step that makes `slot` for nobody but one other, if it has this role.
+  const auto only_maker = [&](size_t slot, FusionRole role,
+                              const Step& user) -> std::optional<size_t> {
+    const auto found = maker.find(slot);
+    if (found == maker.end() || uses[slot] != 1) return std::nullopt;
+    const Step& step = steps_[found->second];
+    const bool same_dtype =
+        step.layer->dtype().compute_dtype() == user.layer->dtype().compute_dtype();
+    if (role_of(*step.layer) != role || !same_dtype) return std::nullopt;
+    return found->second;
+  };
+  std::vector<std::vector<size_t>> before(steps_.size());  // steps that move to just before
+  std::vector<bool> moved(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& relu = steps_[i];
+    if (role_of(*relu.layer) != FusionRole::kRelu || relu.from.size() != 1) continue;
+    if (const auto norm = only_maker(relu.from[0], FusionRole::kNormalization, relu)) {
+      steps_[*norm].covers = 1;
+      before[i] = {*norm};
+    } else if (const auto sum = only_maker(relu.from[0], FusionRole::kSum, relu);
+               sum && steps_[*sum].from.size() == 2) {
+      for (const size_t side : {1, 0}) {
+        const auto term = only_maker(steps_[*sum].from[side], FusionRole::kNormalization, relu);
+        if (!term) continue;
+        steps_[*term].covers = 2;
+        steps_[*term].beside = steps_[*sum].from[1 - side];
+        before[i] = {*term, *sum};
+        break;
+      }
+    }
+    for (size_t step : before[i]) moved[step] = true;
+  }
+  std::vector<Step> ordered;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (moved[i]) continue;
+    for (size_t step : before[i]) ordered.push_back(steps_[step]);
+    ordered.push_back(steps_[i]);
+  }
+  steps_ = std::move(ordered);
 }
 
 std::vector<const Node*> Graph::nodes_as_made() const {
@@ -187,7 +257,8 @@ LayerImpl::Outputs Graph::run(const Tensors& inputs, const Call& call) const {
   }
   Tensors arguments;
   Call inner{.training = call.training};
-  for (const Step& step : steps_) {
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& step = steps_[i];
     arguments.clear();
     inner.masks.clear();
     for (size_t from : step.from) {
@@ -195,10 +266,25 @@ LayerImpl::Outputs Graph::run(const Tensors& inputs, const Call& call) const {
       if (!masks.empty()) inner.masks.push_back(masks[from]);
     }
     inner.options = step.node->options;
-    LayerImpl::Outputs made = (*step.layer)(arguments, inner);
+    Fusion fusion;
+    LayerImpl::Outputs made;
+    {
+      const bool may = step.covers > 0 && masks.empty();
+      if (may && step.beside) fusion.beside = values[*step.beside];
+      const FusionGuard guard(may ? &fusion : nullptr);
+      made = (*step.layer)(arguments, inner);
+    }
+    if (fusion.done) {
+      for (size_t covered = i; covered <= i + step.covers; ++covered) {
+        for (size_t spent : steps_[covered].spent) values[spent] = at::Tensor();
+      }
+      i += step.covers;
+      values[steps_[i].to] = std::move(made.values[0]);
+      continue;
+    }
     if (!made.masks.empty() && masks.empty()) masks.resize(num_slots_);
-    for (size_t i = 0; i < made.masks.size(); ++i) masks[step.to + i] = std::move(made.masks[i]);
-    for (size_t i = 0; i < made.values.size(); ++i) values[step.to + i] = std::move(made.values[i]);
+    for (size_t k = 0; k < made.masks.size(); ++k) masks[step.to + k] = std::move(made.masks[k]);
+    for (size_t k = 0; k < made.values.size(); ++k) values[step.to + k] = std::move(made.values[k]);
     for (size_t spent : step.spent) values[spent] = at::Tensor();
   }
   LayerImpl::Outputs results;

@@ -146,24 +146,28 @@ inline __attribute__((always_inline)) void transform_outputs(const float* m, __m
 
 #undef STRATA_ALTERNATE
 
-/// u[point * stride] = (G g G^T)[point]
-void transform_kernel(const float (&g)[9], float* u, int64_t stride) {
-  float rows[4][3];
+/// u[point] = (G g G^T)[point] of several kernels, one a lane.
+inline __attribute__((always_inline)) void transform_kernels(const __m512 (&g)[9],
+                                                             __m512 (&u)[kPoints]) {
+  const __m512 one_half = _mm512_set1_ps(0.5F);
+  __m512 rows[4][3];
+#pragma GCC unroll 3
   for (int x = 0; x < 3; ++x) {
-    const float sum = 0.5f * (g[x] + g[6 + x]);
-    const float half = 0.5f * g[3 + x];
+    const __m512 sum = _mm512_mul_ps(one_half, _mm512_add_ps(g[x], g[6 + x]));
+    const __m512 half = _mm512_mul_ps(one_half, g[3 + x]);
     rows[0][x] = g[x];
-    rows[1][x] = sum + half;
-    rows[2][x] = sum - half;
+    rows[1][x] = _mm512_add_ps(sum, half);
+    rows[2][x] = _mm512_sub_ps(sum, half);
     rows[3][x] = g[6 + x];
   }
-  for (int i = 0; i < 4; ++i, u += 4 * stride) {
-    const float sum = 0.5f * (rows[i][0] + rows[i][2]);
-    const float half = 0.5f * rows[i][1];
-    u[0] = rows[i][0];
-    u[stride] = sum + half;
-    u[2 * stride] = sum - half;
-    u[3 * stride] = rows[i][2];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    const __m512 sum = _mm512_mul_ps(one_half, _mm512_add_ps(rows[i][0], rows[i][2]));
+    const __m512 half = _mm512_mul_ps(one_half, rows[i][1]);
+    u[4 * i] = rows[i][0];
+    u[4 * i + 1] = _mm512_add_ps(sum, half);
+    u[4 * i + 2] = _mm512_sub_ps(sum, half);
+    u[4 * i + 3] = rows[i][2];
   }
 }
 
@@ -173,22 +177,63 @@ int64_t winograd_packed_floats(const ConvShape& shape) {
   return kPoints * shape.in_channels * shape.out_channels;
 }
 
+namespace {
+
+/// Input channels that are packed together: the points of one kernel lie a power of two apart
+/// often, all in the same places of the cache.
+constexpr int64_t kTogether = 16;
+
+/// Packs output channels [begin, begin + rows) for some input channels, from `in` on.
+void pack_kernels(const ConvShape& shape, const ConvWeights& weights, int64_t begin, int64_t rows,
+                  int64_t in, float* packed) {
+  alignas(64) float together[kPoints][kTogether * kTileRows + kLanes];
+  const __mmask16 mask = lanes(rows);
+  const __m512i kernels =
+      _mm512_mullo_epi32(_mm512_set1_epi32(static_cast<int>(weights.out_stride)),
+                         _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+  const int64_t count = std::min(kTogether, shape.in_channels - in);
+  // The processor does not follow so many rows at once.
+  const bool short_rows = weights.in_stride > weights.out_stride;
+  for (int64_t i = 0; short_rows && i < count; ++i) {
+    const float* const row =
+        weights.data + begin * weights.out_stride + (in + i) * weights.in_stride;
+    for (int64_t at = 0; at < rows * weights.out_stride + kLanes; at += kLanes) {
+      __builtin_prefetch(row + at);
+    }
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    const float* const from =
+        weights.data + begin * weights.out_stride + (in + i) * weights.in_stride;
+    __m512 g[9];
+#pragma GCC unroll 9
+    for (int tap = 0; tap < 9; ++tap) {
+      g[tap] = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), mask, kernels,
+                                        from + (weights.flipped ? 8 - tap : tap), 4);
+    }
+    __m512 u[kPoints];
+    transform_kernels(g, u);
+#pragma GCC unroll 16
+    for (int point = 0; point < kPoints; ++point) {
+      _mm512_mask_storeu_ps(together[point] + i * rows, mask, u[point]);
+    }
+  }
+  float* const to = packed + begin * shape.in_channels * kPoints;
+  for (int64_t point = 0; point < kPoints; ++point) {
+    std::memcpy(to + (point * shape.in_channels + in) * rows, together[point],
+                static_cast<size_t>(count * rows) * sizeof(float));
+  }
+}
+
+}  // namespace
+
 // [tile of output channels][point][input channel][output channel]
 void winograd_pack_weights_avx512(const ConvShape& shape, const ConvWeights& weights,
                                   float* packed) {
   const Parts parts(shape.out_channels, kTileRows);
   for (int64_t part = 0; part < parts.count; ++part) {
     const int64_t begin = parts.begin(part);
-    const int64_t rows = parts.end(part) - begin;
-    float* const to = packed + begin * shape.in_channels * kPoints;
-    for (int64_t in = 0; in < shape.in_channels; ++in) {
-      for (int64_t r = 0; r < rows; ++r) {
-        const float* from =
-            weights.data + (begin + r) * weights.out_stride + in * weights.in_stride;
-        float g[9];
-        for (int tap = 0; tap < 9; ++tap) g[tap] = from[weights.flipped ? 8 - tap : tap];
-        transform_kernel(g, to + in * rows + r, shape.in_channels * rows);
-      }
+    for (int64_t in = 0; in < shape.in_channels; in += kTogether) {
+      pack_kernels(shape, weights, begin, parts.end(part) - begin, in, packed);
     }
   }
 }

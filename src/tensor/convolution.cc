@@ -1,8 +1,9 @@
 // aten::convolution and its backward on the kernels of conv_*_avx512.cc, where those are faster
-// than oneDNN as libtorch calls it: oneDNN converts tensors to its blocked layouts and back.
+// than oneDNN as libtorch calls it: oneDNN converts tensors to its blocked layouts and back. Three
+// ways: kernels of 1 x 1 as matrix products, stride 1 directly or by Winograd, and stride 2 over
+// few channels as stride 1.
 #include "tensor/convolution.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/convolution_backward_ops.h>
@@ -17,10 +18,14 @@
 #include <string_view>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "strata/core/error.h"
+#include "tensor/conv_by_phases.h"
 #include "tensor/conv_kernels.h"
+#include "tensor/conv_pointwise.h"
 #include "tensor/cpu_isa.h"
+#include "tensor/products.h"
 #include "tensor/replica_kernels.h"
 #include "tensor/scratch.h"
 
@@ -88,7 +93,7 @@ bool winograd_suits(const ConvShape& shape) {
 /// Where these kernels are faster by measurement. Not on small planes, which leave vectors half
 /// empty or, with many channels, use each weight too rarely.
 bool worthwhile(const ConvShape& shape) {
-  constexpr int64_t kFewChannels = 256;
+  constexpr int64_t kFewChannels = 512;
   const bool winograd = winograd_suits(shape) && shape.in_channels <= kFewChannels &&
                         shape.out_channels <= kFewChannels;
   const int64_t least = winograd ? 6 * 6 : 12 * 12;
@@ -98,40 +103,84 @@ bool worthwhile(const ConvShape& shape) {
          shape.height * shape.width <= kMaxPlane;
 }
 
-/// The convolution's shape, if these kernels take it.
-std::optional<ConvShape> own_shape(const at::Tensor& input, const at::Tensor& weight,
-                                   const Arguments& arguments) {
+struct Geometry {
+  int64_t images;
+  int64_t height;
+  int64_t width;
+  int64_t in_channels;
+  int64_t out_channels;
+  std::pair<int64_t, int64_t> kernel;
+  std::pair<int64_t, int64_t> stride;
+  std::pair<int64_t, int64_t> padding;
+};
+
+/// Of float images and kernels that these kernels may take.
+std::optional<Geometry> geometry_of(const at::Tensor& input, const at::Tensor& weight,
+                                    const Arguments& arguments) {
   if (!use_own_convolution() || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
-      arguments.groups.maybe_as_int() != 1 || !all_one(arguments.stride) ||
-      !all_one(arguments.dilation))
+      arguments.groups.maybe_as_int() != 1 || !all_one(arguments.dilation) ||
+      weight.size(1) != input.size(1))
     return std::nullopt;
+  const auto stride = pair_of(arguments.stride);
   const auto padding = pair_of(arguments.padding);
-  if (!padding) return std::nullopt;
-  const ConvShape shape{input.size(1),  input.size(2),  input.size(3),  weight.size(0),
-                        weight.size(2), weight.size(3), padding->first, padding->second};
-  const bool valid = weight.size(1) == shape.in_channels && shape.pad_height >= 0 &&
-                     shape.pad_width >= 0 && shape.pad_height < shape.kernel_height &&
-                     shape.pad_width < shape.kernel_width && shape.out_height() > 0 &&
-                     shape.out_width() > 0;
-  if (!valid || !worthwhile(shape)) return std::nullopt;
-  return shape;
+  if (!stride || !padding) return std::nullopt;
+  const Geometry g{input.size(0), input.size(2),  input.size(3),
+                   input.size(1), weight.size(0), {weight.size(2), weight.size(3)},
+                   *stride,       *padding};
+  const bool valid = g.stride.first > 0 && g.stride.second > 0 && g.padding.first >= 0 &&
+                     g.padding.second >= 0 && g.padding.first < g.kernel.first &&
+                     g.padding.second < g.kernel.second &&
+                     g.height + 2 * g.padding.first >= g.kernel.first &&
+                     g.width + 2 * g.padding.second >= g.kernel.second;
+  return valid ? std::optional(g) : std::nullopt;
 }
 
-at::Tensor empty_float(at::IntArrayRef sizes) { return at::detail::empty_cpu(sizes, at::kFloat); }
+bool are(const std::pair<int64_t, int64_t>& values, int64_t expected) {
+  return values == std::pair(expected, expected);
+}
+
+std::optional<ConvShape> direct_shape(const Geometry& g) {
+  const ConvShape shape{g.in_channels,  g.height,        g.width,         g.out_channels,
+                        g.kernel.first, g.kernel.second, g.padding.first, g.padding.second};
+  return are(g.stride, 1) && worthwhile(shape) ? std::optional(shape) : std::nullopt;
+}
+
+std::optional<PointwiseShape> pointwise_shape(const Geometry& g) {
+  const PointwiseShape shape{g.images,
+                             g.in_channels,
+                             g.out_channels,
+                             {g.height, g.width, g.stride.first, g.stride.second}};
+  constexpr int64_t kFewChannels = 8;
+  constexpr int64_t kFewPixels = 128;
+  const bool suits = are(g.kernel, 1) && g.in_channels >= kFewChannels &&
+                     g.out_channels >= kFewChannels && g.images * shape.grid.pixels() >= kFewPixels;
+  return suits ? std::optional(shape) : std::nullopt;
+}
+
+/// Images themselves: oneDNN has no good kernel for three channels in their own planes.
+std::optional<PhasedShape> phased_shape(const Geometry& g) {
+  constexpr int64_t kFewChannels = 4;
+  const PhasedShape shape{g.images,        g.in_channels,   g.height,
+                          g.width,         g.out_channels,  g.kernel.first,
+                          g.kernel.second, g.padding.first, g.padding.second};
+  const bool suits = are(g.stride, 2) && g.in_channels <= kFewChannels && g.kernel.first >= 3 &&
+                     g.kernel.second >= 3;
+  return suits && worthwhile(shape.phases()) ? std::optional(shape) : std::nullopt;
+}
 
 #if defined(__x86_64__)
 
 /// Two ways to compute the same.
-struct Images {
+struct ImagesKernel {
   int64_t (*packed_floats)(const ConvShape&);
   void (*pack)(const ConvShape&, const ConvWeights&, float*);
   int64_t (*scratch_floats)(const ConvShape&);
   void (*run)(const ConvShape&, int64_t, const float*, const float*, const float*, float*, float*);
 };
-constexpr Images kDirectImages = {conv_packed_floats, conv_pack_weights_avx512, conv_scratch_floats,
-                                  conv_avx512};
-constexpr Images kWinogradImages = {winograd_packed_floats, winograd_pack_weights_avx512,
-                                    winograd_scratch_floats, winograd_avx512};
+constexpr ImagesKernel kDirectImages = {conv_packed_floats, conv_pack_weights_avx512,
+                                        conv_scratch_floats, conv_avx512};
+constexpr ImagesKernel kWinogradImages = {winograd_packed_floats, winograd_pack_weights_avx512,
+                                          winograd_scratch_floats, winograd_avx512};
 
 struct Weights {
   int64_t (*scratch_floats)(const ConvShape&, const ConvPart&);
@@ -144,7 +193,7 @@ constexpr Weights kWinogradWeights = {winograd_weights_scratch_floats, winograd_
 
 void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t images, const float* x,
                 const float* bias, float* y) {
-  const Images& kernel = winograd_suits(shape) ? kWinogradImages : kDirectImages;
+  const ImagesKernel& kernel = winograd_suits(shape) ? kWinogradImages : kDirectImages;
   const Scratch packed(kernel.packed_floats(shape));
   kernel.pack(shape, weights, packed.data());
   const int64_t in_floats = shape.in_channels * shape.height * shape.width;
@@ -186,22 +235,107 @@ void run_weights(const ConvShape&, int64_t, const float*, const float*, float*, 
 
 #endif
 
+/// What a convolution and its gradients are made of.
+struct Operands {
+  const float* x;
+  const float* w;
+  const float* dy;
+};
+
+/// y; bias or null.
+void direct_forward(const ConvShape& shape, int64_t images, const Operands& in, const float* bias,
+                    float* y) {
+  run_images(shape, {in.w, shape.depth(), shape.taps(), false}, images, in.x, bias, y);
+}
+void direct_input_gradient(const ConvShape& shape, int64_t images, const Operands& in, float* dx) {
+  run_images(shape.backward(), {in.w, shape.taps(), shape.depth(), true}, images, in.dy, nullptr,
+             dx);
+}
+
+/// A convolution that these kernels take, one of three ways.
+class OwnConvolution {
+ public:
+  static std::optional<OwnConvolution> of(const at::Tensor& input, const at::Tensor& weight,
+                                          const Arguments& arguments) {
+    const auto geometry = geometry_of(input, weight, arguments);
+    if (!geometry) return std::nullopt;
+    OwnConvolution own(*geometry);
+    own.pointwise_ = pointwise_shape(*geometry);
+    if (!own.pointwise_) own.direct_ = direct_shape(*geometry);
+    if (!own.pointwise_ && !own.direct_) own.phased_ = phased_shape(*geometry);
+    if (own.phased_) own.direct_ = own.phased_->phases();
+    return own.pointwise_ || own.direct_ ? std::optional(own) : std::nullopt;
+  }
+
+  std::vector<int64_t> out_sizes() const {
+    const auto size = [](int64_t in, int64_t pad, int64_t kernel, int64_t stride) {
+      return (in + 2 * pad - kernel) / stride + 1;
+    };
+    return {g_.images, g_.out_channels,
+            size(g_.height, g_.padding.first, g_.kernel.first, g_.stride.first),
+            size(g_.width, g_.padding.second, g_.kernel.second, g_.stride.second)};
+  }
+
+  void forward(const Operands& in, const float* bias, float* y) const {
+    if (pointwise_) return pointwise_forward(*pointwise_, in.x, in.w, bias, y);
+    if (!phased_) return direct_forward(*direct_, g_.images, in, bias, y);
+    const Phases phases(*phased_, in.x, in.w);
+    direct_forward(*direct_, g_.images, {phases.x.data(), phases.w.data(), nullptr}, bias, y);
+  }
+
+  void input_gradient(const Operands& in, float* dx) const {
+    if (pointwise_) return pointwise_input_gradient(*pointwise_, in.dy, in.w, dx);
+    if (!phased_) return direct_input_gradient(*direct_, g_.images, in, dx);
+    const Phases phases(*phased_, nullptr, in.w);
+    direct_input_gradient(*direct_, g_.images, {nullptr, phases.w.data(), in.dy}, phases.x.data());
+    join_phases(*phased_, phases.x.data(), dx);
+  }
+
+  void weights_gradient(const Operands& in, float* dw, float* dbias) const {
+    if (pointwise_) return pointwise_weights_gradient(*pointwise_, in.x, in.dy, dw, dbias);
+    if (!phased_) return run_weights(*direct_, g_.images, in.x, in.dy, dw, dbias);
+    const Phases phases(*phased_, in.x, nullptr);
+    run_weights(*direct_, g_.images, phases.x.data(), in.dy, phases.w.data(), dbias);
+    join_kernels(*phased_, phases.w.data(), dw);
+  }
+
+ private:
+  struct Phases {
+    Phases(const PhasedShape& shape, const float* from_x, const float* from_w)
+        : x(shape.images * shape.phases().in_channels * shape.phases().height *
+            shape.phases().width),
+          w(shape.out_channels * shape.phases().depth()) {
+      if (from_x != nullptr) split_phases(shape, from_x, x.data());
+      if (from_w != nullptr) split_kernels(shape, from_w, w.data());
+    }
+    Scratch x;
+    Scratch w;
+  };
+
+  explicit OwnConvolution(const Geometry& geometry) : g_(geometry) {}
+
+  Geometry g_;
+  std::optional<PointwiseShape> pointwise_;
+  std::optional<ConvShape> direct_;
+  std::optional<PhasedShape> phased_;
+};
+
 at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
                        c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
                        c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  const auto shape = own_shape(input, weight, {stride, padding, dilation, transposed, groups});
+  const auto own =
+      OwnConvolution::of(input, weight, {stride, padding, dilation, transposed, groups});
   const bool with_bias = bias.has_value() && bias->defined();
-  if (!shape || (with_bias && (!plain(*bias, 1) || bias->size(0) != shape->out_channels))) {
+  if (!own || (with_bias && (!plain(*bias, 1) || bias->size(0) != weight.size(0)))) {
     return at::_ops::convolution::redispatch(keys & kBelow, input, weight, bias, stride, padding,
                                              dilation, transposed, output_padding,
                                              std::move(groups));
   }
-  at::Tensor output =
-      empty_float({input.size(0), shape->out_channels, shape->out_height(), shape->out_width()});
-  run_images(*shape, {weight.const_data_ptr<float>(), shape->depth(), shape->taps(), false},
-             input.size(0), input.const_data_ptr<float>(),
-             with_bias ? bias->const_data_ptr<float>() : nullptr, output.mutable_data_ptr<float>());
+  at::Tensor output = empty_float(own->out_sizes());
+  own->forward({input.const_data_ptr<float>(), weight.const_data_ptr<float>(), nullptr},
+               with_bias ? bias->const_data_ptr<float>() : nullptr,
+               output.mutable_data_ptr<float>());
   return output;
 }
 
@@ -210,32 +344,29 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     const at::Tensor& weight, at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
     c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
     c10::SymIntArrayRef output_padding, c10::SymInt groups, std::array<bool, 3> output_mask) {
-  const auto shape = own_shape(input, weight, {stride, padding, dilation, transposed, groups});
+  const auto own =
+      OwnConvolution::of(input, weight, {stride, padding, dilation, transposed, groups});
   const bool suits =
-      shape && grad_output.is_cpu() && grad_output.scalar_type() == at::kFloat &&
-      grad_output.layout() == at::kStrided && grad_output.dim() == 4 &&
-      grad_output.size(0) == input.size(0) && grad_output.size(1) == shape->out_channels &&
-      grad_output.size(2) == shape->out_height() && grad_output.size(3) == shape->out_width();
+      own && is_cpu_float(grad_output) && grad_output.sizes() == at::IntArrayRef(own->out_sizes());
   if (!suits) {
     return at::_ops::convolution_backward::redispatch(
         keys & kBelow, grad_output, input, weight, bias_sizes, stride, padding, dilation,
         transposed, output_padding, std::move(groups), output_mask);
   }
   const at::Tensor dy = grad_output.contiguous();
+  const Operands in{input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
+                    dy.const_data_ptr<float>()};
   std::tuple<at::Tensor, at::Tensor, at::Tensor> result;
   auto& [dx, dw, dbias] = result;
   if (output_mask[0]) {
     dx = empty_float(input.sizes());
-    run_images(shape->backward(),
-               {weight.const_data_ptr<float>(), shape->taps(), shape->depth(), true}, input.size(0),
-               dy.const_data_ptr<float>(), nullptr, dx.mutable_data_ptr<float>());
+    own->input_gradient(in, dx.mutable_data_ptr<float>());
   }
   if (output_mask[1] || output_mask[2]) {
     dw = empty_float(weight.sizes());
-    if (output_mask[2]) dbias = empty_float({shape->out_channels});
-    run_weights(*shape, input.size(0), input.const_data_ptr<float>(), dy.const_data_ptr<float>(),
-                dw.mutable_data_ptr<float>(),
-                output_mask[2] ? dbias.mutable_data_ptr<float>() : nullptr);
+    if (output_mask[2]) dbias = empty_float({weight.size(0)});
+    own->weights_gradient(in, dw.mutable_data_ptr<float>(),
+                          output_mask[2] ? dbias.mutable_data_ptr<float>() : nullptr);
     if (!output_mask[1]) dw = at::Tensor();
   }
   return result;

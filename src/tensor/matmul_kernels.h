@@ -14,7 +14,7 @@ struct MatrixView {
   int64_t column_stride;
 };
 
-/// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row). One stride of `a` and one of `b` is 1; rows
+/// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row, + row_bias[m] in each column). One stride of `a` and one of `b` is 1; rows
 /// of c lie `c_stride` apart. Sizes are positive.
 struct MatmulProblem {
   int64_t m;
@@ -25,6 +25,8 @@ struct MatmulProblem {
   const float* bias;  ///< Or null.
   float* c;
   int64_t c_stride;
+  const float* row_bias = nullptr;  ///< Or null.
+  bool add = false;                 ///< To what c holds, first in the order of the sum.
 };
 
 /// Floats of scratch memory (aligned to 64 bytes) that matmul_avx512 needs.

@@ -21,6 +21,12 @@ constexpr int64_t kMaxGroup = 4 * kPanel;
 /// Matrices from this size on are fetched ahead.
 constexpr int64_t kStreamedFloats = 1 << 17;
 
+/// Of so many columns those that are packed next.
+constexpr int64_t group_columns(int64_t columns) {
+  const bool little_left = columns > kMaxGroup && columns <= kMaxGroup + 2 * kLanes;
+  return little_left ? kMaxGroup - 3 * kLanes : std::min(columns, kMaxGroup);
+}
+
 /// d[rows, columns] = p q; vectors lie along the columns.
 struct Product {
   int64_t rows;
@@ -31,6 +37,8 @@ struct Product {
   const float* bias;  // along the columns, or null
   float* d;
   int64_t d_stride;
+  const float* row_bias = nullptr;
+  bool add = false;
 };
 
 /// Packs p[rows, k], whose rows lie side by side, as tiles of `height` rows: [tile][k][height].
@@ -58,7 +66,7 @@ struct Ahead {
 /// One tile: d[kRows, kVectors * 16] (+)= p[kRows, k] q[k, kVectors * 16] (+ bias), q packed.
 template <int kRows, int kVectors, bool kPacked>
 void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride,
-          __mmask16 last, bool add, const float* bias, const Ahead& ahead) {
+          __mmask16 last, bool add, const float* bias, const float* row_bias, const Ahead& ahead) {
   const float* next = ahead.data;
   const int64_t next_stride = ahead.stride;
   const int64_t next_rows = ahead.rows;
@@ -96,13 +104,14 @@ void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d,
       if (add) value = _mm512_add_ps(_mm512_maskz_loadu_ps(mask, at), value);
       if (bias != nullptr)
         value = _mm512_add_ps(value, _mm512_maskz_loadu_ps(mask, bias + v * kLanes));
+      if (row_bias != nullptr) value = _mm512_add_ps(value, _mm512_set1_ps(row_bias[r]));
       _mm512_mask_storeu_ps(at, mask, value);
     }
   }
 }
 
 using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16,
-                      bool, const float*, const Ahead&);
+                      bool, const float*, const float*, const Ahead&);
 
 template <int kVectors, bool kPacked>
 constexpr Tile kTiles[kMaxRows] = {
@@ -164,12 +173,14 @@ void multiply(const Product& product, float* scratch) {
   const Streamed stream = streamed(product);
   for (int64_t k0 = 0; k0 < product.k; k0 += depth) {
     const int64_t k = std::min(depth, product.k - k0);
-    const float* const bias = k0 + k == product.k ? product.bias : nullptr;
+    const bool last_k = k0 + k == product.k;
+    const float* const bias = last_k ? product.bias : nullptr;
+    const float* const row_bias = last_k ? product.row_bias : nullptr;
     const MatrixView p{product.p.data + k0 * product.p.column_stride, product.p.row_stride,
                        product.p.column_stride};
     if (pack_p) pack_rows(p, product.rows, k, packed_height, packed_p);
-    for (int64_t group = 0; group < product.columns; group += kMaxGroup) {
-      const int64_t group_end = std::min(product.columns, group + kMaxGroup);
+    for (int64_t group = 0, group_end = 0; group < product.columns; group = group_end) {
+      group_end = group + group_columns(product.columns - group);
       const float* const q_block =
           product.q.data + k0 * product.q.row_stride + group * product.q.column_stride;
       pack_panels({q_block, product.q.row_stride, product.q.column_stride}, k, group_end - group,
@@ -179,14 +190,14 @@ void multiply(const Product& product, float* scratch) {
         // The tiles of this block fetch the next block of q between them.
         const bool last_group = group_end == product.columns;
         const int64_t tiles = (group_end - group + kPanel - 1) / kPanel * ((product.rows + 5) / 6);
-        ahead = {
-            last_group ? product.q.data + (k0 + depth) * product.q.row_stride : q_block + kMaxGroup,
-            product.q.row_stride, (depth + tiles - 1) / tiles};
+        ahead = {last_group ? product.q.data + (k0 + depth) * product.q.row_stride
+                            : q_block + (group_end - group),
+                 product.q.row_stride, (depth + tiles - 1) / tiles};
       }
       for (int64_t row0 = 0; row0 < product.rows; row0 += kBlockRows) {
         const int64_t row_end = std::min(product.rows, row0 + kBlockRows);
-        for (int64_t column = group; column < group_end; column += kPanel) {
-          const int64_t columns = std::min(kPanel, group_end - column);
+        for (int64_t column = group, columns = 0; column < group_end; column += columns) {
+          columns = panel_columns(group_end - column);
           const int64_t vectors = (columns + kLanes - 1) / kLanes;
           const int64_t height = pack_p ? packed_height : tile_rows(vectors);
           const __mmask16 last = lanes(columns - (vectors - 1) * kLanes);
@@ -201,8 +212,9 @@ void multiply(const Product& product, float* scratch) {
               ahead = {d + height * product.d_stride, product.d_stride, height};
             }
             kTileTable[pack_p][vectors - 1][tall - 1](
-                k, from, p.row_stride, q, d, product.d_stride, last, k0 > 0,
-                bias != nullptr ? bias + column : nullptr, ahead);
+                k, from, p.row_stride, q, d, product.d_stride, last, product.add || k0 > 0,
+                bias != nullptr ? bias + column : nullptr,
+                row_bias != nullptr ? row_bias + row : nullptr, ahead);
             if (stream == Streamed::kQ) ahead.data += ahead.rows * ahead.stride;
           }
         }
@@ -221,7 +233,9 @@ Product product_of(const MatmulProblem& problem, bool transposed) {
             .q = problem.b,
             .bias = problem.bias,
             .d = problem.c,
-            .d_stride = problem.c_stride};
+            .d_stride = problem.c_stride,
+            .row_bias = problem.row_bias,
+            .add = problem.add};
   }
   return {.rows = problem.n,
           .columns = problem.m,
@@ -238,7 +252,7 @@ Product product_of(const MatmulProblem& problem, bool transposed) {
 /// otherwise, and is larger.
 bool transposed(const MatmulProblem& problem) {
   const bool b_by_columns = problem.b.column_stride != 1;
-  return b_by_columns && problem.b.row_stride == 1 &&
+  return b_by_columns && problem.b.row_stride == 1 && problem.row_bias == nullptr && !problem.add &&
          problem.m * (problem.k + problem.n) < problem.n * problem.k;
 }
 

@@ -24,12 +24,20 @@ constexpr int64_t block_k(int64_t k) {
   return blocks == 1 ? k : round_up((k + blocks - 1) / blocks, kLanes);
 }
 
-/// Packs q[k, columns], panel by panel: each [k][panel], its width rounded up to whole vectors,
-/// zeros behind the last column.
+/// Of so many columns the next panel's. A panel of one vector would leave the processor waiting for
+/// loads, so the last ones share.
+constexpr int64_t panel_columns(int64_t columns) {
+  const int64_t vectors = (columns + kLanes - 1) / kLanes;
+  const bool share = vectors == 5 || vectors == 6 || vectors == 9;
+  return std::min(columns, share ? 3 * kLanes : kPanel);
+}
+
+/// Packs q[k, columns], panel by panel (panel_columns): each [k][panel], its width rounded up to
+/// whole vectors, zeros behind the last column.
 inline void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* out) {
   if (q.column_stride != 1) {
-    for (int64_t column = 0; column < columns; column += kPanel) {
-      const int64_t width = std::min(kPanel, columns - column);
+    for (int64_t column = 0, width = 0; column < columns; column += width) {
+      width = panel_columns(columns - column);
       transpose<true>(q.data + column * q.column_stride, q.column_stride, width, k,
                       out + column * k, round_up(width, kLanes));
     }
@@ -40,8 +48,8 @@ inline void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* 
   const float* from = q.data;
   const int64_t ahead = kRowsAhead * q.row_stride;
   for (int64_t i = 0; i < k; ++i, from += q.row_stride) {
-    for (int64_t column = 0; column < columns; column += kPanel) {
-      const int64_t width = std::min(kPanel, columns - column);
+    for (int64_t column = 0, width = 0; column < columns; column += width) {
+      width = panel_columns(columns - column);
       float* const to = out + column * k + i * round_up(width, kLanes);
       if (width == kPanel) {
 #pragma GCC unroll 4

@@ -13,7 +13,10 @@ struct PoolKernels {
   /// NaNs the last, as libtorch has it.
   void (*forward)(const float* in, int64_t planes, int64_t height, int64_t width, float* out,
                   int64_t* position);
-  /// The reverse: zeros but for `gradient` at each window's position.
+  /// The same for windows of 3 x 3, two apart.
+  void (*forward3)(const float* in, int64_t planes, int64_t height, int64_t width, float* out,
+                   int64_t* position);
+  /// The reverse of the first: zeros but for `gradient` at each window's position.
   /// @return false: a position lies in another window; `out` is then unspecified.
   bool (*backward)(const float* gradient, const int64_t* position, int64_t planes, int64_t height,
                    int64_t width, float* out);

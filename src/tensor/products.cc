@@ -71,6 +71,15 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
 /// Products with a vector are bound by memory, and libtorch has kernels for them.
 bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
 
+void multiply_dense_here(const MatmulProblem& problem) {
+#if defined(__x86_64__)
+  const Scratch scratch(matmul_scratch_floats(problem));
+  matmul_avx512(problem, scratch.data());
+#else
+  static_cast<void>(problem);
+#endif
+}
+
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
   const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
@@ -78,11 +87,8 @@ void multiply_here(const MatmulProblem& problem) {
     const Scratch scratch(sparse.scratch_floats);
     if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
   }
-  const Scratch scratch(matmul_scratch_floats(problem));
-  matmul_avx512(problem, scratch.data());
-#else
-  static_cast<void>(problem);
 #endif
+  multiply_dense_here(problem);
 }
 
 namespace {

@@ -37,6 +37,8 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor);
 bool worthwhile_product(int64_t m, int64_t n, int64_t k);
 
 /// On this thread alone.
+void multiply_dense_here(const MatmulProblem& problem);
+/// The same, and zeros are left out where that is worth it. Without row_bias and add.
 void multiply_here(const MatmulProblem& problem);
 
 /// a b (+ bias in each row), or nothing when libtorch shall do it.

@@ -19,14 +19,18 @@ namespace strata::tensor {
 ///                    zero (images on black, one-hot rows) and the other side is finite, zeros are
 ///                    left out: the same bits (but for the sign of what underflows to zero), twice
 ///                    as fast again with a fifth of the elements.
-///   convolution      2-D, stride 1, no dilation, one group, contiguous, planes not too small; on
-///                    the same processors. 1.1 to 2.3 times as fast as libtorch's oneDNN, more with
-///                    few channels. 3 x 3 kernels of 16 channels or more by Winograd's minimal
-///                    filtering: rounding errors of outputs are up to twice oneDNN's, and a NaN
-///                    reaches up to 4 x 4 outputs, not 3 x 3. An image's bits do not depend on the
-///                    rest of the batch, and no bits on the number of threads.
+///   convolution      2-D, no dilation, one group, contiguous, on the same processors: stride 1,
+///                    planes not too small; kernels of 1 x 1, any stride, from 8 channels on, as
+///                    matrix products; stride 2 over at most 4 channels (an image), as stride 1,
+///                    where a NaN reaches one row and column more. 1.1 to 2.3 times as fast as
+///                    libtorch's oneDNN, more with few channels. 3 x 3 kernels of 16 channels or
+///                    more by Winograd's minimal filtering: rounding errors of outputs are up to
+///                    twice oneDNN's, and a NaN reaches up to 4 x 4 outputs, not 3 x 3. An image's
+///                    bits do not depend on the rest of the batch, and no bits on the number of
+///                    threads.
 ///   max_pool2d       2 x 2 windows side by side, contiguous, and its backward, also of a gradient
-///                    with channels last: same values and indices, bit for bit.
+///                    with channels last; 3 x 3 windows two apart: same values and indices, bit for
+///                    bit.
 ///   clone            Of images whose channels become the last dimension in memory, or the second
 ///                    (reshape and contiguous() end there): 8 x 8 floats at a time.
 ///

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <set>
 
+#include "keras/fusion.h"
 #include "keras/layers/layer_axes.h"
 #include "keras/layers/layer_class.h"
 
@@ -148,12 +149,15 @@ template <Merge kind>
 void visit(keras::ConfigReader&, MergeArguments<kind>&) {}
 
 template <Merge kind>
-class ElementwiseImpl final : public MergeImpl {
+class ElementwiseImpl final : public MergeImpl, public keras::detail::Fusible {
  public:
   explicit ElementwiseImpl(const MergeArguments<kind>& arguments)
       : MergeImpl(keras::base_options(arguments.options)) {}
 
   std::string_view class_name() const override { return kNames[static_cast<size_t>(kind)]; }
+  keras::detail::FusionRole fusion_role() const override {
+    return kind == Merge::kAdd ? keras::detail::FusionRole::kSum : keras::detail::FusionRole::kNone;
+  }
 
  private:
   void check_count(const std::vector<Shape>& inputs) const override {
