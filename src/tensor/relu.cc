@@ -107,7 +107,14 @@ at::Tensor& threshold_backward_out(c10::DispatchKeySet keys, const at::Tensor& g
 
 /// Whether what happens to `gradient` from now on is nobody else's business.
 bool is_ours_alone(const at::Tensor& gradient) {
-  return gradient.use_count() == 1 && gradient.storage().use_count() == 1;
+  if (gradient.use_count() != 1) return false;
+  const auto holders = gradient.storage().use_count();
+  if (holders == 1) return true;
+  if (holders != 2 || !gradient.is_view()) return false;
+  // The other is what it is a view of, if only the view still holds that.
+  const at::TensorBase base = gradient._base();
+  return base.use_count() == 2 &&
+         base.storage().unsafeGetStorageImpl() == gradient.storage().unsafeGetStorageImpl();
 }
 
 struct ReluBackward final : Node {

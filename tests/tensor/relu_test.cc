@@ -97,13 +97,17 @@ struct Fresh : torch::autograd::Function<Fresh> {
   }
 };
 
+// Fresh, or seen through views.
 TEST_F(ReluTest, BackwardWritesIntoAGradientThatNobodyElseHolds) {
-  const at::Tensor x = leaf(torch::randn({5, 7}));
-  const void* gradient = nullptr;
-  const at::Tensor y = torch::relu(x);
-  Fresh::apply(y, reinterpret_cast<int64_t>(&gradient)).backward(torch::ones({5, 7}));
-  EXPECT_EQ(x.grad().data_ptr(), gradient);
-  EXPECT_TRUE(same_bits(x.grad(), x.detach().gt(0).to(at::kFloat) * 2));
+  for (const bool views : {false, true}) {
+    const at::Tensor x = leaf(torch::randn({5, 7, 3}));
+    const void* gradient = nullptr;
+    at::Tensor y = torch::relu(x);
+    if (views) y = y.movedim(1, -1).movedim(-1, 1);
+    Fresh::apply(y, reinterpret_cast<int64_t>(&gradient)).backward(torch::ones({5, 7, 3}));
+    EXPECT_EQ(x.grad().data_ptr(), gradient);
+    EXPECT_TRUE(same_bits(x.grad(), x.detach().gt(0).to(at::kFloat) * 2));
+  }
 }
 
 TEST_F(ReluTest, BackwardLeavesOthersGradientsAlone) {
@@ -119,6 +123,12 @@ TEST_F(ReluTest, BackwardLeavesOthersGradientsAlone) {
     EXPECT_TRUE(same_bits(ones, torch::ones({5, 7})));
     EXPECT_TRUE(same_bits(x.grad(), want));
   }
+  // Flat of its own: what reaches relu is a view.
+  const at::Tensor flat_ones = torch::ones({35});
+  const at::Tensor viewed = leaf(input);
+  torch::relu(viewed).view(-1).backward(flat_ones);
+  EXPECT_TRUE(same_bits(flat_ones, torch::ones({35})));
+  EXPECT_TRUE(same_bits(viewed.grad(), want));
   // A hook's, a retained one, and one that goes two ways.
   const at::Tensor x = leaf(input);
   const at::Tensor y = torch::relu(x);
