@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
-#include <functional>
-#include <map>
 #include <unordered_map>
+#include <unordered_set>
 
+#include "keras/call_options.h"
 #include "keras/input_layer.h"
+#include "keras/model_entry.h"
+#include "keras_files/call_graph.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -41,55 +43,86 @@ class Walk {
   std::unordered_map<const Node*, State> state_;
 };
 
-/// Keras's order of layers: by falling depth (the longest way to an output over all calls), then by
-/// first visit, depth-first from the outputs. Source: keras.src.ops.function.map_graph.
-std::vector<Layer> keras_order(const std::vector<const Node*>& nodes,
-                               const std::vector<SymbolicTensor>& inputs,
-                               const std::vector<SymbolicTensor>& outputs) {
-  std::vector<const LayerImpl*> visits;
-  std::unordered_map<const LayerImpl*, size_t> index;
-  std::unordered_map<const Node*, bool> seen;
-  const std::function<void(const Node*)> visit = [&](const Node* node) {
-    if (!seen.emplace(node, true).second) return;
-    index.emplace(node->layer.impl().get(), index.size());
-    if (std::any_of(inputs.begin(), inputs.end(),
-                    [&](const SymbolicTensor& each) { return each.node().get() == node; })) {
-      return;
-    }
-    for (const SymbolicTensor& input : node->inputs) visit(input.node().get());
-  };
-  for (const SymbolicTensor& output : outputs) visit(output.node().get());
-
-  std::unordered_map<const Node*, int64_t> node_depth;
-  std::unordered_map<const LayerImpl*, int64_t> layer_depth;
-  for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
-    const Node* node = *it;
-    const int64_t depth = std::max(node_depth[node], layer_depth[node->layer.impl().get()]);
-    node_depth[node] = layer_depth[node->layer.impl().get()] = depth;
-    for (const SymbolicTensor& input : node->inputs) {
-      int64_t& below = node_depth[input.node().get()];
-      below = std::max(below, depth + 1);
-    }
-  }
-  for (const SymbolicTensor& input :
-       inputs) {  // one that reaches no output: last, first of depth 0
-    const LayerImpl* layer = input.node()->layer.impl().get();
-    if (index.emplace(layer, 0).second) layer_depth[layer] = 0;
+/// The calls as Keras counts them, and the order of layers that follows.
+class KerasOrder {
+ public:
+  KerasOrder(const std::vector<const Node*>& nodes, const std::vector<SymbolicTensor>& inputs) {
+    for (const SymbolicTensor& input : inputs) inputs_.insert(input.node().get());
+    masked_ = std::ranges::any_of(nodes, [](const Node* node) {
+      return keras_files::begins_masks(node->layer->class_name());
+    });
+    for (const Node* node : nodes) call_of_.emplace(node, call_of_.size());
+    for (const Node* node : nodes) calls_.add_call(call_for(*node));
   }
 
-  std::vector<Layer> layers;
-  std::unordered_map<const LayerImpl*, bool> listed;
-  for (const Node* node : nodes) {
-    if (listed.emplace(node->layer.impl().get(), true).second) layers.push_back(node->layer);
+  std::vector<Layer> layers(const std::vector<SymbolicTensor>& inputs,
+                            const std::vector<SymbolicTensor>& outputs) {
+    std::vector<size_t> input_calls;
+    for (const SymbolicTensor& input : inputs) input_calls.push_back(value_of(input).call);
+    std::vector<Layer> ordered;
+    for (const size_t layer : calls_.layers_in_order(values_of(outputs), input_calls)) {
+      ordered.push_back(layers_[layer]);
+    }
+    return ordered;
   }
-  std::stable_sort(layers.begin(), layers.end(), [&](const Layer& a, const Layer& b) {
-    const LayerImpl* const left = a.impl().get();
-    const LayerImpl* const right = b.impl().get();
-    if (layer_depth[left] != layer_depth[right]) return layer_depth[left] > layer_depth[right];
-    return index[left] < index[right];
-  });
-  return layers;
-}
+
+ private:
+  using Values = std::vector<keras_files::CallGraph::Value>;
+
+  size_t layer_of(const Layer& layer) {
+    const auto [found, is_new] = layer_of_.emplace(layer.impl().get(), layers_.size());
+    if (is_new) {
+      layers_.push_back(layer);
+      calls_.add_layer(
+          layer.name(),
+          masked_ ? keras_files::mask_rule(layer->class_name(), [&] { return layer->config(); })
+                  : keras_files::MaskRule{});
+    }
+    return found->second;
+  }
+
+  keras_files::CallGraph::Call call_for(const Node& node) {
+    const size_t layer = layer_of(node.layer);
+    if (inputs_.contains(&node)) return {.layer = layer};
+    const std::vector<SymbolicTensor>& all = node.inputs;
+    std::vector<size_t> named, masks;
+    collect_tensor_indices(node.options, named);
+    if (const Json* mask = node.options.is_object() ? node.options.find("mask") : nullptr)
+      collect_tensor_indices(*mask, masks);
+    const bool apart = takes_tensors_apart(node.layer->class_name());
+    std::vector<SymbolicTensor> first, given;
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool by_name = std::ranges::find(named, i) != named.end();
+      if (!by_name && (first.empty() || !apart)) first.push_back(all[i]);
+    }
+    for (const size_t i : masks) given.push_back(all.at(i));
+    const at::ScalarType dtype = node.layer->dtype().compute_dtype();
+    const bool differs = !first.empty() && first[0].dtype() != dtype;
+    const bool has_options = node.options.is_object() && !node.options.as_object().empty();
+    return {.layer = layer,
+            .inputs = values_of(all),
+            .first = values_of(first),
+            .masks = values_of(given),
+            .is_plain = all.size() == 1 && !has_options && !differs,
+            .is_cast = differs && at::isFloatingType(first[0].dtype())};
+  }
+
+  keras_files::CallGraph::Value value_of(const SymbolicTensor& tensor) const {
+    return {.call = call_of_.at(tensor.node().get()), .output = tensor.index()};
+  }
+  Values values_of(const std::vector<SymbolicTensor>& tensors) const {
+    Values values;
+    for (const SymbolicTensor& tensor : tensors) values.push_back(value_of(tensor));
+    return values;
+  }
+
+  keras_files::CallGraph calls_;
+  std::unordered_set<const Node*> inputs_;
+  bool masked_;
+  std::unordered_map<const Node*, size_t> call_of_;
+  std::unordered_map<const LayerImpl*, size_t> layer_of_;
+  std::vector<Layer> layers_;
+};
 
 }  // namespace
 
@@ -109,7 +142,7 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   Walk walk(inputs_, model);
   for (const SymbolicTensor& output : outputs_) walk.visit(output.node().get());
   nodes_ = std::move(walk.order);
-  layers_ = keras_order(nodes_, inputs_, outputs_);
+  layers_ = KerasOrder(nodes_, inputs_).layers(inputs_, outputs_);
 
   Slots slots;
   const auto slot = [&](const SymbolicTensor& tensor) {

@@ -62,6 +62,7 @@ void check_outputs(const std::string& model, const char* what, size_t entries,
 template <typename Map>
 std::vector<std::string> keys(const Map& map) {
   std::vector<std::string> names;
+  names.reserve(map.size());
   for (const auto& [name, value] : map) names.push_back(name);
   return names;
 }

@@ -74,6 +74,7 @@ class Optimizer::Impl {
   void finalize_variable_values();
   void scale_dynamically(double initial_scale, int64_t growth_steps);
   double loss_scale() const;
+  bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 
   const std::unique_ptr<tensor::UpdateRule> rule_;
   OptimizerOptions options_;
@@ -108,6 +109,7 @@ class Optimizer::Impl {
   // Of the present step; written in meetings.
   bool updates_now_ = true;
   bool finite_ = true;
+  double loss_factor_ = 1;
 };
 
 void Optimizer::Impl::build(std::vector<Variable> variables) {
@@ -154,11 +156,22 @@ void Optimizer::Impl::exclude_from_weight_decay(const std::vector<std::string>& 
 void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
   const ReplicaContext& context = replica("minimize");
   const int id = context.replica_id_in_sync_group();
-  const double scale = loss_scale();
-  apply_gradients(
-      backward_to(rule_->name(), scale == 1 || !loss.defined() ? loss : at::mul(loss, scale),
-                  variables_, id),
-      options);
+  if (loss_scale() == 1 || !loss.defined()) {
+    apply_gradients(backward_to(rule_->name(), loss, variables_, id), options);
+    return;
+  }
+  // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
+  check_weight(rule_->name(), options.weight);
+  double weight = options.weight;
+  context.meet(
+      "minimize (scale)", &weight,
+      [&](const std::vector<void*>& all) {
+        double sum = 0;
+        for (const void* each : all) sum += *static_cast<const double*>(each);
+        loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
+      },
+      reinterpret_cast<uintptr_t>(this));
+  apply_gradients(backward_to(rule_->name(), at::mul(loss, loss_factor_), variables_, id), {});
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
@@ -452,6 +465,7 @@ void Optimizer::apply_gradients(std::vector<at::Tensor> gradients, const Minimiz
 at::Tensor Optimizer::scale_loss(const at::Tensor& loss) const {
   return at::mul(loss, impl_->loss_scale());
 }
+bool Optimizer::scales_dynamically() const { return impl_->scales_dynamically(); }
 void Optimizer::finalize_variable_values() { impl_->finalize_variable_values(); }
 std::vector<std::string> Optimizer::slot_names() const { return impl_->slot_names(); }
 

@@ -91,6 +91,7 @@ void use_engine_kernels() {
 std::string describe_engine_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
   return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
+                 use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
                  "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
                  "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
 }

@@ -35,4 +35,17 @@ int64_t matmul_scratch_floats(const MatmulProblem& problem);
 /// threads.
 void matmul_avx512(const MatmulProblem& problem, float* scratch);
 
+/// Whether to leave out the zeros of one side, found from some of its elements.
+struct SparsePlan {
+  bool worthwhile = false;
+  bool of_b = false;           ///< The zeros of b, else those of a.
+  int64_t capacity = 0;        ///< With more elements that are not zero it is not worthwhile.
+  int64_t scratch_floats = 0;  ///< Aligned to 64 bytes.
+};
+SparsePlan plan_sparse_product(const MatmulProblem& problem);
+
+/// The same bits as matmul_avx512's (but for the sign of a sum that underflowed to zero), or false:
+/// too many elements are not zero, or the other side is not finite. Then c holds anything.
+bool sparse_matmul_avx512(const MatmulProblem& problem, const SparsePlan& plan, float* scratch);
+
 }  // namespace strata::tensor

@@ -13,8 +13,12 @@
 
 namespace strata::tensor {
 
-bool use_own_matmul() {
-  static const bool use = [] {
+namespace {
+
+enum class Matmul { kEngine, kOwn, kOwnDense };
+
+Matmul chosen_matmul() {
+  static const Matmul chosen = [] {
     const bool able = cpu_supports(CpuIsa::kAvx512);
 #if defined(__x86_64__)
     bool wanted = __builtin_cpu_is("amd");
@@ -23,14 +27,22 @@ bool use_own_matmul() {
 #endif
     if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
-      STRATA_CHECK(name == "mkl" || name == "strata", kInvalidArgument,
-                   "[engine_kernels] STRATA_MATMUL: got '", name, "'; expected mkl or strata");
-      wanted = name == "strata";
+      STRATA_CHECK(name == "mkl" || name == "strata" || name == "dense", kInvalidArgument,
+                   "[engine_kernels] STRATA_MATMUL: got '", name,
+                   "'; expected mkl, strata or dense");
+      wanted = name != "mkl";
+      if (able && name == "dense") return Matmul::kOwnDense;
     }
-    return able && wanted;
+    return able && wanted ? Matmul::kOwn : Matmul::kEngine;
   }();
-  return use;
+  return chosen;
 }
+
+}  // namespace
+
+bool use_own_matmul() { return chosen_matmul() != Matmul::kEngine; }
+
+bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn; }
 
 bool is_cpu_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
@@ -61,6 +73,11 @@ bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >=
 
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
+  const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
+  if (sparse.worthwhile) {
+    const Scratch scratch(sparse.scratch_floats);
+    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+  }
   const Scratch scratch(matmul_scratch_floats(problem));
   matmul_avx512(problem, scratch.data());
 #else

@@ -10,6 +10,8 @@ namespace strata::tensor {
 
 /// Whether products of float matrices on the CPU are ours (STRATA_MATMUL, else by processor).
 bool use_own_matmul();
+/// Whether they leave zeros out where most of one side is zero.
+bool leave_out_zeros();
 
 bool is_cpu_float(const at::Tensor& tensor);
 at::Tensor empty_float(at::IntArrayRef sizes);

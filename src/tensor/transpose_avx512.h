@@ -73,6 +73,52 @@ inline __attribute__((always_inline)) void transpose(__m512 (&r)[16]) {
 /// Floats of a row that are fetched ahead.
 constexpr int64_t kAhead = 4 * kLanes;
 
+/// `row` one row further. The compiler would keep a pointer to each of sixteen rows, on the stack.
+template <typename T>
+inline __attribute__((always_inline)) void step(T*& row, int64_t bytes) {
+  asm("add %1, %0" : "+r"(row) : "r"(bytes) : "cc");
+}
+
+/// A whole block of 16 x 16.
+template <bool kBias>
+inline __attribute__((always_inline)) void transpose_block(const float* in, int64_t in_stride,
+                                                           float* out, int64_t out_stride,
+                                                           __m512 bias) {
+  const int64_t in_bytes = in_stride * static_cast<int64_t>(sizeof(float));
+  const int64_t out_bytes = out_stride * static_cast<int64_t>(sizeof(float));
+  __m512 r[16];
+  // The processor does not follow sixteen rows at once.
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    r[i] = _mm512_loadu_ps(in);
+    __builtin_prefetch(in + kAhead);
+    step(in, in_bytes);
+  }
+  transpose(r);
+#pragma GCC unroll 16
+  for (int i = 0; i < 16; ++i) {
+    _mm512_storeu_ps(out, kBias ? _mm512_add_ps(r[i], bias) : r[i]);
+    step(out, out_bytes);
+  }
+}
+
+/// Part of a block: `height` rows of `width`; whole vectors are written where `store` says so.
+inline __attribute__((noinline)) void transpose_part(const float* in, int64_t in_stride,
+                                                     int64_t height, int64_t width, float* out,
+                                                     int64_t out_stride, __mmask16 store,
+                                                     const float* bias) {
+  __m512 r[16];
+  const __mmask16 load = lanes(width);
+  for (int i = 0; i < 16; ++i) {
+    r[i] = i < height ? _mm512_maskz_loadu_ps(load, in + i * in_stride) : _mm512_setzero_ps();
+  }
+  transpose(r);
+  for (int i = 0; i < width; ++i) {
+    if (bias != nullptr) r[i] = _mm512_add_ps(r[i], _mm512_maskz_loadu_ps(lanes(height), bias));
+    _mm512_mask_storeu_ps(out + i * out_stride, store, r[i]);
+  }
+}
+
 /// out[c, r] = in[r, c] (+ bias[r]). With kFill, rows of `out` are written up to a multiple of 16,
 /// zeros behind the end.
 template <bool kFill>
@@ -80,39 +126,24 @@ inline void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t 
                       int64_t out_stride, const float* bias = nullptr) {
   for (int64_t row = 0; row < rows; row += kLanes) {
     const int64_t height = std::min(kLanes, rows - row);
-    const __mmask16 store = kFill ? 0xffff : lanes(height);
-    const __m512 joined =
-        bias != nullptr ? _mm512_maskz_loadu_ps(lanes(height), bias + row) : _mm512_setzero_ps();
-    for (int64_t column = 0; column < columns; column += kLanes) {
-      const int64_t width = std::min(kLanes, columns - column);
-      const float* from = in + row * in_stride + column;
-      float* to = out + column * out_stride + row;
-      __m512 r[16];
-      if (height == kLanes && width == kLanes) {
-        // The processor does not follow sixteen rows at once.
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) {
-          r[i] = _mm512_loadu_ps(from + i * in_stride);
-          __builtin_prefetch(from + i * in_stride + kAhead);
-        }
-        transpose(r);
-#pragma GCC unroll 16
-        for (int i = 0; i < 16; ++i) {
-          _mm512_storeu_ps(to + i * out_stride,
-                           bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
-        }
-      } else {
-        const __mmask16 load = lanes(width);
-        for (int i = 0; i < 16; ++i) {
-          r[i] =
-              i < height ? _mm512_maskz_loadu_ps(load, from + i * in_stride) : _mm512_setzero_ps();
-        }
-        transpose(r);
-        for (int i = 0; i < width; ++i) {
-          _mm512_mask_storeu_ps(to + i * out_stride, store,
-                                bias != nullptr ? _mm512_add_ps(r[i], joined) : r[i]);
+    const float* from = in + row * in_stride;
+    float* to = out + row;
+    int64_t column = 0;
+    if (height == kLanes) {
+      const __m512 joined = bias != nullptr ? _mm512_loadu_ps(bias + row) : _mm512_setzero_ps();
+      for (; column + kLanes <= columns; column += kLanes) {
+        float* const block = to + column * out_stride;
+        if (bias != nullptr) {
+          transpose_block<true>(from + column, in_stride, block, out_stride, joined);
+        } else {
+          transpose_block<false>(from + column, in_stride, block, out_stride, joined);
         }
       }
+    }
+    for (; column < columns; column += kLanes) {
+      transpose_part(from + column, in_stride, height, std::min(kLanes, columns - column),
+                     to + column * out_stride, out_stride, kFill ? 0xffff : lanes(height),
+                     bias != nullptr ? bias + row : nullptr);
     }
   }
 }
