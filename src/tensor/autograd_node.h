@@ -20,4 +20,14 @@ auto make_node() {
   }
 }
 
+/// One more reference to a node that is held already, for SavedVariable::unpack.
+template <typename N>
+NodePointer pointer_to(N& node) {
+  if constexpr (std::is_same_v<NodePointer, std::shared_ptr<torch::autograd::Node>>) {
+    return node.shared_from_this();
+  } else {
+    return c10::intrusive_ptr<N>::unsafe_reclaim_from_nonowning(&node);
+  }
+}
+
 }  // namespace strata::tensor

@@ -1,13 +1,11 @@
 // What a dense layer is beside its products: a node of the graph of our own for addmm, whose
 // backward is one call below autograd, where libtorch's makes views, two calls and a sum through
-// autograd; and the two passes of relu, which libtorch runs through its iterator.
+// autograd.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/relu_ops.h>
 #include <ATen/ops/sum.h>
-#include <ATen/ops/threshold_backward_ops.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
@@ -174,41 +172,7 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
   return output;
 }
 
-bool dense(const at::Tensor& tensor) {
-  return is_cpu_float(tensor) && tensor.is_contiguous() &&
-         tensor.suggest_memory_format() == at::MemoryFormat::Contiguous;
-}
-
-/// Parallel parts would gain nothing below this size.
-constexpr int64_t kMaxElements = 1 << 15;
-
-at::Tensor relu(c10::DispatchKeySet keys, const at::Tensor& input) {
-  if (!dense(input) || input.numel() > kMaxElements)
-    return at::_ops::relu::redispatch(keys & kBelow, input);
-  at::Tensor output = empty_float(input.sizes());
-  layer_kernels().relu(input.const_data_ptr<float>(), input.numel(),
-                       output.mutable_data_ptr<float>());
-  return output;
-}
-
-at::Tensor threshold_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
-                              const at::Tensor& value, const at::Scalar& threshold) {
-  if (!dense(gradient) || !dense(value) || gradient.sizes() != value.sizes() ||
-      value.numel() > kMaxElements)
-    return at::_ops::threshold_backward::redispatch(keys & kBelow, gradient, value, threshold);
-  at::Tensor output = empty_float(value.sizes());
-  layer_kernels().threshold_backward(gradient.const_data_ptr<float>(),
-                                     value.const_data_ptr<float>(), threshold.toFloat(),
-                                     value.numel(), output.mutable_data_ptr<float>());
-  return output;
-}
-
 }  // namespace
-
-void detail::register_relu(torch::Library& library) {
-  library.impl("relu", TORCH_FN(relu));
-  library.impl("threshold_backward", TORCH_FN(threshold_backward));
-}
 
 void detail::register_dense_layer(torch::Library& library) {
   library.impl("addmm", TORCH_FN(addmm));

@@ -13,6 +13,9 @@ struct LayerKernels {
   /// out[i] = value[i] <= threshold ? 0 : gradient[i].
   void (*threshold_backward)(const float* gradient, const float* value, float threshold,
                              int64_t size, float* out);
+  /// The same over what there is.
+  void (*relu_in_place)(float* x, int64_t size);
+  void (*threshold_in_place)(float* gradient, const float* value, float threshold, int64_t size);
   /// out[c] = sum over r of in[r * stride + c], added in an order that `rows` alone decides.
   void (*column_sums)(const float* in, int64_t rows, int64_t columns, int64_t stride, float* out);
 };

@@ -50,8 +50,11 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
   fall_through_elsewhere(library);
 }
 
-// No backend key: other devices' and sparse tensors' autograd stays as it is; libtorch's own kernel
-// is one for all, so none is overwritten.
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) { register_dense_layer(library); }
+// No backend key: other devices' and sparse tensors' autograd stays as it is; libtorch's own
+// kernels are for all, so none is overwritten.
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
+  register_dense_layer(library);
+  register_relu_node(library);
+}
 
 }  // namespace strata::tensor::detail

@@ -18,7 +18,8 @@ void register_convolution(torch::Library& library);
 void register_relu(torch::Library& library);
 void register_max_pool(torch::Library& library);
 void register_image_copy(torch::Library& library);
-/// At autograd's key; a kernel that looks for CustomRNGKeyId itself.
+/// At autograd's key; kernels that look for CustomRNGKeyId themselves.
 void register_dense_layer(torch::Library& library);
+void register_relu_node(torch::Library& library);
 
 }  // namespace strata::tensor::detail

@@ -1,13 +1,18 @@
+#include <ATen/Parallel.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <semaphore>
 #include <stdexcept>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "data/elements.h"
 #include "data/source.h"
+#include "strata/core/thread.h"
 
 namespace strata::data {
 namespace {
@@ -222,21 +227,73 @@ TEST(OptionsTest, DeterminismIsInherited) {
 TEST(PrefetchAutotuneTest, GrowsWhenElementsComeInFits) {
   // Ten at once, then a pause of the consumer, over and over: a buffer of two is too small.
   std::atomic<int> made = 0;
-  const Dataset dataset = Dataset::range(4000)
+  const Dataset dataset = Dataset::range(2000)
                               .map([&](Example e) {
+                                spin_for(100us);  // worth a thread
                                 ++made;
                                 return e;
                               })
                               .prefetch(kAutotune);
   Iterator iterator = dataset.iterator(0);
   int64_t most_ahead = 0;
-  for (int64_t i = 0; i < 4000; ++i) {
+  for (int64_t i = 0; i < 2000; ++i) {
     ASSERT_TRUE(iterator.next());
-    if (i % 10 == 0) spin_for(50us);
+    if (i % 10 == 0) spin_for(1500us);
     most_ahead = std::max<int64_t>(most_ahead, made - i);
   }
   EXPECT_GT(most_ahead, 2 + 2);  // in the buffer, in hand, and taken
   EXPECT_FALSE(iterator.next());
+}
+
+TEST(PrefetchAutotuneTest, HasAThreadWhileElementsAreWorthOne) {
+  // The middle thousand take long. Others may take a core from us for a while, so no exact numbers.
+  constexpr int64_t kAll = 3000;
+  std::vector<std::string> maker(kAll);
+  const Dataset dataset = Dataset::range(kAll).map([&](Example e) {
+    const auto i = static_cast<size_t>(e.x().item<int64_t>());
+    if (i / 1000 == 1) spin_for(100us);
+    maker[i] = thread_name();
+    return e;
+  });
+  Iterator iterator = dataset.prefetch(kAutotune).iterator(0);
+  Iterator other = Dataset::range(kAll).map([](Example e) { return e; }).iterator(0);
+  for (int64_t i = 0; i < kAll; ++i) {
+    ASSERT_EQ(iterator.next()->x().item<int64_t>(), i);
+    if (i % 100 != 0) continue;
+    other.restore(iterator.position());
+    EXPECT_EQ(other.next()->x().item<int64_t>(), i + 1);
+  }
+  EXPECT_FALSE(iterator.next());
+  const auto ahead = [&](int64_t begin) {
+    return std::count(maker.begin() + begin, maker.begin() + begin + 1000, "strata-prefetch");
+  };
+  EXPECT_LT(ahead(0), 500);
+  EXPECT_GT(ahead(1000), 500);
+  EXPECT_LT(ahead(2000), 500);
+}
+
+TEST(PrefetchAutotuneTest, WithoutAThreadOperatorsRunAloneAndErrorsComeInTheirPlace) {
+  const int threads_before = at::get_num_threads();
+  int threads = 0;
+  const Dataset dataset = Dataset::range(3)
+                              .map([&](Example e) {
+                                threads = at::get_num_threads();
+                                if (e.x().item<int64_t>() == 1) throw std::out_of_range("one");
+                                return e;
+                              })
+                              .prefetch(kAutotune);
+  Iterator iterator = dataset.iterator(0);
+  EXPECT_EQ(iterator.next()->x().item<int64_t>(), 0);
+  EXPECT_EQ(threads, 1);
+  EXPECT_THROW((void)iterator.next(), std::out_of_range);
+  Iterator other = dataset.iterator(0);
+  other.restore(iterator.position());
+  for (Iterator* each : {&iterator, &other}) {
+    EXPECT_EQ(each->next()->x().item<int64_t>(), 2);
+    EXPECT_FALSE(each->next());
+    EXPECT_FALSE(each->next());
+  }
+  EXPECT_EQ(at::get_num_threads(), threads_before);
 }
 
 }  // namespace

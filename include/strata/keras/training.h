@@ -112,8 +112,8 @@ struct FitOptions {
   /// tensors only: datasets are batched and shuffled already.
   int64_t batch_size = 32;
   bool shuffle = true;
-  /// Batches that are made ahead of training.
-  int64_t prefetch = 2;
+  /// Batches that a thread of its own makes ahead of training; kAutotune: see Dataset::prefetch.
+  int64_t prefetch = data::kAutotune;
 };
 
 struct EvaluateOptions {

@@ -1,5 +1,7 @@
 #include "strata/keras/layers/convolutional.h"
 
+#include <ATen/ops/relu.h>
+
 #include "keras/layers/convolve.h"
 #include "keras/layers/layer_class.h"
 
@@ -99,7 +101,12 @@ class ConvImpl final : public keras::UnaryLayerImpl {
     const at::Tensor bias = bias_ ? cast(bias_->value(), x) : at::Tensor();
     at::Tensor y =
         convolve(planes(x, options.data_format), kernel, bias, windows(), options.groups);
-    y = options.activation(user_shape(y, options.data_format));
+    if (relu_) {
+      at::relu_(y);  // nobody else has seen it
+      y = user_shape(y, options.data_format);
+    } else {
+      y = options.activation(user_shape(y, options.data_format));
+    }
     add_activity_loss(options.activity_regularizer, y);
     return y;
   }
@@ -111,6 +118,7 @@ class ConvImpl final : public keras::UnaryLayerImpl {
 
   const std::string class_name_ = numbered("Conv", N, "D");
   ConvArguments<N> arguments_;
+  const bool relu_ = arguments_.options.activation.name() == "relu";
   std::optional<Variable> kernel_;
   std::optional<Variable> bias_;
 };
