@@ -50,11 +50,11 @@ const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, c10::DispatchK
 
 /// The device of the first tensor among the arguments: each of these operators has one.
 template <typename First, typename... Rest>
-c10::Device device_of(const First& first, const Rest&... rest) {
+c10::Device first_device(const First& first, const Rest&... rest) {
   if constexpr (std::is_same_v<First, at::Tensor>) {
     return first.device();
   } else {
-    return device_of(rest...);
+    return first_device(rest...);
   }
 }
 
@@ -74,7 +74,7 @@ struct Substituted;
 template <typename Op, typename Result, typename... Arguments>
 struct Substituted<Op, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
-    const c10::Device device = device_of(arguments...);
+    const c10::Device device = first_device(arguments...);
     return Op::redispatch(keys & kBelow, with_stream(arguments, device)...);
   }
 };
@@ -86,7 +86,7 @@ struct Lent;
 template <typename Op, typename Result, typename... Arguments>
 struct Lent<Op, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
-    const DefaultGeneratorLoan loan(device_of(arguments...));
+    const DefaultGeneratorLoan loan(first_device(arguments...));
     return Op::redispatch(keys & kBelow, arguments...);
   }
 };
