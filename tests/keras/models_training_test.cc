@@ -90,7 +90,8 @@ TEST(KerasModelsTrainingTest, ALossScaleThatKerasDoesNotWriteDownIsThereAgain) {
 
 TEST(KerasModelsTrainingTest, MixedFloat16GetsALossScale) {
   set_dtype_policy("mixed_float16");
-  const Sequential model(Input({3}), {layers::Dense(2)});
+  // From zeros: random weights' gradients overflow half of the time at the first scale.
+  const Sequential model(Input({3}), {layers::Dense(2, {.kernel_initializer = "zeros"})});
   set_dtype_policy("float32");
   const auto adam = std::make_shared<optimizers::Adam>();
   const auto is_scaled = [&] {

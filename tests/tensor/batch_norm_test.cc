@@ -1,5 +1,5 @@
 // Batch normalization of planes, with relu and a sum beside it, against libtorch's operators.
-#include "tensor/batch_norm.h"
+#include "tensor/operators/batch_norm.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
-#include "tensor/batch_norm_kernels.h"
+#include "tensor/operators/batch_norm_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {

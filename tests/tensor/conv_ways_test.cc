@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "strata/tensor/engine_kernels.h"
-#include "tensor/conv_by_phases.h"
-#include "tensor/convolution.h"
+#include "tensor/operators/conv_by_phases.h"
+#include "tensor/operators/convolution.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/layer_kernels.h"
+#include "tensor/operators/layer_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {

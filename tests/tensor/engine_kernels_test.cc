@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "tensor/cpu_isa.h"
-#include "tensor/matmul_kernels.h"
+#include "tensor/operators/matmul_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {

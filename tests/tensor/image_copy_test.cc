@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tensor/cpu_isa.h"
-#include "tensor/plane_kernels.h"
+#include "tensor/operators/plane_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tensor/cpu_isa.h"
-#include "tensor/layer_kernels.h"
+#include "tensor/operators/layer_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {

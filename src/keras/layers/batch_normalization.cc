@@ -12,7 +12,7 @@
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/runtime/replica_context.h"
-#include "tensor/batch_norm.h"
+#include "tensor/operators/batch_norm.h"
 
 namespace strata::layers {
 namespace {
