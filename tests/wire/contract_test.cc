@@ -549,7 +549,13 @@ TEST_P(WireContractTest, DisagreementNamesBothSides) {
         receive = pair.connection(1, 0).receive(in, received);
       }
       const Status at_receiver = pair.transport(1).wait(receive, soon());
+      std::atomic<bool> told{false};
+      Thread teller("teller",
+                    [&] { pair.transport(1).wait_until([&] { return told.load(); }, soon()); });
       const Status at_sender = pair.transport(0).wait(also, soon());
+      told = true;
+      pair.transport(1).wake();
+      teller.join();
       const auto hex = [](uint64_t value) {
         char text[32];
         std::snprintf(text, sizeof text, "0x%016llx", static_cast<unsigned long long>(value));
