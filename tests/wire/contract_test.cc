@@ -553,9 +553,6 @@ TEST_P(WireContractTest, DisagreementNamesBothSides) {
       Thread teller("teller",
                     [&] { pair.transport(1).wait_until([&] { return told.load(); }, soon()); });
       const Status at_sender = pair.transport(0).wait(also, soon());
-      told = true;
-      pair.transport(1).wake();
-      teller.join();
       const auto hex = [](uint64_t value) {
         char text[32];
         std::snprintf(text, sizeof text, "0x%016llx", static_cast<unsigned long long>(value));
@@ -581,6 +578,8 @@ TEST_P(WireContractTest, DisagreementNamesBothSides) {
       Transfer answer =
           pair.connection(1, 0).send({.channel = 5, .id = 9, .fingerprint = 0}, other);
       EXPECT_EQ(pair.transport(0).wait(elsewhere, soon()).message(), "");
+      told = true;
+      pair.transport(1).wake();
     }
   }
 }
