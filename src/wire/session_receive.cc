@@ -98,7 +98,7 @@ bool Session::read_some(bool& again) {
     case Stream::Outcome::kMoved:
       break;
   }
-  again = !result.drained;
+  again = !result.drained || hung_up_;  // no event tells of the end a second time
   counts_.bytes_received += result.bytes;
   const size_t in_place = direct ? std::min(result.bytes, parts[0].iov_len) : 0;
   if (in_place > 0) {
