@@ -70,6 +70,7 @@ class Session final : public Connection,
  private:
   static constexpr size_t kMaxMove = size_t{256} << 10;
   static constexpr size_t kStaging = size_t{64} << 10;
+  static constexpr size_t kSmallRead = size_t{8} << 10;
   static constexpr size_t kMaxWaiting = size_t{1} << 17;  // messages that nobody receives
   static constexpr size_t kMaxTexts = 4 * kMaxMessage;
 
@@ -199,6 +200,7 @@ class Session final : public Connection,
   std::map<uint32_t, std::deque<std::string>> texts_;
   size_t texts_bytes_ = 0;
   std::vector<std::byte> staging_;
+  size_t staging_read_ = kSmallRead;  // how much of it the next read asks for
   FrameHeader header_;
   size_t header_came_ = 0;
   size_t part_left_ = 0;

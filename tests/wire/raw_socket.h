@@ -39,6 +39,17 @@ class RawSocket {
     }
     return true;
   }
+  /// What goes without waiting. @return how much.
+  size_t send_some(std::string_view bytes) const {
+    const ssize_t sent = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    return sent < 0 ? 0 : static_cast<size_t>(sent);
+  }
+  /// What has come.
+  void throw_away() const {
+    char bytes[65536];
+    while (::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
+    }
+  }
   void send_nothing_more() const { ::shutdown(fd_.get(), SHUT_WR); }
 
   /// All that comes until the other side closes, or `size` bytes.

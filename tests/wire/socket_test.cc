@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "support/expect_error.h"
+#include "wire/frame.h"
 #include "wire/greeting.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
@@ -190,6 +191,34 @@ TEST(SocketTransportTest, StrangersAreRefusedAndLogged) {
   auto transport = wires.transport(0);
   EchoServer::visit(*transport, server.address(), 0);
   EXPECT_EQ(server.came_in(), 1u);
+}
+
+// Bytes and the end come in one event, which may be the last one.
+TEST(SocketTransportTest, AnEndThatComesWithBytesIsSeen) {
+  SocketWires wires;
+  auto transport = wires.transport(0);
+  const Address address = transport->listen(wires.place(0), hello_of(0));
+  FrameHeader header;
+  header.kind = FrameKind::kText;
+  header.total = header.part = 5;
+  seal(header);
+  const std::string text =
+      std::string(reinterpret_cast<const char*>(&header), sizeof header) + "hello";
+  const std::string greeting =
+      encode_greeting({.hello = hello_of(1), .eager_limit = 1000, .eager_budget = 1000});
+  for (const bool all_at_once : {true, false}) {
+    const RawSocket peer(address);
+    EXPECT_TRUE(peer.send(all_at_once ? greeting + text : greeting));
+    if (all_at_once) peer.send_nothing_more();
+    const auto connection = transport->accept(soon());
+    if (!all_at_once) {
+      EXPECT_TRUE(peer.send(text));
+      peer.send_nothing_more();
+    }
+    EXPECT_EQ(connection->receive_message(0, soon()), "hello");
+    EXPECT_TRUE(transport->wait_until([&] { return !connection->status().ok(); }, soon()));
+    EXPECT_EQ(connection->status().code(), ErrorCode::kUnavailable);
+  }
 }
 
 // They would be waited for in vain; the longest is let go for the next.
