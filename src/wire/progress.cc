@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "strata/core/log.h"
 #include "strata/core/spin.h"
 
 namespace strata::wire {
@@ -60,7 +61,12 @@ bool Progress::lead(Clock::time_point until) {
     }
     if (pollable == nullptr) continue;
     bool more = false;
-    worked |= pollable->ready(more, key != reported);
+    try {
+      worked |= pollable->ready(more, key != reported);
+    } catch (const std::exception& error) {
+      // A stranger that cannot be let in: the thread that happens to lead waits for another.
+      STRATA_LOG(kError) << error.what();
+    }
     if (more) again(key);
   }
   return worked;

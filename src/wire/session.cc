@@ -1,6 +1,7 @@
 #include "wire/session.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "strata/core/log.h"
@@ -51,10 +52,17 @@ bool Session::ready(bool& again, bool hung_up) {
   if (!alive()) return false;
   blocked_ = false;
   hung_up_ |= hung_up;
-  const bool read = read_some(again);
-  if (alive() && !read && write_failure_)
-    fail_locked(write_failure_->code(), write_failure_->message(), false);
-  const bool wrote = alive() && !write_failure_ && write_some();
+  bool read = false;
+  bool wrote = false;
+  try {
+    read = read_some(again);
+    if (alive() && !read && write_failure_)
+      fail_locked(write_failure_->code(), write_failure_->message(), false);
+    wrote = alive() && !write_failure_ && write_some();
+  } catch (const std::bad_alloc&) {
+    // Of no concern to the thread that happens to lead.
+    fail_locked(ErrorCode::kResourceExhausted, "no memory is left for what it sends", true);
+  }
   if (wrote && closing_) news_ = true;
   if (alive() && (write_failure_ || (!blocked_ && !nothing_to_send()))) again = true;
   unlock_and_notify(lock);

@@ -184,6 +184,7 @@ class Session final : public Connection,
   bool closing_ = false;      // close() was called
   bool ended_ = false;        // our goodbye is in the queue; nothing may follow
   bool hung_up_ = false;      // the stream ends behind what it has now
+  bool seen_dry_ = false;     // a read has found nothing
   bool news_ = false;         // somebody must be notified
   std::map<uint32_t, std::string> poisoned_;
   bool peer_ended_ = false;

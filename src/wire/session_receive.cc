@@ -83,6 +83,7 @@ bool Session::read_some(bool& again) {
   const Stream::Result result = stream_->read({parts, count});
   switch (result.outcome) {
     case Stream::Outcome::kBlocked:
+      seen_dry_ = true;
       return false;
     case Stream::Outcome::kEnd:
       if (closing_) {
@@ -98,7 +99,8 @@ bool Session::read_some(bool& again) {
     case Stream::Outcome::kMoved:
       break;
   }
-  again = !result.drained || hung_up_;  // no event tells of the end a second time
+  // No event tells of the end a second time, nor of what was before the first event.
+  again = !result.drained || hung_up_ || !seen_dry_;
   counts_.bytes_received += result.bytes;
   const size_t in_place = direct ? std::min(result.bytes, parts[0].iov_len) : 0;
   if (in_place > 0) {
@@ -304,7 +306,7 @@ void Session::accept_rest(Incoming& incoming) {
   freed_ += std::exchange(incoming.cost, 0);
   if (std::exchange(incoming.wants_grant, false))
     add_urgent(FrameKind::kGrant, incoming.tag, incoming.message);
-  if (freed_ >= options_.own_budget / 2) add_urgent(FrameKind::kFreed, {}, 0);
+  if (freed_ > 0 && freed_ >= options_.own_budget / 2) add_urgent(FrameKind::kFreed, {}, 0);
 }
 
 // Nobody wants it any more, or nobody may have it.

@@ -15,7 +15,7 @@
 
 namespace strata::wire {
 
-inline Deadline soon() { return Deadline::after(std::chrono::seconds(30)); }
+inline Deadline soon() { return Deadline::after(std::chrono::seconds(120)); }
 
 inline std::string task_name(int task) { return str_cat("/job:worker/task:", task); }
 
