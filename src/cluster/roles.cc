@@ -4,8 +4,8 @@
 #include <array>
 #include <map>
 
-#include "cluster/address.h"
 #include "strata/core/error.h"
+#include "strata/wire/address.h"
 
 namespace strata::cluster {
 namespace {
@@ -56,6 +56,17 @@ void check_jobs(const ClusterSpec& spec, std::string_view source) {
                ", where nobody trains; expected a chief or a worker; add one");
 }
 
+void check_address(const std::string& address, const std::string& where) {
+  constexpr std::string_view kPrefix = "[wire] address: ";
+  try {
+    (void)wire::Address::parse(address);
+  } catch (const Error& error) {
+    const std::string_view text = error.what();
+    throw Error(error.code(), str_cat("[cluster] ", where, ": ",
+                                      text.substr(text.starts_with(kPrefix) ? kPrefix.size() : 0)));
+  }
+}
+
 void check_addresses(const ClusterSpec& spec, std::string_view source) {
   std::map<std::string, TaskId> taken;
   for (const std::string& job : spec.jobs()) {
@@ -66,9 +77,7 @@ void check_addresses(const ClusterSpec& spec, std::string_view source) {
                    "; expected indices from 0 without gaps");
       const TaskId task = {job, index};
       const std::string& address = spec.task_address(task);
-      const std::string wrong = what_is_wrong_with_address(address);
-      STRATA_CHECK(wrong.empty(), kInvalidArgument, "[cluster] ", source, ": got \"", address,
-                   "\" for ", task.to_string(), ": ", wrong, "; write \"host:port\"");
+      if (address != ":0") check_address(address, str_cat(source, ", ", task.to_string()));
       if (address.ends_with(":0")) continue;
       const auto [found, fresh] = taken.emplace(address, task);
       STRATA_CHECK(fresh, kInvalidArgument, "[cluster] ", source, ": got \"", address,
