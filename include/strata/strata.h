@@ -14,6 +14,7 @@
 #include "strata/cluster/kubernetes_resolver.h"
 #include "strata/cluster/mpi_resolver.h"
 #include "strata/cluster/roles.h"
+#include "strata/cluster/server.h"
 #include "strata/cluster/simple_resolver.h"
 #include "strata/cluster/slurm_resolver.h"
 #include "strata/cluster/task_id.h"

@@ -145,8 +145,6 @@ void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoi
                              .decide_at = now + kSuspicionTime});
       return;
     case MessageKind::kAbort:
-      lost_.insert(task);
-      active_.erase(task);
       return fail_generation(task, {ErrorCode::kAborted, str_cat("[cluster] ", describe(task),
                                                                  " gave up: ", message.value)});
     default:

@@ -63,7 +63,7 @@ void Store::get(const Waiter& from, const ControlMessage& request, Outbox& out) 
   const auto it = values_.find(request.name);
   if (it != values_.end()) {
     from.reply(out, found(it->second));
-  } else if (request.timeout_ms == 0) {
+  } else if (request.number == 1) {  // to be answered at once
     from.reply(out);
   } else {
     waiting_.emplace(request.name, from);

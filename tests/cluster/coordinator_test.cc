@@ -176,7 +176,7 @@ TEST_F(CoordinatorTest, GetWaitsForSet) {
   EXPECT_EQ(out[0].message.value, "value");
   EXPECT_EQ(out[1].message.request, set.request);
   auto now = request(MessageKind::kGet, "other");
-  now.timeout_ms = 0;
+  now.number = 1;
   send(1, now);
   EXPECT_FALSE(only().flag);
   send(1, request(MessageKind::kGet, "never"));
@@ -386,7 +386,7 @@ TEST_F(CoordinatorTest, WhoGivesUpTellsWhy) {
   start_and_join(3);
   send(1, request(MessageKind::kAbort, "", "loss is NaN"));
   const auto out = sent();
-  ASSERT_EQ(out.size(), 2u);
+  ASSERT_EQ(out.size(), 3u);
   EXPECT_EQ(out[0].message.code, ErrorCode::kAborted);
   EXPECT_EQ(out[0].message.value,
             "[cluster] /job:worker/task:1 at 10.0.0.1:1001 gave up: loss is NaN");
@@ -410,7 +410,7 @@ TEST_F(CoordinatorTest, AReplacementBeginsTheNextGeneration) {
   EXPECT_TRUE(coordinator_->failure().ok());
   // What the generation before had stored is gone, and its late messages mean nothing.
   auto get = request(MessageKind::kGet, "k");
-  get.timeout_ms = 0;
+  get.number = 1;
   send(12, get);
   EXPECT_FALSE(only().flag);
   auto late = request(MessageKind::kSet, "k", "old");

@@ -1,0 +1,44 @@
+#include "cluster/local_host.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "strata/core/error.h"
+
+namespace strata::cluster {
+
+std::string local_host_towards(const std::string& host) {
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_DGRAM;
+  addrinfo* list = nullptr;
+  const int failed = ::getaddrinfo(host.c_str(), "9", &hints, &list);
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> guard(list, &::freeaddrinfo);
+  STRATA_CHECK(failed == 0, kNotFound, "[cluster] address: got the host \"", host,
+               "\", which is not known: ", ::gai_strerror(failed));
+  int error = 0;
+  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_storage own = {};
+    socklen_t size = sizeof own;
+    // Connecting a datagram socket sends nothing; it asks the routing table.
+    const bool routed = fd >= 0 && ::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
+                        ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
+    error = errno;
+    if (fd >= 0) ::close(fd);
+    char text[NI_MAXHOST];
+    if (routed && ::getnameinfo(reinterpret_cast<const sockaddr*>(&own), size, text, sizeof text,
+                                nullptr, 0, NI_NUMERICHOST) == 0) {
+      return text;
+    }
+  }
+  throw Error(ErrorCode::kUnavailable, str_cat("[cluster] address: no way to \"", host,
+                                               "\" from here: ", std::strerror(error)));
+}
+
+}  // namespace strata::cluster
