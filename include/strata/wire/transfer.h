@@ -36,6 +36,7 @@ class STRATA_API Operation {
 
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   const Status& status() const noexcept { return status_; }  // once done
+  size_t arrived() const noexcept { return arrived_.load(std::memory_order_acquire); }
   /// Ends it; when this returns nobody touches its buffer. Nothing if it is done.
   virtual void cancel() = 0;
   /// "receive of 4096 bytes (channel 1, id 7) from /job:worker/task:2 at 10.0.0.3:4444"
@@ -49,6 +50,7 @@ class STRATA_API Operation {
  protected:
   virtual ~Operation() = default;
   virtual void recycle() noexcept { delete this; }
+  void set_arrived(size_t bytes) noexcept { arrived_.store(bytes, std::memory_order_release); }
   /// At most once.
   void finish(Status status) {
     status_ = std::move(status);
@@ -58,6 +60,7 @@ class STRATA_API Operation {
  private:
   std::atomic<uint32_t> references_{1};
   std::atomic<bool> done_{false};
+  std::atomic<size_t> arrived_{0};
   Status status_;
 };
 
@@ -82,6 +85,9 @@ class STRATA_API Transfer {
 
   /// Costs one load. What a receive brought is visible to the thread that has seen it done.
   bool done() const noexcept { return operation_ == nullptr || operation_->done(); }
+
+  /// Of a receive: this many bytes at the front of its buffer have come, and may be read already.
+  size_t arrived() const noexcept { return operation_ == nullptr ? 0 : operation_->arrived(); }
 
   /// How it ended. @throws Error kFailedPrecondition: it is not done.
   Status status() const;
