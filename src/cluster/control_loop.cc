@@ -176,12 +176,13 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
     coordinator_->received(arrival.session, message, now);
   } else {
     leader_heard_ = now;
-    handle_message(message, now);
+    leader_operation_ = message.operation;
+    handle_message(message);
   }
 }
 
 // What the leader says, be it this very task.
-void ControlLoop::handle_message(const ControlMessage& message, TimePoint) {
+void ControlLoop::handle_message(const ControlMessage& message) {
   switch (message.kind) {
     case MessageKind::kReply: {
       const auto found = slots_.find(message.request);
@@ -189,13 +190,13 @@ void ControlLoop::handle_message(const ControlMessage& message, TimePoint) {
       Slot& slot = *found->second;
       slot.answer = message;
       if (slot.kind == MessageKind::kJoin && message.code == ErrorCode::kOk) begin(message);
+      if (slot.kind == MessageKind::kLeave) left_ = true;
       slots_.erase(found);
       finish(slot, message.code == ErrorCode::kOk ? Status() : Status(message.code, message.value));
       return;
     }
     case MessageKind::kBeat:
-      leader_operation_ = message.value;
-      return;
+      return;  // that it came is what counts
     case MessageKind::kFailed:
       if (message.generation == generation_) fail(Status(message.code, message.value));
       return;
@@ -217,7 +218,7 @@ void ControlLoop::leader_is_gone(const std::string& how) {
                            : std::string();
   const std::string leader = str_cat(options_.leader.to_string(), " at ", address, ", the leader,");
   Status status;
-  if (leader_closing_) {
+  if (leader_closing_ || left_) {
     status = {ErrorCode::kFailedPrecondition, str_cat("[cluster] ", leader, " has ended")};
   } else {
     status = {
@@ -227,7 +228,7 @@ void ControlLoop::leader_is_gone(const std::string& how) {
                                           : "; its last known operation: " + leader_operation_)};
     STRATA_LOG(kWarning) << status.message();
   }
-  fail(status);
+  if (!left_) fail(status);
   for (auto& entry : std::exchange(slots_, {})) finish(*entry.second, status);
 }
 
@@ -240,6 +241,7 @@ void ControlLoop::begin(const ControlMessage& answer) {
   }
   failure_ = Status();
   announce_ = false;
+  left_ = false;
   failed_ = std::stop_source();
 }
 
@@ -285,7 +287,7 @@ void ControlLoop::tick(TimePoint now) {
   ControlMessage beat;
   beat.kind = MessageKind::kHeartbeat;
   beat.generation = generation_;
-  beat.value = operation_;
+  beat.operation = operation_;
   if (coordinator_) {
     coordinator_->received(kLeaderSession, beat, now);
   } else {
@@ -301,9 +303,11 @@ void ControlLoop::deliver() {
     if (out.empty()) break;
     for (const Envelope& each : out) {
       if (each.session == kLeaderSession) {
-        handle_message(each.message, ticked_);
+        handle_message(each.message);
       } else {
-        send(each.session, each.message);
+        ControlMessage message = each.message;
+        message.operation = operation_;
+        send(each.session, message);
       }
     }
   }
@@ -350,6 +354,7 @@ uint64_t ControlLoop::request(ControlMessage message, Slot& slot, wire::Deadline
                ", the leader, is gone");
   message.request = next_request_++;
   message.generation = generation_;
+  message.operation = operation_;
   message.timeout_ms =
       static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count());
   const uint64_t number = message.request;
@@ -427,6 +432,7 @@ void ControlLoop::post(ControlMessage message) {
   {
     const std::lock_guard lock(mutex_);
     message.generation = generation_;
+    message.operation = operation_;
     if (coordinator_) {
       coordinator_->received(kLeaderSession, message, Clock::system().now());
     } else {

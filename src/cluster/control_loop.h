@@ -87,7 +87,7 @@ class ControlLoop {
   bool poll();
   void handle_arrivals();
   void handle(Arrival& arrival, TimePoint now);
-  void handle_message(const ControlMessage& message, TimePoint now);
+  void handle_message(const ControlMessage& message);
   void leader_is_gone(const std::string& how);
   void begin(const ControlMessage& answer);
   void fail(const Status& status);
@@ -120,6 +120,7 @@ class ControlLoop {
   TimePoint leader_heard_;
   std::string leader_operation_;
   bool leader_closing_ = false;
+  bool left_ = false;  // the orderly end: what happens now is no failure
   TimePoint ticked_;
   TimePoint beat_at_;
   bool wake_ = false;  // somebody else's slot is done

@@ -20,6 +20,7 @@ enum Field : uint32_t {
   kFlag = 10,
   kTimeout = 11,
   kTask = 12,
+  kOperation = 13,
 };
 enum TaskField : uint32_t { kTaskName = 1, kTaskAddress = 2 };
 
@@ -71,6 +72,7 @@ std::string encode(const ControlMessage& message) {
   put_text(kAddress, message.address, out);
   put_number(kFlag, message.flag ? 1 : 0, out);
   put_number(kTimeout, message.timeout_ms, out);
+  put_text(kOperation, message.operation, out);
   for (const auto& [name, address] : message.tasks) {
     std::string task;
     put_text(kTaskName, name, task);
@@ -127,6 +129,9 @@ ControlMessage decode(std::string_view bytes) {
         break;
       case kTimeout:
         number(message.timeout_ms);
+        break;
+      case kOperation:
+        text(message.operation);
         break;
       case kTask:
         take_if(reader, type, WireType::kBytes,

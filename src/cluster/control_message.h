@@ -21,13 +21,13 @@ enum class MessageKind : uint32_t {
   kErase = 5,          ///< name
   kBarrier = 6,        ///< name; number: how often this task was there; tasks: who takes part
   kLeave = 7,          ///< the orderly end
-  kHeartbeat = 16,     ///< value: what the task is doing
-  kSuspect = 17,       ///< name: a task; value: what the sender's connection to it met
-  kAbort = 18,         ///< code, value: the sender gives up
-  kWithdraw = 19,      ///< request: no longer waited for
+  kHeartbeat = 16,
+  kSuspect = 17,   ///< name: a task; value: what the sender's connection to it met
+  kAbort = 18,     ///< code, value: the sender gives up
+  kWithdraw = 19,  ///< request: no longer waited for
   // From the leader.
   kReply = 32,     ///< code, value: the outcome; a kJoin's: generation, tasks
-  kBeat = 33,      ///< answers kHeartbeat; value: what the leader is doing
+  kBeat = 33,      ///< answers kHeartbeat
   kFailed = 34,    ///< name: who; code, value: the error that everyone gets
   kNewcomer = 35,  ///< name: a task that waits for the next generation
   kClosing = 36,   ///< the leader has waited for everyone who was still there, and goes
@@ -48,7 +48,8 @@ struct ControlMessage {
   std::optional<std::string> expected;
   std::string address;
   bool flag = false;
-  uint64_t timeout_ms = 0;                                 ///< how long the sender waits
+  uint64_t timeout_ms = 0;  ///< how long the sender waits
+  std::string operation;    ///< what the sender is doing, in the words of its program
   std::vector<std::pair<std::string, std::string>> tasks;  ///< names and addresses
 
   friend bool operator==(const ControlMessage&, const ControlMessage&) = default;

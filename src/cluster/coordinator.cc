@@ -20,15 +20,15 @@ std::string quoted_or_none(const std::optional<std::string>& address) {
   return address ? str_cat("\"", *address, "\"") : "no such task";
 }
 
-// What a task was asked to do last, where a request says so.
-std::string operation_of(const ControlMessage& message) {
+// What a request says of what the task is doing.
+std::string call_of(const ControlMessage& message) {
   switch (message.kind) {
     case MessageKind::kBarrier:
       return str_cat("barrier \"", message.name, "\"");
     case MessageKind::kGet:
       return str_cat("get \"", message.name, "\"");
-    case MessageKind::kHeartbeat:
-      return message.value;
+    case MessageKind::kLeave:
+      return "shutdown";
     default:
       return "";
   }
@@ -71,10 +71,12 @@ void Coordinator::received(uint64_t session, const ControlMessage& message, Time
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
   it->second.heard = now;
-  if (std::string operation = operation_of(message); !operation.empty()) {
-    it->second.operation = std::move(operation);
-    it->second.operation_at = now;
+  it->second.operation_at = now;
+  if (it->second.operation != message.operation) {
+    it->second.operation = message.operation;
+    it->second.call.clear();
   }
+  if (std::string call = call_of(message); !call.empty()) it->second.call = std::move(call);
   try {
     serve(session, message, now);
   } catch (const Error& error) {  // names in it that are none
@@ -93,11 +95,9 @@ void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoi
   const TaskId task = sessions_.at(session).task;
   switch (message.kind) {
     case MessageKind::kHeartbeat: {
-      const auto leader = sessions_.find(kLeaderSession);
       ControlMessage beat;
       beat.kind = MessageKind::kBeat;
       beat.generation = generation_;
-      if (leader != sessions_.end()) beat.value = leader->second.operation;
       if (session != kLeaderSession) outbox_.push_back({session, std::move(beat)});
       return;
     }
@@ -248,7 +248,7 @@ void Coordinator::begin(TimePoint now) {
     if (!session.joining) continue;
     session.joining->reply(outbox_, answer);
     session.joining.reset();
-    session.operation = str_cat("start of generation ", generation_);
+    session.call = str_cat("start of generation ", generation_);
     session.operation_at = now;
   }
 }
@@ -302,10 +302,10 @@ void Coordinator::closed(uint64_t session, const std::string& how, TimePoint now
 }
 
 std::string Coordinator::last_operation(const Session& session, TimePoint now) const {
-  if (session.operation.empty()) return "; what it did last is not known";
+  const std::string_view between = session.operation.empty() || session.call.empty() ? "" : ", ";
   return str_cat("; its last known operation, ",
                  seconds_text(milliseconds(now - session.operation_at)),
-                 " ago: ", session.operation);
+                 " ago: ", session.operation, between, session.call);
 }
 
 void Coordinator::lose(const TaskId& task, const std::string& what) {

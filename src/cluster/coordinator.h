@@ -53,6 +53,7 @@ class Coordinator {
     std::string address;
     TimePoint heard;
     std::string operation;  // what the task said last that it does
+    std::string call;       // and what it asked of the leader meanwhile
     TimePoint operation_at;
     std::optional<Waiter> joining;
     bool without_lost = false;

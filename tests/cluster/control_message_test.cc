@@ -21,6 +21,7 @@ ControlMessage full_message() {
           .address = "h:1",
           .flag = true,
           .timeout_ms = 1500,
+          .operation = "step 3",
           .tasks = {{"/job:worker/task:0", "a:1"}, {"/job:worker/task:1", ""}}};
 }
 

@@ -313,7 +313,8 @@ TEST_F(CoordinatorTest, ABarrierWithoutWhoHasEndedFails) {
 
 TEST_F(CoordinatorTest, AClosedConnectionEndsTheGenerationForAll) {
   start_and_join(3);
-  auto beat = request(MessageKind::kHeartbeat, "", "step 17");
+  auto beat = request(MessageKind::kHeartbeat);
+  beat.operation = "step 17";
   send(2, beat);
   send(1, request(MessageKind::kGet, "key"));
   now_ += milliseconds(400);
