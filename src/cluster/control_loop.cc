@@ -226,7 +226,7 @@ void ControlLoop::leader_is_gone(const std::string& how) {
         str_cat("[cluster] ", leader, " is lost: it ", how,
                 leader_operation_.empty() ? "; what it did last is not known"
                                           : "; its last known operation: " + leader_operation_)};
-    STRATA_LOG(kWarning) << status.message();
+    if (generation_ > 0) STRATA_LOG(kWarning) << status.message();
   }
   if (!left_) fail(status);
   for (auto& entry : std::exchange(slots_, {})) finish(*entry.second, status);

@@ -354,9 +354,13 @@ void Coordinator::expire_joins(TimePoint now) {
     if (refused_.contains(member)) absent += str_cat(" (refused: ", refused_.at(member), ")");
     if (active_.contains(member)) absent += " (still in the generation before)";
   }
+  // Nobody can begin without the leader: where it gives up, all hear why.
+  const auto leader = sessions_.find(kLeaderSession);
+  const bool all = leader != sessions_.end() && leader->second.joining &&
+                   leader->second.joining->deadline <= now;
   for (auto& entry : sessions_) {
     auto& joining = entry.second.joining;
-    if (!joining || joining->deadline > now) continue;
+    if (!joining || (joining->deadline > now && !all)) continue;
     joining->fail(outbox_, {ErrorCode::kDeadlineExceeded,
                             str_cat("[cluster] rendezvous: ", absent, " did not come within ",
                                     joining->timeout(), "; ", there, " of ",

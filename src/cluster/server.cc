@@ -49,6 +49,7 @@ struct Server::Impl {
 
   void listen();
   void attach(wire::Deadline deadline);
+  void join(bool without_lost, wire::Deadline deadline);
   void accept(const std::stop_token& stop);
   Status admit(const wire::Hello& peer, const wire::Address& from) const;
   wire::Hello hello(std::string purpose) const {
@@ -98,10 +99,9 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
     acceptor = Thread("strata-accept", [this](std::stop_token stop) { accept(stop); });
   }
   try {
-    if (!control->leads()) attach(deadline);
-    control->join(address, false, deadline);
+    join(false, deadline);
   } catch (...) {
-    stop(wire::Deadline::after({}));
+    stop(wire::Deadline::after(std::chrono::seconds(1)));  // others are still to hear why
     throw;
   }
 }
@@ -193,6 +193,21 @@ void Server::Impl::attach(wire::Deadline deadline) {
     throw Error(error.code(),
                 str_cat("[cluster] rendezvous: ", task.to_string(), " could not reach the leader ",
                         leader.to_string(), " at ", to.to_string(), ": ", error.what()));
+  }
+}
+
+// A leader that goes before all are there may be started anew: it is looked for until the deadline.
+void Server::Impl::join(bool without_lost, wire::Deadline deadline) {
+  while (true) {
+    if (!control->leads() && !control->attached()) attach(deadline);
+    try {
+      return control->join(address, without_lost, deadline);
+    } catch (const Error& error) {
+      const bool broken =
+          error.code() == ErrorCode::kUnavailable && !control->leads() && !control->attached();
+      if (!broken || deadline.passed()) throw;
+      STRATA_LOG(kInfo) << error.what() << "; trying again";
+    }
   }
 }
 
@@ -342,12 +357,11 @@ void Server::abort(const std::string& reason) {
 
 void Server::rejoin(wire::Deadline deadline, bool without_lost) {
   impl_->data.fail({ErrorCode::kAborted, "[cluster] the generation is over"}, generation());
-  if (!impl_->control->leads() && !impl_->control->attached()) impl_->attach(deadline);
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->rounds.clear();
   }
-  impl_->control->join(impl_->address, without_lost, deadline);
+  impl_->join(without_lost, deadline);
 }
 
 void Server::shutdown(wire::Deadline deadline) {
