@@ -324,13 +324,17 @@ std::shared_ptr<wire::Connection> Server::connect(const TaskId& peer, const std:
   const auto place = [&](const TaskId& task) {
     return std::ranges::find(impl_->members, task) - impl_->members.begin();
   };
+  const bool dials = place(impl_->task) > place(peer);
+  // The peer takes part, so it listens: if it cannot be reached for so long, a link is cut.
+  const auto reach = wire::Deadline::after(impl_->options.liveness);
   try {
-    auto connection =
-        place(impl_->task) < place(peer)
-            ? impl_->data.await(to, purpose, deadline, stop)
-            : impl_->data.dial(to, purpose, impl_->hello(str_cat(kData, purpose)), deadline, stop);
+    auto connection = dials ? impl_->data.dial(to, purpose, impl_->hello(str_cat(kData, purpose)),
+                                               wire::Deadline::sooner(deadline, reach), stop)
+                            : impl_->data.await(to, purpose, deadline, stop);
     if (connection != nullptr && !stop.stop_requested()) return connection;
   } catch (const Error& error) {
+    const bool cut = dials && error.code() == ErrorCode::kDeadlineExceeded && !deadline.passed();
+    if (cut) explain(peer, Status(error.code(), error.what())).throw_if_error();
     // The peer may be lost, and the leader about to say so.
     const bool broken = error.code() == ErrorCode::kUnavailable ||
                         error.code() == ErrorCode::kCancelled || stop.stop_requested();

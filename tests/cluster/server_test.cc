@@ -307,6 +307,23 @@ TEST(SilenceTest, ASilentTaskIsLostWithinTheInterval) {
   }
 }
 
+TEST(ServerTest, ALinkBetweenTwoTasksThatIsCutEndsTheGenerationForAll) {
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}), {.liveness = 500ms});
+  cluster.network().cut("worker-1", "worker-2");
+  const auto outcomes = cluster.run([](ThreadCluster::Task& task) {
+    const auto server = task.start();
+    const TaskId peer = {"worker", 3 - task.id.index};
+    if (task.id.index == 0) server->barrier("never", soon());
+    (void)server->connect(peer, "data", soon());
+  });
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.second.code(), ErrorCode::kUnavailable);
+    EXPECT_TRUE(outcome.second.message().starts_with(
+        "[cluster] /job:worker/task:2 at worker-2:1 lost /job:worker/task:1 at worker-1:1: "))
+        << outcome.second.message();
+  }
+}
+
 TEST(ServerTest, WhoCannotGoOnTellsWhy) {
   ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}));
   const auto outcomes = cluster.run([](ThreadCluster::Task& task) {
