@@ -37,7 +37,7 @@ std::string Barriers::absent(const Round& round) const {
   return text;
 }
 
-void Barriers::fail(const Key& key, Round& round, const Status& status, Outbox& out) {
+void Barriers::end(const Key& key, Round& round, const Status& status, Outbox& out) {
   round.failure = status;
   for (const auto& [task, waiter] : round.arrived) {
     waiter.fail(out, status);
@@ -76,14 +76,19 @@ void Barriers::arrive(const TaskId& task, const Waiter& from, const ControlMessa
                 listed(round.members))};
     from.fail(out, status);
     round.answered.insert(task);
-    fail(key, round, status, out);
+    end(key, round, status, out);
     return;
   }
-  round.arrived[task] = from;
+  if (!round.arrived.try_emplace(task, from).second) {
+    from.fail(out, {ErrorCode::kInvalidArgument,
+                    str_cat("[cluster] barrier \"", request.name, "\": ", task.short_name(),
+                            " is there already")});
+    return;
+  }
   const auto gone =
       std::ranges::find_if(members, [&](const TaskId& m) { return left_.contains(m); });
   if (gone != members.end()) {
-    fail(key, round, has_left(request.name, describe_(*gone)), out);
+    end(key, round, has_left(request.name, describe_(*gone)), out);
   } else if (round.arrived.size() == round.members.size()) {
     for (const auto& arrived : round.arrived) arrived.second.reply(out);
     rounds_.erase(it);
@@ -96,7 +101,7 @@ void Barriers::left(const TaskId& task, Outbox& out) {
     const auto current = it++;
     auto& [key, round] = *current;
     if (!round.failure && std::ranges::count(round.members, task) > 0) {
-      fail(key, round, has_left(key.first, describe_(task)), out);
+      end(key, round, has_left(key.first, describe_(task)), out);
     }
   }
 }
@@ -108,12 +113,12 @@ void Barriers::expire(TimePoint now, Outbox& out) {
     const auto late = std::ranges::find_if(
         round.arrived, [&](const auto& arrived) { return arrived.second.deadline <= now; });
     if (late == round.arrived.end()) continue;
-    fail(key, round,
-         {ErrorCode::kDeadlineExceeded,
-          str_cat("[cluster] barrier \"", key.first, "\": ", absent(round), " did not come within ",
-                  late->second.timeout(), "; ", round.arrived.size(), " of ", round.members.size(),
-                  " were there")},
-         out);
+    end(key, round,
+        {ErrorCode::kDeadlineExceeded,
+         str_cat("[cluster] barrier \"", key.first, "\": ", absent(round), " did not come within ",
+                 late->second.timeout(), "; ", round.arrived.size(), " of ", round.members.size(),
+                 " were there")},
+        out);
   }
 }
 
@@ -130,8 +135,17 @@ TimePoint Barriers::next_deadline() const {
 void Barriers::withdraw(uint64_t session, uint64_t request) {
   for (auto& round : rounds_) {
     std::erase_if(round.second.arrived, [&](const auto& arrived) {
-      const Waiter& waiter = arrived.second;
-      return waiter.session == session && (request == 0 || waiter.request == request);
+      return arrived.second.session == session && arrived.second.request == request;
+    });
+  }
+}
+
+void Barriers::fail(uint64_t session, const Status& status, Outbox& out) {
+  for (auto& round : rounds_) {
+    std::erase_if(round.second.arrived, [&](const auto& arrived) {
+      if (arrived.second.session != session) return false;
+      arrived.second.fail(out, status);
+      return true;
     });
   }
 }

@@ -30,7 +30,9 @@ class Barriers {
   void expire(TimePoint now, Outbox& out);
   TimePoint next_deadline() const;
   /// The task no longer waits: for the others it never came.
-  void withdraw(uint64_t session, uint64_t request = 0);
+  void withdraw(uint64_t session, uint64_t request);
+  /// The same for all that a session waits for, which gets `status`.
+  void fail(uint64_t session, const Status& status, Outbox& out);
   void clear(const Status& status, Outbox& out);
 
  private:
@@ -42,7 +44,7 @@ class Barriers {
     std::optional<Status> failure;
   };
 
-  void fail(const Key& key, Round& round, const Status& status, Outbox& out);
+  void end(const Key& key, Round& round, const Status& status, Outbox& out);
   std::string absent(const Round& round) const;
   bool over(const Round& round) const { return round.answered.size() == round.members.size(); }
 

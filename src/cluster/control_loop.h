@@ -22,7 +22,7 @@ namespace strata::cluster {
 
 /// The control messages of one task: at the leader the Coordinator with a connection a task, else
 /// one connection to the leader. Whoever waits for an answer reads and handles what comes; a thread
-/// does so, too, and keeps heartbeats and deadlines going.
+/// does so fifty times a second, and keeps heartbeats and deadlines going.
 class ControlLoop {
  public:
   struct Options {
@@ -70,6 +70,8 @@ class ControlLoop {
   void stop(wire::Deadline deadline);
 
  private:
+  static constexpr uint64_t kLeaderSession = 0;  // at the leader: itself; elsewhere: the leader
+
   struct Slot {
     MessageKind kind;
     ControlMessage answer;  // guarded by mutex_, until done

@@ -191,12 +191,18 @@ void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMess
     return;
   }
   refused_.erase(own.task);
+  if (own.joining) {
+    own.joining->fail(outbox_, {ErrorCode::kCancelled, "[cluster] this task asks anew"});
+  }
   own.address = message.address;
   own.joining = waiter;
   own.without_lost = message.flag;
   own.seen_generation = message.number;
   const bool was_active = is_active(session);
-  if (was_active) active_.erase(own.task);
+  if (was_active) {
+    end_calls(session, "asks for the next generation");
+    active_.erase(own.task);
+  }
   if (!was_active && running()) {
     ControlMessage newcomer;
     newcomer.kind = MessageKind::kNewcomer;
@@ -253,20 +259,33 @@ void Coordinator::begin(TimePoint now) {
   }
 }
 
+// Calls of other threads of a task that ends its generation itself.
+void Coordinator::end_calls(uint64_t session, const std::string& why) {
+  const Status status = {ErrorCode::kCancelled, str_cat("[cluster] this task ", why)};
+  store_.fail(session, status, outbox_);
+  barriers_.fail(session, status, outbox_);
+}
+
 void Coordinator::leave(uint64_t session, const Waiter& waiter) {
   const TaskId task = sessions_.at(session).task;
-  const bool was_active = is_active(session);
-  if (was_active) {
+  constexpr const char* kWhy = "has left";
+  end_calls(session, kWhy);
+  if (is_active(session)) {
     active_.erase(task);
     lost_.insert(task);
     if (failure_.ok()) barriers_.left(task, outbox_);
   }
-  store_.withdraw(session);
-  if (session == kLeaderSession) {
+  auto& joining = sessions_.at(session).joining;
+  if (joining) {
+    joining->fail(outbox_, {ErrorCode::kCancelled, str_cat("[cluster] this task ", kWhy)});
+    joining.reset();
+  }
+  if (session != kLeaderSession) {
+    waiter.reply(outbox_);
+  } else if (!leader_leaves_) {
     leader_leaves_ = waiter;
   } else {
-    sessions_.at(session).joining.reset();
-    waiter.reply(outbox_);
+    waiter.reply(outbox_);  // the first call waits
   }
   finish_leaving();
 }
@@ -287,15 +306,23 @@ void Coordinator::closed(uint64_t session, const std::string& how, TimePoint now
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
   const TaskId task = it->second.task;
-  store_.withdraw(session);
-  barriers_.withdraw(session);
-  if (is_active(session)) {
-    lose(task, str_cat(how, last_operation(it->second, now)));
-  } else if (it->second.joining) {
-    STRATA_LOG(kWarning) << "[cluster] rendezvous: " << describe(task) << " " << how
+  const std::string who = describe(task);
+  const std::string last = last_operation(it->second, now);
+  const bool was_active = is_active(session);
+  const bool was_joining = it->second.joining.has_value();
+  Outbox nobody;
+  store_.fail(session, {}, nobody);
+  barriers_.fail(session, {}, nobody);
+  sessions_.erase(it);
+  if (was_active) {
+    lost_.insert(task);
+    active_.erase(task);
+    fail_generation(
+        task, {ErrorCode::kUnavailable, str_cat("[cluster] ", who, " is lost: it ", how, last)});
+  } else if (was_joining) {
+    STRATA_LOG(kWarning) << "[cluster] rendezvous: " << who << " " << how
                          << " before all were there";
   }
-  sessions_.erase(it);
   finish_leaving();
   // Another process may wait for its place.
   begin_if_complete(now);
@@ -306,14 +333,6 @@ std::string Coordinator::last_operation(const Session& session, TimePoint now) c
   return str_cat("; its last known operation, ",
                  seconds_text(milliseconds(now - session.operation_at)),
                  " ago: ", session.operation, between, session.call);
-}
-
-void Coordinator::lose(const TaskId& task, const std::string& what) {
-  const Status status = {ErrorCode::kUnavailable,
-                         str_cat("[cluster] ", describe(task), " is lost: it ", what)};
-  lost_.insert(task);
-  active_.erase(task);
-  fail_generation(task, status);
 }
 
 void Coordinator::fail_generation(const TaskId& task, const Status& status) {

@@ -73,7 +73,7 @@ class Coordinator {
   void begin(TimePoint now);
   void leave(uint64_t session, const Waiter& waiter);
   void finish_leaving();
-  void lose(const TaskId& task, const std::string& what);
+  void end_calls(uint64_t session, const std::string& why);
   void fail_generation(const TaskId& task, const Status& status);
   void broadcast(const ControlMessage& message);
   void expire_joins(TimePoint now);

@@ -13,16 +13,33 @@
 
 namespace strata::cluster {
 
-std::string local_host_towards(const std::string& host) {
+namespace {
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
+
+Addresses look_up(const std::string& host, int& failed) {
   addrinfo hints = {};
   hints.ai_socktype = SOCK_DGRAM;
   addrinfo* list = nullptr;
-  const int failed = ::getaddrinfo(host.c_str(), "9", &hints, &list);
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> guard(list, &::freeaddrinfo);
+  failed = ::getaddrinfo(host.c_str(), "9", &hints, &list);
+  return {failed == 0 ? list : nullptr, &::freeaddrinfo};
+}
+
+}  // namespace
+
+bool is_known_host(const std::string& host) {
+  int failed = 0;
+  (void)look_up(host, failed);
+  return failed == 0;
+}
+
+std::string local_host_towards(const std::string& host) {
+  int failed = 0;
+  const Addresses list = look_up(host, failed);
   STRATA_CHECK(failed == 0, kNotFound, "[cluster] address: got the host \"", host,
                "\", which is not known: ", ::gai_strerror(failed));
   int error = 0;
-  for (const addrinfo* each = list; each != nullptr; each = each->ai_next) {
+  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
     const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_storage own = {};
     socklen_t size = sizeof own;

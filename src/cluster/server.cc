@@ -1,6 +1,7 @@
 #include "strata/cluster/server.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -47,11 +48,12 @@ struct Server::Impl {
   Impl(const ClusterSpec& spec, const TaskId& task, ServerOptions options);
   ~Impl() { stop(wire::Deadline::after({})); }
 
-  void listen();
+  void listen(wire::Deadline deadline);
+  void wait_for_name(const std::string& host, wire::Deadline deadline);
   void attach(wire::Deadline deadline);
   void join(bool without_lost, wire::Deadline deadline);
   void accept(const std::stop_token& stop);
-  Status admit(const wire::Hello& peer, const wire::Address& from) const;
+  Status admit(const wire::Hello& peer) const;
   wire::Hello hello(std::string purpose) const {
     return {.job = options.job, .task = task.to_string(), .purpose = std::move(purpose)};
   }
@@ -68,8 +70,11 @@ struct Server::Impl {
   std::string address;  // where others find this task
   std::unique_ptr<ControlLoop> control;
   Thread acceptor;
+  bool ended = false;  // shutdown was called
 
   std::mutex mutex;
+  std::condition_variable_any arrives;
+  int arriving = 0;                        // peers that were admitted, and not taken yet
   std::map<std::string, uint64_t> rounds;  // of barriers, in this generation
 };
 
@@ -86,7 +91,7 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
                std::chrono::duration<double>(options.liveness).count(),
                " s; expected 0.1 s at least");
   const auto deadline = wire::Deadline::after(options.start_timeout);
-  if (members.size() > 1) listen();
+  if (members.size() > 1) listen(deadline);
   control = std::make_unique<ControlLoop>(
       ControlLoop::Options{.spec = spec,
                            .task = task,
@@ -106,7 +111,17 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
   }
 }
 
-void Server::Impl::listen() {
+// Until its name is known, which for a pod behind a headless Service may be after it has started.
+void Server::Impl::wait_for_name(const std::string& host, wire::Deadline deadline) {
+  if (options.transport) return;  // names of another network
+  const auto never = [] { return false; };
+  while (!is_known_host(host) && !deadline.passed()) {
+    const auto pause = wire::Deadline::after(std::chrono::milliseconds(250));
+    (void)transport->wait_until(never, wire::Deadline::sooner(deadline, pause));
+  }
+}
+
+void Server::Impl::listen(wire::Deadline deadline) {
   const std::string& listed = spec.task_address(task);
   const bool leads = task == members.front();
   wire::Address published;
@@ -123,8 +138,15 @@ void Server::Impl::listen() {
   }
   const wire::Address at =
       options.listen_address ? wire::Address::parse(*options.listen_address) : published;
-  const auto admit_peer = [this](const wire::Hello& peer, const wire::Address& from) {
-    return admit(peer, from);
+  wait_for_name(at.host, deadline);
+  const auto admit_peer = [this](const wire::Hello& peer, const wire::Address&) {
+    Status verdict = admit(peer);
+    if (verdict.ok()) {
+      const std::lock_guard lock(mutex);
+      ++arriving;
+      arrives.notify_all();
+    }
+    return verdict;
   };
   try {
     const wire::Address bound = transport->listen(at, hello(""), {.admit = admit_peer});
@@ -141,7 +163,7 @@ void Server::Impl::listen() {
   address = published.to_string();
 }
 
-Status Server::Impl::admit(const wire::Hello& peer, const wire::Address&) const {
+Status Server::Impl::admit(const wire::Hello& peer) const {
   const auto refuse = [&](const std::string& why) {
     return Status(ErrorCode::kPermissionDenied,
                   str_cat("[cluster] ", task.to_string(), " refuses ", peer.task, ": ", why));
@@ -165,10 +187,17 @@ Status Server::Impl::admit(const wire::Hello& peer, const wire::Address&) const 
   return {};
 }
 
+// Waits on the transport only when a peer is at the door (see ControlLoop::run).
 void Server::Impl::accept(const std::stop_token& stop) {
-  while (!stop.stop_requested()) {
+  constexpr auto kHandshake = std::chrono::seconds(5);
+  while (true) {
+    {
+      std::unique_lock lock(mutex);
+      if (!arrives.wait(lock, stop, [&] { return arriving > 0; })) return;
+      --arriving;
+    }
     try {
-      auto connection = transport->accept(wire::Deadline::after(std::chrono::hours(1)), stop);
+      auto connection = transport->accept(wire::Deadline::after(kHandshake), stop);
       const std::string& purpose = connection->peer().purpose;
       if (purpose == kControl) {
         control->accept(std::move(connection));
@@ -176,9 +205,8 @@ void Server::Impl::accept(const std::stop_token& stop) {
         data.accept(purpose.substr(kData.size()), std::move(connection));
       }
     } catch (const Error& error) {
-      const bool waited =
-          error.code() == ErrorCode::kDeadlineExceeded || error.code() == ErrorCode::kCancelled;
-      if (!waited) STRATA_LOG(kWarning) << "[cluster] accept: " << error.what();
+      // It went before it was in.
+      if (!stop.stop_requested()) STRATA_LOG(kInfo) << "[cluster] accept: " << error.what();
     }
   }
 }
@@ -369,6 +397,7 @@ void Server::rejoin(wire::Deadline deadline, bool without_lost) {
 }
 
 void Server::shutdown(wire::Deadline deadline) {
+  if (std::exchange(impl_->ended, true)) return;
   impl_->control->leave(deadline);
   impl_->stop(deadline);
 }

@@ -115,7 +115,15 @@ TimePoint Store::next_deadline() const {
 
 void Store::withdraw(uint64_t session, uint64_t request) {
   std::erase_if(waiting_, [&](const auto& entry) {
-    return entry.second.session == session && (request == 0 || entry.second.request == request);
+    return entry.second.session == session && entry.second.request == request;
+  });
+}
+
+void Store::fail(uint64_t session, const Status& status, Outbox& out) {
+  std::erase_if(waiting_, [&](const auto& entry) {
+    if (entry.second.session != session) return false;
+    entry.second.fail(out, status);
+    return true;
   });
 }
 

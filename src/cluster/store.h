@@ -19,8 +19,10 @@ class Store {
 
   void expire(TimePoint now, Outbox& out);
   TimePoint next_deadline() const;
-  /// One request, or (0) all of a session, is no longer waited for.
-  void withdraw(uint64_t session, uint64_t request = 0);
+  /// A request is no longer waited for.
+  void withdraw(uint64_t session, uint64_t request);
+  /// All of a session get `status`: it is about to do something else, or is gone.
+  void fail(uint64_t session, const Status& status, Outbox& out);
   /// Forgets everything; who waits gets `status`.
   void clear(const Status& status, Outbox& out);
 

@@ -119,7 +119,9 @@ class RandomTest : public testing::TestWithParam<int> {
 
   void look() {
     for (const Envelope& each : coordinator_.take_outbox()) {
-      ASSERT_TRUE(sessions_.contains(each.session)) << "told to who is gone";
+      ASSERT_TRUE(sessions_.contains(each.session))
+          << "told to who is gone: kind " << static_cast<uint32_t>(each.message.kind) << " "
+          << each.message.value;
       const ControlMessage& message = each.message;
       if (message.kind == MessageKind::kReply) {
         const auto key = std::pair(each.session, message.request);
