@@ -47,7 +47,7 @@ class CutTest : public testing::TestWithParam<int> {};
 
 TEST_P(CutTest, NobodyHangsAndEveryErrorNamesATask) {
   int failed = 0;
-  for (int seed = GetParam() * 15; seed < GetParam() * 15 + 15; ++seed) {
+  for (int seed = GetParam() * 8; seed < GetParam() * 8 + 8; ++seed) {
     SCOPED_TRACE(seed);
     std::mt19937_64 random(static_cast<uint64_t>(seed));
     ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}),
@@ -73,7 +73,7 @@ TEST_P(CutTest, NobodyHangsAndEveryErrorNamesATask) {
       EXPECT_TRUE(status.message().starts_with("[cluster] ")) << status.message();
     }
   }
-  EXPECT_GT(failed, 5);  // or the cuts come where nothing is left to break
+  EXPECT_GT(failed, 2);  // or the cuts come where nothing is left to break
 }
 
 INSTANTIATE_TEST_SUITE_P(Seeds, CutTest, testing::Range(0, 4));
