@@ -34,6 +34,10 @@ BARS = {
     ("cnn-fit", "vs_keras"): 1.3,
     ("wide-loop", "vs_ddp"): 1.15,
     ("wide-loop", "vs_limit"): 0.9,
+    ("resnet50", "vs_libtorch"): 1.2,
+    ("resnet50", "vs_libtorch_channels_last"): 1.05,
+    ("resnet50", "vs_tf"): 1.2,
+    ("resnet50", "vs_limit"): 0.95,
     ("64MiB", "vs_memcpy"): 0.7,
     ("shuffle-batch", "vs_tfdata"): 5,
     ("jpeg", "vs_tfdata"): 1,
@@ -148,6 +152,7 @@ def main():
         with open(name, encoding="utf-8") as file:
             lines += [json.loads(line) for line in file if line.startswith("{")]
     step = [x for x in lines if x["suite"] == "step"]
+    models = [x for x in lines if x["suite"] == "models"]
     reduce = [x for x in lines if x["suite"] == "reduce"]
     data = [x for x in lines if x["suite"] == "data"]
     checkpoint = [x for x in lines if x["suite"] == "checkpoint"]
@@ -166,6 +171,12 @@ Above 1 strata is faster. `wanted` is what the project asks of itself.
 ![images per second](results.svg)
 
 {rates(step)}
+## ResNet-50
+
+Training through `fit`, images of 224 x 224, batch 16 a replica, a core and a thread a replica; images a second.
+
+{ratios(models)}
+{rates(models)}
 ## All-reduce in one process, two replicas
 
 {reduce_table(reduce)}

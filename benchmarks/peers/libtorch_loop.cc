@@ -10,39 +10,18 @@
 // [--channels-last] Protocol: see benchmarks/peers/README.md.
 #include <torch/torch.h>
 
-#include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
-#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
+#include "peer.h"
+
 namespace {
 
 constexpr int64_t kBatch = 64;
-
-struct Pool {
-  torch::Tensor x;  // [batches, 64, features]
-  torch::Tensor y;  // [batches, 64] int64
-};
-
-/// Reads the harness's data file: int64 batches, batch, features, classes; then x and y.
-Pool read_pool(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  int64_t head[4];
-  in.read(reinterpret_cast<char*>(head), sizeof(head));
-  if (!in || head[1] != kBatch) throw std::runtime_error("cannot read data file " + path);
-  Pool pool{torch::empty({head[0], head[1], head[2]}),
-            torch::empty({head[0], head[1]}, torch::kLong)};
-  in.read(static_cast<char*>(pool.x.data_ptr()), static_cast<std::streamsize>(pool.x.nbytes()));
-  in.read(static_cast<char*>(pool.y.data_ptr()), static_cast<std::streamsize>(pool.y.nbytes()));
-  if (!in) throw std::runtime_error("data file is cut short: " + path);
-  return pool;
-}
 
 struct MlpImpl : torch::nn::Module {
   MlpImpl(int64_t in, int64_t hidden, int64_t out)
@@ -119,7 +98,7 @@ struct Options {
 };
 
 template <class Net>
-void serve(Net net, const Options& options, const Pool& pool, bool images) {
+void serve(Net net, const Options& options, const peer::Pool& pool, bool images) {
   const bool adam = !images;
   if (options.channels_last) {
     for (auto& p : net->parameters()) {
@@ -167,18 +146,10 @@ void serve(Net net, const Options& options, const Pool& pool, bool images) {
     }
     loss_value = loss.item<float>();
   };
-  steps(3);
-  std::cout << "ready torch " << TORCH_VERSION << std::endl;
-  std::string line;
-  while (std::getline(std::cin, line)) {
-    long long count = 0;
-    if (std::sscanf(line.c_str(), "run %lld", &count) != 1 || count < 1) break;
-    const auto start = std::chrono::steady_clock::now();
+  peer::serve([&](int64_t count) {
     steps(count);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
-    std::printf("ok %.9f %.6f\n", elapsed.count(), loss_value);
-    std::fflush(stdout);
-  }
+    return loss_value;
+  });
 }
 
 }  // namespace
@@ -202,7 +173,7 @@ int main(int argc, char** argv) try {
   torch::set_num_threads(1);
   torch::manual_seed(1);
   if (options.tuned) at::globalContext().setFlushDenormal(true);
-  const Pool pool = read_pool(options.data);
+  const peer::Pool pool = peer::read_pool(options.data, kBatch);
   if (options.name == "mlp-loop") {
     serve(Mlp(784, 256, 10), options, pool, false);
   } else if (options.name == "wide-loop") {

@@ -28,13 +28,13 @@ def arguments(*extra, cases=CASES):
     return args
 
 
-def read_pool(path):
-    """Returns x [batches, 64, features] float32 and y [batches, 64] int64."""
+def read_pool(path, expected=BATCH):
+    """Returns x [batches, batch, features] float32 and y [batches, batch] int64."""
     import numpy
 
     with open(path, "rb") as file:
         batches, batch, features, _ = struct.unpack("<4q", file.read(32))
-        assert batch == BATCH
+        assert expected in (batch, None)
         x = numpy.fromfile(file, numpy.float32, batches * batch * features)
         y = numpy.fromfile(file, numpy.int64, batches * batch)
     return x.reshape(batches, batch, features), y.reshape(batches, batch)

@@ -32,6 +32,7 @@
 #include "strata/core/export.h"
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
+#include "strata/core/join.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
 #include "strata/core/sha256.h"

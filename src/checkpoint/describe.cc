@@ -9,15 +9,12 @@
 #include "checkpoint/safetensors_format.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
+#include "strata/core/join.h"
 
 namespace strata {
 namespace {
 
-std::string shape_text(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += str_cat(i == 0 ? "" : ", ", shape[i]);
-  return text + "]";
-}
+std::string shape_text(const std::vector<int64_t>& shape) { return '[' + join(shape) + ']'; }
 
 std::string time_text(double seconds) {
   const auto time = static_cast<std::time_t>(seconds);

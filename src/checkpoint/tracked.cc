@@ -35,7 +35,8 @@ bool has_local_values(const Variable& variable) {
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor left = a.detach().cpu().contiguous();
   const at::Tensor right = b.detach().cpu().contiguous();
-  return std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
+  return left.numel() == 0 ||
+         std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
 /// Empty if the value that stands for all of them would bring every replica's back.

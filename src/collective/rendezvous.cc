@@ -29,6 +29,7 @@ const char* RoundAborted::what() const noexcept {
 
 Rendezvous::Rendezvous(int num_participants, const Options& options)
     : options_(options),
+      clock_(options.clock ? *options.clock : Clock::system()),
       spin_(options.permits == nullptr),
       calls_(static_cast<size_t>(num_participants)) {}
 
@@ -75,10 +76,13 @@ void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
     {
       std::unique_lock lock(mutex_);
       sleepers_.fetch_add(1);
-      in_time = changed_.wait_for(lock, options_.timeout, over);
+      const auto wait_on = [&] {
+        return clock_.wait_until(lock, changed_, clock_.now() + options_.timeout, over);
+      };
+      in_time = wait_on();
       // When all are here, the last is at work with what they brought: that must not go away.
       while (!in_time && !retract(arrived_, num_participants())) {
-        in_time = changed_.wait_for(lock, options_.timeout, over);
+        in_time = wait_on();
       }
       sleepers_.fetch_sub(1);
     }

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <utility>
 
+#include "interop/torch_optimizer_state.h"
 #include "optim/gradients.h"
 #include "strata/collective/shared.h"
 #include "strata/runtime/replica_context.h"
@@ -60,6 +61,7 @@ class TorchOptimizerCore::Impl {
   void step(const TorchStepOptions& options);
   void zero_grad();
   Optimizer& owner_of(const Variable& variable) const;
+  std::shared_ptr<Trackable> tracked() const;
 
   std::vector<Variable> variables_;
   std::unique_ptr<Optimizer> front_;
@@ -291,6 +293,16 @@ TorchOptimizerCore::Optimizer& TorchOptimizerCore::Impl::owner_of(const Variable
                                       "' is not a variable of this optimizer"));
 }
 
+std::shared_ptr<Trackable> TorchOptimizerCore::Impl::tracked() const {
+  std::vector<OwnedVariable> owned;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    owned.push_back({.variable = variables_[i],
+                     .owner = static_cast<int>(owners_[i]),
+                     .optimizer = instances_[owners_[i]].get()});
+  }
+  return track_torch_optimizer(std::move(owned), *front_);
+}
+
 TorchOptimizerCore::TorchOptimizerCore(const std::vector<TorchParamGroup>& groups, const Make& make)
     : impl_(std::make_unique<Impl>(groups, make)) {}
 TorchOptimizerCore::TorchOptimizerCore(TorchOptimizerCore&&) noexcept = default;
@@ -308,5 +320,6 @@ const std::vector<Variable>& TorchOptimizerCore::variables() const { return impl
 TorchOptimizerCore::Optimizer& TorchOptimizerCore::owner_of(const Variable& variable) const {
   return impl_->owner_of(variable);
 }
+std::shared_ptr<Trackable> TorchOptimizerCore::tracked() const { return impl_->tracked(); }
 
 }  // namespace strata::interop::detail

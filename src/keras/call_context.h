@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "keras/fusion.h"
 #include "strata/summary/trace_recorder.h"
 
 namespace strata::keras::detail {
@@ -15,6 +16,8 @@ struct CallContext {
   std::vector<at::Tensor>* losses = nullptr;
   /// Takes what is done when; null: nobody looks.
   summary::TraceRecorder* trace = nullptr;
+  /// For the layer that is called next, which takes it away.
+  Fusion* fusion = nullptr;
 };
 
 CallContext& call_context();

@@ -284,7 +284,7 @@ TestLoop::TestLoop(Model model, const Dataset& data, int64_t steps, Callbacks ca
     : TrainingRun(std::move(model)),
       max_steps_(steps),
       callbacks_(std::move(callbacks)),
-      feed_(distributed(model_, data, 2), false) {
+      feed_(distributed(model_, data, data::kAutotune), false) {
   check_length(model_, model_->trainer().options().steps_per_execution, feed_.cardinality(), steps,
                "evaluate");
   steps_ = known_steps(feed_.cardinality(), steps);
@@ -317,7 +317,7 @@ Logs TestLoop::run() {
 PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions options)
     : TrainingRun(std::move(model)),
       options_(std::move(options)),
-      feed_(distributed(model_, data, 2), false) {
+      feed_(distributed(model_, data, data::kAutotune), false) {
   check_length(model_, 1, feed_.cardinality(), options_.steps, "predict");
   steps_ = known_steps(feed_.cardinality(), options_.steps);
   verbose_ = verbosity(options_.verbose);

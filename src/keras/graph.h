@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,7 +42,14 @@ class Graph {
     std::vector<size_t> from;
     size_t to;                  ///< The first of its outputs' slots.
     std::vector<size_t> spent;  ///< Slots that nobody needs afterwards.
+    /// Steps behind this one that it may do at the same time (fusion.h), and the slot of what it
+    /// adds there.
+    size_t covers = 0;
+    std::optional<size_t> beside = {};
   };
+
+  /// Puts what can be one pass side by side.
+  void fuse_steps();
 
   std::vector<SymbolicTensor> inputs_;
   std::vector<SymbolicTensor> outputs_;

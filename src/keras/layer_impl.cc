@@ -10,6 +10,7 @@
 #include "keras/call_context.h"
 #include "keras/call_options.h"
 #include "keras/default_name.h"
+#include "keras/penalties.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras {
@@ -338,15 +339,7 @@ int64_t LayerImpl::count_params() const {
   return count;
 }
 
-at::Tensor LayerImpl::regularization_loss() const {
-  at::Tensor sum;
-  for (const Weight& weight : weights()) {
-    if (!weight.regularizer || !weight.trainable) continue;
-    const at::Tensor loss = weight.regularizer(weight.variable.value());
-    sum = sum.defined() ? sum + loss : loss;
-  }
-  return sum;
-}
+at::Tensor LayerImpl::regularization_loss() const { return detail::penalties_of(weights()); }
 
 void UnaryLayerImpl::build(const std::vector<Shape>& inputs) { build(inputs.at(0)); }
 

@@ -16,14 +16,33 @@ struct Registry {
 
   Registry() {
     using Family = std::vector<LayerClass> (*)();
-    constexpr Family kFamilies[] = {
-        activation_layers,          attention_layers,      batch_normalization_layers,
-        conv_transpose_layers,      convolutional_layers,  core_layers,
-        depthwise_conv_layers,      einsum_dense_layers,   embedding_layers,
-        image_preprocessing_layers, merging_layers,        multi_head_attention_layers,
-        normalization_layers,       pooling_layers,        preprocessing_layers,
-        random_image_layers,        recurrent_cells,       recurrent_layers,
-        recurrent_wrappers,         regularization_layers, reshaping_layers};
+    constexpr Family kFamilies[] = {activation_layers,
+                                    attention_layers,
+                                    batch_normalization_layers,
+                                    concatenate_layers,
+                                    conv_transpose_layers,
+                                    convolutional_layers,
+                                    core_layers,
+                                    depthwise_conv_layers,
+                                    dot_layers,
+                                    einsum_dense_layers,
+                                    embedding_layers,
+                                    group_query_attention_layers,
+                                    image_preprocessing_layers,
+                                    merging_layers,
+                                    multi_head_attention_layers,
+                                    normalization_layers,
+                                    padding_layers,
+                                    pooling_layers,
+                                    preprocessing_layers,
+                                    random_image_layers,
+                                    recurrent_cells,
+                                    recurrent_layers,
+                                    recurrent_wrappers,
+                                    regularization_layers,
+                                    reshaping_layers,
+                                    stacked_cells,
+                                    up_sampling_layers};
     for (const Family family : kFamilies) {
       for (const LayerClass& each : family()) factories.emplace(each.name, each.make);
     }

@@ -3,9 +3,15 @@
 #include <algorithm>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/keras/history.h"
 
 namespace strata::keras {
+namespace {
+
+const auto name_of = [](const auto& each) { return each.first; };
+
+}  // namespace
 
 const Logs::Values& Logs::values() const {
   if (compute_) {
@@ -29,9 +35,8 @@ std::optional<double> Logs::find(const std::string& name) const {
 
 double Logs::at(const std::string& name) const {
   if (const auto value = find(name)) return *value;
-  std::string names;
-  for (const auto& [each, value] : values()) names += (names.empty() ? "" : ", ") + each;
-  STRATA_CHECK(false, kNotFound, "[keras] logs: no '", name, "'; there are ", names);
+  STRATA_CHECK(false, kNotFound, "[keras] logs: no '", name, "'; there are ",
+               join(values(), name_of));
 }
 
 void Logs::set(const std::string& name, double value) {
@@ -47,9 +52,8 @@ void Logs::set(const std::string& name, double value) {
 const std::vector<double>& History::operator[](const std::string& name) const {
   const auto found = history.find(name);
   if (found != history.end()) return found->second;
-  std::string names;
-  for (const auto& [each, values] : history) names += (names.empty() ? "" : ", ") + each;
-  STRATA_CHECK(false, kNotFound, "[keras] history: no '", name, "'; there are ", names);
+  STRATA_CHECK(false, kNotFound, "[keras] history: no '", name, "'; there are ",
+               join(history, name_of));
 }
 
 }  // namespace strata::keras

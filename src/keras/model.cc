@@ -4,6 +4,7 @@
 #include "keras/functional.h"
 #include "keras/sequential_impl.h"
 #include "keras/trainer.h"
+#include "strata/core/join.h"
 
 namespace strata::keras {
 
@@ -62,13 +63,12 @@ Model::Model(const SymbolicTensor& input, const SymbolicTensor& output, const st
     : Model(std::vector{input}, std::vector{output}, name) {}
 
 Layer Model::get_layer(const std::string& name) const {
-  std::string names;
-  for (const Layer& layer : layers()) {
+  const std::vector<Layer> all = layers();
+  for (const Layer& layer : all) {
     if (layer.name() == name) return layer;
-    names += (names.empty() ? "" : ", ") + layer.name();
   }
   STRATA_CHECK(false, kNotFound, "[keras] Model '", this->name(), "': no layer '", name,
-               "'; there are ", names);
+               "'; there are ", join(all, &Layer::name));
 }
 
 Layer Model::get_layer(size_t index) const {

@@ -4,6 +4,7 @@
 #include "keras/default_callbacks.h"
 #include "keras/fit_loop.h"
 #include "strata/keras/model.h"
+#include "strata/optim/loss_scale_optimizer.h"
 
 namespace strata::keras {
 namespace {
@@ -42,6 +43,11 @@ void Model::compile(CompileOptions options) const {
                  "': compile got a strategy, and the model has weights already, of ",
                  model.strategy().name(), "; make the model in the strategy's scope");
     model.strategy_ = options.distribute;
+  }
+  if (options.auto_scale_loss && model.dtype().name() == "mixed_float16" && options.optimizer &&
+      !options.optimizer->scales_dynamically()) {
+    options.optimizer =
+        std::make_shared<optimizers::LossScaleOptimizer>(options.optimizer.shared());
   }
   model.trainer_ = std::make_unique<detail::Trainer>(model, std::move(options));
 }

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "strata/core/join.h"
 #include "strata/keras/config.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/optimizers.h"
@@ -219,16 +220,16 @@ Json to_config(const optimizers::Optimizer& optimizer) {
 
 std::unique_ptr<optimizers::Optimizer> optimizer_from_config(const Json& json) {
   ObjectJson object = parse_object(json, "an optimizer");
-  std::string known;
   for (const optimizers::Kind& kind : optimizers::kKinds) {
     if (optimizers::lower(kind.class_name) == optimizers::lower(object.class_name)) {
       object.class_name = kind.class_name;
       return kind.make(object);
     }
-    known += str_cat(known.empty() ? "" : ", ", kind.class_name);
   }
-  throw Error(ErrorCode::kUnimplemented, str_cat("[keras] config of an optimizer: got ",
-                                                 object.class_name, "; expected one of ", known));
+  throw Error(
+      ErrorCode::kUnimplemented,
+      str_cat("[keras] config of an optimizer: got ", object.class_name, "; expected one of ",
+              join(optimizers::kKinds, &optimizers::Kind::class_name)));
 }
 
 }  // namespace strata::keras

@@ -10,6 +10,7 @@
 #include "keras/functional.h"
 #include "keras/input_layer.h"
 #include "keras/sequential_impl.h"
+#include "strata/core/join.h"
 
 namespace strata::keras {
 namespace detail {
@@ -17,14 +18,11 @@ namespace {
 
 std::string shapes_text(const std::vector<Shape>& shapes) {
   if (shapes.size() == 1) return to_string(shapes[0]);
-  std::string text;
-  for (const Shape& shape : shapes) text += (text.empty() ? "" : ", ") + to_string(shape);
-  return "[" + text + "]";
+  return '[' + join(shapes, to_string) + ']';
 }
 
 std::string dtypes_text(const std::vector<at::ScalarType>& dtypes) {
-  std::string text;
-  for (const at::ScalarType dtype : dtypes) text += (text.empty() ? "" : ", ") + dtype_name(dtype);
+  const std::string text = join(dtypes, dtype_name);
   return dtypes.size() == 1 ? text : "[" + text + "]";
 }
 

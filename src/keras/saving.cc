@@ -30,6 +30,19 @@ std::string now() {
   return {text, std::strftime(text, sizeof text, "%Y-%m-%d@%H:%M:%S", &parts)};
 }
 
+/// Keras keeps what is in a LossScaleOptimizer a second time, by itself.
+void add_optimizer(WeightsGroup& tree, detail::TrainingState training) {
+  if (training.optimizer.empty()) return;
+  WeightsGroup& group = tree.make("optimizer");
+  group.vars = std::move(training.optimizer);
+  if (parse_object(training.compile_config.at("optimizer"), "an optimizer").class_name ==
+      "LossScaleOptimizer") {
+    constexpr long kOwn = 4;  // iteration, rate, counter, scale
+    if (group.vars.size() <= kOwn) return;
+    group.make("inner_optimizer").vars.assign(group.vars.begin() + kOwn, group.vars.end());
+  }
+}
+
 // --- .safetensors ---
 
 std::vector<std::pair<std::string, const Weight*>> by_path(
@@ -145,9 +158,7 @@ void save_model(const Model& model, const std::string& path) {
   archive.config = model_to_config(model, training.compile_config);
   archive.weights = detail::collect_weights(model);
   archive.metadata.set("date_saved", now());
-  if (!training.optimizer.empty()) {
-    archive.weights.make("optimizer").vars = std::move(training.optimizer);
-  }
+  add_optimizer(archive.weights, std::move(training));
   keras_files::save_keras_archive(archive, path);
 }
 
@@ -175,9 +186,7 @@ void save_weights(const Model& model, const std::string& path) {
   STRATA_CHECK(path.ends_with(".weights.h5"), kInvalidArgument, "[keras] save_weights: got '", path,
                "'; expected a name that ends in .weights.h5 or .safetensors");
   WeightsGroup tree = detail::collect_weights(model);
-  if (detail::TrainingState training = detail::training_state(model); !training.optimizer.empty()) {
-    tree.make("optimizer").vars = std::move(training.optimizer);
-  }
+  add_optimizer(tree, detail::training_state(model));
   keras_files::save_weights_file(tree, path);
 }
 

@@ -17,6 +17,7 @@
 #include "keras/sequential_impl.h"
 #include "keras/text_table.h"
 #include "keras/training_state.h"
+#include "strata/core/join.h"
 
 namespace strata::keras {
 namespace {
@@ -94,14 +95,14 @@ class Calls {
   }
 
   std::string connections(const Layer& layer) const {
-    std::string text;
+    std::vector<std::string> inputs;
     for (const Node* node : of(layer)) {
       for (const SymbolicTensor& input : node->inputs) {
-        text += str_cat(text.empty() ? "" : ", ", input.node()->layer.name(), "[",
-                        index_.at(input.node().get()), "][", input.index(), "]");
+        inputs.push_back(str_cat(input.node()->layer.name(), "[", index_.at(input.node().get()),
+                                 "][", input.index(), "]"));
       }
     }
-    return text.empty() ? "-" : text;
+    return inputs.empty() ? "-" : join(inputs);
   }
 
  private:
@@ -206,8 +207,7 @@ class Summary {
     if (shapes.size() == 1) return plain_shape(shapes[0]);
     // Attention gives Python a tuple, others a list.
     const bool is_list = !layer->class_name().ends_with("Attention");
-    std::string text;
-    for (const Shape& shape : shapes) text += (text.empty() ? "" : ", ") + plain_shape(shape);
+    const std::string text = join(shapes, plain_shape);
     return is_list ? "[" + text + "]" : "(" + text + ")";
   }
 

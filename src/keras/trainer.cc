@@ -12,6 +12,8 @@
 
 #include "keras/call_context.h"
 #include "keras/node.h"
+#include "keras/penalties.h"
+#include "strata/core/join.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras::detail {
@@ -24,9 +26,7 @@ Shape row_shape(const at::Tensor& batch) {
 }
 
 std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "'" : ", '") + name + "'";
-  return text;
+  return join(names, [](const std::string& name) { return '\'' + name + '\''; });
 }
 
 /// The entry for output `i` of `count`, or null.
@@ -62,6 +62,7 @@ void check_outputs(const std::string& model, const char* what, size_t entries,
 template <typename Map>
 std::vector<std::string> keys(const Map& map) {
   std::vector<std::string> names;
+  names.reserve(map.size());
   for (const auto& [name, value] : map) names.push_back(name);
   return names;
 }
@@ -185,15 +186,6 @@ at::Tensor Trainer::sample_weight(const Batch& batch, size_t output) const {
   return weight.defined() ? weight * shaped : shaped;
 }
 
-at::Tensor Trainer::regularization() const {
-  at::Tensor sum;
-  for (const Weight& weight : regularized_) {
-    const at::Tensor penalty = weight.regularizer(weight.variable.value());
-    sum = sum.defined() ? sum + penalty : penalty;
-  }
-  return sum;
-}
-
 StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& outputs,
                                const Tensors& added) {
   const int64_t rows = batch.x.at(0).size(0);
@@ -244,7 +236,7 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
     }
   }
   if (rows > 0) {
-    at::Tensor penalty = regularization();
+    at::Tensor penalty = penalties_of(regularized_);
     for (const at::Tensor& each : added) add(penalty, each);
     if (penalty.defined()) add(loss.value, penalty * static_cast<double>(rows));
   }

@@ -55,7 +55,6 @@ class Trainer {
 
   void bind_outputs(const std::vector<Shape>& labels, const std::vector<Shape>& outputs);
   at::Tensor sample_weight(const Batch& batch, size_t output) const;
-  at::Tensor regularization() const;
 
   ModelImpl& model_;
   CompileOptions options_;

@@ -1,7 +1,11 @@
 #include "keras/training_state.h"
 
+#include <algorithm>
+
 #include "strata/keras/optimizer_config.h"
 #include "strata/keras/optimizer_state.h"
+#include "strata/keras_files/optimizer_layout.h"
+#include "strata/optim/loss_scale_optimizer.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -95,6 +99,25 @@ const Json& member(const Json& json, const char* name) {
   return found == nullptr ? null : *found;
 }
 
+/// True if `state` is that of a LossScaleOptimizer around the optimizer of `config`. Under the
+/// policy mixed_float16 Keras saves the state of the one and the config of the other.
+bool has_loss_scale(const Json& config, const std::vector<Variable>& variables,
+                    const std::vector<at::Tensor>& state) {
+  if (parse_object(config, "an optimizer").class_name == "LossScaleOptimizer") return false;
+  std::vector<std::vector<int64_t>> shapes;
+  for (const Variable& variable : variables) shapes.push_back(variable.sizes().vec());
+  const auto slots = keras_files::optimizer_slots(config, shapes);
+  Json inner = Json::object();
+  inner.set("inner_optimizer", config);
+  const auto scaled = keras_files::optimizer_slots(
+      make_object("keras.optimizers", "LossScaleOptimizer", std::move(inner)), shapes);
+  const auto untrained = std::ranges::count_if(scaled, [](const auto& slot) {
+    return slot.kind.ends_with("iteration") || slot.kind.ends_with("learning_rate");
+  });
+  return state.size() != slots.size() &&
+         (state.size() == scaled.size() || state.size() == static_cast<size_t>(untrained));
+}
+
 }  // namespace
 
 TrainingState training_state(const Model& model) {
@@ -120,6 +143,10 @@ void restore_training(const Model& model, const Json& config,
                       const std::vector<at::Tensor>& optimizer) {
   CompileOptions options;
   options.optimizer = optimizer_from_config(config.at("optimizer"));
+  if (has_loss_scale(to_config(*options.optimizer), model->trainable_variables(), optimizer)) {
+    options.optimizer =
+        std::make_shared<optimizers::LossScaleOptimizer>(options.optimizer.shared());
+  }
   options.loss = from_json<losses::Loss>(member(config, "loss"), to_loss);
   options.loss_weights = from_json<double>(member(config, "loss_weights"),
                                            [](const Json& json) { return json.as_double(); });

@@ -3,17 +3,15 @@
 #include <algorithm>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/keras_files/model_layout.h"
 
 namespace strata::keras_files {
 namespace {
 
 std::string text_of(const std::vector<int64_t>& shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + (shape[i] < 0 ? "?" : std::to_string(shape[i]));
-  }
-  return text + "]";
+  const auto size = [](int64_t each) { return each < 0 ? "?" : std::to_string(each); };
+  return '[' + join(shape, size) + ']';
 }
 
 bool fits(const VariableSpec& spec, at::IntArrayRef shape) {

@@ -6,6 +6,7 @@
 
 #include "keras_files/layer_rules.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/keras_files/check_weights.h"
 #include "strata/keras_files/keras_archive.h"
 #include "strata/keras_files/model_layout.h"
@@ -14,20 +15,12 @@
 namespace strata::keras_files {
 namespace {
 
-std::string shape_text(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (size_t i = 0; i < shape.size(); ++i) text += str_cat(i == 0 ? "" : ", ", shape[i]);
-  return text + "]";
-}
+std::string shape_text(at::IntArrayRef shape) { return '[' + join(shape) + ']'; }
 
 /// A loss, metric or optimizer as a user gave it: its name, or what it is an object of.
 std::string text_of(const Json& value) {
   if (value.is_string()) return value.as_string();
-  if (value.is_array()) {
-    std::string text = "[";
-    for (const Json& item : value.as_array()) text += (text == "[" ? "" : ", ") + text_of(item);
-    return text + "]";
-  }
+  if (value.is_array()) return '[' + join(value.as_array(), text_of) + ']';
   const Json* class_name = find_value(value, "class_name");
   if (class_name != nullptr && class_name->is_string()) return class_name->as_string();
   return value.dump();

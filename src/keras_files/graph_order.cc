@@ -1,23 +1,20 @@
 #include <algorithm>
-#include <functional>
+#include <unordered_map>
 #include <utility>
 
+#include "keras_files/call_graph.h"
+#include "keras_files/layer_rules.h"
 #include "strata/core/error.h"
 #include "strata/keras_files/model_layout.h"
 
 namespace strata::keras_files {
 namespace {
 
-struct Call {
-  size_t layer;
-  int64_t depth = 0;
-  std::vector<size_t> parents = {};  // calls
-  enum { kNew, kOpen, kDone } state = kNew;
-};
-
 struct Reference {
   std::string layer;
   int64_t call = 0;
+  int64_t output = 0;
+  std::string dtype = {};  // empty: not said
 };
 
 [[noreturn]] void fail(const std::string& what) {
@@ -30,7 +27,9 @@ bool is_reference(const Json& json) {
 }
 
 Reference reference_of(const Json& json) {
-  return {.layer = json.as_array()[0].as_string(), .call = json.as_array()[1].as_int()};
+  return {.layer = json.as_array()[0].as_string(),
+          .call = json.as_array()[1].as_int(),
+          .output = json.as_array()[2].as_int()};
 }
 
 /// Members by name: so Keras flattens dictionaries.
@@ -65,10 +64,22 @@ void collect_tensors(const Json& json, std::vector<Reference>& to) {
       const Json& history = json.at("config").at("keras_history");
       if (!is_reference(history)) fail("a tensor's keras_history is no [layer, call, output]");
       to.push_back(reference_of(history));
+      const Json* dtype = find_value(json.at("config"), "dtype");
+      if (dtype != nullptr && dtype->is_string()) to.back().dtype = dtype->as_string();
       return;
     }
   }
   for (const Json* child : children_of(json)) collect_tensors(*child, to);
+}
+
+/// The dtype of a layer's arithmetic.
+std::string compute_dtype(const Json& config) {
+  const Json* dtype = find_value(config, "dtype");
+  const Json* policy = dtype == nullptr ? nullptr : find_value(*dtype, "config");
+  const Json* name = policy == nullptr ? dtype : find_value(*policy, "name");
+  if (name == nullptr || !name->is_string()) return "float32";
+  const std::string& text = name->as_string();
+  return text.starts_with("mixed_") ? text.substr(6) : text;
 }
 
 class Graph {
@@ -79,70 +90,88 @@ class Graph {
   }
 
   std::vector<std::string> order(const Json& config) {
-    std::vector<Reference> outputs, inputs;
-    collect_references(config.at("output_layers"), outputs);
+    std::vector<Reference> references, inputs;
+    collect_references(config.at("output_layers"), references);
     collect_references(config.at("input_layers"), inputs);
-    for (const Reference& output : outputs) {
-      const size_t layer = layer_of(output.layer);
+    for (Reference& output : references) {
       // For a nested functional model Keras counts calls from 1 here, and only here.
-      const bool shifted = is_functional(*entries_[layer]);
-      visit(call_of({.layer = output.layer,
-                     .call = shifted ? std::max<int64_t>(output.call - 1, 0) : output.call}));
+      const bool shifted = is_functional(*entries_[layer_of(output.layer)]);
+      if (shifted) output.call = std::max<int64_t>(output.call - 1, 0);
     }
-    spread_depths();
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const size_t layer = layer_of(inputs[i].layer);
-      if (depth_[layer] >= 0) continue;
-      depth_[layer] = 0;  // before all others there, in the order of the inputs
-      index_[layer] = static_cast<int64_t>(i) - static_cast<int64_t>(inputs.size());
+    std::vector<size_t> input_calls;
+    for (const Reference& input : inputs) {
+      input_calls.push_back(first_call_[layer_of(input.layer)]);
     }
-    std::vector<size_t> order;
-    for (size_t layer = 0; layer < names_.size(); ++layer) {
-      if (depth_[layer] >= 0) order.push_back(layer);
-    }
-    std::ranges::stable_sort(
-        order, {}, [&](size_t layer) { return std::pair(-depth_[layer], index_[layer]); });
     std::vector<std::string> result;
-    for (const size_t layer : order) result.push_back(names_[layer]);
+    for (const size_t layer : calls_.layers_in_order(values_of(references), input_calls)) {
+      result.push_back(names_[layer]);
+    }
     return result;
   }
 
  private:
   void add_layer(const Json& entry) {
+    const Json& config = entry.at("config");
     const Json* name = entry.find("name");
-    if (name == nullptr) name = entry.at("config").find("name");
+    if (name == nullptr) name = config.find("name");
     if (name == nullptr) fail("a layer has no 'name'");
-    const Json* nodes = entry.find("inbound_nodes");
     const size_t layer = names_.size();
     if (!by_name_.emplace(name->as_string(), layer).second) {
       fail(str_cat("two layers are named '", name->as_string(), "'"));
     }
+    const Json* nodes = entry.find("inbound_nodes");
     const size_t count = nodes == nullptr ? 0 : nodes->as_array().size();
     names_.push_back(name->as_string());
     entries_.push_back(&entry);
-    first_call_.push_back(calls_.size());
-    num_calls_.push_back(std::max<size_t>(count, 1));  // an input has no node in the file
-    calls_.insert(calls_.end(), num_calls_.back(), Call{.layer = layer});
-    depth_.push_back(-1);
-    index_.push_back(-1);
+    first_call_.push_back(num_calls_);
+    call_counts_.push_back(std::max<size_t>(count, 1));  // an input has no node in the file
+    num_calls_ += call_counts_.back();
+    const Json* class_name = entry.find("class_name");
+    const bool known = class_name != nullptr && class_name->is_string() && is_layer(entry);
+    calls_.add_layer(
+        name->as_string(),
+        known ? mask_rule(class_name->as_string(), [&] { return config; }) : MaskRule{});
   }
 
   void connect(size_t layer) {
     const Json* nodes = entries_[layer]->find("inbound_nodes");
-    if (nodes == nullptr) return;
-    for (size_t i = 0; i < nodes->as_array().size(); ++i) {
-      const Json& node = nodes->as_array()[i];
-      std::vector<Reference> tensors;
-      if (node.is_array()) {
-        collect_references(node, tensors);  // the old form: [["dense", 0, 0, {}], ...]
-      } else {
-        if (const Json* args = node.find("args")) collect_tensors(*args, tensors);
-        if (const Json* kwargs = node.find("kwargs")) collect_tensors(*kwargs, tensors);
-      }
-      for (const Reference& tensor : tensors) {
-        calls_[first_call_[layer] + i].parents.push_back(call_of(tensor));
-      }
+    if (nodes == nullptr || nodes->as_array().empty()) {
+      calls_.add_call({.layer = layer});
+      return;
     }
+    for (const Json& node : nodes->as_array()) calls_.add_call(call_for(layer, node));
+  }
+
+  CallGraph::Call call_for(size_t layer, const Json& node) const {
+    static const Json kNothing;
+    std::vector<Reference> all, first, masks;
+    bool is_alone = true;
+    if (node.is_array()) {
+      collect_references(node, all);  // the old form: [["dense", 0, 0, {}], ...]
+      first = all;
+    } else {
+      const Json* args = find_value(node, "args");
+      const Json* kwargs = find_value(node, "kwargs");
+      const Json& by_name = kwargs == nullptr ? kNothing : *kwargs;
+      collect_tensors(args == nullptr ? kNothing : *args, all);
+      collect_tensors(by_name, all);
+      if (args != nullptr && args->is_array() && !args->as_array().empty()) {
+        collect_tensors(args->as_array()[0], first);
+        is_alone = args->as_array().size() == 1 && args->as_array()[0].is_object();
+      } else if (const Json* query = find_value(by_name, "query")) {
+        collect_tensors(*query, first);
+      }
+      if (const Json* mask = find_value(by_name, "mask")) collect_tensors(*mask, masks);
+      is_alone &= !by_name.is_object() || by_name.as_object().empty();
+    }
+    const std::string dtype = compute_dtype(entries_[layer]->at("config"));
+    const bool differs = !first.empty() && !first[0].dtype.empty() && first[0].dtype != dtype;
+    return {.layer = layer,
+            .inputs = values_of(all),
+            .first = values_of(first),
+            .masks = values_of(masks),
+            .is_plain = is_alone && all.size() == 1 && !differs,
+            .is_cast = differs && first[0].dtype.find("float") != std::string::npos};
   }
 
   size_t layer_of(const std::string& name) const {
@@ -151,62 +180,28 @@ class Graph {
     return found->second;
   }
 
-  size_t call_of(const Reference& reference) const {
+  CallGraph::Value value_of(const Reference& reference) const {
     const size_t layer = layer_of(reference.layer);
-    if (reference.call < 0 || static_cast<size_t>(reference.call) >= num_calls_[layer]) {
+    if (reference.call < 0 || static_cast<size_t>(reference.call) >= call_counts_[layer]) {
       fail(str_cat("a tensor of call ", reference.call, " of layer '", reference.layer,
-                   "', which is called ", num_calls_[layer], " times"));
+                   "', which is called ", call_counts_[layer], " times"));
     }
-    return first_call_[layer] + static_cast<size_t>(reference.call);
+    return {.call = first_call_[layer] + static_cast<size_t>(reference.call),
+            .output = static_cast<size_t>(std::max<int64_t>(reference.output, 0))};
   }
 
-  /// Depth-first without recursion: a graph may be as deep as the file likes.
-  void visit(size_t root) {
-    struct Step {
-      size_t call;
-      size_t next = 0;
-    };
-    std::vector<Step> stack;
-    const auto enter = [&](size_t call) {
-      Call& here = calls_[call];
-      if (here.state == Call::kDone) return;
-      if (here.state == Call::kOpen) fail(str_cat("a cycle through '", names_[here.layer], "'"));
-      here.state = Call::kOpen;
-      if (index_[here.layer] < 0) index_[here.layer] = next_index_++;
-      stack.push_back({.call = call});
-    };
-    enter(root);
-    while (!stack.empty()) {
-      Call& here = calls_[stack.back().call];
-      if (stack.back().next < here.parents.size()) {
-        enter(here.parents[stack.back().next++]);
-      } else {
-        here.state = Call::kDone;
-        finished_.push_back(stack.back().call);
-        stack.pop_back();
-      }
-    }
+  std::vector<CallGraph::Value> values_of(const std::vector<Reference>& references) const {
+    std::vector<CallGraph::Value> values;
+    for (const Reference& each : references) values.push_back(value_of(each));
+    return values;
   }
 
-  void spread_depths() {
-    for (auto call = finished_.rbegin(); call != finished_.rend(); ++call) {
-      Call& here = calls_[*call];
-      const int64_t depth = std::max(here.depth, depth_[here.layer]);
-      depth_[here.layer] = here.depth = depth;
-      for (const size_t parent : here.parents) {
-        calls_[parent].depth = std::max(calls_[parent].depth, depth + 1);
-      }
-    }
-  }
-
+  CallGraph calls_;
   std::vector<std::string> names_;
   std::vector<const Json*> entries_;
-  std::vector<size_t> first_call_, num_calls_;
-  std::vector<int64_t> depth_, index_;  // by layer; -1: not reached
+  std::vector<size_t> first_call_, call_counts_;
+  size_t num_calls_ = 0;
   std::unordered_map<std::string, size_t> by_name_;
-  std::vector<Call> calls_;
-  std::vector<size_t> finished_;
-  int64_t next_index_ = 0;
 };
 
 }  // namespace

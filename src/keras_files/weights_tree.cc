@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 
 namespace strata::keras_files {
 namespace {
@@ -45,8 +46,8 @@ const WeightsGroup& WeightsGroup::at(std::string_view path) const {
     const size_t slash = there.rfind('/');
     there = slash == std::string_view::npos ? std::string_view() : there.substr(0, slash);
   }
-  std::string names;
-  for (const auto& [name, child] : find(there)->groups) names += (names.empty() ? "" : ", ") + name;
+  const std::string names =
+      join(find(there)->groups, [](const auto& group) { return group.first; });
   throw Error(ErrorCode::kNotFound,
               str_cat("[keras_files] weights: got no group '", path, "'; '", there, "' holds ",
                       names.empty() ? "no groups" : names));

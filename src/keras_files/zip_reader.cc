@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 
 namespace strata::keras_files {
 namespace {
@@ -132,10 +134,8 @@ std::string ZipReader::read(const std::string& member) const {
   zip_t* archive = impl_->archive.get();
   const auto found = impl_->indices.find(member);
   if (found == impl_->indices.end()) {
-    std::string names;
-    for (size_t i = 0; i < impl_->members.size() && i < 8; ++i) {
-      names += (i == 0 ? "" : ", ") + impl_->members[i];
-    }
+    const std::string names =
+        join(std::span(impl_->members).first(std::min<size_t>(8, impl_->members.size())));
     throw Error(ErrorCode::kDataLoss,
                 str_cat(where, "missing; the archive holds ", names.empty() ? "nothing" : names));
   }

@@ -5,6 +5,7 @@
 #include <cctype>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/optim/optimizers.h"
 
 namespace strata::optimizers {
@@ -33,13 +34,12 @@ constexpr std::array kNamed = {
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name) {
   std::string lower(name);
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  std::string known;
   for (const Named& each : kNamed) {
     if (each.name == lower) return each.make();
-    known += str_cat(known.empty() ? "" : ", ", each.name);
   }
   throw Error(ErrorCode::kInvalidArgument,
-              str_cat("[optimizers] make_optimizer: got '", name, "'; expected one of ", known));
+              str_cat("[optimizers] make_optimizer: got '", name, "'; expected one of ",
+                      join(kNamed, &Named::name)));
 }
 
 }  // namespace strata::optimizers

@@ -16,7 +16,7 @@
 
 #include "optim/cross_entropy_kernels.h"
 #include "strata/core/error.h"
-#include "tensor/autograd_node.h"
+#include "tensor/operators/autograd_node.h"
 
 namespace strata::losses {
 

@@ -5,7 +5,7 @@
 namespace strata::optimizers {
 namespace {
 
-Optimizer& checked(const std::unique_ptr<Optimizer>& inner) {
+Optimizer& checked(const std::shared_ptr<Optimizer>& inner) {
   STRATA_CHECK(inner != nullptr, kInvalidArgument,
                "[loss_scale_optimizer] got no optimizer; pass the one whose loss is to be scaled");
   return *inner;
@@ -13,7 +13,7 @@ Optimizer& checked(const std::unique_ptr<Optimizer>& inner) {
 
 }  // namespace
 
-LossScaleOptimizer::LossScaleOptimizer(std::unique_ptr<Optimizer> inner,
+LossScaleOptimizer::LossScaleOptimizer(std::shared_ptr<Optimizer> inner,
                                        const LossScaleOptions& options)
     : Optimizer(checked(inner), options.initial_scale, options.dynamic_growth_steps),
       inner_(std::move(inner)),

@@ -3,35 +3,14 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
-#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <optional>
 
-#include "optim/dynamic_scale.h"
-#include "optim/gradients.h"
-#include "optim/row_gradient.h"
-#include "optim/step.h"
-#include "strata/collective/shared.h"
-#include "strata/runtime/cross_device_ops.h"
+#include "optim/optimizer_impl.h"
 
 namespace strata::optimizers {
 namespace {
-
-/// One replica's part of a step, as the others see it.
-struct Contribution {
-  std::vector<at::Tensor> gradients;  // by variable, undefined: none
-  double weight = 0;
-};
-
-/// Variables of one dtype, and their pass.
-struct Part {
-  std::vector<size_t> variables;
-  std::unique_ptr<UpdatePass> pass;
-  Step step;
-};
 
 void check_options(std::string_view name, const OptimizerOptions& options) {
   const int kinds =
@@ -57,58 +36,10 @@ void check_options(std::string_view name, const OptimizerOptions& options) {
 
 }  // namespace
 
-class Optimizer::Impl {
- public:
-  Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
-      : rule_(std::move(rule)), options_(std::move(options)) {
-    check_options(rule_->name(), options_);
-  }
-
-  void build(std::vector<Variable> variables);
-  void minimize(const at::Tensor& loss, const MinimizeOptions& options);
-  void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options);
-  std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
-  void set_slot(size_t index, const at::Tensor& value);
-  std::vector<std::string> slot_names() const;
-  void exclude_from_weight_decay(const std::vector<std::string>& parts);
-  void finalize_variable_values();
-  void scale_dynamically(double initial_scale, int64_t growth_steps);
-  double loss_scale() const;
-
-  const std::unique_ptr<tensor::UpdateRule> rule_;
-  OptimizerOptions options_;
-  std::vector<Variable> variables_;
-  int64_t iterations_ = 0;
-
- private:
-  const ReplicaContext& replica(std::string_view call) const {
-    return replica_of(rule_->name(), call, variables_);
-  }
-  bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
-  bool accumulates() const { return options_.gradient_accumulation_steps > 0; }
-  ExtraSlots extras() const { return {.average = options_.use_ema, .accumulator = accumulates()}; }
-  int64_t updates() const {  // that have been finished
-    return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
-  }
-  void prepare_step(const std::vector<const Contribution*>& all);
-  void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
-  void reduce_by_ops(const std::vector<const Contribution*>& all);
-  void check_finite();
-  void take_accumulated();
-  void scale_by_norms();
-  void finish_step();
-
-  std::shared_ptr<ReplicaGroup> group_;
-  std::vector<Part> parts_;
-  std::vector<std::string> undecayed_;
-  std::optional<DynamicScale> dynamic_scale_;
-  at::Tensor carried_;       // the rule's number; undefined if it has none
-  double next_carried_ = 0;  // its value after this step
-
-  // Of the present step; written in meetings.
-  bool updates_now_ = true;
-  bool finite_ = true;
-};
+Optimizer::Impl::Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
+    : rule_(std::move(rule)), options_(std::move(options)) {
+  check_options(rule_->name(), options_);
+}
 
 void Optimizer::Impl::build(std::vector<Variable> variables) {
   STRATA_CHECK(variables_.empty(), kFailedPrecondition, "[", rule_->name(),
@@ -149,227 +80,6 @@ void Optimizer::Impl::exclude_from_weight_decay(const std::vector<std::string>& 
   STRATA_CHECK(variables_.empty(), kFailedPrecondition, "[", rule_->name(),
                "] exclude_from_weight_decay: call it before the optimizer gets its variables");
   undecayed_ = parts;
-}
-
-void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
-  const ReplicaContext& context = replica("minimize");
-  const int id = context.replica_id_in_sync_group();
-  const double scale = loss_scale();
-  apply_gradients(
-      backward_to(rule_->name(), scale == 1 || !loss.defined() ? loss : at::mul(loss, scale),
-                  variables_, id),
-      options);
-}
-
-void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
-                                      const MinimizeOptions& options) {
-  const ReplicaContext& context = replica("apply_gradients");
-  const int id = context.replica_id_in_sync_group();
-  STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
-               "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
-               " variables; pass one each, undefined where there is none");
-  check_weight(rule_->name(), options.weight);
-  const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    at::Tensor& gradient = gradients[i];
-    if (!gradient.defined() || gradient.is_sparse()) continue;
-    const at::Tensor& parameter = variables_[i].on_replica(id);
-    STRATA_CHECK(gradient.sizes() == parameter.sizes(), kInvalidArgument, "[", rule_->name(),
-                 "] apply_gradients: got a gradient of shape ", gradient.sizes(), " for '",
-                 variables_[i].name(), "' of shape ", parameter.sizes());
-    if (gradient.scalar_type() != parameter.scalar_type())
-      gradient = gradient.to(parameter.scalar_type());
-    if (gradient.strides() != parameter.strides())
-      gradient = at::zeros_like(parameter).copy_(gradient);
-  }
-
-  Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
-  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
-  context.meet(
-      "minimize", &mine,
-      [&](const std::vector<void*>& all) {
-        std::vector<const Contribution*> contributions;
-        for (void* each : all) contributions.push_back(static_cast<const Contribution*>(each));
-        prepare_step(contributions);
-      },
-      key);
-  const auto reduce_for_norms = [&] {
-    for (Part& part : parts_) part.pass->reduce_for_norms(part.step, id);
-  };
-  if (dynamic_scale_) {
-    reduce_for_norms();
-    context.meet(
-        "minimize (finite)", nullptr, [&](const auto&) { check_finite(); }, key);
-    if (!finite_) return;
-  }
-  if (accumulates()) {
-    for (Part& part : parts_) part.pass->accumulate(part.step, id);
-  }
-  if (updates_now_) {
-    if (accumulates()) {
-      context.meet(
-          "minimize (accumulated)", nullptr, [&](const auto&) { take_accumulated(); }, key);
-    }
-    if (clips_norm()) {
-      reduce_for_norms();
-      context.meet(
-          "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
-    }
-    for (Part& part : parts_) part.pass->update(part.step, id);
-  }
-  if (options_.use_ema) {
-    for (Part& part : parts_) part.pass->average(part.step, id);
-  }
-  context.meet(
-      "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
-}
-
-void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) {
-  double weight = 0;
-  for (const Contribution* each : all) weight += each->weight;
-  const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
-  const int64_t steps = options_.gradient_accumulation_steps;
-  const int64_t frequency = options_.ema_overwrite_frequency;
-  updates_now_ = !accumulates() || (iterations_ + 1) % steps == 0;
-  finite_ = true;
-  if (carried_.defined()) {
-    next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
-  }
-  for (Part& part : parts_) {
-    Step& step = part.step;
-    step.scalars = {.learning_rate = options_.learning_rate(iterations_),
-                    .iteration = updates(),
-                    .carried = next_carried_};
-    step.clear_accumulators = false;
-    step.average_rate = updates() == 0 ? 1 : 1 - options_.ema_momentum;
-    step.overwrite_by_average =
-        options_.use_ema && frequency > 0 && (updates() + 1) % frequency == 0;
-    step.prepared = rule_->prepare(step.scalars);
-    step.clip_value = options_.clipvalue;
-    step.weight_decay = options_.weight_decay;
-    step.gradients.assign(part.variables.size(), {});
-    for (size_t i = 0; i < part.variables.size(); ++i) {
-      step.gradients[i].scale = scale;
-      fill(step.gradients[i], all, part.variables[i]);
-    }
-    if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
-  }
-  if (group_->cross_device_ops() || !group_->all_cpu()) reduce_by_ops(all);
-}
-
-void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Contribution*>& all,
-                           size_t variable) {
-  bool dense = false;
-  bool sparse = false;
-  for (const Contribution* each : all) {
-    const at::Tensor& value = each->gradients[variable];
-    gradient.sources.push_back(value);
-    if (!value.defined()) continue;
-    (value.is_sparse() ? sparse : dense) = true;
-  }
-  gradient.used = dense || sparse;
-  if (sparse && !dense) {
-    gradient.rows = join_rows(gradient.sources, variables_[variable].name());
-    gradient.sources.clear();
-  } else if (sparse) {
-    for (at::Tensor& source : gradient.sources) {
-      if (source.defined() && source.is_sparse()) source = source.to_dense().contiguous();
-    }
-  }
-}
-
-/// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as
-/// zero.
-void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
-  if (all.size() == 1) return;
-  for (Part& part : parts_) {
-    std::vector<Variable> variables;
-    std::vector<std::vector<at::Tensor>> sources;
-    std::vector<EntryGradient*> targets;
-    for (size_t i = 0; i < part.variables.size(); ++i) {
-      EntryGradient& gradient = part.step.gradients[i];
-      if (!gradient.used || gradient.rows) continue;
-      variables.push_back(variables_[part.variables[i]]);
-      sources.push_back(std::move(gradient.sources));
-      targets.push_back(&gradient);
-    }
-    const auto results = optimizers::reduce_by_ops(*group_, variables, std::move(sources));
-    for (size_t i = 0; i < targets.size(); ++i) {
-      targets[i]->sources = results[i].values();
-      if (!group_->all_cpu()) continue;
-      // The flat pass adds its sources: it gets one, laid out as the parameter is.
-      const at::Tensor like = variables[i].on_replica(0).detach();
-      at::Tensor result = results[i].get(0);
-      if (result.strides() != like.strides()) result = at::zeros_like(like).copy_(result);
-      targets[i]->sources = {result};
-    }
-  }
-}
-
-/// With infinities or NaNs among the gradients the step does not take place, and the next has half
-/// the scale.
-void Optimizer::Impl::check_finite() {
-  double sum = 0;
-  for (Part& part : parts_) {
-    for (const double square : part.pass->squared_norms(part.step)) sum += square;
-  }
-  finite_ = std::isfinite(sum);
-  if (finite_) return;
-  dynamic_scale_->failed();
-  for (Part& part : parts_) part.step.gradients.clear();
-}
-
-/// The gradients of this step become the accumulators, in which they are.
-void Optimizer::Impl::take_accumulated() {
-  for (Part& part : parts_) {
-    const int slot = rule_->num_slots() + extras().count() - 1;
-    for (size_t i = 0; i < part.variables.size(); ++i) {
-      EntryGradient& gradient = part.step.gradients[i];
-      std::vector<at::Tensor> sums = part.pass->slot_copies(i, slot);
-      // A variable without a gradient now may have had one before.
-      gradient.used = gradient.used || sums[0].count_nonzero().item<int64_t>() > 0;
-      gradient.sources = std::move(sums);
-      gradient.rows.reset();
-      gradient.scale = 1 / static_cast<double>(options_.gradient_accumulation_steps);
-    }
-    part.step.clear_accumulators = true;
-  }
-}
-
-void Optimizer::Impl::scale_by_norms() {
-  double total = 0;
-  for (Part& part : parts_) {
-    const std::vector<double> squares = part.pass->squared_norms(part.step);
-    for (size_t i = 0; i < squares.size(); ++i) {
-      EntryGradient& gradient = part.step.gradients[i];
-      const double square = squares[i] * gradient.scale * gradient.scale;
-      total += square;
-      if (options_.clipnorm > 0) {
-        gradient.scale *= options_.clipnorm / std::max(std::sqrt(square), options_.clipnorm);
-      }
-    }
-  }
-  if (options_.global_clipnorm <= 0) return;
-  const double factor =
-      options_.global_clipnorm / std::max(std::sqrt(total), options_.global_clipnorm);
-  for (Part& part : parts_) {
-    for (EntryGradient& gradient : part.step.gradients) gradient.scale *= factor;
-  }
-}
-
-void Optimizer::Impl::finish_step() {
-  for (Part& part : parts_) {
-    for (size_t i = 0; i < part.variables.size(); ++i) {
-      const bool updated = updates_now_ && part.step.gradients[i].used;
-      if (updated || part.step.overwrite_by_average) {
-        variables_[part.variables[i]].state()->note_write();
-      }
-    }
-    part.step.gradients.clear();
-  }
-  if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);
-  if (dynamic_scale_) dynamic_scale_->succeeded();
-  ++iterations_;
 }
 
 void Optimizer::Impl::finalize_variable_values() {
@@ -452,6 +162,7 @@ void Optimizer::apply_gradients(std::vector<at::Tensor> gradients, const Minimiz
 at::Tensor Optimizer::scale_loss(const at::Tensor& loss) const {
   return at::mul(loss, impl_->loss_scale());
 }
+bool Optimizer::scales_dynamically() const { return impl_->scales_dynamically(); }
 void Optimizer::finalize_variable_values() { impl_->finalize_variable_values(); }
 std::vector<std::string> Optimizer::slot_names() const { return impl_->slot_names(); }
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tensor/autograd_node.h"
+#include "tensor/operators/autograd_node.h"
 
 namespace strata::losses {
 namespace {

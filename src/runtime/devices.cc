@@ -9,6 +9,7 @@
 
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 
 namespace strata {
 namespace {
@@ -39,11 +40,9 @@ int logical_count(const c10::Device& device) {
 }
 
 std::string names(const std::vector<LogicalDevice>& devices) {
-  std::string text;
-  for (const LogicalDevice& device : devices) {
-    text += str_cat(text.empty() ? "" : ", ", device.type == "CPU" ? "cpu:" : "gpu:", device.index);
-  }
-  return text;
+  return join(devices, [](const LogicalDevice& device) {
+    return str_cat(device.type == "CPU" ? "cpu:" : "gpu:", device.index);
+  });
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "strata/tensor/torch_version.h"
-#include "tensor/random_ops.h"
-#include "tensor/replica_kernels.h"
+#include "tensor/operators/random_ops.h"
+#include "tensor/operators/replica_kernels.h"
 
 namespace strata::tensor {
 namespace {

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/core/thread.h"
 
 namespace strata::tensor {
@@ -40,8 +41,9 @@ void set_flush_denormals(void* flush) {
 
 void flush_denormals_in_team(bool flush) {
   set_flush_denormals(&flush);
-  // OpenMP keeps a team of workers for each thread that opens parallel regions: this runs on each. Once
-  // is enough, and they keep it: a parallel region at both ends of every run would cost more than it.
+  // OpenMP keeps a team of workers for each thread that opens parallel regions: this runs on each.
+  // Once is enough, and they keep it: a parallel region at both ends of every run would cost more
+  // than it.
   static thread_local int team_flushed = 1;
   const int count = at::get_num_threads();
   if (!flush || count <= team_flushed) return;
@@ -49,12 +51,6 @@ void flush_denormals_in_team(bool flush) {
   static auto* const parallel = find_function<Parallel>("GOMP_parallel");
   if (parallel != nullptr) parallel(&set_flush_denormals, &flush, static_cast<unsigned>(count), 0);
   team_flushed = count;
-}
-
-std::string list(const std::vector<int>& cores) {
-  std::string text;
-  for (const int core : cores) text += (text.empty() ? "" : ", ") + std::to_string(core);
-  return text;
 }
 
 void pin(const std::vector<int>& cores) {
@@ -66,8 +62,8 @@ void pin(const std::vector<int>& cores) {
     if (valid) CPU_SET(core, &set);
   }
   STRATA_CHECK(valid && pthread_setaffinity_np(pthread_self(), sizeof(set), &set) == 0,
-               kInvalidArgument, "[thread_setup] apply_thread_setup: got cores ", list(cores),
-               "; expected some that this process may use, now ", list(allowed_cores()));
+               kInvalidArgument, "[thread_setup] apply_thread_setup: got cores ", join(cores),
+               "; expected some that this process may use, now ", join(allowed_cores()));
 }
 
 }  // namespace

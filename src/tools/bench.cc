@@ -1,5 +1,5 @@
 // `strata bench SUITE`: the suites, their options and their help. What is measured, and against
-// whom, is in bench_step.cc, bench_reduce.cc and bench_data.cc.
+// whom, is in bench_step.cc, bench_models.cc, bench_reduce.cc and bench_data.cc.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -22,6 +22,8 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             cases: run mlp-loop cnn-loop wide-loop mlp-fit cnn-fit
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph
+  models    images/s of training ResNet-50 through fit, 224 x 224, batch 16 a replica
+            systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-channels-last tf-1
   reduce    the in-process all-reduce of two CPU replicas
   data      batches of input pipelines, strata beside tf.data and torch's DataLoader; and how
             long a training step waits for its input
@@ -32,9 +34,10 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             cases: async files
 
   --case A,B               some cases only
-  --systems A,B            some systems only (step, data)
+  --systems A,B            some systems only (step, models, data)
   --pairs N                interleaved pairs, at least 15 (default 15)
   --seconds-per-sample S   default 0.5
+  --quick yes              models: batch 2 of 64 x 64, to see that all systems run; not a result
   --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
                            machine is busy; not a result
   --peers-dir DIR          peers' Python environments (default ~/.cache/strata/peers,
@@ -82,6 +85,10 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
         STRATA_CHECK(value == "wall" || value == "cpu", kInvalidArgument,
                      "[strata bench] got --clock ", value, "; expected wall or cpu");
         options.cpu_clock = value == "cpu";
+      } else if (name == "--quick") {
+        STRATA_CHECK(value == "yes" || value == "no", kInvalidArgument,
+                     "[strata bench] got --quick ", value, "; expected yes or no");
+        options.quick = value == "yes";
       } else if (name == "--peers-dir") {
         options.peers_dir = value;
       } else if (name == "--scripts-dir") {
@@ -126,8 +133,9 @@ int bench_main(int argc, char** argv) {
   if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
   if (arguments[0] == "checkpoint") return run_checkpoint_suite(read_options(arguments));
   if (arguments[0] == "data") return run_data_suite(read_options(arguments));
+  if (arguments[0] == "models") return run_models_suite(read_options(arguments));
   STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
-               "; expected step, reduce, checkpoint or data");
+               "; expected step, models, reduce, checkpoint or data");
   return 2;
 }
 

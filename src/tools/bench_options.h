@@ -12,6 +12,7 @@ struct BenchOptions {
   int pairs = 15;                     ///< Interleaved samples of each pair that is compared.
   double seconds = 0.5;               ///< Of one sample.
   bool cpu_clock = false;             ///< Rates per CPU second: a look on a machine that is busy.
+  bool quick = false;                 ///< Suite models: small images, to see that it runs.
   std::filesystem::path peers_dir;    ///< Python environments torch, tf, jax.
   std::filesystem::path scripts_dir;  ///< benchmarks/peers
   std::filesystem::path command;      ///< This program, to start workers with.
@@ -21,9 +22,10 @@ int run_step_suite(const BenchOptions& options);
 int run_reduce_suite(const BenchOptions& options);
 int run_checkpoint_suite(const BenchOptions& options);
 int run_data_suite(const BenchOptions& options);
+int run_models_suite(const BenchOptions& options);
 
-/// `strata bench worker --case C --data FILE --replicas N`: the strata side of suite step, on a
-/// pipe.
+/// `strata bench worker --case C --data FILE --replicas N`: the strata side of suites step and
+/// models, on a pipe.
 int run_worker(const std::vector<std::string>& arguments);
 
 /// `strata bench data-worker --case C --data FOLDER`: the same of suite data.

@@ -63,26 +63,11 @@ struct Cnn : torch::nn::Module {
   torch::nn::Linear fc1, fc2;
 };
 
-/// Reads the harness's data file: x `[batches, 64, features]`, y `[batches, 64]`.
-data::Example read_pool(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  int64_t head[4] = {};
-  in.read(reinterpret_cast<char*>(head), sizeof(head));
-  STRATA_CHECK(in.good() && head[1] == kBatch, kDataLoss, "[strata bench] worker: cannot read ",
-               path);
-  const auto x = torch::empty({head[0], kBatch, head[2]});
-  const auto y = torch::empty({head[0], kBatch}, torch::kLong);
-  in.read(static_cast<char*>(x.data_ptr()), static_cast<std::streamsize>(x.nbytes()));
-  in.read(static_cast<char*>(y.data_ptr()), static_cast<std::streamsize>(y.nbytes()));
-  STRATA_CHECK(in.good(), kDataLoss, "[strata bench] worker: ", path, " is cut short");
-  return {x, y};
-}
-
 using Batches = std::vector<PerReplica<data::Example>>;
 
 /// Global batches: step i, replica r gets batch i * replicas + r.
 Batches read_batches(const std::string& path, int replicas, bool images) {
-  const data::Example pool = read_pool(path);
+  const data::Example pool = read_pool(path, kBatch);
   const at::Tensor& x = pool.x();
   const at::Tensor& y = pool.y();
   Batches batches;
@@ -94,15 +79,6 @@ Batches read_batches(const std::string& path, int replicas, bool images) {
     batches.emplace_back(std::move(parts));
   }
   return batches;
-}
-
-MirroredStrategy make_strategy(int replicas) {
-  set_logical_devices("cpu", replicas);
-  MirroredOptions options;
-  for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
-  options.seed = 1;
-  options.threads_per_replica = 1;
-  return MirroredStrategy(options);
 }
 
 template <typename Factory, typename Optimizer>
@@ -132,6 +108,29 @@ void serve_training(MirroredStrategy& strategy, const Batches& batches, const Fa
 
 }  // namespace
 
+data::Example read_pool(const std::string& path, int64_t batch) {
+  std::ifstream in(path, std::ios::binary);
+  int64_t head[4] = {};
+  in.read(reinterpret_cast<char*>(head), sizeof(head));
+  STRATA_CHECK(in.good() && head[1] > 0 && (batch == 0 || head[1] == batch), kDataLoss,
+               "[strata bench] worker: cannot read ", path);
+  const auto x = torch::empty({head[0], head[1], head[2]});
+  const auto y = torch::empty({head[0], head[1]}, torch::kLong);
+  in.read(static_cast<char*>(x.data_ptr()), static_cast<std::streamsize>(x.nbytes()));
+  in.read(static_cast<char*>(y.data_ptr()), static_cast<std::streamsize>(y.nbytes()));
+  STRATA_CHECK(in.good(), kDataLoss, "[strata bench] worker: ", path, " is cut short");
+  return {x, y};
+}
+
+MirroredStrategy make_strategy(int replicas) {
+  set_logical_devices("cpu", replicas);
+  MirroredOptions options;
+  for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
+  options.seed = 1;
+  options.threads_per_replica = 1;
+  return MirroredStrategy(options);
+}
+
 int run_worker(const std::vector<std::string>& arguments) {
   std::string name, data;
   int replicas = 1;
@@ -140,6 +139,7 @@ int run_worker(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--data") data = arguments[i + 1];
     if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
   }
+  if (name == "resnet50") return run_models_worker(data, replicas);
   torch::manual_seed(1);
   MirroredStrategy strategy = make_strategy(replicas);
   const auto adam = [](std::vector<Variable> variables) {
@@ -164,12 +164,12 @@ int run_worker(const std::vector<std::string>& arguments) {
         strategy, read_batches(data, replicas, true), [] { return Cnn(); }, sgd);
   } else if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
-    const data::Example pool = read_pool(data);
+    const data::Example pool = read_pool(data, kBatch);
     const at::Tensor x = images ? pool.x().reshape({-1, 28, 28, 1}) : pool.x().flatten(0, 1);
     serve_fit(strategy, {x, pool.y().flatten()}, kBatch * replicas, images);
   } else {
     STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
-                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit or cnn-fit");
+                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit or resnet50");
   }
   return 0;
 }

@@ -1,14 +1,26 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "strata/data/example.h"
+#include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata::tools {
 
+/// Reads the harness's data file: x `[batches, batch, features]`, y `[batches, batch]`.
+/// @throws Error kDataLoss: another batch than `batch` (0: any), or cut short.
+data::Example read_pool(const std::string& path, int64_t batch);
+
+/// A core and a thread a replica.
+MirroredStrategy make_strategy(int replicas);
+
 /// Serves steps of Model::fit. @param rows  x `[n, 784]`, or `[n, 28, 28, 1]` for `images`; y
 /// `[n]`.
 void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_batch, bool images);
+
+/// Serves training steps of ResNet-50 through fit, on batches of the size that the file has.
+int run_models_worker(const std::string& path, int replicas);
 
 }  // namespace strata::tools

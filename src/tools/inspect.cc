@@ -8,15 +8,17 @@
 #include "data/files/byte_reader.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
+#include "strata/core/join.h"
 #include "tools/commands.h"
 
 namespace strata::tools {
 namespace {
 
 // The first that recognises a file prints it.
-constexpr const InspectKind* kKinds[] = {&kInspectImage,       &kInspectTfRecord,    &kInspectIdx,
-                                         &kInspectSafetensors, &kInspectKeras,       &kInspectCsv,
-                                         &kInspectCheckpoint,  &kInspectImageFolder, &kInspectText};
+constexpr const InspectKind* kKinds[] = {&kInspectImage, &kInspectEvents,      &kInspectTfRecord,
+                                         &kInspectIdx,   &kInspectSafetensors, &kInspectKeras,
+                                         &kInspectCsv,   &kInspectCheckpoint,  &kInspectImageFolder,
+                                         &kInspectText};
 
 constexpr const char* kHelp = R"(usage: strata inspect PATH... [options]
 
@@ -24,7 +26,8 @@ constexpr const char* kHelp = R"(usage: strata inspect PATH... [options]
   TFRecord files (tf.train.Examples decoded), IDX files, CSV, text, JPEG and PNG images, folders
   with a sub-folder of images for each class; gzipped or not. Checkpoints and safetensors files:
   every tensor's name, dtype and shape, and all values. Keras models (.keras): layers, shapes,
-  parameters, how they were compiled. Checksums are verified.
+  parameters, how they were compiled. TensorBoard's event files, and folders of such: tags, kinds,
+  steps, first and last values. Checksums are verified.
 
   --limit N    elements to show (default 5)
 )";
@@ -70,11 +73,9 @@ void inspect(const std::string& path, const InspectOptions& options) {
     kind->print(seen, options);
     return;
   }
-  std::string known;
-  for (const InspectKind* kind : kKinds) known += str_cat(known.empty() ? "" : ", ", kind->name);
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("[strata inspect] got ", path, ", which begins with ", quoted(seen.start, 16),
-                      "; expected one of: ", known));
+                      "; expected one of: ", join(kKinds, &InspectKind::name)));
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ struct InspectKind {
   void (*print)(const InspectPath& path, const InspectOptions& options);
 };
 
+extern const InspectKind kInspectEvents;  // before the next, whose container it has
 extern const InspectKind kInspectTfRecord;
 extern const InspectKind kInspectIdx;
 extern const InspectKind kInspectImage;

@@ -229,6 +229,20 @@ TEST(CheckpointTest, LocalVariablesWithoutAggregation) {
   }
 }
 
+TEST(CheckpointTest, LocalVariablesOfNoElements) {
+  const TempFolder folder;
+  MirroredStrategy strategy = mirrored(2);
+  const Variable local = strategy.scope([] {
+    return Variable(
+        at::zeros({0, 3}),
+        {.name = "v", .trainable = false, .synchronization = VariableSynchronization::kOnRead});
+  });
+  Checkpoint checkpoint({{"v", local}});
+  const std::string path = checkpoint.save(folder.path() + "/ckpt");
+  checkpoint.restore(path).assert_consumed();
+  EXPECT_EQ(local.on_replica(1).sizes(), (at::IntArrayRef{0, 3}));
+}
+
 TEST(CheckpointTest, MirroredVariablesStoreReplicaZero) {
   const TempFolder folder;
   std::string path;

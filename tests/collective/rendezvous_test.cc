@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "support/fake_clock.h"
 #include "support/replicas.h"
 
 namespace strata::collective {
@@ -162,25 +163,24 @@ TEST(RendezvousTest, LeavingAfterTheLastMeetingDisturbsNobody) {
 
 // A completion works with what the waiters brought; they may not go away under it.
 TEST(RendezvousTest, NobodysDeadlinePassesWhileTheLastOneIsAtWork) {
-  Rendezvous rendezvous(2, {.timeout = 20ms});
+  testing::FakeClock clock;
+  Rendezvous rendezvous(2, {.timeout = 20ms, .clock = &clock});
   rendezvous.begin_round();
-  std::atomic<bool> first_is_in{false};
-  int brought = 7;
   int found = 0;
   on_threads(2, [&](int id) {
-    if (id == 0) {
-      first_is_in = true;
-      rendezvous.arrive(0, named("step", 0, &brought));
-    } else {
-      while (!first_is_in) std::this_thread::yield();
-      rendezvous.arrive(1, named("step"), [&] {
-        const auto until = std::chrono::steady_clock::now() + 100ms;  // five deadlines of work
-        while (std::chrono::steady_clock::now() < until) std::this_thread::yield();
-        found = *static_cast<int*>(rendezvous.call(0).payload);
-      });
-    }
+    int brought = 3 + id;
+    rendezvous.arrive(id, named("step", 0, &brought), [&] {
+      const auto end = std::chrono::steady_clock::now() + 30s;
+      while (clock.missed_deadlines() < 3 && std::chrono::steady_clock::now() < end) {
+        clock.advance(20ms);
+        std::this_thread::yield();
+      }
+      for (int i = 0; i < 2; ++i) found += *static_cast<int*>(rendezvous.call(i).payload);
+    });
+    brought = -100;
     rendezvous.leave(id);
   });
+  EXPECT_GE(clock.missed_deadlines(), 3);
   EXPECT_EQ(found, 7);
   EXPECT_TRUE(rendezvous.status().ok()) << rendezvous.status().message();
 }

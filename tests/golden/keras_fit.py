@@ -130,6 +130,29 @@ def main():
     )
     cases.append(run("convolutions", convolutions, pictures, labels, dict(optimizer=optimizers.Adam(0.01), loss=sparse, metrics=["accuracy"])))
 
+    # Mixed precision. `policy` is the process's while the model is made, so that layers and model have it.
+    def mixed(policy, name, make, x, y, options, tolerance):
+        keras.config.set_dtype_policy(policy)
+        model = make()
+        case = run(name, model, x, y, options)
+        keras.config.set_dtype_policy("float32")
+        case |= {"policy": policy, "tolerance": tolerance, "iterations": int(model.optimizer.iterations)}
+        if isinstance(model.optimizer, optimizers.LossScaleOptimizer):
+            case["scale"] = {"dynamic_scale": float(model.optimizer.dynamic_scale), "step_counter": int(model.optimizer.step_counter)}
+        cases.append(case)
+
+    def small():
+        return keras.Sequential(
+            [keras.Input((6, 6, 2)), layers.Conv2D(4, 3, activation="relu", padding="same"), layers.MaxPooling2D(),
+             layers.LayerNormalization(), layers.Flatten(), layers.Dense(3, dtype="float32")])
+
+    mixed("mixed_bfloat16", "mixed bfloat16", lambda: mlp(3, kernel_regularizer=regularizers.L2(0.01)), x, labels,
+          dict(optimizer=optimizers.Adam(0.02), loss=sparse, metrics=["accuracy"]), 0.02)
+    mixed("mixed_bfloat16", "mixed bfloat16 convolutions", small, pictures, labels, dict(optimizer=optimizers.SGD(0.02), loss=sparse), 0.02)
+    mixed("mixed_float16", "mixed float16", lambda: mlp(2), x, target / 4, dict(optimizer=optimizers.Adam(0.02), loss="mse", metrics=["mae"]), 0.005)
+    mixed("mixed_float16", "loss scale that is too large", lambda: mlp(2), x, target,
+          dict(optimizer=optimizers.LossScaleOptimizer(optimizers.SGD(0.05), initial_scale=2.0**20, dynamic_growth_steps=4), loss="mse"), 0.005)
+
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "keras_fit.json"), "w") as file:
         json.dump({"keras": keras.__version__, "cases": cases}, file, separators=(",", ":"))

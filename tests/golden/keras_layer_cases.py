@@ -23,16 +23,20 @@ rng = np.random.default_rng(20)
 def numbers(value, digits=7):
     """An array as {"shape", "dtype", "data"}."""
     value = np.asarray(value)
-    flat = value.reshape(-1).tolist()
+    half = value.dtype.name in ("bfloat16", "float16")
+    flat = (value.astype("float32") if half else value).reshape(-1).tolist()
     if value.dtype.name in ("float64",):
         digits = 15
-    if value.dtype.kind == "f":
+    if half:   # exact: 8 and 11 bits
+        digits = 5
+    if half or value.dtype.kind == "f":
         flat = [float(f"%.{digits}g" % x) for x in flat]
     return {"shape": list(value.shape), "dtype": value.dtype.name, "data": flat}
 
 
 def random(shape, dtype="float32", spread=1.0):
-    return rng.normal(0, spread, shape).round(3).astype(dtype)
+    value = rng.normal(0, spread, shape).round(3)
+    return tf.cast(value, dtype).numpy() if dtype in ("bfloat16", "float16") else value.astype(dtype)
 
 
 def set_weights(layer):
@@ -139,10 +143,11 @@ def case(name, layer, *inputs, training=False, call=None, masks=None, spread=Fal
     records.append(record)
 
 
-def write(family):
+def write(family, tolerance=None):
+    """tolerance: in place of 1e-5, where Keras itself rounds to 16 bits in places."""
     name = f"keras_layers_{family}.json"
     path = os.path.join(golden_io.HERE, name)
-    header = {"keras": keras.__version__, "tensorflow": tf.__version__}
+    header = {"keras": keras.__version__, "tensorflow": tf.__version__} | ({} if tolerance is None else {"tolerance": tolerance})
     with open(path, "w", encoding="utf-8") as out:
         out.write(json.dumps(header)[:-1] + ', "cases": [\n')
         out.write(",\n".join(json.dumps(r, separators=(",", ":")) for r in records))

@@ -8,6 +8,7 @@ class), its variables (name, shape, trainable, sum of values), the order of the 
 name. `orders` has random functional graphs with the order in which Keras lists their layers; `optimizers` has the
 variables of every optimizer with several option sets.
 """
+import copy
 import json
 import os
 import pathlib
@@ -192,39 +193,141 @@ def random_graph(rng, index):
     return keras.Model(inputs, outputs, name=f"graph{index}")
 
 
+def masked_graph(rng, index):
+    """Sequences through layers that make masks, hand them on, end them or take them as an argument."""
+    width, steps = 2, 3
+    inputs = [keras.Input((steps, width), name=f"in{i}") for i in range(rng.randint(1, 2))]
+    tensors, layers = list(inputs), []
+    if rng.random() < 0.5:
+        inputs.append(keras.Input((steps,), dtype=rng.choice(["int32", "float32", "float64"]), name="tokens"))
+        tensors.append(L.Embedding(5, width, mask_zero=rng.random() < 0.8, name="embedding")(inputs[-1]))
+
+    def nested(i):
+        inner = keras.Input((steps, width))
+        return keras.Model(inner, L.Dense(width, name=f"m{i}a")(inner), name=f"nested{i}")
+
+    makers = [
+        lambda i: L.Dense(width, name=f"dense{i}"), lambda i: L.Masking(name=f"masking{i}"), lambda i: L.Masking(name=f"masking{i}"),
+        lambda i: L.LSTM(width, return_sequences=True, name=f"lstm{i}"), lambda i: L.GRU(width, return_sequences=True, name=f"gru{i}"),
+        lambda i: L.Bidirectional(L.SimpleRNN(1, return_sequences=True), name=f"both{i}"),
+        lambda i: L.TimeDistributed(L.Dense(width), name=f"each{i}"), lambda i: L.LayerNormalization(name=f"norm{i}"),
+        lambda i: L.BatchNormalization(name=f"batch{i}"), lambda i: L.Softmax(name=f"softmax{i}"),
+        lambda i: L.Conv1D(width, 1, name=f"conv{i}"), nested, lambda i: keras.Sequential([L.Dense(width)], name=f"stack{i}"),
+        lambda i: L.Dense(width, dtype="float64", name=f"double{i}"), lambda i: L.SpatialDropout1D(0.1, name=f"drop{i}"),
+    ]
+    for i in range(rng.randint(4, 14)):
+        kind, pick = rng.random(), lambda: rng.choice(tensors)
+        if kind < 0.1:
+            y = L.Add(name=f"add{i}")([pick() for _ in range(rng.randint(2, 3))])
+        elif kind < 0.18:
+            y = L.Dense(width, name=f"after{i}")(L.Concatenate(name=f"join{i}")([pick(), pick()]))
+        elif kind < 0.24:
+            y = L.Attention(name=f"attention{i}")([pick(), pick()])
+        elif kind < 0.3:
+            y = L.MultiHeadAttention(1, width, name=f"heads{i}")(pick(), pick())
+        elif kind < 0.34:
+            y = L.MultiHeadAttention(1, width, name=f"named{i}")(query=pick(), value=pick())
+        elif kind < 0.38:
+            y, h, c = L.LSTM(width, return_sequences=True, return_state=True, name=f"encode{i}")(pick())
+            y = L.LSTM(width, return_sequences=True, name=f"decode{i}")(y, initial_state=[h, c])
+        elif kind < 0.48:
+            y = rng.choice([L.LSTM, L.GRU])(width, return_sequences=True, name=f"held{i}")(L.Masking(name=f"skip{i}")(pick()))
+        elif kind < 0.58 and layers:
+            y = rng.choice(layers)(pick())
+        else:
+            layers.append(rng.choice(makers)(i))
+            y = layers[-1](pick())
+        tensors.append(y)
+    used = {id(t) for y in tensors for t in y._keras_history.operation._inbound_nodes[y._keras_history.node_index].input_tensors}
+    ends = [y for y in tensors[len(inputs):] if id(y) not in used]
+    outputs = []
+    for i, y in enumerate(rng.sample(ends, len(ends))):
+        kind = rng.random()
+        outputs.append(y if kind < 0.4 else L.GlobalAveragePooling1D(name=f"mean{i}")(y) if kind < 0.7 else L.LSTM(width, name=f"last{i}")(y))
+    return keras.Model(inputs, outputs, name=f"masked{index}")
+
+
 def slim(config):
     """Of a functional config only what the order depends on."""
     layers = []
     for entry in config["layers"]:
         kept = {"module": entry["module"], "class_name": entry["class_name"], "name": entry["name"], "config": {"name": entry["name"]}}
-        if "layers" in entry["config"]:
+        if "layers" in entry["config"] and "input_layers" in entry["config"]:
             kept["config"] = slim(entry["config"])
-        kept["inbound_nodes"] = [{"args": slim_args(node["args"]), "kwargs": {}} for node in entry["inbound_nodes"]]
+        kept["config"] |= slim_options(entry["config"])
+        kept["inbound_nodes"] = [{"args": slim_args(node["args"]), "kwargs": slim_args(node["kwargs"])} for node in entry["inbound_nodes"]]
         layers.append(kept)
     random.Random(len(layers)).shuffle(layers)   # the file's order must not matter
     return {"name": config["name"], "layers": layers, "input_layers": config["input_layers"], "output_layers": config["output_layers"]}
 
 
+def slim_options(config):
+    options = {key: True for key in ("mask_zero", "return_sequences") if config.get(key)}
+    if isinstance(config.get("layer"), dict):
+        options["layer"] = {"config": slim_options(config["layer"]["config"])}
+    dtype = config.get("dtype")
+    dtype = dtype["config"]["name"] if isinstance(dtype, dict) else dtype
+    return options if dtype in (None, "float32") else options | {"dtype": dtype}
+
+
 def slim_args(value):
     if isinstance(value, dict) and value.get("class_name") == "__keras_tensor__":
-        return {"class_name": "__keras_tensor__", "config": {"keras_history": value["config"]["keras_history"]}}
+        dtype = value["config"]["dtype"]
+        return {"class_name": "__keras_tensor__", "config": {"keras_history": value["config"]["keras_history"]} | ({} if dtype == "float32" else {"dtype": dtype})}
+    if isinstance(value, dict):
+        return {key: slim_args(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [slim_args(item) for item in value]
     return value
 
 
+def without_masks(model, keep=True):
+    """The model as a writer describes it that knows nothing of the operations that make masks; or one that has no masks."""
+    layers = []
+    for entry in copy.deepcopy(model["config"]["layers"]):
+        if entry["module"].startswith("keras.src.ops"):
+            continue
+        for node in entry["inbound_nodes"]:
+            for option in ("mask", "training"):   # with `training` given Keras adds no mask to the call
+                node["kwargs"].pop(option, None)
+        if not keep and entry["class_name"] == "Masking":
+            entry["class_name"] = "Rescaling"
+            entry["config"] = {"name": entry["name"], "scale": 1.0, "offset": 0.0}
+        elif not keep and entry["class_name"] == "Embedding":
+            entry["config"]["mask_zero"] = False
+        layers.append(entry)
+    return model | {"config": model["config"] | {"layers": layers}}
+
+
 def orders():
     rng = random.Random(7)
     result = []
+
+    def add(serialized):
+        reloaded = keras.saving.deserialize_keras_object(copy.deepcopy(serialized))
+        result.append({"config": slim(serialized["config"]), "layers": [layer.name for layer in reloaded.layers]})
+        return result[-1]["layers"]
+
     for index in range(60):
         try:
             model = random_graph(rng, index)
         except ValueError:   # an input that nothing uses, and the like
             continue
-        config = keras.saving.serialize_keras_object(model)["config"]
-        reloaded = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(model))
-        assert [l.name for l in reloaded.layers] == [l.name for l in model.layers]
-        result.append({"config": slim(config), "layers": [layer.name for layer in reloaded.layers]})
+        assert add(keras.saving.serialize_keras_object(model)) == [l.name for l in model.layers]
+    index, changed = 0, 0
+    while changed < 20:
+        index += 1
+        try:
+            model = masked_graph(rng, index)
+        except ValueError:
+            continue
+        serialized, names = keras.saving.serialize_keras_object(model), [l.name for l in model.layers]
+        matters = keras.saving.deserialize_keras_object(without_masks(serialized, keep=False)).layers
+        matters = [layer.name for layer in matters] != names
+        changed += matters
+        if matters or index % 10 == 0:
+            assert add(serialized) == names
+            add(without_masks(serialized))
     return result
 
 

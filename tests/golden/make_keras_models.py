@@ -198,8 +198,35 @@ def masked():
     return keras.Model(inputs, y, name="masked")
 
 
+def branches():
+    """Two equal layers, of which the operations behind a mask decide which one is numbered first."""
+    inputs = keras.Input((5, 3))
+    left, right = L.Dense(3, name="left")(inputs), L.Dense(3, name="right")(inputs)
+    x = L.LSTM(2)(L.Masking()(left))
+    y = L.GlobalAveragePooling1D()(L.Activation("tanh")(right))
+    return keras.Model(inputs, [y, x], name="branches")
+
+
+def mixed_bfloat16():
+    inputs = keras.Input((6,))
+    x = L.Dense(5, activation="gelu")(inputs)
+    x = L.BatchNormalization()(L.Dense(5)(x) + x)
+    return keras.Model(inputs, [L.Dense(3, dtype="float32", activation="softmax")(x), L.Dense(2)(x)], name="mixed_bfloat16")
+
+
+def mixed_float16():
+    """Trained under a loss scale, which Keras puts around the optimizer and does not write into compile_config."""
+    model = keras.Sequential([L.Input((4,)), L.Dense(5, activation="tanh"), L.Dense(2)], name="mixed_float16")
+    model.compile(keras.optimizers.Adam(0.01), "mse")
+    return model
+
+
+# Made, and loaded, under the policy of their name.
+POLICIES = {mixed_bfloat16: 0.02, mixed_float16: 0.002}   # tolerances
+
 MODELS = [mlp, cnn, shared, operations, recurrent, seq2seq, cells, attention, sequences, volumes, merging, preprocessing, frames, normalizations,
-          double, options, residual, named, masked]
+          double, options, residual, named, masked, branches,
+          mixed_bfloat16, mixed_float16]
 
 
 def digits(values):
@@ -208,7 +235,8 @@ def digits(values):
 
 def tensor(value):
     value = np.asarray(value)
-    return {"dtype": str(value.dtype), "shape": list(value.shape), "data": digits(value)}
+    exact = value.astype("float32") if str(value.dtype) in ("float16", "bfloat16") else value
+    return {"dtype": str(value.dtype), "shape": list(value.shape), "data": digits(exact)}
 
 
 def in_order(value):
@@ -268,11 +296,14 @@ def main():
         keras.backend.clear_session()
         keras.utils.set_random_seed(1)
         rng = np.random.default_rng(5)
+        keras.config.set_dtype_policy(make.__name__ if make in POLICIES else "float32")
         model = make()
         inputs = inputs_of(model, rng, 3)
         model(given(model, inputs))
         fill(model, rng)
         record = {"name": make.__name__, "file": f"keras_models_{make.__name__}.keras", "class": type(model).__name__}
+        if make in POLICIES:
+            record |= {"policy": make.__name__, "tolerance": POLICIES[make]}
         if getattr(model, "optimizer", None) is not None:
             outputs = in_order(model(given(model, inputs)))
             targets = [rng.random(size=o.shape).astype("float32") for o in outputs]
@@ -293,6 +324,8 @@ def main():
         record["summaries"] = summaries(model)
         record["layers"] = [layer.name for layer in model.layers]
         if getattr(model, "optimizer", None) is not None:
+            if make in POLICIES:
+                record["iterations"] = int(model.optimizer.iterations)
             record["targets"] = [tensor(t) for t in targets]
             model = keras.saving.load_model(FOLDER / record["file"])
             loss = model.train_on_batch(given(model, inputs), labels)

@@ -81,7 +81,10 @@ Tensors inputs_for(const Model& model, int64_t batch) {
 NamedTensors numbered(const char* letter, const Tensors& tensors) {
   NamedTensors named;
   for (size_t i = 0; i < tensors.size(); ++i) {
-    named.emplace_back(str_cat(letter, i), tensors[i].detach().contiguous());
+    const at::ScalarType dtype = tensors[i].scalar_type();
+    const bool half = dtype == at::kHalf || dtype == at::kBFloat16;  // NumPy has no bfloat16
+    named.emplace_back(str_cat(letter, i),
+                       tensors[i].detach().to(half ? at::kFloat : dtype).contiguous());
   }
   return named;
 }
@@ -142,6 +145,15 @@ Model tokens() {
   return {x, layers::Dense(2)(y)};
 }
 
+/// Two equal layers, of which the operations behind the mask decide which one Keras numbers first.
+Model branches() {
+  const SymbolicTensor x = Input({5, 3});
+  const SymbolicTensor left = layers::Dense(3)(x);
+  const SymbolicTensor right = layers::Dense(3)(x);
+  const SymbolicTensor last = layers::LSTM(2)(layers::Masking()(left));
+  return {{x}, {layers::GlobalAveragePooling1D()(layers::Activation("tanh")(right)), last}};
+}
+
 Model transformer() {
   const SymbolicTensor x = Input({5, 6});
   SymbolicTensor y = layers::MultiHeadAttention(2, 3)(x, x, {.use_causal_mask = true});
@@ -174,6 +186,7 @@ void write_all(const std::string& folder) {
   write_filled(several(), folder, "ours_several");
   write_filled(slices(), folder, "ours_slices");
   write_filled(tokens(), folder, "ours_tokens");
+  write_filled(branches(), folder, "ours_branches");
   write_filled(transformer(), folder, "ours_transformer");
   write_filled(states(), folder, "ours_states");
   write_filled(Sequential(Input({4, 6, 6, 1}),

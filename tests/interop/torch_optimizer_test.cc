@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "strata/checkpoint/checkpoint.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
+#include "support/temp_folder.h"
 
 namespace strata::interop {
 namespace {
@@ -215,6 +217,80 @@ TEST(TorchOptimizerTest, StepLeavesGradientsAndReplicasDivideTheVariables) {
                 adam.optimizer_of(variables[2]).state().size(),
             variables.size());
   EXPECT_EQ(variables[0].on_replica(0).data_ptr(), variables[0].on_replica(1).data_ptr());
+}
+
+/// Weights after all batches; the process "ends" after `stop` of them, and another goes on from a
+/// checkpoint with as many replicas as it likes.
+template <typename TorchOptim, typename Options>
+at::Tensor resumed(const Options& options, const std::vector<Batch>& batches, size_t stop,
+                   int before, int after) {
+  const strata::test::TempFolder folder;
+  const std::string path = folder.path() + "/checkpoint";
+  at::Tensor weights;
+  const auto train = [&](int replicas, size_t begin, size_t end) {
+    MirroredStrategy strategy(on_cpus(replicas));
+    torch::manual_seed(begin == 0 ? 11 : 12);
+    const auto net = strategy.replicate([] { return Net(); });
+    TorchOptimizer<TorchOptim> optimizer(net.variables(), options);
+    Checkpoint checkpoint({{"net", net}, {"optimizer", optimizer}});
+    if (begin > 0) checkpoint.restore(path).assert_consumed();
+    for (size_t i = begin; i < end; ++i) {
+      // What a schedule sets is part of the state.
+      if (i == 3) optimizer.param_groups()[0].options().set_lr(0.004);
+      const auto dataset = data::Dataset::from_tensors({batches[i].x, batches[i].y});
+      for (const auto& parts : strategy.distribute(dataset)) {
+        strategy.run(
+            [&](const data::Example& part) {
+              const at::Tensor losses = squared_error(net->forward(part.x()), part.y());
+              optimizer.minimize(losses.sum(), {.weight = static_cast<double>(losses.numel())});
+            },
+            parts);
+      }
+    }
+    if (end < batches.size()) checkpoint.write(path);
+    weights = flat(net->parameters());
+  };
+  train(before, 0, stop);
+  if (stop < batches.size()) train(after, stop, batches.size());
+  return weights;
+}
+
+template <typename TorchOptim, typename Options>
+void expect_resume(const Options& options) {
+  const auto batches = make_batches(6);
+  const at::Tensor whole = resumed<TorchOptim>(options, batches, batches.size(), 2, 2);
+  EXPECT_TRUE(resumed<TorchOptim>(options, batches, 5, 2, 2).equal(whole)) << "to the bit";
+  for (const auto& [before, after] : {std::pair(2, 3), std::pair(3, 1)}) {
+    const at::Tensor moved = resumed<TorchOptim>(options, batches, 5, before, after);
+    EXPECT_TRUE(at::allclose(moved, whole, 1e-12, 1e-12)) << before << " to " << after;
+  }
+}
+
+TEST(TorchOptimizerTest, GoesOnFromACheckpointOnOtherReplicasToo) {
+  expect_resume<torch::optim::Adam>(torch::optim::AdamOptions(0.01).amsgrad(true));
+  expect_resume<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01));
+  expect_resume<torch::optim::SGD>(torch::optim::SGDOptions(0.02).momentum(0.9).dampening(0.1));
+  expect_resume<torch::optim::SGD>(torch::optim::SGDOptions(0.02));
+  expect_resume<torch::optim::RMSprop>(
+      torch::optim::RMSpropOptions(0.01).momentum(0.5).centered(true));
+  expect_resume<torch::optim::Adagrad>(torch::optim::AdagradOptions(0.02));
+}
+
+// libtorch's SGD takes the first gradient whole; a buffer of zeros would dampen it.
+TEST(TorchOptimizerTest, WhatHasNoStateYetHasNoneAfterARestore) {
+  const strata::test::TempFolder folder;
+  const std::string path = folder.path() + "/checkpoint";
+  MirroredStrategy strategy(on_cpus(2));
+  const auto net = strategy.replicate([] { return Net(); });
+  TorchOptimizer<torch::optim::SGD> sgd(net.variables(),
+                                        torch::optim::SGDOptions(0.1).momentum(0.9));
+  Checkpoint checkpoint({{"optimizer", sgd}});
+  checkpoint.write(path);
+  strategy.run([&] { sgd.minimize(net->forward(at::ones({2, 6}, at::kDouble)).sum()); });
+  const Variable& first = sgd.variables()[0];
+  EXPECT_FALSE(sgd.optimizer_of(first).state().empty());
+  checkpoint.restore(path).assert_consumed();
+  EXPECT_TRUE(sgd.optimizer_of(first).state().empty());
 }
 
 TEST(TorchOptimizerTest, ClosuresAreRefusedWhenCompiling) {

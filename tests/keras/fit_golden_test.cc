@@ -10,6 +10,7 @@
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/optimizer_config.h"
 #include "strata/keras/sequential.h"
+#include "strata/optim/loss_scale_optimizer.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
@@ -55,6 +56,24 @@ void expect_near(double ours, double theirs, double relative, const std::string&
   EXPECT_NEAR(ours, theirs, relative * std::max(1e-2, std::abs(theirs))) << what;
 }
 
+/// The dtype policy of the process while something is made.
+class Policy {
+ public:
+  explicit Policy(const std::string& name) { set_dtype_policy(name); }
+  ~Policy() { set_dtype_policy("float32"); }
+  Policy(const Policy&) = delete;
+  Policy& operator=(const Policy&) = delete;
+};
+
+/// The scale of the loss and what counts towards the next.
+void expect_scale(const optimizers::Optimizer& optimizer, const json& scale) {
+  ASSERT_NE(dynamic_cast<const optimizers::LossScaleOptimizer*>(&optimizer), nullptr);
+  for (const auto& [name, value] : optimizer.slots()) {
+    if (!scale.contains(name)) continue;
+    EXPECT_EQ(value.item().toDouble(), scale[name]) << name;
+  }
+}
+
 class FitGoldenTest : public testing::TestWithParam<int> {};
 
 TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
@@ -65,7 +84,11 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
   for (const json& test : all) {
     const std::string name = test["name"];
     SCOPED_TRACE(name);
+    // Sums of replicas are in float32 and overflow later than one device's in 16 bits.
+    if (name == "loss scale that is too large" && GetParam() > 1) continue;
     const int64_t rows = test["rows"];
+    const double tolerance = test.value("tolerance", 1e-4);
+    const Policy policy(test.value("policy", "float32"));
     const Model model = strategy.scope([&] { return make_model(test); });
     losses::Loss loss;
     from_config(ours(test["loss"]), loss);
@@ -76,7 +99,10 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     for (const json& each : test["weighted_metrics"]) {
       weighted.push_back(metrics::metric_from_config(ours(each)));
     }
-    model.compile({.optimizer = optimizer_from_config(ours(test["optimizer"])),
+    json optimizer = test["optimizer"];
+    // That `compile` puts it into a LossScaleOptimizer is part of the test.
+    if (name == "mixed float16") optimizer = optimizer["config"]["inner_optimizer"];
+    model.compile({.optimizer = optimizer_from_config(ours(optimizer)),
                    .loss = loss,
                    .metrics = metrics,
                    .weighted_metrics = weighted,
@@ -98,7 +124,7 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
       const std::vector<double>& got = history[key];
       ASSERT_EQ(got.size(), values.size()) << key;
       for (size_t i = 0; i < got.size(); ++i) {
-        expect_near(got[i], values[i], 1e-4, str_cat(key, ", epoch ", i));
+        expect_near(got[i], values[i], tolerance, str_cat(key, ", epoch ", i));
       }
     }
     size_t i = 0;
@@ -106,13 +132,17 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
       const at::Tensor theirs = tensor(test["final_weights"][i++]);
       const double error =
           (weight.variable.value().detach() - theirs).abs().max().item().toDouble();
-      EXPECT_LE(error, 1e-4 * std::max(1.0, theirs.abs().max().item().toDouble()))
+      EXPECT_LE(error, tolerance * std::max(1.0, theirs.abs().max().item().toDouble()))
           << weight.variable.name();
     }
+    if (test.contains("iterations")) {
+      EXPECT_EQ(model.optimizer().iterations(), test["iterations"]);
+    }
+    if (test.contains("scale")) expect_scale(model.optimizer(), test["scale"]);
     const at::Tensor predictions =
         model.predict(fields[0].slice(0, rows), {.verbose = 0, .batch_size = 5});
     const double error = (predictions - tensor(test["predictions"])).abs().max().item().toDouble();
-    EXPECT_LE(error, 1e-3);
+    EXPECT_LE(error, 10 * tolerance);
   }
 }
 

@@ -24,6 +24,20 @@ inline const Json& golden_models() {
   return all;
 }
 
+inline const Json& golden_model(const std::string& name) {
+  const auto& all = golden_models().at("models").as_array();
+  const auto found = std::ranges::find_if(
+      all, [&](const Json& each) { return each.at("name").as_string() == name; });
+  if (found == all.end()) throw Error(ErrorCode::kNotFound, "no golden model " + name);
+  return *found;
+}
+
+/// 1e-5, or what a model has that computes in 16 bits.
+inline double tolerance_of(const Json& golden) {
+  const Json* tolerance = golden.find("tolerance");
+  return tolerance == nullptr ? 1e-5 : tolerance->as_double();
+}
+
 inline std::string golden_file(const std::string& name) {
   return strata::test::source_path("tests/golden/" + name);
 }
@@ -56,6 +70,7 @@ inline void expect_close(const Tensors& got, const Tensors& expected, double tol
   ASSERT_EQ(got.size(), expected.size()) << what;
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].sizes(), expected[i].sizes()) << what << ", output " << i;
+    EXPECT_EQ(got[i].scalar_type(), expected[i].scalar_type()) << what << ", output " << i;
     const at::Tensor b = expected[i].to(at::kDouble);
     const double scale = std::max(1.0, b.abs().max().item<double>());
     const double error = (got[i].to(at::kDouble) - b).abs().max().item<double>() / scale;

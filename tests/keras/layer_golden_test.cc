@@ -48,11 +48,13 @@ Json read_family(const std::string& family) {
 
 at::Tensor tensor(const Json& json) {
   const std::string& dtype = json.at("dtype").as_string();
-  const at::ScalarType type = dtype == "float32"   ? at::kFloat
-                              : dtype == "float64" ? at::kDouble
-                              : dtype == "bool"    ? at::kBool
-                              : dtype == "uint8"   ? at::kByte
-                                                   : at::kLong;
+  const at::ScalarType type = dtype == "float32"    ? at::kFloat
+                              : dtype == "float64"  ? at::kDouble
+                              : dtype == "bfloat16" ? at::kBFloat16
+                              : dtype == "float16"  ? at::kHalf
+                              : dtype == "bool"     ? at::kBool
+                              : dtype == "uint8"    ? at::kByte
+                                                    : at::kLong;
   std::vector<int64_t> shape;
   from_config(json.at("shape"), shape);
   std::vector<double> data;
@@ -109,9 +111,10 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
   return all;
 }
 
-/// |got - wanted| <= 1e-5 |wanted|; where a number is smaller than the typical one of its tensor,
-/// relative to that: in float32, sums of larger numbers leave that much.
-::testing::AssertionResult close(const at::Tensor& got, const at::Tensor& wanted) {
+/// |got - wanted| <= tolerance |wanted|; where a number is smaller than the typical one of its
+/// tensor, relative to that: in float32, sums of larger numbers leave that much.
+::testing::AssertionResult close(const at::Tensor& got, const at::Tensor& wanted,
+                                 double tolerance) {
   if (!got.defined()) return ::testing::AssertionFailure() << "undefined";
   if (got.sizes() != wanted.sizes()) {
     return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
@@ -120,13 +123,13 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
   const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble);
   const at::Tensor b = wanted.to(at::kDouble);
   // What is 0 in exact arithmetic (a key's bias shifts all scores alike) is noise in float32.
-  if (b.abs().max().item<double>() < 1e-5 && a.abs().max().item<double>() < 1e-5) {
+  if (std::max(a.abs().max().item<double>(), b.abs().max().item<double>()) < tolerance) {
     return ::testing::AssertionSuccess();
   }
   const double typical = std::max(b.pow(2).mean().sqrt().item<double>(), 1e-3);
   const at::Tensor error = (a - b).abs() / b.abs().clamp_min(typical);
   const double worst = error.max().item<double>();
-  if (worst <= 1e-5) return ::testing::AssertionSuccess();  // false for NaN
+  if (worst <= tolerance) return ::testing::AssertionSuccess();  // false for NaN
   return ::testing::AssertionFailure() << "off by " << worst << ", relatively:\n"
                                        << a << "\ninstead of\n"
                                        << b;
@@ -198,6 +201,7 @@ void set_weights(const LayerImpl& layer, const Tensors& values) {
   ASSERT_EQ(weights.size(), values.size());
   for (size_t i = 0; i < weights.size(); ++i) {
     ASSERT_EQ(weights[i].variable.sizes(), values[i].sizes()) << weights[i].name;
+    EXPECT_EQ(weights[i].variable.dtype(), values[i].scalar_type()) << weights[i].name;
     Variable(weights[i].variable).assign(values[i].to(weights[i].variable.dtype()));
   }
 }
@@ -222,7 +226,7 @@ Result run(const Layer& layer, const Tensors& inputs, const Json& test, const Te
 }
 
 void compare_gradients(const Layer& layer, const Tensors& inputs, const Result& result,
-                       const Json& test) {
+                       const Json& test, double tolerance) {
   const Tensors cotangents = tensors(&test.at("output_gradients"));
   at::Tensor total = result.loss;
   for (size_t i = 0; i < cotangents.size(); ++i) {
@@ -253,8 +257,9 @@ void compare_gradients(const Layer& layer, const Tensors& inputs, const Result& 
   }
   const Tensors got = torch::autograd::grad({total}, sources, {}, std::nullopt, false, true);
   for (size_t i = 0; i < got.size(); ++i) {
-    EXPECT_TRUE(close(got[i].defined() ? got[i] : at::zeros_like(wanted[i]), wanted[i]))
-        << "gradient of " << names[i];
+    const at::Tensor gradient = got[i].defined() ? got[i] : at::zeros_like(wanted[i]);
+    EXPECT_TRUE(close(gradient, wanted[i], tolerance)) << "gradient of " << names[i];
+    EXPECT_EQ(gradient.scalar_type(), wanted[i].scalar_type()) << "gradient of " << names[i];
   }
 }
 
@@ -300,7 +305,7 @@ void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test
   }
 }
 
-void run_case(const Json& test) {
+void run_case(const Json& test, double tolerance) {
   const Layer layer = layer_from_config(test.at("layer"));
   const Json& theirs = test.at("layer");
   EXPECT_EQ(difference(to_config(layer).at("config"), theirs.at("config"), "config"), "");
@@ -324,12 +329,12 @@ void run_case(const Json& test) {
   const Tensors wanted = tensors(&test.at("outputs"));
   ASSERT_EQ(result.outputs.values.size(), wanted.size());
   for (size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_TRUE(close(result.outputs.values[i], wanted[i])) << "output " << i;
+    EXPECT_TRUE(close(result.outputs.values[i], wanted[i], tolerance)) << "output " << i;
     EXPECT_EQ(result.outputs.values[i].scalar_type(), wanted[i].scalar_type());
   }
   if (const Json* loss = test.find("loss")) {
     ASSERT_TRUE(result.loss.defined());
-    EXPECT_TRUE(close(result.loss, at::scalar_tensor(loss->as_double())));
+    EXPECT_TRUE(close(result.loss, at::scalar_tensor(loss->as_double()), tolerance));
   } else {
     EXPECT_FALSE(result.loss.defined());
   }
@@ -344,12 +349,14 @@ void run_case(const Json& test) {
       EXPECT_FALSE(mask.defined()) << "mask of output " << i;
     }
   }
-  if (test.find("output_gradients") != nullptr) compare_gradients(layer, inputs, result, test);
+  if (test.find("output_gradients") != nullptr)
+    compare_gradients(layer, inputs, result, test, tolerance);
   if (const Json* after = test.find("weights_after")) {
     const std::vector<Weight> weights = layer->weights();
     const Tensors values = tensors(after);
     for (size_t i = 0; i < weights.size(); ++i) {
-      EXPECT_TRUE(close(weights[i].variable.value(), values[i])) << weights[i].name << " after";
+      EXPECT_TRUE(close(weights[i].variable.value(), values[i], tolerance))
+          << weights[i].name << " after";
     }
   }
   if (test.find("no_empty_batch") == nullptr) run_empty_batch(layer, inputs, test);
@@ -360,10 +367,11 @@ class LayerGoldenTest : public ::testing::TestWithParam<std::string> {};
 TEST_P(LayerGoldenTest, EqualsKeras) {
   const Json golden = read_family(GetParam());
   ASSERT_FALSE(golden.at("cases").as_array().empty());
+  const Json* tolerance = golden.find("tolerance");
   for (const Json& test : golden.at("cases").as_array()) {
     SCOPED_TRACE(test.at("layer").at("class_name").as_string() + " " + test.at("name").as_string());
     try {
-      run_case(test);
+      run_case(test, tolerance == nullptr ? 1e-5 : tolerance->as_double());
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }

@@ -13,12 +13,18 @@ class FakeClock final : public Clock {
 
   void advance(Duration by) { ticks_ += by.count(); }
 
+  /// How many waits have ended at their deadline.
+  int missed_deadlines() const { return missed_deadlines_; }
+
   // Looks again every millisecond of real time: `advance` cannot notify, since it does not know the
   // waiters' condition variables. How long a test takes depends on that; what it sees does not.
   bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
                   TimePoint deadline, const std::function<bool()>& done) override {
     while (!done()) {
-      if (now() >= deadline) return false;
+      if (now() >= deadline) {
+        ++missed_deadlines_;
+        return false;
+      }
       condition.wait_for(lock, std::chrono::milliseconds(1));
     }
     return true;
@@ -26,6 +32,7 @@ class FakeClock final : public Clock {
 
  private:
   std::atomic<Duration::rep> ticks_{0};
+  std::atomic<int> missed_deadlines_{0};
 };
 
 }  // namespace strata::testing

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "strata/tensor/engine_kernels.h"
-#include "tensor/conv_kernels.h"
 #include "tensor/cpu_isa.h"
+#include "tensor/operators/conv_kernels.h"
+#include "tensor/operators/scratch.h"
 #include "tensor/replica_like.h"
-#include "tensor/scratch.h"
 
 namespace strata::tensor {
 namespace {

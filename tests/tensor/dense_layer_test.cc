@@ -1,13 +1,12 @@
-// The dense layer and relu that replica functions run instead of libtorch's.
+// The dense layer that replica functions run instead of libtorch's.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <vector>
 
-#include "tensor/layer_kernels.h"
+#include "tensor/operators/layer_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {
@@ -161,33 +160,6 @@ TEST(DenseLayerOutsideReplicas, IsLibtorchs) {
   const at::Tensor output = make_layer(4, 5, 6).output();
   ASSERT_NE(output.grad_fn(), nullptr);
   EXPECT_EQ(output.grad_fn()->name(), "AddmmBackward0");
-}
-
-// Sizes around the vectors' width; every value that compares in a way of its own.
-TEST_F(DenseLayerTest, ReluHasTheBitsOfLibtorchs) {
-  const float infinity = std::numeric_limits<float>::infinity();
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const int64_t size : {0, 1, 15, 16, 17, 100, 33000}) {
-    at::Tensor input = torch::randn({size});
-    const std::vector<float> special = {0.0F, -0.0F, infinity, -infinity, nan, 1e-40F, -1e-40F};
-    for (size_t i = 0; i < special.size() && static_cast<int64_t>(i) < size; ++i)
-      input[static_cast<int64_t>(i)] = special[i];
-    const at::Tensor gradient = torch::randn({size});
-    const auto run = [&] {
-      const at::Tensor x = leaf(input);
-      const at::Tensor y = torch::relu(x);
-      y.backward(gradient);
-      return std::pair(y.detach(), x.grad());
-    };
-    const auto own = run();
-    std::pair<at::Tensor, at::Tensor> libtorchs;
-    {
-      const c10::impl::ExcludeDispatchKeyGuard outside(c10::DispatchKey::CustomRNGKeyId);
-      libtorchs = run();
-    }
-    EXPECT_TRUE(same_bits(own.first, libtorchs.first)) << size;
-    EXPECT_TRUE(same_bits(own.second, libtorchs.second)) << size;
-  }
 }
 
 TEST_F(DenseLayerTest, ColumnSumsHaveTheSameBitsOnEveryInstructionSet) {

@@ -11,8 +11,7 @@
 #include <vector>
 
 #include "tensor/cpu_isa.h"
-#include "tensor/matmul_kernels.h"
-#include "tensor/pool_kernels.h"
+#include "tensor/operators/matmul_kernels.h"
 #include "tensor/replica_like.h"
 
 namespace strata::tensor {
@@ -260,92 +259,6 @@ TEST(EngineKernelsTest, AWeightsGradientHasItsStrides) {
   layer->zero_grad();
   layer->forward(torch::randn({16, 64})).square().sum().backward();
   EXPECT_EQ(layer->weight.grad().strides(), layer->weight.strides());
-}
-
-/// Normal numbers with ties, infinities, signed zeros and NaNs among them.
-at::Tensor awkward(at::IntArrayRef sizes) {
-  at::Tensor x = torch::randn(sizes);
-  const at::Tensor dice = torch::rand(sizes);
-  const float infinity = std::numeric_limits<float>::infinity();
-  x = torch::where(dice < 0.4, torch::round(x), x);
-  x = torch::where(dice > 0.95, torch::full_like(x, std::numeric_limits<float>::quiet_NaN()), x);
-  x = torch::where((dice > 0.85).logical_and(dice < 0.95), torch::full_like(x, -infinity), x);
-  return torch::where((dice > 0.8).logical_and(dice < 0.85), torch::full_like(x, infinity), x);
-}
-
-TEST(EngineKernelsTest, MaxPoolEqualsTheEnginesBitForBit) {
-  torch::manual_seed(12);
-  const std::vector<std::vector<int64_t>> sizes = {
-      {2, 3, 24, 24}, {1, 1, 2, 2},   {3, 2, 5, 7},    {2, 2, 3, 2}, {1, 2, 8, 66},
-      {4, 9, 33},     {2, 40, 2, 41}, {5, 3, 64, 128}, {0, 3, 8, 8}, {1, 64, 26, 26}};
-  for (const auto& size : sizes) {
-    const at::Tensor x = awkward(size);
-    const auto [want, want_indices] = at::max_pool2d_with_indices(x, 2);
-    const ReplicaLike replica;
-    const auto [got, indices] = at::max_pool2d_with_indices(x, 2);
-    EXPECT_TRUE(same_bits(got, want)) << x.sizes();
-    EXPECT_TRUE(same_bits(indices, want_indices)) << x.sizes();
-    EXPECT_EQ(got.strides(), want.strides());
-  }
-}
-
-TEST(EngineKernelsTest, MaxPoolOfOtherKindsStaysTheEngines) {
-  torch::manual_seed(13);
-  const at::Tensor x = awkward({2, 3, 13, 12});
-  const auto all = [&] {
-    return std::vector<std::tuple<at::Tensor, at::Tensor>>{
-        at::max_pool2d_with_indices(x, 3),
-        at::max_pool2d_with_indices(x, 2, 1),
-        at::max_pool2d_with_indices(x, {2, 2}, {2, 2}, {1, 1}),
-        at::max_pool2d_with_indices(x, 2, 2, 0, 2),
-        at::max_pool2d_with_indices(x, 2, 2, 0, 1, true),
-        at::max_pool2d_with_indices(x.to(at::kDouble), 2),
-        at::max_pool2d_with_indices(x.contiguous(at::MemoryFormat::ChannelsLast), 2),
-        at::max_pool2d_with_indices(x.transpose(2, 3), 2),
-        at::max_pool2d_with_indices(x.slice(1, 0, 3, 2), {2, 2}, {2, 2})};
-  };
-  const auto want = all();
-  const ReplicaLike replica;
-  const auto got = all();
-  for (size_t i = 0; i < want.size(); ++i) {
-    EXPECT_TRUE(same_bits(std::get<0>(got[i]), std::get<0>(want[i]))) << i;
-    EXPECT_TRUE(same_bits(std::get<1>(got[i]), std::get<1>(want[i]))) << i;
-    EXPECT_EQ(std::get<0>(got[i]).strides(), std::get<0>(want[i]).strides()) << i;
-  }
-}
-
-TEST(EngineKernelsTest, MaxPoolIsTheSameInEveryInstructionSet) {
-  torch::manual_seed(14);
-  for (const int64_t width : {2, 9, 24, 31, 63, 130}) {
-    const at::Tensor x = awkward({3, 6, width});
-    const auto [want, want_indices] = at::max_pool2d_with_indices(x, 2);
-    std::vector<const PoolKernels*> kernels = {&pool_kernels_baseline()};
-#if defined(__x86_64__)
-    if (cpu_supports(CpuIsa::kAvx2)) kernels.push_back(&pool_kernels_avx2());
-    if (cpu_supports(CpuIsa::kAvx512)) kernels.push_back(&pool_kernels_avx512());
-#endif
-    for (const PoolKernels* kernel : kernels) {
-      const at::Tensor got = torch::empty_like(want);
-      const at::Tensor indices = torch::empty_like(want_indices);
-      kernel->forward(x.const_data_ptr<float>(), 3, 6, width, got.mutable_data_ptr<float>(),
-                      indices.mutable_data_ptr<int64_t>());
-      EXPECT_TRUE(same_bits(got, want)) << width;
-      EXPECT_TRUE(same_bits(indices, want_indices)) << width;
-    }
-  }
-}
-
-TEST(EngineKernelsTest, MaxPoolsGradientGoesToTheLargest) {
-  torch::manual_seed(15);
-  const at::Tensor x = torch::randn({2, 3, 8, 10});
-  const auto gradient = [&] {
-    const at::Tensor input = x.clone().requires_grad_();
-    at::max_pool2d(input, 2).square().sum().backward();
-    return input.grad();
-  };
-  const at::Tensor want = gradient();
-  const ReplicaLike replica;
-  EXPECT_TRUE(same_bits(gradient(), want));
 }
 
 TEST(EngineKernelsTest, DescribesItself) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "strata/collective/permits.h"
+#include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 
@@ -46,6 +47,7 @@ class STRATA_API Rendezvous {
     std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Bounds every wait.
     Permits* permits =
         nullptr;  ///< Given back while waiting; null when each participant has a core.
+    Clock* clock = nullptr;  ///< Of `timeout`; null: the system's. Must outlive the rendezvous.
   };
 
   Rendezvous(int num_participants, const Options& options);
@@ -105,6 +107,7 @@ class STRATA_API Rendezvous {
   std::string absentees(int id) const;
 
   const Options options_;
+  Clock& clock_;
   const bool spin_;
   std::vector<Slot> calls_;
 

@@ -36,7 +36,7 @@ struct CsvOptions {
   std::string na_value = {};    ///< another text for "not there", beside the empty one
   bool use_quote_delim = true;  ///< whether "..." may hold delimiters, line ends, and ""
   Compression compression = Compression::kAuto;
-  size_t buffer_size = 256 * 1024;  ///< bytes read at a time
+  size_t buffer_size = 262144;  ///< bytes read at a time
 };
 
 /// The records of CSV `files` (RFC 4180), one file after the other. Element: one field for each

@@ -12,7 +12,7 @@ namespace strata::data {
 
 struct TextOptions {
   Compression compression = Compression::kAuto;
-  size_t buffer_size = 256 * 1024;  ///< bytes read at a time
+  size_t buffer_size = 262144;  ///< bytes read at a time
 };
 
 /// The lines of `files`, one file after the other. Element: one field, the line's bytes without its

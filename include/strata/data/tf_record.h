@@ -25,7 +25,7 @@ struct TfRecordOptions {
   /// the next record had to be searched.
   std::shared_ptr<std::atomic<int64_t>> damaged = nullptr;
 
-  size_t buffer_size = 256 * 1024;  ///< bytes read at a time
+  size_t buffer_size = 262144;  ///< bytes read at a time
 };
 
 /// The records of TFRecord `files`, one file after the other. Element: one field, the record's

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/checkpoint/state.h"
 #include "strata/core/export.h"
 #include "strata/optim/optimizer.h"
 #include "strata/runtime/variable.h"
@@ -61,6 +62,7 @@ class STRATA_API TorchOptimizerCore {
   Optimizer& front() const;
   const std::vector<Variable>& variables() const;
   Optimizer& owner_of(const Variable& variable) const;
+  std::shared_ptr<Trackable> tracked() const;
 
  private:
   class Impl;
@@ -133,6 +135,12 @@ class TorchOptimizer {
   }
 
   const std::vector<Variable>& variables() const { return core_.variables(); }
+
+  /// For a checkpoint: `Checkpoint({{"model", net}, {"optimizer", adam}})`. The learning rate of
+  /// each group, and what libtorch keeps of each variable, by its name, so that other replicas may
+  /// go on. Other options are the program's. It refers to this object, which must outlive it.
+  /// @throws Error  kUnimplemented: a class of yours.
+  std::shared_ptr<Trackable> tracked() const { return core_.tracked(); }
 
  private:
   detail::TorchOptimizerCore core_;

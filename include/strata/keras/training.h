@@ -28,8 +28,9 @@ template <typename T>
 class PerOutput {
  public:
   PerOutput() = default;
+  // No PerOutput is convertible to a T.
   template <std::convertible_to<T> U>
-  PerOutput(U&& all) : values_{T(std::forward<U>(all))} {}  // NOLINT(google-explicit-constructor)
+  PerOutput(U&& all) : values_{T(std::forward<U>(all))} {}  // NOLINT
   PerOutput(std::initializer_list<T> each) : values_(each), one_for_each_(true) {}
   PerOutput(std::vector<T> each) : values_(std::move(each)), one_for_each_(true) {}  // NOLINT
   PerOutput(std::map<std::string, T> by_name) : by_name_(std::move(by_name)) {}      // NOLINT
@@ -79,6 +80,9 @@ struct CompileOptions {
   int64_t steps_per_execution = 1;
   /// The strategy, if the model was not made in its scope. Only before it is built.
   Strategy* distribute = nullptr;
+  /// For a model made under the dtype policy "mixed_float16": puts the optimizer into a
+  /// LossScaleOptimizer, unless it is one.
+  bool auto_scale_loss = true;
   /// Accepted for programs that come from Keras; strata has no graphs to compile.
   bool jit_compile = false;
   bool run_eagerly = false;
@@ -108,8 +112,8 @@ struct FitOptions {
   /// tensors only: datasets are batched and shuffled already.
   int64_t batch_size = 32;
   bool shuffle = true;
-  /// Batches that are made ahead of training.
-  int64_t prefetch = 2;
+  /// Batches that a thread of its own makes ahead of training; kAutotune: see Dataset::prefetch.
+  int64_t prefetch = data::kAutotune;
 };
 
 struct EvaluateOptions {

@@ -22,10 +22,12 @@ class AnyOptimizer {
  public:
   AnyOptimizer() = default;
 
+  // An rvalue of a derived class alone: an lvalue's O is a reference, and none of ours.
+  // NOLINTBEGIN(google-explicit-constructor,bugprone-*forwarding-reference*)
   template <typename O>
-  requires std::derived_from<O, Optimizer> &&(!std::is_const_v<O>)
-      AnyOptimizer(O&& optimizer)  // NOLINT(google-explicit-constructor): an rvalue
+  requires std::derived_from<O, Optimizer> &&(!std::is_const_v<O>)AnyOptimizer(O&& optimizer)
       : optimizer_(std::make_shared<O>(std::move(optimizer))) {}
+  // NOLINTEND(google-explicit-constructor,bugprone-*forwarding-reference*)
   AnyOptimizer(std::shared_ptr<Optimizer> optimizer)  // NOLINT(google-explicit-constructor)
       : optimizer_(std::move(optimizer)) {}
   template <typename O>

@@ -21,19 +21,22 @@ struct LossScaleOptions {
 ///
 ///     LossScaleOptimizer optimizer(Adam({.learning_rate = 1e-3}));
 ///
-/// `minimize` scales and divides by itself. Cost: the gradients are added up one pass earlier, and
-/// the replicas meet once more a step. Source: keras.optimizers.LossScaleOptimizer.
+/// `minimize` scales and divides by itself, before backward: gradients in 16 bits are as large as
+/// those of one device that has the whole batch. Cost: the gradients are added up one pass earlier,
+/// and the replicas meet twice more a step. Source: keras.optimizers.LossScaleOptimizer.
 class STRATA_API LossScaleOptimizer : public Optimizer {
  public:
   /// @param inner  An rvalue: `Adam(...)`. Its own `loss_scale_factor` counts no longer.
   /// @throws Error kInvalidArgument: a scale or a number of steps that is not positive.
+  // NOLINTBEGIN(bugprone-*forwarding-reference*): a reference is not derived from Optimizer
   template <typename O>
   requires std::derived_from<O, Optimizer> &&
       (!std::is_const_v<O>)explicit LossScaleOptimizer(O&& inner,
                                                        const LossScaleOptions& options = {})
-      : LossScaleOptimizer(std::unique_ptr<Optimizer>(std::make_unique<O>(std::move(inner))),
+      : LossScaleOptimizer(std::shared_ptr<Optimizer>(std::make_shared<O>(std::move(inner))),
                            options) {}
-  explicit LossScaleOptimizer(std::unique_ptr<Optimizer> inner,
+  // NOLINTEND(bugprone-*forwarding-reference*)
+  explicit LossScaleOptimizer(std::shared_ptr<Optimizer> inner,
                               const LossScaleOptions& options = {});
 
   /// For its class and options. Variables and state are this one's, too.
@@ -41,7 +44,7 @@ class STRATA_API LossScaleOptimizer : public Optimizer {
   const LossScaleOptions& options() const { return options_; }
 
  private:
-  std::unique_ptr<Optimizer> inner_;
+  std::shared_ptr<Optimizer> inner_;
   LossScaleOptions options_;
 };
 

@@ -86,6 +86,8 @@ class STRATA_API Optimizer {
   /// dynamic scale. Only for those who call `backward()` themselves, before `minimize` or
   /// apply_gradients.
   at::Tensor scale_loss(const at::Tensor& loss) const;
+  /// True for a LossScaleOptimizer, and the optimizer inside.
+  bool scales_dynamically() const;
 
   /// Number of finished calls. (Keras's `iterations` counts updates: with gradient accumulation it
   /// is this divided by the number of calls an update.)

@@ -34,8 +34,8 @@ struct ValueContext {
 struct InputOptions {
   /// Copy each replica's part to its device; else parts stay where the dataset made them.
   bool fetch_to_device = true;
-  /// Steps that a thread of its own makes ahead of training; 0: none; data::kAutotune: as many as
-  /// it takes that training need not wait.
+  /// Steps that a thread of its own makes ahead of training; 0: none; data::kAutotune: see
+  /// Dataset::prefetch.
   int64_t prefetch = 0;
 };
 

@@ -31,11 +31,11 @@ struct CpuAllocatorStats {
 /// Calling it again changes the options that are given (not 0) only. Tensors made before keep their
 /// own way of being freed; memory made here stays valid to the very end of the process.
 /// @return False when the default stays: in builds with the address sanitizer (memory errors stay
-///   visible), with STRATA_CPU_ALLOCATOR=system in the environment, and when the program has set an
-///   allocator of its own with a higher priority.
+///   visible) unless STRATA_CPU_ALLOCATOR=caching is in the environment, in others with
+///   STRATA_CPU_ALLOCATOR=system, and when the program has set an allocator of its own with a
+///   higher priority.
 /// Threads: call it while no other thread makes tensors (c10::SetCPUAllocator's rule). Afterwards
-/// any
-///   thread may allocate and free, also what another thread allocated.
+///   any thread may allocate and free, also what another thread allocated.
 /// Cost: 10-20 ns for an allocation and its free, no lock.
 STRATA_API bool install_cpu_allocator(const CpuAllocatorOptions& options = {});
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/data/idx_file.h"
 
 namespace strata::data {
@@ -56,11 +57,10 @@ Mnist load(const fs::path& folder, const char* call) {
 
 // The first of `places` that holds a training set.
 Mnist load_first(const std::vector<fs::path>& places, const char* call, const char* hint) {
-  std::string looked_at;
   for (const auto& place : places) {
     if (!find_file(place, kTrainImages).empty()) return load(place, call);
-    looked_at += (looked_at.empty() ? "" : ", ") + place.string();
   }
+  const std::string looked_at = join(places, [](const fs::path& place) { return place.string(); });
   throw Error(ErrorCode::kNotFound, str_cat("[data] ", call, ": got no ", kTrainImages, "[.gz] in ",
                                             looked_at, "; ", hint));
 }

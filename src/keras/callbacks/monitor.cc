@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata::callbacks::detail {
@@ -51,10 +52,9 @@ std::optional<double> monitored(const std::string& who, const std::string& monit
                                 const keras::Logs& logs) {
   const std::optional<double> value = logs.find(monitor);
   if (!value) {
-    std::string names;
-    for (const auto& [name, each] : logs.values()) names += (names.empty() ? "" : ", ") + name;
     STRATA_LOG(kWarning) << "[callbacks] " << who << " watches '" << monitor
-                         << "', which is not available; there are: " << names;
+                         << "', which is not available; there are: "
+                         << join(logs.values(), [](const auto& each) { return each.first; });
   }
   return value;
 }

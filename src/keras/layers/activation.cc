@@ -8,6 +8,7 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/where.h>
 
+#include "keras/fusion.h"
 #include "keras/layers/elementwise.h"
 #include "keras/layers/layer_class.h"
 
@@ -71,11 +72,15 @@ void visit(Config& config, Arguments& layer) {
   }
 }
 
-class ActivationImpl final : public ElementwiseImpl {
+class ActivationImpl final : public ElementwiseImpl, public keras::detail::Fusible {
  public:
   explicit ActivationImpl(const ActivationArguments& arguments)
       : ElementwiseImpl(keras::base_options(arguments.options)), arguments_(arguments) {}
   std::string_view class_name() const override { return "Activation"; }
+  keras::detail::FusionRole fusion_role() const override {
+    return arguments_.activation.name() == "relu" ? keras::detail::FusionRole::kRelu
+                                                  : keras::detail::FusionRole::kNone;
+  }
 
  private:
   void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }
@@ -91,7 +96,7 @@ void check_not_negative(const char* class_name, const char* option, double value
                "; expected a number that is not negative");
 }
 
-class ReLUImpl final : public ElementwiseImpl {
+class ReLUImpl final : public ElementwiseImpl, public keras::detail::Fusible {
  public:
   explicit ReLUImpl(const ReLUArguments& arguments)
       : ElementwiseImpl(keras::base_options(arguments.options)), arguments_(arguments) {
@@ -100,6 +105,11 @@ class ReLUImpl final : public ElementwiseImpl {
     check_not_negative("ReLU", "threshold", arguments.options.threshold);
   }
   std::string_view class_name() const override { return "ReLU"; }
+  keras::detail::FusionRole fusion_role() const override {
+    const ReLUOptions& options = arguments_.options;
+    const bool plain = !options.max_value && options.negative_slope == 0 && options.threshold == 0;
+    return plain ? keras::detail::FusionRole::kRelu : keras::detail::FusionRole::kNone;
+  }
 
  private:
   void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }

@@ -6,11 +6,13 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include "keras/call_context.h"
 #include "keras/layers/layer_axes.h"
 #include "keras/layers/layer_class.h"
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/runtime/replica_context.h"
+#include "tensor/operators/batch_norm.h"
 
 namespace strata::layers {
 namespace {
@@ -84,12 +86,15 @@ bool has_company(const ReplicaContext* context) {
   return context != nullptr && context->num_replicas_in_sync() > 1;
 }
 
-class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
+class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras::detail::Fusible {
  public:
   explicit BatchNormalizationImpl(const BatchNormalizationArguments& arguments)
       : UnaryLayerImpl(keras::base_options(arguments.options)), arguments_(arguments) {}
 
   std::string_view class_name() const override { return "BatchNormalization"; }
+  keras::detail::FusionRole fusion_role() const override {
+    return keras::detail::FusionRole::kNormalization;
+  }
 
  private:
   void describe(keras::ConfigWriter& config) const override {
@@ -122,6 +127,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
   }
 
   at::Tensor call(const at::Tensor& given, const keras::Call& call) override {
+    keras::detail::Fusion* const fusion =
+        std::exchange(keras::detail::call_context().fusion, nullptr);
     const at::Tensor mask = call.mask();
     STRATA_CHECK(!mask.defined() || mask.dim() == given.dim() - 1, kInvalidArgument,
                  "[keras] Layer \"", name(),
@@ -145,7 +152,7 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
           mask.defined() ? by_masked_batch(x, mask, weight, bias)
           : arguments_.options.synchronized && has_company(get_replica_context())
               ? by_global_batch(x, weight, bias)
-              : by_batch(x, weight, bias);
+              : by_batch(x, weight, bias, fusion);
       y = result.output;
       if (result.mean.defined()) move_statistics(result.mean, result.variance);
     }
@@ -161,8 +168,18 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl {
     return {weight, bias};
   }
 
-  Normalized by_batch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) const {
+  Normalized by_batch(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                      keras::detail::Fusion* fusion) const {
     const ChannelsSecond channels(x, axis_);
+    const bool with_sum = fusion != nullptr && fusion->beside.defined();
+    const at::Tensor beside =
+        with_sum ? ChannelsSecond(fusion->beside, axis_).view() : at::Tensor();
+    if (const auto own = tensor::batch_norm_of_planes(channels.view(), weight, bias, beside,
+                                                      arguments_.options.epsilon,
+                                                      /*relu=*/fusion != nullptr)) {
+      if (fusion != nullptr) fusion->done = true;
+      return {channels.back(own->y), own->mean, own->variance};
+    }
     const int64_t count = x.size(axis_) == 0 ? 0 : x.numel() / x.size(axis_);
     // With a momentum of 1 libtorch's moving averages are this batch's statistics.
     at::Tensor mean = at::zeros({x.size(axis_)}, x.options());

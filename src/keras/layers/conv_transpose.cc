@@ -1,4 +1,5 @@
 #include "keras/layers/convolve.h"
+#include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 #include "strata/keras/layers/convolutional.h"
 
@@ -24,13 +25,7 @@ void visit(Config& config, Arguments& conv) {
   config("dilation_rate", options.dilation_rate);
   config("activation", options.activation);
   config("use_bias", options.use_bias);
-  config("kernel_initializer", options.kernel_initializer);
-  config("bias_initializer", options.bias_initializer);
-  config("kernel_regularizer", options.kernel_regularizer);
-  config("bias_regularizer", options.bias_regularizer);
-  config("activity_regularizer", options.activity_regularizer);
-  config("kernel_constraint", options.kernel_constraint);
-  config("bias_constraint", options.bias_constraint);
+  visit_kernel_and_bias(config, options);
 }
 
 template <size_t N>
@@ -87,16 +82,9 @@ class ConvTransposeImpl final : public keras::UnaryLayerImpl {
     keras::Shape shape(arguments_.kernel_size.values.begin(), arguments_.kernel_size.values.end());
     shape.push_back(arguments_.filters);
     shape.push_back(channels);
-    kernel_ = add_weight("kernel", shape,
-                         {.initializer = options.kernel_initializer,
-                          .regularizer = options.kernel_regularizer,
-                          .constraint = options.kernel_constraint,
-                          .memory_order = kernel_order(N, true)});
+    kernel_ = add_weight("kernel", shape, kernel_weight(options, kernel_order(N, true)));
     if (options.use_bias) {
-      bias_ = add_weight("bias", {arguments_.filters},
-                         {.initializer = options.bias_initializer,
-                          .regularizer = options.bias_regularizer,
-                          .constraint = options.bias_constraint});
+      bias_ = add_weight("bias", {arguments_.filters}, bias_weight(options));
     }
     set_input_spec(
         {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});

@@ -1,6 +1,9 @@
 #include "strata/keras/layers/convolutional.h"
 
+#include <ATen/ops/relu.h>
+
 #include "keras/layers/convolve.h"
+#include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 
 namespace strata::layers {
@@ -25,13 +28,7 @@ void visit(Config& config, Arguments& conv) {
   config("groups", options.groups);
   config("activation", options.activation);
   config("use_bias", options.use_bias);
-  config("kernel_initializer", options.kernel_initializer);
-  config("bias_initializer", options.bias_initializer);
-  config("kernel_regularizer", options.kernel_regularizer);
-  config("bias_regularizer", options.bias_regularizer);
-  config("activity_regularizer", options.activity_regularizer);
-  config("kernel_constraint", options.kernel_constraint);
-  config("bias_constraint", options.bias_constraint);
+  visit_kernel_and_bias(config, options);
 }
 
 template <size_t N>
@@ -77,16 +74,9 @@ class ConvImpl final : public keras::UnaryLayerImpl {
     keras::Shape shape(arguments_.kernel_size.values.begin(), arguments_.kernel_size.values.end());
     shape.push_back(channels / options.groups);
     shape.push_back(arguments_.filters);
-    kernel_ = add_weight("kernel", shape,
-                         {.initializer = options.kernel_initializer,
-                          .regularizer = options.kernel_regularizer,
-                          .constraint = options.kernel_constraint,
-                          .memory_order = kernel_order(N, true)});
+    kernel_ = add_weight("kernel", shape, kernel_weight(options, kernel_order(N, true)));
     if (options.use_bias) {
-      bias_ = add_weight("bias", {arguments_.filters},
-                         {.initializer = options.bias_initializer,
-                          .regularizer = options.bias_regularizer,
-                          .constraint = options.bias_constraint});
+      bias_ = add_weight("bias", {arguments_.filters}, bias_weight(options));
     }
     set_input_spec(
         {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});
@@ -99,7 +89,12 @@ class ConvImpl final : public keras::UnaryLayerImpl {
     const at::Tensor bias = bias_ ? cast(bias_->value(), x) : at::Tensor();
     at::Tensor y =
         convolve(planes(x, options.data_format), kernel, bias, windows(), options.groups);
-    y = options.activation(user_shape(y, options.data_format));
+    if (relu_) {
+      at::relu_(y);  // nobody else has seen it
+      y = user_shape(y, options.data_format);
+    } else {
+      y = options.activation(user_shape(y, options.data_format));
+    }
     add_activity_loss(options.activity_regularizer, y);
     return y;
   }
@@ -111,6 +106,7 @@ class ConvImpl final : public keras::UnaryLayerImpl {
 
   const std::string class_name_ = numbered("Conv", N, "D");
   ConvArguments<N> arguments_;
+  const bool relu_ = arguments_.options.activation.name() == "relu";
   std::optional<Variable> kernel_;
   std::optional<Variable> bias_;
 };

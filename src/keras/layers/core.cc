@@ -6,6 +6,7 @@
 
 #include "keras/layers/elementwise.h"
 #include "keras/layers/image_layout.h"
+#include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 
 namespace strata::layers {
@@ -29,13 +30,7 @@ void visit(Config& config, Arguments& dense) {
   config("units", dense.units);
   config("activation", options.activation);
   config("use_bias", options.use_bias);
-  config("kernel_initializer", options.kernel_initializer);
-  config("bias_initializer", options.bias_initializer);
-  config("kernel_regularizer", options.kernel_regularizer);
-  config("bias_regularizer", options.bias_regularizer);
-  config("activity_regularizer", options.activity_regularizer);
-  config("kernel_constraint", options.kernel_constraint);
-  config("bias_constraint", options.bias_constraint);
+  visit_kernel_and_bias(config, options);
 }
 
 class DenseImpl final : public keras::UnaryLayerImpl {
@@ -54,15 +49,11 @@ class DenseImpl final : public keras::UnaryLayerImpl {
 
   void build(const keras::Shape& input) override {
     const DenseOptions& options = arguments_.options;
-    kernel_ = add_weight("kernel", {input.back(), arguments_.units},
-                         {.initializer = options.kernel_initializer,
-                          .regularizer = options.kernel_regularizer,
-                          .constraint = options.kernel_constraint});
+    // In memory as torch::nn::Linear's, where the products of a step are faster.
+    kernel_ =
+        add_weight("kernel", {input.back(), arguments_.units}, kernel_weight(options, {1, 0}));
     if (options.use_bias) {
-      bias_ = add_weight("bias", {arguments_.units},
-                         {.initializer = options.bias_initializer,
-                          .regularizer = options.bias_regularizer,
-                          .constraint = options.bias_constraint});
+      bias_ = add_weight("bias", {arguments_.units}, bias_weight(options));
     }
     set_input_spec({{.min_ndim = 2, .axes = {{-1, input.back()}}}});
   }

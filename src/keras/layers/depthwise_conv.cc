@@ -1,4 +1,5 @@
 #include "keras/layers/convolve.h"
+#include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 #include "strata/keras/layers/convolutional.h"
 
@@ -110,10 +111,7 @@ class DepthwiseConvImpl final : public keras::UnaryLayerImpl {
          .constraint = options.depthwise_constraint,
          .memory_order = kernel_order(N, false)});
     if (options.use_bias) {
-      bias_ = add_weight("bias", {channels * options.depth_multiplier},
-                         {.initializer = options.bias_initializer,
-                          .regularizer = options.bias_regularizer,
-                          .constraint = options.bias_constraint});
+      bias_ = add_weight("bias", {channels * options.depth_multiplier}, bias_weight(options));
     }
     set_input_spec(
         {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});
@@ -178,10 +176,7 @@ class SeparableConvImpl final : public keras::UnaryLayerImpl {
                              .constraint = options.pointwise_constraint,
                              .memory_order = kernel_order(N, true)});
     if (options.use_bias) {
-      bias_ = add_weight("bias", {arguments_.filters},
-                         {.initializer = options.bias_initializer,
-                          .regularizer = options.bias_regularizer,
-                          .constraint = options.bias_constraint});
+      bias_ = add_weight("bias", {arguments_.filters}, bias_weight(options));
     }
     set_input_spec(
         {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});

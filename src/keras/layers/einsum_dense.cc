@@ -7,6 +7,7 @@
 #include <cctype>
 #include <map>
 
+#include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/partial_shape.h"
 
@@ -29,13 +30,7 @@ void visit_einsum_dense(Config& config, Arguments& arguments) {
   config("equation", arguments.equation);
   config("activation", options.activation);
   config("bias_axes", options.bias_axes);
-  config("kernel_initializer", options.kernel_initializer);
-  config("bias_initializer", options.bias_initializer);
-  config("kernel_regularizer", options.kernel_regularizer);
-  config("bias_regularizer", options.bias_regularizer);
-  config("activity_regularizer", options.activity_regularizer);
-  config("kernel_constraint", options.kernel_constraint);
-  config("bias_constraint", options.bias_constraint);
+  visit_kernel_and_bias(config, options);
   config.only("quantization_config", Json());
   config.only("lora_rank", Json());
   config.only("lora_alpha", Json());
@@ -198,10 +193,7 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
                           .regularizer = options.kernel_regularizer,
                           .constraint = options.kernel_constraint});
     if (options.bias_axes) {
-      bias_ = add_weight("bias", shapes.bias,
-                         {.initializer = options.bias_initializer,
-                          .regularizer = options.bias_regularizer,
-                          .constraint = options.bias_constraint});
+      bias_ = add_weight("bias", shapes.bias, bias_weight(options));
     }
     set_input_spec({{.ndim = static_cast<int64_t>(input.size())}});
   }

@@ -52,16 +52,20 @@ Layer make_from_config(const Json& config, Arguments arguments, const char* clas
 std::vector<LayerClass> activation_layers();
 std::vector<LayerClass> attention_layers();
 std::vector<LayerClass> batch_normalization_layers();
+std::vector<LayerClass> concatenate_layers();
 std::vector<LayerClass> conv_transpose_layers();
 std::vector<LayerClass> convolutional_layers();
 std::vector<LayerClass> core_layers();
 std::vector<LayerClass> depthwise_conv_layers();
+std::vector<LayerClass> dot_layers();
 std::vector<LayerClass> einsum_dense_layers();
 std::vector<LayerClass> embedding_layers();
+std::vector<LayerClass> group_query_attention_layers();
 std::vector<LayerClass> image_preprocessing_layers();
 std::vector<LayerClass> merging_layers();
 std::vector<LayerClass> multi_head_attention_layers();
 std::vector<LayerClass> normalization_layers();
+std::vector<LayerClass> padding_layers();
 std::vector<LayerClass> pooling_layers();
 std::vector<LayerClass> preprocessing_layers();
 std::vector<LayerClass> random_image_layers();
@@ -70,5 +74,7 @@ std::vector<LayerClass> recurrent_layers();
 std::vector<LayerClass> recurrent_wrappers();
 std::vector<LayerClass> regularization_layers();
 std::vector<LayerClass> reshaping_layers();
+std::vector<LayerClass> stacked_cells();
+std::vector<LayerClass> up_sampling_layers();
 
 }  // namespace strata::keras

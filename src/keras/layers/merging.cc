@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/any.h>
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/minimum.h>
@@ -11,10 +10,10 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
-#include <set>
 
-#include "keras/layers/layer_axes.h"
+#include "keras/fusion.h"
 #include "keras/layers/layer_class.h"
+#include "keras/layers/merge_shapes.h"
 
 namespace strata::layers {
 namespace {
@@ -22,21 +21,6 @@ namespace {
 using keras::kNone;
 using keras::Shape;
 using keras::Tensors;
-
-std::string to_string(const std::vector<Shape>& shapes) {
-  std::string text = "[";
-  for (size_t i = 0; i < shapes.size(); ++i) {
-    if (i > 0) text += ", ";
-    text += keras::to_string(shapes[i]);
-  }
-  return text + "]";
-}
-
-std::vector<Shape> shapes_of(const Tensors& inputs) {
-  std::vector<Shape> shapes;
-  for (const at::Tensor& input : inputs) shapes.push_back(input.sizes().vec());
-  return shapes;
-}
 
 /// What all of them spread to, without the batch.
 Shape spread(Shape a, Shape b, const std::string& layer) {
@@ -56,18 +40,6 @@ Shape spread(Shape a, Shape b, const std::string& layer) {
     }
   }
   return result;
-}
-
-/// The only size of the batch that is known; kNone if none is.
-int64_t common_batch(const std::vector<Shape>& inputs, const std::string& layer) {
-  std::set<int64_t> sizes;
-  for (const Shape& input : inputs) {
-    if (!input.empty() && input[0] != kNone) sizes.insert(input[0]);
-  }
-  STRATA_CHECK(sizes.size() <= 1, kInvalidArgument, "[keras] Layer \"", layer,
-               "\": Cannot merge tensors with different batch sizes. Received tensors with shapes ",
-               to_string(inputs));
-  return sizes.empty() ? kNone : *sizes.begin();
 }
 
 /// The layers that go element by element.
@@ -148,12 +120,15 @@ template <Merge kind>
 void visit(keras::ConfigReader&, MergeArguments<kind>&) {}
 
 template <Merge kind>
-class ElementwiseImpl final : public MergeImpl {
+class ElementwiseImpl final : public MergeImpl, public keras::detail::Fusible {
  public:
   explicit ElementwiseImpl(const MergeArguments<kind>& arguments)
       : MergeImpl(keras::base_options(arguments.options)) {}
 
   std::string_view class_name() const override { return kNames[static_cast<size_t>(kind)]; }
+  keras::detail::FusionRole fusion_role() const override {
+    return kind == Merge::kAdd ? keras::detail::FusionRole::kSum : keras::detail::FusionRole::kNone;
+  }
 
  private:
   void check_count(const std::vector<Shape>& inputs) const override {
@@ -219,187 +194,6 @@ class ElementwiseImpl final : public MergeImpl {
   }
 };
 
-// --- Concatenate
-
-struct ConcatenateArguments {
-  ConcatenateOptions options = {};
-};
-template <typename Config, typename Arguments>
-void visit_concatenate(Config& config, Arguments& arguments) {
-  config("axis", arguments.options.axis);
-}
-void visit(keras::ConfigReader& config, ConcatenateArguments& arguments) {
-  visit_concatenate(config, arguments);
-}
-
-class ConcatenateImpl final : public keras::LayerImpl {
- public:
-  explicit ConcatenateImpl(const ConcatenateArguments& arguments)
-      : LayerImpl(keras::base_options(arguments.options)), arguments_(arguments) {}
-
-  std::string_view class_name() const override { return "Concatenate"; }
-
- private:
-  void describe(keras::ConfigWriter& config) const override {
-    visit_concatenate(config, arguments_);
-  }
-
-  void build(const std::vector<Shape>& inputs) override { compute_output_shapes(inputs, {}); }
-
-  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
-                                           const Json&) const override {
-    STRATA_CHECK(!inputs.empty(), kInvalidArgument, "[keras] Layer \"", name(),
-                 "\": A `Concatenate` layer should be called on a list of at least 1 input. "
-                 "Received: input_shape=",
-                 to_string(inputs));
-    Shape output = inputs[0];
-    const auto axis = static_cast<size_t>(resolve_axis(arguments_.options.axis, output, name()));
-    for (size_t i = 1; i < inputs.size(); ++i) {
-      bool fits = inputs[i].size() == output.size();
-      for (size_t d = 0; fits && d < output.size(); ++d) {
-        const int64_t size = inputs[i][d];
-        if (d == axis) {
-          output[d] = output[d] == kNone || size == kNone ? kNone : output[d] + size;
-        } else if (output[d] == kNone && d == 0) {
-          output[d] = size;
-        } else {
-          fits = size == kNone || output[d] == kNone || size == output[d];
-        }
-      }
-      STRATA_CHECK(fits, kInvalidArgument, "[keras] Layer \"", name(),
-                   "\": A `Concatenate` layer requires inputs with matching shapes except for the "
-                   "concatenation axis. Received: input_shape=",
-                   to_string(inputs));
-    }
-    return {output};
-  }
-
-  Tensors call(const Tensors& inputs, const keras::Call&) override {
-    compute_output_shapes(shapes_of(inputs), {});
-    return {at::cat(inputs, arguments_.options.axis)};
-  }
-
-  Tensors compute_masks(const Tensors& inputs, const keras::Call& call) const override {
-    Tensors masks;
-    bool none = true;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const at::Tensor mask = call.mask(i);
-      none = none && !mask.defined();
-      if (!mask.defined()) {
-        masks.push_back(at::ones(inputs[i].sizes(), inputs[i].options().dtype(at::kBool)));
-      } else if (mask.dim() < inputs[i].dim()) {
-        masks.push_back(mask.unsqueeze(-1).expand_as(inputs[i]));
-      } else {
-        masks.push_back(mask);
-      }
-    }
-    if (none) return {};
-    return {at::any(at::cat(masks, arguments_.options.axis), -1)};
-  }
-  bool supports_masking() const override { return true; }
-
-  ConcatenateArguments arguments_;
-};
-
-// --- Dot
-
-struct DotArguments {
-  Axes axes = -1;
-  DotOptions options = {};
-};
-template <typename Config, typename Arguments>
-void visit_dot(Config& config, Arguments& arguments) {
-  config("axes", arguments.axes);
-  config("normalize", arguments.options.normalize);
-}
-void visit(keras::ConfigReader& config, DotArguments& arguments) { visit_dot(config, arguments); }
-
-at::Tensor unit_length(const at::Tensor& x, int64_t axis) {
-  return x * x.square().sum({axis}, /*keepdim=*/true).clamp_min(1e-14).rsqrt();
-}
-
-class DotImpl final : public keras::LayerImpl {
- public:
-  explicit DotImpl(const DotArguments& arguments)
-      : LayerImpl(keras::base_options(arguments.options)), arguments_(arguments) {
-    STRATA_CHECK(
-        !arguments.axes.is_list || arguments.axes.values.size() == 2, kInvalidArgument,
-        "[layers] Dot: Invalid format for argument `axes`: it should contain two elements. "
-        "Received: ",
-        arguments.axes.values.size());
-  }
-
-  std::string_view class_name() const override { return "Dot"; }
-
- private:
-  void describe(keras::ConfigWriter& config) const override { visit_dot(config, arguments_); }
-
-  struct Pair {
-    int64_t left;
-    int64_t right;
-  };
-  Pair axes_for(const std::vector<Shape>& inputs) const {
-    STRATA_CHECK(inputs.size() == 2, kInvalidArgument, "[keras] Layer \"", name(),
-                 "\": A `Dot` layer should be called on a list of 2 inputs. Received: input_shape=",
-                 to_string(inputs));
-    STRATA_CHECK(inputs[0].size() >= 2 && inputs[1].size() >= 2, kInvalidArgument,
-                 "[keras] Layer \"", name(),
-                 "\": Cannot do batch_dot on inputs with rank < 2. Received inputs with shapes ",
-                 keras::to_string(inputs[0]), " and ", keras::to_string(inputs[1]), ".");
-    const std::vector<int64_t>& given = arguments_.axes.values;
-    const Pair axes{resolve_axis(given.front(), inputs[0], name()),
-                    resolve_axis(given.back(), inputs[1], name())};
-    STRATA_CHECK(axes.left != 0 && axes.right != 0, kInvalidArgument, "[keras] Layer \"", name(),
-                 "\": Cannot perform batch_dot over axis 0.");
-    const int64_t left = inputs[0][static_cast<size_t>(axes.left)];
-    const int64_t right = inputs[1][static_cast<size_t>(axes.right)];
-    STRATA_CHECK(left == kNone || right == kNone || left == right, kInvalidArgument,
-                 "[keras] Layer \"", name(), "\": Incompatible input shapes: axis values ", left,
-                 " (at axis ", axes.left, ") != ", right, " (at axis ", axes.right,
-                 "). Full input shapes: ", keras::to_string(inputs[0]), ", ",
-                 keras::to_string(inputs[1]));
-    common_batch(inputs, name());
-    return axes;
-  }
-
-  void build(const std::vector<Shape>& inputs) override { axes_for(inputs); }
-
-  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
-                                           const Json&) const override {
-    const Pair axes = axes_for(inputs);
-    Shape output = inputs[0];
-    output.erase(output.begin() + axes.left);
-    Shape rest = inputs[1];
-    rest.erase(rest.begin() + axes.right);
-    if (!output.empty() && output[0] == kNone) output[0] = rest[0];
-    output.insert(output.end(), rest.begin() + 1, rest.end());
-    if (output.size() == 1) output.push_back(1);
-    return {output};
-  }
-
-  Tensors call(const Tensors& inputs, const keras::Call&) override {
-    const Shape shape = compute_output_shapes(shapes_of(inputs), {})[0];
-    const Pair axes = axes_for(shapes_of(inputs));
-    at::Tensor x = inputs[0];
-    at::Tensor y = inputs[1];
-    if (arguments_.options.normalize) {
-      x = unit_length(x, axes.left);
-      y = unit_length(y, axes.right);
-    }
-    const int64_t batch = x.size(0);
-    const int64_t depth = x.size(axes.left);
-    x = x.movedim(axes.left, -1);
-    y = y.movedim(axes.right, 1);
-    const auto rest = [&](const at::Tensor& t) {
-      return batch * depth == 0 ? int64_t{0} : t.numel() / (batch * depth);
-    };
-    return {at::bmm(x.reshape({batch, rest(x), depth}), y.reshape({batch, depth, rest(y)}))
-                .reshape(shape)};
-  }
-
-  DotArguments arguments_;
-};
-
 template <typename Impl, typename Arguments>
 std::shared_ptr<Impl> make(const Arguments& arguments) {
   return std::make_shared<Impl>(arguments);
@@ -424,26 +218,6 @@ STRATA_MERGE_LAYER(Maximum, maximum, Merge::kMaximum)
 STRATA_MERGE_LAYER(Minimum, minimum, Merge::kMinimum)
 #undef STRATA_MERGE_LAYER
 
-Concatenate::Concatenate(const ConcatenateOptions& options)
-    : Layer(make<ConcatenateImpl>(ConcatenateArguments{options})) {}
-Dot::Dot(const Axes& axes, const DotOptions& options)
-    : Layer(make<DotImpl>(DotArguments{axes, options})) {}
-
-keras::SymbolicTensor concatenate(const std::vector<keras::SymbolicTensor>& inputs,
-                                  const ConcatenateOptions& options) {
-  return Concatenate(options)(inputs);
-}
-at::Tensor concatenate(const keras::Tensors& inputs, const ConcatenateOptions& options) {
-  return Concatenate(options)(inputs);
-}
-keras::SymbolicTensor dot(const std::vector<keras::SymbolicTensor>& inputs, const Axes& axes,
-                          const DotOptions& options) {
-  return Dot(axes, options)(inputs);
-}
-at::Tensor dot(const keras::Tensors& inputs, const Axes& axes, const DotOptions& options) {
-  return Dot(axes, options)(inputs);
-}
-
 }  // namespace strata::layers
 
 namespace strata::keras {
@@ -461,14 +235,9 @@ LayerClass merge_class() {
 
 std::vector<LayerClass> merging_layers() {
   using namespace layers;  // NOLINT
-  return {merge_class<Merge::kAdd>(),
-          merge_class<Merge::kSubtract>(),
-          merge_class<Merge::kMultiply>(),
-          merge_class<Merge::kAverage>(),
-          merge_class<Merge::kMaximum>(),
-          merge_class<Merge::kMinimum>(),
-          STRATA_LAYER_CLASS("Concatenate", ConcatenateImpl, ConcatenateArguments),
-          STRATA_LAYER_CLASS("Dot", DotImpl, DotArguments)};
+  return {merge_class<Merge::kAdd>(),      merge_class<Merge::kSubtract>(),
+          merge_class<Merge::kMultiply>(), merge_class<Merge::kAverage>(),
+          merge_class<Merge::kMaximum>(),  merge_class<Merge::kMinimum>()};
 }
 
 }  // namespace strata::keras

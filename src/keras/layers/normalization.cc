@@ -4,6 +4,7 @@
 #include <ATen/ops/group_norm.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/mean.h>
+#include <ATen/ops/ones.h>
 
 #include "keras/layers/layer_axes.h"
 #include "keras/layers/layer_class.h"
@@ -195,8 +196,10 @@ class GroupNormalizationImpl final : public keras::UnaryLayerImpl {
     if (given.numel() == 0) return given.to(dtype().compute_dtype());  // libtorch refuses it
     const GroupNormalizationOptions& options = arguments_.options;
     const at::Tensor x = widened(given);
-    const at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
+    at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
     const at::Tensor beta = beta_ ? cast(beta_->value(), x) : at::Tensor();
+    // libtorch 2.11 makes beta's gradient like gamma, and fails where there is none.
+    if (beta_ && !gamma_) gamma = at::ones({x.size(axis_)}, x.options());
     const auto norm = [&](const at::Tensor& channels_second) {
       return at::group_norm(channels_second, options.groups, gamma, beta, options.epsilon);
     };

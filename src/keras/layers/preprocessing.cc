@@ -87,7 +87,7 @@ void visit(Config& config, Arguments& layer) {
 
 /// A scalar, or what is broadcast along the last dimension.
 at::Tensor as_tensor(const Numbers& numbers, const at::Tensor& like) {
-  const at::Tensor values = at::tensor(numbers.values, like.options());
+  const at::Tensor values = at::tensor(numbers.values, at::kDouble).to(like.options());
   return numbers.single ? values.squeeze(0) : values;
 }
 

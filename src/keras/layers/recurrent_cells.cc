@@ -1,11 +1,7 @@
 #include "strata/keras/layers/recurrent_cells.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/cat.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
@@ -14,117 +10,12 @@
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/recurrent_visits.h"
-#include "strata/keras/layer_registry.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::layers {
 
 using keras::Call;
 using keras::Shape;
 using keras::Tensors;
-
-namespace {
-
-/// A cell of the user's: its `call`, step by step.
-class CallRun final : public RNNCellImpl::Run {
- public:
-  CallRun(RNNCellImpl& cell, const Call& call) : cell_(cell), call_{.training = call.training} {}
-
-  at::Tensor advance(const at::Tensor& x, Tensors& states) override {
-    Tensors inputs{x};
-    inputs.insert(inputs.end(), states.begin(), states.end());
-    Tensors outputs = cell_(inputs, call_).values;
-    STRATA_CHECK(outputs.size() == inputs.size(), kInvalidArgument, "[layers] cell '", cell_.name(),
-                 "' gave ", outputs.size(), " tensors; expected its output and ", states.size(),
-                 " states");
-    states.assign(outputs.begin() + 1, outputs.end());
-    return outputs[0];
-  }
-
- private:
-  RNNCellImpl& cell_;
-  Call call_;
-};
-
-}  // namespace
-
-std::unique_ptr<RNNCellImpl::Run> RNNCellImpl::start(const Call& call) {
-  return std::make_unique<CallRun>(*this, call);
-}
-
-std::vector<Shape> RNNCellImpl::compute_output_shapes(const std::vector<Shape>& inputs,
-                                                      const Json&) const {
-  const int64_t batch = inputs.at(0).at(0);
-  std::vector<Shape> shapes{{batch, output_size()}};
-  for (int64_t size : state_sizes()) shapes.push_back({batch, size});
-  return shapes;
-}
-
-GatedRun::GatedRun(const GatedWeights& weights, const Dropout& dropout, int64_t gates)
-    : weights_(weights), dropout_(dropout), gates_(gates) {}
-
-at::Tensor GatedRun::project(const at::Tensor& x) {
-  const int64_t width = x.size(-1);
-  if (dropout_.input > 0 && input_masks_.empty()) {
-    input_masks_ = masks(x.size(-2), width, dropout_.input, x);
-  }
-  const auto product = [&](const at::Tensor& input, const at::Tensor& kernel,
-                           const at::Tensor& bias) {
-    const at::Tensor rows = input.reshape({input.numel() / std::max<int64_t>(width, 1), width});
-    const at::Tensor y = bias.defined() ? at::addmm(bias, rows, kernel) : at::mm(rows, kernel);
-    std::vector<int64_t> shape = input.sizes().vec();
-    shape.back() = kernel.size(1);
-    return y.reshape(shape);
-  };
-  if (input_masks_.size() <= 1) {
-    return product(input_masks_.empty() ? x : x * input_masks_[0], weights_.kernel,
-                   weights_.input_bias);
-  }
-  const auto kernels = weights_.kernel.chunk(gates_, 1);
-  Tensors parts;
-  for (size_t g = 0; g < kernels.size(); ++g) {
-    parts.push_back(product(x * input_masks_[g], kernels[g], {}));
-  }
-  const at::Tensor all = at::cat(parts, -1);
-  return weights_.input_bias.defined() ? all + weights_.input_bias : all;
-}
-
-Tensors GatedRun::masked_states(const at::Tensor& h) {
-  if (dropout_.recurrent <= 0) return {};
-  if (state_masks_.empty()) state_masks_ = masks(h.size(0), h.size(1), dropout_.recurrent, h);
-  Tensors masked;
-  for (const at::Tensor& mask : state_masks_) masked.push_back(h * mask);
-  return masked;
-}
-
-at::Tensor GatedRun::recur(const at::Tensor& h, const at::Tensor& addend) {
-  const Tensors masked = masked_states(h);
-  if (masked.empty()) {
-    return addend.defined() ? at::addmm(addend, h, weights_.recurrent)
-                            : at::mm(h, weights_.recurrent);
-  }
-  if (masked.size() == 1) {
-    const at::Tensor y = at::mm(masked[0], weights_.recurrent);
-    return addend.defined() ? y + addend : y;
-  }
-  const auto kernels = weights_.recurrent.chunk(gates_, 1);
-  Tensors parts;
-  for (size_t g = 0; g < kernels.size(); ++g) parts.push_back(at::mm(masked[g], kernels[g]));
-  const at::Tensor all = at::cat(parts, -1);
-  return addend.defined() ? all + addend : all;
-}
-
-Tensors GatedRun::masks(int64_t rows, int64_t width, double rate, const at::Tensor& like) const {
-  // Keras: with dropout of the state a mask for each gate, else one for all.
-  const int64_t count = dropout_.recurrent > 0 ? gates_ : 1;
-  Tensors masks;
-  for (int64_t i = 0; i < count; ++i) {
-    masks.push_back(at::empty({rows, width}, like.options().requires_grad(false))
-                        .bernoulli_(1 - rate)
-                        .div_(1 - rate));
-  }
-  return masks;
-}
 
 namespace {
 
@@ -370,114 +261,7 @@ class SimpleRNNCellImpl final : public GatedCellImpl<SimpleRNNCellArguments> {
   }
 };
 
-// --- StackedRNNCells
-
-struct StackedRNNCellsArguments {
-  std::vector<keras::Layer> cells = {};
-  StackedRNNCellsOptions options = {};
-};
-void visit(keras::ConfigReader& config, StackedRNNCellsArguments& stack) {
-  Json cells = Json::array();
-  config("cells", cells);
-  for (const Json& cell : cells.as_array()) stack.cells.push_back(keras::layer_from_config(cell));
-}
-
-class StackedRun final : public RNNCellImpl::Run {
- public:
-  StackedRun(std::vector<std::unique_ptr<RNNCellImpl::Run>> runs, std::vector<size_t> counts)
-      : runs_(std::move(runs)), counts_(std::move(counts)) {}
-
-  at::Tensor project(const at::Tensor& x) override { return runs_[0]->project(x); }
-
-  at::Tensor advance(const at::Tensor& projected, Tensors& states) override {
-    at::Tensor y = projected;
-    size_t first = 0;
-    for (size_t i = 0; i < runs_.size(); ++i) {
-      if (i > 0) y = runs_[i]->project(y);
-      const auto begin = states.begin() + static_cast<std::ptrdiff_t>(first);
-      Tensors own(begin, begin + static_cast<std::ptrdiff_t>(counts_[i]));
-      y = runs_[i]->advance(y, own);
-      std::copy(own.begin(), own.end(), begin);
-      first += counts_[i];
-    }
-    return y;
-  }
-
- private:
-  std::vector<std::unique_ptr<RNNCellImpl::Run>> runs_;
-  std::vector<size_t> counts_;
-};
-
-class StackedRNNCellsImpl final : public RNNCellImpl {
- public:
-  explicit StackedRNNCellsImpl(const StackedRNNCellsArguments& arguments)
-      : RNNCellImpl(keras::base_options(arguments.options)) {
-    STRATA_CHECK(!arguments.cells.empty(), kInvalidArgument,
-                 "[layers] StackedRNNCells: got no cells; expected at least one");
-    keras_files::GroupNames names;
-    for (const keras::Layer& layer : arguments.cells) {
-      cells_.push_back(&as_cell(layer, "StackedRNNCells"));
-      track("cells/" + names.next(layer->class_name()), layer);
-    }
-  }
-
-  std::string_view class_name() const override { return "StackedRNNCells"; }
-  std::vector<int64_t> state_sizes() const override {
-    std::vector<int64_t> sizes;
-    for (const RNNCellImpl* cell : cells_) {
-      for (int64_t size : cell->state_sizes()) sizes.push_back(size);
-    }
-    return sizes;
-  }
-  int64_t output_size() const override { return cells_.back()->output_size(); }
-
-  std::unique_ptr<Run> start(const Call& call) override {
-    std::vector<std::unique_ptr<Run>> runs;
-    std::vector<size_t> counts;
-    for (RNNCellImpl* cell : cells_) {
-      runs.push_back(cell->start(call));
-      counts.push_back(cell->state_sizes().size());
-    }
-    return std::make_unique<StackedRun>(std::move(runs), std::move(counts));
-  }
-
- private:
-  void describe(keras::ConfigWriter& config) const override {
-    Json cells = Json::array();
-    for (const auto& [name, layer] : sublayers()) cells.push_back(keras::to_config(layer));
-    config("cells", cells);
-  }
-
-  void build(const std::vector<Shape>& inputs) override {
-    Shape shape = inputs.at(0);
-    for (RNNCellImpl* cell : cells_) {
-      std::vector<Shape> shapes{shape};
-      for (int64_t size : cell->state_sizes()) shapes.push_back({shape[0], size});
-      cell->ensure_built(shapes);
-      shape = {shape[0], cell->output_size()};
-    }
-  }
-
-  Tensors call(const Tensors& inputs, const Call& call) override {
-    Tensors states(inputs.begin() + 1, inputs.end());
-    const auto run = start(call);
-    Tensors outputs{run->advance(run->project(inputs.at(0)), states)};
-    outputs.insert(outputs.end(), states.begin(), states.end());
-    return outputs;
-  }
-
-  std::vector<RNNCellImpl*> cells_;
-};
-
 }  // namespace
-
-RNNCellImpl& as_cell(const keras::Layer& layer, const char* where) {
-  auto* cell = dynamic_cast<RNNCellImpl*>(layer.impl().get());
-  STRATA_CHECK(cell != nullptr, kInvalidArgument, "[layers] ", where, ": got layer '", layer.name(),
-               "' of class ", layer->class_name(),
-               " as cell; expected an RNN cell (LSTMCell, a class derived from RNNCellImpl, ...)");
-  return *cell;
-}
 
 LSTMCell::LSTMCell(int64_t units, const LSTMCellOptions& options)
     : Layer(std::make_shared<LSTMCellImpl>(LSTMCellArguments{units, options})) {}
@@ -485,10 +269,6 @@ GRUCell::GRUCell(int64_t units, const GRUCellOptions& options)
     : Layer(std::make_shared<GRUCellImpl>(GRUCellArguments{units, options})) {}
 SimpleRNNCell::SimpleRNNCell(int64_t units, const SimpleRNNCellOptions& options)
     : Layer(std::make_shared<SimpleRNNCellImpl>(SimpleRNNCellArguments{units, options})) {}
-StackedRNNCells::StackedRNNCells(const std::vector<keras::Layer>& cells,
-                                 const StackedRNNCellsOptions& options)
-    : Layer(std::make_shared<StackedRNNCellsImpl>(StackedRNNCellsArguments{cells, options})) {}
-
 }  // namespace strata::layers
 
 namespace strata::keras {
@@ -497,8 +277,7 @@ std::vector<LayerClass> recurrent_cells() {
   using namespace layers;  // NOLINT
   return {STRATA_LAYER_CLASS("LSTMCell", LSTMCellImpl, LSTMCellArguments),
           STRATA_LAYER_CLASS("GRUCell", GRUCellImpl, GRUCellArguments),
-          STRATA_LAYER_CLASS("SimpleRNNCell", SimpleRNNCellImpl, SimpleRNNCellArguments),
-          STRATA_LAYER_CLASS("StackedRNNCells", StackedRNNCellsImpl, StackedRNNCellsArguments)};
+          STRATA_LAYER_CLASS("SimpleRNNCell", SimpleRNNCellImpl, SimpleRNNCellArguments)};
 }
 
 }  // namespace strata::keras

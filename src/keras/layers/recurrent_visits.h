@@ -37,4 +37,14 @@ void visit_gru(Config& config, Options& options) {
   config("seed", options.seed);
 }
 
+template <typename Config, typename Options>
+void visit_sequence(Config& config, Options& options) {
+  config("return_sequences", options.return_sequences);
+  config("return_state", options.return_state);
+  config("go_backwards", options.go_backwards);
+  config("stateful", options.stateful);
+  config("unroll", options.unroll);
+  config("zero_output_for_mask", options.zero_output_for_mask);
+}
+
 }  // namespace strata::layers

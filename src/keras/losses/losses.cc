@@ -12,6 +12,7 @@
 #include "keras/losses/loss_configs.h"
 #include "keras/losses/rule.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/keras/config.h"
 
 namespace strata::losses {
@@ -287,12 +288,10 @@ const std::vector<Registered>& registered() {
 }
 
 std::string known_losses() {
-  std::string list;
-  for (const Registered& each : registered()) {
-    list += str_cat(list.empty() ? "" : ", ", each.class_name);
-    if (!each.function.empty()) list += str_cat(" (", each.function, ")");
-  }
-  return list;
+  return join(registered(), [](const Registered& each) {
+    return each.function.empty() ? std::string(each.class_name)
+                                 : str_cat(each.class_name, " (", each.function, ")");
+  });
 }
 
 /// "crossentropy": which one is seen by the shapes.

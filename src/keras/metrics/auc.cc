@@ -14,6 +14,7 @@
 
 #include "keras/metrics/confusion_counts.h"
 #include "keras/metrics/registry.h"
+#include "strata/core/join.h"
 #include "strata/keras/confusion_metrics.h"
 
 namespace strata::metrics {
@@ -65,7 +66,6 @@ namespace {
 
 std::string one_of(const char* option, const std::string& value,
                    std::initializer_list<const char*> known) {
-  std::string list;
   for (const char* each : known) {
     std::string lower = each, upper = each;
     const auto to = [](std::string& text, int (*change)(int)) {
@@ -76,10 +76,9 @@ std::string one_of(const char* option, const std::string& value,
     std::string title = lower;
     title[0] = upper[0];
     if (value == lower || value == upper || value == title) return each;
-    list += str_cat(list.empty() ? "" : ", ", each);
   }
   STRATA_CHECK(false, kInvalidArgument, "[metrics] AUC: got ", option, " '", value,
-               "'; expected one of ", list);
+               "'; expected one of ", join(known));
   return {};
 }
 

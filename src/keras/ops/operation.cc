@@ -8,6 +8,7 @@
 
 #include "keras/call_options.h"
 #include "keras/input_layer.h"
+#include "strata/core/join.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -22,11 +23,7 @@ auto tables() {
 }
 
 std::string known_operations() {
-  std::string names;
-  for (const auto& table : tables()) {
-    for (const OperationRow& row : table) names += str_cat(names.empty() ? "" : ", ", row.name);
-  }
-  return names;
+  return join(tables(), [](const auto& table) { return join(table, &OperationRow::name); });
 }
 
 bool has_word(std::string_view words, std::string_view word) {

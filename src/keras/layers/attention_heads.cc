@@ -1,0 +1,233 @@
+#include "keras/layers/attention_heads.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <ATen/ops/softmax.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <set>
+
+namespace strata::layers {
+
+using keras::Call;
+using keras::kNone;
+using keras::Shape;
+using keras::Tensors;
+
+namespace {
+
+/// Options that say where a tensor stands.
+constexpr const char* kTensorOptions[] = {"key", "attention_mask", "query_mask", "value_mask",
+                                          "key_mask"};
+
+at::Tensor both(const at::Tensor& a, const at::Tensor& b) {
+  return a.defined() ? a.logical_and(b) : b;
+}
+
+at::Tensor causal_mask(const at::Tensor& query, const at::Tensor& value) {
+  return at::ones({1, query.size(1), value.size(1)}, query.options().dtype(at::kBool)).tril();
+}
+
+/// With size-1 dimensions after the batch until it has `rank`.
+at::Tensor widened(at::Tensor mask, int64_t rank, int64_t axis) {
+  while (mask.dim() < rank) mask = mask.unsqueeze(axis);
+  return mask;
+}
+
+}  // namespace
+
+bool asked(const Json* option) {
+  return option != nullptr && option->is_bool() && option->as_bool();
+}
+
+Places places(size_t count, const Json& options) {
+  Places places;
+  std::set<size_t> named;
+  const auto place = [&](const char* name) -> std::optional<size_t> {
+    const Json* option = options.is_null() ? nullptr : options.find(name);
+    if (option == nullptr || option->is_null()) return std::nullopt;
+    const auto index = static_cast<size_t>(option->at("tensor").as_int());
+    named.insert(index);
+    return index;
+  };
+  const auto key = place(kTensorOptions[0]);
+  places.attention_mask = place(kTensorOptions[1]);
+  places.query_mask = place(kTensorOptions[2]);
+  places.value_mask = place(kTensorOptions[3]);
+  places.key_mask = place(kTensorOptions[4]);
+  places.has_key = key.has_value();
+  if (key) places.key = *key;
+  for (size_t i = 2; i < count && !places.has_key; ++i) {
+    if (named.contains(i)) continue;
+    places.key = i;
+    places.has_key = true;
+  }
+  return places;
+}
+
+void HeadsImpl::build(const std::vector<Shape>& inputs) {
+  check(inputs);
+  build_heads(inputs[0], inputs.at(places(inputs.size(), build_options()).key), inputs[1]);
+}
+
+void HeadsImpl::check(const std::vector<Shape>& inputs) const {
+  STRATA_CHECK(inputs.size() >= 2, kInvalidArgument, "[keras] Layer \"", name(), "\": got ",
+               inputs.size(), " input(s); expected query and value");
+}
+
+void HeadsImpl::check_key(const Shape& value, const Shape& key) const {
+  bool fits = value.size() == key.size();
+  for (size_t i = 1; fits && i + 1 < value.size(); ++i) {
+    fits = value[i] == key[i] || value[i] == kNone || key[i] == kNone;
+  }
+  STRATA_CHECK(fits, kInvalidArgument, "[keras] Layer \"", name(),
+               "\": All dimensions of `value` and `key`, except the last one, must be equal. "
+               "Received: value_shape=",
+               keras::to_string(value), " and key_shape=", keras::to_string(key));
+}
+
+Tensors HeadsImpl::call(const Tensors& inputs, const Call& call) {
+  check(std::vector<Shape>(inputs.size()));
+  const Places at = places(inputs.size(), call.options);
+  const at::Tensor& query = inputs[0];
+  const at::Tensor& value = inputs[1];
+  const at::Tensor& key = inputs.at(at.key);
+  check_key(value.sizes().vec(), key.sizes().vec());
+  const bool causal = asked(call.option("use_causal_mask"));
+  const bool wants_scores = asked(call.option("return_attention_scores"));
+  const Settings settings = this->settings();
+
+  at::Tensor seen = masks_of_steps(inputs, at, call);
+  if (seen.defined() || settings.sliding_window || at.attention_mask) {
+    if (causal) seen = both(seen, causal_mask(query, value));
+    if (settings.sliding_window) seen = both(seen, window_mask(query, value));
+    if (at.attention_mask) seen = both(seen, inputs.at(*at.attention_mask).to(at::kBool));
+  }
+  const bool causal_only = causal && !seen.defined();
+
+  const Heads heads = project(query, key, value);
+  const bool plain = settings.dropout <= 0 && !wants_scores && heads.query.dim() == 4;
+  Tensors outputs;
+  if (plain) {
+    outputs = {finish(attend(heads, seen, causal_only, settings.scale), query)};
+  } else {
+    if (causal_only) seen = causal_mask(query, value);
+    const auto [output, scores] = attend_with_scores(heads, seen, settings, call.training);
+    outputs = {finish(output, query)};
+    if (wants_scores) outputs.push_back(scores);
+  }
+  for (const at::Tensor& y : outputs) add_activity_loss(activity_regularizer(), y);
+  return outputs;
+}
+
+at::Tensor HeadsImpl::masks_of_steps(const Tensors& inputs, const Places& at,
+                                     const Call& call) const {
+  const auto given = [&](const std::optional<size_t>& place) {
+    return place ? inputs.at(*place) : at::Tensor();
+  };
+  const auto either = [&](const at::Tensor& first, const at::Tensor& second) {
+    const at::Tensor mask = first.defined() ? first : second;
+    return mask.defined() ? mask.to(at::kBool) : mask;
+  };
+  const at::Tensor query =
+      takes_query_mask() ? either(given(at.query_mask), call.mask(0)) : either(call.mask(0), {});
+  const at::Tensor value = either(given(at.value_mask), call.mask(1));
+  const at::Tensor key = either(given(at.key_mask), at.has_key ? call.mask(at.key) : at::Tensor());
+  at::Tensor seen;
+  if (query.defined()) seen = query.unsqueeze(-1);
+  if (value.defined()) seen = both(seen, value.unsqueeze(-2));
+  if (key.defined()) seen = both(seen, key.unsqueeze(-2));
+  return seen;
+}
+
+at::Tensor HeadsImpl::window_mask(const at::Tensor& query, const at::Tensor& value) const {
+  const auto options = query.options().dtype(at::kLong);
+  const at::Tensor rows = at::arange(query.size(1), options).unsqueeze(-1);
+  const at::Tensor columns = at::arange(value.size(1), options);
+  return ((rows - columns).abs() < *settings().sliding_window).unsqueeze(0);
+}
+
+at::Tensor HeadsImpl::attend(const Heads& heads, const at::Tensor& seen, bool causal,
+                             double scale) {
+  const at::Tensor q = heads.query.transpose(1, 2);
+  const at::Tensor k = heads.key.transpose(1, 2);
+  const at::Tensor v = heads.value.transpose(1, 2);
+  if (!seen.defined() && q.numel() > 0 && k.numel() > 0) {
+    return at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0, causal, scale)
+        .transpose(1, 2);
+  }
+  const bool half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
+  at::Tensor scores = at::matmul(q, k.transpose(-2, -1));
+  if (half) scores = scores.to(at::kFloat);
+  scores = scores * scale;
+  if (seen.defined()) {
+    scores =
+        at::where(widened(seen, 4, -3), scores, at::full({}, -0.7 * 3.38953e38, scores.options()));
+  }
+  return at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v).transpose(1, 2);
+}
+
+std::pair<at::Tensor, at::Tensor> HeadsImpl::attend_with_scores(const Heads& heads,
+                                                                const at::Tensor& seen,
+                                                                const Settings& settings,
+                                                                bool training) const {
+  // [batch, not attended..., heads, | attended... | size]
+  const int64_t rank = heads.query.dim();
+  std::vector<int64_t> order;
+  for (int64_t d = 0; d < rank - 1; ++d) {
+    if (std::find(settings.axes.begin(), settings.axes.end(), d) == settings.axes.end()) {
+      order.push_back(d);
+    }
+  }
+  const auto kept = static_cast<int64_t>(order.size());
+  order.insert(order.end(), settings.axes.begin(), settings.axes.end());
+  order.push_back(rank - 1);
+  const at::Tensor q = heads.query.permute(order);
+  const at::Tensor k = heads.key.permute(order);
+  const at::Tensor v = heads.value.permute(order);
+  const auto flat = [&](const at::Tensor& x) {
+    int64_t steps = 1;
+    for (int64_t d = kept; d < rank - 1; ++d) steps *= x.size(d);
+    int64_t batch = 1;
+    for (int64_t d = 0; d < kept; ++d) batch *= x.size(d);
+    return x.reshape({batch, steps, x.size(-1)});
+  };
+  std::vector<int64_t> shape(q.sizes().begin(), q.sizes().end() - 1);
+  shape.insert(shape.end(), k.sizes().begin() + kept, k.sizes().end() - 1);
+  at::Tensor scores = at::bmm(flat(q) * settings.scale, flat(k).transpose(1, 2)).reshape(shape);
+  at::Tensor mask;
+  if (seen.defined()) {
+    const auto attended = static_cast<int64_t>(settings.axes.size());
+    mask = widened(seen, scores.dim(), -2 * attended - 1);
+    const double far = scores.scalar_type() == at::kHalf ? -3e4 : -1e9;
+    scores = at::where(mask, scores, at::full({}, far, scores.options()));
+  }
+  int64_t sources = 1;
+  for (int64_t d = kept; d < rank - 1; ++d) sources *= k.size(d);
+  std::vector<int64_t> rows(q.sizes().begin(), q.sizes().end() - 1);
+  rows.push_back(sources);
+  scores = at::softmax(scores.reshape(rows), -1).reshape(shape);
+  if (mask.defined()) scores = at::where(mask, scores, at::zeros({}, scores.options()));
+  const at::Tensor weights =
+      settings.dropout > 0 ? at::dropout(scores, settings.dropout, training) : scores;
+  const at::Tensor values = flat(v);
+  std::vector<int64_t> output_shape(q.sizes().begin(), q.sizes().end() - 1);
+  output_shape.push_back(v.size(-1));
+  const at::Tensor y = at::bmm(weights.reshape({values.size(0), flat(q).size(1), sources}), values)
+                           .reshape(output_shape);
+  std::vector<int64_t> back(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    back[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
+  }
+  return {y.permute(back), scores};
+}
+
+}  // namespace strata::layers

@@ -1,0 +1,212 @@
+#include "keras/layers/recurrent_impl.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include "keras/layers/gated_cell.h"
+#include "keras/layers/layer_class.h"
+#include "keras/layers/recurrent_visits.h"
+#include "strata/keras/layer_registry.h"
+#include "strata/runtime/replica_context.h"
+
+namespace strata::layers {
+
+using keras::Call;
+using keras::kNone;
+using keras::Shape;
+using keras::Tensors;
+
+Tensors option_tensors(const Json* option, const Tensors& inputs) {
+  Tensors tensors;
+  if (option == nullptr || option->is_null()) return tensors;
+  if (option->is_array()) {
+    for (const Json& each : option->as_array()) {
+      for (const at::Tensor& tensor : option_tensors(&each, inputs)) tensors.push_back(tensor);
+    }
+    return tensors;
+  }
+  return {inputs.at(static_cast<size_t>(option->at("tensor").as_int()))};
+}
+
+Json initial_state_option(size_t count) {
+  if (count == 0) return {};
+  Json states = Json::array();
+  for (size_t i = 0; i < count; ++i) {
+    Json tensor = Json::object();
+    tensor.set("tensor", static_cast<int64_t>(i + 1));
+    states.push_back(std::move(tensor));
+  }
+  Json options = Json::object();
+  options.set("initial_state", std::move(states));
+  return options;
+}
+
+RNNImpl::RNNImpl(const keras::Layer& cell, const RNNOptions& options)
+    : LayerImpl(keras::base_options(options)), options_(options), cell_(&as_cell(cell, "RNN")) {
+  track("cell", cell);
+}
+
+void RNNImpl::describe(keras::ConfigWriter& config) const {
+  visit_sequence(config, options_);
+  config("cell", keras::to_config(sublayers()[0].second));
+  if (options_.activity_regularizer) config("activity_regularizer", options_.activity_regularizer);
+}
+
+void RNNImpl::build(const std::vector<Shape>& inputs) {
+  Shape step = inputs.at(0);
+  STRATA_CHECK(step.size() >= 3, kInvalidArgument, "[keras] Input 0 of layer \"", name(),
+               "\" is incompatible with the layer: expected min_ndim=3, found ndim=", step.size(),
+               ", but received input with shape ", keras::to_string(step));
+  const int64_t batch = step[0];
+  step.erase(step.begin() + 1);
+  std::vector<Shape> shapes{step};
+  for (int64_t size : cell_->state_sizes()) shapes.push_back({batch, size});
+  cell_->ensure_built(shapes);
+  if (!options_.stateful) return;
+  STRATA_CHECK(batch != kNone, kInvalidArgument, "[keras] Layer \"", name(),
+               "\": When using `stateful=True` in a RNN, the batch size must be static. Found "
+               "dynamic batch size: sequence.shape=",
+               keras::to_string(inputs[0]));
+  const int replicas = strata::detail::current_context().group->num_replicas();
+  STRATA_CHECK(
+      replicas == 1, kUnimplemented, "[keras] Layer \"", name(),
+      "\": stateful=True under a strategy with ", replicas,
+      " replicas; expected one: the next part of an example could come to another replica");
+  for (int64_t size : cell_->state_sizes()) {
+    states_.emplace_back(at::zeros({batch, size}, dtype().variable_dtype()),
+                         VariableOptions{.name = name() + "/rnn_state", .trainable = false});
+  }
+}
+
+std::vector<Shape> RNNImpl::compute_output_shapes(const std::vector<Shape>& inputs,
+                                                  const Json&) const {
+  const int64_t batch = inputs.at(0).at(0);
+  std::vector<Shape> shapes;
+  if (options_.return_sequences) {
+    shapes.push_back({batch, inputs[0].at(1), cell_->output_size()});
+  } else {
+    shapes.push_back({batch, cell_->output_size()});
+  }
+  if (options_.return_state) {
+    for (int64_t size : cell_->state_sizes()) shapes.push_back({batch, size});
+  }
+  return shapes;
+}
+
+Tensors RNNImpl::compute_masks(const Tensors&, const Call& call) const {
+  if (!options_.return_sequences || !call.mask().defined()) return {};
+  return {call.mask()};
+}
+
+Tensors RNNImpl::call(const Tensors& inputs, const Call& call) {
+  const Tensors states = option_tensors(call.option("initial_state"), inputs);
+  // Keras hands a layer the masks of its inputs only if they are one argument.
+  at::Tensor mask = states.empty() ? call.mask() : at::Tensor();
+  if (const Tensors given = option_tensors(call.option("mask"), inputs); !given.empty()) {
+    mask = given[0];
+  }
+  return go(inputs.at(0), states, mask, call.training);
+}
+
+Tensors RNNImpl::first_states(const at::Tensor& x, Tensors states) const {
+  const std::vector<int64_t> sizes = cell_->state_sizes();
+  if (!states_.empty()) {
+    STRATA_CHECK(
+        x.size(0) == states_[0].sizes()[0], kInvalidArgument, "[keras] Layer \"", name(),
+        "\": If an RNN is stateful, the batch size of the input sequences must be the same "
+        "as the batch size of the initial state. \n- Expected batch size: ",
+        states_[0].sizes()[0], "\n- Received batch size: ", x.size(0));
+  }
+  if (states.empty()) {
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      states.push_back(states_.empty() ? at::zeros({x.size(0), sizes[i]}, x.options())
+                                       : states_[i].value().clone());
+    }
+  }
+  STRATA_CHECK(states.size() == sizes.size(), kInvalidArgument, "[keras] Layer \"", name(),
+               "\": got ", states.size(), " initial states; expected ", sizes.size());
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    STRATA_CHECK(
+        states[i].dim() == 2 && states[i].size(0) == x.size(0) && states[i].size(1) == sizes[i],
+        kInvalidArgument, "[keras] Layer \"", name(), "\": initial state ", i, " has shape ",
+        keras::to_string(states[i].sizes().vec()), "; expected ",
+        keras::to_string({x.size(0), sizes[i]}));
+    states[i] = states[i].to(x.scalar_type());
+  }
+  return states;
+}
+
+Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& mask,
+                    bool training) {
+  at::Tensor x = given.to(cell_->dtype().compute_dtype());
+  states = first_states(x, std::move(states));
+  if (options_.go_backwards) x = x.flip(1);
+  std::optional<Result> result;
+  if (!mask.defined() && x.numel() > 0) result = go_at_once(x, states, training);
+  if (!result) {
+    STRATA_CHECK(!mask.defined() ||
+                     (mask.dim() == 2 && mask.size(0) == x.size(0) && mask.size(1) == x.size(1)),
+                 kInvalidArgument, "[keras] Layer \"", name(), "\": got a mask of shape ",
+                 mask.defined() ? mask.sizes() : at::IntArrayRef(), "; expected ",
+                 x.sizes().slice(0, 2));
+    const at::Tensor steps = mask.defined() && options_.go_backwards ? mask.flip(1) : mask;
+    result = step_by_step(x, std::move(states), steps, training);
+  }
+  if (!states_.empty()) {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < states_.size(); ++i) states_[i].assign(result->states[i].detach());
+  }
+  Tensors outputs{options_.return_sequences ? result->sequence : result->last};
+  if (options_.return_state) {
+    outputs.insert(outputs.end(), result->states.begin(), result->states.end());
+  }
+  for (at::Tensor& y : outputs) {
+    y = y.to(dtype().compute_dtype());
+    add_activity_loss(options_.activity_regularizer, y);
+  }
+  return outputs;
+}
+
+std::optional<RNNImpl::Result> RNNImpl::go_at_once(const at::Tensor&, const Tensors&, bool) {
+  return std::nullopt;
+}
+
+RNNImpl::Result RNNImpl::step_by_step(const at::Tensor& x, Tensors states, const at::Tensor& mask,
+                                      bool training) {
+  const auto run = cell_->start({.training = training});
+  const Tensors steps = run->project(x.transpose(0, 1).contiguous()).unbind(0);
+  const at::Tensor zeros = at::zeros({x.size(0), cell_->output_size()}, x.options());
+  at::Tensor last = zeros;
+  Tensors outputs;
+  const Tensors counts = mask.defined() ? mask.to(at::kBool).unsqueeze(-1).unbind(1) : Tensors();
+  for (size_t t = 0; t < steps.size(); ++t) {
+    if (counts.empty()) {
+      last = run->advance(steps[t], states);
+    } else {
+      Tensors next = states;
+      const at::Tensor y = run->advance(steps[t], next);
+      last = at::where(counts[t], y, options_.zero_output_for_mask ? zeros : last);
+      for (size_t i = 0; i < states.size(); ++i) {
+        states[i] = at::where(counts[t], next[i], states[i]);
+      }
+    }
+    if (options_.return_sequences) outputs.push_back(last);
+  }
+  Result result{.last = last, .sequence = {}, .states = std::move(states)};
+  if (options_.return_sequences) {
+    result.sequence = outputs.empty() ? at::zeros({x.size(0), 0, cell_->output_size()}, x.options())
+                                      : at::stack(outputs, 1);
+  }
+  return result;
+}
+
+void RNNImpl::reset_states() {
+  STRATA_CHECK(options_.stateful, kFailedPrecondition, "[keras] Layer \"", name(),
+               "\": reset_states() of a layer that is not stateful");
+  for (Variable& state : states_) state.assign(0.0);
+}
+
+}  // namespace strata::layers

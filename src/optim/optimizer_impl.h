@@ -1,0 +1,85 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "optim/dynamic_scale.h"
+#include "optim/gradients.h"
+#include "optim/step.h"
+#include "strata/optim/optimizer.h"
+
+namespace strata::optimizers {
+
+/// What stands behind an Optimizer: options, variables and state in optimizer.cc, a step in
+/// optimizer_step.cc.
+class Optimizer::Impl {
+ public:
+  /// @throws Error kInvalidArgument: options outside their range.
+  Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);
+
+  void build(std::vector<Variable> variables);
+  void minimize(const at::Tensor& loss, const MinimizeOptions& options);
+  void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options);
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
+  void set_slot(size_t index, const at::Tensor& value);
+  std::vector<std::string> slot_names() const;
+  void exclude_from_weight_decay(const std::vector<std::string>& parts);
+  void finalize_variable_values();
+  void scale_dynamically(double initial_scale, int64_t growth_steps);
+  double loss_scale() const;
+  bool scales_dynamically() const { return dynamic_scale_.has_value(); }
+
+  const std::unique_ptr<tensor::UpdateRule> rule_;
+  OptimizerOptions options_;
+  std::vector<Variable> variables_;
+  int64_t iterations_ = 0;
+
+ private:
+  /// One replica's part of a step, as the others see it.
+  struct Contribution {
+    std::vector<at::Tensor> gradients;  // by variable, undefined: none
+    double weight = 0;
+  };
+
+  /// Variables of one dtype, and their pass.
+  struct Part {
+    std::vector<size_t> variables;
+    std::unique_ptr<UpdatePass> pass;
+    Step step;
+  };
+
+  const ReplicaContext& replica(std::string_view call) const {
+    return replica_of(rule_->name(), call, variables_);
+  }
+  bool clips_norm() const { return options_.clipnorm > 0 || options_.global_clipnorm > 0; }
+  bool accumulates() const { return options_.gradient_accumulation_steps > 0; }
+  ExtraSlots extras() const { return {.average = options_.use_ema, .accumulator = accumulates()}; }
+  int64_t updates() const {  // that have been finished
+    return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
+  }
+  void prepare_step(const std::vector<const Contribution*>& all);
+  void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
+  void reduce_by_ops(const std::vector<const Contribution*>& all);
+  void check_finite();
+  void take_accumulated();
+  void scale_by_norms();
+  void finish_step();
+
+  std::shared_ptr<ReplicaGroup> group_;
+  std::vector<Part> parts_;
+  std::vector<std::string> undecayed_;
+  std::optional<DynamicScale> dynamic_scale_;
+  at::Tensor carried_;       // the rule's number; undefined if it has none
+  double next_carried_ = 0;  // its value after this step
+
+  // Of the present step; written in meetings.
+  bool updates_now_ = true;
+  bool finite_ = true;
+  double loss_factor_ = 1;
+};
+
+}  // namespace strata::optimizers

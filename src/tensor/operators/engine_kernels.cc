@@ -1,0 +1,99 @@
+#include "strata/tensor/engine_kernels.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "strata/core/str_cat.h"
+#include "tensor/cpu_isa.h"
+#include "tensor/operators/convolution.h"
+#include "tensor/operators/products.h"
+#include "tensor/operators/replica_kernels.h"
+
+namespace strata::tensor {
+namespace {
+
+constexpr c10::DispatchKey kKey = c10::DispatchKey::CustomRNGKeyId;
+const c10::DispatchKeySet kBelow(c10::DispatchKeySet::FULL_AFTER, kKey);
+
+/// Parts have at least this many multiplications, as a rule of thumb 10 us.
+constexpr int64_t kGrain = 1 << 20;
+
+at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
+  if (auto c = own_product(matrix_of(a), matrix_of(b))) return *std::move(c);
+  return at::_ops::mm::redispatch(keys & kBelow, a, b);
+}
+
+at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a,
+                 const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  const bool plain = is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 &&
+                     bias.size(0) == b.size(1) && bias.stride(0) == 1 && beta.equal(1) &&
+                     alpha.equal(1);
+  if (plain) {
+    const float* const row = bias.const_data_ptr<float>();
+    if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
+  }
+  return at::_ops::addmm::redispatch(keys & kBelow, bias, a, b, beta, alpha);
+}
+
+at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
+  const auto own = [&]() -> std::optional<at::Tensor> {
+    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
+      return std::nullopt;
+    const int64_t batches = a.size(0);
+    const int64_t m = a.size(1);
+    const int64_t n = b.size(2);
+    const int64_t k = a.size(2);
+    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile_product(m, n, k))
+      return std::nullopt;
+    const auto a_view = matrix_view(a);
+    const auto b_view = matrix_view(b);
+    if (!a_view || !b_view) return std::nullopt;
+    at::Tensor c = empty_float({batches, m, n});
+    float* const out = c.mutable_data_ptr<float>();
+    at::parallel_for(
+        0, batches, std::max<int64_t>(1, kGrain / (m * n * k)), [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) {
+            MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
+            problem.a.data += i * a.stride(0);
+            problem.b.data += i * b.stride(0);
+            multiply_here(problem);
+          }
+        });
+    return c;
+  };
+  if (auto c = own()) return *std::move(c);
+  return at::_ops::bmm::redispatch(keys & kBelow, a, b);
+}
+
+}  // namespace
+
+void detail::register_engine_kernels(torch::Library& library) {
+  library.impl("mm", TORCH_FN(mm));
+  library.impl("addmm", TORCH_FN(addmm));
+  library.impl("bmm", TORCH_FN(bmm));
+}
+
+void use_engine_kernels() {
+  detail::link_replica_kernels();
+  // A wrong STRATA_MATMUL or STRATA_CONV is reported here rather than in the first product.
+  use_own_matmul();
+  use_own_convolution();
+}
+
+std::string describe_engine_kernels() {
+  constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
+  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
+                 use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
+                 "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
+                 "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+}
+
+}  // namespace strata::tensor
