@@ -1,0 +1,129 @@
+// What a task asks of its leader, and how it waits for the answer.
+#include <algorithm>
+#include <utility>
+
+#include "cluster/control_loop.h"
+#include "strata/core/error.h"
+#include "strata/core/log.h"
+
+namespace strata::cluster {
+namespace {
+
+constexpr auto kGrace = std::chrono::seconds(2);  // for an answer that says "deadline exceeded"
+
+}  // namespace
+
+uint64_t ControlLoop::request(ControlMessage message, Slot& slot, wire::Deadline deadline) {
+  const std::lock_guard lock(mutex_);
+  slot.kind = message.kind;
+  const bool of_generation =
+      message.kind != MessageKind::kJoin && message.kind != MessageKind::kLeave;
+  if (of_generation) failure_.throw_if_error();
+  STRATA_CHECK(coordinator_ || attached(), kUnavailable, "[cluster] ", options_.leader.to_string(),
+               ", the leader, is gone");
+  message.request = next_request_++;
+  message.generation = generation_;
+  message.operation = operation_;
+  message.timeout_ms =
+      static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count());
+  const uint64_t number = message.request;
+  slots_[number] = &slot;
+  if (coordinator_) {
+    coordinator_->received(kLeaderSession, message, Clock::system().now());
+    deliver();
+  } else {
+    send(kLeaderSession, message);
+  }
+  return number;
+}
+
+void ControlLoop::wait(Slot& slot, uint64_t number, wire::Deadline deadline) {
+  const auto last = deadline.time() + kGrace;
+  while (!slot.done.load(std::memory_order_acquire)) {
+    TimePoint until;
+    {
+      const std::lock_guard lock(mutex_);
+      until = std::min(last, next_event(Clock::system().now()));
+    }
+    (void)transport_.wait_until([&] { return slot.done.load(std::memory_order_acquire) || poll(); },
+                                wire::Deadline::at(until));
+    handle_arrivals();
+    if (Clock::system().now() < last) continue;
+    const std::lock_guard lock(mutex_);
+    if (slots_.erase(number) == 0) continue;  // done just now
+    ControlMessage withdraw;
+    withdraw.kind = MessageKind::kWithdraw;
+    withdraw.request = number;
+    if (coordinator_) {
+      coordinator_->received(kLeaderSession, withdraw, Clock::system().now());
+    } else {
+      send(kLeaderSession, withdraw);
+    }
+    throw Error(ErrorCode::kDeadlineExceeded, str_cat("[cluster] ", options_.leader.to_string(),
+                                                      ", the leader, did not answer in time"));
+  }
+}
+
+ControlMessage ControlLoop::call(ControlMessage message, wire::Deadline deadline) {
+  Slot slot;
+  const uint64_t number = request(std::move(message), slot, deadline);
+  handle_arrivals();  // at the leader the request may have answered others
+  wait(slot, number, deadline);
+  slot.status.throw_if_error();
+  return std::move(slot.answer);
+}
+
+void ControlLoop::join(const std::string& address, bool without_lost, wire::Deadline deadline) {
+  ControlMessage message;
+  message.kind = MessageKind::kJoin;
+  message.value = options_.spec.to_json().dump();
+  message.address = address;
+  message.number = generation();
+  message.flag = without_lost;
+  (void)call(std::move(message), deadline);
+}
+
+void ControlLoop::leave(wire::Deadline deadline) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!coordinator_ && (leader_closing_ || !failure_.ok())) return;
+  }
+  try {
+    ControlMessage message;
+    message.kind = MessageKind::kLeave;
+    (void)call(std::move(message), deadline);
+  } catch (const Error& error) {
+    STRATA_LOG(kWarning) << "[cluster] shutdown: " << error.what();
+  }
+}
+
+void ControlLoop::post(ControlMessage message) {
+  {
+    const std::lock_guard lock(mutex_);
+    message.generation = generation_;
+    message.operation = operation_;
+    if (coordinator_) {
+      coordinator_->received(kLeaderSession, message, Clock::system().now());
+    } else {
+      send(kLeaderSession, message);
+    }
+  }
+  handle_arrivals();
+}
+
+bool ControlLoop::wait_for_failure(wire::Deadline deadline) {
+  while (failure().ok() && !deadline.passed()) {
+    TimePoint until;
+    {
+      const std::lock_guard lock(mutex_);
+      until = std::min(deadline.time(), next_event(Clock::system().now()));
+    }
+    const std::stop_token failed = this->failed();
+    (void)transport_.wait_until([&] { return failed.stop_requested() || poll(); },
+                                wire::Deadline::at(until));
+    handle_arrivals();
+  }
+  return !failure().ok();
+}
+
+}  // namespace strata::cluster

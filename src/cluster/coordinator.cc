@@ -1,0 +1,441 @@
+#include "cluster/coordinator.h"
+
+#include <algorithm>
+
+#include "strata/core/json.h"
+#include "strata/core/log.h"
+
+namespace strata::cluster {
+namespace {
+
+// A connection between two tasks broke: does the control connection of one break, too?
+constexpr auto kSuspicionTime = std::chrono::milliseconds(500);
+constexpr uint64_t kLeaderSession = 0;
+
+double milliseconds(Clock::Duration duration) {
+  return std::chrono::duration<double, std::milli>(duration).count();
+}
+
+std::string quoted_or_none(const std::optional<std::string>& address) {
+  return address ? str_cat("\"", *address, "\"") : "no such task";
+}
+
+// What a request says of what the task is doing.
+std::string call_of(const ControlMessage& message) {
+  switch (message.kind) {
+    case MessageKind::kBarrier:
+      return str_cat("barrier \"", message.name, "\"");
+    case MessageKind::kGet:
+      return str_cat("get \"", message.name, "\"");
+    case MessageKind::kLeave:
+      return "shutdown";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options)
+    : options_(std::move(options)),
+      leader_(options_.members.front()),
+      barriers_([this](const TaskId& task) { return describe(task); }) {}
+
+std::string Coordinator::describe(const TaskId& task) const {
+  for (const auto& entry : sessions_) {
+    const Session& session = entry.second;
+    if (session.task == task && !session.address.empty()) {
+      return str_cat(task.to_string(), " at ", session.address);
+    }
+  }
+  return options_.spec.has_task(task)
+             ? str_cat(task.to_string(), " at ", options_.spec.task_address(task))
+             : task.to_string();
+}
+
+bool Coordinator::is_active(uint64_t session) const {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return false;
+  const auto active = active_.find(it->second.task);
+  return active != active_.end() && active->second == session;
+}
+
+void Coordinator::opened(uint64_t session, const TaskId& task, TimePoint now) {
+  Session fresh;
+  fresh.task = task;
+  fresh.heard = now;
+  sessions_[session] = std::move(fresh);
+}
+
+void Coordinator::received(uint64_t session, const ControlMessage& message, TimePoint now) {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  it->second.heard = now;
+  it->second.operation_at = now;
+  if (it->second.operation != message.operation) {
+    it->second.operation = message.operation;
+    it->second.call.clear();
+  }
+  if (std::string call = call_of(message); !call.empty()) it->second.call = std::move(call);
+  try {
+    serve(session, message, now);
+  } catch (const Error& error) {  // names in it that are none
+    dropped_.emplace_back(session, Status(ErrorCode::kDataLoss, error.what()));
+    closed(session, str_cat("sent what makes no sense: ", error.what()), now);
+  }
+}
+
+void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoint now) {
+  const auto timeout = std::chrono::milliseconds(
+      std::min<uint64_t>(message.timeout_ms, uint64_t{1000} * 3600 * 24 * 365));
+  const Waiter waiter = {.session = session,
+                         .request = message.request,
+                         .deadline = now + timeout,
+                         .timeout_ms = message.timeout_ms};
+  const TaskId task = sessions_.at(session).task;
+  switch (message.kind) {
+    case MessageKind::kHeartbeat: {
+      ControlMessage beat;
+      beat.kind = MessageKind::kBeat;
+      beat.generation = generation_;
+      if (session != kLeaderSession) outbox_.push_back({session, std::move(beat)});
+      return;
+    }
+    case MessageKind::kWithdraw: {
+      store_.withdraw(session, message.request);
+      barriers_.withdraw(session, message.request);
+      auto& joining = sessions_.at(session).joining;
+      if (joining && joining->request == message.request) joining.reset();
+      return;
+    }
+    case MessageKind::kJoin:
+      return join(session, waiter, message, now);
+    case MessageKind::kLeave:
+      return leave(session, waiter);
+    default:
+      break;
+  }
+  // The rest belongs to a generation.
+  if (!is_active(session) || message.generation != generation_ || !failure_.ok()) {
+    const bool same = message.generation == generation_;
+    if (message.request != 0) {
+      waiter.fail(outbox_, same && !failure_.ok()
+                               ? failure_
+                               : Status(ErrorCode::kAborted,
+                                        str_cat("[cluster] generation ", message.generation,
+                                                " is over; now is ", generation_)));
+    }
+    return;
+  }
+  switch (message.kind) {
+    case MessageKind::kSet:
+      return store_.set(waiter, message, outbox_);
+    case MessageKind::kGet:
+      return store_.get(waiter, message, outbox_);
+    case MessageKind::kCompareAndSet:
+      return store_.compare_and_set(waiter, message, outbox_);
+    case MessageKind::kErase:
+      return store_.erase(waiter, message, outbox_);
+    case MessageKind::kBarrier:
+      return barriers_.arrive(task, waiter, message, outbox_);
+    case MessageKind::kSuspect:
+      suspicions_.push_back({.reporter = task,
+                             .task = TaskId::parse(message.name),
+                             .what = message.value,
+                             .decide_at = now + kSuspicionTime});
+      return;
+    case MessageKind::kAbort:
+      return fail_generation(task, {ErrorCode::kAborted, str_cat("[cluster] ", describe(task),
+                                                                 " gave up: ", message.value)});
+    default:
+      throw Error(ErrorCode::kDataLoss, str_cat("[cluster] control message: got kind ",
+                                                static_cast<uint32_t>(message.kind)));
+  }
+}
+
+std::optional<Status> Coordinator::refusal(uint64_t session, const ControlMessage& message) const {
+  const Session& own = sessions_.at(session);
+  const auto refuse = [&](ErrorCode code, const std::string& what) {
+    return Status(code, str_cat("[cluster] rendezvous: ", what));
+  };
+  if (std::ranges::count(options_.members, own.task) == 0) {
+    return refuse(ErrorCode::kInvalidArgument,
+                  str_cat("got ", own.task.to_string(), ", which is not in the leader's cluster, ",
+                          options_.spec.to_string()));
+  }
+  const ClusterSpec spec = ClusterSpec::from_json(Json::parse(message.value));
+  if (const auto difference = first_difference(options_.spec, spec)) {
+    return refuse(ErrorCode::kInvalidArgument,
+                  str_cat("got two cluster specs: for ", difference->task.to_string(),
+                          " the leader ", leader_.to_string(), " has ",
+                          quoted_or_none(difference->left), ", ", own.task.to_string(), " has ",
+                          quoted_or_none(difference->right), "; give all tasks the same one"));
+  }
+  for (const auto& [other, theirs] : sessions_) {
+    if (other == session || theirs.task != own.task || !theirs.joining) continue;
+    return refuse(
+        ErrorCode::kAlreadyExists,
+        str_cat("got two processes that are ", own.task.to_string(), ", one at ", theirs.address,
+                " and one at ", message.address, "; give each its own task"));
+  }
+  return std::nullopt;
+}
+
+void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMessage& message,
+                       TimePoint now) {
+  Session& own = sessions_.at(session);
+  if (const auto status = refusal(session, message)) {
+    STRATA_LOG(kWarning) << status->message();
+    refused_[own.task] = status->message();
+    waiter.fail(outbox_, *status);
+    return;
+  }
+  refused_.erase(own.task);
+  if (own.joining) {
+    own.joining->fail(outbox_, {ErrorCode::kCancelled, "[cluster] this task asks anew"});
+  }
+  own.address = message.address;
+  own.joining = waiter;
+  own.without_lost = message.flag;
+  own.seen_generation = message.number;
+  const bool was_active = is_active(session);
+  if (was_active) {
+    end_calls(session, "asks for the next generation");
+    active_.erase(own.task);
+  }
+  if (!was_active && running()) {
+    ControlMessage newcomer;
+    newcomer.kind = MessageKind::kNewcomer;
+    newcomer.generation = generation_;
+    newcomer.name = own.task.to_string();
+    broadcast(newcomer);
+  }
+  begin_if_complete(now);
+}
+
+void Coordinator::begin_if_complete(TimePoint now) {
+  std::set<TaskId> waiting;
+  bool without_lost = true;
+  for (const auto& entry : sessions_) {
+    if (!entry.second.joining) continue;
+    waiting.insert(entry.second.task);
+    without_lost = without_lost && entry.second.without_lost;
+  }
+  if (!waiting.contains(leader_)) return;
+  for (const TaskId& member : options_.members) {
+    if (waiting.contains(member)) continue;
+    if (!without_lost || generation_ == 0 || !lost_.contains(member)) return;
+  }
+  begin(now);
+}
+
+void Coordinator::begin(TimePoint now) {
+  const Status over = {ErrorCode::kAborted, "[cluster] a new generation has begun"};
+  store_.clear(over, outbox_);
+  barriers_.clear(over, outbox_);
+  suspicions_.clear();
+  failure_ = Status();
+  active_.clear();
+  ControlMessage answer;
+  for (const auto& entry : sessions_) {
+    if (entry.second.joining) generation_ = std::max(generation_, entry.second.seen_generation);
+  }
+  answer.generation = ++generation_;
+  for (const TaskId& member : options_.members) {
+    for (const auto& [id, session] : sessions_) {
+      if (session.task != member || !session.joining) continue;
+      answer.tasks.emplace_back(member.to_string(), session.address);
+      active_[member] = id;
+      lost_.erase(member);
+    }
+  }
+  for (auto& entry : sessions_) {
+    Session& session = entry.second;
+    if (!session.joining) continue;
+    session.joining->reply(outbox_, answer);
+    session.joining.reset();
+    session.call = str_cat("start of generation ", generation_);
+    session.operation_at = now;
+  }
+}
+
+// Calls of other threads of a task that ends its generation itself.
+void Coordinator::end_calls(uint64_t session, const std::string& why) {
+  const Status status = {ErrorCode::kCancelled, str_cat("[cluster] this task ", why)};
+  store_.fail(session, status, outbox_);
+  barriers_.fail(session, status, outbox_);
+}
+
+void Coordinator::leave(uint64_t session, const Waiter& waiter) {
+  const TaskId task = sessions_.at(session).task;
+  constexpr const char* kWhy = "has left";
+  end_calls(session, kWhy);
+  if (is_active(session)) {
+    active_.erase(task);
+    lost_.insert(task);
+    if (failure_.ok()) barriers_.left(task, outbox_);
+  }
+  auto& joining = sessions_.at(session).joining;
+  if (joining) {
+    joining->fail(outbox_, {ErrorCode::kCancelled, str_cat("[cluster] this task ", kWhy)});
+    joining.reset();
+  }
+  if (session != kLeaderSession) {
+    waiter.reply(outbox_);
+  } else if (!leader_leaves_) {
+    leader_leaves_ = waiter;
+  } else {
+    waiter.reply(outbox_);  // the first call waits
+  }
+  finish_leaving();
+}
+
+// The leader goes last: until then it serves the others.
+void Coordinator::finish_leaving() {
+  if (!leader_leaves_ || running()) return;
+  ControlMessage closing;
+  closing.kind = MessageKind::kClosing;
+  for (const auto& entry : sessions_) {
+    if (entry.first != kLeaderSession) outbox_.push_back({entry.first, closing});
+  }
+  leader_leaves_->reply(outbox_);
+  leader_leaves_.reset();
+}
+
+void Coordinator::closed(uint64_t session, const std::string& how, TimePoint now) {
+  const auto it = sessions_.find(session);
+  if (it == sessions_.end()) return;
+  const TaskId task = it->second.task;
+  const std::string who = describe(task);
+  const std::string last = last_operation(it->second, now);
+  const bool was_active = is_active(session);
+  const bool was_joining = it->second.joining.has_value();
+  Outbox nobody;
+  store_.fail(session, {}, nobody);
+  barriers_.fail(session, {}, nobody);
+  sessions_.erase(it);
+  if (was_active) {
+    lost_.insert(task);
+    active_.erase(task);
+    fail_generation(
+        task, {ErrorCode::kUnavailable, str_cat("[cluster] ", who, " is lost: it ", how, last)});
+  } else if (was_joining) {
+    STRATA_LOG(kWarning) << "[cluster] rendezvous: " << who << " " << how
+                         << " before all were there";
+  }
+  finish_leaving();
+  // Another process may wait for its place.
+  begin_if_complete(now);
+}
+
+std::string Coordinator::last_operation(const Session& session, TimePoint now) const {
+  const std::string_view between = session.operation.empty() || session.call.empty() ? "" : ", ";
+  return str_cat("; its last known operation, ",
+                 seconds_text(milliseconds(now - session.operation_at)),
+                 " ago: ", session.operation, between, session.call);
+}
+
+void Coordinator::fail_generation(const TaskId& task, const Status& status) {
+  if (!failure_.ok()) return;  // what comes after the first failure is its consequence
+  STRATA_LOG(kWarning) << status.message();
+  failure_ = status;
+  suspicions_.clear();
+  // Who waits learns it from the message itself, and everything else is over with the generation.
+  Outbox nobody;
+  store_.clear(status, nobody);
+  barriers_.clear(status, nobody);
+  ControlMessage failed;
+  failed.kind = MessageKind::kFailed;
+  failed.generation = generation_;
+  failed.code = status.code();
+  failed.name = task.to_string();
+  failed.value = status.message();
+  broadcast(failed);
+  finish_leaving();
+}
+
+void Coordinator::broadcast(const ControlMessage& message) {
+  for (const auto& active : active_) outbox_.push_back({active.second, message});
+}
+
+void Coordinator::expire_joins(TimePoint now) {
+  std::string absent;
+  size_t there = 0;
+  for (const TaskId& member : options_.members) {
+    const bool here = std::ranges::any_of(sessions_, [&](const auto& entry) {
+      return entry.second.task == member && entry.second.joining;
+    });
+    if (here) {
+      ++there;
+      continue;
+    }
+    absent += (absent.empty() ? "" : ", ") + describe(member);
+    if (refused_.contains(member)) absent += str_cat(" (refused: ", refused_.at(member), ")");
+    if (active_.contains(member)) absent += " (still in the generation before)";
+  }
+  // Nobody can begin without the leader: where it gives up, all hear why.
+  const auto leader = sessions_.find(kLeaderSession);
+  const bool all = leader != sessions_.end() && leader->second.joining &&
+                   leader->second.joining->deadline <= now;
+  for (auto& entry : sessions_) {
+    auto& joining = entry.second.joining;
+    if (!joining || (joining->deadline > now && !all)) continue;
+    joining->fail(outbox_, {ErrorCode::kDeadlineExceeded,
+                            str_cat("[cluster] rendezvous: ", absent, " did not come within ",
+                                    joining->timeout(), "; ", there, " of ",
+                                    options_.members.size(), " tasks were there")});
+    joining.reset();
+  }
+}
+
+void Coordinator::tick(TimePoint now) {
+  // Who stood still (SIGSTOP, a suspended machine) has no right to call the others silent: what
+  // they sent meanwhile is still to be read.
+  if (ticked_ && now - *ticked_ > options_.liveness / 2) {
+    for (auto& entry : sessions_) entry.second.heard += now - *ticked_;
+  }
+  ticked_ = now;
+
+  std::vector<std::pair<uint64_t, std::string>> silent;
+  for (const auto& [id, session] : sessions_) {
+    if (id == kLeaderSession || now - session.heard < options_.liveness) continue;
+    silent.emplace_back(
+        id, str_cat("was silent for ", seconds_text(milliseconds(now - session.heard))));
+  }
+  for (const auto& [id, how] : silent) {
+    dropped_.emplace_back(id, Status(ErrorCode::kUnavailable, str_cat("[cluster] it ", how)));
+    closed(id, how, now);
+  }
+  for (const Suspicion& each : std::vector(suspicions_)) {
+    if (each.decide_at > now || !failure_.ok()) continue;
+    fail_generation(each.task, {ErrorCode::kUnavailable,
+                                str_cat("[cluster] ", describe(each.reporter), " lost ",
+                                        describe(each.task), ": ", each.what)});
+  }
+  std::erase_if(suspicions_, [&](const Suspicion& each) { return each.decide_at <= now; });
+  store_.expire(now, outbox_);
+  barriers_.expire(now, outbox_);
+  expire_joins(now);
+  if (leader_leaves_ && leader_leaves_->deadline <= now) {
+    std::string still;
+    for (const auto& active : active_)
+      still += (still.empty() ? "" : ", ") + describe(active.first);
+    STRATA_LOG(kWarning) << "[cluster] shutdown: " << still << " did not end within "
+                         << leader_leaves_->timeout() << "; the leader goes without them";
+    active_.clear();
+    finish_leaving();
+  }
+}
+
+TimePoint Coordinator::next_event() const {
+  TimePoint next = std::min(store_.next_deadline(), barriers_.next_deadline());
+  for (const auto& [id, session] : sessions_) {
+    if (id != kLeaderSession) next = std::min(next, session.heard + options_.liveness);
+    if (session.joining) next = std::min(next, session.joining->deadline);
+  }
+  for (const Suspicion& each : suspicions_) next = std::min(next, each.decide_at);
+  if (leader_leaves_) next = std::min(next, leader_leaves_->deadline);
+  return next;
+}
+
+}  // namespace strata::cluster

@@ -1,0 +1,71 @@
+#include "cluster/data_connections.h"
+
+#include <utility>
+
+namespace strata::cluster {
+
+void DataConnections::accept(const std::string& purpose,
+                             std::shared_ptr<wire::Connection> connection) {
+  const Key key = {TaskId::parse(connection->peer().task), purpose, connection->peer().generation};
+  {
+    const std::lock_guard lock(mutex_);
+    connections_[key] = std::move(connection);
+  }
+  transport_.wake();
+}
+
+std::shared_ptr<wire::Connection> DataConnections::find(const Key& key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = connections_.find(key);
+  return found == connections_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<wire::Connection> DataConnections::await(const Peer& peer,
+                                                         const std::string& purpose,
+                                                         wire::Deadline deadline,
+                                                         const std::stop_token& stop) {
+  const Key key = {peer.task, purpose, peer.generation};
+  std::shared_ptr<wire::Connection> connection;
+  (void)transport_.wait_until([&] { return (connection = find(key)) != nullptr; }, deadline, stop);
+  STRATA_CHECK(connection != nullptr || stop.stop_requested(), kDeadlineExceeded,
+               "[cluster] connect: ", peer.task.to_string(), " at ", peer.address,
+               " did not connect for \"", purpose, "\" in time; does it make the same call?");
+  return connection;
+}
+
+std::shared_ptr<wire::Connection> DataConnections::dial(const Peer& peer,
+                                                        const std::string& purpose,
+                                                        wire::Hello hello, wire::Deadline deadline,
+                                                        const std::stop_token& stop) {
+  const Key key = {peer.task, purpose, peer.generation};
+  if (auto known = find(key)) return known;
+  hello.generation = peer.generation;
+  auto connection = transport_.connect(wire::Address::parse(peer.address), hello, deadline,
+                                       {.peer = peer.task.to_string()}, stop);
+  const std::lock_guard lock(mutex_);
+  connections_[key] = connection;
+  return connection;
+}
+
+std::map<DataConnections::Key, std::shared_ptr<wire::Connection>> DataConnections::take(
+    uint64_t up_to_generation) {
+  std::map<Key, std::shared_ptr<wire::Connection>> taken;
+  const std::lock_guard lock(mutex_);
+  for (auto it = connections_.begin(); it != connections_.end();) {
+    const auto current = it++;
+    if (std::get<uint64_t>(current->first) <= up_to_generation) {
+      taken.insert(connections_.extract(current));
+    }
+  }
+  return taken;
+}
+
+void DataConnections::fail(const Status& status, uint64_t generation) {
+  for (const auto& entry : take(generation)) entry.second->fail(status);
+}
+
+void DataConnections::close(wire::Deadline deadline) {
+  for (const auto& entry : take(UINT64_MAX)) entry.second->close(deadline);
+}
+
+}  // namespace strata::cluster

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "strata/cluster/task_id.h"
+#include "strata/core/error.h"
+#include "strata/wire/connection.h"
+#include "strata/wire/transport.h"
+
+namespace strata::cluster {
+
+/// The connections between tasks that collectives and parameter servers use, by peer, purpose and
+/// generation. Of two tasks the later one dials, so that there is one connection and not two.
+/// Threads: any.
+class DataConnections {
+ public:
+  explicit DataConnections(wire::Transport& transport) : transport_(transport) {}
+
+  /// A peer has dialled. @param purpose  As it asked for.
+  void accept(const std::string& purpose, std::shared_ptr<wire::Connection> connection);
+
+  struct Peer {
+    TaskId task;
+    std::string address;
+    uint64_t generation;
+  };
+  /// Waits for the peer to dial.
+  std::shared_ptr<wire::Connection> await(const Peer& peer, const std::string& purpose,
+                                          wire::Deadline deadline, const std::stop_token& stop);
+  std::shared_ptr<wire::Connection> dial(const Peer& peer, const std::string& purpose,
+                                         wire::Hello hello, wire::Deadline deadline,
+                                         const std::stop_token& stop);
+
+  /// Ends all up to that generation with `status`.
+  void fail(const Status& status, uint64_t generation);
+  /// The orderly end of all.
+  void close(wire::Deadline deadline);
+
+ private:
+  using Key = std::tuple<TaskId, std::string, uint64_t>;
+
+  std::shared_ptr<wire::Connection> find(const Key& key) const;
+  std::map<Key, std::shared_ptr<wire::Connection>> take(uint64_t up_to_generation);
+
+  wire::Transport& transport_;
+  mutable std::mutex mutex_;
+  std::map<Key, std::shared_ptr<wire::Connection>> connections_;
+};
+
+}  // namespace strata::cluster

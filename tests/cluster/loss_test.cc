@@ -1,0 +1,156 @@
+// A task is lost: everyone hears of it, in time and in the same words.
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "strata/cluster/server.h"
+#include "support/expect_error.h"
+#include "support/thread_cluster.h"
+
+namespace strata::cluster {
+namespace {
+
+using test::ThreadCluster;
+using wire::Deadline;
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+Deadline soon() { return Deadline::after(30s); }
+
+double seconds_since(steady_clock::time_point start) {
+  return std::chrono::duration<double>(steady_clock::now() - start).count();
+}
+
+// How a task can wait.
+using Wait = std::function<void(Server&)>;
+
+void wait_for_key(Server& server) { (void)server.get("never", soon()); }
+void wait_at_barrier(Server& server) { server.barrier("never", soon()); }
+void wait_for_bytes(Server& server) {
+  const TaskId peer = {"worker", server.task().index == 0 ? 1 : 0};
+  const auto connection = server.connect(peer, "data", soon());
+  std::byte bytes[8];
+  auto transfer = connection->receive({.id = 7}, bytes);
+  const Status seen = server.transport().wait(transfer, soon());
+  server.explain(peer, seen).throw_if_error();
+}
+
+// What every task gets when `lost`, who is doing "step 17", is ended by `end` while the others
+// wait.
+std::map<TaskId, Status> outcomes_of_loss(ThreadCluster& cluster, const TaskId& lost,
+                                          const Wait& wait, const Wait& end) {
+  return cluster.run([&](ThreadCluster::Task& task) {
+    const auto server = task.start();
+    if (task.id == lost) {
+      server->set_operation("step 17");
+      server->barrier("step 17", soon());
+      end(*server);
+      return;
+    }
+    server->barrier("step 17", soon());
+    const auto start = steady_clock::now();
+    try {
+      wait(*server);
+    } catch (const Error&) {
+      EXPECT_LT(seconds_since(start), 2.0) << task.id.to_string();
+      const auto failed = server->failed();
+      EXPECT_TRUE(server->transport().wait_until([&] { return failed.stop_requested(); }, soon()));
+      // Whatever comes next gets the same error.
+      const Status status = server->status();
+      expect_error([&] { server->set("k", "v"); }, status.code(), status.message());
+      throw;
+    }
+  });
+}
+
+class LossTest : public testing::TestWithParam<std::tuple<int, int>> {};
+
+TEST_P(LossTest, EveryoneGetsTheSameErrorAtOnce) {
+  const auto& [lost_index, kind] = GetParam();
+  const Wait waits[] = {wait_for_key, wait_at_barrier, wait_for_bytes};
+  const TaskId lost = {"worker", lost_index};
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}));
+  // It goes without a shutdown, as a process that crashes.
+  const auto outcomes = outcomes_of_loss(cluster, lost, waits[kind], [](Server&) {});
+  std::string first;
+  for (const auto& [task, status] : outcomes) {
+    if (task == lost) continue;
+    EXPECT_EQ(status.code(), ErrorCode::kUnavailable) << task.to_string();
+    const std::string& text = status.message();
+    EXPECT_NE(text.find(str_cat(lost.to_string(), " at worker-", lost_index, ":1")),
+              std::string::npos)
+        << text;
+    EXPECT_NE(text.find("is lost: it closed its connection without leaving"), std::string::npos)
+        << text;
+    EXPECT_NE(text.find("step 17"), std::string::npos) << text;
+    // One error: the leader's words, or, where it is the leader that is lost, everyone's own.
+    if (first.empty()) first = text;
+    EXPECT_EQ(text, first);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Everyone, LossTest,
+                         testing::Combine(testing::Values(0, 1, 2), testing::Values(0, 1, 2)));
+
+TEST(SilenceTest, ASilentTaskIsLostWithinTheInterval) {
+  for (const int silent : {0, 2}) {
+    const TaskId lost = {"worker", silent};
+    ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}), {.liveness = 1s});
+    const auto outcomes = cluster.run([&](ThreadCluster::Task& task) {
+      const auto server = task.start();
+      server->barrier("start", soon());
+      if (task.id == lost) cluster.silence(lost);
+      const auto start = steady_clock::now();
+      try {
+        (void)server->get("never", soon());
+      } catch (const Error&) {
+        EXPECT_LT(seconds_since(start), 1.5) << task.id.to_string();
+        EXPECT_GT(seconds_since(start), 0.3) << task.id.to_string();
+        throw;
+      }
+    });
+    for (const auto& [task, status] : outcomes) {
+      EXPECT_EQ(status.code(), ErrorCode::kUnavailable) << task.to_string();
+      if (task == lost) continue;
+      EXPECT_NE(status.message().find(lost.to_string()), std::string::npos) << status.message();
+      EXPECT_NE(status.message().find("was silent for"), std::string::npos) << status.message();
+    }
+  }
+}
+
+TEST(ServerTest, ALinkBetweenTwoTasksThatIsCutEndsTheGenerationForAll) {
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}), {.liveness = 500ms});
+  cluster.network().cut("worker-1", "worker-2");
+  const auto outcomes = cluster.run([](ThreadCluster::Task& task) {
+    const auto server = task.start();
+    const TaskId peer = {"worker", 3 - task.id.index};
+    if (task.id.index == 0) server->barrier("never", soon());
+    (void)server->connect(peer, "data", soon());
+  });
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.second.code(), ErrorCode::kUnavailable);
+    EXPECT_TRUE(outcome.second.message().starts_with(
+        "[cluster] /job:worker/task:2 at worker-2:1 lost /job:worker/task:1 at worker-1:1: "))
+        << outcome.second.message();
+  }
+}
+
+TEST(ServerTest, WhoCannotGoOnTellsWhy) {
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}));
+  const auto outcomes = cluster.run([](ThreadCluster::Task& task) {
+    const auto server = task.start();
+    server->barrier("start", soon());
+    if (task.id.index == 1) {
+      server->abort("the loss is NaN");
+    }
+    (void)server->get("never", soon());
+  });
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.second.code(), ErrorCode::kAborted);
+    EXPECT_EQ(outcome.second.message(),
+              "[cluster] /job:worker/task:1 at worker-1:1 gave up: the loss is NaN");
+  }
+}
+
+}  // namespace
+}  // namespace strata::cluster

@@ -1,0 +1,100 @@
+// One task of a cluster of processes: what cluster_process_test.cc starts and kills.
+//
+//   rounds N [PAUSE_MS]  N barriers, one a round, then an orderly end
+//   rejoin N             the same; when a task is lost, joins the next generation and starts over
+//   hold                 waits for data from its neighbour until something ends that
+//
+// STRATA_LIVENESS_MS sets the liveness interval, STRATA_START_MS how long it waits for the others.
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/server.h"
+
+namespace {
+
+using namespace strata;
+using cluster::Server;
+using std::chrono::milliseconds;
+using wire::Deadline;
+
+milliseconds from_environment(const char* name, milliseconds otherwise) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? otherwise : milliseconds(std::atoi(text));
+}
+
+void say(const std::string& line) {
+  std::fprintf(stdout, "%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+Deadline soon() { return Deadline::after(std::chrono::seconds(60)); }
+
+void rounds(Server& server, int count, milliseconds pause) {
+  const auto never = [] { return false; };
+  for (int round = 0; round < count; ++round) {
+    server.set_operation(str_cat("round ", round));
+    (void)server.transport().wait_until(never, Deadline::after(pause), server.failed());
+    server.barrier("round", soon());
+    say(str_cat("round ", round));
+  }
+}
+
+void hold(Server& server) {
+  const auto members = server.members();
+  size_t own = 0;
+  while (members[own].task != server.task()) ++own;
+  const cluster::TaskId after = members[(own + 1) % members.size()].task;
+  const cluster::TaskId before = members[(own + members.size() - 1) % members.size()].task;
+  (void)server.connect(after, "ring", soon());
+  const auto connection = server.connect(before, "ring", soon());
+  server.set_operation("all_reduce dense/kernel, step 17");
+  server.barrier("holding", soon());
+  say("holding");
+  std::byte bytes[64];
+  auto transfer = connection->receive({.id = 1}, bytes);
+  const Status seen = server.transport().wait(transfer, soon());
+  server.explain(before, seen).throw_if_error();
+}
+
+void run(const std::string& what, int count, milliseconds pause) {
+  const auto found = cluster::resolve_cluster();
+  STRATA_CHECK(found.has_value(), kInvalidArgument, "no cluster");
+  Server server(found->spec, found->task,
+                {.start_timeout = from_environment("STRATA_START_MS", std::chrono::seconds(60)),
+                 .liveness = from_environment("STRATA_LIVENESS_MS", std::chrono::seconds(10))});
+  say(str_cat("generation ", server.generation()));
+  if (what == "hold") return hold(server);
+  while (true) {
+    try {
+      rounds(server, count, pause);
+      break;
+    } catch (const Error& error) {
+      if (what != "rejoin" || error.code() != ErrorCode::kUnavailable) throw;
+      say(error.what());
+      server.rejoin(soon());
+      say(str_cat("generation ", server.generation()));
+    }
+  }
+  server.shutdown(soon());
+  say("done");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string what = argc > 1 ? argv[1] : "rounds";
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    run(what, argc > 2 ? std::atoi(argv[2]) : 1, milliseconds(argc > 3 ? std::atoi(argv[3]) : 0));
+    return 0;
+  } catch (const Error& error) {
+    const auto ms =
+        std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
+    say(str_cat("error ", error_code_name(error.code()), " after ", ms.count(),
+                " ms: ", error.what()));
+    return 1;
+  }
+}

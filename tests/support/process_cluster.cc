@@ -1,0 +1,219 @@
+#include "support/process_cluster.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "strata/core/error.h"
+#include "strata/core/json.h"
+
+extern char** environ;
+
+namespace strata::test {
+namespace {
+
+cluster::ClusterSpec local_spec(const std::map<std::string, int>& jobs) {
+  int total = 0;
+  for (const auto& job : jobs) total += job.second;
+  const std::vector<int> ports = free_ports(total);
+  std::map<std::string, std::vector<std::string>> addresses;
+  size_t next = 0;
+  for (const auto& [job, count] : jobs) {
+    for (int i = 0; i < count; ++i) addresses[job].push_back(str_cat("127.0.0.1:", ports[next++]));
+  }
+  return cluster::ClusterSpec(addresses);
+}
+
+}  // namespace
+
+std::vector<int> free_ports(int count) {
+  std::vector<int> ports;
+  std::vector<int> sockets;  // held until all are found, or two would be the same
+  for (int i = 0; i < count; ++i) {
+    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address = {};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    auto* const any = reinterpret_cast<sockaddr*>(&address);
+    const bool bound = fd >= 0 && ::bind(fd, any, size) == 0 && ::getsockname(fd, any, &size) == 0;
+    STRATA_DCHECK(bound);
+    sockets.push_back(fd);
+    ports.push_back(ntohs(address.sin_port));
+  }
+  for (const int fd : sockets) ::close(fd);
+  return ports;
+}
+
+ProcessCluster::ProcessCluster(std::string program, std::vector<std::string> arguments,
+                               const std::map<std::string, int>& jobs)
+    : program_(std::move(program)), arguments_(std::move(arguments)), spec_(local_spec(jobs)) {
+  for (const auto& [job, count] : jobs) {
+    for (int i = 0; i < count; ++i) {
+      Process& process = processes_[{job, i}];
+      process.ended = true;
+      process.environment["TF_CONFIG"] =
+          Json::object()
+              .set("cluster", spec_.to_json())
+              .set("task", Json::object().set("type", job).set("index", i))
+              .dump();
+    }
+  }
+}
+
+ProcessCluster::~ProcessCluster() {
+  for (auto& entry : processes_) end(entry.second);
+}
+
+void ProcessCluster::end(Process& process) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!process.ended) ::kill(process.pid, SIGKILL);
+  }
+  if (process.reader.joinable()) process.reader.join();
+}
+
+std::vector<cluster::TaskId> ProcessCluster::tasks() const {
+  std::vector<cluster::TaskId> tasks;
+  for (const auto& entry : processes_) tasks.push_back(entry.first);
+  return tasks;
+}
+
+void ProcessCluster::set_arguments(const cluster::TaskId& task,
+                                   std::vector<std::string> arguments) {
+  processes_.at(task).arguments = std::move(arguments);
+}
+
+void ProcessCluster::set_environment(const cluster::TaskId& task, const std::string& name,
+                                     const std::string& value) {
+  processes_.at(task).environment[name] = value;
+}
+
+void ProcessCluster::start() {
+  for (const auto& entry : processes_) start(entry.first);
+}
+
+void ProcessCluster::start(const cluster::TaskId& task) {
+  Process& process = processes_.at(task);
+  if (process.reader.joinable()) process.reader.join();
+
+  std::vector<std::string> words = {program_};
+  words.insert(words.end(), arguments_.begin(), arguments_.end());
+  words.insert(words.end(), process.arguments.begin(), process.arguments.end());
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::vector<std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    if (!process.environment.contains(std::string(text.substr(0, text.find('='))))) {
+      variables.emplace_back(text);
+    }
+  }
+  for (const auto& [name, value] : process.environment) variables.push_back(name + "=" + value);
+  std::vector<char*> envp;
+  for (std::string& variable : variables) envp.push_back(variable.data());
+  envp.push_back(nullptr);
+
+  int ends[2] = {};
+  STRATA_DCHECK(::pipe2(ends, O_CLOEXEC) == 0);
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+  pid_t pid = 0;
+  const int failed =
+      ::posix_spawn(&pid, program_.c_str(), &actions, nullptr, argv.data(), envp.data());
+  posix_spawn_file_actions_destroy(&actions);
+  ::close(ends[1]);
+  STRATA_DCHECK(failed == 0);
+  {
+    const std::lock_guard lock(mutex_);
+    process.pid = pid;
+    process.ended = false;
+    process.exit = Exit();
+  }
+  process.reader =
+      Thread("output", [this, &process, from = ends[0], pid] { read(process, from, pid); });
+}
+
+void ProcessCluster::read(Process& process, int from, int pid) {
+  char text[4096];
+  while (true) {
+    const ssize_t got = ::read(from, text, sizeof text);
+    if (got <= 0) break;
+    {
+      const std::lock_guard lock(mutex_);
+      process.exit.output.append(text, static_cast<size_t>(got));
+    }
+    changed_.notify_all();
+  }
+  ::close(from);
+  // Known to be dead before it is reaped, so that nobody signals another with its number.
+  siginfo_t info = {};
+  ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
+  {
+    const std::lock_guard lock(mutex_);
+    int status = 0;
+    ::waitpid(pid, &status, 0);
+    process.ended = true;
+    if (WIFEXITED(status)) process.exit.code = WEXITSTATUS(status);
+    if (WIFSIGNALED(status)) process.exit.signal = WTERMSIG(status);
+  }
+  changed_.notify_all();
+}
+
+void ProcessCluster::kill(const cluster::TaskId& task, int signal) {
+  const std::lock_guard lock(mutex_);
+  const Process& process = processes_.at(task);
+  if (!process.ended) ::kill(process.pid, signal);
+}
+
+bool ProcessCluster::wait_for_output(const cluster::TaskId& task, const std::string& text,
+                                     std::chrono::milliseconds limit) {
+  std::unique_lock lock(mutex_);
+  const Process& process = processes_.at(task);
+  const auto found = [&] { return process.exit.output.find(text) != std::string::npos; };
+  changed_.wait_for(lock, limit, [&] { return found() || process.ended; });
+  return found();
+}
+
+std::string ProcessCluster::output(const cluster::TaskId& task) const {
+  const std::lock_guard lock(mutex_);
+  return processes_.at(task).exit.output;
+}
+
+ProcessCluster::Exit ProcessCluster::wait(const cluster::TaskId& task,
+                                          std::chrono::milliseconds limit) {
+  Process& process = processes_.at(task);
+  bool in_time = false;
+  {
+    std::unique_lock lock(mutex_);
+    in_time = changed_.wait_for(lock, limit, [&] { return process.ended; });
+  }
+  end(process);
+  const std::lock_guard lock(mutex_);
+  process.exit.in_time = in_time;
+  return process.exit;
+}
+
+std::map<cluster::TaskId, ProcessCluster::Exit> ProcessCluster::wait(
+    std::chrono::milliseconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  std::map<cluster::TaskId, Exit> exits;
+  for (const auto& entry : processes_) {
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    exits[entry.first] = wait(entry.first, std::max(left, std::chrono::milliseconds(0)));
+  }
+  return exits;
+}
+
+}  // namespace strata::test
