@@ -39,6 +39,13 @@ void reduce_whole(Rendezvous& rendezvous, ReduceOp op) {
   for (at::Tensor& value : values) value.copy_(result);
 }
 
+/// A replica's thread serves one strategy at a time, so one schedule is enough.
+const Schedule& cached_schedule(int num_ranks) {
+  thread_local Schedule schedule;
+  if (schedule.num_ranks() != num_ranks) schedule = shared_direct_all_reduce(num_ranks);
+  return schedule;
+}
+
 template <typename T>
 void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::Call& call,
                      ReduceOp op) {
@@ -48,7 +55,7 @@ void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::
   const at::Tensor& mine = *payload(call).tensor;
   const int64_t size = mine.numel();
   const bool alone = size * static_cast<int64_t>(sizeof(T)) <= kAloneBytes;
-  const Schedule schedule = direct_all_reduce(n);
+  const Schedule& schedule = cached_schedule(n);
   std::vector<T*> buffers;
   const auto collect = [&] {
     for (int i = 0; i < n; ++i) {
