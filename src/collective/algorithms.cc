@@ -37,14 +37,10 @@ Algorithms Algorithms::standard() {
                 .make = halving_doubling,
                 .fits = has_several_ranks});
   }
-  result.add({.name = "exchange",
-              .collective = kAllReduce,
-              .pipelines = false,
-              .make = exchange,
-              .fits = has_several_ranks});
+  result.add(
+      {.name = "exchange", .collective = kAllReduce, .make = exchange, .fits = has_several_ranks});
   result.add({.name = "recursive_doubling",
               .collective = kAllReduce,
-              .pipelines = false,
               .make = recursive_doubling,
               .fits = has_several_ranks});
   result.add({.name = "tree", .collective = kAllReduce, .make = tree, .fits = has_several_ranks});
@@ -58,6 +54,7 @@ Algorithms Algorithms::standard() {
               .make = ring,
               .fits = all_have_replicas});
   result.add({.name = "ring", .collective = kAllGather, .make = ring});
+  result.add({.name = "direct", .collective = kBroadcast, .pipelines = false, .make = send_to_all});
   result.add({.name = "tree", .collective = kBroadcast, .make = tree});
   result.add({.name = "chain", .collective = kBroadcast, .make = chain});
   result.add({.name = "scatter", .collective = kBroadcast, .make = scatter});

@@ -1,4 +1,4 @@
-// Broadcasts of large buffers; the one of small ones is doubling.cc's tree.
+// Broadcasts; their tree is in doubling.cc.
 #include <algorithm>
 #include <numeric>
 
@@ -24,6 +24,14 @@ LeafTree rank_tree(const Request& request) {
   std::vector<Leaf> leaves;
   for (const int rank : ranks_by_host(request)) leaves.push_back({rank, {1}});
   return LeafTree(std::move(leaves));
+}
+
+Schedule send_to_all(const Request& request) {
+  ScheduleBuilder builder = builder_for(request, "direct", equal_borders(1));
+  for (int rank = 0; rank < request.placement.num_ranks(); ++rank) {
+    if (rank != request.root) builder.message(0, request.root, 0, rank, 0, 0);
+  }
+  return std::move(builder).finish();
 }
 
 Schedule chain(const Request& request) {

@@ -38,12 +38,9 @@ Schedule hierarchical(const Request& request) {
     if (tree.ranks(lo, hi).size() == 1) return;
     std::set<int> hosts;
     for (const int rank : tree.ranks(lo, hi)) hosts.insert(host_of(rank));
-    if (hosts.size() == 1) {
-      divided.add(lo, hi, shares_of_host[*hosts.begin()]);
-    } else {
-      visit(lo, LeafTree::middle(lo, hi));
-      visit(LeafTree::middle(lo, hi), hi);
-    }
+    if (hosts.size() == 1) divided.add(lo, hi, shares_of_host[*hosts.begin()]);
+    visit(lo, LeafTree::middle(lo, hi));
+    visit(LeafTree::middle(lo, hi), hi);
   };
   visit(0, tree.size());
   return tree_reduce(request, "hierarchical", tree, divided.plan(), /*everywhere=*/true);

@@ -38,6 +38,7 @@ Range Schedule::range(int64_t size, int chunk, int chunks) const {
 Schedule shared_direct_all_reduce(int num_ranks) {
   Schedule schedule;
   schedule.name = "shared_direct";
+  schedule.alignment = 64;  // two ranks never write one cache line
   for (int i = 0; i <= num_ranks; ++i) schedule.borders.push_back(i);
   for (int i = 0; i < num_ranks; ++i) schedule.sources.push_back(i);
   for (int rank = 0; rank < num_ranks; ++rank) {

@@ -27,8 +27,9 @@ Schedule ring(const Request& request);  ///< all_reduce (any order), all_gather
 bool all_have_replicas(const Request& request);
 
 // broadcast.cc
-Schedule chain(const Request& request);    ///< broadcast
-Schedule scatter(const Request& request);  ///< broadcast
+Schedule send_to_all(const Request& request);  ///< broadcast
+Schedule chain(const Request& request);        ///< broadcast
+Schedule scatter(const Request& request);      ///< broadcast
 
 // barrier.cc
 Schedule dissemination(const Request& request);  ///< barrier

@@ -42,7 +42,7 @@ struct Algorithm {
   bool fixed_order = true;  ///< sums follow the tree; else it is offered for Order::kAny only
   bool pipelines = true;    ///< cutting the buffer into segments can make it faster
   /// Pure: every rank makes the same schedule of the same request.
-  std::function<Schedule(const Request&)> make;
+  std::function<Schedule(const Request&)> make = {};
   /// Empty: fits all.
   std::function<bool(const Request&)> fits = {};
 };

@@ -64,7 +64,7 @@ struct STRATA_API Schedule {
   std::string name;
   /// Chunk c is [borders[c], borders[c + 1]) of borders.back() parts of the buffer.
   std::vector<int64_t> borders;
-  int64_t alignment = 64;  ///< Inner borders are multiples of this many elements.
+  int64_t alignment = 16;  ///< Inner borders are multiples of this many elements.
   /// What kReduce and kCopy read: slots, in the order of the tree over replica ids, or kAbsent.
   std::vector<int> sources;
   std::vector<std::vector<Step>> ranks;  ///< ranks[r] = the steps of rank r.
