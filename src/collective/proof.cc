@@ -121,8 +121,7 @@ class Proof {
     return slot >= 0 && slot < static_cast<int>(schedule_.slots[static_cast<size_t>(rank)].size());
   }
   Cell& cell(int rank, int slot, int chunk) {
-    const bool same_memory = in_place_ && slot == 1 && kind(rank, 1) == Schedule::Slot::kValue &&
-                             request_.placement.replicas_of(rank).size() == 1;
+    const bool same_memory = in_place_ && slot == 1 && kind(rank, 1) == Schedule::Slot::kValue;
     return cells_[{rank, same_memory ? 0 : slot, chunk}];
   }
   /// Which of n equal parts of the buffer a chunk is in.

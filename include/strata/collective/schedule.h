@@ -49,7 +49,7 @@ struct Step {
 /// its result; 1, 2, ... are the values of its replicas, in the order of their ids; further ones
 /// are scratch. Between two ranks messages arrive in order, so they need no names. All receives may
 /// be posted at the start; a rank that is about to add into what it is still sending waits for that
-/// first. The result may be the same memory as the only replica's value.
+/// first. The result may be the same memory as the first replica's value.
 struct STRATA_API Schedule {
   enum class Slot : uint8_t {
     kResult,
