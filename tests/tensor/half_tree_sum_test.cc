@@ -1,6 +1,7 @@
 #include "tensor/half_tree_sum.h"
 
 #include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
