@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "strata/core/error.h"
+#include "strata/core/export.h"
+#include "strata/wire/address.h"
+#include "strata/wire/deadline.h"
+#include "strata/wire/hello.h"
+#include "strata/wire/transfer.h"
+
+namespace strata::wire {
+
+/// What has gone over a connection; frames' headers count.
+struct ConnectionCounts {
+  uint64_t bytes_sent = 0;
+  uint64_t bytes_received = 0;
+  uint64_t messages_sent = 0;
+  uint64_t messages_received = 0;
+};
+
+/// A reliable connection to one peer: tagged messages into buffers that wait for them, and control
+/// messages. It moves only while somebody waits on its transport, and within its own calls, which
+/// do what can be done without waiting.
+///
+/// No order of posts leads to a deadlock, and memory is bounded: up to `eager_limit` bytes of a
+/// message travel at once and are kept for a receive that comes later (up to `eager_budget` in
+/// all), the rest travels when the receive is posted. A receive that is posted early costs no round
+/// trip.
+///
+/// A connection fails as a whole: peer dead (kUnavailable), `fail`, bytes that are no frames
+/// (kDataLoss). Then every pending and later operation ends with that status, which names the peer;
+/// messages that came before can still be received, unless `fail` was called.
+///
+/// Threads: any.
+class STRATA_API Connection {
+ public:
+  virtual ~Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  /// How the peer introduced itself.
+  const Hello& peer() const { return peer_; }
+  /// Where the peer is: what was connected to, or where it connected from.
+  const Address& address() const { return address_; }
+  /// "/job:worker/task:2 at 10.0.0.3:4444", for messages.
+  const std::string& name() const { return name_; }
+
+  /// Starts to send. Done when the bytes are on their way and `bytes` may change; whether the peer
+  /// received them, only an answer tells. Never throws: a failure is the transfer's status.
+  [[nodiscard]] Transfer send(const Tag& tag, std::span<const std::byte> bytes) {
+    return do_send(tag, bytes);
+  }
+
+  /// Starts to receive a message of just `bytes.size()` bytes. Where the message has another size,
+  /// both sides fail as with a fingerprint (see Tag) and both sizes are quoted.
+  [[nodiscard]] Transfer receive(const Tag& tag, std::span<std::byte> bytes) {
+    return do_receive(tag, bytes);
+  }
+
+  /// A control message; they arrive in order within a channel, and a channel's numbers are not
+  /// those of tags. The text is copied.
+  /// @param text  At most kMaxMessage bytes.
+  /// @throws Error kInvalidArgument: too long. kResourceExhausted: more than 4 * kMaxMessage bytes
+  ///   wait to be sent. The connection's status if it has failed.
+  void send_message(uint32_t channel, std::string_view text);
+
+  /// The next control message of the channel, waited for.
+  /// @throws Error kDeadlineExceeded, kCancelled (`stop`), the connection's status.
+  std::string receive_message(uint32_t channel, Deadline deadline, std::stop_token stop = {}) {
+    return do_receive_message(channel, deadline, std::move(stop));
+  }
+  /// The same without waiting; makes no progress: use it with Transport::wait_until.
+  /// @throws the connection's status, once the messages that came before are taken.
+  std::optional<std::string> try_receive_message(uint32_t channel) {
+    return do_try_receive_message(channel);
+  }
+
+  /// Ok while it can be used.
+  virtual Status status() const = 0;
+
+  /// Ends every pending and later operation here with `status`, which gets the peer's name in
+  /// front, and tells the peer the reason if it can be told without waiting. The first failure
+  /// stays.
+  virtual void fail(const Status& status) = 0;
+
+  /// The orderly end: what was sent before still goes out, and the peer is told. Returns when the
+  /// peer has closed, too, or at the deadline. Operations that are pending end with kCancelled, the
+  /// peer's with kUnavailable.
+  virtual void close(Deadline deadline) = 0;
+
+  virtual ConnectionCounts counts() const = 0;
+
+  static constexpr size_t kMaxMessage = size_t{16} << 20;
+
+ protected:
+  Connection(Hello peer, Address address);
+
+ private:
+  virtual Transfer do_send(const Tag& tag, std::span<const std::byte> bytes) = 0;
+  virtual Transfer do_receive(const Tag& tag, std::span<std::byte> bytes) = 0;
+  virtual void do_send_message(uint32_t channel, std::string_view text) = 0;
+  virtual std::string do_receive_message(uint32_t channel, Deadline deadline,
+                                         std::stop_token stop) = 0;
+  virtual std::optional<std::string> do_try_receive_message(uint32_t channel) = 0;
+
+  Hello peer_;
+  Address address_;
+  std::string name_;
+};
+
+}  // namespace strata::wire

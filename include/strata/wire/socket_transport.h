@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "strata/core/export.h"
+#include "strata/wire/transport.h"
+
+namespace strata::wire {
+
+/// Files in PEM form. Both sides show a certificate (TLS 1.3): it must be of the authority, valid
+/// now, and name the task that its owner says it is (see certificates.h).
+struct TlsOptions {
+  std::string authority_file = {};    ///< the job's own authority
+  std::string certificate_file = {};  ///< this task's
+  std::string key_file = {};          ///< this task's secret
+};
+
+struct SocketOptions {
+  std::optional<TlsOptions> tls = std::nullopt;  ///< none: anybody on the network can read along
+
+  /// How much of a message travels before its receive is known.
+  size_t eager_limit = size_t{64} << 10;
+  /// How much of that a connection keeps for receives that are not there yet.
+  size_t eager_budget = size_t{8} << 20;
+};
+
+/// TCP, or TLS over TCP.
+/// @throws Error kUnimplemented: TLS, and this build has no OpenSSL. kInvalidArgument: quotes the
+///   file that is no certificate or key, or does not belong to the others.
+STRATA_API std::unique_ptr<Transport> make_socket_transport(const SocketOptions& options = {});
+
+/// Whether this build has TLS.
+STRATA_API bool socket_transport_has_tls();
+
+}  // namespace strata::wire

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "strata/wire/address.h"
+#include "strata/wire/deadline.h"
+#include "wire/greeting.h"
+#include "wire/progress.h"
+#include "wire/stream.h"
+
+namespace strata::wire {
+
+/// The beginning of a connection: connecting, TLS, greetings. It ends settled: with a stream and
+/// the peer's greeting, or with a status. Threads: `ready` the leader's, the others any.
+class Handshake final : public Pollable {
+ public:
+  /// Says whether the peer may come in; else the reason.
+  using Judge = std::function<Status(const Hello& peer)>;
+
+  /// One that connects speaks first. `own` is what it says, or answers.
+  Handshake(bool connects, std::unique_ptr<Stream> stream, Address address, Greeting own,
+            Judge judge, Deadline deadline, std::function<void()> on_settled);
+
+  bool ready(bool& again) override;
+
+  bool settled() const;
+  /// Once settled; not ok: the peer was refused, or refused, or is none.
+  Status status() const;
+  /// Where it has come to, for errors.
+  std::string progress() const;
+  bool heard_anything() const;
+  /// Whether the status came from the peer's refusal.
+  bool refused() const;
+  const Address& address() const { return address_; }
+  Deadline deadline() const { return deadline_; }
+
+  /// Once settled with ok.
+  std::unique_ptr<Stream> take_stream();
+  const Greeting& peer() const { return peer_; }
+
+  /// Ends it, unless it is settled.
+  void give_up(const Status& why);
+
+ private:
+  enum class Step { kEstablish, kRead, kWrite, kSettled };
+
+  bool step();
+  bool read();
+  bool write();
+  void hear(const Greeting& peer);
+  void fail(Status why);
+  void settle();
+
+  const bool connects_;
+  const Address address_;
+  const Greeting own_;
+  const Judge judge_;
+  const Deadline deadline_;
+  const std::function<void()> on_settled_;
+
+  mutable std::mutex mutex_;
+  std::unique_ptr<Stream> stream_;
+  Step step_ = Step::kEstablish;
+  Status status_;
+  Greeting peer_;
+  bool refused_ = false;
+  std::string in_;
+  std::string out_;
+};
+
+}  // namespace strata::wire

@@ -1,0 +1,148 @@
+#include "wire/progress.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "strata/core/spin.h"
+
+namespace strata::wire {
+namespace {
+
+// About what falling asleep and being woken costs.
+constexpr std::chrono::microseconds kSpin(60);
+// Handshakes have deadlines of their own, which are looked at when they are polled.
+constexpr std::chrono::milliseconds kLongestSleep(500);
+
+}  // namespace
+
+void Progress::set(uint64_t key, std::weak_ptr<Pollable> pollable) {
+  {
+    const std::lock_guard lock(map_mutex_);
+    map_[key] = std::move(pollable);
+  }
+  again(key);
+}
+
+void Progress::remove(uint64_t key) {
+  const std::lock_guard lock(map_mutex_);
+  map_.erase(key);
+}
+
+void Progress::again(uint64_t key) {
+  {
+    const std::lock_guard lock(map_mutex_);
+    if (std::ranges::find(again_, key) == again_.end()) again_.push_back(key);
+    has_again_.store(true);
+  }
+  if (asleep_.exchange(false)) reactor_->interrupt();
+}
+
+bool Progress::lead(Clock::time_point until) {
+  ready_.clear();
+  if (has_again_.load()) {
+    const std::lock_guard lock(map_mutex_);
+    ready_.swap(again_);
+    has_again_.store(false);
+  }
+  reactor_->poll(ready_, ready_.empty() ? until : Clock::time_point::min());
+  asleep_.store(false, std::memory_order_relaxed);
+  bool worked = false;
+  for (const uint64_t key : ready_) {
+    std::shared_ptr<Pollable> pollable;
+    {
+      const std::lock_guard lock(map_mutex_);
+      const auto found = map_.find(key);
+      if (found != map_.end()) pollable = found->second.lock();
+    }
+    if (pollable == nullptr) continue;
+    bool more = false;
+    worked |= pollable->ready(more);
+    if (more) again(key);
+  }
+  return worked;
+}
+
+void Progress::leave(bool leading) {
+  if (leading) led_.store(false);
+  if (followers_.load() > 0 && !led_.load()) {
+    const std::lock_guard lock(followers_mutex_);
+    followers_wake_.notify_one();
+  }
+}
+
+void Progress::notify() {
+  events_.fetch_add(1);
+  if (followers_.load() > 0) {
+    const std::lock_guard lock(followers_mutex_);
+    followers_wake_.notify_all();
+  }
+  if (asleep_.load() && asleep_.exchange(false)) reactor_->interrupt();
+}
+
+bool Progress::progress() {
+  if (led_.exchange(true)) return false;  // somebody is at it
+  const bool worked = lead(Clock::time_point::min());
+  leave(true);
+  return worked;
+}
+
+bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
+                          const std::stop_token& stop) {
+  if (done()) return true;
+  const bool can_stop = stop.stop_possible();
+  const auto wake = [this] { notify(); };
+  std::optional<std::stop_callback<decltype(wake)>> waker;
+  bool leading = false;
+  // However it ends: done() may throw.
+  struct Leaver {
+    Progress& progress;
+    const bool& leading;
+    ~Leaver() { progress.leave(leading); }
+  } leaver{*this, leading};
+  Clock::time_point spin_end = Clock::time_point::min();  // not begun
+  int worked_rounds = 0;
+  while (true) {
+    const uint64_t seen = events_.load();
+    if (!leading) leading = !led_.exchange(true);
+    const bool worked = leading && lead(Clock::time_point::min());
+    if (done()) return true;
+    if (worked && ++worked_rounds % 16 != 0) {
+      spin_end = Clock::time_point::min();
+      continue;
+    }
+    const auto now = Clock::now();
+    if (now >= deadline.time() || (can_stop && stop.stop_requested())) return false;
+    if (spin_end == Clock::time_point::min()) spin_end = now + kSpin;
+    if (now < spin_end) {
+      if (leading) {
+        sched_yield();
+      } else {
+        spin_until([&] { return events_.load() != seen || !led_.load(); }, kSpin);
+      }
+      continue;
+    }
+    if (can_stop && !waker) waker.emplace(stop, wake);
+    const auto until = std::min(deadline.time(), now + kLongestSleep);
+    if (leading) {
+      asleep_.store(true);
+      if (done() || (can_stop && stop.stop_requested())) {
+        asleep_.store(false);
+        continue;
+      }
+      if (lead(until)) spin_end = Clock::time_point::min();
+    } else {
+      followers_.fetch_add(1);
+      {
+        std::unique_lock lock(followers_mutex_);
+        followers_wake_.wait_until(lock, until,
+                                   [&] { return events_.load() != seen || !led_.load(); });
+      }
+      followers_.fetch_sub(1);
+    }
+  }
+}
+
+}  // namespace strata::wire

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "strata/wire/address.h"
+#include "strata/wire/deadline.h"
+#include "wire/progress.h"
+
+namespace strata::wire {
+
+struct SocketAddress {
+  sockaddr_storage address = {};
+  socklen_t size = 0;
+};
+
+/// What `address` means, in the order in which the system prefers them. A name is looked up on a
+/// thread, since the system's own call has no deadline; meanwhile `progress` goes on. The thread is
+/// left alone when the deadline passes.
+/// @throws Error kUnavailable: nothing is known under that name, or not in time. kCancelled.
+std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
+                                   const std::shared_ptr<Progress>& progress, Deadline deadline,
+                                   const std::stop_token& stop);
+
+}  // namespace strata::wire

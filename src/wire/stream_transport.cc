@@ -1,0 +1,275 @@
+#include "wire/stream_transport.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/core/log.h"
+
+namespace strata::wire {
+namespace {
+
+constexpr std::chrono::seconds kHandshakeLimit(10);
+constexpr size_t kMaxKnocking = 128;
+constexpr uint64_t kLoggedRefusals = 20;
+
+}  // namespace
+
+StreamTransport::StreamTransport(std::unique_ptr<Reactor> reactor,
+                                 const StreamTransportOptions& options)
+    : options_(options), progress_(std::make_shared<Progress>(std::move(reactor))) {}
+
+StreamTransport::~StreamTransport() { shut_down(); }
+
+void StreamTransport::shut_down() {
+  std::vector<std::weak_ptr<Session>> sessions;
+  std::deque<Knocking> knocking;
+  {
+    const std::lock_guard lock(mutex_);
+    sessions.swap(sessions_);
+    knocking.swap(knocking_);
+    accepted_.clear();
+  }
+  for (const Knocking& each : knocking) progress_->remove(each.key);
+  for (const auto& each : sessions) {
+    if (const auto session = each.lock())
+      session->fail({ErrorCode::kCancelled, "its transport is gone"});
+  }
+}
+
+bool StreamTransport::progress() {
+  reap();
+  return progress_->progress();
+}
+
+bool StreamTransport::do_wait_until(const std::function<bool()>& done, Deadline deadline,
+                                    std::stop_token stop) {
+  if (knocking_count_.load(std::memory_order_relaxed) == 0)
+    return progress_->wait_until(done, deadline, stop);
+  // Somebody knocks: look after them now and then.
+  while (true) {
+    reap();
+    const Deadline next = Deadline::sooner(deadline, Deadline::after(std::chrono::seconds(1)));
+    if (progress_->wait_until(done, next, stop)) return true;
+    if (deadline.passed() || stop.stop_requested()) return false;
+  }
+}
+
+Address StreamTransport::listen(const Address& address, const Hello& hello,
+                                const ListenOptions& options) {
+  encode_greeting({.hello = hello});  // throws where it cannot be said
+  {
+    const std::lock_guard lock(mutex_);
+    STRATA_CHECK(!std::exchange(listening_, true), kFailedPrecondition, "[wire] listen: got ",
+                 address.to_string(),
+                 ", but this transport listens already; use one transport a task");
+    hello_ = hello;
+    listen_options_ = options;
+  }
+  try {
+    return start_listening(address);
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    listening_ = false;
+    throw;
+  }
+}
+
+void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from) {
+  const uint64_t key = progress_->new_key();
+  Stream& watched = *stream;
+  std::shared_ptr<Handshake> turned_away;
+  std::shared_ptr<Handshake> handshake;
+  {
+    const std::lock_guard lock(mutex_);
+    const Greeting own = {.hello = hello_,
+                          .eager_limit = options_.eager_limit,
+                          .eager_budget = options_.eager_budget};
+    Handshake::Judge judge;
+    if (listen_options_.admit) {
+      judge = [admit = listen_options_.admit, from](const Hello& peer) {
+        return admit(peer, from);
+      };
+    }
+    handshake = std::make_shared<Handshake>(false, std::move(stream), from, own, std::move(judge),
+                                            Deadline::after(kHandshakeLimit),
+                                            [this, key] { settled(key); });
+    // Those that say nothing must not keep others out.
+    if (knocking_.size() >= kMaxKnocking) turned_away = knocking_.front().handshake;
+    knocking_.push_back({.key = key, .handshake = handshake});
+    knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
+  }
+  if (turned_away != nullptr) {
+    turned_away->give_up({ErrorCode::kUnavailable, str_cat(kMaxKnocking,
+                                                           " others came after it, and "
+                                                           "it had not said who it is")});
+  }
+  watched.watch(key);  // first: once it is set, another thread may be done with it
+  progress_->set(key, handshake);
+}
+
+// A knocking one has become a session, or nothing.
+void StreamTransport::settled(uint64_t key) {
+  std::shared_ptr<Handshake> handshake;
+  std::string own_task;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+        std::ranges::find_if(knocking_, [&](const Knocking& each) { return each.key == key; });
+    if (found == knocking_.end()) return;
+    handshake = found->handshake;
+    knocking_.erase(found);
+    knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
+    own_task = hello_.task;
+  }
+  if (!handshake->status().ok()) {
+    progress_->remove(key);
+    log_refusal(*handshake);
+    return;
+  }
+  auto session = make_session(*handshake, key, own_task);
+  STRATA_VLOG(5) << "[wire] " << session->name() << " has come in (" << session->peer().purpose
+                 << ")";
+  {
+    const std::lock_guard lock(mutex_);
+    accepted_.push_back(std::move(session));
+  }
+  progress_->notify();
+}
+
+void StreamTransport::log_refusal(const Handshake& handshake) {
+  uint64_t refusals = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    refusals = ++refusals_;
+  }
+  const std::string text = str_cat("[wire] refused ", handshake.address().to_string(), ": ",
+                                   handshake.status().message());
+  if (!handshake.heard_anything() && handshake.status().code() == ErrorCode::kUnavailable) {
+    STRATA_LOG(kInfo) << text;  // looked whether somebody is here
+    return;
+  }
+  if (refusals <= kLoggedRefusals) {
+    STRATA_LOG(kWarning) << text;
+  } else if ((refusals & (refusals - 1)) == 0) {
+    STRATA_LOG(kWarning) << text << " (" << refusals << " were refused so far)";
+  }
+}
+
+void StreamTransport::reap() {
+  if (knocking_count_.load(std::memory_order_relaxed) == 0) return;
+  std::vector<std::shared_ptr<Handshake>> late;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const Knocking& each : knocking_)
+      if (each.handshake->deadline().passed()) late.push_back(each.handshake);
+  }
+  for (const auto& handshake : late) {
+    handshake->give_up({ErrorCode::kDeadlineExceeded, str_cat("it did not say who it is within ",
+                                                              kHandshakeLimit.count(), " s")});
+  }
+}
+
+std::shared_ptr<Session> StreamTransport::make_session(Handshake& handshake, uint64_t key,
+                                                       const std::string& own_task) {
+  SessionOptions options = {.own_task = own_task,
+                            .eager_limit = options_.eager_limit,
+                            .peers_limit = handshake.peer().eager_limit,
+                            .own_budget = options_.eager_budget,
+                            .peers_budget = handshake.peer().eager_budget};
+  const std::lock_guard lock(mutex_);
+  if (options_.shuffle_seed) options.shuffle_seed = *options_.shuffle_seed + sessions_made_++;
+  auto session = std::make_shared<Session>(handshake.peer().hello, handshake.address(),
+                                           handshake.take_stream(), options, progress_);
+  std::erase_if(sessions_, [](const auto& each) { return each.expired(); });
+  sessions_.push_back(session);
+  session->start(key);
+  return session;
+}
+
+std::shared_ptr<Connection> StreamTransport::accept(Deadline deadline, std::stop_token stop) {
+  std::shared_ptr<Session> session;
+  const auto take = [&] {
+    const std::lock_guard lock(mutex_);
+    STRATA_CHECK(listening_, kFailedPrecondition,
+                 "[wire] accept: this transport does not listen; call listen first");
+    if (accepted_.empty()) return false;
+    session = std::move(accepted_.front());
+    accepted_.pop_front();
+    return true;
+  };
+  // In pieces: who knocks meanwhile must be looked after.
+  while (!take()) {
+    reap();
+    const Deadline next = Deadline::sooner(deadline, Deadline::after(std::chrono::seconds(1)));
+    if (progress_->wait_until(take, next, stop)) break;
+    STRATA_CHECK(!stop.stop_requested(), kCancelled, "[wire] accept: stopped waiting for a peer");
+    STRATA_CHECK(!deadline.passed(), kDeadlineExceeded,
+                 "[wire] accept: the deadline passed before a peer came in");
+  }
+  return session;
+}
+
+std::shared_ptr<Connection> StreamTransport::connect(const Address& address, const Hello& hello,
+                                                     Deadline deadline,
+                                                     const ConnectOptions& options,
+                                                     std::stop_token stop) {
+  const Greeting own = {
+      .hello = hello, .eager_limit = options_.eager_limit, .eager_budget = options_.eager_budget};
+  encode_greeting(own);  // throws where it cannot be said
+  const std::string whom =
+      str_cat(options.peer, options.peer.empty() ? "" : " at ", address.to_string());
+  Handshake::Judge judge;
+  if (!options.peer.empty()) {
+    judge = [wanted = options.peer](const Hello& peer) {
+      if (peer.task == wanted) return Status();
+      return Status(ErrorCode::kUnauthenticated,
+                    str_cat(peer.task, " answered; expected ", wanted));
+    };
+  }
+  Status last(ErrorCode::kUnavailable, "nothing was tried");
+  std::chrono::milliseconds pause(2);
+  while (true) {
+    try {
+      // One that gets no answer is tried anew: the name may lead elsewhere by then.
+      const Deadline limit = Deadline::sooner(deadline, Deadline::after(kHandshakeLimit));
+      std::unique_ptr<Stream> stream = dial(address, limit, stop);
+      Stream& watched = *stream;
+      const uint64_t key = progress_->new_key();
+      const auto handshake = std::make_shared<Handshake>(
+          true, std::move(stream), address, own, judge, limit, [this] { progress_->notify(); });
+      watched.watch(key);
+      progress_->set(key, handshake);
+      const bool settled = progress_->wait_until([&] { return handshake->settled(); }, limit, stop);
+      if (settled && handshake->status().ok()) return make_session(*handshake, key, hello.task);
+      if (settled) {
+        last = handshake->status();
+      } else {
+        last = Status(ErrorCode::kUnavailable, handshake->progress());
+        handshake->give_up(last);
+      }
+      progress_->remove(key);
+      if (last.code() != ErrorCode::kUnavailable) {
+        strata::detail::throw_error(
+            last.code() == ErrorCode::kUnauthenticated ||
+                    last.code() == ErrorCode::kUnimplemented || last.code() == ErrorCode::kDataLoss
+                ? last.code()
+                : ErrorCode::kPermissionDenied,
+            str_cat("[wire] connect: ", whom, handshake->refused() ? " refused: " : ": ",
+                    last.message()));
+      }
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kUnavailable) throw;
+      last = Status(error.code(), error.what());
+    }
+    const Deadline next = Deadline::sooner(deadline, Deadline::after(pause));
+    pause = std::min(2 * pause, std::chrono::milliseconds(200));
+    progress_->wait_until([] { return false; }, next, stop);
+    STRATA_CHECK(!stop.stop_requested(), kCancelled, "[wire] connect: stopped connecting to ",
+                 whom);
+    STRATA_CHECK(!deadline.passed(), kDeadlineExceeded,
+                 "[wire] connect: the deadline passed before ", whom,
+                 " answered; the last try met: ", last.message());
+  }
+}
+
+}  // namespace strata::wire

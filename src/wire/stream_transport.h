@@ -1,0 +1,83 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "strata/wire/transport.h"
+#include "wire/handshake.h"
+#include "wire/progress.h"
+#include "wire/session.h"
+
+namespace strata::wire {
+
+struct StreamTransportOptions {
+  size_t eager_limit = 0;
+  size_t eager_budget = 0;
+  std::optional<uint64_t> shuffle_seed = std::nullopt;
+};
+
+/// A transport over streams, whatever they are: who knocks, who is let in, who connects.
+class StreamTransport : public Transport {
+ public:
+  ~StreamTransport() override;
+
+  Address listen(const Address& address, const Hello& hello, const ListenOptions& options) override;
+  std::shared_ptr<Connection> accept(Deadline deadline, std::stop_token stop) override;
+  std::shared_ptr<Connection> connect(const Address& address, const Hello& hello, Deadline deadline,
+                                      const ConnectOptions& options, std::stop_token stop) override;
+  bool progress() override;
+  void wake() override { progress_->notify(); }
+
+ protected:
+  StreamTransport(std::unique_ptr<Reactor> reactor, const StreamTransportOptions& options);
+
+  /// Called by destructors of what derives, while all of it is still there.
+  void shut_down();
+
+  /// A new stream that somebody opened to us.
+  void knock(std::unique_ptr<Stream> stream, const Address& from);
+
+  const std::shared_ptr<Progress>& progress_loop() const { return progress_; }
+
+ private:
+  /// @throws Error as Transport::listen.
+  virtual Address start_listening(const Address& address) = 0;
+  /// Begins to connect; may wait, with progress, for a name to be looked up.
+  /// @throws Error kUnavailable, kDeadlineExceeded: try again.
+  virtual std::unique_ptr<Stream> dial(const Address& address, Deadline deadline,
+                                       const std::stop_token& stop) = 0;
+
+  bool do_wait_until(const std::function<bool()>& done, Deadline deadline,
+                     std::stop_token stop) override;
+  void settled(uint64_t key);
+  void reap();
+  std::shared_ptr<Session> make_session(Handshake& handshake, uint64_t key,
+                                        const std::string& own_task);
+  void log_refusal(const Handshake& handshake);
+
+  const StreamTransportOptions options_;
+  const std::shared_ptr<Progress> progress_;
+
+  std::mutex mutex_;
+  bool listening_ = false;
+  Hello hello_;
+  ListenOptions listen_options_;
+  struct Knocking {
+    uint64_t key;
+    std::shared_ptr<Handshake> handshake;
+  };
+  std::deque<Knocking> knocking_;  // the longest first
+  std::atomic<size_t> knocking_count_{0};
+  std::deque<std::shared_ptr<Session>> accepted_;
+  std::vector<std::weak_ptr<Session>> sessions_;
+  uint64_t refusals_ = 0;
+  uint64_t sessions_made_ = 0;
+};
+
+}  // namespace strata::wire

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <memory>
+
+#include "strata/wire/address.h"
+#include "wire/epoll_reactor.h"
+#include "wire/file_descriptor.h"
+#include "wire/stream.h"
+
+namespace strata::wire {
+
+/// A TCP connection, or one that is being made.
+class TcpStream final : public Stream {
+ public:
+  /// `reactor` must outlive the call of `watch`.
+  TcpStream(FileDescriptor fd, bool connecting, EpollReactor& reactor);
+
+  void watch(uint64_t key) override { reactor_.add(fd_.get(), key, false); }
+  Outcome establish() override;
+  Result write(std::span<const iovec> parts) override;
+  Result read(std::span<const iovec> parts) override;
+  void end() override;
+  void close() override { fd_.close(); }
+
+ private:
+  Outcome failed_with(int error);
+
+  FileDescriptor fd_;
+  bool connecting_;
+  EpollReactor& reactor_;
+};
+
+/// Where a socket is, or its peer.
+Address address_of(const sockaddr_storage& address, socklen_t size);
+
+}  // namespace strata::wire

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "strata/wire/socket_transport.h"
+#include "wire/stream.h"
+
+namespace strata::wire {
+
+/// A task's certificate and key, ready for use. Threads: any.
+class TlsContext {
+ public:
+  virtual ~TlsContext() = default;
+  TlsContext(const TlsContext&) = delete;
+  TlsContext& operator=(const TlsContext&) = delete;
+
+  /// TLS over `below`, which is established first; of the two ends one connects.
+  virtual std::unique_ptr<Stream> secure(std::unique_ptr<Stream> below, bool connects) = 0;
+
+ protected:
+  TlsContext() = default;
+};
+
+/// @throws Error as make_socket_transport.
+std::shared_ptr<TlsContext> make_tls_context(const TlsOptions& options);
+
+}  // namespace strata::wire
