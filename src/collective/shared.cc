@@ -1,6 +1,6 @@
 #include "strata/collective/shared.h"
 
-#include "collective/executor.h"
+#include "collective/shared_executor.h"
 #include "collective/tree_op.h"
 #include "strata/core/error.h"
 
@@ -90,12 +90,16 @@ at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op) {
                  values[i].scalar_type(), " (replica ", i, "); expected one dtype");
   }
   STRATA_CHECK(first, kInvalidArgument, "[collective] reduce: got no value; expected at least one");
+  // 16-bit floats are added in float and rounded once, whoever adds them.
+  const at::ScalarType dtype = first->scalar_type();
+  const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
   std::vector<at::Tensor> here;
   for (const at::Tensor& value : values) {
-    here.push_back(value.defined() ? value.to(first->device()) : value);
+    here.push_back(value.defined() ? value.to(first->device(), half ? at::kFloat : dtype) : value);
   }
   at::Tensor result = tensor::reduce_in_tree_order(tree_op(op), here);
   if (op == ReduceOp::kMean) result = result.div(static_cast<double>(values.size()));
+  if (half) return result.to(dtype);
   return result.is_same(*first) ? result.clone() : result;
 }
 

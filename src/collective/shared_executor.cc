@@ -1,4 +1,4 @@
-#include "collective/executor.h"
+#include "collective/shared_executor.h"
 
 #include <algorithm>
 #include <cstring>
