@@ -19,6 +19,7 @@ constexpr int64_t kLeastPartBytes = 512;  // a segment's message below this is a
 constexpr int kMostSegments = 64;
 constexpr int64_t kMostSteps = 200'000;  // of a schedule: for larger groups fewer are considered
 constexpr int64_t kProvenSteps = 20'000;
+constexpr double kNearly = 1.02;  // faster by less is not worth looking for, or another row
 
 bool is_auto(const std::string& name) {
   return name.size() == 4 &&
@@ -125,39 +126,33 @@ std::shared_ptr<const Schedule> Planner::schedule(const Wanted& wanted, const Al
   return known;
 }
 
-double Planner::price_of(const Wanted& wanted, const Algorithm& algorithm, int segments) const {
-  return price(*schedule(wanted, algorithm, segments), placement_, links_,
+double Planner::price_of(const Wanted& wanted, const Candidate& candidate, double at_most) const {
+  return price(*schedule(wanted, *candidate.algorithm, candidate.segments), placement_, links_,
                {.elements = wanted.elements,
                 .element_bytes = wanted.element_bytes,
-                .partial_bytes = wanted.partial_bytes});
+                .partial_bytes = wanted.partial_bytes},
+               at_most);
 }
 
-Planner::Candidate Planner::best(const Wanted& wanted) const {
+/// @param hint  What may well be the best, so that the others are found out soon.
+Planner::Candidate Planner::best(const Wanted& wanted, const Candidate& hint) const {
   const double bytes = static_cast<double>(wanted.elements * wanted.element_bytes);
-  std::vector<Link> links = links_.pairs;
-  if (links.empty()) links = {links_.in_host, links_.across_hosts};
-  double least_latency = std::numeric_limits<double>::infinity();
-  double most_rate = 0;
-  for (const Link& link : links) {
-    least_latency = std::min(least_latency, link.latency);
-    most_rate =
-        std::max(most_rate, link.bytes_per_second > 0 ? link.bytes_per_second
-                                                      : std::numeric_limits<double>::infinity());
-  }
-
   // By a lower bound of the price, so that most of the slow ones need not be priced.
   std::vector<std::pair<double, const Algorithm*>> algorithms;
   for (const Algorithm* algorithm : allowed(request(wanted))) {
-    const Traffic t = traffic(*schedule(wanted, *algorithm, 1));
-    const double bound =
-        std::max(t.stages * least_latency, std::max(t.sent, t.received) * bytes / most_rate);
+    const double bound = least_price(*schedule(wanted, *algorithm, 1), placement_, links_,
+                                     {.elements = wanted.elements,
+                                      .element_bytes = wanted.element_bytes,
+                                      .partial_bytes = wanted.partial_bytes});
     algorithms.push_back({bound, algorithm});
   }
   std::stable_sort(algorithms.begin(), algorithms.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  Candidate best;
+  Candidate best = hint;
+  best.seconds = std::numeric_limits<double>::infinity();
+  if (hint.algorithm) best.seconds = price_of(wanted, hint, best.seconds);
   for (const auto& [bound, algorithm] : algorithms) {
-    if (best.algorithm && bound >= best.seconds) continue;
+    if (kNearly * bound >= best.seconds) break;
     double last = std::numeric_limits<double>::infinity();
     int worse = 0;
     for (int segments = 1; segments <= kMostSegments; segments *= 2) {
@@ -174,10 +169,11 @@ Planner::Candidate Planner::best(const Wanted& wanted) const {
         }
         if (count_steps(*schedule(wanted, *algorithm, 1)) * segments > kMostSteps) break;
       }
-      const double seconds = price_of(wanted, *algorithm, segments);
-      if (!best.algorithm || seconds < best.seconds) best = {algorithm, segments, seconds};
+      // Twice the best: whether more segments make it faster must be seen.
+      const double seconds = price_of(wanted, {algorithm, segments}, 2 * best.seconds);
+      if (seconds < best.seconds) best = {algorithm, segments, seconds};
       worse = seconds < last ? 0 : worse + 1;
-      if (worse == 2) break;
+      if (worse == 2 || best.seconds <= kNearly * bound) break;
       last = seconds;
     }
   }
@@ -188,13 +184,12 @@ Planner::Candidate Planner::best(const Wanted& wanted) const {
 /// The best at a size, or `other` where that is as good but for 2 %: fewer rows, and no noise in
 /// them.
 Planner::Candidate Planner::best_or(const Candidate& other, Wanted wanted, int64_t bytes) const {
-  constexpr double kNearly = 1.02;
   wanted.elements = std::max<int64_t>(1, bytes / wanted.element_bytes);
-  const Candidate found = best(wanted);
+  const Candidate found = best(wanted, other);
   if (other.algorithm == nullptr || other == found) return found;
-  const double seconds = price_of(wanted, *other.algorithm, other.segments);
-  return seconds <= kNearly * found.seconds ? Candidate{other.algorithm, other.segments, seconds}
-                                            : found;
+  const double most = kNearly * found.seconds;
+  const double seconds = price_of(wanted, other, most);
+  return seconds <= most ? Candidate{other.algorithm, other.segments, seconds} : found;
 }
 
 /// Finds to 6 % where the choice changes between two sizes, and adds a row for each change.
@@ -245,7 +240,7 @@ Choice Planner::choose(const Wanted& wanted) const {
 
 Choice Planner::choose_exhaustively(const Wanted& wanted) const {
   const std::lock_guard lock(mutex_);
-  const Candidate found = best(wanted);
+  const Candidate found = best(wanted, {});
   return {.algorithm = found.algorithm->name,
           .segments = found.segments,
           .seconds = found.seconds,

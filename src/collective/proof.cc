@@ -234,8 +234,8 @@ class Proof {
         const auto& times = arrivals_[pair(rank, to)];
         if (static_cast<int>(times.size()) <= index ||
             times[static_cast<size_t>(index)] > message.clock[static_cast<size_t>(to)]) {
-          return str_cat("a message from rank ", step.peer, " can arrive in what rank ", to,
-                         " is still being sent");
+          return str_cat("a message from rank ", step.peer,
+                         " can arrive in what is still being sent to rank ", to);
         }
       }
       if (std::string fault = write(rank, step, i, message.values[static_cast<size_t>(i)]);

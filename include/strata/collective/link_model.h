@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,15 @@ struct Payload {
 
 /// How long the slowest rank takes when all start together, in seconds: the schedule's steps as
 /// discrete events.
-/// Cost: 0.1-0.3 us a step.
+/// @param at_most  Whatever takes longer is infinity, and found out sooner.
+/// Cost: about 0.1 us a step.
 STRATA_API double price(const Schedule& schedule, const Placement& placement,
-                        const LinkModel& links, const Payload& payload);
+                        const LinkModel& links, const Payload& payload,
+                        double at_most = std::numeric_limits<double>::infinity());
+
+/// A time below which the price cannot be: the busiest line's messages, or the stages' latencies.
+/// Segments change nothing of it but latencies.
+STRATA_API double least_price(const Schedule& schedule, const Placement& placement,
+                              const LinkModel& links, const Payload& payload);
 
 }  // namespace strata::collective
