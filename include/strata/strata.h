@@ -11,6 +11,7 @@
 #include "strata/collective/algorithms.h"
 #include "strata/collective/communication_options.h"
 #include "strata/collective/link_model.h"
+#include "strata/collective/measure_links.h"
 #include "strata/collective/permits.h"
 #include "strata/collective/placement.h"
 #include "strata/collective/planner.h"

@@ -251,7 +251,8 @@ std::string table() {
     rule += " --- |";
   }
   text += "\n" + rule + "\n";
-  for (const Algorithm& algorithm : Algorithms::standard().all()) {
+  const Algorithms algorithms = Algorithms::standard();
+  for (const Algorithm& algorithm : algorithms.all()) {
     text += "| `" + std::string(collective_name(algorithm.collective)) + "` | `" + algorithm.name +
             (algorithm.fixed_order ? "` |" : "` (any order) |");
     for (const Column& column : columns) {
