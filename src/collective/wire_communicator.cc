@@ -3,6 +3,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
+#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -96,8 +97,7 @@ void WireCommunicator::Impl::fail(const Status& status, const Call& call,
   for (const auto& peer : peers) {
     if (peer) peer->fail(described);
   }
-  described.throw_if_error();
-  std::abort();  // not reached: the status is an error
+  throw Error(described.code(), described.message());
 }
 
 namespace {

@@ -132,7 +132,7 @@ TEST(TrafficTest, OtherCollectives) {
       EXPECT_NEAR(traffic_of(kBroadcast, name, one_each(n)).received, 1, 1e-9);
       EXPECT_NEAR(traffic_of(kBroadcast, name, one_each(n)).total, n - 1, 1e-9);
     }
-    EXPECT_EQ(traffic_of(kBroadcast, "tree", one_each(n)).stages, log2_up(n));
+    EXPECT_LE(traffic_of(kBroadcast, "tree", one_each(n)).stages, log2_up(n));
     EXPECT_EQ(traffic_of(kBarrier, "dissemination", one_each(n)).stages, log2_up(n));
     EXPECT_EQ(traffic_of(kBarrier, "direct", one_each(n)).stages, 1);
   }
@@ -155,7 +155,14 @@ TEST(ProofTest, FindsBrokenSchedules) {
   };
   EXPECT_EQ(broken([](Schedule&) {}), "");
   EXPECT_EQ(broken([&](Schedule& s) { s.ranks[1].erase(first(s, 1, Kind::kSend)); }),
-            "direct: rank 2 waits for ever in step 3 for rank 1");
+            "direct: rank 2, step 3: receives another part than rank 1 sends");
+  EXPECT_EQ(broken([](Schedule& s) {
+              auto& steps = s.ranks[1];  // its last send
+              std::erase_if(steps, [left = 6](const Step& step) mutable {
+                return step.kind == Kind::kSend && --left == 0;
+              });
+            }),
+            "direct: rank 0 waits for ever in step 12 for rank 1");
   EXPECT_EQ(broken([&](Schedule& s) { s.ranks[1].erase(first(s, 1, Kind::kReceive)); }),
             "direct: rank 1, step 5: adds what is not there yet");
   EXPECT_EQ(broken([&](Schedule& s) { --first(s, 2, Kind::kReduce)->last; }),
