@@ -44,7 +44,15 @@ void EpollReactor::poll(std::vector<uint64_t>& ready, TimePoint until) {
   const int count = ::epoll_wait(epoll_.get(), events, kMaxEvents, timeout_ms);
   for (int i = 0; i < count; ++i) {
     const uint64_t key = events[i].data.u64;
-    if (key != kInterrupt && std::ranges::find(ready, key) == ready.end()) ready.push_back(key);
+    if (key == kInterrupt) continue;
+    constexpr uint32_t kGone = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+    const uint64_t reported = (events[i].events & kGone) != 0 ? key | kHungUp : key;
+    const auto there = std::ranges::find(ready, key);
+    if (there == ready.end()) {
+      ready.push_back(reported);
+    } else {
+      *there = reported;
+    }
   }
 }
 

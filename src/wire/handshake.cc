@@ -19,10 +19,11 @@ Handshake::Handshake(bool connects, std::unique_ptr<Stream> stream, Address addr
   if (connects_) out_ = encode_greeting(own_);
 }
 
-bool Handshake::ready(bool&) {
+bool Handshake::ready(bool&, bool hung_up) {
   bool just_settled = false;
   {
     const std::lock_guard lock(mutex_);
+    hung_up_ |= hung_up;
     if (step_ == Step::kSettled) return false;
     while (step_ != Step::kSettled && step()) {
     }
@@ -195,6 +196,11 @@ Status Handshake::status() const {
 bool Handshake::refused() const {
   const std::lock_guard lock(mutex_);
   return refused_;
+}
+
+bool Handshake::hung_up() const {
+  const std::lock_guard lock(mutex_);
+  return hung_up_;
 }
 
 bool Handshake::heard_anything() const {

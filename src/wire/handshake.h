@@ -25,7 +25,7 @@ class Handshake final : public Pollable {
   Handshake(bool connects, std::unique_ptr<Stream> stream, Address address, Greeting own,
             Judge judge, Deadline deadline, std::function<void()> on_settled);
 
-  bool ready(bool& again) override;
+  bool ready(bool& again, bool hung_up) override;
 
   bool settled() const;
   /// Once settled; not ok: the peer was refused, or refused, or is none.
@@ -41,6 +41,7 @@ class Handshake final : public Pollable {
   /// Once settled with ok.
   std::unique_ptr<Stream> take_stream();
   const Greeting& peer() const { return peer_; }
+  bool hung_up() const;
 
   /// Ends it, unless it is settled.
   void give_up(const Status& why);
@@ -68,6 +69,7 @@ class Handshake final : public Pollable {
   Status status_;
   Greeting peer_;
   bool refused_ = false;
+  bool hung_up_ = false;
   std::string in_;
   std::string out_;
 };

@@ -37,7 +37,7 @@ class MemoryTransport final : public StreamTransport {
     Door(MemoryTransport& transport, std::shared_ptr<Impl::Listener> listener)
         : transport_(transport), listener_(std::move(listener)) {}
 
-    bool ready(bool&) override {
+    bool ready(bool&, bool) override {
       bool any = false;
       while (true) {
         std::pair<std::unique_ptr<Stream>, std::string> next;

@@ -8,9 +8,9 @@ namespace {
 
 [[noreturn]] void no_openssl(const char* call) {
   strata::detail::throw_error(ErrorCode::kUnimplemented,
-                      str_cat("[wire] ", call,
-                              ": this build has no OpenSSL; install OpenSSL 3 "
-                              "(Debian: libssl-dev) and build again"));
+                              str_cat("[wire] ", call,
+                                      ": this build has no OpenSSL; install OpenSSL 3 "
+                                      "(Debian: libssl-dev) and build again"));
 }
 
 }  // namespace

@@ -50,7 +50,8 @@ bool Progress::lead(Clock::time_point until) {
   reactor_->poll(ready_, ready_.empty() ? until : Clock::time_point::min());
   asleep_.store(false, std::memory_order_relaxed);
   bool worked = false;
-  for (const uint64_t key : ready_) {
+  for (const uint64_t reported : ready_) {
+    const uint64_t key = reported & ~Reactor::kHungUp;
     std::shared_ptr<Pollable> pollable;
     {
       const std::lock_guard lock(map_mutex_);
@@ -59,7 +60,7 @@ bool Progress::lead(Clock::time_point until) {
     }
     if (pollable == nullptr) continue;
     bool more = false;
-    worked |= pollable->ready(more);
+    worked |= pollable->ready(more, key != reported);
     if (more) again(key);
   }
   return worked;

@@ -20,8 +20,9 @@ class Pollable {
  public:
   virtual ~Pollable() = default;
   /// Does what can be done without waiting. @return whether it did anything; `again` if there is
-  /// more to do, of which the reactor will not tell. Threads: the one that leads.
-  virtual bool ready(bool& again) = 0;
+  /// more to do, of which the reactor will not tell. `hung_up`: as Reactor::kHungUp.
+  /// Threads: the one that leads.
+  virtual bool ready(bool& again, bool hung_up) = 0;
 };
 
 /// How the threads that wait on a transport share the work: one leads, which polls the reactor and

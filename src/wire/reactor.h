@@ -15,6 +15,9 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
+  /// With a key: the other side writes no more, or the stream has failed.
+  static constexpr uint64_t kHungUp = uint64_t{1} << 63;
+
   /// Adds the keys of streams where something may have changed; sleeps until there is one, until
   /// `until`, or until `interrupt`. @param until  TimePoint::min(): looks, and does not sleep.
   virtual void poll(std::vector<uint64_t>& ready, TimePoint until) = 0;

@@ -24,8 +24,9 @@ Session::~Session() {
   unlock_and_notify(lock);
 }
 
-void Session::start(uint64_t key) {
+void Session::start(uint64_t key, bool hung_up) {
   key_ = key;
+  hung_up_ = hung_up;
   progress_->set(key, weak_from_this());
 }
 
@@ -45,10 +46,11 @@ void Session::unlock_and_notify(std::unique_lock<std::mutex>& lock) {
   if (news) progress_->notify();
 }
 
-bool Session::ready(bool& again) {
+bool Session::ready(bool& again, bool hung_up) {
   std::unique_lock lock(mutex_);
   if (!alive()) return false;
   blocked_ = false;
+  hung_up_ |= hung_up;
   const bool read = read_some(again);
   if (alive() && !read && write_failure_)
     fail_locked(write_failure_->code(), write_failure_->message(), false);

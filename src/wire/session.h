@@ -54,14 +54,15 @@ class Session final : public Connection,
   Session(Hello peer, Address address, std::unique_ptr<Stream> stream,
           const SessionOptions& options, std::shared_ptr<Progress> progress);
   ~Session() override;
-  /// Starts; after it is owned. `key`: the stream's at the reactor.
-  void start(uint64_t key);
+  /// Starts; after it is owned. `key`: the stream's at the reactor, which may have told already
+  /// that it has hung up.
+  void start(uint64_t key, bool hung_up);
 
   Status status() const override;
   void fail(const Status& status) override;
   void close(Deadline deadline) override;
   ConnectionCounts counts() const override;
-  bool ready(bool& again) override;
+  bool ready(bool& again, bool hung_up) override;
 
   void cancel_send(SendOperation& operation);
   void cancel_receive(ReceiveOperation& operation);
@@ -69,6 +70,7 @@ class Session final : public Connection,
  private:
   static constexpr size_t kMaxMove = size_t{256} << 10;
   static constexpr size_t kStaging = size_t{64} << 10;
+  static constexpr size_t kSmallRead = size_t{8} << 10;
   static constexpr size_t kMaxWaiting = size_t{1} << 17;  // messages that nobody receives
   static constexpr size_t kMaxTexts = 4 * kMaxMessage;
 
@@ -181,6 +183,7 @@ class Session final : public Connection,
   bool failed_here_ = false;  // by `fail`: what came before is not handed out either
   bool closing_ = false;      // close() was called
   bool ended_ = false;        // our goodbye is in the queue; nothing may follow
+  bool hung_up_ = false;      // the stream ends behind what it has now
   bool news_ = false;         // somebody must be notified
   std::map<uint32_t, std::string> poisoned_;
   bool peer_ended_ = false;
@@ -197,6 +200,7 @@ class Session final : public Connection,
   std::map<uint32_t, std::deque<std::string>> texts_;
   size_t texts_bytes_ = 0;
   std::vector<std::byte> staging_;
+  size_t staging_read_ = kSmallRead;  // how much of it the next read asks for
   FrameHeader header_;
   size_t header_came_ = 0;
   size_t part_left_ = 0;

@@ -78,7 +78,7 @@ bool Session::read_some(bool& again) {
   }
   if (!direct || part_left_ <= kMaxMove) {
     parts[count++] = {.iov_base = staging_.data(),
-                      .iov_len = direct ? kBehindDirect : staging_.size()};
+                      .iov_len = direct ? kBehindDirect : staging_read_};
   }
   const Stream::Result result = stream_->read({parts, count});
   switch (result.outcome) {
@@ -98,7 +98,7 @@ bool Session::read_some(bool& again) {
     case Stream::Outcome::kMoved:
       break;
   }
-  again = !result.drained;
+  again = !result.drained || hung_up_;  // no event tells of the end a second time
   counts_.bytes_received += result.bytes;
   const size_t in_place = direct ? std::min(result.bytes, parts[0].iov_len) : 0;
   if (in_place > 0) {
@@ -108,6 +108,9 @@ bool Session::read_some(bool& again) {
     if (part_left_ == 0) end_frame();
   }
   take_in(staging_.data(), result.bytes - in_place);
+  // What belongs to a large part is better read in place; many small frames at once.
+  const bool many = !direct && result.bytes == staging_read_ && part_left_ < kDirect;
+  staging_read_ = many ? staging_.size() : kSmallRead;
   return true;
 }
 

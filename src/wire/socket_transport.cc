@@ -47,7 +47,7 @@ class SocketTransport final : public StreamTransport {
     Listener(SocketTransport& transport, FileDescriptor fd)
         : transport_(transport), fd_(std::move(fd)) {}
 
-    bool ready(bool&) override {
+    bool ready(bool&, bool) override {
       bool any = false;
       while (true) {
         sockaddr_storage from = {};

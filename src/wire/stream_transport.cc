@@ -182,7 +182,7 @@ std::shared_ptr<Session> StreamTransport::make_session(Handshake& handshake, uin
                                            handshake.take_stream(), options, progress_);
   std::erase_if(sessions_, [](const auto& each) { return each.expired(); });
   sessions_.push_back(session);
-  session->start(key);
+  session->start(key, handshake.hung_up());
   return session;
 }
 

@@ -549,6 +549,9 @@ TEST_P(WireContractTest, DisagreementNamesBothSides) {
         receive = pair.connection(1, 0).receive(in, received);
       }
       const Status at_receiver = pair.transport(1).wait(receive, soon());
+      std::atomic<bool> told{false};
+      Thread teller("teller",
+                    [&] { pair.transport(1).wait_until([&] { return told.load(); }, soon()); });
       const Status at_sender = pair.transport(0).wait(also, soon());
       const auto hex = [](uint64_t value) {
         char text[32];
@@ -575,6 +578,8 @@ TEST_P(WireContractTest, DisagreementNamesBothSides) {
       Transfer answer =
           pair.connection(1, 0).send({.channel = 5, .id = 9, .fingerprint = 0}, other);
       EXPECT_EQ(pair.transport(0).wait(elsewhere, soon()).message(), "");
+      told = true;
+      pair.transport(1).wake();
     }
   }
 }
