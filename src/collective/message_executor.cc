@@ -175,7 +175,10 @@ class MessageRun {
 
 Status run_messages(const Schedule& schedule, const ScratchLayout& layout, int rank,
                     const MessageBuffers& buffers, const MessageRoute& route) {
-  return MessageRun(schedule, layout, rank, buffers, route).run();
+  MessageRun run(schedule, layout, rank, buffers, route);
+  Status status = run.run();
+  if (!status.ok() && route.on_failure) route.on_failure(status);
+  return status;
 }
 
 }  // namespace strata::collective

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <vector>
@@ -30,6 +31,9 @@ struct MessageRoute {
   wire::Tag tag = {};
   wire::Deadline deadline = wire::Deadline::after({});
   std::stop_token stop = {};
+  /// Called with a failure while messages are still pending, so that peers learn the reason before
+  /// they learn that messages were cancelled.
+  std::function<void(const Status&)> on_failure = {};
 };
 
 /// Runs the steps of `rank`. All receives are posted at the start; the calling thread makes

@@ -37,7 +37,8 @@ struct WireCommunicator::Impl {
 
   void run(Call call, const CallOptions& options);
   const ScratchLayout& layout_of(const Schedule& schedule);
-  [[noreturn]] void fail(const Status& status, const Call& call, const CallOptions& options);
+  /// Ends all connections with what happened. @return that.
+  Status fail_all(const Status& status, const Call& call, const CallOptions& options);
 };
 
 const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule) {
@@ -69,6 +70,7 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
   if (call.fingerprint.collective == Collective::kReduceScatter && !nothing) {
     call.buffers.result_begin = call.buffers.elements / num_ranks() * rank;
   }
+  Status failed;
   const MessageRoute route{
       .transport = transport.get(),
       .peers = &peers,
@@ -76,14 +78,15 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
               .id = options.id,
               .fingerprint = call.fingerprint.pack()},
       .deadline = wire::Deadline::after(options.timeout.value_or(planner->options().timeout)),
-      .stop = options.stop};
-  const Status status =
-      run_messages(*choice.schedule, layout_of(*choice.schedule), rank, call.buffers, route);
-  if (!status.ok()) fail(status, call, options);
+      .stop = options.stop,
+      .on_failure = [&](const Status& status) { failed = fail_all(status, call, options); }};
+  static_cast<void>(
+      run_messages(*choice.schedule, layout_of(*choice.schedule), rank, call.buffers, route));
+  failed.throw_if_error();
 }
 
-void WireCommunicator::Impl::fail(const Status& status, const Call& call,
-                                  const CallOptions& options) {
+Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
+                                        const CallOptions& options) {
   const Status described(
       status.code(),
       str_cat("[collective] ", describe_call(call.fingerprint.pack()), " (id ", options.id,
@@ -97,7 +100,7 @@ void WireCommunicator::Impl::fail(const Status& status, const Call& call,
   for (const auto& peer : peers) {
     if (peer) peer->fail(described);
   }
-  throw Error(described.code(), described.message());
+  return described;
 }
 
 namespace {
