@@ -1,6 +1,6 @@
 #include "strata/collective/shared.h"
 
-#include "collective/executor.h"
+#include "collective/shared_executor.h"
 #include "collective/tree_op.h"
 #include "strata/core/error.h"
 
@@ -39,6 +39,13 @@ void reduce_whole(Rendezvous& rendezvous, ReduceOp op) {
   for (at::Tensor& value : values) value.copy_(result);
 }
 
+/// A replica's thread serves one strategy at a time, so one schedule is enough.
+const Schedule& cached_schedule(int num_ranks) {
+  thread_local Schedule schedule;
+  if (schedule.num_ranks() != num_ranks) schedule = shared_direct_all_reduce(num_ranks);
+  return schedule;
+}
+
 template <typename T>
 void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::Call& call,
                      ReduceOp op) {
@@ -48,7 +55,7 @@ void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::
   const at::Tensor& mine = *payload(call).tensor;
   const int64_t size = mine.numel();
   const bool alone = size * static_cast<int64_t>(sizeof(T)) <= kAloneBytes;
-  const Schedule schedule = direct_all_reduce(n);
+  const Schedule& schedule = cached_schedule(n);
   std::vector<T*> buffers;
   const auto collect = [&] {
     for (int i = 0; i < n; ++i) {
@@ -83,12 +90,16 @@ at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op) {
                  values[i].scalar_type(), " (replica ", i, "); expected one dtype");
   }
   STRATA_CHECK(first, kInvalidArgument, "[collective] reduce: got no value; expected at least one");
+  // 16-bit floats are added in float and rounded once, whoever adds them.
+  const at::ScalarType dtype = first->scalar_type();
+  const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
   std::vector<at::Tensor> here;
   for (const at::Tensor& value : values) {
-    here.push_back(value.defined() ? value.to(first->device()) : value);
+    here.push_back(value.defined() ? value.to(first->device(), half ? at::kFloat : dtype) : value);
   }
   at::Tensor result = tensor::reduce_in_tree_order(tree_op(op), here);
   if (op == ReduceOp::kMean) result = result.div(static_cast<double>(values.size()));
+  if (half) return result.to(dtype);
   return result.is_same(*first) ? result.clone() : result;
 }
 

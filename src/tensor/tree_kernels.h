@@ -17,11 +17,22 @@ struct TreeKernelsOf {
   TreeKernel<T> join[3][3];  ///< [TreeOp][number of sources - 2]
 };
 
+/// 16-bit floats, as bits, to float and back (to the nearest, ties to even; NaN stays NaN).
+struct HalfKernels {
+  void (*widen)(const uint16_t* source, int64_t size, float* out);
+  void (*narrow)(const float* source, int64_t size, uint16_t* out);
+};
+
 struct TreeKernels {
   TreeKernelsOf<float> f32;
   TreeKernelsOf<double> f64;
   TreeKernelsOf<int32_t> i32;
   TreeKernelsOf<int64_t> i64;
+  TreeKernelsOf<int16_t> i16;
+  TreeKernelsOf<int8_t> i8;
+  TreeKernelsOf<uint8_t> u8;
+  HalfKernels f16;
+  HalfKernels bf16;
 };
 
 const TreeKernels& tree_kernels(CpuIsa isa);  // in tree_sum.cc

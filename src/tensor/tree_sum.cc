@@ -43,8 +43,14 @@ const TreeKernelsOf<T>& kernels_of(const TreeKernels& kernels) {
     return kernels.f64;
   } else if constexpr (std::is_same_v<T, int32_t>) {
     return kernels.i32;
-  } else {
+  } else if constexpr (std::is_same_v<T, int64_t>) {
     return kernels.i64;
+  } else if constexpr (std::is_same_v<T, int16_t>) {
+    return kernels.i16;
+  } else if constexpr (std::is_same_v<T, int8_t>) {
+    return kernels.i8;
+  } else {
+    return kernels.u8;
   }
 }
 
@@ -143,6 +149,9 @@ STRATA_INSTANTIATE(float);
 STRATA_INSTANTIATE(double);
 STRATA_INSTANTIATE(int32_t);
 STRATA_INSTANTIATE(int64_t);
+STRATA_INSTANTIATE(int16_t);
+STRATA_INSTANTIATE(int8_t);
+STRATA_INSTANTIATE(uint8_t);
 #undef STRATA_INSTANTIATE
 
 at::Tensor reduce_in_tree_order(TreeOp op, c10::ArrayRef<at::Tensor> sources) {

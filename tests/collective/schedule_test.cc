@@ -44,7 +44,8 @@ std::string find_fault(const Schedule& schedule) {
   std::vector<std::string> leaves;
   for (int rank = 0; rank < ranks; ++rank) {
     leaves.push_back(std::to_string(rank));
-    for (int chunk = 0; chunk < schedule.num_chunks; ++chunk) cells[{rank, chunk}] = leaves.back();
+    for (int chunk = 0; chunk < schedule.num_chunks(); ++chunk)
+      cells[{rank, chunk}] = leaves.back();
   }
 
   std::vector<std::vector<std::vector<Step>>> all;
@@ -60,12 +61,13 @@ std::string find_fault(const Schedule& schedule) {
     std::map<Cell, std::set<int>> written;
     for (int rank = 0; rank < ranks; ++rank) {
       for (const Step& step : all[static_cast<size_t>(rank)][phase]) {
-        if (step.chunk < 0 || step.chunk >= schedule.num_chunks) return "no such chunk";
-        const int last = step.kind == Step::Kind::kReduce ? step.last : step.first + 1;
-        if (step.first < 0 || last <= step.first || last > ranks) return "no such source";
+        if (step.chunk < 0 || step.chunk >= schedule.num_chunks()) return "no such chunk";
+        if (step.first < 0 || step.last <= step.first || step.last > ranks) return "no such source";
+        if (step.kind == Step::Kind::kCopy && step.last != step.first + 1) return "copies several";
         if (step.target < 0 || step.target >= ranks) return "no such target";
         std::vector<std::string> sources;
-        for (int source = step.first; source < last; ++source) {
+        for (int i = step.first; i < step.last; ++i) {
+          const int source = schedule.sources[static_cast<size_t>(i)];
           sources.push_back(cells[{source, step.chunk}]);
           touched[{source, step.chunk}].insert(rank);
         }
@@ -94,17 +96,17 @@ TEST(ScheduleTest, TreeOrderIsTheDocumentedOne) {
   EXPECT_EQ(tree({"0", "1", "2", "3", "4", "5", "6"}, 0, 7), "(((0+1)+(2+3))+((4+5)+6))");
 }
 
-TEST(ScheduleTest, DirectAllReduceGivesEveryRankTheFixedTreeForEveryNumberOfRanks) {
+TEST(ScheduleTest, SharedDirectAllReduceGivesEveryRankTheFixedTreeForEveryNumberOfRanks) {
   for (int ranks = 1; ranks <= 33; ++ranks) {
-    const Schedule schedule = direct_all_reduce(ranks);
-    EXPECT_EQ(schedule.name, "direct_all_reduce");
+    const Schedule schedule = shared_direct_all_reduce(ranks);
+    EXPECT_EQ(schedule.name, "shared_direct");
     ASSERT_EQ(schedule.ranks.size(), static_cast<size_t>(ranks));
     EXPECT_EQ(find_fault(schedule), "") << ranks << " ranks";
   }
 }
 
-TEST(ScheduleTest, DirectAllReduceDividesTheWorkAndMeetsTwice) {
-  const Schedule schedule = direct_all_reduce(5);
+TEST(ScheduleTest, SharedDirectAllReduceDividesTheWorkAndMeetsTwice) {
+  const Schedule schedule = shared_direct_all_reduce(5);
   for (const auto& steps : schedule.ranks) {
     int meetings = 0;
     int writes = 0;
@@ -117,7 +119,7 @@ TEST(ScheduleTest, DirectAllReduceDividesTheWorkAndMeetsTwice) {
 // The proof must find what is wrong, or it proves nothing.
 TEST(ScheduleTest, ProofFindsBrokenSchedules) {
   const auto broken = [](const auto& change) {
-    Schedule schedule = direct_all_reduce(4);
+    Schedule schedule = shared_direct_all_reduce(4);
     change(schedule);
     return find_fault(schedule);
   };

@@ -26,7 +26,7 @@ std::optional<T> naive(TreeOp op, const T* const* sources, int n, int64_t i) {
   if (!b) return a;
   switch (op) {
     case TreeOp::kSum:
-      return *a + *b;
+      return static_cast<T>(*a + *b);
     case TreeOp::kMin:
       return std::min(*a, *b);
     default:
@@ -41,14 +41,20 @@ std::vector<std::vector<T>> arrays(int n, int64_t size, unsigned seed) {
   std::vector<std::vector<T>> result(static_cast<size_t>(n),
                                      std::vector<T>(static_cast<size_t>(size)));
   for (auto& array : result) {
-    for (auto& x : array) x = static_cast<T>(normal(engine));
+    for (auto& x : array) {
+      if constexpr (sizeof(T) < 4) {
+        x = static_cast<T>(static_cast<int>(normal(engine)));  // wraps around
+      } else {
+        x = static_cast<T>(normal(engine));
+      }
+    }
   }
   return result;
 }
 
 template <typename T>
 class TreeSumTest : public testing::Test {};
-using Types = testing::Types<float, double, int32_t, int64_t>;
+using Types = testing::Types<float, double, int32_t, int64_t, int16_t, int8_t, uint8_t>;
 TYPED_TEST_SUITE(TreeSumTest, Types);
 
 TYPED_TEST(TreeSumTest, FollowsTheTreeOnEveryInstructionSet) {

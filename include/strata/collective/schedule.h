@@ -8,41 +8,96 @@
 
 namespace strata::collective {
 
-/// One step of one rank of a collective whose buffers all ranks can address.
-struct Step {
-  enum class Kind {
-    kMeet,    ///< Wait until every rank has come to this step.
-    kReduce,  ///< target's chunk = the sum of the chunks of ranks [first, last), in tree order.
-    kCopy,    ///< target's chunk = the chunk of rank `first`.
-  };
-
-  Kind kind;
-  int chunk = 0;
-  int first = 0;
-  int last = 0;
-  int target = 0;
-};
-
-/// A collective as data: what each rank does, in order. An executor runs it, a symbolic test proves
-/// that it computes the fixed tree sum for every number of ranks, whoever prints it can read it.
-///
-/// Between two meetings the ranks run freely, so within such a phase no rank may touch a (rank,
-/// chunk) that another rank writes.
-struct Schedule {
-  std::string name;
-  int num_chunks = 1;                    ///< Buffers are cut into this many chunks.
-  std::vector<std::vector<Step>> ranks;  ///< ranks[r] = the steps of rank r.
-};
-
-/// Rank r sums chunk r of all buffers and writes it into all of them. 2 meetings; every element is
-/// read n times and written n times in all, the least that shared memory allows.
-STRATA_API Schedule direct_all_reduce(int num_ranks);
-
 /// Half-open range of elements.
 struct Range {
   int64_t begin = 0;
   int64_t end = 0;
+
+  int64_t size() const { return end - begin; }
 };
+
+/// One step of one rank of a collective. A step works on `chunks` consecutive chunks of the buffer,
+/// the first of which is `chunk`, in one or more slots: buffers of one size that the rank can
+/// address.
+struct Step {
+  enum class Kind : uint8_t {
+    kMeet,     ///< Waits until every rank has come to this step (ranks that share memory).
+    kSend,     ///< Sends slot `target`'s chunks to `peer`; goes on before they have arrived.
+    kReceive,  ///< Waits for the peer's next message to this rank; it is slot `target`'s chunks.
+    kReduce,   ///< target = the tree over `sources` [first, last), in their order.
+    kCopy,     ///< target = source `first`.
+  };
+
+  Kind kind = Kind::kMeet;
+  int peer = -1;
+  int chunk = 0;
+  int chunks = 1;  ///< 0: a message without content
+  int target = 0;
+  int first = 0;
+  int last = 0;
+  int stage = 0;  ///< Messages that a stage sends are received in later ones; `segmented` needs it.
+};
+
+/// A collective as data: what each rank does, in order. Executors run it, the planner prices it, a
+/// symbolic test proves it for every number of ranks up to 33, whoever prints it can read it.
+///
+/// Ranks that share memory (kMeet, kReduce, kCopy): slot i is rank i's buffer. Between two meetings
+/// the ranks run freely, so within such a phase no rank may touch a (slot, chunk) that another one
+/// writes.
+///
+/// Ranks that send messages (kSend, kReceive, kReduce, kCopy): slots are a rank's own. Slot 0 is
+/// its result; 1, 2, ... are the values of its replicas, in the order of their ids; further ones
+/// are scratch. Between two ranks messages arrive in order, so they need no names. All receives may
+/// be posted at the start; a rank that is about to add into what it is still sending waits for that
+/// first. The result may be the same memory as the first replica's value.
+struct STRATA_API Schedule {
+  enum class Slot : uint8_t {
+    kResult,
+    kValue,    ///< a replica's own, never written
+    kWhole,    ///< scratch for values and results, in the values' dtype
+    kPartial,  ///< scratch for sums of some replicas, in the dtype that sums are added in
+  };
+
+  /// For `sources`: no value stands at this place of the tree.
+  static constexpr int kAbsent = -1;
+
+  std::string name;
+  /// Chunk c is [borders[c], borders[c + 1]) of borders.back() parts of the buffer.
+  std::vector<int64_t> borders;
+  int64_t alignment = 16;  ///< Inner borders are multiples of this many elements.
+  /// What kReduce and kCopy read: slots, in the order of the tree over replica ids, or kAbsent.
+  std::vector<int> sources;
+  std::vector<std::vector<Step>> ranks;  ///< ranks[r] = the steps of rank r.
+  std::vector<std::vector<Slot>> slots;  ///< slots[r] = rank r's; empty for ranks that share memory
+
+  int num_ranks() const { return static_cast<int>(ranks.size()); }
+  int num_chunks() const { return static_cast<int>(borders.size()) - 1; }
+
+  /// The elements of `chunks` chunks from `chunk` on, of a buffer of `size`. Late chunks may be
+  /// empty.
+  Range range(int64_t size, int chunk, int chunks = 1) const;
+};
+
+/// Rank r sums chunk r of all buffers and writes it into all of them, in common memory. 2 meetings;
+/// every element is read n times and written n times in all, the least that shared memory allows.
+STRATA_API Schedule shared_direct_all_reduce(int num_ranks);
+
+/// `schedule` for each of `count` parts of the buffer, so that one part is summed while the next
+/// one travels: in turn n a rank does stage n of part 0, stage n - 1 of part 1 and so on.
+STRATA_API Schedule segmented(const Schedule& schedule, int count);
+
+/// What a rank sends, in a schedule of messages.
+struct Traffic {
+  int stages = 0;        ///< messages that wait for one another, at most
+  int64_t messages = 0;  ///< sent by the rank that sends most
+  double sent = 0;       ///< by the rank that sends most, in buffers
+  double received = 0;   ///< by the rank that receives most, in buffers
+  double total = 0;      ///< by all ranks
+};
+STRATA_API Traffic traffic(const Schedule& schedule);
+
+/// A line a step: "3: receive 1/8..2/8 of slot 4 from 2".
+STRATA_API std::string to_string(const Schedule& schedule);
 
 /// Chunk `index` of `size` elements cut into `count` nearly equal parts. Inner borders are
 /// multiples of 64 elements, so that two ranks never write one cache line. Late chunks may be

@@ -49,8 +49,37 @@ extern template STRATA_API void reduce_in_tree_order(TreeOp, const int32_t* cons
 extern template STRATA_API void reduce_in_tree_order(TreeOp, const int64_t* const*, int, int64_t,
                                                      int64_t*);
 
-/// The same tree by ATen operators: any device and dtype. Undefined tensors are absent; undefined
-/// if all are. With one tensor present it is that tensor itself, not a copy.
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const int16_t* const*, int, int64_t,
+                                                     int16_t*);
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const int8_t* const*, int, int64_t,
+                                                     int8_t*);
+extern template STRATA_API void reduce_in_tree_order(TreeOp, const uint8_t* const*, int, int64_t,
+                                                     uint8_t*);
+
+enum class HalfFormat { kFloat16, kBFloat16 };
+
+/// A value of 16-bit floats, or a sum of some, which is kept in float. Absent: null.
+struct HalfSource {
+  const void* data = nullptr;
+  bool is_float = false;
+};
+
+/// Where the result goes: as float, or divided by `divisor` and rounded to 16 bits.
+struct HalfResult {
+  void* data = nullptr;
+  bool is_float = false;
+  float divisor = 1;
+};
+
+/// reduce_in_tree_order for 16-bit floats: everything is added in float and rounded once, at the
+/// end. With no source present the result becomes zeros.
+/// @param result  Its memory may be that of a source of the same width; no other overlap.
+STRATA_API void reduce_halves_in_tree_order(HalfFormat format, TreeOp op, const HalfSource* sources,
+                                            int n, int64_t size, const HalfResult& result);
+
+/// The same tree by ATen operators: any device and dtype (16-bit floats: convert them to float
+/// before and back afterwards). Undefined tensors are absent; undefined if all are. With one tensor
+/// present it is that tensor itself, not a copy.
 STRATA_API at::Tensor reduce_in_tree_order(TreeOp op, c10::ArrayRef<at::Tensor> sources);
 
 }  // namespace strata::tensor

@@ -1,4 +1,4 @@
-#include "collective/executor.h"
+#include "collective/shared_executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,18 +11,18 @@ namespace strata::collective {
 namespace {
 
 template <typename T>
-void run_on_block(const Step& step, const std::vector<T*>& buffers, int64_t begin, int64_t size,
-                  ReduceOp op) {
+void run_on_block(const Schedule& schedule, const Step& step, const std::vector<T*>& buffers,
+                  int64_t begin, int64_t size, ReduceOp op) {
+  const auto source = [&](int i) {
+    return buffers[static_cast<size_t>(schedule.sources[static_cast<size_t>(i)])] + begin;
+  };
   T* target = buffers[static_cast<size_t>(step.target)] + begin;
   if (step.kind == Step::Kind::kCopy) {
-    std::memcpy(target, buffers[static_cast<size_t>(step.first)] + begin,
-                static_cast<size_t>(size) * sizeof(T));
+    std::memcpy(target, source(step.first), static_cast<size_t>(size) * sizeof(T));
     return;
   }
   c10::SmallVector<const T*, 16> sources;
-  for (int i = step.first; i < step.last; ++i) {
-    sources.push_back(buffers[static_cast<size_t>(i)] + begin);
-  }
+  for (int i = step.first; i < step.last; ++i) sources.push_back(source(i));
   tensor::reduce_in_tree_order(tree_op(op), sources.data(), static_cast<int>(sources.size()), size,
                                target);
   if (op == ReduceOp::kMean) {
@@ -49,10 +49,11 @@ void execute(const Schedule& schedule, int rank, const std::vector<T*>& buffers,
            steps[last].chunk == steps[first].chunk) {
       ++last;
     }
-    const Range range = chunk_range(size, schedule.num_chunks, steps[first].chunk);
+    const Range range = schedule.range(size, steps[first].chunk);
     for (int64_t begin = range.begin; begin < range.end; begin += kBlock) {
       const int64_t count = std::min(kBlock, range.end - begin);
-      for (size_t i = first; i < last; ++i) run_on_block(steps[i], buffers, begin, count, op);
+      for (size_t i = first; i < last; ++i)
+        run_on_block(schedule, steps[i], buffers, begin, count, op);
     }
     first = last;
   }

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "strata/collective/algorithms.h"
+#include "strata/core/export.h"
+
+namespace strata::collective {
+
+/// How replicas of several processes communicate.
+/// Source: tf.distribute.experimental.CommunicationOptions; `order` is ours.
+struct CommunicationOptions {
+  /// The order in which sums are added. Order::kAny lets AUTO use the ring; results then depend on
+  /// where replicas live.
+  Order order = Order::kFixed;
+  /// Of each collective, from its start on. Then every rank gets an error that names who is
+  /// missing.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+
+  /// "AUTO" picks the fastest for each size. Else the name of an algorithm ("RING", "DIRECT",
+  /// "HALVING_DOUBLING", ..., in any case; one of yours), which is taken for every size.
+  std::string implementation = "AUTO";
+  /// Tensors reduced together travel in packs of about so many bytes, see `packs_of`; 0: in one.
+  int64_t bytes_per_pack = 0;
+};
+
+/// How tensors of these sizes are packed: the last tensor first, since backward is done with it
+/// first; a pack ends when its size exceeds `bytes_per_pack`. @return indices into `bytes`, a
+/// vector a pack.
+/// @throws Error kInvalidArgument: negative sizes.
+/// Source: tf.distribute.CollectiveAllReduce.
+STRATA_API std::vector<std::vector<size_t>> packs_of(const std::vector<int64_t>& bytes,
+                                                     int64_t bytes_per_pack);
+
+}  // namespace strata::collective

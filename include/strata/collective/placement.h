@@ -1,0 +1,31 @@
+#pragma once
+
+#include <vector>
+
+#include "strata/core/export.h"
+
+namespace strata::collective {
+
+/// Where the replicas of a job live. Ranks are processes; a replica belongs to one rank, a rank to
+/// one host. Any assignment will do: uneven ones, scattered ids (after a rank was lost and others
+/// took its replicas over), ranks without replicas.
+struct STRATA_API Placement {
+  std::vector<int> rank_of_replica;  ///< by replica id
+  std::vector<int> host_of_rank;     ///< any numbers; equal ones share memory
+
+  /// Consecutive ids: {3, 3, 2} puts replicas 0-2 on rank 0, 3-5 on rank 1, 6 and 7 on rank 2.
+  /// @param ranks_per_host  as many ranks, in order, share a host.
+  static Placement blocks(const std::vector<int>& replicas_per_rank, int ranks_per_host = 1);
+
+  int num_ranks() const { return static_cast<int>(host_of_rank.size()); }
+  int num_replicas() const { return static_cast<int>(rank_of_replica.size()); }
+  /// Ascending. The i-th is slot 1 + i of the rank's schedule.
+  std::vector<int> replicas_of(int rank) const;
+
+  /// @throws Error kInvalidArgument: no rank, no replica, a replica on a rank that is not there.
+  void check() const;
+
+  friend bool operator==(const Placement&, const Placement&) = default;
+};
+
+}  // namespace strata::collective

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+#include <string>
+
+#include "strata/collective/algorithms.h"
+#include "strata/collective/reduce_op.h"
+
+namespace strata::collective {
+
+/// What a rank calls, in the 64 bits that travel with each of its messages.
+struct CallFingerprint {
+  Collective collective = Collective::kAllReduce;
+  ReduceOp op = ReduceOp::kSum;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
+  int64_t elements = 0;   ///< below 2^40; larger ones lose their upper bits
+  std::string plan = {};  ///< what ranks must have agreed on beside: schedule, root
+
+  uint64_t pack() const;
+};
+
+/// "all_reduce(SUM) of 1000 Float, plan 1a2".
+std::string describe_call(uint64_t fingerprint);
+
+/// `text` with a description behind each "fingerprint 0x0123456789abcdef".
+std::string with_calls_described(const std::string& text);
+
+}  // namespace strata::collective

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+#include "collective/reduction.h"
+#include "collective/scratch_layout.h"
+#include "strata/collective/schedule.h"
+#include "strata/wire/transport.h"
+
+namespace strata::collective {
+
+/// What one rank's steps work on.
+struct MessageBuffers {
+  /// The result's first element is element `result_begin` of the whole.
+  std::byte* result = nullptr;
+  int64_t result_begin = 0;
+  std::vector<const std::byte*> values = {};  ///< one a replica of the rank; slots 1, 2, ...
+  int64_t elements = 0;
+  int64_t element_bytes = 4;
+  const Reduction* reduction = nullptr;  ///< null where nothing is added
+};
+
+/// Whom a rank talks to, and how long.
+struct MessageRoute {
+  wire::Transport* transport = nullptr;
+  const std::vector<std::shared_ptr<wire::Connection>>* peers = nullptr;  ///< by rank; null: itself
+  wire::Tag tag = {};
+  wire::Deadline deadline = wire::Deadline::after({});
+  std::stop_token stop = {};
+  /// Called with a failure while messages are still pending, so that peers learn the reason before
+  /// they learn that messages were cancelled.
+  std::function<void(const Status&)> on_failure = {};
+};
+
+/// Runs the steps of `rank`. All receives are posted at the start; the calling thread makes
+/// progress.
+/// @return ok, or the first failure; then nothing refers to the buffers any more.
+Status run_messages(const Schedule& schedule, const ScratchLayout& layout, int rank,
+                    const MessageBuffers& buffers, const MessageRoute& route);
+
+}  // namespace strata::collective

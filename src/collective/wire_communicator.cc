@@ -1,0 +1,280 @@
+#include "strata/collective/wire_communicator.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "collective/call_fingerprint.h"
+#include "collective/message_executor.h"
+#include "strata/core/error.h"
+
+namespace strata::collective {
+
+struct WireCommunicator::Impl {
+  int rank;
+  std::vector<std::shared_ptr<wire::Connection>> peers;
+  std::shared_ptr<wire::Transport> transport;
+  std::shared_ptr<const Planner> planner;
+  Options options;
+
+  std::mutex mutex;
+  Status failure;                                                     // guarded by mutex
+  std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts;  // guarded by mutex
+
+  int num_ranks() const { return static_cast<int>(peers.size()); }
+  int num_replicas() const { return planner->placement().num_replicas(); }
+
+  /// One call's buffers, and what the ranks must agree on.
+  struct Call {
+    CallFingerprint fingerprint = {};
+    MessageBuffers buffers = {};
+    int root = 0;
+  };
+
+  void run(Call call, const CallOptions& options);
+  const ScratchLayout& layout_of(const Schedule& schedule);
+  /// Ends all connections with what happened. @return that.
+  Status fail_all(const Status& status, const Call& call, const CallOptions& options);
+};
+
+const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule) {
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<ScratchLayout>& layout = layouts[&schedule];  // the planner keeps its schedules
+  if (!layout) layout = std::make_unique<ScratchLayout>(schedule, rank);
+  return *layout;
+}
+
+void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
+  {
+    const std::lock_guard lock(mutex);
+    STRATA_CHECK(failure.ok(), kFailedPrecondition, "[collective] ",
+                 collective_name(call.fingerprint.collective),
+                 ": an earlier call of this communicator failed (", failure.message(),
+                 "); build a new one");
+  }
+  // Without elements there is nothing to send, yet whoever disagrees must learn of it.
+  const bool nothing = call.buffers.elements == 0;
+  const Choice choice = planner->choose(
+      {.collective = nothing ? Collective::kBarrier : call.fingerprint.collective,
+       .elements = call.buffers.elements,
+       .element_bytes = call.buffers.element_bytes,
+       .partial_bytes = call.buffers.reduction ? call.buffers.reduction->partial_bytes()
+                                               : call.buffers.element_bytes,
+       .root = call.root});
+  call.fingerprint.elements = call.buffers.elements;
+  call.fingerprint.plan = str_cat(choice.schedule->name, " ", call.root);
+  if (call.fingerprint.collective == Collective::kReduceScatter && !nothing) {
+    call.buffers.result_begin = call.buffers.elements / num_ranks() * rank;
+  }
+  Status failed;
+  const MessageRoute route{
+      .transport = transport.get(),
+      .peers = &peers,
+      .tag = {.channel = this->options.channel,
+              .id = options.id,
+              .fingerprint = call.fingerprint.pack()},
+      .deadline = wire::Deadline::after(options.timeout.value_or(planner->options().timeout)),
+      .stop = options.stop,
+      .on_failure = [&](const Status& status) { failed = fail_all(status, call, options); }};
+  static_cast<void>(
+      run_messages(*choice.schedule, layout_of(*choice.schedule), rank, call.buffers, route));
+  failed.throw_if_error();
+}
+
+Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
+                                        const CallOptions& options) {
+  const Status described(
+      status.code(),
+      str_cat("[collective] ", describe_call(call.fingerprint.pack()), " (id ", options.id,
+              options.name.empty() ? "" : ", ", options.name, ") on rank ", rank, " of ",
+              num_ranks(), ": ", with_calls_described(status.message())));
+  {
+    const std::lock_guard lock(mutex);
+    if (failure.ok()) failure = described;
+  }
+  // The others may be waiting for this rank, which will not go on.
+  for (const auto& peer : peers) {
+    if (peer) peer->fail(described);
+  }
+  return described;
+}
+
+namespace {
+
+/// A tensor's memory for the length of a call: its own where that is contiguous on the CPU, else a
+/// copy.
+class Staged {
+ public:
+  explicit Staged(const at::Tensor& tensor)
+      : tensor_(tensor),
+        here_(tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.cpu().contiguous()) {}
+
+  std::byte* data() const { return static_cast<std::byte*>(here_.data_ptr()); }
+  void write_back() {
+    if (!here_.is_same(tensor_)) tensor_.copy_(here_);
+  }
+
+ private:
+  at::Tensor tensor_;
+  at::Tensor here_;
+};
+
+void check_like(const char* what, const at::Tensor& tensor, const at::Tensor& first, size_t index) {
+  STRATA_CHECK(tensor.sizes() == first.sizes() && tensor.scalar_type() == first.scalar_type(),
+               kInvalidArgument, "[collective] ", what, ": got ", tensor.scalar_type(), " ",
+               tensor.sizes(), " for value ", index, " and ", first.scalar_type(), " ",
+               first.sizes(), " before; expected one shape and dtype");
+}
+
+}  // namespace
+
+WireCommunicator::WireCommunicator(int rank, std::vector<std::shared_ptr<wire::Connection>> peers,
+                                   std::shared_ptr<wire::Transport> transport,
+                                   std::shared_ptr<const Planner> planner, const Options& options)
+    : impl_(std::make_unique<Impl>()) {
+  const int ranks = planner->placement().num_ranks();
+  STRATA_CHECK(static_cast<int>(peers.size()) == ranks, kInvalidArgument,
+               "[collective] WireCommunicator: got ", peers.size(), " peers for ", ranks,
+               " ranks; expected one a rank, null for this one");
+  for (int i = 0; i < ranks; ++i) {
+    STRATA_CHECK((peers[static_cast<size_t>(i)] == nullptr) == (i == rank), kInvalidArgument,
+                 "[collective] WireCommunicator: peer ", i, " of rank ", rank,
+                 peers[static_cast<size_t>(i)] ? " is connected to itself" : " is not connected");
+  }
+  impl_->rank = rank;
+  impl_->peers = std::move(peers);
+  impl_->transport = std::move(transport);
+  impl_->planner = std::move(planner);
+  impl_->options = options;
+}
+
+WireCommunicator::~WireCommunicator() = default;
+
+int WireCommunicator::rank() const { return impl_->rank; }
+int WireCommunicator::num_ranks() const { return impl_->num_ranks(); }
+const Planner& WireCommunicator::planner() const { return *impl_->planner; }
+
+namespace {
+
+/// What all_reduce and reduce_scatter bring, for the length of a call.
+struct Reduced {
+  Reduction reduction;
+  std::vector<Staged> staged;
+  std::vector<const std::byte*> values;
+  at::Tensor neutral;  // in place of absent values
+
+  Reduced(const std::vector<at::Tensor>& given, const at::Tensor& like, int64_t elements,
+          ReduceOp op, int num_replicas)
+      : reduction(like.scalar_type(), op, num_replicas) {
+    staged.reserve(given.size());
+    for (const at::Tensor& value : given) {
+      if (value.defined()) {
+        staged.emplace_back(value);
+        values.push_back(staged.back().data());
+        continue;
+      }
+      if (!neutral.defined()) {
+        neutral = at::empty({elements}, like.options().device(at::kCPU));
+        reduction.fill_neutral(neutral.data_ptr(), elements);
+      }
+      values.push_back(static_cast<const std::byte*>(neutral.data_ptr()));
+    }
+  }
+};
+
+}  // namespace
+
+void WireCommunicator::all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
+                                  ReduceOp op, const CallOptions& options) {
+  const size_t replicas = impl_->planner->placement().replicas_of(rank()).size();
+  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[collective] all_reduce: got ",
+               values.size(), " values on rank ", rank(), "; expected one for each of its ",
+               replicas, " replicas");
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].defined()) check_like("all_reduce", values[i], result, i);
+  }
+  Reduced reduced(values, result, result.numel(), op, impl_->num_replicas());
+  Staged out(result);
+  impl_->run({.fingerprint = {.collective = Collective::kAllReduce,
+                              .op = op,
+                              .dtype = result.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .values = reduced.values,
+                          .elements = result.numel(),
+                          .element_bytes = reduced.reduction.element_bytes(),
+                          .reduction = &reduced.reduction}},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
+                                      ReduceOp op, const CallOptions& options) {
+  const size_t replicas = impl_->planner->placement().replicas_of(rank()).size();
+  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[collective] reduce_scatter: got ",
+               values.size(), " values on rank ", rank(), "; expected one for each of its ",
+               replicas, " replicas");
+  const int64_t elements = part.numel() * num_ranks();
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) continue;
+    STRATA_CHECK(values[i].numel() == elements && values[i].scalar_type() == part.scalar_type(),
+                 kInvalidArgument, "[collective] reduce_scatter: got ", values[i].numel(), " ",
+                 values[i].scalar_type(), " for value ", i, "; expected ", num_ranks(), " times ",
+                 part.numel(), " ", part.scalar_type());
+  }
+  Reduced reduced(values, part, elements, op, impl_->num_replicas());
+  Staged out(part);
+  impl_->run({.fingerprint = {.collective = Collective::kReduceScatter,
+                              .op = op,
+                              .dtype = part.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .values = reduced.values,
+                          .elements = elements,
+                          .element_bytes = reduced.reduction.element_bytes(),
+                          .reduction = &reduced.reduction}},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::all_gather(const at::Tensor& part, at::Tensor& all,
+                                  const CallOptions& options) {
+  STRATA_CHECK(all.numel() == part.numel() * num_ranks() && all.scalar_type() == part.scalar_type(),
+               kInvalidArgument, "[collective] all_gather: got ", all.numel(), " ",
+               all.scalar_type(), " for all parts; expected ", num_ranks(), " times ", part.numel(),
+               " ", part.scalar_type());
+  Staged out(all);
+  const Staged mine(part);
+  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
+  std::byte* const place = out.data() + bytes * rank();
+  if (bytes > 0 && place != mine.data()) {
+    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  }
+  impl_->run({.fingerprint = {.collective = Collective::kAllGather, .dtype = all.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .elements = all.numel(),
+                          .element_bytes = static_cast<int64_t>(all.element_size())}},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
+  STRATA_CHECK(root >= 0 && root < num_ranks(), kInvalidArgument,
+               "[collective] broadcast: got root ", root, "; expected 0 to ", num_ranks() - 1);
+  Staged out(tensor);
+  impl_->run({.fingerprint = {.collective = Collective::kBroadcast, .dtype = tensor.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .elements = tensor.numel(),
+                          .element_bytes = static_cast<int64_t>(tensor.element_size())},
+              .root = root},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::barrier(const CallOptions& options) {
+  impl_->run({.fingerprint = {.collective = Collective::kBarrier}}, options);
+}
+
+}  // namespace strata::collective

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_kernels.h"
+
+namespace strata::tensor {
+
+/// reduce_halves_in_tree_order with the kernels of one instruction set.
+void reduce_halves_in_tree_order_with(const TreeKernels& kernels, HalfFormat format, TreeOp op,
+                                      const HalfSource* sources, int n, int64_t size,
+                                      const HalfResult& result);
+
+}  // namespace strata::tensor
