@@ -60,12 +60,11 @@ class AsyncTest : public testing::Test {
   }
 
   test::TempFolder folder_;
-  std::string run_ = "faulty://" + folder_.path();
+  std::string run_ = test::on_faulty_disk(folder_.path());
   Variable weight_{at::full({1000}, 1.0F)};
 };
 
 TEST_F(AsyncTest, SavesTheStateOfTheCall) {
-  faulty_disk();
   Gate gate;
   hold_the_writer(gate);
   Checkpoint checkpoint({{"weight", weight_}}, {.asynchronous = true});
@@ -85,7 +84,6 @@ TEST_F(AsyncTest, SavesTheStateOfTheCall) {
 }
 
 TEST_F(AsyncTest, OneInFlightTheNextWaits) {
-  faulty_disk();
   Gate gate;
   hold_the_writer(gate);
   Checkpoint checkpoint({{"weight", weight_}}, {.asynchronous = true});
@@ -102,7 +100,6 @@ TEST_F(AsyncTest, OneInFlightTheNextWaits) {
 }
 
 TEST_F(AsyncTest, OrIsSkipped) {
-  faulty_disk();
   Gate gate;
   hold_the_writer(gate);
   Checkpoint checkpoint({{"weight", weight_}},

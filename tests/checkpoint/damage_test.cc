@@ -230,7 +230,7 @@ TEST_F(DamageTest, AllAreDamaged) {
 
 TEST_F(DamageTest, FullDiskAtEveryOperation) {
   Checkpoint checkpoint(objects());
-  CheckpointManager manager(checkpoint, "faulty://" + run_, {.max_to_keep = 2});
+  CheckpointManager manager(checkpoint, test::on_faulty_disk(run_), {.max_to_keep = 2});
   (void)manager.restore_or_initialize();
   for (int64_t at = 0;; ++at) {
     ASSERT_LT(at, 100);
@@ -257,12 +257,12 @@ TEST_F(DamageTest, FullDiskAtEveryOperation) {
 
 TEST_F(DamageTest, NoPermissionToWrite) {
   Checkpoint checkpoint(objects());
-  CheckpointManager manager(checkpoint, "faulty://" + run_);
+  CheckpointManager manager(checkpoint, test::on_faulty_disk(run_));
   faulty_disk().start(Fault::kDenied, 0);
   EXPECT_TRUE(throws(ErrorCode::kPermissionDenied, {run_, "Permission denied"},
                      [&] { (void)manager.save(); }));
   // A read-only folder can be read.
-  EXPECT_EQ(*manager.restore_or_initialize(), "faulty://" + run_ + "/ckpt-3");
+  EXPECT_EQ(*manager.restore_or_initialize(), test::on_faulty_disk(run_) + "/ckpt-3");
   faulty_disk().stop();
   expect_fallback(3, "");
 }
@@ -296,7 +296,7 @@ TEST_F(DamageTest, ReadOnlyFolderForUsersWithoutRights) {
 }
 
 TEST_F(DamageTest, DeletedDuringSaving) {
-  const std::string faulty = "faulty://" + run_;
+  const std::string faulty = test::on_faulty_disk(run_);
   Checkpoint checkpoint(objects());
   faulty_disk().callback = [&] { fs::remove_all(run_); };
   // At the create of the shard, in the middle, at the rename.

@@ -119,9 +119,8 @@ TEST_F(PreemptionTest, AsynchronousSavesAreOnTheMedium) {
 }
 
 TEST_F(PreemptionTest, AnEarlierFailureDoesNotPreventTheLastSave) {
-  test::faulty_disk();
   Checkpoint checkpoint({{"step", step_}}, {.asynchronous = true});
-  CheckpointManager manager(checkpoint, "faulty://" + folder_.path());
+  CheckpointManager manager(checkpoint, test::on_faulty_disk(folder_.path()));
   PreemptionCheckpointHandler handler(manager);
   test::faulty_disk().start(test::Fault::kDiskFull, 3);
   (void)manager.save();

@@ -154,7 +154,7 @@ void train(const Settings& settings) {
        {"history", history}},
       {.asynchronous = settings.asynchronous});
   const std::string folder =
-      settings.kill_at >= 0 ? "faulty://" + settings.folder : settings.folder;
+      settings.kill_at >= 0 ? strata::test::on_faulty_disk(settings.folder) : settings.folder;
   if (settings.kill_at >= 0) {
     strata::test::faulty_disk().start(strata::test::Fault::kKill, settings.kill_at);
   }

@@ -128,7 +128,7 @@ class FaultyFileSystem final : public FileSystem {
   const std::shared_ptr<FaultPlan> plan_;
 };
 
-/// The plan of "faulty://", registered once a process: a test's paths are "faulty://" + path.
+/// The plan of the faulty disk, which is registered once a process, by the first who asks.
 inline FaultPlan& faulty_disk() {
   static const std::shared_ptr<FaultPlan> plan = [] {
     auto made = std::make_shared<FaultPlan>();
@@ -136,6 +136,12 @@ inline FaultPlan& faulty_disk() {
     return made;
   }();
   return *plan;
+}
+
+/// `path` on the faulty disk, which is there from then on.
+inline std::string on_faulty_disk(const std::string& path) {
+  (void)faulty_disk();
+  return "faulty://" + path;
 }
 
 }  // namespace strata::test
