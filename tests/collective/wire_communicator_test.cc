@@ -258,7 +258,9 @@ std::vector<std::string> errors_of(Ranks& ranks, int n,
     try {
       call(c);
     } catch (const Error& error) {
-      if (code) EXPECT_EQ(error.code(), *code) << error.what();
+      if (code) {
+        EXPECT_EQ(error.code(), *code) << error.what();
+      }
       messages[static_cast<size_t>(c.rank())] = error.what();
     }
   });
