@@ -172,7 +172,7 @@ Planner::Candidate Planner::best(const Wanted& wanted, const Candidate& hint) co
       // Twice the best: whether more segments make it faster must be seen.
       const double seconds = price_of(wanted, {algorithm, segments}, 2 * best.seconds);
       if (seconds < best.seconds) best = {algorithm, segments, seconds};
-      worse = seconds < last ? 0 : worse + 1;
+      worse = seconds < last || std::isinf(seconds) ? 0 : worse + 1;
       if (worse == 2 || best.seconds <= kNearly * bound) break;
       last = seconds;
     }
