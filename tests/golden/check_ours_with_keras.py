@@ -1,6 +1,6 @@
 """Loads with real Keras the models that strata wrote, and has strata load Keras's applications.
 
-    python check_ours_with_keras.py build/release/tests/.../strata_models_tool [--applications]
+    python check_ours_with_keras.py build/release/strata_models_tool [--applications]
 
 Predictions must agree within 1e-5 (applications: 1e-4), relative to the largest output. With PYTHONPATH at another Keras
 (3.6) that one is asked.
