@@ -11,17 +11,11 @@
 namespace strata::cluster {
 namespace {
 
+using test::expect_all_ok;
+using test::soon;
 using test::ThreadCluster;
 using wire::Deadline;
 using namespace std::chrono_literals;
-
-Deadline soon() { return Deadline::after(30s); }
-
-void expect_all_ok(const std::map<TaskId, Status>& outcomes) {
-  for (const auto& [task, status] : outcomes) {
-    EXPECT_TRUE(status.ok()) << task.to_string() << ": " << status.message();
-  }
-}
 
 // A task may end in any order; all others end well, too.
 TEST(ShutdownTest, WhicheverFinishesFirst) {

@@ -10,16 +10,11 @@
 namespace strata::cluster {
 namespace {
 
+using test::seconds_since;
+using test::soon;
 using test::ThreadCluster;
-using wire::Deadline;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
-
-Deadline soon() { return Deadline::after(30s); }
-
-double seconds_since(steady_clock::time_point start) {
-  return std::chrono::duration<double>(steady_clock::now() - start).count();
-}
 
 // How a task can wait.
 using Wait = std::function<void(Server&)>;

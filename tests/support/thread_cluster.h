@@ -1,5 +1,8 @@
 #pragma once
 
+#include <gtest/gtest.h>
+
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +16,19 @@
 #include "strata/wire/memory_network.h"
 
 namespace strata::test {
+
+/// Long enough for whatever is to happen.
+inline wire::Deadline soon() { return wire::Deadline::after(std::chrono::seconds(30)); }
+
+inline void expect_all_ok(const std::map<cluster::TaskId, Status>& outcomes) {
+  for (const auto& [task, status] : outcomes) {
+    EXPECT_TRUE(status.ok()) << task.to_string() << ": " << status.message();
+  }
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
 
 /// A cluster whose tasks are threads and whose network is memory: each task has a host of its own,
 /// called `worker-1`, between which a test can cut or silence what it likes.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tensor/cpu_isa.h"
+#include "tensor/matmul_problem.h"
 #include "tensor/operators/matmul_kernels.h"
 #include "tensor/replica_like.h"
 
@@ -23,14 +24,7 @@ namespace {
 at::Tensor own_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {},
                        int64_t padding = 0) {
   at::Tensor c = torch::full({a.size(0), b.size(1) + padding}, -7.0f);
-  const MatmulProblem problem{a.size(0),
-                              b.size(1),
-                              a.size(1),
-                              {a.const_data_ptr<float>(), a.stride(0), a.stride(1)},
-                              {b.const_data_ptr<float>(), b.stride(0), b.stride(1)},
-                              bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-                              c.mutable_data_ptr<float>(),
-                              c.stride(0)};
+  const MatmulProblem problem = problem_of(a, b, bias, c);
   const at::Tensor scratch = torch::empty({matmul_scratch_floats(problem)});
   matmul_avx512(problem, scratch.mutable_data_ptr<float>());
   EXPECT_TRUE(c.narrow(1, b.size(1), padding).eq(-7).all().item<bool>()) << "wrote behind the row";

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor/cpu_isa.h"
+#include "tensor/matmul_problem.h"
 #include "tensor/operators/matmul_kernels.h"
 #include "tensor/replica_like.h"
 
@@ -16,18 +17,6 @@ namespace strata::tensor {
 namespace {
 
 #if defined(__x86_64__)
-
-MatmulProblem problem_of(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
-                         at::Tensor& c) {
-  return {a.size(0),
-          b.size(1),
-          a.size(1),
-          {a.const_data_ptr<float>(), a.stride(0), a.stride(1)},
-          {b.const_data_ptr<float>(), b.stride(0), b.stride(1)},
-          bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-          c.mutable_data_ptr<float>(),
-          c.stride(0)};
-}
 
 constexpr int64_t kPadding = 3;
 
