@@ -22,6 +22,7 @@
 #include "strata/cluster/union_resolver.h"
 #include "strata/collective/algorithms.h"
 #include "strata/collective/communication_options.h"
+#include "strata/collective/communicator.h"
 #include "strata/collective/link_model.h"
 #include "strata/collective/measure_links.h"
 #include "strata/collective/permits.h"

@@ -39,6 +39,7 @@ struct WireCommunicator::Impl {
   const ScratchLayout& layout_of(const Schedule& schedule);
   /// Ends all connections with what happened. @return that.
   Status fail_all(const Status& status, const Call& call, const CallOptions& options);
+  void fail(const Status& reason);
 };
 
 const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule) {
@@ -92,15 +93,19 @@ Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
       str_cat("[collective] ", describe_call(call.fingerprint.pack()), " (id ", options.id,
               options.name.empty() ? "" : ", ", options.name, ") on rank ", rank, " of ",
               num_ranks(), ": ", with_calls_described(status.message())));
+  fail(described);
+  return described;
+}
+
+void WireCommunicator::Impl::fail(const Status& reason) {
   {
     const std::lock_guard lock(mutex);
-    if (failure.ok()) failure = described;
+    if (failure.ok()) failure = reason;
   }
   // The others may be waiting for this rank, which will not go on.
   for (const auto& peer : peers) {
-    if (peer) peer->fail(described);
+    if (peer) peer->fail(reason);
   }
-  return described;
 }
 
 namespace {
@@ -123,19 +128,12 @@ class Staged {
   at::Tensor here_;
 };
 
-void check_like(const char* what, const at::Tensor& tensor, const at::Tensor& first, size_t index) {
-  STRATA_CHECK(tensor.sizes() == first.sizes() && tensor.scalar_type() == first.scalar_type(),
-               kInvalidArgument, "[collective] ", what, ": got ", tensor.scalar_type(), " ",
-               tensor.sizes(), " for value ", index, " and ", first.scalar_type(), " ",
-               first.sizes(), " before; expected one shape and dtype");
-}
-
 }  // namespace
 
 WireCommunicator::WireCommunicator(int rank, std::vector<std::shared_ptr<wire::Connection>> peers,
                                    std::shared_ptr<wire::Transport> transport,
                                    std::shared_ptr<const Planner> planner, const Options& options)
-    : impl_(std::make_unique<Impl>()) {
+    : Communicator(rank, planner->placement()), impl_(std::make_unique<Impl>()) {
   const int ranks = planner->placement().num_ranks();
   STRATA_CHECK(static_cast<int>(peers.size()) == ranks, kInvalidArgument,
                "[collective] WireCommunicator: got ", peers.size(), " peers for ", ranks,
@@ -154,9 +152,11 @@ WireCommunicator::WireCommunicator(int rank, std::vector<std::shared_ptr<wire::C
 
 WireCommunicator::~WireCommunicator() = default;
 
-int WireCommunicator::rank() const { return impl_->rank; }
-int WireCommunicator::num_ranks() const { return impl_->num_ranks(); }
 const Planner& WireCommunicator::planner() const { return *impl_->planner; }
+
+std::string WireCommunicator::describe() const {
+  return str_cat("wire, rank ", rank(), " of ", num_ranks());
+}
 
 namespace {
 
@@ -188,15 +188,8 @@ struct Reduced {
 
 }  // namespace
 
-void WireCommunicator::all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
-                                  ReduceOp op, const CallOptions& options) {
-  const size_t replicas = impl_->planner->placement().replicas_of(rank()).size();
-  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[collective] all_reduce: got ",
-               values.size(), " values on rank ", rank(), "; expected one for each of its ",
-               replicas, " replicas");
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i].defined()) check_like("all_reduce", values[i], result, i);
-  }
+void WireCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
+                                     ReduceOp op, const CallOptions& options) {
   Reduced reduced(values, result, result.numel(), op, impl_->num_replicas());
   Staged out(result);
   impl_->run({.fingerprint = {.collective = Collective::kAllReduce,
@@ -211,20 +204,9 @@ void WireCommunicator::all_reduce(const std::vector<at::Tensor>& values, at::Ten
   out.write_back();
 }
 
-void WireCommunicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
-                                      ReduceOp op, const CallOptions& options) {
-  const size_t replicas = impl_->planner->placement().replicas_of(rank()).size();
-  STRATA_CHECK(values.size() == replicas, kInvalidArgument, "[collective] reduce_scatter: got ",
-               values.size(), " values on rank ", rank(), "; expected one for each of its ",
-               replicas, " replicas");
+void WireCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
+                                         ReduceOp op, const CallOptions& options) {
   const int64_t elements = part.numel() * num_ranks();
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (!values[i].defined()) continue;
-    STRATA_CHECK(values[i].numel() == elements && values[i].scalar_type() == part.scalar_type(),
-                 kInvalidArgument, "[collective] reduce_scatter: got ", values[i].numel(), " ",
-                 values[i].scalar_type(), " for value ", i, "; expected ", num_ranks(), " times ",
-                 part.numel(), " ", part.scalar_type());
-  }
   Reduced reduced(values, part, elements, op, impl_->num_replicas());
   Staged out(part);
   impl_->run({.fingerprint = {.collective = Collective::kReduceScatter,
@@ -239,12 +221,8 @@ void WireCommunicator::reduce_scatter(const std::vector<at::Tensor>& values, at:
   out.write_back();
 }
 
-void WireCommunicator::all_gather(const at::Tensor& part, at::Tensor& all,
-                                  const CallOptions& options) {
-  STRATA_CHECK(all.numel() == part.numel() * num_ranks() && all.scalar_type() == part.scalar_type(),
-               kInvalidArgument, "[collective] all_gather: got ", all.numel(), " ",
-               all.scalar_type(), " for all parts; expected ", num_ranks(), " times ", part.numel(),
-               " ", part.scalar_type());
+void WireCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
+                                     const CallOptions& options) {
   Staged out(all);
   const Staged mine(part);
   const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
@@ -260,9 +238,7 @@ void WireCommunicator::all_gather(const at::Tensor& part, at::Tensor& all,
   out.write_back();
 }
 
-void WireCommunicator::broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
-  STRATA_CHECK(root >= 0 && root < num_ranks(), kInvalidArgument,
-               "[collective] broadcast: got root ", root, "; expected 0 to ", num_ranks() - 1);
+void WireCommunicator::do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
   Staged out(tensor);
   impl_->run({.fingerprint = {.collective = Collective::kBroadcast, .dtype = tensor.scalar_type()},
               .buffers = {.result = out.data(),
@@ -273,8 +249,10 @@ void WireCommunicator::broadcast_(at::Tensor& tensor, int root, const CallOption
   out.write_back();
 }
 
-void WireCommunicator::barrier(const CallOptions& options) {
+void WireCommunicator::do_barrier(const CallOptions& options) {
   impl_->run({.fingerprint = {.collective = Collective::kBarrier}}, options);
 }
+
+void WireCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
 
 }  // namespace strata::collective

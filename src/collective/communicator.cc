@@ -1,0 +1,113 @@
+#include "strata/collective/communicator.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace strata::collective {
+namespace {
+
+void check_like(const at::Tensor& tensor, const at::Tensor& result, size_t index) {
+  STRATA_CHECK(tensor.sizes() == result.sizes() && tensor.scalar_type() == result.scalar_type(),
+               kInvalidArgument, "[collective] all_reduce: got ", tensor.scalar_type(), " ",
+               tensor.sizes(), " for value ", index, " and ", result.scalar_type(), " ",
+               result.sizes(), " for the result; expected one shape and dtype");
+}
+
+void check_count(const char* call, size_t values, size_t replicas, int rank) {
+  STRATA_CHECK(values == replicas, kInvalidArgument, "[collective] ", call, ": got ", values,
+               " values on rank ", rank, "; expected one for each of its ", replicas, " replicas");
+}
+
+at::Tensor bytes_tensor(int64_t size) {
+  return at::empty({size}, at::TensorOptions().dtype(at::kByte));
+}
+
+}  // namespace
+
+Communicator::Communicator(int rank, Placement placement)
+    : rank_(rank), placement_(std::move(placement)) {
+  placement_.check();
+  STRATA_CHECK(rank >= 0 && rank < num_ranks(), kInvalidArgument,
+               "[collective] Communicator: got rank ", rank, " of ", num_ranks(),
+               "; expected 0 to ", num_ranks() - 1);
+  replicas_ = placement_.replicas_of(rank);
+}
+
+Communicator::~Communicator() = default;
+
+void Communicator::all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
+                              ReduceOp op, const CallOptions& options) {
+  check_count("all_reduce", values.size(), replicas_.size(), rank_);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (values[i].defined()) check_like(values[i], result, i);
+  }
+  do_all_reduce(values, result, op, options);
+}
+
+void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
+                                  ReduceOp op, const CallOptions& options) {
+  check_count("reduce_scatter", values.size(), replicas_.size(), rank_);
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined()) continue;
+    STRATA_CHECK(values[i].numel() == part.numel() * num_ranks() &&
+                     values[i].scalar_type() == part.scalar_type(),
+                 kInvalidArgument, "[collective] reduce_scatter: got ", values[i].numel(), " ",
+                 values[i].scalar_type(), " for value ", i, "; expected ", num_ranks(), " times ",
+                 part.numel(), " ", part.scalar_type());
+  }
+  do_reduce_scatter(values, part, op, options);
+}
+
+void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) {
+  STRATA_CHECK(all.numel() == part.numel() * num_ranks() && all.scalar_type() == part.scalar_type(),
+               kInvalidArgument, "[collective] all_gather: got ", all.numel(), " ",
+               all.scalar_type(), " for all parts; expected ", num_ranks(), " times ", part.numel(),
+               " ", part.scalar_type());
+  do_all_gather(part, all, options);
+}
+
+std::vector<std::string> Communicator::all_gather_bytes(std::string_view mine,
+                                                        const CallOptions& options) {
+  const auto ranks = static_cast<size_t>(num_ranks());
+  at::Tensor size = at::zeros({1}, at::kLong);
+  size.fill_(static_cast<int64_t>(mine.size()));
+  at::Tensor sizes = at::empty({num_ranks()}, at::kLong);
+  all_gather(size, sizes, options);
+  const int64_t* counts = sizes.const_data_ptr<int64_t>();
+  const int64_t longest = *std::max_element(counts, counts + ranks);
+  at::Tensor part = bytes_tensor(longest);
+  if (!mine.empty()) std::memcpy(part.data_ptr(), mine.data(), mine.size());
+  at::Tensor all = bytes_tensor(longest * num_ranks());
+  all_gather(part, all, options);
+  std::vector<std::string> parts;
+  for (size_t r = 0; r < ranks; ++r) {
+    const char* begin =
+        static_cast<const char*>(all.const_data_ptr()) + static_cast<size_t>(longest) * r;
+    parts.emplace_back(begin, static_cast<size_t>(counts[r]));
+  }
+  return parts;
+}
+
+void Communicator::broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
+  STRATA_CHECK(root >= 0 && root < num_ranks(), kInvalidArgument,
+               "[collective] broadcast: got root ", root, "; expected 0 to ", num_ranks() - 1);
+  do_broadcast_(tensor, root, options);
+}
+
+void Communicator::barrier(const CallOptions& options) { do_barrier(options); }
+
+at::Tensor Communicator::buffer(int64_t elements, at::ScalarType dtype) {
+  STRATA_CHECK(elements >= 0, kInvalidArgument, "[collective] buffer: got ", elements,
+               " elements; expected 0 or more");
+  return do_buffer(elements, dtype);
+}
+
+at::Tensor Communicator::do_buffer(int64_t elements, at::ScalarType dtype) {
+  return at::zeros({elements}, at::TensorOptions().dtype(dtype));
+}
+
+}  // namespace strata::collective
