@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "strata/collective/shared.h"
 #include "support/expect_error.h"
@@ -384,8 +385,8 @@ TEST(WireCommunicatorChecksTest, WrongCallsAreRefusedBeforeAnythingIsSent) {
       [&] {
         c.all_reduce({x, y}, x, ReduceOp::kSum);
       },
-      "[collective] all_reduce: got Float [2] for value 1 and Float [4] before; expected "
-      "one shape and dtype");
+      "[collective] all_reduce: got Float [2] for value 1 and Float [4] for the result; "
+      "expected one shape and dtype");
   expect_error(
       [&] {
         c.reduce_scatter({x, y}, y, ReduceOp::kSum);
@@ -410,6 +411,31 @@ TEST(WireCommunicatorChecksTest, WrongCallsAreRefusedBeforeAnythingIsSent) {
       "(bool to int32, complex to its two parts)");
   // Nothing has happened: calls go on.
   ranks.run([&](WireCommunicator& r) { r.barrier(); });
+}
+
+TEST(WireCommunicatorChecksTest, PartsOfAnyLengthAreGathered) {
+  wire::MemoryWires wires;
+  Ranks ranks(wires, Placement::blocks({1, 1, 1}));
+  ranks.run([&](WireCommunicator& c) {
+    const std::vector<std::string> parts = {"", "worker-1", std::string(5000, 'x')};
+    EXPECT_EQ(c.all_gather_bytes(parts[static_cast<size_t>(c.rank())]), parts);
+  });
+}
+
+TEST(WireCommunicatorChecksTest, WhoCannotGoOnEndsTheCallsOfAll) {
+  wire::MemoryWires wires;
+  Ranks ranks(wires, Placement::blocks({1, 1}));
+  ranks.run([&](WireCommunicator& c) {
+    if (c.rank() == 1) return c.fail(Status(ErrorCode::kAborted, "the data ended in row 7"));
+    at::Tensor x = at::ones({4});
+    try {
+      c.all_reduce_(x, ReduceOp::kSum);
+      ADD_FAILURE() << "a sum without the other rank";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("the data ended in row 7"), std::string::npos)
+          << error.what();
+    }
+  });
 }
 
 TEST(WireCommunicatorChecksTest, TensorsThatAreNotContiguousAreCopied) {
