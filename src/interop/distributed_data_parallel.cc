@@ -42,14 +42,13 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
         cluster::training_tasks(cluster->spec).size() == 1) {
       return;
     }
-    WorkerGroup workers = join_workers(*cluster, options.server, options.communication_options,
-                                       /*replicas=*/1, {});
-    server_ = std::move(workers.server);
+    workers_ = std::make_unique<WorkerGroup>(
+        *cluster, options.server, options.communication_options, /*replicas=*/1, Common{});
     ReplicaGroupOptions group{.name = kName, .devices = {find_device("cpu:0")}};
     group.overlap = options.communication_options.overlap.value_or(true);
     group.bytes_per_pack = options.communication_options.bytes_per_pack;
     group.timeout = options.communication_options.timeout;
-    group.communicator = std::move(workers.communicator);
+    group.communicator = workers_->communicator();
     group.tune_engine = false;
     group_ = std::make_shared<ReplicaGroup>(std::move(group));
     take_parameters();
@@ -61,12 +60,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
       autograd::impl::set_post_acc_grad_hooks(variable.on_replica(0), nullptr);
     }
     exchange_.reset();
-    if (server_ == nullptr) return;
-    if (std::uncaught_exceptions() > 0) {
-      server_->abort(str_cat(server_->task().to_string(), " ended with an error"));
-    } else {
-      server_->shutdown(wire::Deadline::after(group_->options().timeout));
-    }
+    if (workers_) workers_->leave();
   }
 
   /// Hooks refer to this object, so it must have its owner.
@@ -173,7 +167,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
 
   std::shared_ptr<torch::nn::Module> module_;
   const bool broadcast_buffers_;
-  std::shared_ptr<cluster::Server> server_;  // null: one process
+  std::unique_ptr<WorkerGroup> workers_;  // null: one process
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<Variable> variables_;
   std::vector<at::Tensor> buffers_;

@@ -76,6 +76,20 @@ class TorchOptimizerCore::Impl {
   std::vector<at::Tensor> reduce_share(size_t replica) const;
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
 
+  void share_out_anew();
+
+  /// Hears of a group's other replicas.
+  struct Observer final : RunObserver {
+    explicit Observer(Impl& impl) : impl(impl) {}
+    void run_begins(int) override {}
+    void run_ends(int) override {}
+    void reshaped() override { impl.share_out_anew(); }
+    Impl& impl;
+  };
+
+  const std::vector<TorchParamGroup> groups_;
+  const Make make_;
+  std::shared_ptr<Observer> observer_;
   std::unique_ptr<optimizers::GradientExchange> exchange_;  // null: all replicas are here
   std::vector<size_t> owners_;                              // by variable
   std::vector<std::unique_ptr<Optimizer>> instances_;       // by replica
@@ -88,27 +102,36 @@ class TorchOptimizerCore::Impl {
   double divisor_ = 1;
 };
 
-TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const Make& make) {
-  for (const TorchParamGroup& group : groups) {
+TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const Make& make)
+    : groups_(groups), make_(make), observer_(std::make_shared<Observer>(*this)) {
+  for (const TorchParamGroup& group : groups_) {
     variables_.insert(variables_.end(), group.variables.begin(), group.variables.end());
   }
   optimizers::check_variables(kName, variables_);
   ReplicaGroup& replicas = variables_[0].group();
-  const auto count = static_cast<size_t>(replicas.num_local_replicas());
-  if (replicas.communicator() != nullptr) {
-    exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
-  }
-  owners_ = share_out(variables_, count);
-  if (replicas.shares_storage() && count > 1) {
+  if (replicas.shares_storage() && replicas.num_replicas() > 1) {
     for (const Variable& variable : variables_) {
       if (!variable.state()->has_home()) share_storage(variable);
     }
   }
+  share_out_anew();
+  replicas.observe(observer_);
+}
+
+/// The instances begin without state: a group that gets other replicas goes on from a checkpoint.
+void TorchOptimizerCore::Impl::share_out_anew() {
+  ReplicaGroup& replicas = variables_[0].group();
+  const auto count = static_cast<size_t>(replicas.num_local_replicas());
+  exchange_.reset();
+  if (replicas.communicator() != nullptr) {
+    exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
+  }
+  owners_ = share_out(variables_, count);
   // The tensors of every group that `replica` updates; for the front all of replica 0's.
   const auto tensors = [&](size_t replica, bool all) {
     std::vector<torch::optim::OptimizerParamGroup> result;
     size_t i = 0;
-    for (const TorchParamGroup& group : groups) {
+    for (const TorchParamGroup& group : groups_) {
       std::vector<at::Tensor> mine;
       for (const Variable& variable : group.variables) {
         if (all || owners_[i] == replica)
@@ -123,8 +146,9 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
     }
     return result;
   };
-  front_ = make(tensors(0, true));
-  for (size_t r = 0; r < count; ++r) instances_.push_back(make(tensors(r, false)));
+  if (!front_) front_ = make_(tensors(0, true));
+  instances_.clear();
+  for (size_t r = 0; r < count; ++r) instances_.push_back(make_(tensors(r, false)));
 }
 
 void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,

@@ -5,9 +5,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "keras/call_context.h"
 #include "keras/default_callbacks.h"
 #include "strata/core/log.h"
+#include "strata/keras/callbacks/backup_and_restore.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -61,12 +64,22 @@ int64_t reduce(const Model& model, ReduceOp op, std::vector<int64_t> values) {
   return model->strategy().reduce(op, PerReplica<int64_t>(std::move(values)));
 }
 
-/// True if it is so in any process.
-bool anywhere(const Model& model, bool here) {
+/// The largest value that a process has.
+int64_t strongest(const Model& model, int64_t mine) {
   const ReplicaGroup& group = model->strategy().group();
-  if (group.communicator() == nullptr) return here;
-  const std::vector<int64_t> values(static_cast<size_t>(group.num_local_replicas()), here ? 1 : 0);
-  return reduce(model, ReduceOp::kMax, values) > 0;
+  if (group.communicator() == nullptr) return mine;
+  return reduce(model, ReduceOp::kMax,
+                std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), mine));
+}
+
+/// Thrown out of a run whose replicas are about to be spread anew over the processes, since some
+/// have come back: all go on from the last backup.
+struct Regroup {};
+
+bool has_backup(const Callbacks& callbacks) {
+  return std::ranges::any_of(callbacks, [](const callbacks::CallbackRef& each) {
+    return dynamic_cast<const callbacks::BackupAndRestore*>(&*each) != nullptr;
+  });
 }
 
 int64_t rows_of(const Model& model, const Element& parts) {
@@ -83,7 +96,8 @@ Logs batch_logs(const Trainer& trainer, bool shared) {
 }
 
 bool shares_logs(const Model& model, const Callbacks& callbacks) {
-  return model->strategy().group().communicator() != nullptr && anywhere(model, !callbacks.empty());
+  return model->strategy().group().communicator() != nullptr &&
+         strongest(model, callbacks.empty() ? 0 : 1) > 0;
 }
 
 void check_length(const Model& model, int64_t steps_per_execution, int64_t cardinality,
@@ -105,6 +119,27 @@ Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   execute(model, feed.next(1), training, nullptr,
           [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
   return Logs(model->trainer().results());
+}
+
+History fit(const Model& model, const Dataset& data, FitOptions options) {
+  Strategy& strategy = model->strategy();
+  if (!strategy.is_elastic() || !has_backup(options.callbacks)) {
+    if (strategy.is_elastic()) {
+      STRATA_LOG(kWarning) << "[keras] fit: the strategy is elastic, and without a "
+                              "BackupAndRestore callback there is nothing to go on from when a "
+                              "worker is lost; add one";
+    }
+    return FitLoop(model, data, std::move(options)).run();
+  }
+  while (true) {
+    try {
+      return FitLoop(model, data, options).run();
+    } catch (const Regroup&) {
+      strategy.regroup();
+    } catch (const Error& error) {
+      if (!strategy.recover(error)) throw;
+    }
+  }
 }
 
 Attached::Attached(const Callbacks& callbacks, TrainingRun& run) : callbacks_(callbacks) {
@@ -213,6 +248,7 @@ FitLoop::FitLoop(Model model, const Dataset& data, FitOptions options)
   verbose_ = verbosity(model_, options_.verbose);
   add_default_callbacks(callbacks_, verbose_);
   shares_logs_ = shares_logs(model_, callbacks_);
+  has_backup_ = has_backup(callbacks_);
 }
 
 std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
@@ -238,6 +274,7 @@ History FitLoop::run() {
   trainer_.reset_metrics();
   tell(callbacks_, &callbacks::Callback::on_train_begin);
   tell(callbacks_, &callbacks::Callback::on_restore);
+  model_->strategy().group().caught_up();
   for (bool resumed = batch_ > 0; epoch_ < epochs_ && !stop_training_; resumed = false) {
     if (!resumed) trainer_.reset_metrics();
     tell(callbacks_,
@@ -268,7 +305,7 @@ void FitLoop::train_epoch() {
     Logs logs = batch_logs(trainer_, shares_logs_);
     tell(callbacks_, &callbacks::Callback::on_train_batch_end, batch_ - 1, logs);
     tell(callbacks_, &callbacks::Callback::on_resume_point);
-    if (shares_logs_) stop_training_ = anywhere(model_, stop_training_);
+    agree();
   }
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
                "': fit got an empty dataset in epoch ", epoch_);
@@ -288,7 +325,7 @@ void FitLoop::end_epoch() {
   Logs logs(std::move(values));
   const int64_t ended = epoch_;
   tell(callbacks_, &callbacks::Callback::on_epoch_end, ended, logs);
-  if (shares_logs_) stop_training_ = anywhere(model_, stop_training_);
+  agree();
   history_.epoch.push_back(ended);
   for (const auto& [name, value] : logs.values()) history_.history[name].push_back(value);
   last_logs_ = logs;
@@ -298,6 +335,18 @@ void FitLoop::end_epoch() {
     if (options_.steps_per_epoch == 0) feed_.start(epoch_);
     tell(callbacks_, &callbacks::Callback::on_resume_point);
   }
+}
+
+/// What only some processes know by themselves.
+void FitLoop::agree() {
+  if (!shares_logs_) return;
+  const Strategy& strategy = model_->strategy();
+  constexpr int64_t kStop = 1;
+  constexpr int64_t kRegroup = 2;
+  const bool regroup = has_backup_ && strategy.is_chief() && strategy.has_newcomers();
+  const int64_t wishes = strongest(model_, (stop_training_ ? kStop : 0) + (regroup ? kRegroup : 0));
+  if (wishes >= kRegroup) throw Regroup{};
+  stop_training_ = wishes == kStop;
 }
 
 Logs::Values FitLoop::validate() {

@@ -59,6 +59,7 @@ class FitLoop final : public TrainingRun {
   class Place;
 
   void train_epoch();
+  void agree();
   void end_epoch();
   Logs::Values validate();
 
@@ -67,9 +68,13 @@ class FitLoop final : public TrainingRun {
   Callbacks callbacks_;
   BatchFeed feed_;
   bool shares_logs_ = false;  ///< Processes work out every batch's logs together.
+  bool has_backup_ = false;   ///< The run can go on from what a callback has saved.
   std::shared_ptr<Place> place_;
   Logs last_logs_;
 };
+
+/// `fit`: one FitLoop, or, where the strategy is elastic, as many as it takes.
+History fit(const Model& model, const data::Dataset& data, FitOptions options);
 
 /// Callbacks belong to a run while it lasts.
 class Attached {

@@ -17,7 +17,7 @@ namespace strata::optimizers {
 
 /// What stands behind an Optimizer: options, variables and state in optimizer.cc, a step in
 /// optimizer_step.cc.
-class Optimizer::Impl {
+class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<Impl> {
  public:
   /// @throws Error kInvalidArgument: options outside their range.
   Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);
@@ -32,6 +32,11 @@ class Optimizer::Impl {
   void finalize_variable_values();
   void scale_dynamically(double initial_scale, int64_t growth_steps);
   double loss_scale() const;
+
+  void run_begins(int) override {}
+  void run_ends(int) override {}
+  void reshaped() override;
+
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 
   const std::unique_ptr<tensor::UpdateRule> rule_;
@@ -64,6 +69,7 @@ class Optimizer::Impl {
   }
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
+  void make_exchange();
   void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);

@@ -97,6 +97,12 @@ std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
   return all;
 }
 
+at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
+                         const std::string& variable) {
+  if (group.options().joins_late) return mine;
+  return first_of_group(group, mine, str_cat("initial value of '", variable, "'"));
+}
+
 at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
                           const std::string& what) {
   collective::Communicator* const communicator = group.communicator();

@@ -31,4 +31,8 @@ std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
 at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
                           const std::string& what);
 
+/// What a variable begins with: the processes' programs may draw different values.
+at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
+                         const std::string& variable);
+
 }  // namespace strata::detail

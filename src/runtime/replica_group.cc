@@ -13,6 +13,7 @@
 #include "strata/core/interrupt.h"
 #include "strata/core/spin.h"
 #include "strata/runtime/replica_context.h"
+#include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/tensor/engine_kernels.h"
 #include "strata/tensor/random_streams.h"
@@ -154,9 +155,7 @@ struct ReplicaGroup::Threads {
   std::vector<std::unique_ptr<tensor::RandomStream>> streams;
   std::vector<std::thread> workers;
 
-  std::mutex turn;                                          // one run at a time
-  std::vector<std::weak_ptr<RunObserver>> known_observers;  // guarded by observers_mutex
-  std::mutex observers_mutex;
+  std::mutex turn;  // one run at a time
 
   // Of the present run; written before job_number moves.
   const std::function<void(ReplicaContext&)>* body = nullptr;
@@ -209,8 +208,54 @@ void ReplicaGroup::set_seed(uint64_t seed) {
 }
 
 void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
-  std::lock_guard lock(threads_->observers_mutex);
-  threads_->known_observers.push_back(observer);
+  const std::lock_guard lock(mutex_);
+  observers_.push_back(observer);
+}
+
+std::vector<std::shared_ptr<RunObserver>> ReplicaGroup::observers() {
+  std::vector<std::shared_ptr<RunObserver>> present;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(observers_, [&](const std::weak_ptr<RunObserver>& known) {
+    auto observer = known.lock();
+    if (observer) present.push_back(observer);
+    return observer == nullptr;
+  });
+  return present;
+}
+
+void ReplicaGroup::add(detail::VariableState* variable) {
+  const std::lock_guard lock(mutex_);
+  variables_.insert(variable);
+}
+
+void ReplicaGroup::remove(detail::VariableState* variable) {
+  const std::lock_guard lock(mutex_);
+  variables_.erase(variable);
+}
+
+void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
+                           std::shared_ptr<collective::Communicator> communicator) {
+  detail::require_cross_replica("reshape");
+  ReplicaGroupOptions options = options_;
+  options.devices = std::move(devices);
+  options.communicator = std::move(communicator);
+  options.permits = 0;
+  options.joins_late = false;
+  options = resolve(std::move(options));
+  const uint64_t step = this->step();
+  const uint64_t seed = this->seed();
+  threads_.reset();
+  options_ = std::move(options);
+  options_.seed = seed;
+  all_cpu_ = std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu);
+  shares_gpu_ = share_a_gpu(options_.devices);
+  threads_ = std::make_unique<Threads>(*this);
+  set_step(step);
+  {
+    const std::lock_guard lock(mutex_);
+    for (detail::VariableState* variable : variables_) variable->reshape();
+  }
+  for (const auto& observer : observers()) observer->reshaped();
 }
 
 void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
@@ -226,14 +271,7 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
     std::vector<std::shared_ptr<RunObserver>>& observers;
     ~Forget() { observers.clear(); }
   } const forget{t.observers};
-  {
-    std::lock_guard lock(t.observers_mutex);
-    std::erase_if(t.known_observers, [&](const std::weak_ptr<RunObserver>& known) {
-      auto observer = known.lock();
-      if (observer) t.observers.push_back(observer);
-      return observer == nullptr;
-    });
-  }
+  t.observers = observers();
   for (const auto& observer : t.observers) observer->before_run();
   t.body = &body;
   ++t.step;

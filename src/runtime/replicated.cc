@@ -1,5 +1,6 @@
 #include "strata/runtime/replicated.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 #include "runtime/group_exchange.h"
@@ -51,8 +52,8 @@ std::vector<Variable> as_variables(ReplicaGroup& group,
   const auto replicas = static_cast<size_t>(group.num_local_replicas());
   std::vector<Variable> variables;
   for (size_t i = 0; i < tensors[0].size(); ++i) {
-    const at::Tensor first = first_of_group(group, tensors[0][i].tensor.detach(),
-                                            str_cat("initial value of '", tensors[0][i].name, "'"));
+    const at::Tensor first =
+        initial_value(group, tensors[0][i].tensor.detach(), tensors[0][i].name);
     std::vector<at::Tensor> copies;
     for (size_t r = 0; r < replicas; ++r) {
       copies.push_back(tensors[r][i].tensor);
@@ -89,20 +90,23 @@ void copy_modes(const std::vector<torch::nn::Module*>& from,
 
 }  // namespace
 
-std::shared_ptr<ReplicatedModules> ReplicatedModules::make(ReplicaGroup& group, Modules modules,
-                                                           const ReplicateOptions& options) {
+std::shared_ptr<ReplicatedModules> ReplicatedModules::make(
+    ReplicaGroup& group, Modules modules, std::function<std::shared_ptr<torch::nn::Module>()> more,
+    const ReplicateOptions& options) {
   std::shared_ptr<ReplicatedModules> made(
-      new ReplicatedModules(group, std::move(modules), options));
+      new ReplicatedModules(group, std::move(modules), std::move(more), options));
   group.observe(made);
   return made;
 }
 
 ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
+                                     std::function<std::shared_ptr<torch::nn::Module>()> more,
                                      const ReplicateOptions& options)
-    : group_(group.shared_from_this()), modules_(std::move(modules)) {
+    : group_(group.shared_from_this()), modules_(std::move(modules)), more_(std::move(more)) {
   const at::NoGradGuard no_grad;
   const auto replicas = static_cast<size_t>(group.num_local_replicas());
   for (size_t r = 0; r < replicas; ++r) {
+    index_of_replica_.push_back(r);
     const c10::Device device = group.device(static_cast<int>(r)).physical;
     if (!device.is_cpu()) modules_[r]->to(device);
   }
@@ -120,6 +124,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
   if (modules_.size() == replicas) return;
 
   outside_ = std::make_unique<Outside>();
+  outside_->index = modules_.size() - 1;
   outside_->parts = parts_.back();
   for (const Named& each : parameters.back()) outside_->parameters.push_back(each.tensor);
   for (const Named& each : buffers.back()) outside_->buffers.push_back(each.tensor);
@@ -136,7 +141,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
 size_t ReplicatedModules::current() {
   const Context& context = current_context();
   if (context.replica && context.group == group_.get()) {
-    return static_cast<size_t>(context.replica->local_replica());
+    return index_of_replica_[static_cast<size_t>(context.replica->local_replica())];
   }
   STRATA_CHECK(!context.replica || context.group == default_group().get(), kFailedPrecondition,
                "[replicated] the module belongs to ", group_->name(),
@@ -144,7 +149,7 @@ size_t ReplicatedModules::current() {
                "; Mixing different tf.distribute.Strategy objects is not possible");
   if (!outside_) return 0;
   show_outside();
-  return modules_.size() - 1;
+  return outside_->index;
 }
 
 ReplicatedModules::Seen ReplicatedModules::state_of(const at::Tensor& tensor) {
@@ -187,6 +192,38 @@ void ReplicatedModules::take_buffer(size_t index, int replica) {
   buffers_[index].on_replica(replica).copy_(outside_->buffers[index]);
 }
 
+void ReplicatedModules::reshaped() {
+  const at::NoGradGuard no_grad;
+  const auto replicas = static_cast<size_t>(group_->num_local_replicas());
+  index_of_replica_.resize(std::min(index_of_replica_.size(), replicas));
+  while (index_of_replica_.size() < replicas) {
+    const auto local = static_cast<int>(index_of_replica_.size());
+    const std::shared_ptr<torch::nn::Module> module = more_();
+    const c10::Device device = group_->device(local).physical;
+    if (!device.is_cpu()) module->to(device);
+    const auto adopt = [&](const std::vector<Variable>& variables,
+                           const std::vector<Named>& tensors) {
+      for (size_t i = 0; i < variables.size(); ++i) {
+        variables[i].state()->move_to(local, tensors[i].tensor);
+      }
+    };
+    adopt(parameters_, parameters_of(*module));
+    adopt(buffers_, buffers_of(*module));
+    index_of_replica_.push_back(modules_.size());
+    modules_.push_back(module);
+    parts_.push_back(parts_of(*module));
+  }
+  if (!outside_) return;
+  // As if every replica had just taken the outside's values: what it has is the first's, or comes
+  // with a checkpoint.
+  seen_parameters_.assign(replicas, {});
+  seen_buffers_.assign(replicas, {});
+  for (size_t r = 0; r < replicas; ++r) {
+    for (const auto& each : outside_->parameters) seen_parameters_[r].push_back(state_of(each));
+    for (const auto& each : outside_->buffers) seen_buffers_[r].push_back(state_of(each));
+  }
+}
+
 void ReplicatedModules::take_outside() {
   if (!outside_) return;
   const at::NoGradGuard no_grad;
@@ -210,7 +247,7 @@ void ReplicatedModules::before_run() {
 void ReplicatedModules::run_begins(int replica) {
   if (outside_) {
     const at::NoGradGuard no_grad;
-    copy_modes(outside_->parts, parts_[static_cast<size_t>(replica)]);
+    copy_modes(outside_->parts, parts_[index_of_replica_[static_cast<size_t>(replica)]]);
     for (size_t i = 0; i < parameters_.size() && replica > 0; ++i) take_parameter(i, replica);
     for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, replica);
   }

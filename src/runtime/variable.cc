@@ -192,9 +192,7 @@ std::shared_ptr<VariableState> make_state(const at::Tensor& value, VariableOptio
                "defined under a strategy; use kAuto, kOnWrite or kOnRead");
   if (options.synchronization == VariableSynchronization::kOnRead) options.trainable = false;
   if (!value.is_floating_point() && !value.is_complex()) options.trainable = false;
-  // The processes' programs may draw different initial values.
-  const at::Tensor agreed =
-      detail::first_of_group(group, value, str_cat("initial value of '", options.name, "'"));
+  const at::Tensor agreed = detail::initial_value(group, value, options.name);
   return std::make_shared<VariableState>(group.shared_from_this(), options,
                                          initial_copies(group, agreed, options.trainable));
 }
@@ -291,6 +289,32 @@ VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOption
   for (const at::Tensor& replica : replicas_) {
     expected_versions_.push_back(replica._version());
   }
+  group_->add(this);
+}
+
+VariableState::~VariableState() { group_->remove(this); }
+
+void VariableState::move_to(int local, const at::Tensor& tensor) {
+  at::Tensor& mine = replicas_[static_cast<size_t>(local)];
+  tensor.set_data(mine.variable_data());
+  mine = tensor;
+  expect_present_version(local);
+}
+
+void VariableState::reshape() {
+  const at::NoGradGuard no_grad;
+  const auto count = static_cast<size_t>(group_->num_local_replicas());
+  const at::Tensor first = replicas_[0];
+  if (count < replicas_.size()) replicas_.resize(count);
+  while (replicas_.size() < count) {
+    const at::Device device = group_->device(static_cast<int>(replicas_.size())).physical;
+    at::Tensor copy = shares_storage_ ? first.variable_data()
+                                      : first.detach().to(device, first.scalar_type(),
+                                                          /*non_blocking=*/false, /*copy=*/true);
+    replicas_.push_back(copy.set_requires_grad(first.requires_grad()));
+  }
+  expected_versions_.assign(count, 0);
+  for (size_t r = 0; r < count; ++r) expected_versions_[r] = replicas_[r]._version();
 }
 
 void VariableState::move_into(const std::vector<at::Tensor>& homes, bool shared,

@@ -1,6 +1,6 @@
 // A program that trains on MNIST with 8 replicas, wherever they live, for the tests beside it:
 //
-//   strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER]
+//   strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]
 //
 // REPLICAS: of this process; the cluster is TF_CONFIG's. It prints "step N" after each step and, if
 // nobody stops it, "sha256 <digest>" of weights, slots and what was measured, and "accuracy <a>".
@@ -171,7 +171,8 @@ void loop(Strategy& strategy) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(stderr, "usage: strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER]\n");
+    std::fprintf(
+        stderr, "usage: strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]\n");
     return 2;
   }
   try {
@@ -184,6 +185,7 @@ int main(int argc, char** argv) {
     options.permits = 1;
     options.server.liveness = std::chrono::seconds(2);
     options.server.start_timeout = std::chrono::seconds(60);
+    options.elastic = argc > 4 && std::string(argv[4]) == "elastic";
     MultiWorkerMirroredStrategy strategy(options);
     if (std::string(argv[1]) == "fit") {
       fit(strategy, argc > 3 ? argv[3] : "");

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "strata/collective/communicator.h"
@@ -38,6 +40,9 @@ struct ReplicaGroupOptions {
   int64_t bytes_per_pack = 0;
   /// They travel while backward still runs.
   bool overlap = false;
+  /// The other processes are in the middle of their run: initial values are not agreed on with
+  /// them, since a checkpoint will bring all. See caught_up().
+  bool joins_late = false;
 
   /// Replicas that compute at a time; 0: one per core.
   int permits = 0;
@@ -58,7 +63,12 @@ class STRATA_API RunObserver {
   virtual void before_run() {}  ///< On the caller's thread, before any replica enters.
   virtual void run_begins(int local) = 0;
   virtual void run_ends(int local) = 0;  ///< Not called where the function threw.
+  virtual void reshaped() {}             ///< The group has got other replicas; outside `run`.
 };
+
+namespace detail {
+class VariableState;
+}
 
 /// The replicas of one strategy that live in this process: their devices, their threads and the
 /// place where they meet; and the way to the replicas of other processes. The first runs on the
@@ -111,10 +121,24 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Outside `run` only.
   void set_seed(uint64_t seed);
 
+  /// Gives this process other replicas of the same job, and other ways to the rest: variables get
+  /// or lose copies (new ones have the first's value), observers are told. What replicas had for
+  /// themselves alone is to be restored by the caller. Outside `run`.
+  /// @param devices  One a replica of this process, as `communicator` says.
+  void reshape(std::vector<LogicalDevice> devices,
+               std::shared_ptr<collective::Communicator> communicator);
+
   collective::Rendezvous& rendezvous();
 
   /// `observer` is told of every run while somebody else keeps it alive.
   void observe(const std::shared_ptr<RunObserver>& observer);
+
+  /// From now on this process does all that the others do: it has the state that they go on from.
+  void caught_up() { options_.joins_late = false; }
+
+  /// Variables make themselves known, for `reshape`.
+  void add(detail::VariableState* variable);
+  void remove(detail::VariableState* variable);
 
   /// The strategy that owns this group, null once it is gone.
   Strategy* strategy() const { return strategy_; }
@@ -123,10 +147,15 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
  private:
   struct Threads;
 
-  const ReplicaGroupOptions options_;
-  const bool all_cpu_;
-  const bool shares_gpu_;
+  std::vector<std::shared_ptr<RunObserver>> observers();
+
+  ReplicaGroupOptions options_;
+  bool all_cpu_;
+  bool shares_gpu_;
   Strategy* strategy_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
+  std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_
   std::unique_ptr<Threads> threads_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -34,9 +35,10 @@ class STRATA_API ReplicatedModules : public RunObserver {
   /// @param modules  One per replica of this process; unless the group has just one, one more,
   /// which
   ///                 stands for all of them outside `run`.
+  /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
-      const ReplicateOptions& options);
+      std::function<std::shared_ptr<torch::nn::Module>()> more, const ReplicateOptions& options);
 
   /// Index of the module that this thread's context means.
   size_t current();
@@ -52,14 +54,17 @@ class STRATA_API ReplicatedModules : public RunObserver {
   void before_run() override;
   void run_begins(int replica) override;
   void run_ends(int replica) override;
+  void reshaped() override;
 
  private:
   ReplicatedModules(ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
+                    std::function<std::shared_ptr<torch::nn::Module>()> more,
                     const ReplicateOptions& options);
 
   /// The module that stands for all replicas outside `run`: its parameters are replica 0's storage,
   /// its buffers are made anew on the first look after a run.
   struct Outside {
+    size_t index;  // among the modules
     std::vector<torch::nn::Module*> parts;
     std::vector<at::Tensor> parameters;
     std::vector<at::Tensor> buffers;
@@ -78,7 +83,9 @@ class STRATA_API ReplicatedModules : public RunObserver {
 
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
-  std::vector<std::vector<torch::nn::Module*>> parts_;  // of each replica's module
+  std::function<std::shared_ptr<torch::nn::Module>()> more_;
+  std::vector<size_t> index_of_replica_;                // among the modules
+  std::vector<std::vector<torch::nn::Module*>> parts_;  // of each module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
   std::unique_ptr<Outside> outside_;  // null for one replica
@@ -126,14 +133,16 @@ struct ModuleOf<std::shared_ptr<Module>> {
 template <typename Module>
 class Replicated {
  public:
-  Replicated(std::vector<std::shared_ptr<Module>> modules,
-             std::shared_ptr<detail::ReplicatedModules> shared)
+  using Modules = std::vector<std::shared_ptr<Module>>;
+
+  /// @param modules  The same as `shared` has, and those that it makes later.
+  Replicated(std::shared_ptr<Modules> modules, std::shared_ptr<detail::ReplicatedModules> shared)
       : modules_(std::move(modules)), shared_(std::move(shared)) {}
 
-  Module* operator->() const { return modules_[shared_->current()].get(); }
-  Module& operator*() const { return *modules_[shared_->current()]; }
+  Module* operator->() const { return ptr().get(); }
+  Module& operator*() const { return *ptr(); }
   /// For torch::save and the like.
-  const std::shared_ptr<Module>& ptr() const { return modules_[shared_->current()]; }
+  const std::shared_ptr<Module>& ptr() const { return (*modules_)[shared_->current()]; }
 
   /// Parameters that want gradients when asked, in the module's order; tied ones once.
   std::vector<Variable> variables() const {
@@ -151,7 +160,7 @@ class Replicated {
   const std::shared_ptr<detail::ReplicatedModules>& shared() const { return shared_; }
 
  private:
-  std::vector<std::shared_ptr<Module>> modules_;
+  std::shared_ptr<Modules> modules_;
   std::shared_ptr<detail::ReplicatedModules> shared_;
 };
 

@@ -113,6 +113,9 @@ class STRATA_API VariableState {
   /// @param replicas  One tensor per replica of this process, on its device.
   VariableState(std::shared_ptr<ReplicaGroup> group, VariableOptions options,
                 std::vector<at::Tensor> replicas);
+  ~VariableState();
+  VariableState(const VariableState&) = delete;
+  VariableState& operator=(const VariableState&) = delete;
 
   const std::shared_ptr<ReplicaGroup>& group() const { return group_; }
   const VariableOptions& options() const { return options_; }
@@ -126,6 +129,12 @@ class STRATA_API VariableState {
   bool has_home() const { return home_ != nullptr; }
   /// All replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
+
+  /// From now on `tensor` is replica `local`'s: it gets the storage that the replica has.
+  void move_to(int local, const at::Tensor& tensor);
+  /// The group has another number of replicas in this process: copies go, or come with the first's
+  /// value.
+  void reshape();
 
   /// Records that strata itself has written: makes tensors that autograd saved before stale, and
   /// the new version the expected one.

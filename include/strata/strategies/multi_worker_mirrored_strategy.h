@@ -15,6 +15,10 @@
 
 namespace strata {
 
+namespace detail {
+class WorkerGroup;
+}
+
 struct MultiWorkerMirroredOptions {
   // What is computed.
   /// Says which cluster this process is in, and as which task; null: what started it (TF_CONFIG,
@@ -30,6 +34,10 @@ struct MultiWorkerMirroredOptions {
   collective::CommunicationOptions communication_options = {};
   /// Who meets, how long to wait for them, how soon a silent one is lost, TLS.
   cluster::ServerOptions server = {};
+  /// When a worker is lost, the others take over its replicas and go on from the last backup, until
+  /// it has been started anew. As many replicas, so the same bits. `fit` does so by itself, if it
+  /// has a BackupAndRestore callback. The chief cannot be replaced while it is away: all wait.
+  bool elastic = false;
 
   // How fast.
   int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
@@ -62,15 +70,23 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   /// This process among the workers, from 0; the chief is 0.
   int worker() const;
   /// Null: one process.
-  const std::shared_ptr<cluster::Server>& server() const { return server_; }
+  std::shared_ptr<cluster::Server> server() const;
+  bool is_elastic() const override;
+  bool has_newcomers() const override;
+  void regroup() override;
+
   /// Some lines for people: which workers and replicas there are, and how they communicate.
   std::string describe() const;
 
  private:
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
+  bool do_recover(const Error& error) override;
 
-  std::shared_ptr<cluster::Server> server_;
+  std::shared_ptr<detail::WorkerGroup> workers_;  // null: one process
+  std::vector<LogicalDevice> devices_;            // that this process has by itself
+  bool elastic_;
+  std::shared_ptr<RunObserver> reporter_;
 };
 
 }  // namespace strata

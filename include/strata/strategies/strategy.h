@@ -147,6 +147,19 @@ class STRATA_API Strategy {
   }
   std::vector<at::Tensor> local_results(const at::Tensor& value) const { return {value}; }
 
+  /// After an error that a lost process caused: brings the replicas together again where the
+  /// strategy can do that (MultiWorkerMirroredOptions::elastic). Then every process restores the
+  /// state that it saved last, and goes on from there; readers of distributed datasets are made
+  /// anew.
+  /// @return false: it cannot, or the error had another cause; throw it on.
+  bool recover(const Error& error) { return do_recover(error); }
+  /// True if `recover` may do something.
+  virtual bool is_elastic() const { return false; }
+  /// Of the chief: processes wait to take part (again).
+  virtual bool has_newcomers() const { return false; }
+  /// Lets newcomers in; all processes call it, and go on as after `recover`.
+  virtual void regroup() {}
+
   /// Splits each batch of `dataset` (batched with the global batch size) over the replicas.
   /// Source: experimental_distribute_dataset; rules in distributed_dataset.h.
   DistributedDataset distribute(data::Dataset dataset, const InputOptions& options = {});
@@ -174,6 +187,7 @@ class STRATA_API Strategy {
   explicit Strategy(std::shared_ptr<ReplicaGroup> group);
 
  private:
+  virtual bool do_recover(const Error&) { return false; }
   detail::Context enter_scope() const;
 
   std::shared_ptr<ReplicaGroup> group_;
