@@ -5,9 +5,13 @@
 #include <sys/wait.h>
 
 #include <functional>
+#include <regex>
+#include <sstream>
 
 #include "strata/wire/socket_transport.h"
+#include "support/source_path.h"
 #include "tools/child_process.h"
+#include "tools/held_ports.h"
 #include "tools/launched.h"
 #include "tools/process_guard.h"
 
@@ -28,13 +32,18 @@ class LaunchCommandTest : public testing::Test {
   bool there(const std::string& name) const { return std::filesystem::exists(path(name)); }
   pid_t pid_in(const std::string& name) const { return std::atoi(text_of(path(name)).c_str()); }
 
-  // Runs `strata launch WORDS`, at most a minute. @param meanwhile  Gets the launcher's pid.
   Result launch(const Words& words, const std::function<void(pid_t)>& meanwhile = {}) {
+    Words all = {STRATA_COMMAND, "launch"};
+    all.insert(all.end(), words.begin(), words.end());
+    return run(all, meanwhile);
+  }
+
+  // At most half a minute. @param meanwhile  Gets the process's pid.
+  Result run(const Words& words, const std::function<void(pid_t)>& meanwhile = {}) {
     ChildSpec spec = {.program = "/bin/sh",
-                      .arguments = {"-c", "exec \"$@\" >$D/out 2>$D/err", "sh", STRATA_COMMAND},
+                      .arguments = {"-c", "exec \"$@\" >$D/out 2>$D/err", "sh"},
                       .environment = {{"D", folder_.path()}, {"TMPDIR", folder_.path()}},
                       .cores = {}};
-    spec.arguments.emplace_back("launch");
     spec.arguments.insert(spec.arguments.end(), words.begin(), words.end());
     ChildProcess child(spec, guard_);
     if (meanwhile) meanwhile(child.pid());
@@ -200,6 +209,32 @@ TEST_F(LaunchCommandTest, AnEncryptedCluster) {
                        "[worker:0] authority.key authority.pem worker-0.key worker-0.pem "
                        "worker-1.key worker-1.pem \n"))
       << result.out;
+}
+
+// The shell's part of docs/clusters.md, with a program that meets the others.
+TEST_F(LaunchCommandTest, WhatTheDocumentSaysWorks) {
+  std::filesystem::create_symlink(STRATA_COMMAND, path("strata"));
+  std::ofstream(path("train")) << "#!/bin/sh\nexec " << STRATA_CLUSTER_TASK << " rounds 3\n";
+  std::filesystem::permissions(path("train"), std::filesystem::perms::owner_all);
+  const HeldPorts ports(2);
+  std::istringstream document(text_of(test::source_path("docs/clusters.md")));
+  int blocks = 0;
+  for (std::string line; std::getline(document, line);) {
+    if (line != "<!-- run by tests/tools/launch_command_test.cc -->") continue;
+    std::getline(document, line);
+    ASSERT_EQ(line, "```sh");
+    std::string script = "set -e\n";
+    while (std::getline(document, line) && line != "```") script += line + "\n";
+    script = std::regex_replace(script, std::regex(":2222"), str_cat(":", ports[0]));
+    script = std::regex_replace(script, std::regex(":2223"), str_cat(":", ports[1]));
+    if (!wire::socket_transport_has_tls() && contains(script, "certs")) continue;
+    SCOPED_TRACE(script);
+    const Result result = run({"/bin/sh", "-c", "cd $D; PATH=$D:$PATH; " + script + "wait"});
+    EXPECT_EQ(result.status, 0) << result.err << result.out;
+    EXPECT_TRUE(contains(result.out, "done\n")) << result.out;
+    ++blocks;
+  }
+  EXPECT_GE(blocks, 2);
 }
 
 // One that comes without certificates is not let in.
