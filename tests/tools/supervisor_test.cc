@@ -67,6 +67,9 @@ class SupervisorTest : public testing::Test {
 
 // Until others have made it; the test's own limit ends it.
 constexpr const char* kForever = "exec sleep 600";
+// Until the launcher has seen the end of the one that has written its number.
+constexpr const char* kAfterTheOther =
+    "while ! test -e $D/pid || kill -0 $(cat $D/pid) 2>/dev/null; do :; done; ";
 
 TEST_F(SupervisorTest, AllEndWell) {
   add("worker:0", "echo zero");
@@ -106,15 +109,23 @@ TEST_F(SupervisorTest, ASignalIsNamed) {
 // Those that lose a peer fail, too, and may be seen first.
 TEST_F(SupervisorTest, WhoWasKilledIsBlamedBeforeWhoNoticedIt) {
   options_.settle = 20s;  // it ends when all have
-  add("worker:0",
-      "while kill -0 $(cat $D/pid 2>/dev/null || echo $$); do :; done 2>/dev/null; "
-      "echo lost a peer; exit 1");
-  add("worker:1", "sh -c 'echo $PPID' >$D/new; mv $D/new $D/pid; kill -KILL $$");
+  add("worker:0", "echo $$ >$D/new; mv $D/new $D/pid; echo lost a peer; exit 1");
+  add("worker:1", str_cat(kAfterTheOther, "kill -KILL $$"));
   const Result result = run();
   EXPECT_EQ(result.status, 128 + SIGKILL);
   EXPECT_TRUE(contains(result.err, "worker:1 failed with SIGKILL (Killed) after")) << result.err;
   EXPECT_TRUE(contains(result.err, "worker:0 failed as well, with exit code 1: lost a peer\n"))
       << result.err;
+}
+
+// What nobody catches where a peer is lost aborts.
+TEST_F(SupervisorTest, WhoAbortsLaterIsNotBlamed) {
+  options_.settle = 20s;
+  add("worker:0", "echo $$ >$D/new; mv $D/new $D/pid; exit 3");
+  add("worker:1", str_cat(kAfterTheOther, "kill -ABRT $$"));
+  const Result result = run();
+  EXPECT_EQ(result.status, 3);
+  EXPECT_TRUE(contains(result.err, "worker:1 failed as well, with SIGABRT (Aborted")) << result.err;
 }
 
 TEST_F(SupervisorTest, WhoDoesNotEndIsKilledAfterTheGracePeriod) {
