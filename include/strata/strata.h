@@ -19,6 +19,7 @@
 #include "strata/cluster/slurm_resolver.h"
 #include "strata/cluster/task_id.h"
 #include "strata/cluster/tf_config_resolver.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/cluster/union_resolver.h"
 #include "strata/collective/algorithms.h"
 #include "strata/collective/communication_options.h"
