@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/cluster/roles.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/collective/measure_links.h"
 #include "strata/collective/planner.h"
 #include "strata/collective/wire_communicator.h"
@@ -87,6 +88,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
       common_(common) {
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
+  if (!own.tls) own.tls = cluster::tls_from_environment(cluster.task);
   server_ = std::make_shared<cluster::Server>(cluster.spec, cluster.task, own);
   form();
 }
