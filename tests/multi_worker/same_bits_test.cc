@@ -1,34 +1,19 @@
 // The weights of a job do not depend on how its replicas are spread over processes.
 #include <gtest/gtest.h>
 
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "support/killed_program.h"
+#include "multi_worker/reports.h"
 #include "support/process_cluster.h"
 
 namespace strata {
 namespace {
 
+using test::one_process;
 using test::ProcessCluster;
+using test::report_of;
 using namespace std::chrono_literals;
-
-/// The lines of a report: digest and accuracy.
-std::string report_of(const std::string& output) {
-  std::istringstream lines(output);
-  std::string report;
-  for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("sha256 ") || line.starts_with("accuracy ")) report += line + "\n";
-  }
-  return report;
-}
-
-std::string one_process(const std::string& mode) {
-  const test::Outcome outcome = test::run_program(STRATA_MULTI_WORKER_TRAINER, {mode, "8"});
-  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
-  return report_of(outcome.output);
-}
 
 /// One report of all workers.
 std::string workers(const std::string& mode, const std::vector<int>& replicas) {
