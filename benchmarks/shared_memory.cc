@@ -1,6 +1,7 @@
 // What collectives between processes of this machine take in shared memory:
-// `shared_memory [ranks] [rounds]`. A JSON line a result, as `strata bench` prints them: all_reduce
-// of float in tensors of `buffer` ("buffer") and in others ("staged"), and over TCP ("wire").
+// `shared_memory [ranks] [rounds] [largest KiB]`. A JSON line a result, as `strata bench` prints
+// them: all_reduce of float in tensors of `buffer` ("buffer") and in others ("staged"), and over
+// TCP ("wire").
 #include <ATen/ops/full.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,10 +60,11 @@ void print(const std::string& kind, int ranks, int64_t bytes, std::vector<double
   json.add("unit", std::string("us")).add("pairs", static_cast<double>(seconds.size())).print();
 }
 
-void run(int rank, int ranks, int rounds, std::shared_ptr<Communicator> wire) {
+void run(int rank, int ranks, int rounds, int64_t largest, std::shared_ptr<Communicator> wire) {
   SharedMemoryCommunicator shared(wire, {.name = str_cat("rank ", rank)});
   for (const int64_t bytes :
        {kKiB, 4 * kKiB, 16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 4 * kMiB, 16 * kMiB, 64 * kMiB}) {
+    if (bytes > largest) return;
     const int64_t elements = bytes / 4;
     at::Tensor plain = at::full({elements}, 1.0 + rank);
     at::Tensor buffer = shared.buffer(elements, at::kFloat);
@@ -113,7 +115,7 @@ std::shared_ptr<Communicator> connect(int rank, int ranks,
       std::make_shared<Planner>(placement, LinkModel::typical(), CommunicationOptions{}));
 }
 
-int run_main(int ranks, int rounds) {
+int run_main(int ranks, int rounds, int64_t largest) {
   std::vector<std::vector<int>> pipes;
   for (int i = 0; i < ranks; ++i) {
     int ends[2];
@@ -130,7 +132,7 @@ int run_main(int ranks, int rounds) {
   }
   // The parent is the last rank, so that `rank` is right in all.
   const std::shared_ptr<wire::Transport> transport = wire::make_socket_transport();
-  run(rank, ranks, rounds, connect(rank, ranks, pipes, transport));
+  run(rank, ranks, rounds, largest, connect(rank, ranks, pipes, transport));
   int failed = 0;
   for (const pid_t child : children) {
     int status = 0;
@@ -144,7 +146,8 @@ int run_main(int ranks, int rounds) {
 
 int main(int argc, char** argv) {
   try {
-    return run_main(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15);
+    return run_main(argc > 1 ? std::atoi(argv[1]) : 2, argc > 2 ? std::atoi(argv[2]) : 15,
+                    (argc > 3 ? std::atoi(argv[3]) : 64 * kKiB) * kKiB);
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     return 1;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
 
 #include <cstddef>
 #include <vector>
@@ -10,28 +11,30 @@
 namespace strata::collective {
 
 /// A tensor's memory for the length of a call: its own where that is contiguous on the CPU, else a
-/// copy.
+/// copy. The tensor must stay.
 class HostTensor {
  public:
-  explicit HostTensor(const at::Tensor& tensor)
-      : tensor_(tensor),
-        here_(tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.cpu().contiguous()) {}
+  explicit HostTensor(const at::Tensor& tensor) : tensor_(&tensor) {
+    if (!tensor.is_cpu() || !tensor.is_contiguous()) copy_ = tensor.cpu().contiguous();
+  }
 
-  std::byte* data() const { return static_cast<std::byte*>(here_.data_ptr()); }
-  void write_back() {
-    if (!here_.is_same(tensor_)) tensor_.copy_(here_);
+  std::byte* data() const {
+    return static_cast<std::byte*>((copy_.defined() ? copy_ : *tensor_).data_ptr());
+  }
+  void write_back() const {
+    if (copy_.defined()) tensor_->copy_(copy_);
   }
 
  private:
-  at::Tensor tensor_;
-  at::Tensor here_;
+  const at::Tensor* tensor_;
+  at::Tensor copy_;
 };
 
 /// What all_reduce and reduce_scatter bring, for the length of a call.
 struct ReducedTensors {
   Reduction reduction;
-  std::vector<HostTensor> staged;
-  std::vector<const std::byte*> values;
+  c10::SmallVector<HostTensor, 4> staged;
+  c10::SmallVector<const std::byte*, 8> values;
   at::Tensor neutral;  // in place of absent values
 
   ReducedTensors(const std::vector<at::Tensor>& given, const at::Tensor& like, int64_t elements,

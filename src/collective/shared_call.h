@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "collective/reduction.h"
 #include "strata/collective/algorithms.h"
@@ -19,8 +19,8 @@ struct SharedCall {
   /// all_gather's holds what the rank brings.
   std::byte* result = nullptr;
   int64_t result_begin = 0;
-  std::vector<const std::byte*> values = {};  ///< one a replica of the rank
-  const Reduction* reduction = nullptr;       ///< null where nothing is added
+  std::span<const std::byte* const> values = {};  ///< one a replica of the rank
+  const Reduction* reduction = nullptr;           ///< null where nothing is added
   int root = 0;
 
   int64_t bytes() const { return elements * element_bytes; }

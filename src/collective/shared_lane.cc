@@ -11,6 +11,7 @@ namespace {
 
 // So late does a sleeper see what nobody wakes it for: a peer that died, a failure elsewhere.
 constexpr std::chrono::milliseconds kSlice{20};
+constexpr std::chrono::microseconds kFirstSlice{100};
 
 bool reached(uint32_t published, uint32_t step) {  // the numbers wrap around
   return static_cast<int32_t>(published - step) >= 0;
@@ -53,6 +54,10 @@ int SharedHeader::lane_of(uint64_t key) {
               " ids; use the same ids in each step of the training, they are matched in order"));
 }
 
+int64_t SharedLane::area_bytes() {
+  return pages(kHeadBytes + (kSlotHead + kSlotBytes) * kSlots + kSlotBytes * kResultSlots);
+}
+
 int64_t SharedLane::bytes(int ranks) { return area_bytes() * ranks; }
 
 int64_t SharedLane::offset(int index, int ranks) {
@@ -62,23 +67,27 @@ int64_t SharedLane::offset(int index, int ranks) {
 SharedLane::SharedLane(const wire::FileDescriptor& file, int index, int rank, int ranks)
     : memory_(file, offset(index, ranks), bytes(ranks)), rank_(rank), ranks_(ranks) {}
 
-void SharedLane::announce(uint64_t call, uint32_t note) const {
-  Cell& mine = cell(rank_);
-  mine.calls[step_ % kSlots].store(call, std::memory_order_relaxed);
-  mine.notes[step_ % kSlots].store(note, std::memory_order_relaxed);
+void SharedLane::announce(const Announcement& mine) const {
+  std::memcpy(slot_head(rank_, step_), &mine, sizeof mine);
 }
 
 SharedLane::Announcement SharedLane::announcement(int rank, uint32_t step) const {
-  const Cell& of = cell(rank);
-  return {.call = of.calls[step % kSlots].load(std::memory_order_relaxed),
-          .note = of.notes[step % kSlots].load(std::memory_order_relaxed)};
+  Announcement theirs;
+  std::memcpy(&theirs, slot_head(rank, step), sizeof theirs);
+  return theirs;
 }
 
 void SharedLane::publish() {
   Cell& mine = cell(rank_);
-  // Sequentially consistent with a sleeper's count: one of the two sees the other.
-  mine.published.exchange(step_++);
-  if (mine.sleepers.load() != 0) futex_wake_all(mine.published);
+  // No fence between the two, which would wait for all that was written: see `await_rank`.
+  mine.published.store(step_++, std::memory_order_release);
+  if (mine.sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(mine.published);
+}
+
+void SharedLane::prepare(int64_t bytes) const {
+  constexpr int64_t kLine = 64;
+  const std::byte* const head = slot_head(rank_, step_);
+  for (int64_t at = 0; at < kSlotHead + bytes; at += kLine) __builtin_prefetch(head + at, 1);
 }
 
 void SharedLane::await(uint32_t step, const SharedWait& wait) const {
@@ -94,16 +103,18 @@ void SharedLane::await_rank(int rank, uint32_t step, const SharedWait& wait) con
   Cell& other = cell(rank);
   const auto here = [&] { return reached(other.published.load(std::memory_order_acquire), step); };
   if (spin_until(here, wait.spin)) return;
-  for (bool slept = false;; slept = true) {
-    if (const auto end = wait.check(rank, slept)) {
+  other.sleepers.fetch_add(1);
+  const auto rise = [&] { other.sleepers.fetch_sub(1); };
+  // Who publishes just now may not have seen this sleeper, so the first sleep is short.
+  for (std::chrono::nanoseconds limit = kFirstSlice;; limit = kSlice) {
+    if (const auto end = wait.check(rank, limit == kSlice)) {
+      rise();
       if (here()) return;  // it came, and then failed or ended
       end->throw_if_error();
     }
-    other.sleepers.fetch_add(1);
     const uint32_t seen = other.published.load();
-    if (!reached(seen, step)) futex_wait(other.published, seen, kSlice);
-    other.sleepers.fetch_sub(1);
-    if (here()) return;
+    if (!reached(seen, step)) futex_wait(other.published, seen, limit);
+    if (here()) return rise();
   }
 }
 

@@ -69,44 +69,47 @@ class SharedLane {
   /// read what was written in step s - 4: its slot is free.
   uint32_t step() const { return step_; }
 
-  std::byte* slot(int rank, uint32_t step) const {
-    return area(rank) + kHeadBytes + kSlotBytes * static_cast<int64_t>(step % kSlots);
-  }
+  std::byte* slot(int rank, uint32_t step) const { return slot_head(rank, step) + kSlotHead; }
   /// Written after others were awaited, so two suffice.
   std::byte* result_slot(int rank, uint32_t step) const {
-    return area(rank) + kHeadBytes +
-           kSlotBytes * (kSlots + static_cast<int64_t>(step % kResultSlots));
+    return area(rank) + kHeadBytes + (kSlotHead + kSlotBytes) * kSlots +
+           kSlotBytes * static_cast<int64_t>(step % kResultSlots);
   }
 
-  /// What this rank says of a call, in its first step; the others read it once that is published.
-  void announce(uint64_t call, uint32_t note) const;
+  /// What a rank says of a call, in its first step.
   struct Announcement {
     uint64_t call;
     uint32_t note;
   };
+  /// This rank's, at the front of its slot: it travels with the data.
+  void announce(const Announcement& mine) const;
   Announcement announcement(int rank, uint32_t step) const;
 
   /// This rank is through with its step; the next begins.
   void publish();
+  /// Fetches the next slot's first `bytes`, which the others have read, while there is time.
+  void prepare(int64_t bytes) const;
   /// The same at the end of a call, where nobody waits for it: costs nothing.
   void skip() { ++step_; }
   /// Until all others have published `step`. @throws Error  what `wait.check` returns.
   void await(uint32_t step, const SharedWait& wait) const;
 
  private:
-  static constexpr int64_t kHeadBytes = 4096;
+  static constexpr int64_t kHeadBytes = 64;
+
+  static constexpr int64_t kSlotHead = 64;
 
   struct alignas(64) Cell {
     std::atomic<uint32_t> published{0};  // a futex
-    std::atomic<uint32_t> sleepers{0};
-    std::array<std::atomic<uint64_t>, kSlots> calls = {};
-    std::array<std::atomic<uint32_t>, kSlots> notes = {};
+    std::atomic<uint32_t> sleepers{0};   // on it
   };
-  static_assert(sizeof(Cell) == 64);
 
-  static int64_t area_bytes() { return kHeadBytes + kSlotBytes * (kSlots + kResultSlots); }
+  static int64_t area_bytes();
   std::byte* area(int rank) const { return memory_.data() + area_bytes() * rank; }
   Cell& cell(int rank) const { return *reinterpret_cast<Cell*>(area(rank)); }
+  std::byte* slot_head(int rank, uint32_t step) const {
+    return area(rank) + kHeadBytes + (kSlotHead + kSlotBytes) * static_cast<int64_t>(step % kSlots);
+  }
   void await_rank(int rank, uint32_t step, const SharedWait& wait) const;
 
   SharedMapping memory_;

@@ -3,6 +3,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <mutex>
 #include <thread>
@@ -21,6 +23,7 @@ namespace strata::collective {
 namespace {
 
 constexpr uint64_t kBufferKey = uint64_t{1} << 32;  // ids are below
+constexpr int64_t kPreparedBytes = 4096;
 
 std::chrono::microseconds spin_time(int ranks) {
   // With fewer cores than ranks whoever spins keeps another rank from coming.
@@ -49,6 +52,7 @@ struct SharedMemoryCommunicator::Impl {
   Contributions contributions;
   SharedBuffers buffers;
 
+  std::atomic<bool> has_failed{false};
   std::mutex mutex;
   Status failure;                                                  // guarded by mutex
   std::unordered_map<uint64_t, std::unique_ptr<LocalLane>> lanes;  // guarded by mutex
@@ -133,10 +137,9 @@ std::optional<Status> SharedMemoryCommunicator::Impl::check(int awaited, bool sl
 
 void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint fingerprint,
                                          const CallOptions& call_options, uint64_t key) {
-  const Status earlier = known_failure();
-  STRATA_CHECK(earlier.ok(), kFailedPrecondition, "[collective] ", collective_name(call.collective),
-               ": an earlier call of this communicator failed (", earlier.message(),
-               "); build a new one");
+  STRATA_CHECK(!has_failed.load(std::memory_order_acquire), kFailedPrecondition, "[collective] ",
+               collective_name(call.collective), ": an earlier call of this communicator failed (",
+               known_failure().message(), "); build a new one");
   fingerprint.collective = call.collective;
   fingerprint.elements = call.elements;
   fingerprint.plan = "shared " + std::to_string(call.root);
@@ -163,8 +166,9 @@ void SharedMemoryCommunicator::Impl::run_on(SharedLane& lane, const SharedCall& 
   const uint32_t first = lane.step();
   const uint32_t located = in_place.begin();
   if (located == 0) staged.begin();
-  lane.announce(fingerprint, located);
+  lane.announce({.call = fingerprint, .note = located});
   lane.publish();
+  lane.prepare(std::min(call.bytes(), kPreparedBytes));
   lane.await(first, wait);
   check_agreement(lane, first, fingerprint);
   if (in_place.possible(first)) return in_place.run(first, wait);
@@ -194,6 +198,7 @@ Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {
   header().fail(reason);  // sleepers see it within a slice
   const std::lock_guard lock(mutex);
   if (failure.ok()) failure = reason;
+  has_failed.store(true, std::memory_order_release);
   return reason;
 }
 
