@@ -33,12 +33,13 @@ void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
     }
   }
   std::memcpy(target + at, source + at, static_cast<size_t>(bytes - at));
-  _mm_sfence();  // ordered before whatever tells another rank of it
 }
+void stream_fence() { _mm_sfence(); }
 #else
 void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
   std::memcpy(target, source, static_cast<size_t>(bytes));
 }
+void stream_fence() {}
 #endif
 
 void reduce_to_all(const Reduction& reduction, std::span<const Operand> sources, int64_t elements,
@@ -68,6 +69,7 @@ void reduce_to_all(const Reduction& reduction, std::span<const Operand> sources,
                      count * (operand.partial ? reduction.partial_bytes() : width);
     }
   }
+  if (stream) stream_fence();
 }
 
 }  // namespace strata::collective

@@ -49,6 +49,7 @@ bool InPlaceCall::somewhere(uint32_t first) const {
 
 void InPlaceCall::run(uint32_t first, const SharedWait& wait) {
   work(first);
+  stream_fence();
   const uint32_t done = lane_.step();
   lane_.publish();
   lane_.await(done, wait);

@@ -1,6 +1,9 @@
 #include "collective/shared_lane.h"
 
+#include <sched.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 
 #include "collective/futex.h"
@@ -9,12 +12,30 @@
 namespace strata::collective {
 namespace {
 
+using namespace std::chrono_literals;
+
 // So late does a sleeper see what nobody wakes it for: a peer that died, a failure elsewhere.
 constexpr std::chrono::milliseconds kSlice{20};
 constexpr std::chrono::microseconds kFirstSlice{100};
 
 bool reached(uint32_t published, uint32_t step) {  // the numbers wrap around
   return static_cast<int32_t>(published - step) >= 0;
+}
+
+/// Busily, before a sleep, which takes longer than most ranks are late. Whoever is awaited may need
+/// this core, even where there are enough of them, so it is offered soon.
+template <typename Done>
+bool watch(Done&& done, bool crowded) {
+  const int checks = crowded ? 1 : 20;
+  const auto end = std::chrono::steady_clock::now() + (crowded ? 100us : 300us);
+  while (true) {
+    for (int i = 0; i < checks; ++i) {
+      if (done()) return true;
+      cpu_relax();
+    }
+    sched_yield();
+    if (std::chrono::steady_clock::now() >= end) return done();
+  }
 }
 
 constexpr int64_t kPage = 4096;
@@ -33,7 +54,12 @@ void SharedHeader::fail(const Status& status) {
 }
 
 std::optional<Status> SharedHeader::failed() const {
-  const uint32_t state = failure.load(std::memory_order_acquire);
+  constexpr int kPatience = 10'000;  // for who writes; it may have died
+  uint32_t state = failure.load(std::memory_order_acquire);
+  for (int i = 0; i < kPatience && state == kBeingWritten; ++i) {
+    cpu_relax();
+    state = failure.load(std::memory_order_acquire);
+  }
   if (state == kNone) return std::nullopt;
   if (state == kBeingWritten) return Status(ErrorCode::kUnavailable, "another rank has failed");
   return Status(
@@ -86,7 +112,7 @@ void SharedLane::publish() {
 
 void SharedLane::prepare(int64_t bytes) const {
   constexpr int64_t kLine = 64;
-  const std::byte* const head = slot_head(rank_, step_);
+  const std::byte* const head = slot_head(rank_, step_ + 1);
   for (int64_t at = 0; at < kSlotHead + bytes; at += kLine) __builtin_prefetch(head + at, 1);
 }
 
@@ -102,7 +128,7 @@ void SharedLane::await(uint32_t step, const SharedWait& wait) const {
 void SharedLane::await_rank(int rank, uint32_t step, const SharedWait& wait) const {
   Cell& other = cell(rank);
   const auto here = [&] { return reached(other.published.load(std::memory_order_acquire), step); };
-  if (spin_until(here, wait.spin)) return;
+  if (watch(here, wait.crowded)) return;
   other.sleepers.fetch_add(1);
   const auto rise = [&] { other.sleepers.fetch_sub(1); };
   // Who publishes just now may not have seen this sleeper, so the first sleep is short.

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -19,7 +18,7 @@ struct SharedWait {
   /// @return why this rank may wait no longer for that one.
   /// @param slept  A while has passed: look at what costs something, too.
   std::function<std::optional<Status>(int rank, bool slept)> check = {};
-  std::chrono::microseconds spin = {};  ///< busily, before the first sleep
+  bool crowded = false;  ///< there are more ranks than cores
 };
 
 /// What all lanes share, at the start of the memory file.
@@ -87,7 +86,8 @@ class SharedLane {
 
   /// This rank is through with its step; the next begins.
   void publish();
-  /// Fetches the next slot's first `bytes`, which the others have read, while there is time.
+  /// Of a call in its second and last step: fetches the first `bytes` of the next call's slot,
+  /// which the others have read, while there is something else to do.
   void prepare(int64_t bytes) const;
   /// The same at the end of a call, where nobody waits for it: costs nothing.
   void skip() { ++step_; }

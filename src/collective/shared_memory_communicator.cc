@@ -25,12 +25,6 @@ namespace {
 constexpr uint64_t kBufferKey = uint64_t{1} << 32;  // ids are below
 constexpr int64_t kPreparedBytes = 4096;
 
-std::chrono::microseconds spin_time(int ranks) {
-  // With fewer cores than ranks whoever spins keeps another rank from coming.
-  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
-  return std::chrono::microseconds(ranks <= cores ? 300 : 0);
-}
-
 /// The calls of one id. Those of several threads go one after the other.
 struct LocalLane {
   explicit LocalLane(SharedLane shared) : lane(std::move(shared)) {}
@@ -48,9 +42,10 @@ struct SharedMemoryCommunicator::Impl {
   std::shared_ptr<Communicator> bootstrap;
   Options options;
   SharedSetup setup;
-  std::chrono::microseconds spin;
+  bool crowded;  // more ranks than cores
   Contributions contributions;
   SharedBuffers buffers;
+  std::mutex buffer_calls;  // one at a time, on every rank in the same order
 
   std::atomic<bool> has_failed{false};
   std::mutex mutex;
@@ -64,7 +59,7 @@ struct SharedMemoryCommunicator::Impl {
         bootstrap(std::move(with)),
         options(with_options),
         setup(set_up_shared_memory(*bootstrap, options)),
-        spin(spin_time(ranks)),
+        crowded(ranks > static_cast<int>(std::thread::hardware_concurrency())),
         contributions(of) {}
 
   SharedHeader& header() const { return *reinterpret_cast<SharedHeader*>(setup.header.data()); }
@@ -152,7 +147,7 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
     LocalLane& local = lane(key);
     const std::unique_lock lock(local.mutex, deadline.time());
     STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
-    run_on(local.lane, call, packed, {.check = check_wait, .spin = spin});
+    run_on(local.lane, call, packed, {.check = check_wait, .crowded = crowded});
   } catch (...) {
     fail_all(Status::from_current_exception(), describe_call(packed), call_options)
         .throw_if_error();
@@ -168,8 +163,8 @@ void SharedMemoryCommunicator::Impl::run_on(SharedLane& lane, const SharedCall& 
   if (located == 0) staged.begin();
   lane.announce({.call = fingerprint, .note = located});
   lane.publish();
-  lane.prepare(std::min(call.bytes(), kPreparedBytes));
   lane.await(first, wait);
+  if (call.bytes() <= kPreparedBytes) lane.prepare(call.bytes());
   check_agreement(lane, first, fingerprint);
   if (in_place.possible(first)) return in_place.run(first, wait);
   staged.run(wait, /*begun=*/!in_place.somewhere(first));
@@ -298,7 +293,8 @@ wire::FileDescriptor SharedMemoryCommunicator::Impl::share(wire::FileDescriptor 
 at::Tensor SharedMemoryCommunicator::do_buffer(int64_t elements, at::ScalarType dtype) {
   const auto tensor_options = at::TensorOptions().dtype(dtype);
   const CallOptions options = {.name = "buffer"};
-  // All ask for the same. (This also keeps calls of several threads apart.)
+  const std::lock_guard lock(impl_->buffer_calls);
+  // All ask for the same.
   const int64_t mine[] = {elements, static_cast<int64_t>(dtype)};
   std::vector<int64_t> all(2 * static_cast<size_t>(num_ranks()));
   std::memcpy(all.data() + 2 * rank(), mine, sizeof mine);

@@ -180,7 +180,7 @@ void StagedCall::take(const Range& range, const std::byte* from) const {
   const int64_t bytes = range.size() * call_.element_bytes;
   if (bytes == 0) return;
   if (stream_) {
-    stream_copy(call_.at(range.begin), from, bytes);
+    stream_copy(call_.at(range.begin), from, bytes);  // this rank's own: no fence
   } else {
     std::memcpy(call_.at(range.begin), from, static_cast<size_t>(bytes));
   }

@@ -35,9 +35,10 @@ struct SharedMemoryOptions {
 /// and goes with the last process that uses it, also when processes are killed; a buffer's goes
 /// when every rank's tensor of it is gone.
 ///
-/// A wait spins for at most 0.3 ms (hardly at all where there are more ranks than cores), then
-/// sleeps. It ends when the rank it waits for comes, fails or ends, at the deadline, when `failed`
-/// or the call's `stop` is requested, and when `bootstrap` has failed; up to 20 ms later.
+/// A wait is busy for at most 0.3 ms (with more ranks than cores 0.1 ms, in which it offers its
+/// core to others all the time), then sleeps. It ends when the rank it waits for comes, fails or
+/// ends, at the deadline, when `failed` or the call's `stop` is requested, and when `bootstrap` has
+/// failed; up to 20 ms later.
 ///
 /// Threads: any; calls of different ids may run at once. There is no thread behind it. At most 4096
 /// different ids.
