@@ -9,7 +9,7 @@
 namespace strata::collective {
 
 inline constexpr at::ScalarType kSummedDtypes[] = {at::kFloat, at::kHalf, at::kLong};
-inline constexpr int64_t kSummedSizes[] = {1, 77, 12'345, 700'001};
+inline constexpr int64_t kSummedSizes[] = {1, 77, 12'345, 300'001};
 
 /// What a replica brings, in whatever process it lives.
 inline at::Tensor replica_value(int64_t size, at::ScalarType dtype, int replica) {

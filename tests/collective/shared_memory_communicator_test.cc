@@ -46,10 +46,11 @@ TEST(SharedMemoryCommunicatorTest, BuffersAreReducedInPlace) {
     Ranks ranks(kKind, placement);
     uint32_t id = 0;
     for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kChar}) {
-      for (const int64_t size : {100, 40'000, 3'000'001}) {
+      for (const int64_t size : {100, 40'000, 2'100'001}) {
         const auto values = values_of(placement, size, dtype);
         const at::Tensor expected = reduce_in_order(values, ReduceOp::kSum);
         for (const Who who : {kAll, kFirstOnly, kResultElsewhere}) {
+          if (size > 100'000 && (dtype != at::kFloat || who == kFirstOnly)) continue;
           ++id;
           ranks.run([&](Communicator& c) {
             std::vector<at::Tensor> mine;
@@ -57,7 +58,7 @@ TEST(SharedMemoryCommunicatorTest, BuffersAreReducedInPlace) {
               mine.push_back(values[static_cast<size_t>(replica)].clone());
             }
             // The same buffers on all ranks, whoever uses them.
-            for (int i = 0; i < 8; ++i) {
+            for (int i = 0; i < 4; ++i) {
               at::Tensor buffer = c.buffer(size, dtype);
               EXPECT_TRUE(at::equal(buffer, at::zeros_like(buffer)));
               const auto place = static_cast<size_t>(i);
@@ -85,7 +86,7 @@ TEST(SharedMemoryCommunicatorTest, OtherCollectivesOfBuffers) {
   for (const int n : {2, 3}) {
     const Placement placement = Placement::blocks(std::vector<int>(static_cast<size_t>(n), 1));
     Ranks ranks(kKind, placement);
-    for (const int64_t part : {50, 20'000, 1'500'000}) {
+    for (const int64_t part : {50, 20'000, 1'100'000}) {
       const auto values = values_of(placement, part * n, at::kFloat);
       const at::Tensor sum = reduce_in_order(values, ReduceOp::kMean);
       ranks.run([&](Communicator& c) {
