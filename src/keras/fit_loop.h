@@ -66,6 +66,7 @@ class FitLoop final : public TrainingRun {
   Trainer& trainer_;
   Callbacks callbacks_;
   BatchFeed feed_;
+  bool shares_logs_ = false;  ///< Processes work out every batch's logs together.
   std::shared_ptr<Place> place_;
   Logs last_logs_;
 };
@@ -109,7 +110,7 @@ class PredictLoop final : public TrainingRun {
 /// One step with a batch, outside every run. @return What the metrics are since their last reset.
 Logs one_batch(const Model& model, const data::Example& batch, bool training);
 
-/// 0, 1 or 2, of what the user asked for.
-int verbosity(int verbose);
+/// 0, 1 or 2, of what the user asked for; 0 in all processes but the chief.
+int verbosity(const Model& model, int verbose);
 
 }  // namespace strata::keras::detail

@@ -88,7 +88,7 @@ History Model::fit(const at::Tensor& x, const at::Tensor& y, FitOptions options)
 }
 
 Logs Model::evaluate(const Dataset& batches, EvaluateOptions options) const {
-  const int verbose = detail::verbosity(options.verbose);
+  const int verbose = detail::verbosity(*this, options.verbose);
   detail::Callbacks callbacks = std::move(options.callbacks);
   detail::add_default_callbacks(callbacks, verbose);
   detail::TestLoop loop(*this, batches, options.steps, callbacks, verbose);

@@ -30,7 +30,7 @@ DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                            const std::vector<Entry>& entries, const ExtraSlots& extras)
     : rule_(rule), extras_(extras), entries_(entries) {
   const at::NoGradGuard no_grad;
-  slots_.resize(static_cast<size_t>(group.num_replicas()));
+  slots_.resize(static_cast<size_t>(group.num_local_replicas()));
   for (size_t r = 0; r < slots_.size(); ++r) {
     for (const Entry& entry : entries_) {
       std::vector<at::Tensor> slots;

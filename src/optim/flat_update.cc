@@ -57,7 +57,7 @@ FlatUpdate<T>::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                           const std::vector<Entry>& entries, const ExtraSlots& extras)
     : rule_(rule),
       extras_(extras),
-      replicas_(group.num_replicas()),
+      replicas_(group.num_local_replicas()),
       share_storage_(group.shares_storage()),
       entries_(entries) {
   move_parameters();

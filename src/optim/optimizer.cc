@@ -49,6 +49,9 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   for (size_t i = 0; i < variables.size(); ++i) by_dtype[variables[i].dtype()].push_back(i);
   variables_ = std::move(variables);
   group_ = variables_[0].state()->group();
+  if (group_->communicator() != nullptr) {
+    exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_);
+  }
   for (auto& [dtype, indices] : by_dtype) {
     std::vector<Entry> entries;
     for (const size_t i : indices) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "optim/dynamic_scale.h"
+#include "optim/gradient_exchange.h"
 #include "optim/gradients.h"
 #include "optim/step.h"
 #include "strata/optim/optimizer.h"
@@ -61,8 +62,11 @@ class Optimizer::Impl {
   int64_t updates() const {  // that have been finished
     return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
   }
-  void prepare_step(const std::vector<const Contribution*>& all);
+  /// What takes a replica's gradients while its backward runs.
+  OnGradient early(int local) const;
+  void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
+  void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
   void check_finite();
   void take_accumulated();
@@ -70,6 +74,7 @@ class Optimizer::Impl {
   void finish_step();
 
   std::shared_ptr<ReplicaGroup> group_;
+  std::unique_ptr<GradientExchange> exchange_;  // null where all replicas are in this process
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;

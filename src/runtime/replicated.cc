@@ -2,6 +2,8 @@
 
 #include <unordered_set>
 
+#include "runtime/group_exchange.h"
+
 namespace strata::detail {
 namespace {
 
@@ -46,13 +48,15 @@ void check_alike(const std::vector<Named>& first, const std::vector<Named>& othe
 std::vector<Variable> as_variables(ReplicaGroup& group,
                                    const std::vector<std::vector<Named>>& tensors, bool parameters,
                                    BufferPolicy policy) {
-  const auto replicas = static_cast<size_t>(group.num_replicas());
+  const auto replicas = static_cast<size_t>(group.num_local_replicas());
   std::vector<Variable> variables;
   for (size_t i = 0; i < tensors[0].size(); ++i) {
+    const at::Tensor first = first_of_group(group, tensors[0][i].tensor.detach(),
+                                            str_cat("initial value of '", tensors[0][i].name, "'"));
     std::vector<at::Tensor> copies;
     for (size_t r = 0; r < replicas; ++r) {
       copies.push_back(tensors[r][i].tensor);
-      if (r > 0) copies[r].detach().copy_(copies[0].detach());
+      copies[r].detach().copy_(first);
     }
     VariableOptions options{.name = tensors[0][i].name, .trainable = copies[0].requires_grad()};
     if (!parameters) {
@@ -97,7 +101,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
                                      const ReplicateOptions& options)
     : group_(group.shared_from_this()), modules_(std::move(modules)) {
   const at::NoGradGuard no_grad;
-  const auto replicas = static_cast<size_t>(group.num_replicas());
+  const auto replicas = static_cast<size_t>(group.num_local_replicas());
   for (size_t r = 0; r < replicas; ++r) {
     const c10::Device device = group.device(static_cast<int>(r)).physical;
     if (!device.is_cpu()) modules_[r]->to(device);
@@ -132,7 +136,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
 size_t ReplicatedModules::current() {
   const Context& context = current_context();
   if (context.replica && context.group == group_.get()) {
-    return static_cast<size_t>(context.replica->replica_id_in_sync_group());
+    return static_cast<size_t>(context.replica->local_replica());
   }
   STRATA_CHECK(!context.replica || context.group == default_group().get(), kFailedPrecondition,
                "[replicated] the module belongs to ", group_->name(),
@@ -154,7 +158,7 @@ void ReplicatedModules::show_outside() {
     at::Tensor& shown = outside_->parameters[i];
     if (shown.const_data_ptr() == first.const_data_ptr()) continue;
     // An optimizer has moved the replicas' storage, or the user (torch::load) the outside's.
-    for (int r = 0; r < group_->num_replicas(); ++r) take_parameter(i, r);
+    for (int r = 0; r < group_->num_local_replicas(); ++r) take_parameter(i, r);
     shown.set_data(first.variable_data());
     for (auto& seen : seen_parameters_) seen[i] = state_of(shown);
   }
@@ -186,7 +190,7 @@ void ReplicatedModules::take_buffer(size_t index, int replica) {
 void ReplicatedModules::take_outside() {
   if (!outside_) return;
   const at::NoGradGuard no_grad;
-  for (int r = 0; r < group_->num_replicas(); ++r) {
+  for (int r = 0; r < group_->num_local_replicas(); ++r) {
     for (size_t i = 0; i < parameters_.size(); ++i) take_parameter(i, r);
     for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, r);
   }

@@ -31,8 +31,9 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// @param modules  One per replica; for several replicas one more, which stands for all of them
-  ///                 outside `run`.
+  /// @param modules  One per replica of this process; unless the group has just one, one more,
+  /// which
+  ///                 stands for all of them outside `run`.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
       const ReplicateOptions& options);
@@ -116,10 +117,10 @@ struct ModuleOf<std::shared_ptr<Module>> {
 
 }  // namespace detail
 
-/// A `torch::nn::Module` on every replica, with equal weights. `net->` is the calling replica's
-/// module inside `run`, and outside a module with the cross-replica values: parameters, buffers by
-/// `BufferPolicy`. What is done to the outside module between runs (`eval()`, loading weights, new
-/// buffer values) holds for every replica from the next run on.
+/// A `torch::nn::Module` on every replica, with equal weights (the first process's). `net->` is the
+/// calling replica's module inside `run`, and outside a module with the cross-replica values:
+/// parameters, buffers by `BufferPolicy`. What is done to the outside module between runs
+/// (`eval()`, loading weights, new buffer values) holds for every replica from the next run on.
 ///
 /// Copies of a handle are the same module. Made by `Strategy::replicate`.
 template <typename Module>
