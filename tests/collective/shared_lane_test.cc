@@ -43,7 +43,7 @@ TEST(SharedHeaderTest, EveryIdHasALaneUntilThereIsNone) {
 // A slot must stay as it is until all have read it, however far one rank runs ahead of another.
 TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
   constexpr int kRanks = 3;
-  constexpr uint64_t kCalls = 20'000;
+  constexpr uint64_t kCalls = 5'000;
   const wire::FileDescriptor file = make_memory_file("test", SharedLane::offset(2, kRanks));
   std::vector<Thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
