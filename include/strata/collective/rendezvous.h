@@ -17,9 +17,9 @@
 
 namespace strata::collective {
 
-/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the replica
-/// function of a bystander and goes no further; whoever swallows it gets it again at the next meeting. (A
-/// std::exception, because autograd's engine cleans up after no other.)
+/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the
+/// replica function of a bystander and goes no further; whoever swallows it gets it again at the
+/// next meeting. (A std::exception, because autograd's engine cleans up after no other.)
 struct STRATA_API RoundAborted : std::exception {
   const char* what() const noexcept override;
 };
@@ -46,7 +46,7 @@ class STRATA_API Rendezvous {
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Bounds every wait.
     Permits* permits =
-        nullptr;  ///< Given back while waiting; null when each participant has a core.
+        nullptr;             ///< Given back while waiting; null when each participant has a core.
     Clock* clock = nullptr;  ///< Of `timeout`; null: the system's. Must outlive the rendezvous.
   };
 
