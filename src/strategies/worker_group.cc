@@ -7,17 +7,22 @@
 
 #include "strata/cluster/roles.h"
 #include "strata/cluster/tls_environment.h"
+#include "strata/collective/host_identity.h"
 #include "strata/collective/measure_links.h"
 #include "strata/collective/planner.h"
+#include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
-#include "strategies/host_id.h"
 
 namespace strata::detail {
 namespace {
 
 using cluster::TaskId;
+
+// Of CommunicationOptions::implementation.
+constexpr auto kAuto = "AUTO";
+constexpr auto kWire = "WIRE";
 
 /// What a worker tells the others about itself.
 struct Card {
@@ -109,8 +114,9 @@ void WorkerGroup::form() {
   }
   const auto rank = static_cast<int>(std::ranges::find(tasks_, server_->task()) - tasks_.begin());
 
-  server_->set(key_of(server_->task()),
-               Card{.replicas = replicas_, .host = host_id(), .common = common_}.write());
+  server_->set(
+      key_of(server_->task()),
+      Card{.replicas = replicas_, .host = collective::host_identity(), .common = common_}.write());
   std::vector<std::string> hosts;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
@@ -131,13 +137,39 @@ void WorkerGroup::form() {
   }
   const collective::LinkModel links =
       collective::measure_links(rank, placement, peers, server_->transport(), deadline);
-  const auto planner = std::make_shared<collective::Planner>(placement, links, communication_);
+  collective::CommunicationOptions on_the_wire = communication_;
+  if (on_the_wire.implementation == kWire) on_the_wire.implementation = kAuto;
+  const auto planner = std::make_shared<collective::Planner>(placement, links, on_the_wire);
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
                     << placement.num_replicas() << " replicas; "
                     << planner->describe(collective::Collective::kAllReduce);
-  communicator_ = std::make_shared<collective::WireCommunicator>(
+  const auto wire = std::make_shared<collective::WireCommunicator>(
       rank, std::move(peers), std::shared_ptr<wire::Transport>(server_, &server_->transport()),
       planner);
+  communicator_ = share_memory(wire);
+}
+
+/// `wire`, or what is faster than it on one host. Who asks for an order or an algorithm means the
+/// wire's.
+std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
+    const std::shared_ptr<collective::Communicator>& wire) const {
+  const std::vector<int>& hosts = wire->placement().host_of_rank;
+  const bool one_host = std::ranges::all_of(hosts, [&](int host) { return host == hosts[0]; });
+  if (!one_host || hosts.size() < 2 || communication_.implementation != kAuto) return wire;
+  try {
+    return std::make_shared<collective::SharedMemoryCommunicator>(
+        wire, collective::SharedMemoryOptions{
+                  .name = server_->task().to_string(),
+                  .timeout = communication_.timeout,
+                  .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+                  .failed = server_->failed(),
+                  .reason = [server = server_] { return server->status(); }});
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::kUnavailable || !wire->status().ok()) throw;
+    STRATA_LOG(kWarning) << "[multi_worker] " << error.what()
+                         << "; the workers of this host talk over the network instead";
+    return wire;
+  }
 }
 
 void WorkerGroup::leave() {

@@ -42,6 +42,8 @@ class WorkerGroup {
 
  private:
   void form();
+  std::shared_ptr<collective::Communicator> share_memory(
+      const std::shared_ptr<collective::Communicator>& wire) const;
 
   const collective::CommunicationOptions communication_;
   const wire::Deadline::Clock::duration patience_;
