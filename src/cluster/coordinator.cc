@@ -186,7 +186,10 @@ void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMess
   Session& own = sessions_.at(session);
   if (const auto status = refusal(session, message)) {
     STRATA_LOG(kWarning) << status->message();
-    refused_[own.task] = status->message();
+    // Of strangers there may be any number.
+    if (std::ranges::count(options_.members, own.task) > 0) {
+      refused_[own.task] = status->message();
+    }
     waiter.fail(outbox_, *status);
     return;
   }

@@ -44,6 +44,11 @@ class Stream {
   /// Moves on what `write` took and kept; kMoved when nothing is left of it.
   virtual Outcome flush() { return Outcome::kMoved; }
 
+  /// How many bytes of its own `write` has made of what it took, and how many of them are on their
+  /// way: the rest waits for a `flush`.
+  virtual uint64_t made() const { return 0; }
+  virtual uint64_t passed_on() const { return 0; }
+
   /// Tells the peer that no more will be written. After the last `flush`.
   virtual void end() = 0;
 

@@ -272,6 +272,29 @@ TEST_P(WireContractTest, RandomExchangesBetweenSeveralTasks) {
   }
 }
 
+// Once its send is done, the sender may do other things for as long as it likes.
+TEST_P(WireContractTest, WhatIsSentArrivesWithoutTheSendersHelp) {
+  Mesh pair = mesh(2);
+  const Bytes bytes = random_bytes(30'000'000, 1);
+  Bytes received(bytes.size());
+  Transfer receive = pair.connection(1, 0).receive({}, received);
+  std::atomic<bool> sent = false;
+  Thread sender("sender", [&] {
+    Transfer send = pair.connection(0, 1).send({}, bytes);
+    EXPECT_EQ(pair.transport(0).wait(send, soon()).message(), "");
+    sent = true;
+  });
+  // Slowly, so that there is more on the way than fits.
+  const Deadline limit = soon();
+  while (!sent && !limit.passed()) {
+    pair.transport(1).progress();
+    std::this_thread::yield();
+  }
+  sender.join();
+  EXPECT_EQ(pair.transport(1).wait(receive, soon()).message(), "");
+  EXPECT_TRUE(received == bytes);
+}
+
 // Many threads of one task wait at once, each for its own messages.
 TEST_P(WireContractTest, ManyThreadsWaitAtOnce) {
   Mesh pair = mesh(2);
