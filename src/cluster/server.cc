@@ -56,6 +56,7 @@ struct Server::Impl {
   }
   Member member(const TaskId& peer) const;
   uint64_t next_round(const std::string& name);
+  Status explain(const std::vector<ControlMessage>& reports, const Status& seen);
   void stop(wire::Deadline deadline);
 
   const ClusterSpec spec;
@@ -335,12 +336,30 @@ std::shared_ptr<wire::Connection> Server::connect(const TaskId& peer, const std:
                                                member.address, " closed the connection"));
 }
 
-Status Server::explain(const TaskId& peer, const Status& seen) {
-  if (const Status known = status(); !known.ok()) return known;
-  impl_->control->post(message(MessageKind::kSuspect, peer.to_string(), seen.message()));
-  (void)impl_->control->wait_for_failure(wire::Deadline::after(kExplainFor));
-  const Status known = status();
+Status Server::Impl::explain(const std::vector<ControlMessage>& reports, const Status& seen) {
+  for (const ControlMessage& report : reports) {
+    if (!control->failure().ok()) break;
+    control->post(report);
+  }
+  (void)control->wait_for_failure(wire::Deadline::after(kExplainFor));
+  const Status known = control->failure();
   return known.ok() ? seen : known;
+}
+
+Status Server::explain(const TaskId& peer, const Status& seen) {
+  return impl_->explain({message(MessageKind::kSuspect, peer.to_string(), seen.message())}, seen);
+}
+
+Status Server::explain(const Status& seen) {
+  std::vector<ControlMessage> reports;
+  for (const TaskId& peer : impl_->data.broken()) {
+    reports.push_back(message(MessageKind::kSuspect, peer.to_string(), seen.message()));
+  }
+  if (reports.empty()) {
+    reports.push_back(message(MessageKind::kAbort, "", seen.message()));
+    reports.back().code = seen.code();
+  }
+  return impl_->explain(reports, seen);
 }
 
 void Server::abort(const std::string& reason) {

@@ -21,8 +21,12 @@ namespace strata::wire {
 /// Threads: any.
 class Relay {
  public:
-  explicit Relay(const Address& to) : to_(to), listener_(::socket(AF_INET, kSocket, 0)) {
-    sockaddr_in address = loopback(0);
+  /// @param port  Where it listens; 0: anywhere.
+  explicit Relay(const Address& to, uint16_t port = 0)
+      : to_(to), listener_(::socket(AF_INET, kSocket, 0)) {
+    const int on = 1;
+    ::setsockopt(listener_.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    sockaddr_in address = loopback(port);
     socklen_t size = sizeof address;
     ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size);
     ::listen(listener_.get(), 16);
@@ -30,12 +34,7 @@ class Relay {
     port_ = ntohs(address.sin_port);
     door_ = Thread("relay", [this] { let_in(); });
   }
-  ~Relay() {
-    ::shutdown(listener_.get(), SHUT_RDWR);
-    cut();
-    door_.join();
-    cut();  // who came in just now
-  }
+  ~Relay() { cut(); }
 
   uint16_t port() const { return port_; }
   Address address() const { return {.host = "127.0.0.1", .port = port_}; }
@@ -46,8 +45,10 @@ class Relay {
     return seen_;
   }
 
-  /// Ends the connections that there are.
+  /// Ends the connections that there are, and lets none through from now on.
   void cut() {
+    ::shutdown(listener_.get(), SHUT_RDWR);
+    if (door_.joinable()) door_.join();
     std::vector<std::unique_ptr<Pair>> gone;
     {
       const std::lock_guard lock(mutex_);
