@@ -38,6 +38,9 @@ class Stream {
   /// What comes before bytes can be moved: connecting, TLS. kMoved when it is done.
   virtual Outcome establish() = 0;
 
+  /// After both greetings, until kMoved: from now on bytes go another way, if this stream has one.
+  virtual Outcome begin() { return Outcome::kMoved; }
+
   virtual Result write(std::span<const iovec> parts) = 0;
   virtual Result read(std::span<const iovec> parts) = 0;
 
