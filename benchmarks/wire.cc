@@ -1,4 +1,4 @@
-// What the wire takes between two processes of this machine: `wire [tcp|tls] [pairs] [CASE]`,
+// What the wire takes between two processes of this machine: `wire [tcp|tls|ucx] [pairs] [CASE]`,
 // where CASE is a part of the names of those to run. A JSON line a result, as `strata bench` prints
 // them: `one_way` half of a message there and back, `exchange` both send and receive that much,
 // `all_reduce` halves are exchanged, summed and exchanged back.
@@ -15,6 +15,7 @@
 
 #include "strata/wire/certificates.h"
 #include "strata/wire/socket_transport.h"
+#include "strata/wire/ucx_transport.h"
 #include "tools/bench_stats.h"
 
 namespace {
@@ -178,11 +179,14 @@ int run_main(const std::string& wire, int rounds, const std::string& filter) {
     }
     return result;
   };
+  const auto make = [&](int rank) {
+    return wire == "ucx" ? make_ucx_transport() : make_socket_transport(options(rank));
+  };
   int ends[2];
   if (::pipe(ends) != 0) return 1;
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto transport = make_socket_transport(options(1));
+    const auto transport = make(1);
     const Address address = transport->listen({.host = "127.0.0.1", .port = 0}, hello_of(1));
     [[maybe_unused]] const ssize_t told = ::write(ends[1], &address.port, sizeof address.port);
     const auto peer = transport->accept(limit());
@@ -193,7 +197,7 @@ int run_main(const std::string& wire, int rounds, const std::string& filter) {
   }
   uint16_t port = 0;
   if (::read(ends[0], &port, sizeof port) != sizeof port) return 1;
-  const auto transport = make_socket_transport(options(0));
+  const auto transport = make(0);
   const auto peer = transport->connect({.host = "127.0.0.1", .port = port}, hello_of(0), limit());
   Rank rank{.rank = 0, .transport = *transport, .peer = *peer, .filter = filter};
   run(rank, wire, rounds);
