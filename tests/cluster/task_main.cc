@@ -6,7 +6,8 @@
 //   hold                 waits for data from its neighbour until something ends that
 //
 // STRATA_LIVENESS_MS sets the liveness interval, STRATA_START_MS how long it waits for the others,
-// STRATA_LISTEN where it listens if that is not where the others look for it.
+// STRATA_LISTEN where it listens if that is not where the others look for it, STRATA_TLS_DIR its
+// certificates.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
+#include "strata/cluster/tls_environment.h"
 
 namespace {
 
@@ -106,7 +108,8 @@ void run(const std::string& what, int count, int number) {
   Server server(found->spec, found->task,
                 {.start_timeout = from_environment("STRATA_START_MS", std::chrono::seconds(60)),
                  .liveness = from_environment("STRATA_LIVENESS_MS", std::chrono::seconds(10)),
-                 .listen_address = listen == nullptr ? std::nullopt : std::optional(listen)});
+                 .listen_address = listen == nullptr ? std::nullopt : std::optional(listen),
+                 .tls = cluster::tls_from_environment(found->task)});
   say(str_cat("generation ", server.generation()));
   if (what == "hold") return hold(server);
   while (true) {
