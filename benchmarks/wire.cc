@@ -1,7 +1,7 @@
-// What the wire takes between two processes of this machine: `wire [tcp|tls] [pairs]`.
-// A JSON line a result, as `strata bench` prints them: `one_way` half of a message there and back,
-// `exchange` both send and receive that much, `all_reduce` halves are exchanged, summed and
-// exchanged back.
+// What the wire takes between two processes of this machine: `wire [tcp|tls|ucx] [pairs] [CASE]`,
+// where CASE is a part of the names of those to run. A JSON line a result, as `strata bench` prints
+// them: `one_way` half of a message there and back, `exchange` both send and receive that much,
+// `all_reduce` halves are exchanged, summed and exchanged back.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 
 #include "strata/wire/certificates.h"
 #include "strata/wire/socket_transport.h"
+#include "strata/wire/ucx_transport.h"
 #include "tools/bench_stats.h"
 
 namespace {
@@ -37,6 +38,7 @@ struct Rank {
   int rank;
   Transport& transport;
   Connection& peer;
+  std::string filter = {};
   uint32_t id = 0;
   std::vector<float> mine = std::vector<float>(64 * kMiB / sizeof(float), 1.0f);
   std::vector<float> theirs = std::vector<float>(64 * kMiB / sizeof(float), 0.0f);
@@ -120,6 +122,8 @@ void print(const std::string& wire, const std::string& what, const std::vector<d
 template <typename Body>
 void measure(Rank& rank, const std::string& wire, const std::string& name, size_t size, int rounds,
              double parts, Body&& body) {
+  const std::string what = str_cat(name, "/", size_name(size));
+  if (what.find(rank.filter) == std::string::npos) return;
   body();
   // Rank 0 says how often.
   uint64_t repeats = 0;
@@ -137,13 +141,12 @@ void measure(Rank& rank, const std::string& wire, const std::string& name, size_
     rate.push_back(static_cast<double>(size) / seconds * 1e-9);
   }
   if (rank.rank != 0) return;
-  const std::string what = str_cat(name, "/", size_name(size));
   print(wire, what, us, "us", "us");
   if (size >= kMiB) print(wire, what, rate, "bandwidth", "GB/s");
 }
 
 void run(Rank& rank, const std::string& wire, int rounds) {
-  for (const size_t size : {size_t{8}, kKiB, 16 * kKiB, 64 * kKiB, 256 * kKiB})
+  for (const size_t size : {size_t{8}, kKiB, 16 * kKiB, 64 * kKiB, 256 * kKiB, kMiB, 64 * kMiB})
     measure(rank, wire, "one_way", size, rounds, 2, [&] { rank.there_and_back(size); });
   for (const size_t size : {kKiB, 64 * kKiB, kMiB, 16 * kMiB, 64 * kMiB})
     measure(rank, wire, "exchange", size, rounds, 1, [&] { rank.exchange(size); });
@@ -158,7 +161,7 @@ Hello hello_of(int rank) {
           .purpose = "bench"};
 }
 
-int run_main(const std::string& wire, int rounds) {
+int run_main(const std::string& wire, int rounds, const std::string& filter) {
   const std::string folder =
       (std::filesystem::temp_directory_path() / str_cat("strata-bench-wire-", ::getpid())).string();
   if (wire == "tls") {
@@ -176,24 +179,27 @@ int run_main(const std::string& wire, int rounds) {
     }
     return result;
   };
+  const auto make = [&](int rank) {
+    return wire == "ucx" ? make_ucx_transport() : make_socket_transport(options(rank));
+  };
   int ends[2];
   if (::pipe(ends) != 0) return 1;
   const pid_t child = ::fork();
   if (child == 0) {
-    const auto transport = make_socket_transport(options(1));
+    const auto transport = make(1);
     const Address address = transport->listen({.host = "127.0.0.1", .port = 0}, hello_of(1));
     [[maybe_unused]] const ssize_t told = ::write(ends[1], &address.port, sizeof address.port);
     const auto peer = transport->accept(limit());
-    Rank rank{.rank = 1, .transport = *transport, .peer = *peer};
+    Rank rank{.rank = 1, .transport = *transport, .peer = *peer, .filter = filter};
     run(rank, wire, rounds);
     peer->close(limit());
     ::_exit(0);
   }
   uint16_t port = 0;
   if (::read(ends[0], &port, sizeof port) != sizeof port) return 1;
-  const auto transport = make_socket_transport(options(0));
+  const auto transport = make(0);
   const auto peer = transport->connect({.host = "127.0.0.1", .port = port}, hello_of(0), limit());
-  Rank rank{.rank = 0, .transport = *transport, .peer = *peer};
+  Rank rank{.rank = 0, .transport = *transport, .peer = *peer, .filter = filter};
   run(rank, wire, rounds);
   peer->close(limit());
   int status = 0;
@@ -206,7 +212,8 @@ int run_main(const std::string& wire, int rounds) {
 
 int main(int argc, char** argv) {
   try {
-    return run_main(argc > 1 ? argv[1] : "tcp", argc > 2 ? std::atoi(argv[2]) : 15);
+    return run_main(argc > 1 ? argv[1] : "tcp", argc > 2 ? std::atoi(argv[2]) : 15,
+                    argc > 3 ? argv[3] : "");
   } catch (const std::exception& error) {
     std::cerr << error.what() << std::endl;
     return 1;

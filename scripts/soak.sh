@@ -3,7 +3,8 @@
 # time is over or one fails. The seed of a failure is printed: GTEST_RANDOM_SEED=n repeats its order.
 #
 # First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed, and fit with every
-# callback STRATA_SOAK_FIT_KILLS times (200); STRATA_SOAK_SEED=n repeats a run's choices. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read; STRATA_FUZZ_SEED=n repeats
+# callback STRATA_SOAK_FIT_KILLS times (200); STRATA_SOAK_SEED=n repeats a run's choices. Then STRATA_SOAK_CLUSTER_FAULTS
+# (300) clusters lose a task or a link, and STRATA_FUZZ_STRANGERS (10000) send noise to one. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read; STRATA_FUZZ_SEED=n repeats
 # them.
 set -euo pipefail
 build=$1
@@ -14,6 +15,13 @@ echo "soak: kills with STRATA_SOAK_SEED=$kill_seed"
 STRATA_SOAK_KILLS=${STRATA_SOAK_KILLS:-300} STRATA_SOAK_SEED=$kill_seed "$build/strata_checkpoint_kill_test"
 if [ -x "$build/strata_keras_fit_kill_test" ]; then
   STRATA_SOAK_KILLS=${STRATA_SOAK_FIT_KILLS:-200} STRATA_SOAK_SEED=$kill_seed "$build/strata_keras_fit_kill_test"
+fi
+if [ -x "$build/strata_cluster_process_test" ]; then
+  echo "soak: clusters with faults, strangers at a cluster's doors"
+  STRATA_SOAK_CLUSTER_FAULTS=${STRATA_SOAK_CLUSTER_FAULTS:-300} STRATA_SOAK_SEED=$kill_seed \
+    "$build/strata_cluster_process_test" --gtest_filter='*WhateverHappens*'
+  STRATA_FUZZ_STRANGERS=${STRATA_FUZZ_STRANGERS:-10000} STRATA_FUZZ_SEED=$kill_seed \
+    "$build/strata_cluster_test" --gtest_filter='SecurityFuzzTest.*'
 fi
 if [ -x "$build/strata_keras_files_test" ]; then
   fuzz_seed=${STRATA_FUZZ_SEED:-$((RANDOM + 1))}

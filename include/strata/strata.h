@@ -199,3 +199,4 @@
 #include "strata/wire/socket_transport.h"
 #include "strata/wire/transfer.h"
 #include "strata/wire/transport.h"
+#include "strata/wire/ucx_transport.h"

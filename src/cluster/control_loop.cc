@@ -166,7 +166,9 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
     if (coordinator_) {
       coordinator_->closed(arrival.session, how, now);
     } else {
-      leader_is_gone(how);
+      // The details differ from task to task, and all are to get one error.
+      STRATA_LOG(kInfo) << "[cluster] " << options_.leader.to_string() << " " << how;
+      leader_is_gone("closed its connection without leaving");
     }
     return;
   }
@@ -288,7 +290,7 @@ void ControlLoop::tick(TimePoint now) {
     if (now - ticked_ > limit / 2) leader_heard_ += now - ticked_;  // this task stood still
     if (attached() && now - leader_heard_ >= limit) {
       const std::string how =
-          str_cat("was silent for ", seconds_text(milliseconds(now - leader_heard_)));
+          str_cat("was silent for more than ", seconds_text(milliseconds(limit)));
       drop(kLeaderSession, {ErrorCode::kUnavailable, str_cat("[cluster] it ", how)});
       leader_is_gone(how);
     }

@@ -23,7 +23,7 @@ enum class MessageKind : uint32_t {
   kLeave = 7,          ///< the orderly end
   kHeartbeat = 16,
   kSuspect = 17,   ///< name: a task; value: what the sender's connection to it met
-  kAbort = 18,     ///< code, value: the sender gives up
+  kAbort = 18,     ///< value: the sender gives up; code: of what it met, if it did not choose to
   kWithdraw = 19,  ///< request: no longer waited for
   // From the leader.
   kReply = 32,     ///< code, value: the outcome; a kJoin's: generation, tasks

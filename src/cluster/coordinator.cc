@@ -145,6 +145,10 @@ void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoi
                              .decide_at = now + kSuspicionTime});
       return;
     case MessageKind::kAbort:
+      if (message.code != ErrorCode::kOk) {
+        return fail_generation(
+            task, {message.code, str_cat("[cluster] ", describe(task), ": ", message.value)});
+      }
       return fail_generation(task, {ErrorCode::kAborted, str_cat("[cluster] ", describe(task),
                                                                  " gave up: ", message.value)});
     default:
@@ -186,7 +190,10 @@ void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMess
   Session& own = sessions_.at(session);
   if (const auto status = refusal(session, message)) {
     STRATA_LOG(kWarning) << status->message();
-    refused_[own.task] = status->message();
+    // Of strangers there may be any number.
+    if (std::ranges::count(options_.members, own.task) > 0) {
+      refused_[own.task] = status->message();
+    }
     waiter.fail(outbox_, *status);
     return;
   }
@@ -354,6 +361,21 @@ void Coordinator::fail_generation(const TaskId& task, const Status& status) {
   finish_leaving();
 }
 
+// Who has lost a peer gives up its other connections, too: of several reports the cause is about
+// one that has lost nobody itself, or that says the same of the reporter (a link that was cut).
+Coordinator::Suspicion Coordinator::likely_cause() const {
+  const auto says_of = [&](const TaskId& reporter, const TaskId* task) {
+    return std::ranges::any_of(suspicions_, [&](const Suspicion& each) {
+      return each.reporter == reporter && (task == nullptr || each.task == *task);
+    });
+  };
+  const auto doubt = [&](const Suspicion& each) {
+    if (!says_of(each.task, nullptr)) return 0;
+    return says_of(each.task, &each.reporter) ? 1 : 2;
+  };
+  return *std::ranges::min_element(suspicions_, {}, doubt);  // the first of the best
+}
+
 void Coordinator::broadcast(const ControlMessage& message) {
   for (const auto& active : active_) outbox_.push_back({active.second, message});
 }
@@ -406,13 +428,12 @@ void Coordinator::tick(TimePoint now) {
     dropped_.emplace_back(id, Status(ErrorCode::kUnavailable, str_cat("[cluster] it ", how)));
     closed(id, how, now);
   }
-  for (const Suspicion& each : std::vector(suspicions_)) {
-    if (each.decide_at > now || !failure_.ok()) continue;
-    fail_generation(each.task, {ErrorCode::kUnavailable,
-                                str_cat("[cluster] ", describe(each.reporter), " lost ",
-                                        describe(each.task), ": ", each.what)});
+  if (!suspicions_.empty() && suspicions_.front().decide_at <= now) {
+    const Suspicion cause = likely_cause();
+    fail_generation(cause.task, {ErrorCode::kUnavailable,
+                                 str_cat("[cluster] ", describe(cause.reporter), " lost ",
+                                         describe(cause.task), ": ", cause.what)});
   }
-  std::erase_if(suspicions_, [&](const Suspicion& each) { return each.decide_at <= now; });
   store_.expire(now, outbox_);
   barriers_.expire(now, outbox_);
   expire_joins(now);

@@ -75,6 +75,7 @@ class Coordinator {
   void finish_leaving();
   void end_calls(uint64_t session, const std::string& why);
   void fail_generation(const TaskId& task, const Status& status);
+  Suspicion likely_cause() const;
   void broadcast(const ControlMessage& message);
   void expire_joins(TimePoint now);
   std::string describe(const TaskId& task) const;

@@ -1,5 +1,6 @@
 #include "cluster/data_connections.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace strata::cluster {
@@ -58,6 +59,16 @@ std::map<DataConnections::Key, std::shared_ptr<wire::Connection>> DataConnection
     }
   }
   return taken;
+}
+
+std::vector<TaskId> DataConnections::broken() const {
+  std::vector<TaskId> tasks;
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, connection] : connections_) {
+    const TaskId& task = std::get<TaskId>(key);
+    if (!connection->status().ok() && std::ranges::count(tasks, task) == 0) tasks.push_back(task);
+  }
+  return tasks;
 }
 
 void DataConnections::fail(const Status& status, uint64_t generation) {

@@ -38,6 +38,9 @@ class DataConnections {
                                          wire::Hello hello, wire::Deadline deadline,
                                          const std::stop_token& stop);
 
+  /// Whose connections have failed.
+  std::vector<TaskId> broken() const;
+
   /// Ends all up to that generation with `status`.
   void fail(const Status& status, uint64_t generation);
   /// The orderly end of all.

@@ -1,13 +1,13 @@
 #include "strata/cluster/server.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "cluster/control_loop.h"
 #include "cluster/data_connections.h"
+#include "cluster/door.h"
 #include "cluster/local_host.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
@@ -16,8 +16,6 @@
 namespace strata::cluster {
 namespace {
 
-constexpr std::string_view kControl = "control";
-constexpr std::string_view kData = "data/";
 constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
 constexpr auto kExplainFor = std::chrono::seconds(2);
 
@@ -53,12 +51,12 @@ struct Server::Impl {
   void attach(wire::Deadline deadline);
   void join(bool without_lost, wire::Deadline deadline);
   void accept(const std::stop_token& stop);
-  Status admit(const wire::Hello& peer) const;
   wire::Hello hello(std::string purpose) const {
     return {.job = options.job, .task = task.to_string(), .purpose = std::move(purpose)};
   }
   Member member(const TaskId& peer) const;
   uint64_t next_round(const std::string& name);
+  Status explain(const std::vector<ControlMessage>& reports, const Status& seen);
   void stop(wire::Deadline deadline);
 
   const ClusterSpec spec;
@@ -67,14 +65,13 @@ struct Server::Impl {
   const std::vector<TaskId> members;
   const std::shared_ptr<wire::Transport> transport;
   DataConnections data;
+  const std::shared_ptr<Door> door;
   std::string address;  // where others find this task
   std::unique_ptr<ControlLoop> control;
   Thread acceptor;
   bool ended = false;  // shutdown was called
 
   std::mutex mutex;
-  std::condition_variable_any arrives;
-  int arriving = 0;                        // peers that were admitted, and not taken yet
   std::map<std::string, uint64_t> rounds;  // of barriers, in this generation
 };
 
@@ -85,7 +82,10 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
       members(members_of(spec, task, options)),
       transport(options.transport ? options.transport
                                   : wire::make_socket_transport({.tls = options.tls})),
-      data(*transport) {
+      data(*transport),
+      door(std::make_shared<Door>(
+          task, members,
+          spec.has_task(members.front()) ? spec.task_address(members.front()) : "")) {
   STRATA_CHECK(options.liveness >= kShortestLiveness, kInvalidArgument,
                "[cluster] Server: got a liveness interval of ",
                std::chrono::duration<double>(options.liveness).count(),
@@ -153,18 +153,13 @@ void Server::Impl::listen(wire::Deadline deadline) {
   }
   const wire::Address at =
       options.listen_address ? wire::Address::parse(*options.listen_address) : published;
-  const auto admit_peer = [this](const wire::Hello& peer, const wire::Address&) {
-    Status verdict = admit(peer);
-    if (verdict.ok()) {
-      const std::lock_guard lock(mutex);
-      ++arriving;
-      arrives.notify_all();
-    }
-    return verdict;
-  };
+  const wire::ListenOptions visitors = {
+      .admit = [door = door](const wire::Hello& peer,
+                             const wire::Address&) { return door->admit(peer); },
+      .arrived = [door = door] { door->arrived(); }};
   try {
     wait_for_name(at.host, deadline);
-    const wire::Address bound = transport->listen(at, hello(""), {.admit = admit_peer});
+    const wire::Address bound = transport->listen(at, hello(""), visitors);
     if (published.port == 0) published.port = bound.port;
   } catch (const Error& error) {
     const bool taken = error.code() == ErrorCode::kAlreadyExists;
@@ -178,50 +173,16 @@ void Server::Impl::listen(wire::Deadline deadline) {
   address = published.to_string();
 }
 
-Status Server::Impl::admit(const wire::Hello& peer) const {
-  const auto refuse = [&](const std::string& why) {
-    return Status(ErrorCode::kPermissionDenied,
-                  str_cat("[cluster] ", task.to_string(), " refuses ", peer.task, ": ", why));
-  };
-  try {
-    (void)TaskId::parse(peer.task);
-  } catch (const Error&) {
-    return refuse("that is no name of a task");
-  }
-  if (peer.purpose == kControl) {
-    if (task == members.front()) return {};
-    return refuse(str_cat("it is not the leader; ", members.front().to_string(), " at ",
-                          spec.task_address(members.front()),
-                          " is; give all tasks the same cluster spec"));
-  }
-  if (!peer.purpose.starts_with(kData))
-    return refuse(str_cat("got purpose \"", peer.purpose, "\""));
-  if (std::ranges::count(members, TaskId::parse(peer.task)) == 0) {
-    return refuse("it is not in the cluster");
-  }
-  return {};
-}
-
-// Waits on the transport only when a peer is at the door (see ControlLoop::run).
+// Does not wait on the transport (see ControlLoop::run).
 void Server::Impl::accept(const std::stop_token& stop) {
-  constexpr auto kHandshake = std::chrono::seconds(5);
-  while (true) {
-    {
-      std::unique_lock lock(mutex);
-      if (!arrives.wait(lock, stop, [&] { return arriving > 0; })) return;
-      --arriving;
-    }
-    try {
-      auto connection = transport->accept(wire::Deadline::after(kHandshake), stop);
+  while (door->wait(stop)) {
+    while (auto connection = transport->try_accept()) {
       const std::string& purpose = connection->peer().purpose;
       if (purpose == kControl) {
         control->accept(std::move(connection));
       } else {
         data.accept(purpose.substr(kData.size()), std::move(connection));
       }
-    } catch (const Error& error) {
-      // It went before it was in.
-      if (!stop.stop_requested()) STRATA_LOG(kInfo) << "[cluster] accept: " << error.what();
     }
   }
 }
@@ -390,12 +351,30 @@ std::shared_ptr<wire::Connection> Server::connect(const TaskId& peer, const std:
                                                member.address, " closed the connection"));
 }
 
-Status Server::explain(const TaskId& peer, const Status& seen) {
-  if (const Status known = status(); !known.ok()) return known;
-  impl_->control->post(message(MessageKind::kSuspect, peer.to_string(), seen.message()));
-  (void)impl_->control->wait_for_failure(wire::Deadline::after(kExplainFor));
-  const Status known = status();
+Status Server::Impl::explain(const std::vector<ControlMessage>& reports, const Status& seen) {
+  for (const ControlMessage& report : reports) {
+    if (!control->failure().ok()) break;
+    control->post(report);
+  }
+  (void)control->wait_for_failure(wire::Deadline::after(kExplainFor));
+  const Status known = control->failure();
   return known.ok() ? seen : known;
+}
+
+Status Server::explain(const TaskId& peer, const Status& seen) {
+  return impl_->explain({message(MessageKind::kSuspect, peer.to_string(), seen.message())}, seen);
+}
+
+Status Server::explain(const Status& seen) {
+  std::vector<ControlMessage> reports;
+  for (const TaskId& peer : impl_->data.broken()) {
+    reports.push_back(message(MessageKind::kSuspect, peer.to_string(), seen.message()));
+  }
+  if (reports.empty()) {
+    reports.push_back(message(MessageKind::kAbort, "", seen.message()));
+    reports.back().code = seen.code();
+  }
+  return impl_->explain(reports, seen);
 }
 
 void Server::abort(const std::string& reason) {

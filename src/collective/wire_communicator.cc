@@ -55,6 +55,10 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
                  ": an earlier call of this communicator failed (", failure.message(),
                  "); build a new one");
   }
+  if (this->options.doing) {
+    this->options.doing(str_cat(collective_name(call.fingerprint.collective),
+                                options.name.empty() ? "" : " ", options.name));
+  }
   // Without elements there is nothing to send, yet whoever disagrees must learn of it.
   const bool nothing = call.buffers.elements == 0;
   const Choice choice = planner->choose(
@@ -91,8 +95,9 @@ Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
       str_cat("[collective] ", describe_call(call.fingerprint.pack()), " (id ", options.id,
               options.name.empty() ? "" : ", ", options.name, ") on rank ", rank, " of ",
               num_ranks(), ": ", with_calls_described(status.message())));
-  fail(described);
-  return described;
+  const Status explained = this->options.explain ? this->options.explain(described) : described;
+  fail(explained);
+  return explained;
 }
 
 void WireCommunicator::Impl::fail(const Status& reason) {

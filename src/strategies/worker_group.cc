@@ -145,7 +145,13 @@ void WorkerGroup::form() {
                     << planner->describe(collective::Collective::kAllReduce);
   const auto wire = std::make_shared<collective::WireCommunicator>(
       rank, std::move(peers), std::shared_ptr<wire::Transport>(server_, &server_->transport()),
-      planner);
+      planner,
+      collective::WireCommunicatorOptions{
+          .explain =
+              [server = server_, own = server_->generation()](const Status& seen) {
+                return server->generation() == own ? server->explain(seen) : seen;
+              },
+          .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
   communicator_ = share_memory(wire);
 }
 

@@ -51,6 +51,17 @@ bool Handshake::step() {
       return read();
     case Step::kWrite:
       return write();
+    case Step::kBegin:
+      switch (stream_->begin()) {
+        case Stream::Outcome::kMoved:
+          settle();
+          return false;
+        case Stream::Outcome::kBlocked:
+          return false;
+        default:
+          fail(stream_->status());
+          return false;
+      }
     case Step::kSettled:
       return false;
   }
@@ -120,7 +131,11 @@ void Handshake::hear(const Greeting& peer) {
                      str_cat(peer.hello.task, " is of another job than ", own_.hello.task));
   }
   if (verdict.ok() && judge_) verdict = judge_(peer.hello);
-  if (connects_) return verdict.ok() ? settle() : fail(verdict);
+  if (connects_) {
+    if (!verdict.ok()) return fail(verdict);
+    step_ = Step::kBegin;
+    return;
+  }
   status_ = verdict;
   out_ = verdict.ok() ? encode_greeting(own_) : encode_refusal(verdict);
   step_ = Step::kWrite;
@@ -158,11 +173,11 @@ bool Handshake::write() {
     return true;
   }
   if (status_.ok()) {
-    settle();
-  } else {
-    stream_->end();
-    fail(status_);
+    step_ = Step::kBegin;
+    return true;
   }
+  stream_->end();
+  fail(status_);
   return false;
 }
 
@@ -211,6 +226,7 @@ bool Handshake::heard_anything() const {
 std::string Handshake::progress() const {
   const std::lock_guard lock(mutex_);
   if (step_ == Step::kEstablish) return "no connection yet";
+  if (step_ == Step::kBegin) return "greetings went well, and no way for the data was found";
   return in_.empty() ? "connected, and no greeting came" : "half a greeting came";
 }
 

@@ -14,8 +14,9 @@
 
 namespace strata::wire {
 
-/// The beginning of a connection: connecting, TLS, greetings. It ends settled: with a stream and
-/// the peer's greeting, or with a status. Threads: `ready` the leader's, the others any.
+/// The beginning of a connection: connecting, TLS, greetings, what else its stream needs. It ends
+/// settled: with a stream and the peer's greeting, or with a status. Threads: `ready` the leader's,
+/// the others any.
 class Handshake final : public Pollable {
  public:
   /// Says whether the peer may come in; else the reason.
@@ -47,7 +48,7 @@ class Handshake final : public Pollable {
   void give_up(const Status& why);
 
  private:
-  enum class Step { kEstablish, kRead, kWrite, kSettled };
+  enum class Step { kEstablish, kRead, kWrite, kBegin, kSettled };
 
   bool step();
   bool read();

@@ -16,7 +16,9 @@ namespace {
 }  // namespace
 
 bool socket_transport_has_tls() { return false; }
-std::shared_ptr<TlsContext> make_tls_context(const TlsOptions&) { no_openssl("TLS"); }
+std::shared_ptr<TlsContext> make_tls_context(const TlsOptions&, std::optional<uint64_t>) {
+  no_openssl("TLS");
+}
 Certificate make_authority(const std::string&, const CertificateOptions&) {
   no_openssl("make_authority");
 }

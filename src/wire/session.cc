@@ -99,6 +99,7 @@ std::vector<SendOperation*> Session::pending_sends() const {
   for (const auto& [message, send] : begun_) sends.push_back(send);
   for (const OutgoingFrame& frame : outgoing_)
     if (frame.send != nullptr) sends.push_back(frame.send);
+  for (const Kept& each : kept_) sends.push_back(each.send);
   std::ranges::sort(sends);
   sends.erase(std::unique(sends.begin(), sends.end()), sends.end());
   return sends;
@@ -136,6 +137,7 @@ void Session::fail_locked(ErrorCode code, const std::string& why, bool tell) {
   to_begin_.clear();
   granted_.clear();
   outgoing_.clear();
+  kept_.clear();
   ungranted_ = {};
   begun_.clear();
   for (const Credit* credit : credits_.all()) delete credit;

@@ -168,6 +168,7 @@ class Session final : public Connection,
   OutgoingFrame& add_frame(FrameKind kind, const Tag& tag);
   void written(size_t bytes);
   void sent(OutgoingFrame& frame);
+  void settle_kept();
   void grant(SendOperation& send);
   void abandon(SendOperation& send);
   bool nothing_to_send() const;
@@ -218,6 +219,12 @@ class Session final : public Connection,
   std::deque<ToBegin> to_begin_;
   std::deque<SendOperation*> granted_;  // have begun; more of them may go
   std::deque<OutgoingFrame> outgoing_;  // some of the first may be written
+  // All of them is written, and not yet on its way before the stream has passed on that much.
+  struct Kept {
+    SendOperation* send;
+    uint64_t until;
+  };
+  std::deque<Kept> kept_;
   TagQueue<SendOperation> ungranted_;
   std::unordered_map<uint32_t, SendOperation*> begun_;  // by message; more of them must go
   TagQueue<Credit> credits_;                            // owned

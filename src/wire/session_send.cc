@@ -56,6 +56,7 @@ void Session::abandon(SendOperation& send) {
     writing = true;
   }
   std::erase(granted_, &send);
+  writing |= std::erase_if(kept_, [&](const Kept& each) { return each.send == &send; }) > 0;
   if (send.queued < send.size) add_urgent(FrameKind::kAbort, send.tag, send.message);
   const auto begun = begun_.find(send.message);
   if (begun == begun_.end()) {
@@ -85,6 +86,7 @@ bool Session::write_some() {
     if (!flushed_) {
       const Stream::Outcome outcome = stream_->flush();
       flushed_ = outcome == Stream::Outcome::kMoved;
+      settle_kept();
       blocked_ = outcome == Stream::Outcome::kBlocked;
       if (outcome == Stream::Outcome::kFailed)
         fail_locked(stream_->status().code(), stream_->status().message(), false);
@@ -114,6 +116,7 @@ bool Session::write_some() {
     case Stream::Outcome::kMoved:
       written(result.bytes);
       flushed_ = stream_->flush() == Stream::Outcome::kMoved;
+      settle_kept();
       return true;
     case Stream::Outcome::kBlocked:
       blocked_ = true;
@@ -150,7 +153,16 @@ void Session::sent(OutgoingFrame& frame) {
   if (send->written < send->size) return;
   begun_.erase(send->message);
   ++counts_.messages_sent;
-  finish(*send, Status());
+  kept_.push_back({.send = send, .until = stream_->made()});
+}
+
+// Before that they are not done: perhaps nobody makes progress here once they are.
+void Session::settle_kept() {
+  while (!kept_.empty() && kept_.front().until <= stream_->passed_on()) {
+    SendOperation& send = *kept_.front().send;
+    kept_.pop_front();
+    finish(send, Status());
+  }
 }
 
 void Session::fill() {

@@ -38,11 +38,19 @@ class Stream {
   /// What comes before bytes can be moved: connecting, TLS. kMoved when it is done.
   virtual Outcome establish() = 0;
 
+  /// After both greetings, until kMoved: from now on bytes go another way, if this stream has one.
+  virtual Outcome begin() { return Outcome::kMoved; }
+
   virtual Result write(std::span<const iovec> parts) = 0;
   virtual Result read(std::span<const iovec> parts) = 0;
 
   /// Moves on what `write` took and kept; kMoved when nothing is left of it.
   virtual Outcome flush() { return Outcome::kMoved; }
+
+  /// How many bytes of its own `write` has made of what it took, and how many of them are on their
+  /// way: the rest waits for a `flush`.
+  virtual uint64_t made() const { return 0; }
+  virtual uint64_t passed_on() const { return 0; }
 
   /// Tells the peer that no more will be written. After the last `flush`.
   virtual void end() = 0;

@@ -129,10 +129,13 @@ void StreamTransport::settled(uint64_t key) {
   auto session = make_session(*handshake, key, own_task);
   STRATA_VLOG(5) << "[wire] " << session->name() << " has come in (" << session->peer().purpose
                  << ")";
+  std::function<void()> arrived;
   {
     const std::lock_guard lock(mutex_);
     accepted_.push_back(std::move(session));
+    arrived = listen_options_.arrived;
   }
+  if (arrived) arrived();
   progress_->notify();
 }
 
@@ -186,17 +189,19 @@ std::shared_ptr<Session> StreamTransport::make_session(Handshake& handshake, uin
   return session;
 }
 
+std::shared_ptr<Connection> StreamTransport::try_accept() {
+  const std::lock_guard lock(mutex_);
+  STRATA_CHECK(listening_, kFailedPrecondition,
+               "[wire] accept: this transport does not listen; call listen first");
+  if (accepted_.empty()) return nullptr;
+  std::shared_ptr<Session> session = std::move(accepted_.front());
+  accepted_.pop_front();
+  return session;
+}
+
 std::shared_ptr<Connection> StreamTransport::accept(Deadline deadline, std::stop_token stop) {
-  std::shared_ptr<Session> session;
-  const auto take = [&] {
-    const std::lock_guard lock(mutex_);
-    STRATA_CHECK(listening_, kFailedPrecondition,
-                 "[wire] accept: this transport does not listen; call listen first");
-    if (accepted_.empty()) return false;
-    session = std::move(accepted_.front());
-    accepted_.pop_front();
-    return true;
-  };
+  std::shared_ptr<Connection> session;
+  const auto take = [&] { return (session = try_accept()) != nullptr; };
   // In pieces: who knocks meanwhile must be looked after.
   while (!take()) {
     reap();

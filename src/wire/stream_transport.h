@@ -29,6 +29,7 @@ class StreamTransport : public Transport {
 
   Address listen(const Address& address, const Hello& hello, const ListenOptions& options) override;
   std::shared_ptr<Connection> accept(Deadline deadline, std::stop_token stop) override;
+  std::shared_ptr<Connection> try_accept() override;
   std::shared_ptr<Connection> connect(const Address& address, const Hello& hello, Deadline deadline,
                                       const ConnectOptions& options, std::stop_token stop) override;
   bool progress() override;

@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kRecord = 16384;                // the most that TLS encrypts at once
 constexpr size_t kOutgoing = size_t{256} << 10;  // encrypted bytes that wait for the stream below
+constexpr size_t kFirst = size_t{64} << 10;      // of them, how many go as soon as they are there
+// A key of AES-GCM is good for 2^24.5 records (RFC 8446, 5.5): 380 GB.
+constexpr uint64_t kNewKeyAfter = uint64_t{64} << 30;
 constexpr size_t kReadAhead = size_t{128} << 10;
 
 // The oldest error of this thread, which is the cause; the queue is empty afterwards.
@@ -30,8 +33,8 @@ std::string openssl_error() {
 
 class TlsStream final : public Stream {
  public:
-  TlsStream(SSL_CTX* context, std::unique_ptr<Stream> below, bool connects)
-      : ssl_(SSL_new(context)), below_(std::move(below)) {
+  TlsStream(SSL_CTX* context, std::unique_ptr<Stream> below, bool connects, uint64_t new_key_after)
+      : ssl_(SSL_new(context)), below_(std::move(below)), new_key_after_(new_key_after) {
     BIO* bio = BIO_new(bio_method());
     STRATA_CHECK(ssl_ != nullptr && bio != nullptr, kResourceExhausted,
                  "[wire] TLS: ", openssl_error());
@@ -86,7 +89,15 @@ class TlsStream final : public Stream {
       const int result = SSL_write_ex(ssl_, bytes, size, &written);
       // What is below takes everything, so this is the end of the connection.
       if (result != 1 || written != size) return why_not(result);
+      const bool first = taken < kFirst;
       taken += size;
+      written_with_key_ += size;
+      if (written_with_key_ >= new_key_after_) {
+        written_with_key_ = 0;
+        SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);  // goes with the next record
+      }
+      // The peer begins to decrypt while the rest is encrypted.
+      if (first && taken >= kFirst && flush() == Outcome::kFailed) return {Outcome::kFailed};
     }
     if (taken == 0) return {Outcome::kBlocked};
     if (flush() == Outcome::kFailed) return {Outcome::kFailed};
@@ -122,11 +133,15 @@ class TlsStream final : public Stream {
       if (result.outcome == Outcome::kBlocked) return Outcome::kBlocked;
       if (result.outcome != Outcome::kMoved) return pass_on();
       outgoing_sent_ += result.bytes;
+      passed_on_ += result.bytes;
     }
     outgoing_.clear();
     outgoing_sent_ = 0;
     return Outcome::kMoved;
   }
+
+  uint64_t made() const override { return made_; }
+  uint64_t passed_on() const override { return passed_on_; }
 
   void end() override {
     ERR_clear_error();
@@ -166,6 +181,7 @@ class TlsStream final : public Stream {
         auto* self = static_cast<TlsStream*>(BIO_get_data(bio));
         const auto* begin = reinterpret_cast<const std::byte*>(bytes);
         self->outgoing_.insert(self->outgoing_.end(), begin, begin + size);
+        self->made_ += size;
         *put = size;
         return 1;
       });
@@ -223,15 +239,20 @@ class TlsStream final : public Stream {
 
   SSL* const ssl_;
   const std::unique_ptr<Stream> below_;
+  const uint64_t new_key_after_;
+  uint64_t written_with_key_ = 0;
   bool below_established_ = false;
   Outcome below_outcome_ = Outcome::kMoved;
   std::vector<std::byte> outgoing_;  // encrypted
   size_t outgoing_sent_ = 0;
+  uint64_t made_ = 0;
+  uint64_t passed_on_ = 0;
 };
 
 class OpenSslContext final : public TlsContext {
  public:
-  explicit OpenSslContext(const TlsOptions& options) : context_(SSL_CTX_new(TLS_method())) {
+  OpenSslContext(const TlsOptions& options, uint64_t new_key_after)
+      : context_(SSL_CTX_new(TLS_method())), new_key_after_(new_key_after) {
     ERR_clear_error();
     STRATA_CHECK(context_ != nullptr, kResourceExhausted, "[wire] TLS: ", openssl_error());
     try {
@@ -244,7 +265,7 @@ class OpenSslContext final : public TlsContext {
   ~OpenSslContext() override { SSL_CTX_free(context_); }
 
   std::unique_ptr<Stream> secure(std::unique_ptr<Stream> below, bool connects) override {
-    return std::make_unique<TlsStream>(context_, std::move(below), connects);
+    return std::make_unique<TlsStream>(context_, std::move(below), connects, new_key_after_);
   }
 
  private:
@@ -275,14 +296,16 @@ class OpenSslContext final : public TlsContext {
   }
 
   SSL_CTX* const context_;
+  const uint64_t new_key_after_;
 };
 
 }  // namespace
 
 bool socket_transport_has_tls() { return true; }
 
-std::shared_ptr<TlsContext> make_tls_context(const TlsOptions& options) {
-  return std::make_shared<OpenSslContext>(options);
+std::shared_ptr<TlsContext> make_tls_context(const TlsOptions& options,
+                                             std::optional<uint64_t> new_key_after) {
+  return std::make_shared<OpenSslContext>(options, new_key_after.value_or(kNewKeyAfter));
 }
 
 }  // namespace strata::wire

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "strata/wire/socket_transport.h"
 #include "wire/stream.h"
@@ -21,7 +23,9 @@ class TlsContext {
   TlsContext() = default;
 };
 
+/// @param new_key_after  Bytes that are sent with one key; left out: far fewer than is safe.
 /// @throws Error as make_socket_transport.
-std::shared_ptr<TlsContext> make_tls_context(const TlsOptions& options);
+std::shared_ptr<TlsContext> make_tls_context(const TlsOptions& options,
+                                             std::optional<uint64_t> new_key_after = std::nullopt);
 
 }  // namespace strata::wire

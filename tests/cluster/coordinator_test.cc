@@ -383,6 +383,41 @@ TEST_F(CoordinatorTest, ABrokenConnectionBetweenTwoTasksEndsTheGeneration) {
   EXPECT_NE(sent().at(0).message.value.find("task:2 at 10.0.0.2:1002 is lost"), std::string::npos);
 }
 
+// Who has lost a peer ends its other connections, and is reported for that.
+TEST_F(CoordinatorTest, OfSeveralReportsTheCauseIsTold) {
+  const auto report = [&](uint64_t reporter, int lost) {
+    send(reporter, request(MessageKind::kSuspect, str_cat("/job:worker/task:", lost), "reset"));
+  };
+  const auto verdict = [&] {
+    pass(milliseconds(500), {1, 2, 3});
+    const auto out = sent();
+    return out.empty() ? "" : out[0].message.value;
+  };
+  start_and_join(4);
+  report(0, 1);  // a consequence, read first
+  report(1, 3);
+  EXPECT_TRUE(verdict().starts_with(
+      "[cluster] /job:worker/task:1 at 10.0.0.1:1001 lost /job:worker/task:3 at 10.0.0.3:1003"));
+  start_and_join(4);
+  report(3, 1);  // a consequence
+  report(2, 1);  // a link that was cut
+  report(1, 2);
+  EXPECT_TRUE(verdict().starts_with(
+      "[cluster] /job:worker/task:2 at 10.0.0.2:1002 lost /job:worker/task:1 at 10.0.0.1:1001"));
+}
+
+TEST_F(CoordinatorTest, WhatATaskHasMetIsWhatAllGet) {
+  start_and_join(3);
+  auto message = request(MessageKind::kAbort, "", "all_reduce b: ranks disagree");
+  message.code = ErrorCode::kFailedPrecondition;
+  send(1, message);
+  const auto out = sent();
+  ASSERT_EQ(out.size(), 3u);
+  EXPECT_EQ(out[0].message.code, ErrorCode::kFailedPrecondition);
+  EXPECT_EQ(out[0].message.value,
+            "[cluster] /job:worker/task:1 at 10.0.0.1:1001: all_reduce b: ranks disagree");
+}
+
 TEST_F(CoordinatorTest, WhoGivesUpTellsWhy) {
   start_and_join(3);
   send(1, request(MessageKind::kAbort, "", "loss is NaN"));

@@ -1,6 +1,7 @@
 // A task is lost: everyone hears of it, in time and in the same words.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 
 #include "strata/cluster/server.h"
@@ -128,6 +129,104 @@ TEST(ServerTest, ALinkBetweenTwoTasksThatIsCutEndsTheGenerationForAll) {
         "[cluster] /job:worker/task:2 at worker-2:1 lost /job:worker/task:1 at worker-1:1: "))
         << outcome.second.message();
   }
+}
+
+// A collective in small: every task sends to every other and receives from it, then gives up all of
+// its connections, as WireCommunicator does.
+void exchange(Server& server, const std::function<wire::Tag(const TaskId& from)>& tag_from,
+              wire::Deadline deadline = soon()) {
+  std::vector<std::shared_ptr<wire::Connection>> peers;
+  std::vector<std::vector<std::byte>> in;
+  const std::vector<std::byte> out(1'000'000);
+  for (const Member& member : server.members()) {
+    if (member.task == server.task()) continue;
+    peers.push_back(server.connect(member.task, "mesh", soon()));
+    in.emplace_back(out.size());
+  }
+  server.barrier("connected", soon());
+  while (true) {
+    std::vector<wire::Transfer> transfers;
+    for (size_t i = 0; i < peers.size(); ++i) {
+      const TaskId peer = TaskId::parse(peers[i]->peer().task);
+      transfers.push_back(peers[i]->receive(tag_from(peer), in[i]));
+      transfers.push_back(peers[i]->send({.id = 1}, out));
+    }
+    const Status seen = server.transport().wait_all(transfers, deadline);
+    if (seen.ok()) continue;
+    const Status why = server.explain(seen);
+    for (const auto& peer : peers) peer->fail(why);
+    why.throw_if_error();
+  }
+}
+
+// @return what all of them got.
+std::string the_one_error(const std::map<TaskId, Status>& outcomes, ErrorCode code) {
+  const std::string first = outcomes.begin()->second.message();
+  for (const auto& [task, status] : outcomes) {
+    EXPECT_EQ(status.code(), code) << task.to_string() << ": " << status.message();
+    EXPECT_EQ(status.message(), first) << task.to_string();
+  }
+  return first;
+}
+
+const auto same_everywhere = [](const TaskId&) { return wire::Tag{.id = 1}; };
+
+TEST(ExplainTest, ALinkThatIsCutInACollectiveIsNamedByAll) {
+  for (const int seed : {1, 2, 3, 4}) {
+    ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 5}}), {.liveness = 3s});
+    std::atomic<int> there = 0;
+    Thread cutter("cutter", [&] {
+      const auto limit = soon();
+      while (there < 5 && !limit.passed()) std::this_thread::yield();
+      cluster.network().cut_after("worker-2", "worker-3", 5'000'000u * static_cast<unsigned>(seed));
+    });
+    const auto outcomes = cluster.run([&](ThreadCluster::Task& task) {
+      const auto server = task.start();
+      ++there;
+      exchange(*server, same_everywhere);
+    });
+    const std::string error = the_one_error(outcomes, ErrorCode::kUnavailable);
+    EXPECT_TRUE(error.starts_with("[cluster] /job:worker/task:2 at worker-2:1 lost "
+                                  "/job:worker/task:3 at worker-3:1: [wire] ") ||
+                error.starts_with("[cluster] /job:worker/task:3 at worker-3:1 lost "
+                                  "/job:worker/task:2 at worker-2:1: [wire] "))
+        << error;
+  }
+}
+
+TEST(ExplainTest, ADisagreementOfTwoIsTheErrorOfAll) {
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 4}}));
+  const auto outcomes = cluster.run([&](ThreadCluster::Task& task) {
+    const auto server = task.start();
+    exchange(*server, [&](const TaskId& from) {
+      const bool differs = task.id.index == 1 && from.index == 3;
+      return wire::Tag{.id = 1, .fingerprint = differs ? 9u : 0u};
+    });
+  });
+  const std::string error = the_one_error(outcomes, ErrorCode::kFailedPrecondition);
+  EXPECT_NE(error.find("/job:worker/task:1 receives 1000000 bytes with fingerprint "
+                       "0x0000000000000009 where /job:worker/task:3 sends"),
+            std::string::npos)
+      << error;
+}
+
+TEST(ExplainTest, ADeadlineOfOneIsTheErrorOfAll) {
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}));
+  const auto outcomes = cluster.run([&](ThreadCluster::Task& task) {
+    const auto server = task.start();
+    // Task 2 waits for what nobody sends.
+    const bool alone = task.id.index == 2;
+    exchange(
+        *server,
+        [&](const TaskId& from) { return wire::Tag{.id = alone && from.index == 0 ? 2u : 1u}; },
+        alone ? wire::Deadline::after(300ms) : soon());
+  });
+  const std::string error = the_one_error(outcomes, ErrorCode::kDeadlineExceeded);
+  EXPECT_TRUE(
+      error.starts_with("[cluster] /job:worker/task:2 at worker-2:1: [wire] wait: the "
+                        "deadline passed before the receive of 1000000 bytes (channel 0, "
+                        "id 2) from /job:worker/task:0 at "))
+      << error;
 }
 
 TEST(ServerTest, WhoCannotGoOnTellsWhy) {

@@ -2,14 +2,18 @@
 //
 //   rounds N [PAUSE_MS]  N barriers, one a round, then an orderly end
 //   rejoin N             the same; when a task is lost, joins the next generation and starts over
+//   exchange N BYTES     N rounds of barrier, keys and that many bytes with everybody at once
 //   hold                 waits for data from its neighbour until something ends that
 //
-// STRATA_LIVENESS_MS sets the liveness interval, STRATA_START_MS how long it waits for the others;
-// STRATA_TLS_DIR its certificates.
+// STRATA_LIVENESS_MS sets the liveness interval, STRATA_START_MS how long it waits for the others,
+// STRATA_LISTEN where it listens if that is not where the others look for it, STRATA_TLS_DIR its
+// certificates.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
@@ -44,6 +48,41 @@ void rounds(Server& server, int count, milliseconds pause) {
   }
 }
 
+// With everybody at once, and one error for all that can go wrong.
+void exchange(Server& server, int count, size_t bytes) {
+  struct Peer {
+    std::shared_ptr<wire::Connection> connection;
+    std::vector<std::byte> in;
+  };
+  std::vector<Peer> peers;
+  for (const cluster::Member& member : server.members()) {
+    if (member.task == server.task()) continue;
+    peers.push_back({server.connect(member.task, "mesh", soon()), std::vector<std::byte>(bytes)});
+  }
+  const std::vector<std::byte> out(bytes, std::byte{7});
+  const std::string own = server.task().short_name();
+  for (int round = 0; round < count; ++round) {
+    server.set_operation(str_cat("all_reduce dense/kernel, step ", round));
+    server.barrier("round", soon());
+    server.set(str_cat(own, " ", round), own);
+    for (const cluster::Member& member : server.members()) {
+      (void)server.get(str_cat(member.task.short_name(), " ", round), soon());
+    }
+    std::vector<wire::Transfer> transfers;
+    for (Peer& peer : peers) {
+      transfers.push_back(peer.connection->receive({.id = 1}, peer.in));
+      transfers.push_back(peer.connection->send({.id = 1}, out));
+    }
+    const Status seen = server.transport().wait_all(transfers, soon());
+    if (!seen.ok()) {
+      const Status why = server.explain(seen);
+      for (Peer& peer : peers) peer.connection->fail(why);
+      why.throw_if_error();
+    }
+    if (round == 0) say("exchanging");
+  }
+}
+
 void hold(Server& server) {
   const auto members = server.members();
   size_t own = 0;
@@ -61,17 +100,24 @@ void hold(Server& server) {
   server.explain(before, seen).throw_if_error();
 }
 
-void run(const std::string& what, int count, milliseconds pause) {
+void run(const std::string& what, int count, int number) {
+  const milliseconds pause(number);
   const auto found = cluster::resolve_cluster();
   STRATA_CHECK(found.has_value(), kInvalidArgument, "no cluster");
+  const char* const listen = std::getenv("STRATA_LISTEN");
   Server server(found->spec, found->task,
                 {.start_timeout = from_environment("STRATA_START_MS", std::chrono::seconds(60)),
                  .liveness = from_environment("STRATA_LIVENESS_MS", std::chrono::seconds(10)),
+                 .listen_address = listen == nullptr ? std::nullopt : std::optional(listen),
                  .tls = cluster::tls_from_environment(found->task)});
   say(str_cat("generation ", server.generation()));
   if (what == "hold") return hold(server);
   while (true) {
     try {
+      if (what == "exchange") {
+        exchange(server, count, static_cast<size_t>(number));
+        break;
+      }
       rounds(server, count, pause);
       break;
     } catch (const Error& error) {
@@ -91,7 +137,7 @@ int main(int argc, char** argv) {
   const std::string what = argc > 1 ? argv[1] : "rounds";
   const auto start = std::chrono::steady_clock::now();
   try {
-    run(what, argc > 2 ? std::atoi(argv[2]) : 1, milliseconds(argc > 3 ? std::atoi(argv[3]) : 0));
+    run(what, argc > 2 ? std::atoi(argv[2]) : 1, argc > 3 ? std::atoi(argv[3]) : 0);
     return 0;
   } catch (const Error& error) {
     const auto ms =

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "wire/frame.h"
+#include "wire/fuzz.h"
 #include "wire/greeting.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
@@ -15,38 +16,6 @@ namespace strata::wire {
 namespace {
 
 constexpr int kTries = 10'000;
-
-std::string random_text(size_t size, std::mt19937_64& random) {
-  std::string text(size, '\0');
-  for (char& c : text) c = static_cast<char>(random());
-  return text;
-}
-
-// What it is not: the greeting itself.
-std::string almost(std::string greeting, std::mt19937_64& random) {
-  switch (random() % 5) {
-    case 0:  // noise
-      return random_text(random() % 100, random);
-    case 1:  // cut short
-      return greeting.substr(0, random() % greeting.size());
-    case 2: {  // some bits
-      const std::string before = greeting;
-      for (uint64_t i = 0; i <= random() % 4; ++i)
-        greeting[random() % greeting.size()] ^= static_cast<char>(1 << random() % 8);
-      return greeting == before ? "" : greeting;
-    }
-    case 3: {  // a right envelope around noise
-      const std::string noise = random_text(1 + random() % 60, random);
-      std::string refusal = encode_refusal({ErrorCode::kAborted, noise});
-      return refusal;
-    }
-    default: {  // another job
-      Hello hello = hello_of(0);
-      hello.job = random_text(random() % 20, random);
-      return encode_greeting({.hello = hello, .eager_limit = random(), .eager_budget = random()});
-    }
-  }
-}
 
 TEST(WireFuzzTest, GreetingsThatAreNoneGetNothing) {
   const LogLines quiet;
@@ -59,7 +28,7 @@ TEST(WireFuzzTest, GreetingsThatAreNoneGetNothing) {
   for (int i = 0; i < kTries; ++i) {
     const RawSocket stranger(server.address());
     ASSERT_TRUE(stranger.connected());
-    (void)stranger.send(almost(right, random));
+    (void)stranger.send(almost_a_greeting(right, random));
     stranger.send_nothing_more();
     // A refusal perhaps; never a welcome.
     const std::string answer = stranger.receive();

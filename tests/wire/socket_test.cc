@@ -19,13 +19,18 @@ namespace {
 // A process of its own: task 1, which says "ready" and then does nothing, with `work` between.
 class Child {
  public:
-  Child(Wires& wires, const Address& to) : transport_(wires.transport(1)) {
+  /// Made before the parent has a transport: its threads and files would be there twice.
+  explicit Child(Wires& wires) {
+    EXPECT_EQ(::pipe(ends_), 0);
     pid_ = ::fork();
     if (pid_ != 0) return;
     try {
-      const auto connection = transport_->connect(to, hello_of(1), soon());
+      Address to = {.host = "127.0.0.1", .port = 0};
+      if (::read(ends_[0], &to.port, sizeof to.port) != sizeof to.port) ::_exit(1);
+      const auto transport = wires.transport(1);
+      const auto connection = transport->connect(to, hello_of(1), soon());
       connection->send_message(0, "ready");
-      transport_->wait_until([] { return false; }, Deadline::after(std::chrono::minutes(2)));
+      transport->wait_until([] { return false; }, Deadline::after(std::chrono::minutes(2)));
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
     }
@@ -34,19 +39,32 @@ class Child {
   ~Child() {
     end(SIGKILL);
     ::waitpid(pid_, nullptr, 0);
+    for (const int fd : ends_) ::close(fd);
+  }
+  void connect_to(const Address& to) const {
+    EXPECT_EQ(::write(ends_[1], &to.port, sizeof to.port), ssize_t{sizeof to.port});
   }
   void end(int signal) const { ::kill(pid_, signal); }
 
  private:
-  std::unique_ptr<Transport> transport_;  // made before: its threads and files are the child's
+  int ends_[2];
   pid_t pid_ = 0;
 };
 
-class KilledPeerTest : public testing::TestWithParam<bool> {
+std::vector<std::string> kinds() {
+  std::vector<std::string> all = {"Tcp"};
+  if (socket_transport_has_tls()) all.emplace_back("Tls");
+  if (has_ucx_transport()) all.emplace_back("Ucx");
+  return all;
+}
+
+class KilledPeerTest : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    if (GetParam()) {
+    if (GetParam() == "Tls") {
       wires_ = std::make_unique<TlsWires>();
+    } else if (GetParam() == "Ucx") {
+      wires_ = std::make_unique<UcxWires>();
     } else {
       wires_ = std::make_unique<SocketWires>();
     }
@@ -54,17 +72,13 @@ class KilledPeerTest : public testing::TestWithParam<bool> {
   std::unique_ptr<Wires> wires_;
 };
 
-std::vector<bool> with_and_without_tls() {
-  return socket_transport_has_tls() ? std::vector<bool>{false, true} : std::vector<bool>{false};
-}
-
-INSTANTIATE_TEST_SUITE_P(Sockets, KilledPeerTest, testing::ValuesIn(with_and_without_tls()),
-                         [](const auto& info) { return info.param ? "Tls" : "Tcp"; });
+INSTANTIATE_TEST_SUITE_P(Sockets, KilledPeerTest, testing::ValuesIn(kinds()),
+                         [](const auto& info) { return info.param; });
 
 TEST_P(KilledPeerTest, EndsEverythingAtOnceAndIsNamed) {
+  const Child child(*wires_);
   auto transport = wires_->transport(0);
-  const Address address = transport->listen(wires_->place(0), hello_of(0));
-  const Child child(*wires_, address);
+  child.connect_to(transport->listen(wires_->place(0), hello_of(0)));
   const auto connection = transport->accept(soon());
   EXPECT_EQ(connection->receive_message(0, soon()), "ready");
 
@@ -99,9 +113,9 @@ TEST_P(KilledPeerTest, EndsEverythingAtOnceAndIsNamed) {
 
 // One that is stopped is not gone: only a deadline, or the layer above, ends the wait.
 TEST_P(KilledPeerTest, AStoppedPeerIsSilent) {
+  const Child child(*wires_);
   auto transport = wires_->transport(0);
-  const Address address = transport->listen(wires_->place(0), hello_of(0));
-  const Child child(*wires_, address);
+  child.connect_to(transport->listen(wires_->place(0), hello_of(0)));
   const auto connection = transport->accept(soon());
   EXPECT_EQ(connection->receive_message(0, soon()), "ready");
   child.end(SIGSTOP);

@@ -8,9 +8,13 @@
 #include <vector>
 
 #include "support/expect_error.h"
+#include "wire/epoll_reactor.h"
 #include "wire/greeting.h"
 #include "wire/raw_socket.h"
+#include "wire/relay.h"
 #include "wire/server.h"
+#include "wire/tcp_stream.h"
+#include "wire/tls.h"
 #include "wire/wires.h"
 
 namespace strata::wire {
@@ -136,69 +140,11 @@ TEST_F(TlsTest, AnotherTasksCertificateDoesNotGetIn) {
   expect_open_for_the_right();
 }
 
-// Forwards bytes between two sockets, and keeps them.
-class Tap {
- public:
-  explicit Tap(const Address& to) : to_(to), listener_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    ::bind(listener_.get(), reinterpret_cast<sockaddr*>(&address), size);
-    ::listen(listener_.get(), 1);
-    ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size);
-    port_ = ntohs(address.sin_port);
-    thread_ = Thread("tap", [this] { forward(); });
-  }
-
-  uint16_t port() const { return port_; }
-  /// After both have closed.
-  const std::string& seen() {
-    thread_.join();
-    return seen_;
-  }
-
- private:
-  void forward() {
-    const FileDescriptor in(::accept(listener_.get(), nullptr, nullptr));
-    const RawSocket out(to_);
-    pollfd ends[] = {{.fd = in.get(), .events = POLLIN, .revents = 0},
-                     {.fd = out.fd(), .events = POLLIN, .revents = 0}};
-    while (ends[0].events != 0 || ends[1].events != 0) {
-      if (::poll(ends, 2, 30'000) <= 0) return;
-      for (const int i : {0, 1}) {
-        if (ends[i].events == 0 || ends[i].revents == 0) continue;
-        char bytes[65536];
-        const ssize_t came = ::recv(ends[i].fd, bytes, sizeof bytes, 0);
-        if (came <= 0) {
-          ends[i].events = 0;
-          ::shutdown(ends[1 - i].fd, SHUT_WR);
-          continue;
-        }
-        seen_.append(bytes, static_cast<size_t>(came));
-        ssize_t sent = 0;
-        while (sent < came) {
-          const ssize_t now =
-              ::send(ends[1 - i].fd, bytes + sent, static_cast<size_t>(came - sent), MSG_NOSIGNAL);
-          if (now <= 0) return;
-          sent += now;
-        }
-      }
-    }
-  }
-
-  const Address to_;
-  FileDescriptor listener_;
-  uint16_t port_ = 0;
-  std::string seen_;
-  Thread thread_;
-};
-
 std::string what_is_seen(Wires& wires) {
   auto here = wires.transport(0);
   auto there = wires.transport(1);
   const Address address = there->listen(wires.place(1), hello_of(1));
-  Tap tap(address);
+  const Relay network(address);
   std::string tensor;
   while (tensor.size() < 300'000) tensor += "gradients of layer 7 ";
   std::vector<std::byte> received(tensor.size());
@@ -208,25 +154,63 @@ std::string what_is_seen(Wires& wires) {
     EXPECT_EQ(there->wait(receive, soon()).message(), "");
     connection->close(soon());
   });
-  const auto connection =
-      here->connect({.host = "127.0.0.1", .port = tap.port()}, hello_of(0), soon());
+  const auto connection = here->connect(network.address(), hello_of(0), soon());
   connection->send_message(0, "gradients in text");
   Transfer send = connection->send({}, std::as_bytes(std::span(tensor)));
   EXPECT_EQ(here->wait(send, soon()).message(), "");
   connection->close(soon());
   acceptor.join();
   EXPECT_EQ(std::memcmp(received.data(), tensor.data(), tensor.size()), 0);
-  return tap.seen();
+  return network.seen();
 }
 
 TEST_F(TlsTest, TheNetworkSeesNoPlaintext) {
   SocketWires plain;
   const std::string open = what_is_seen(plain);
-  EXPECT_NE(open.find("gradients"), std::string::npos);  // the tap works
+  EXPECT_NE(open.find("gradients"), std::string::npos);  // or nothing would be seen at all
   const std::string secret = what_is_seen(wires_);
   EXPECT_GT(secret.size(), 300'000u);
   for (const char* text : {"gradients", "strata", "contract", "/job:worker"})
     EXPECT_EQ(secret.find(text), std::string::npos) << text;
+}
+
+// Sends `text` through TLS with a new key every so often. @return how many bytes were made of it.
+uint64_t carry(const TlsOptions& files, uint64_t new_key_after, std::string_view text) {
+  int ends[2];
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends), 0);
+  EpollReactor reactor;
+  const auto context = make_tls_context(files, new_key_after);
+  std::unique_ptr<Stream> streams[2];
+  for (const int i : {0, 1}) {
+    streams[i] = context->secure(
+        std::make_unique<TcpStream>(FileDescriptor(ends[i]), false, reactor), i == 0);
+  }
+  const Deadline limit = soon();
+  for (bool ready = false; !ready && !limit.passed();) {
+    ready = true;
+    for (const auto& stream : streams) ready &= stream->establish() == Stream::Outcome::kMoved;
+  }
+  std::string came;
+  size_t sent = 0;
+  while (came.size() < text.size() && !limit.passed()) {
+    const iovec out = {.iov_base = const_cast<char*>(text.data()) + sent,
+                       .iov_len = text.size() - sent};
+    sent += sent < text.size() ? streams[0]->write({&out, 1}).bytes : 0;
+    streams[0]->flush();
+    char bytes[65536];
+    const iovec in = {.iov_base = bytes, .iov_len = sizeof bytes};
+    came.append(bytes, streams[1]->read({&in, 1}).bytes);
+  }
+  EXPECT_TRUE(came == text);
+  return streams[0]->made();
+}
+
+TEST_F(TlsTest, KeysAreRenewedAndNothingIsLost) {
+  (void)wires_.transport(1);
+  const std::string text(3'000'000, 'x');
+  const uint64_t with_one_key = carry(wires_.files("task1"), UINT64_MAX, text);
+  const uint64_t with_many = carry(wires_.files("task1"), 50'000, text);
+  EXPECT_GT(with_many, with_one_key + 40 * 16);  // each is a message of its own
 }
 
 TEST_F(TlsTest, FilesThatAreWrongAreQuoted) {

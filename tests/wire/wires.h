@@ -11,6 +11,7 @@
 #include "strata/wire/memory_network.h"
 #include "strata/wire/socket_transport.h"
 #include "strata/wire/transport.h"
+#include "strata/wire/ucx_transport.h"
 #include "support/temp_folder.h"
 
 namespace strata::wire {
@@ -53,6 +54,16 @@ class SocketWires : public Wires {
 
  protected:
   SocketOptions options_;
+};
+
+class UcxWires final : public Wires {
+ public:
+  explicit UcxWires(const UcxOptions& options = {}) : options_(options) {}
+  std::unique_ptr<Transport> transport(int) override { return make_ucx_transport(options_); }
+  Address place(int) override { return {.host = "127.0.0.1", .port = 0}; }
+
+ private:
+  const UcxOptions options_;
 };
 
 /// Every task with its certificate of one authority.

@@ -123,6 +123,10 @@ class STRATA_API Server {
   /// The generation's error, for who saw a connection to `peer` break with `seen`: waits at most
   /// two seconds for the leader's word, so that all tasks report the same.
   Status explain(const TaskId& peer, const Status& seen);
+  /// The same for who met `seen` in work with several peers (a collective): whose connections broke
+  /// is looked up. If none did, the generation ends for all with `seen`, and this task is named.
+  /// Call it before ending other connections, which hides the cause.
+  Status explain(const Status& seen);
   /// Ends the generation for all with kAborted and `reason`: this task cannot go on.
   void abort(const std::string& reason);
 

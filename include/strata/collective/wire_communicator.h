@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/collective/communicator.h"
@@ -14,6 +16,14 @@ namespace strata::collective {
 
 struct WireCommunicatorOptions {
   uint32_t channel = 1;  ///< Tags of this channel are the communicator's on all connections.
+
+  // What a cluster can do for it (cluster::Server has both):
+  /// Called once, with what a failed call met, before the connections are ended: what it returns is
+  /// the call's error. `[&](const Status& seen) { return server.explain(seen); }` gives every rank
+  /// the same one, which names the task that is the cause.
+  std::function<Status(const Status&)> explain = {};
+  /// Told what each call does: "all_reduce gradients of dense/kernel". For set_operation.
+  std::function<void(std::string_view)> doing = {};
 };
 
 /// The `wire` back end: collectives by messages, over whatever connects the ranks. Schedules are

@@ -22,6 +22,8 @@ struct ListenOptions {
   /// and the log. Called by the thread that makes progress; it must not wait. Empty: all of the
   /// same job.
   std::function<Status(const Hello& peer, const Address& from)> admit = {};
+  /// Told that a peer has come in, which `try_accept` has now; under the same rules.
+  std::function<void()> arrived = {};
 };
 
 struct ConnectOptions {
@@ -50,6 +52,9 @@ class STRATA_API Transport {
   /// The next peer that has come in, waited for.
   /// @throws Error kDeadlineExceeded, kCancelled (`stop`), kFailedPrecondition: not listening.
   virtual std::shared_ptr<Connection> accept(Deadline deadline, std::stop_token stop = {}) = 0;
+
+  /// The same without waiting or progress; null: nobody has come in.
+  virtual std::shared_ptr<Connection> try_accept() = 0;
 
   /// Connects, and tries again until the deadline while nobody answers there or the name is not
   /// known; the name is looked up each time.

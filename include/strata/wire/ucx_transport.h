@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "strata/core/export.h"
+#include "strata/wire/transport.h"
+
+namespace strata::wire {
+
+struct UcxOptions {
+  size_t eager_limit = size_t{64} << 10;  ///< as SocketOptions
+  size_t eager_budget = size_t{8} << 20;
+};
+
+/// UCX: RDMA where the hosts have it, else TCP; never its shared memory, which cannot report that a
+/// peer is gone. A connection begins over TCP at the address that the task listens at, where
+/// strangers are turned away and where a peer's death is seen; then its bytes go over an endpoint
+/// of UCX, which picks the devices (UCX_NET_DEVICES and UCX's other variables hold). Not encrypted,
+/// and UCX opens ports of its own: for networks that are trusted.
+/// @throws Error kUnimplemented: this build has no UCX. kUnavailable: UCX finds no device.
+STRATA_API std::unique_ptr<Transport> make_ucx_transport(const UcxOptions& options = {});
+
+/// Whether this build has it.
+STRATA_API bool has_ucx_transport();
+
+}  // namespace strata::wire

@@ -1,0 +1,45 @@
+#include "cluster/door.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace strata::cluster {
+
+Status Door::admit(const wire::Hello& peer) const {
+  const auto refuse = [&](const std::string& why) {
+    return Status(ErrorCode::kPermissionDenied,
+                  str_cat("[cluster] ", task_.to_string(), " refuses ", peer.task, ": ", why));
+  };
+  const TaskId& leader = members_.front();
+  try {
+    (void)TaskId::parse(peer.task);
+  } catch (const Error&) {
+    return refuse("that is no name of a task");
+  }
+  if (peer.purpose == kControl) {
+    if (task_ == leader) return {};
+    return refuse(str_cat("it is not the leader; ", leader.to_string(), " at ", leader_address_,
+                          " is; give all tasks the same cluster spec"));
+  }
+  if (!peer.purpose.starts_with(kData))
+    return refuse(str_cat("got purpose \"", peer.purpose, "\""));
+  if (std::ranges::count(members_, TaskId::parse(peer.task)) == 0) {
+    return refuse("it is not in the cluster");
+  }
+  return {};
+}
+
+void Door::arrived() {
+  const std::lock_guard lock(mutex_);
+  someone_ = true;
+  arrives_.notify_all();
+}
+
+bool Door::wait(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  if (!arrives_.wait(lock, stop, [&] { return someone_; })) return false;
+  someone_ = false;
+  return true;
+}
+
+}  // namespace strata::cluster

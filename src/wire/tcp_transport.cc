@@ -1,0 +1,144 @@
+#include "wire/tcp_transport.h"
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "strata/core/log.h"
+#include "wire/resolve.h"
+#include "wire/tcp_stream.h"
+
+namespace strata::wire {
+namespace {
+
+constexpr int kBacklog = 1024;
+
+ErrorCode code_of_bind(int error) {
+  switch (error) {
+    case EADDRINUSE:
+      return ErrorCode::kAlreadyExists;
+    case EACCES:
+    case EPERM:
+      return ErrorCode::kPermissionDenied;
+    default:
+      return ErrorCode::kInvalidArgument;
+  }
+}
+
+class TcpTransport final : public StreamTransport {
+ public:
+  TcpTransport(const StreamTransportOptions& options, std::unique_ptr<Reactor> reactor,
+               EpollReactor& epoll, MakeStream make_stream)
+      : StreamTransport(std::move(reactor), options),
+        reactor_(epoll),
+        make_stream_(std::move(make_stream)) {}
+  ~TcpTransport() override { shut_down(); }
+
+ private:
+  class Listener final : public Pollable {
+   public:
+    Listener(TcpTransport& transport, FileDescriptor fd)
+        : transport_(transport), fd_(std::move(fd)) {}
+
+    bool ready(bool&, bool) override {
+      bool any = false;
+      while (true) {
+        sockaddr_storage from = {};
+        socklen_t size = sizeof from;
+        FileDescriptor fd(::accept4(fd_.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                                    SOCK_NONBLOCK | SOCK_CLOEXEC));
+        if (fd.open()) {
+          transport_.come_in(std::move(fd), address_of(from, size));
+          any = true;
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+          STRATA_LOG(kWarning) << "[wire] a peer cannot be let in: " << std::strerror(errno);
+          return any;
+        } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+          return any;
+        }  // else: that one has gone already
+      }
+    }
+
+    int fd() const { return fd_.get(); }
+
+   private:
+    TcpTransport& transport_;
+    const FileDescriptor fd_;
+  };
+
+  std::unique_ptr<Stream> make_stream(FileDescriptor fd, bool connects) {
+    return make_stream_(std::make_unique<TcpStream>(std::move(fd), connects, reactor_), connects);
+  }
+
+  void come_in(FileDescriptor fd, const Address& from) {
+    knock(make_stream(std::move(fd), false), from);
+  }
+
+  Address start_listening(const Address& address) override {
+    const auto limit = Deadline::after(std::chrono::seconds(10));
+    std::vector<SocketAddress> all;
+    try {
+      all = resolve(address, true, progress_loop(), limit, {});
+    } catch (const Error& error) {
+      strata::detail::throw_error(
+          ErrorCode::kInvalidArgument,
+          str_cat("[wire] listen: got ", address.to_string(), ": ", error.what()));
+    }
+    int error = 0;
+    for (const SocketAddress& each : all) {
+      FileDescriptor fd(
+          ::socket(each.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+      const int on = 1;
+      ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+      if (fd.open() &&
+          ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&each.address), each.size) == 0 &&
+          ::listen(fd.get(), kBacklog) == 0) {
+        sockaddr_storage bound = {};
+        socklen_t size = sizeof bound;
+        ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size);
+        listener_ = std::make_shared<Listener>(*this, std::move(fd));
+        const uint64_t key = progress_loop()->new_key();
+        progress_loop()->set(key, listener_);
+        reactor_.add(listener_->fd(), key, true);
+        return address_of(bound, size);
+      }
+      if (error == 0) error = errno;
+    }
+    strata::detail::throw_error(
+        code_of_bind(error),
+        str_cat("[wire] listen: got ", address.to_string(), ": ", std::strerror(error),
+                error == EADDRINUSE ? "; port 0 takes a free one" : ""));
+  }
+
+  std::unique_ptr<Stream> dial(const Address& address, Deadline deadline,
+                               const std::stop_token& stop) override {
+    const auto all = resolve(address, false, progress_loop(), deadline, stop);
+    const SocketAddress& to = all[dials_++ % all.size()];  // the next try takes the next one
+    FileDescriptor fd(
+        ::socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    STRATA_CHECK(fd.open(), kResourceExhausted,
+                 "[wire] connect: no socket: ", std::strerror(errno));
+    const int outcome =
+        ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size);
+    STRATA_CHECK(outcome == 0 || errno == EINPROGRESS, kUnavailable, std::strerror(errno));
+    return make_stream(std::move(fd), true);
+  }
+
+  EpollReactor& reactor_;
+  const MakeStream make_stream_;
+  std::shared_ptr<Listener> listener_;
+  std::atomic<size_t> dials_{0};
+};
+
+}  // namespace
+
+std::unique_ptr<Transport> make_tcp_transport(const StreamTransportOptions& options,
+                                              std::unique_ptr<Reactor> reactor, EpollReactor& epoll,
+                                              MakeStream make_stream) {
+  return std::make_unique<TcpTransport>(options, std::move(reactor), epoll, std::move(make_stream));
+}
+
+}  // namespace strata::wire
