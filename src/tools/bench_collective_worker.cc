@@ -12,6 +12,7 @@
 #include "strata/collective/wire_communicator.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
+#include "strata/tensor/cpu_allocator.h"
 #include "tools/bench_calls.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_floor.h"
@@ -64,8 +65,8 @@ class WireRank {
     if (!algorithm.empty()) options.implementation = algorithm;
     if (algorithm == "RING") options.order = Order::kAny;
     auto planner = std::make_shared<Planner>(placement_, links_, options);
-    if (rank_ == 0 && algorithm.empty()) {
-      std::cerr << planner->describe(collective::Collective::kAllReduce) << std::endl;
+    if (rank_ == 0) {
+      std::cerr << algorithm << planner->describe(collective::Collective::kAllReduce) << std::endl;
     }
     // The cluster's transport outlives its communicators.
     const std::shared_ptr<wire::Transport> transport(std::shared_ptr<void>(),
@@ -173,6 +174,7 @@ int run_collective_worker(const std::vector<std::string>& arguments) {
                 [&](const Calls& calls) { return floor.prepare(calls.operation, calls.bytes); });
     return 0;
   }
+  tensor::install_cpu_allocator();  // as every strategy does
   WireRank rank(options);
   CommunicatorCalls calls(rank.communicator(""));
   serve_calls("strata", [&](const Calls& wanted) {
