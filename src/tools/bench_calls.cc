@@ -25,6 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kStartTimeout = std::chrono::minutes(2);
 constexpr auto kTurnTimeout = std::chrono::minutes(1);
 constexpr double kMostRepeats = 20000;
+constexpr double kQuickCall = 0.5e6;  // us
 
 double own_cpu_seconds() {
   rusage used{};
@@ -116,7 +117,7 @@ class CallCaseRun {
   CallCaseRun(const CallTurns& turns, const CallCase& call_case)
       : turns_(turns), case_(call_case) {}
 
-  std::vector<CallRatioResult> run() {
+  CallResults run() {
     for (const CallSystem& system : case_.systems) start(system);
     measure();
     return report();
@@ -144,8 +145,9 @@ class CallCaseRun {
 
   /// As many calls as a turn has time for.
   int64_t repeats(double us) const {
-    return static_cast<int64_t>(
-        std::clamp(1e6 * turns_.seconds / std::max(us, 0.1), 3.0, kMostRepeats));
+    return static_cast<int64_t>(std::clamp(1e6 * turns_.seconds / std::max(us, 0.1),
+                                           static_cast<double>(turns_.least_repeats),
+                                           kMostRepeats));
   }
 
   /// Tries each operation, and keeps the fastest.
@@ -155,10 +157,10 @@ class CallCaseRun {
     double best_us = INFINITY;
     try {
       for (const std::string& operation : spec.operations) {
-        Calls calls{operation, case_.bytes, 3};
+        Calls calls{operation, case_.bytes, turns_.least_repeats};
         calls.repeats = repeats(spec.servers->run(calls));
         double us = spec.servers->run(calls);
-        if (spec.operations.size() > 1) {
+        if (spec.operations.size() > 1 && us < kQuickCall) {
           us = std::min(us, spec.servers->run(calls));  // a choice between nearly equal ones
         }
         calls.repeats = repeats(us);
@@ -216,9 +218,11 @@ class CallCaseRun {
     }
   }
 
-  std::vector<CallRatioResult> report() const {
+  CallResults report() const {
+    CallResults results;
     for (const auto& [name, system] : systems_) {
       const Estimate result = estimate(system.us);
+      results.us[name] = result.median;
       JsonLine json = line(name, "us");
       json.add("value", result.median).add("low", result.low).add("high", result.high);
       json.add("unit", std::string("us"));
@@ -226,7 +230,6 @@ class CallCaseRun {
       if (system.spec->operations.size() > 1) json.add("variant", system.calls.operation);
       json.print();
     }
-    std::vector<CallRatioResult> results;
     for (const CallRatio& ratio : case_.ratios) {
       JsonLine json = line(ratio.ours, ratio.metric);
       json.add("against", ratio.theirs);
@@ -235,14 +238,14 @@ class CallCaseRun {
         const auto reason =
             missing_.find(missing_.contains(ratio.theirs) ? ratio.theirs : ratio.ours);
         json.add("missing", reason == missing_.end() ? "not run" : reason->second).print();
-        results.push_back({ratio.metric, ratio.theirs, std::nullopt});
+        results.ratios.push_back({ratio.metric, ratio.theirs, std::nullopt});
         continue;
       }
       const Estimate result = estimate(found->second);
       json.add("value", result.median).add("low", result.low).add("high", result.high);
       json.add("unit", std::string("ratio"));
       json.add("pairs", static_cast<double>(found->second.size())).print();
-      results.push_back({ratio.metric, ratio.theirs, result.median});
+      results.ratios.push_back({ratio.metric, ratio.theirs, result.median});
     }
     return results;
   }
@@ -256,7 +259,7 @@ class CallCaseRun {
 
 }  // namespace
 
-std::vector<CallRatioResult> run_call_case(const CallTurns& turns, const CallCase& call_case) {
+CallResults run_call_case(const CallTurns& turns, const CallCase& call_case) {
   return CallCaseRun(turns, call_case).run();
 }
 

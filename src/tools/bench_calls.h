@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -82,11 +83,17 @@ struct CallRatioResult {
 struct CallTurns {
   int pairs = 15;
   double seconds = 0.1;  ///< of one turn
+  int64_t least_repeats = 3;
+};
+
+struct CallResults {
+  std::map<std::string, double> us;  ///< medians, by system
+  std::vector<CallRatioResult> ratios;
 };
 
 /// Measures one case and prints its JSON lines. In each round the two systems of each ratio take
 /// turns right after one another, in changing order, while all others sleep.
-std::vector<CallRatioResult> run_call_case(const CallTurns& turns, const CallCase& call_case);
+CallResults run_call_case(const CallTurns& turns, const CallCase& call_case);
 
 /// Prints what each set of processes uses while it is not asked; it should be nothing.
 void report_idle(const std::string& suite, const std::string& case_name,

@@ -97,7 +97,7 @@ class GroupRun {
     }
     double best = 0;
     std::string best_name;
-    for (const CallRatioResult& result : run_call_case(turns_, call_case)) {
+    for (const CallRatioResult& result : run_call_case(turns_, call_case).ratios) {
       if (!result.value) continue;
       if (result.metric != "vs_algorithm") {
         all_sizes_[result.metric].push_back(*result.value);
