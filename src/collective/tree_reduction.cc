@@ -8,10 +8,7 @@
 #include "strata/core/error.h"
 
 namespace strata::collective {
-namespace {
 
-/// The same tree with fewer places: pairs of which only the left is taken become one, and empty
-/// places at the end go.
 std::vector<int> compressed(std::vector<int> places) {
   const auto absent = [&](size_t i) { return places[i] == Schedule::kAbsent; };
   while (places.size() > 1) {
@@ -28,8 +25,6 @@ std::vector<int> compressed(std::vector<int> places) {
   }
   return places;
 }
-
-}  // namespace
 
 std::vector<Leaf> leaves_of(const Request& request) {
   const Placement& placement = request.placement;

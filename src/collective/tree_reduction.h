@@ -17,6 +17,10 @@ struct Leaf {
   std::vector<int> slots = {};  ///< of the rank
 };
 
+/// The same tree with fewer places: pairs of which only the left is taken become one, and empty
+/// places (Schedule::kAbsent) at the end go.
+std::vector<int> compressed(std::vector<int> places);
+
 /// The leaves of the tree over replica ids; for Order::kAny a leaf a rank, host by host.
 std::vector<Leaf> leaves_of(const Request& request);
 

@@ -1,14 +1,12 @@
 #include "strata/collective/wire_communicator.h"
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
-
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "collective/call_fingerprint.h"
+#include "collective/call_tensors.h"
 #include "collective/message_executor.h"
 #include "strata/core/error.h"
 
@@ -108,28 +106,6 @@ void WireCommunicator::Impl::fail(const Status& reason) {
   }
 }
 
-namespace {
-
-/// A tensor's memory for the length of a call: its own where that is contiguous on the CPU, else a
-/// copy.
-class Staged {
- public:
-  explicit Staged(const at::Tensor& tensor)
-      : tensor_(tensor),
-        here_(tensor.is_cpu() && tensor.is_contiguous() ? tensor : tensor.cpu().contiguous()) {}
-
-  std::byte* data() const { return static_cast<std::byte*>(here_.data_ptr()); }
-  void write_back() {
-    if (!here_.is_same(tensor_)) tensor_.copy_(here_);
-  }
-
- private:
-  at::Tensor tensor_;
-  at::Tensor here_;
-};
-
-}  // namespace
-
 WireCommunicator::WireCommunicator(int rank, std::vector<std::shared_ptr<wire::Connection>> peers,
                                    std::shared_ptr<wire::Transport> transport,
                                    std::shared_ptr<const Planner> planner, const Options& options)
@@ -158,45 +134,15 @@ std::string WireCommunicator::describe() const {
   return str_cat("wire, rank ", rank(), " of ", num_ranks());
 }
 
-namespace {
-
-/// What all_reduce and reduce_scatter bring, for the length of a call.
-struct Reduced {
-  Reduction reduction;
-  std::vector<Staged> staged;
-  std::vector<const std::byte*> values;
-  at::Tensor neutral;  // in place of absent values
-
-  Reduced(const std::vector<at::Tensor>& given, const at::Tensor& like, int64_t elements,
-          ReduceOp op, int num_replicas)
-      : reduction(like.scalar_type(), op, num_replicas) {
-    staged.reserve(given.size());
-    for (const at::Tensor& value : given) {
-      if (value.defined()) {
-        staged.emplace_back(value);
-        values.push_back(staged.back().data());
-        continue;
-      }
-      if (!neutral.defined()) {
-        neutral = at::empty({elements}, like.options().device(at::kCPU));
-        reduction.fill_neutral(neutral.data_ptr(), elements);
-      }
-      values.push_back(static_cast<const std::byte*>(neutral.data_ptr()));
-    }
-  }
-};
-
-}  // namespace
-
 void WireCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
                                      ReduceOp op, const CallOptions& options) {
-  Reduced reduced(values, result, result.numel(), op, impl_->num_replicas());
-  Staged out(result);
+  ReducedTensors reduced(values, result, result.numel(), op, impl_->num_replicas());
+  HostTensor out(result);
   impl_->run({.fingerprint = {.collective = Collective::kAllReduce,
                               .op = op,
                               .dtype = result.scalar_type()},
               .buffers = {.result = out.data(),
-                          .values = reduced.values,
+                          .values = {reduced.values.begin(), reduced.values.end()},
                           .elements = result.numel(),
                           .element_bytes = reduced.reduction.element_bytes(),
                           .reduction = &reduced.reduction}},
@@ -207,13 +153,13 @@ void WireCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::
 void WireCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
                                          ReduceOp op, const CallOptions& options) {
   const int64_t elements = part.numel() * num_ranks();
-  Reduced reduced(values, part, elements, op, impl_->num_replicas());
-  Staged out(part);
+  ReducedTensors reduced(values, part, elements, op, impl_->num_replicas());
+  HostTensor out(part);
   impl_->run({.fingerprint = {.collective = Collective::kReduceScatter,
                               .op = op,
                               .dtype = part.scalar_type()},
               .buffers = {.result = out.data(),
-                          .values = reduced.values,
+                          .values = {reduced.values.begin(), reduced.values.end()},
                           .elements = elements,
                           .element_bytes = reduced.reduction.element_bytes(),
                           .reduction = &reduced.reduction}},
@@ -223,8 +169,8 @@ void WireCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, 
 
 void WireCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
                                      const CallOptions& options) {
-  Staged out(all);
-  const Staged mine(part);
+  HostTensor out(all);
+  const HostTensor mine(part);
   const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
   std::byte* const place = out.data() + bytes * rank();
   if (bytes > 0 && place != mine.data()) {
@@ -239,7 +185,7 @@ void WireCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
 }
 
 void WireCommunicator::do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
-  Staged out(tensor);
+  HostTensor out(tensor);
   impl_->run({.fingerprint = {.collective = Collective::kBroadcast, .dtype = tensor.scalar_type()},
               .buffers = {.result = out.data(),
                           .elements = tensor.numel(),
@@ -254,5 +200,18 @@ void WireCommunicator::do_barrier(const CallOptions& options) {
 }
 
 void WireCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
+
+Status WireCommunicator::do_status() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->failure.ok()) return impl_->failure;
+  }
+  static_cast<void>(impl_->transport->progress());
+  for (const auto& peer : impl_->peers) {
+    if (peer == nullptr) continue;
+    if (Status status = peer->status(); !status.ok()) return status;
+  }
+  return {};
+}
 
 }  // namespace strata::collective

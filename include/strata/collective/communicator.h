@@ -96,6 +96,9 @@ class STRATA_API Communicator {
   /// Ends every pending and later call on all ranks with `reason`: this rank cannot go on.
   void fail(const Status& reason) { do_fail(reason); }
 
+  /// Ok while calls can be made, as far as this rank knows. Cheap; does not wait.
+  Status status() { return do_status(); }
+
   /// One line for people: which back end, which ranks.
   virtual std::string describe() const = 0;
 
@@ -104,7 +107,7 @@ class STRATA_API Communicator {
   Communicator(int rank, Placement placement);
 
  private:
-  // Arguments are checked, and there is more than one rank.
+  // Arguments are checked.
   virtual void do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result, ReduceOp op,
                              const CallOptions& options) = 0;
   virtual void do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
@@ -114,6 +117,7 @@ class STRATA_API Communicator {
   virtual void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) = 0;
   virtual void do_barrier(const CallOptions& options) = 0;
   virtual void do_fail(const Status& reason) = 0;
+  virtual Status do_status() = 0;
   /// By default plain memory.
   virtual at::Tensor do_buffer(int64_t elements, at::ScalarType dtype);
 

@@ -45,6 +45,7 @@ class STRATA_API WireCommunicator final : public Communicator {
   void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) override;
   void do_barrier(const CallOptions& options) override;
   void do_fail(const Status& reason) override;
+  Status do_status() override;
 
   std::unique_ptr<Impl> impl_;
 };

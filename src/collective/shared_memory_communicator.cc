@@ -1,0 +1,333 @@
+#include "strata/collective/shared_memory_communicator.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "collective/call_fingerprint.h"
+#include "collective/call_tensors.h"
+#include "collective/contributions.h"
+#include "collective/in_place_call.h"
+#include "collective/shared_setup.h"
+#include "collective/staged_call.h"
+#include "strata/wire/deadline.h"
+
+namespace strata::collective {
+namespace {
+
+constexpr uint64_t kBufferKey = uint64_t{1} << 32;  // ids are below
+constexpr int64_t kPreparedBytes = 4096;
+
+std::chrono::microseconds spin_time(int ranks) {
+  // With fewer cores than ranks whoever spins keeps another rank from coming.
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  return std::chrono::microseconds(ranks <= cores ? 300 : 0);
+}
+
+/// The calls of one id. Those of several threads go one after the other.
+struct LocalLane {
+  explicit LocalLane(SharedLane shared) : lane(std::move(shared)) {}
+
+  SharedLane lane;
+  std::timed_mutex mutex;  // guards lane
+};
+
+}  // namespace
+
+struct SharedMemoryCommunicator::Impl {
+  int rank;
+  int ranks;
+  const Placement& placement;
+  std::shared_ptr<Communicator> bootstrap;
+  Options options;
+  SharedSetup setup;
+  std::chrono::microseconds spin;
+  Contributions contributions;
+  SharedBuffers buffers;
+
+  std::atomic<bool> has_failed{false};
+  std::mutex mutex;
+  Status failure;                                                  // guarded by mutex
+  std::unordered_map<uint64_t, std::unique_ptr<LocalLane>> lanes;  // guarded by mutex
+
+  Impl(const Placement& of, std::shared_ptr<Communicator> with, const Options& with_options)
+      : rank(with->rank()),
+        ranks(with->num_ranks()),
+        placement(of),
+        bootstrap(std::move(with)),
+        options(with_options),
+        setup(set_up_shared_memory(*bootstrap, options)),
+        spin(spin_time(ranks)),
+        contributions(of) {}
+
+  SharedHeader& header() const { return *reinterpret_cast<SharedHeader*>(setup.header.data()); }
+  std::string rank_name(int of) const {
+    return str_cat("rank ", of, " (", setup.names[static_cast<size_t>(of)], ")");
+  }
+
+  void run(const SharedCall& call, CallFingerprint fingerprint, const CallOptions& options,
+           uint64_t key);
+  void run(const SharedCall& call, const CallFingerprint& fingerprint, const CallOptions& options) {
+    run(call, fingerprint, options, options.id);
+  }
+  void run_on(SharedLane& lane, const SharedCall& call, uint64_t fingerprint,
+              const SharedWait& wait);
+  void check_agreement(const SharedLane& lane, uint32_t first, uint64_t fingerprint) const;
+  LocalLane& lane(uint64_t key);
+  Status why_stopped(int awaited) const;
+  std::optional<Status> check(int awaited, bool slept, const CallOptions& options,
+                              const wire::Deadline& deadline);
+  /// Ends the communicator with what happened. @return that.
+  Status fail_all(const Status& status, const std::string& call, const CallOptions& options);
+  Status fail(const Status& reason);
+  Status known_failure();
+  wire::FileDescriptor share(wire::FileDescriptor file, const CallOptions& options);
+};
+
+LocalLane& SharedMemoryCommunicator::Impl::lane(uint64_t key) {
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<LocalLane>& mine = lanes[key];
+  if (!mine) {
+    mine = std::make_unique<LocalLane>(SharedLane(setup.file, header().lane_of(key), rank, ranks));
+  }
+  return *mine;
+}
+
+Status SharedMemoryCommunicator::Impl::known_failure() {
+  const std::lock_guard lock(mutex);
+  return failure;
+}
+
+Status SharedMemoryCommunicator::Impl::why_stopped(int awaited) const {
+  Status reason = options.reason ? options.reason() : Status();
+  if (!reason.ok()) return reason;
+  return Status(ErrorCode::kUnavailable,
+                str_cat("a rank is lost, while this one waits for ", rank_name(awaited)));
+}
+
+std::optional<Status> SharedMemoryCommunicator::Impl::check(int awaited, bool slept,
+                                                            const CallOptions& call,
+                                                            const wire::Deadline& deadline) {
+  if (auto failed = header().failed()) return failed;
+  if (header().left[static_cast<size_t>(awaited)].load() != 0) {
+    return Status(ErrorCode::kUnavailable, rank_name(awaited) + " has ended");
+  }
+  if (options.failed.stop_requested()) return why_stopped(awaited);
+  if (call.stop.stop_requested()) {
+    return Status(ErrorCode::kCancelled, "stopped while waiting for " + rank_name(awaited));
+  }
+  if (deadline.passed()) {
+    return Status(ErrorCode::kDeadlineExceeded,
+                  str_cat(rank_name(awaited), " has not come within ",
+                          call.timeout.value_or(options.timeout).count(), " ms"));
+  }
+  if (!slept) return std::nullopt;
+  Status status = bootstrap->status();
+  if (status.ok()) return std::nullopt;
+  return Status(status.code(),
+                str_cat("while waiting for ", rank_name(awaited), ": ", status.message()));
+}
+
+void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint fingerprint,
+                                         const CallOptions& call_options, uint64_t key) {
+  STRATA_CHECK(!has_failed.load(std::memory_order_acquire), kFailedPrecondition, "[collective] ",
+               collective_name(call.collective), ": an earlier call of this communicator failed (",
+               known_failure().message(), "); build a new one");
+  fingerprint.collective = call.collective;
+  fingerprint.elements = call.elements;
+  fingerprint.plan = "shared " + std::to_string(call.root);
+  const uint64_t packed = fingerprint.pack();
+  const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
+  const auto check_wait = [&](int awaited, bool slept) {
+    return check(awaited, slept, call_options, deadline);
+  };
+  try {
+    LocalLane& local = lane(key);
+    const std::unique_lock lock(local.mutex, deadline.time());
+    STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
+    run_on(local.lane, call, packed, {.check = check_wait, .spin = spin});
+  } catch (...) {
+    fail_all(Status::from_current_exception(), describe_call(packed), call_options)
+        .throw_if_error();
+  }
+}
+
+void SharedMemoryCommunicator::Impl::run_on(SharedLane& lane, const SharedCall& call,
+                                            uint64_t fingerprint, const SharedWait& wait) {
+  StagedCall staged(lane, contributions, call);
+  InPlaceCall in_place(lane, buffers, placement.rank_of_replica, call);
+  const uint32_t first = lane.step();
+  const uint32_t located = in_place.begin();
+  if (located == 0) staged.begin();
+  lane.announce({.call = fingerprint, .note = located});
+  lane.publish();
+  lane.prepare(std::min(call.bytes(), kPreparedBytes));
+  lane.await(first, wait);
+  check_agreement(lane, first, fingerprint);
+  if (in_place.possible(first)) return in_place.run(first, wait);
+  staged.run(wait, /*begun=*/!in_place.somewhere(first));
+}
+
+void SharedMemoryCommunicator::Impl::check_agreement(const SharedLane& lane, uint32_t first,
+                                                     uint64_t fingerprint) const {
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    const uint64_t theirs = lane.announcement(other, first).call;
+    STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
+                 "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
+                 "), ", rank_name(rank), " (", describe_call(fingerprint), ")");
+  }
+}
+
+Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std::string& call,
+                                                const CallOptions& call_options) {
+  return fail(
+      Status(status.code(), str_cat("[collective] ", call, " (id ", call_options.id,
+                                    call_options.name.empty() ? "" : ", ", call_options.name,
+                                    ") on rank ", rank, " of ", ranks, ": ", status.message())));
+}
+
+Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {
+  header().fail(reason);  // sleepers see it within a slice
+  const std::lock_guard lock(mutex);
+  if (failure.ok()) failure = reason;
+  has_failed.store(true, std::memory_order_release);
+  return reason;
+}
+
+SharedMemoryCommunicator::SharedMemoryCommunicator(std::shared_ptr<Communicator> bootstrap,
+                                                   const Options& options)
+    : Communicator(bootstrap->rank(), bootstrap->placement()),
+      impl_(std::make_unique<Impl>(placement(), std::move(bootstrap), options)) {}
+
+SharedMemoryCommunicator::~SharedMemoryCommunicator() {
+  impl_->header().left[static_cast<size_t>(rank())].store(1);
+}
+
+std::string SharedMemoryCommunicator::describe() const {
+  return str_cat("shared memory, rank ", rank(), " of ", num_ranks());
+}
+
+void SharedMemoryCommunicator::do_all_reduce(const std::vector<at::Tensor>& values,
+                                             at::Tensor& result, ReduceOp op,
+                                             const CallOptions& options) {
+  const ReducedTensors reduced(values, result, result.numel(), op, placement().num_replicas());
+  HostTensor out(result);
+  impl_->run({.collective = Collective::kAllReduce,
+              .elements = result.numel(),
+              .element_bytes = reduced.reduction.element_bytes(),
+              .result = out.data(),
+              .values = reduced.values,
+              .reduction = &reduced.reduction},
+             {.op = op, .dtype = result.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values,
+                                                 at::Tensor& part, ReduceOp op,
+                                                 const CallOptions& options) {
+  const int64_t elements = part.numel() * num_ranks();
+  const ReducedTensors reduced(values, part, elements, op, placement().num_replicas());
+  HostTensor out(part);
+  impl_->run({.collective = Collective::kReduceScatter,
+              .elements = elements,
+              .element_bytes = reduced.reduction.element_bytes(),
+              .result = out.data(),
+              .result_begin = part.numel() * rank(),
+              .values = reduced.values,
+              .reduction = &reduced.reduction},
+             {.op = op, .dtype = part.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
+                                             const CallOptions& options) {
+  HostTensor out(all);
+  const HostTensor mine(part);
+  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
+  std::byte* const place = out.data() + bytes * rank();
+  if (bytes > 0 && place != mine.data()) {
+    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  }
+  impl_->run({.collective = Collective::kAllGather,
+              .elements = all.numel(),
+              .element_bytes = static_cast<int64_t>(all.element_size()),
+              .result = out.data()},
+             {.dtype = all.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_broadcast_(at::Tensor& tensor, int root,
+                                             const CallOptions& options) {
+  HostTensor out(tensor);
+  impl_->run({.collective = Collective::kBroadcast,
+              .elements = tensor.numel(),
+              .element_bytes = static_cast<int64_t>(tensor.element_size()),
+              .result = out.data(),
+              .root = root},
+             {.dtype = tensor.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_barrier(const CallOptions& options) {
+  impl_->run({.collective = Collective::kBarrier}, {}, options);
+}
+
+void SharedMemoryCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
+
+Status SharedMemoryCommunicator::do_status() {
+  const Status mine = impl_->known_failure();
+  return mine.ok() ? impl_->header().failed().value_or(Status()) : mine;
+}
+
+wire::FileDescriptor SharedMemoryCommunicator::Impl::share(wire::FileDescriptor file,
+                                                           const CallOptions& call_options) {
+  const auto deadline = wire::Deadline::after(options.timeout);
+  return setup.descriptors.share(std::move(file), [&] {
+    if (auto end = check(0, true, call_options, deadline)) end->throw_if_error();
+  });
+}
+
+at::Tensor SharedMemoryCommunicator::do_buffer(int64_t elements, at::ScalarType dtype) {
+  const auto tensor_options = at::TensorOptions().dtype(dtype);
+  const CallOptions options = {.name = "buffer"};
+  // All ask for the same. (This also keeps calls of several threads apart.)
+  const int64_t mine[] = {elements, static_cast<int64_t>(dtype)};
+  std::vector<int64_t> all(2 * static_cast<size_t>(num_ranks()));
+  std::memcpy(all.data() + 2 * rank(), mine, sizeof mine);
+  impl_->run({.collective = Collective::kAllGather,
+              .elements = static_cast<int64_t>(all.size()),
+              .element_bytes = sizeof(int64_t),
+              .result = reinterpret_cast<std::byte*>(all.data())},
+             {.dtype = at::kLong}, options, kBufferKey);
+  try {
+    for (int other = 0; other < num_ranks(); ++other) {
+      const int64_t* const theirs = all.data() + 2 * other;
+      STRATA_CHECK(theirs[0] == mine[0] && theirs[1] == mine[1], kFailedPrecondition,
+                   "ranks ask for different buffers: ", impl_->rank_name(other), " for ", theirs[0],
+                   " ", static_cast<at::ScalarType>(theirs[1]), ", ", impl_->rank_name(rank()),
+                   " for ", elements, " ", dtype, "; make the same calls in order");
+    }
+    if (elements == 0) return at::empty({0}, tensor_options);
+    const auto bytes = elements * static_cast<int64_t>(c10::elementSize(dtype));
+    wire::FileDescriptor file;
+    if (rank() == 0) file = SharedBuffer::make(bytes, num_ranks());
+    file = impl_->share(std::move(file), options);
+    const auto buffer = std::make_shared<SharedBuffer>(file, bytes, num_ranks());
+    impl_->buffers.add(buffer);
+    return at::from_blob(
+        buffer->of(rank()), {elements}, [buffer](void*) { buffer->release(); }, tensor_options);
+  } catch (...) {
+    impl_->fail_all(Status::from_current_exception(), "buffer", options).throw_if_error();
+    throw;
+  }
+}
+
+}  // namespace strata::collective
