@@ -111,7 +111,7 @@ std::vector<ProcessSpec> CollectiveSystems::strata_processes(const std::string& 
 CallSystem CollectiveSystems::wire() { return start("strata", "", strata_processes("wire")); }
 
 CallSystem CollectiveSystems::memory() {
-  return start("strata", "this build has no back end for one host's processes", {});
+  return start("strata", "", strata_processes("memory"));
 }
 
 CallSystem CollectiveSystems::floor() {

@@ -9,6 +9,7 @@
 
 #include "strata/cluster/server.h"
 #include "strata/collective/measure_links.h"
+#include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
@@ -58,9 +59,9 @@ class WireRank {
 
   /// @param algorithm  "" or as CommunicationOptions::implementation; every rank asks for the same
   /// in the same order. The ring adds in any order, all others in the fixed one.
-  Communicator& communicator(const std::string& algorithm) {
-    std::unique_ptr<WireCommunicator>& found = communicators_[algorithm];
-    if (found) return *found;
+  std::shared_ptr<Communicator> communicator(const std::string& algorithm) {
+    std::shared_ptr<WireCommunicator>& found = communicators_[algorithm];
+    if (found) return found;
     CommunicationOptions options;
     if (!algorithm.empty()) options.implementation = algorithm;
     if (algorithm == "RING") options.order = Order::kAny;
@@ -71,11 +72,11 @@ class WireRank {
     // The cluster's transport outlives its communicators.
     const std::shared_ptr<wire::Transport> transport(std::shared_ptr<void>(),
                                                      &server_->transport());
-    found = std::make_unique<WireCommunicator>(
+    found = std::make_shared<WireCommunicator>(
         rank_, peers_, transport, std::move(planner),
         collective::WireCommunicatorOptions{.channel =
                                                 1 + static_cast<uint32_t>(communicators_.size())});
-    return *found;
+    return found;
   }
 
  private:
@@ -84,7 +85,7 @@ class WireRank {
   std::unique_ptr<cluster::Server> server_;
   std::vector<std::shared_ptr<wire::Connection>> peers_;
   collective::LinkModel links_;
-  std::map<std::string, std::unique_ptr<WireCommunicator>> communicators_;
+  std::map<std::string, std::shared_ptr<WireCommunicator>> communicators_;
 };
 
 /// Calls on one long buffer. Timed ones add zeros.
@@ -176,12 +177,20 @@ int run_collective_worker(const std::vector<std::string>& arguments) {
   }
   tensor::install_cpu_allocator();  // as every strategy does
   WireRank rank(options);
-  CommunicatorCalls calls(rank.communicator(""));
+  if (options.backend == "memory") {
+    collective::SharedMemoryCommunicator memory(rank.communicator(""));
+    CommunicatorCalls calls(memory);
+    serve_calls("strata", [&](const Calls& wanted) {
+      return calls.prepare(memory, wanted.operation, wanted.bytes);
+    });
+    return 0;
+  }
+  CommunicatorCalls calls(*rank.communicator(""));
   serve_calls("strata", [&](const Calls& wanted) {
     const size_t colon = std::min(wanted.operation.find(':'), wanted.operation.size());
     const std::string algorithm =
         colon == wanted.operation.size() ? "" : wanted.operation.substr(colon + 1);
-    return calls.prepare(rank.communicator(algorithm), wanted.operation.substr(0, colon),
+    return calls.prepare(*rank.communicator(algorithm), wanted.operation.substr(0, colon),
                          wanted.bytes);
   });
   return 0;
