@@ -119,6 +119,10 @@ class MessageRun {
         return wait(transfers_[index]);
       case Step::Kind::kReduce:
       case Step::Kind::kCopy:
+        // What came tells better than a send why a call fails, so it is looked at first.
+        if (!layout_.sends_to_await()[index].empty()) {
+          if (Status status = wait_for_arriving(index); !status.ok()) return status;
+        }
         for (const int send : layout_.sends_to_await()[index]) {
           if (Status status = wait(transfers_[static_cast<size_t>(send)]); !status.ok()) {
             return status;
@@ -140,6 +144,14 @@ class MessageRun {
       return wait(transfer);
     }
     return transfer.done() ? transfer.status() : Status();
+  }
+
+  Status wait_for_arriving(size_t index) {
+    for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
+      Status status = wait(transfers_[static_cast<size_t>(message.receive)]);
+      if (!status.ok()) return status;
+    }
+    return {};
   }
 
   Status reduce(size_t index) {
@@ -171,11 +183,7 @@ class MessageRun {
       advance(target, count * width(step.target));
       if (begin + count < all) route_.transport->progress();
     }
-    for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
-      Status status = wait(transfers_[static_cast<size_t>(message.receive)]);
-      if (!status.ok()) return status;
-    }
-    return {};
+    return wait_for_arriving(index);
   }
   static void advance(Operand& operand, int64_t bytes) {
     if (operand.data) operand.data = static_cast<std::byte*>(operand.data) + bytes;

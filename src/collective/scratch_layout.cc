@@ -66,7 +66,9 @@ void ScratchLayout::find_arriving(const Schedule& schedule, const std::vector<St
   for (size_t i = 0; i < steps.size(); ++i) {
     const Step& step = steps[i];
     if (step.kind != Step::Kind::kReduce) continue;
-    for (size_t r = i; r-- > 0 && steps[r].kind == Step::Kind::kReceive;) {
+    size_t first = i;
+    while (first > 0 && steps[first - 1].kind == Step::Kind::kReceive) --first;
+    for (size_t r = first; r < i; ++r) {
       const Step& receive = steps[r];
       if (receive.chunk != step.chunk || receive.chunks != step.chunks) continue;
       for (int source = step.first; source < step.last; ++source) {

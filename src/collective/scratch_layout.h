@@ -31,7 +31,7 @@ class ScratchLayout {
     int receive;  ///< its step
     int source;   ///< which of the reduction's sources it is, counted from the first
   };
-  /// By step, of reductions: the messages received just before for nothing else.
+  /// By step, of reductions: the messages received just before for nothing else, in order.
   const std::vector<std::vector<Arriving>>& arriving() const { return arriving_; }
   /// By step, of receives: a later step waits for it, as above.
   const std::vector<bool>& taken_while_arriving() const { return taken_; }
