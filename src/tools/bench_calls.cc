@@ -95,6 +95,17 @@ CallServers::CallServers(const std::string& name, const std::vector<ProcessSpec>
 }
 
 double CallServers::ask(const std::string& line, bool sum) {
+  STRATA_CHECK(failure_.empty(), kUnavailable, failure_);
+  try {
+    return ask_all(line, sum);
+  } catch (const Error& error) {
+    failure_ = str_cat(error.what(), " (", line, ")");
+    processes_.clear();
+    throw Error(ErrorCode::kUnavailable, failure_);
+  }
+}
+
+double CallServers::ask_all(const std::string& line, bool sum) {
   for (const auto& process : processes_) process->send(line);
   const auto deadline = Clock::now() + kTurnTimeout;
   double result = 0;

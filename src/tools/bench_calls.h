@@ -46,7 +46,9 @@ class CallServers {
 
  private:
   double ask(const std::string& line, bool sum);
+  double ask_all(const std::string& line, bool sum);
 
+  std::string failure_;  // who did not answer once may answer another question later: the end
   std::vector<std::unique_ptr<BenchProcess>> processes_;
 };
 

@@ -21,10 +21,6 @@ namespace fs = std::filesystem;
 constexpr double kTurnSeconds = 0.1;
 constexpr int64_t kSmallest = 1024;
 constexpr int64_t kFloorFrom = 1 << 20;  // below it waiting counts, not memory
-/// With fixed order; the others that this size of group is offered are the same or slower.
-const std::vector<std::string> kAlgorithms = {"DIRECT", "HALVING_DOUBLING", "RECURSIVE_DOUBLING",
-                                              "TREE"};
-
 struct Group {
   const char* backend;
   size_t ranks;
@@ -43,10 +39,10 @@ class GroupRun {
     for (size_t r = 0; r < hosts.size(); ++r) hosts[r].cpus = {cpus[r % cpus.size()]};
     started_ = std::make_unique<CollectiveSystems>(options, hosts, /*shared=*/true, folder);
     const bool memory = std::string_view(group.backend) == "memory";
-    add(memory ? started_->memory() : started_->wire());
-    add(memory ? started_->mpi_memory() : started_->mpi_tcp());
-    add(started_->gloo());
-    if (memory) add(started_->floor());
+    if (wanted("strata")) systems_.push_back(memory ? started_->memory() : started_->wire());
+    if (wanted("mpi")) systems_.push_back(memory ? started_->mpi_memory() : started_->mpi_tcp());
+    if (wanted("gloo")) systems_.push_back(started_->gloo());
+    if (memory && wanted("floor")) systems_.push_back(started_->floor());
     report_idle("collective", name_of(group), systems_);
   }
 
@@ -62,11 +58,9 @@ class GroupRun {
   }
 
  private:
-  void add(CallSystem system) {
-    const auto& wanted = options_.systems;
-    const bool chosen =
-        wanted.empty() || std::find(wanted.begin(), wanted.end(), system.name) != wanted.end();
-    if (chosen) systems_.push_back(std::move(system));
+  bool wanted(const std::string& name) const {
+    const auto& names = options_.systems;
+    return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   }
   const CallSystem* find(const std::string& name) const {
     const auto found = std::find_if(systems_.begin(), systems_.end(),
@@ -87,7 +81,7 @@ class GroupRun {
     const CallSystem* strata = find("strata");
     if (strata != nullptr && strata->servers != nullptr &&
         std::string_view(group_.backend) == "tcp") {
-      for (const std::string& algorithm : kAlgorithms) {
+      for (const std::string& algorithm : started_->algorithms()) {
         CallSystem forced = *strata;
         forced.name = "strata:" + algorithm;
         forced.operations = {"all_reduce:" + algorithm};

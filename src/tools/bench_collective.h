@@ -33,6 +33,9 @@ class CollectiveSystems {
   CollectiveSystems(const CollectiveSystems&) = delete;
   CollectiveSystems& operator=(const CollectiveSystems&) = delete;
 
+  /// What AUTO picks from for an all-reduce in fixed order.
+  std::vector<std::string> algorithms() const;
+
   // Each starts its processes. A system that cannot be started has its reason in `missing`.
   CallSystem wire();
   CallSystem memory();

@@ -7,6 +7,7 @@
 
 #include <fstream>
 
+#include "strata/collective/algorithms.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "tools/bench_collective.h"
@@ -108,11 +109,21 @@ std::vector<ProcessSpec> CollectiveSystems::strata_processes(const std::string& 
   return processes;
 }
 
+std::vector<std::string> CollectiveSystems::algorithms() const {
+  const std::vector<int> one_each(hosts_.size(), 1);
+  const collective::Request request = {
+      .collective = collective::Collective::kAllReduce,
+      .placement =
+          collective::Placement::blocks(one_each, shared_ ? static_cast<int>(hosts_.size()) : 1)};
+  const collective::Algorithms standard = collective::Algorithms::standard();
+  std::vector<std::string> names;
+  for (const collective::Algorithm* each : standard.offered(request)) names.push_back(each->name);
+  return names;
+}
+
 CallSystem CollectiveSystems::wire() { return start("strata", "", strata_processes("wire")); }
 
-CallSystem CollectiveSystems::memory() {
-  return start("strata", "", strata_processes("memory"));
-}
+CallSystem CollectiveSystems::memory() { return start("strata", "", strata_processes("memory")); }
 
 CallSystem CollectiveSystems::floor() {
   // Not close-on-exec: the processes of the floor map it.
@@ -169,22 +180,26 @@ CallSystem CollectiveSystems::mpi(const std::string& name,
     }
     add({"--mca", "oob_tcp_if_include", "lo"});
   } else {
-    // mpirun is in the first host, and starts its daemons in the others as ssh would.
+    // mpirun is in the first host, and starts its daemons in the others as ssh would. None of them
+    // may outlive this process: their parent's death ends them, one after the other.
     const fs::path agent = folder / "agent";
     std::ofstream script(agent);
-    script << "#!/bin/sh\nhost=$1\nshift\ncase $host in\n";
+    script << "#!/bin/sh\nhost=$1\nshift\n"
+           << "command=$(printf '%s' \"$*\" | sed 's#[^ ]*orted #exec &#')\ncase $host in\n";
     std::vector<std::string> names;
     for (const RankHost& host : hosts_) {
       names.push_back(host.address + ":1");
-      script << host.address << ") exec";
+      script << host.address << ") exec setpriv --pdeathsig KILL";
       for (const std::string& word : host.enter) script << " " << word;
-      script << " /bin/sh -c \"$*\" ;;\n";
+      script << " /bin/sh -c \"$command\" ;;\n";
     }
     script << "esac\nexit 1\n";
     script.close();
     fs::permissions(agent, fs::perms::owner_all);
-    add({"--host", joined(names), "--bind-to", "none"});
+    // All hosts share this machine's cores, of which Open MPI knows nothing.
+    add({"--host", joined(names), "--bind-to", "none", "--mca", "mpi_yield_when_idle", "1"});
     add({"--mca", "plm_rsh_agent", agent, "--mca", "plm_rsh_no_tree_spawn", "1"});
+    add({"--leave-session-attached"});
     process.argv.insert(process.argv.begin(), hosts_[0].enter.begin(), hosts_[0].enter.end());
   }
   add(transport);
