@@ -1,50 +1,31 @@
 #include "cluster/local_host.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "strata/core/error.h"
+#include "wire/resolve.h"
 
 namespace strata::cluster {
 
-namespace {
-
-using Addresses = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-Addresses look_up(const std::string& host, int& failed) {
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* list = nullptr;
-  failed = ::getaddrinfo(host.c_str(), "9", &hints, &list);
-  return {failed == 0 ? list : nullptr, &::freeaddrinfo};
+void look_up_host(const std::string& host, wire::Deadline deadline) {
+  (void)wire::resolve({.host = host, .port = 0}, true, deadline);
 }
 
-}  // namespace
-
-bool is_known_host(const std::string& host) {
-  int failed = 0;
-  (void)look_up(host, failed);
-  return failed == 0;
-}
-
-std::string local_host_towards(const std::string& host) {
-  int failed = 0;
-  const Addresses list = look_up(host, failed);
-  STRATA_CHECK(failed == 0, kNotFound, "[cluster] address: got the host \"", host,
-               "\", which is not known: ", ::gai_strerror(failed));
+std::string local_host_towards(const std::string& host, wire::Deadline deadline) {
+  constexpr uint16_t kAnyPort = 9;
   int error = 0;
-  for (const addrinfo* each = list.get(); each != nullptr; each = each->ai_next) {
-    const int fd = ::socket(each->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  for (const auto& each : wire::resolve({.host = host, .port = kAnyPort}, false, deadline)) {
+    const auto* const there = reinterpret_cast<const sockaddr*>(&each.address);
+    const int fd = ::socket(there->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     sockaddr_storage own = {};
     socklen_t size = sizeof own;
     // Connecting a datagram socket sends nothing; it asks the routing table.
-    const bool routed = fd >= 0 && ::connect(fd, each->ai_addr, each->ai_addrlen) == 0 &&
+    const bool routed = fd >= 0 && ::connect(fd, there, each.size) == 0 &&
                         ::getsockname(fd, reinterpret_cast<sockaddr*>(&own), &size) == 0;
     error = errno;
     if (fd >= 0) ::close(fd);

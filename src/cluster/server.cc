@@ -115,9 +115,16 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
 void Server::Impl::wait_for_name(const std::string& host, wire::Deadline deadline) {
   if (options.transport) return;  // names of another network
   const auto never = [] { return false; };
-  while (!is_known_host(host) && !deadline.passed()) {
+  while (true) {
+    std::string why;
+    try {
+      return look_up_host(host, deadline);
+    } catch (const Error& error) {
+      why = error.what();
+    }
     const auto pause = wire::Deadline::after(std::chrono::milliseconds(250));
     (void)transport->wait_until(never, wire::Deadline::sooner(deadline, pause));
+    if (deadline.passed()) throw Error(ErrorCode::kInvalidArgument, why);
   }
 }
 
@@ -128,8 +135,16 @@ void Server::Impl::listen(wire::Deadline deadline) {
   if (listed == ":0") {
     STRATA_CHECK(!leads, kInvalidArgument, "[cluster] Server: got \":0\" for the leader ",
                  task.to_string(), ", whom nobody could find; give it a host and a port");
-    published.host =
-        local_host_towards(wire::Address::parse(spec.task_address(members.front())).host);
+    const std::string host = wire::Address::parse(spec.task_address(members.front())).host;
+    try {
+      wait_for_name(host, deadline);
+      published.host = local_host_towards(host, deadline);
+    } catch (const Error& error) {
+      throw Error(error.code(),
+                  str_cat("[cluster] ", task.to_string(), " finds no way to the leader ",
+                          members.front().to_string(), " at ", spec.task_address(members.front()),
+                          ": ", error.what()));
+    }
   } else {
     published = wire::Address::parse(listed);
     STRATA_CHECK(!leads || published.port != 0 || options.listen_address, kInvalidArgument,
@@ -138,7 +153,6 @@ void Server::Impl::listen(wire::Deadline deadline) {
   }
   const wire::Address at =
       options.listen_address ? wire::Address::parse(*options.listen_address) : published;
-  wait_for_name(at.host, deadline);
   const auto admit_peer = [this](const wire::Hello& peer, const wire::Address&) {
     Status verdict = admit(peer);
     if (verdict.ok()) {
@@ -149,6 +163,7 @@ void Server::Impl::listen(wire::Deadline deadline) {
     return verdict;
   };
   try {
+    wait_for_name(at.host, deadline);
     const wire::Address bound = transport->listen(at, hello(""), {.admit = admit_peer});
     if (published.port == 0) published.port = bound.port;
   } catch (const Error& error) {

@@ -65,7 +65,7 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
                                                : call.buffers.element_bytes,
        .root = call.root});
   call.fingerprint.elements = call.buffers.elements;
-  call.fingerprint.plan = str_cat(choice.schedule->name, " ", call.root);
+  call.fingerprint.plan = str_cat(choice.schedule->name, " ", call.root, " ", options.name);
   if (call.fingerprint.collective == Collective::kReduceScatter && !nothing) {
     call.buffers.result_begin = call.buffers.elements / num_ranks() * rank;
   }

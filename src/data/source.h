@@ -202,8 +202,8 @@ SourcePtr make_shard(SourcePtr input, int64_t num_shards, int64_t index);
 SourcePtr make_batch(SourcePtr input, int64_t batch_size, bool drop_remainder);
 SourcePtr make_unbatch(SourcePtr input);
 SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_remainder);
-/// Parts first, ..., first + count - 1 of the num_parts that each batch is cut into, balanced.
-SourcePtr make_split(SourcePtr input, int64_t num_parts, int64_t first, int64_t count);
+/// These `parts` of the num_parts that each batch is cut into, balanced; at least one.
+SourcePtr make_split(SourcePtr input, int64_t num_parts, std::vector<int64_t> parts);
 SourcePtr make_zip(std::vector<SourcePtr> inputs);
 SourcePtr make_concatenate(SourcePtr first, SourcePtr second);
 SourcePtr make_enumerate(SourcePtr input, int64_t start);

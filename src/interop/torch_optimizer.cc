@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "interop/torch_optimizer_state.h"
+#include "optim/gradient_exchange.h"
 #include "optim/gradients.h"
 #include "strata/collective/shared.h"
 #include "strata/runtime/replica_context.h"
@@ -46,7 +47,8 @@ std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t rep
 void share_storage(const Variable& variable) {
   const at::Tensor& first = variable.on_replica(0);
   std::vector<at::Tensor> homes;
-  for (int r = 0; r < variable.group().num_replicas(); ++r) homes.push_back(first.variable_data());
+  for (int r = 0; r < variable.group().num_local_replicas(); ++r)
+    homes.push_back(first.variable_data());
   variable.state()->move_into(homes, /*shared=*/true,
                               std::make_shared<at::Tensor>(first.variable_data()));
 }
@@ -69,12 +71,28 @@ class TorchOptimizerCore::Impl {
  private:
   void apply(const ReplicaContext& context, Contribution& mine);
   void prepare(const std::vector<void*>& all);
+  void take_sums(const std::vector<const Contribution*>& mine);
   void update(size_t replica, const std::vector<at::Tensor>& gradients);
   std::vector<at::Tensor> reduce_share(size_t replica) const;
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
 
-  std::vector<size_t> owners_;                         // by variable
-  std::vector<std::unique_ptr<Optimizer>> instances_;  // by replica
+  void share_out_anew();
+
+  /// Hears of a group's other replicas.
+  struct Observer final : RunObserver {
+    explicit Observer(Impl& impl) : impl(impl) {}
+    void run_begins(int) override {}
+    void run_ends(int) override {}
+    void reshaped() override { impl.share_out_anew(); }
+    Impl& impl;
+  };
+
+  const std::vector<TorchParamGroup> groups_;
+  const Make make_;
+  std::shared_ptr<Observer> observer_;
+  std::unique_ptr<optimizers::GradientExchange> exchange_;  // null: all replicas are here
+  std::vector<size_t> owners_;                              // by variable
+  std::vector<std::unique_ptr<Optimizer>> instances_;       // by replica
 
   // Of the present step; written by the last replica to arrive.
   std::vector<std::vector<at::Tensor>>
@@ -84,24 +102,36 @@ class TorchOptimizerCore::Impl {
   double divisor_ = 1;
 };
 
-TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const Make& make) {
-  for (const TorchParamGroup& group : groups) {
+TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const Make& make)
+    : groups_(groups), make_(make), observer_(std::make_shared<Observer>(*this)) {
+  for (const TorchParamGroup& group : groups_) {
     variables_.insert(variables_.end(), group.variables.begin(), group.variables.end());
   }
   optimizers::check_variables(kName, variables_);
   ReplicaGroup& replicas = variables_[0].group();
-  const auto count = static_cast<size_t>(replicas.num_replicas());
-  owners_ = share_out(variables_, count);
-  if (replicas.shares_storage() && count > 1) {
+  if (replicas.shares_storage() && replicas.num_replicas() > 1) {
     for (const Variable& variable : variables_) {
       if (!variable.state()->has_home()) share_storage(variable);
     }
   }
+  share_out_anew();
+  replicas.observe(observer_);
+}
+
+/// The instances begin without state: a group that gets other replicas goes on from a checkpoint.
+void TorchOptimizerCore::Impl::share_out_anew() {
+  ReplicaGroup& replicas = variables_[0].group();
+  const auto count = static_cast<size_t>(replicas.num_local_replicas());
+  exchange_.reset();
+  if (replicas.communicator() != nullptr) {
+    exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
+  }
+  owners_ = share_out(variables_, count);
   // The tensors of every group that `replica` updates; for the front all of replica 0's.
   const auto tensors = [&](size_t replica, bool all) {
     std::vector<torch::optim::OptimizerParamGroup> result;
     size_t i = 0;
-    for (const TorchParamGroup& group : groups) {
+    for (const TorchParamGroup& group : groups_) {
       std::vector<at::Tensor> mine;
       for (const Variable& variable : group.variables) {
         if (all || owners_[i] == replica)
@@ -116,8 +146,9 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
     }
     return result;
   };
-  front_ = make(tensors(0, true));
-  for (size_t r = 0; r < count; ++r) instances_.push_back(make(tensors(r, false)));
+  if (!front_) front_ = make_(tensors(0, true));
+  instances_.clear();
+  for (size_t r = 0; r < count; ++r) instances_.push_back(make_(tensors(r, false)));
 }
 
 void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
@@ -125,8 +156,14 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
   const ReplicaContext& context = optimizers::replica_of(kName, "minimize", variables_);
   optimizers::check_weight(kName, options.weight);
   Contribution mine;
-  mine.gradients =
-      optimizers::backward_to(kName, loss, variables_, context.replica_id_in_sync_group());
+  const int local = context.local_replica();
+  optimizers::OnGradient early;
+  if (exchange_) {
+    early = [this, local](size_t variable, const at::Tensor& gradient) {
+      exchange_->put_early(local, variable, gradient);
+    };
+  }
+  mine.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
   mine.weight = options.weight;
   apply(context, mine);
 }
@@ -134,7 +171,7 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
 void TorchOptimizerCore::Impl::step(const TorchStepOptions& options) {
   const ReplicaContext& context = optimizers::replica_of(kName, "step", variables_);
   optimizers::check_weight(kName, options.weight);
-  const int id = context.replica_id_in_sync_group();
+  const int id = context.local_replica();
   Contribution mine;
   mine.factor = options.weight;
   mine.weight = options.weight;
@@ -147,12 +184,13 @@ void TorchOptimizerCore::Impl::step(const TorchStepOptions& options) {
 
 void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& mine) {
   const at::NoGradGuard no_grad;
-  const int id = context.replica_id_in_sync_group();
+  const int id = context.local_replica();
   if (mine.factor != 1) {
     for (at::Tensor& gradient : mine.gradients) {
       if (gradient.defined()) gradient = gradient * mine.factor;
     }
   }
+  if (exchange_) exchange_->put(id, mine.gradients);
   context.meet(
       "torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); }, key());
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
@@ -212,6 +250,7 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
     }
   }
 
+  if (exchange_) return take_sums(parts);
   ReplicaGroup& group = variables_[0].group();
   if (parts.size() == 1 || (group.all_cpu() && !group.cross_device_ops())) return;
   std::vector<size_t> indices;
@@ -231,6 +270,19 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
   const auto sums = optimizers::reduce_by_ops(group, variables, std::move(gradients));
   for (size_t k = 0; k < indices.size(); ++k) sources_[indices[k]] = sums[k].values();
   added_ = true;
+}
+
+/// Over all processes.
+void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>& mine) {
+  std::vector<optimizers::GradientExchange::Part> parts;
+  for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
+  optimizers::GradientExchange::Result result = exchange_->exchange(parts);
+  divisor_ = result.weight > 0 ? result.weight : 1;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    optimizers::GradientSum& sum = result.sums[i];
+    used_[i] = sum.used;
+    sources_[i] = sum.sparse.empty() ? std::vector<at::Tensor>{sum.dense} : std::move(sum.sparse);
+  }
 }
 
 /// The added gradients of the variables that `replica` updates; undefined for the others.
@@ -277,9 +329,8 @@ void TorchOptimizerCore::Impl::zero_grad() {
   const ReplicaContext* context = get_replica_context();
   for (const Variable& variable : variables_) {
     const bool mine = context && &context->group() == &variable.group();
-    for (int r = 0; r < variable.group().num_replicas(); ++r) {
-      if (!mine || r == context->replica_id_in_sync_group())
-        variable.on_replica(r).mutable_grad().reset();
+    for (int r = 0; r < variable.group().num_local_replicas(); ++r) {
+      if (!mine || r == context->local_replica()) variable.on_replica(r).mutable_grad().reset();
     }
   }
 }

@@ -5,9 +5,12 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "keras/call_context.h"
 #include "keras/default_callbacks.h"
 #include "strata/core/log.h"
+#include "strata/keras/callbacks/backup_and_restore.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -39,7 +42,7 @@ void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
              summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
   Trainer& trainer = model->trainer();
   model->strategy().run([&] {
-    const int replica = get_replica_context()->replica_id_in_sync_group();
+    const int replica = get_replica_context()->local_replica();
     Tensors added;
     const CallContextGuard context({.training = training, .losses = &added, .trace = trace});
     const at::AutoGradMode gradients(training);
@@ -56,10 +59,45 @@ int64_t known_steps(int64_t cardinality, int64_t asked) {
   return cardinality >= 0 ? cardinality : Dataset::kUnknown;
 }
 
-int64_t rows_of(const Element& parts) {
-  int64_t rows = 0;
-  for (const data::Example& part : parts.values()) rows += part.num_rows();
-  return rows;
+/// Over all replicas, those of other processes, too.
+int64_t reduce(const Model& model, ReduceOp op, std::vector<int64_t> values) {
+  return model->strategy().reduce(op, PerReplica<int64_t>(std::move(values)));
+}
+
+/// The largest value that a process has.
+int64_t strongest(const Model& model, int64_t mine) {
+  const ReplicaGroup& group = model->strategy().group();
+  if (group.communicator() == nullptr) return mine;
+  return reduce(model, ReduceOp::kMax,
+                std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), mine));
+}
+
+/// Thrown out of a run whose replicas are about to be spread anew over the processes, since some
+/// have come back: all go on from the last backup.
+struct Regroup {};
+
+bool has_backup(const Callbacks& callbacks) {
+  return std::ranges::any_of(callbacks, [](const callbacks::CallbackRef& each) {
+    return dynamic_cast<const callbacks::BackupAndRestore*>(&*each) != nullptr;
+  });
+}
+
+int64_t rows_of(const Model& model, const Element& parts) {
+  std::vector<int64_t> rows;
+  for (const data::Example& part : parts.values()) rows.push_back(part.num_rows());
+  return reduce(model, ReduceOp::kSum, std::move(rows));
+}
+
+/// The callbacks of several processes need not look at a batch's logs alike, so what they may look
+/// at is worked out by all of them.
+Logs batch_logs(const Trainer& trainer, bool shared) {
+  if (shared) return Logs(trainer.results());
+  return Logs([&trainer] { return trainer.results(); });
+}
+
+bool shares_logs(const Model& model, const Callbacks& callbacks) {
+  return model->strategy().group().communicator() != nullptr &&
+         strongest(model, callbacks.empty() ? 0 : 1) > 0;
 }
 
 void check_length(const Model& model, int64_t steps_per_execution, int64_t cardinality,
@@ -83,6 +121,27 @@ Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   return Logs(model->trainer().results());
 }
 
+History fit(const Model& model, const Dataset& data, FitOptions options) {
+  Strategy& strategy = model->strategy();
+  if (!strategy.is_elastic() || !has_backup(options.callbacks)) {
+    if (strategy.is_elastic()) {
+      STRATA_LOG(kWarning) << "[keras] fit: the strategy is elastic, and without a "
+                              "BackupAndRestore callback there is nothing to go on from when a "
+                              "worker is lost; add one";
+    }
+    return FitLoop(model, data, std::move(options)).run();
+  }
+  while (true) {
+    try {
+      return FitLoop(model, data, options).run();
+    } catch (const Regroup&) {
+      strategy.regroup();
+    } catch (const Error& error) {
+      if (!strategy.recover(error)) throw;
+    }
+  }
+}
+
 Attached::Attached(const Callbacks& callbacks, TrainingRun& run) : callbacks_(callbacks) {
   for (const callbacks::CallbackRef& each : callbacks_) each->set_run(&run);
 }
@@ -90,7 +149,8 @@ Attached::~Attached() {
   for (const callbacks::CallbackRef& each : callbacks_) each->set_run(nullptr);
 }
 
-int verbosity(int verbose) {
+int verbosity(const Model& model, int verbose) {
+  if (!model->strategy().is_chief()) return 0;
   if (verbose != kVerboseAuto) return verbose;
   return ::isatty(STDOUT_FILENO) != 0 ? 1 : 2;
 }
@@ -185,8 +245,10 @@ FitLoop::FitLoop(Model model, const Dataset& data, FitOptions options)
   epoch_ = options_.initial_epoch;
   steps_ =
       options_.steps_per_epoch > 0 ? options_.steps_per_epoch : known_steps(feed_.cardinality(), 0);
-  verbose_ = verbosity(options_.verbose);
+  verbose_ = verbosity(model_, options_.verbose);
   add_default_callbacks(callbacks_, verbose_);
+  shares_logs_ = shares_logs(model_, callbacks_);
+  has_backup_ = has_backup(callbacks_);
 }
 
 std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
@@ -206,12 +268,13 @@ History FitLoop::run() {
   feed_.start(epoch_);
   if (epoch_ < epochs_) {
     prepare(model_, feed_);
-    if (const auto first = feed_.peek()) batch_size_ = rows_of(*first);
+    if (const auto first = feed_.peek()) batch_size_ = rows_of(model_, *first);
   }
   trainer_.set_class_weight(options_.class_weight);
   trainer_.reset_metrics();
   tell(callbacks_, &callbacks::Callback::on_train_begin);
   tell(callbacks_, &callbacks::Callback::on_restore);
+  model_->strategy().group().caught_up();
   for (bool resumed = batch_ > 0; epoch_ < epochs_ && !stop_training_; resumed = false) {
     if (!resumed) trainer_.reset_metrics();
     tell(callbacks_,
@@ -239,9 +302,10 @@ void FitLoop::train_epoch() {
     const auto count = static_cast<int64_t>(batches.size());
     batch_ += count;
     train_steps_ += count;
-    Logs logs([this] { return trainer_.results(); });
+    Logs logs = batch_logs(trainer_, shares_logs_);
     tell(callbacks_, &callbacks::Callback::on_train_batch_end, batch_ - 1, logs);
     tell(callbacks_, &callbacks::Callback::on_resume_point);
+    agree();
   }
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
                "': fit got an empty dataset in epoch ", epoch_);
@@ -261,6 +325,7 @@ void FitLoop::end_epoch() {
   Logs logs(std::move(values));
   const int64_t ended = epoch_;
   tell(callbacks_, &callbacks::Callback::on_epoch_end, ended, logs);
+  agree();
   history_.epoch.push_back(ended);
   for (const auto& [name, value] : logs.values()) history_.history[name].push_back(value);
   last_logs_ = logs;
@@ -270,6 +335,18 @@ void FitLoop::end_epoch() {
     if (options_.steps_per_epoch == 0) feed_.start(epoch_);
     tell(callbacks_, &callbacks::Callback::on_resume_point);
   }
+}
+
+/// What only some processes know by themselves.
+void FitLoop::agree() {
+  if (!shares_logs_) return;
+  const Strategy& strategy = model_->strategy();
+  constexpr int64_t kStop = 1;
+  constexpr int64_t kRegroup = 2;
+  const bool regroup = has_backup_ && strategy.is_chief() && strategy.has_newcomers();
+  const int64_t wishes = strongest(model_, (stop_training_ ? kStop : 0) + (regroup ? kRegroup : 0));
+  if (wishes >= kRegroup) throw Regroup{};
+  stop_training_ = wishes == kStop;
 }
 
 Logs::Values FitLoop::validate() {
@@ -296,6 +373,7 @@ Logs TestLoop::run() {
   prepare(model_, feed_);
   trainer.reset_metrics();
   tell(callbacks_, &callbacks::Callback::on_test_begin);
+  const bool shared = shares_logs(model_, callbacks_);
   const int64_t at_once = trainer.options().steps_per_execution;
   while (max_steps_ == 0 || batch_ < max_steps_) {
     const auto batches =
@@ -304,7 +382,7 @@ Logs TestLoop::run() {
     tell(callbacks_, &callbacks::Callback::on_test_batch_begin, batch_);
     execute(model_, batches, false, nullptr, [&](const Batch& batch) { model_->test_step(batch); });
     batch_ += static_cast<int64_t>(batches.size());
-    Logs logs([&] { return trainer.results(); });
+    Logs logs = batch_logs(trainer, shared);
     tell(callbacks_, &callbacks::Callback::on_test_batch_end, batch_ - 1, logs);
   }
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
@@ -320,7 +398,7 @@ PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions option
       feed_(distributed(model_, data, data::kAutotune), false) {
   check_length(model_, 1, feed_.cardinality(), options_.steps, "predict");
   steps_ = known_steps(feed_.cardinality(), options_.steps);
-  verbose_ = verbosity(options_.verbose);
+  verbose_ = verbosity(model_, options_.verbose);
 }
 
 Tensors PredictLoop::run() {

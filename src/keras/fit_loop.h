@@ -59,6 +59,7 @@ class FitLoop final : public TrainingRun {
   class Place;
 
   void train_epoch();
+  void agree();
   void end_epoch();
   Logs::Values validate();
 
@@ -66,9 +67,14 @@ class FitLoop final : public TrainingRun {
   Trainer& trainer_;
   Callbacks callbacks_;
   BatchFeed feed_;
+  bool shares_logs_ = false;  ///< Processes work out every batch's logs together.
+  bool has_backup_ = false;   ///< The run can go on from what a callback has saved.
   std::shared_ptr<Place> place_;
   Logs last_logs_;
 };
+
+/// `fit`: one FitLoop, or, where the strategy is elastic, as many as it takes.
+History fit(const Model& model, const data::Dataset& data, FitOptions options);
 
 /// Callbacks belong to a run while it lasts.
 class Attached {
@@ -109,7 +115,7 @@ class PredictLoop final : public TrainingRun {
 /// One step with a batch, outside every run. @return What the metrics are since their last reset.
 Logs one_batch(const Model& model, const data::Example& batch, bool training);
 
-/// 0, 1 or 2, of what the user asked for.
-int verbosity(int verbose);
+/// 0, 1 or 2, of what the user asked for; 0 in all processes but the chief.
+int verbosity(const Model& model, int verbose);
 
 }  // namespace strata::keras::detail

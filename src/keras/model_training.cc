@@ -61,7 +61,7 @@ History Model::fit(const Dataset& batches, FitOptions options) const {
   STRATA_CHECK(options.validation_split == 0 && !options.sample_weight.defined(), kInvalidArgument,
                "[keras] fit: validation_split and sample_weight are for tensors; split the dataset "
                "with take() and skip(), and make the weights its elements' last field");
-  return detail::FitLoop(*this, batches, std::move(options)).run();
+  return detail::fit(*this, batches, std::move(options));
 }
 
 History Model::fit(const Tensors& x, const Tensors& y, FitOptions options) const {
@@ -80,7 +80,7 @@ History Model::fit(const Tensors& x, const Tensors& y, FitOptions options) const
     fields = rows(fields, 0, trained);
   }
   const Dataset batches = batches_of(fields, options.batch_size, options.shuffle);
-  return detail::FitLoop(*this, batches, std::move(options)).run();
+  return detail::fit(*this, batches, std::move(options));
 }
 
 History Model::fit(const at::Tensor& x, const at::Tensor& y, FitOptions options) const {
@@ -88,7 +88,7 @@ History Model::fit(const at::Tensor& x, const at::Tensor& y, FitOptions options)
 }
 
 Logs Model::evaluate(const Dataset& batches, EvaluateOptions options) const {
-  const int verbose = detail::verbosity(options.verbose);
+  const int verbose = detail::verbosity(*this, options.verbose);
   detail::Callbacks callbacks = std::move(options.callbacks);
   detail::add_default_callbacks(callbacks, verbose);
   detail::TestLoop loop(*this, batches, options.steps, callbacks, verbose);

@@ -13,6 +13,7 @@
 #include "keras/call_context.h"
 #include "keras/node.h"
 #include "keras/penalties.h"
+#include "runtime/read_together.h"
 #include "strata/core/join.h"
 #include "strata/runtime/replica_context.h"
 
@@ -301,9 +302,28 @@ void Trainer::reset_metrics() {
   }
 }
 
+std::vector<Variable> Trainer::metric_variables() const {
+  std::vector<Variable> all;
+  const auto add_mean = [&](const metrics::Mean& mean) {
+    all.push_back(mean.total());
+    all.push_back(mean.count());
+  };
+  if (mean_loss_) add_mean(*mean_loss_);
+  for (const Output& output : outputs_) {
+    if (output.mean_loss) add_mean(*output.mean_loss);
+    for (const auto* metrics : {&output.metrics, &output.weighted_metrics}) {
+      for (const metrics::Metric& metric : *metrics) {
+        for (const Variable& variable : metric.variables()) all.push_back(variable);
+      }
+    }
+  }
+  return all;
+}
+
 Logs::Values Trainer::results() const {
   Logs::Values values;
   if (!mean_loss_) return values;
+  const strata::detail::ReadTogether together(metric_variables());
   values.emplace_back("loss", mean_loss_->result());
   for (const Output& output : outputs_) {
     if (output.mean_loss) values.emplace_back(output.mean_loss->name(), output.mean_loss->result());

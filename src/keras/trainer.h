@@ -33,7 +33,7 @@ class Trainer {
   void minimize(const StepLoss& loss);
 
   void reset_metrics();
-  /// Means since the last reset, over all replicas.
+  /// Means since the last reset, over all replicas. Where there are several processes, each asks.
   Logs::Values results() const;
 
   /// Weights by class number, multiplied into the sample weights; empty: none.
@@ -53,6 +53,8 @@ class Trainer {
     std::optional<metrics::Mean> mean_loss = {};  ///< For each of several outputs.
   };
 
+  /// Of the loss and all metrics.
+  std::vector<Variable> metric_variables() const;
   void bind_outputs(const std::vector<Shape>& labels, const std::vector<Shape>& outputs);
   at::Tensor sample_weight(const Batch& batch, size_t output) const;
 

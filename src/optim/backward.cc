@@ -81,7 +81,9 @@ class Graph {
   }
 
   /// In the engine's order: of the nodes that are ready the latest first.
-  void run(Task& root) {
+  /// @param on_leaf  Told of each leaf whose gradient is complete.
+  template <typename OnLeaf>
+  void run(Task& root, const OnLeaf& on_leaf) {
     std::vector<Task*> ready = {&root};
     const auto earlier = [](const Task* a, const Task* b) {
       return a->node->sequence_nr() < b->node->sequence_nr();
@@ -102,7 +104,11 @@ class Graph {
         if (!edge.is_valid()) continue;
         Task& next = *task_of(edge.function.get());
         accumulate(next.inputs[edge.input_nr], std::move(outputs[i]));
-        if (--next.missing > 0 || next.leaf) continue;
+        if (--next.missing > 0) continue;
+        if (next.leaf) {
+          on_leaf(next);
+          continue;
+        }
         ready.push_back(&next);
         std::push_heap(ready.begin(), ready.end(), earlier);
       }
@@ -139,7 +145,8 @@ class Graph {
 }  // namespace
 
 std::optional<std::vector<at::Tensor>> backward_here(const at::Tensor& loss,
-                                                     const std::vector<at::Tensor>& inputs) {
+                                                     const std::vector<at::Tensor>& inputs,
+                                                     const OnGradient& on_gradient) {
   if (autograd::AnomalyMode::is_enabled() || !loss.grad_fn()) return std::nullopt;
   std::vector<Edge> leaves;  // hold the nodes
   std::vector<Node*> leaf_nodes;
@@ -155,7 +162,11 @@ std::optional<std::vector<at::Tensor>> backward_here(const at::Tensor& loss,
   const c10::AutoFwGradMode no_forward_gradients(false);
   Task& first = *graph.task_of(root.function.get());
   first.inputs[root.input_nr] = at::ones_like(loss);
-  graph.run(first);
+  graph.run(first, [&](const Task& leaf) {
+    if (!on_gradient || !leaf.inputs[0].defined()) return;
+    const auto found = std::find(leaf_nodes.begin(), leaf_nodes.end(), leaf.node);
+    on_gradient(static_cast<size_t>(found - leaf_nodes.begin()), leaf.inputs[0]);
+  });
 
   std::vector<at::Tensor> gradients;
   for (Node* node : leaf_nodes) {

@@ -6,6 +6,8 @@
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
 
+#include <algorithm>
+
 #include "optim/flat_update.h"
 
 namespace strata::optimizers {
@@ -28,9 +30,9 @@ at::Tensor gradient_on(const EntryGradient& gradient, const Variable& variable, 
 
 DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                            const std::vector<Entry>& entries, const ExtraSlots& extras)
-    : rule_(rule), extras_(extras), entries_(entries) {
+    : rule_(rule), group_(group), extras_(extras), entries_(entries) {
   const at::NoGradGuard no_grad;
-  slots_.resize(static_cast<size_t>(group.num_replicas()));
+  slots_.resize(static_cast<size_t>(group.num_local_replicas()));
   for (size_t r = 0; r < slots_.size(); ++r) {
     for (const Entry& entry : entries_) {
       std::vector<at::Tensor> slots;
@@ -46,6 +48,21 @@ DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
       }
       slots_[r].push_back(std::move(slots));
     }
+  }
+}
+
+void DeviceUpdate::reshape() {
+  slots_.resize(std::min(slots_.size(), static_cast<size_t>(group_.num_local_replicas())));
+  while (slots_.size() < static_cast<size_t>(group_.num_local_replicas())) {
+    std::vector<std::vector<at::Tensor>> copies = slots_[0];
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const at::Device device =
+          entries_[i].variable.on_replica(static_cast<int>(slots_.size())).device();
+      for (at::Tensor& slot : copies[i]) {
+        slot = slot.to(device, slot.scalar_type(), /*non_blocking=*/false, /*copy=*/true);
+      }
+    }
+    slots_.push_back(std::move(copies));
   }
 }
 

@@ -19,6 +19,7 @@ class DeviceUpdate : public UpdatePass {
   void accumulate(const Step& step, int replica) override;
   void update(const Step& step, int replica) override;
   void average(const Step& step, int replica) override;
+  void reshape() override;
   at::Tensor slot(size_t entry, int slot) const override;
   std::vector<at::Tensor> slot_copies(size_t entry, int slot) const override;
 
@@ -28,6 +29,7 @@ class DeviceUpdate : public UpdatePass {
   }
 
   const tensor::UpdateRule& rule_;
+  ReplicaGroup& group_;
   const ExtraSlots extras_;
   const std::vector<Entry> entries_;
   std::vector<std::vector<std::vector<at::Tensor>>> slots_;  // by replica, entry, slot

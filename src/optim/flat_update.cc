@@ -57,10 +57,12 @@ FlatUpdate<T>::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
                           const std::vector<Entry>& entries, const ExtraSlots& extras)
     : rule_(rule),
       extras_(extras),
-      replicas_(group.num_replicas()),
+      group_(group),
+      replicas_(group.num_local_replicas()),
       share_storage_(group.shares_storage()),
       entries_(entries) {
   move_parameters();
+  find_parameters();
   make_slots();
   if (rule_.whole_variables()) prepare_norms();
   shares_ = make_shares();
@@ -87,6 +89,18 @@ void FlatUpdate<T>::move_parameters() {
     }
     entries_[order[place]].variable.state()->move_into(homes, share_storage_, arenas);
   }
+}
+
+template <typename T>
+void FlatUpdate<T>::reshape() {
+  replicas_ = group_.num_local_replicas();
+  find_parameters();
+  shares_ = make_shares();
+}
+
+template <typename T>
+void FlatUpdate<T>::find_parameters() {
+  parameters_.clear();
   for (const Entry& entry : entries_) {
     parameters_.emplace_back();
     for (int r = 0; r < (entry.variable.state()->shares_storage() ? 1 : replicas_); ++r) {

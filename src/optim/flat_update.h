@@ -23,6 +23,7 @@ class FlatUpdate : public UpdatePass {
   void accumulate(const Step& step, int replica) override;
   void update(const Step& step, int replica) override;
   void average(const Step& step, int replica) override;
+  void reshape() override;
   at::Tensor slot(size_t entry, int slot) const override;
 
  private:
@@ -34,6 +35,7 @@ class FlatUpdate : public UpdatePass {
   };
 
   void move_parameters();
+  void find_parameters();
   void make_slots();
   std::vector<std::vector<Part>> make_shares() const;
   template <typename Work>
@@ -51,7 +53,8 @@ class FlatUpdate : public UpdatePass {
 
   const tensor::UpdateRule& rule_;
   const ExtraSlots extras_;
-  const int replicas_;
+  ReplicaGroup& group_;
+  int replicas_;  // of this process
   const bool share_storage_;
   const std::vector<Entry> entries_;
   std::vector<std::vector<T*>> parameters_;  // by entry and copy: one, if replicas share storage

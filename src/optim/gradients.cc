@@ -22,10 +22,10 @@ bool has_hook_of_grad(const at::Tensor& tensor) {
 }
 
 /// Without the way through `.grad`.
-std::vector<at::Tensor> gradients_of(const at::Tensor& loss,
-                                     const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> gradients_of(const at::Tensor& loss, const std::vector<at::Tensor>& inputs,
+                                     const OnGradient& on_gradient) {
   std::vector<at::Tensor> gradients;
-  if (auto found = backward_here(loss, inputs)) {
+  if (auto found = backward_here(loss, inputs, on_gradient)) {
     gradients = *std::move(found);
   } else {
     autograd::edge_list edges;
@@ -94,7 +94,8 @@ void check_weight(std::string_view optimizer, double weight) {
 }
 
 std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor& loss,
-                                    const std::vector<Variable>& variables, int replica) {
+                                    const std::vector<Variable>& variables, int replica,
+                                    const OnGradient& on_gradient) {
   STRATA_CHECK(loss.defined() && loss.numel() == 1, kInvalidArgument, "[", optimizer,
                "] minimize: got a loss of shape ",
                loss.defined() ? loss.sizes() : at::IntArrayRef{},
@@ -105,16 +106,21 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
       "off, or the model frozen?");
   bool plain = true;
   std::vector<at::Tensor> inputs;
-  for (const Variable& variable : variables) {
-    variable.state()->check_version(replica);
-    const at::Tensor& tensor = variable.on_replica(replica);
+  std::vector<size_t> indices;  // among the variables
+  for (size_t i = 0; i < variables.size(); ++i) {
+    variables[i].state()->check_version(replica);
+    const at::Tensor& tensor = variables[i].on_replica(replica);
     if (!tensor.requires_grad()) continue;
     plain = plain && !tensor.grad().defined() && !has_hook_of_grad(tensor);
     inputs.push_back(tensor);
+    indices.push_back(i);
   }
   std::vector<at::Tensor> found;
   if (plain && !inputs.empty()) {
-    found = gradients_of(loss, inputs);
+    const OnGradient on_input = [&](size_t input, const at::Tensor& gradient) {
+      on_gradient(indices[input], gradient);
+    };
+    found = gradients_of(loss, inputs, on_gradient ? on_input : OnGradient());
   } else {
     loss.backward({}, /*retain_graph=*/std::nullopt, /*create_graph=*/false, inputs);
     for (const at::Tensor& tensor : inputs)

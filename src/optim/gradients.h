@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "optim/backward.h"
 #include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/variable.h"
@@ -28,11 +29,14 @@ void check_weight(std::string_view optimizer, double weight);
 
 /// Runs backward from `loss` to `variables` alone and takes their gradients away, together with
 /// what
-/// `.grad` held before. By replica `replica`.
+/// `.grad` held before. By the replica of this process with local number `replica`.
+/// @param on_gradient  Told of variables by index, where that is possible while backward runs; it
+///                     need not be told of all, or of any.
 /// @throws Error  kInvalidArgument: not a scalar, does not need gradients. kFailedPrecondition: a
 ///                variable was changed in place.
 std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor& loss,
-                                    const std::vector<Variable>& variables, int replica);
+                                    const std::vector<Variable>& variables, int replica,
+                                    const OnGradient& on_gradient = {});
 
 /// Sums dense gradients over the replicas through the strategy's CrossDeviceOps, all in one batch.
 /// @param gradients  For each of `variables` one a replica; undefined ones count as zero.

@@ -63,7 +63,7 @@ const Tensor* own_tensor(const Variable& variable) {
   const detail::Context& context = detail::current_context();
   const std::shared_ptr<detail::VariableState>& state = variable.state();
   if (context.replica == nullptr || context.group != state->group().get()) return nullptr;
-  return &state->replicas()[static_cast<size_t>(context.replica->replica_id_in_sync_group())];
+  return &state->replicas()[static_cast<size_t>(context.replica->local_replica())];
 }
 
 /// How many elements of `values` make an example.

@@ -49,6 +49,8 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   for (size_t i = 0; i < variables.size(); ++i) by_dtype[variables[i].dtype()].push_back(i);
   variables_ = std::move(variables);
   group_ = variables_[0].state()->group();
+  group_->observe(shared_from_this());
+  make_exchange();
   for (auto& [dtype, indices] : by_dtype) {
     std::vector<Entry> entries;
     for (const size_t i : indices) {
@@ -63,6 +65,17 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
   if (!rule_->carried_name().empty()) {
     carried_ = at::full({}, 1.0, at::TensorOptions().dtype(variables_[0].dtype()));
   }
+}
+
+void Optimizer::Impl::make_exchange() {
+  exchange_.reset();
+  if (group_->communicator() == nullptr) return;
+  exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_);
+}
+
+void Optimizer::Impl::reshaped() {
+  make_exchange();
+  for (Part& part : parts_) part.pass->reshape();
 }
 
 void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_steps) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "optim/dynamic_scale.h"
+#include "optim/gradient_exchange.h"
 #include "optim/gradients.h"
 #include "optim/step.h"
 #include "strata/optim/optimizer.h"
@@ -16,7 +17,7 @@ namespace strata::optimizers {
 
 /// What stands behind an Optimizer: options, variables and state in optimizer.cc, a step in
 /// optimizer_step.cc.
-class Optimizer::Impl {
+class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<Impl> {
  public:
   /// @throws Error kInvalidArgument: options outside their range.
   Impl(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);
@@ -31,6 +32,11 @@ class Optimizer::Impl {
   void finalize_variable_values();
   void scale_dynamically(double initial_scale, int64_t growth_steps);
   double loss_scale() const;
+
+  void run_begins(int) override {}
+  void run_ends(int) override {}
+  void reshaped() override;
+
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 
   const std::unique_ptr<tensor::UpdateRule> rule_;
@@ -61,8 +67,12 @@ class Optimizer::Impl {
   int64_t updates() const {  // that have been finished
     return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
   }
-  void prepare_step(const std::vector<const Contribution*>& all);
+  /// What takes a replica's gradients while its backward runs.
+  OnGradient early(int local) const;
+  void make_exchange();
+  void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
+  void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
   void check_finite();
   void take_accumulated();
@@ -70,6 +80,7 @@ class Optimizer::Impl {
   void finish_step();
 
   std::shared_ptr<ReplicaGroup> group_;
+  std::unique_ptr<GradientExchange> exchange_;  // null where all replicas are in this process
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;

@@ -1,6 +1,7 @@
 // A step of an optimizer: gradients, their sum over the replicas, the update.
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 
 #include "optim/optimizer_impl.h"
 #include "optim/row_gradient.h"
+#include "runtime/group_exchange.h"
 #include "strata/collective/shared.h"
 #include "strata/runtime/cross_device_ops.h"
 
@@ -15,9 +17,9 @@ namespace strata::optimizers {
 
 void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
   const ReplicaContext& context = replica("minimize");
-  const int id = context.replica_id_in_sync_group();
+  const int id = context.local_replica();
   if (loss_scale() == 1 || !loss.defined()) {
-    apply_gradients(backward_to(rule_->name(), loss, variables_, id), options);
+    apply_gradients(backward_to(rule_->name(), loss, variables_, id, early(id)), options);
     return;
   }
   // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
@@ -26,18 +28,32 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
   context.meet(
       "minimize (scale)", &weight,
       [&](const std::vector<void*>& all) {
+        std::vector<at::Tensor> mine;
+        for (const void* each : all) {
+          mine.push_back(at::scalar_tensor(*static_cast<const double*>(each), at::kDouble));
+        }
         double sum = 0;
-        for (const void* each : all) sum += *static_cast<const double*>(each);
+        for (const at::Tensor& each : detail::gather_over_group(*group_, mine, "weights")) {
+          sum += each.item<double>();
+        }
         loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
       },
       reinterpret_cast<uintptr_t>(this));
-  apply_gradients(backward_to(rule_->name(), at::mul(loss, loss_factor_), variables_, id), {});
+  apply_gradients(
+      backward_to(rule_->name(), at::mul(loss, loss_factor_), variables_, id, early(id)), {});
+}
+
+OnGradient Optimizer::Impl::early(int local) const {
+  if (!exchange_) return {};
+  return [this, local](size_t variable, const at::Tensor& gradient) {
+    exchange_->put_early(local, variable, gradient);
+  };
 }
 
 void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
                                       const MinimizeOptions& options) {
   const ReplicaContext& context = replica("apply_gradients");
-  const int id = context.replica_id_in_sync_group();
+  const int id = context.local_replica();
   STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
                "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
                " variables; pass one each, undefined where there is none");
@@ -56,6 +72,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       gradient = at::zeros_like(parameter).copy_(gradient);
   }
 
+  if (exchange_) exchange_->put(id, gradients);
   Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
   context.meet(
@@ -97,9 +114,18 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 
-void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) {
+void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine) {
   double weight = 0;
-  for (const Contribution* each : all) weight += each->weight;
+  std::vector<GradientSum> sums;  // over all processes
+  if (exchange_) {
+    std::vector<GradientExchange::Part> parts;
+    for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
+    GradientExchange::Result result = exchange_->exchange(parts);
+    weight = result.weight;
+    sums = std::move(result.sums);
+  } else {
+    for (const Contribution* each : mine) weight += each->weight;
+  }
   const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
   const int64_t steps = options_.gradient_accumulation_steps;
   const int64_t frequency = options_.ema_overwrite_frequency;
@@ -123,11 +149,25 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& all) 
     step.gradients.assign(part.variables.size(), {});
     for (size_t i = 0; i < part.variables.size(); ++i) {
       step.gradients[i].scale = scale;
-      fill(step.gradients[i], all, part.variables[i]);
+      const size_t variable = part.variables[i];
+      if (exchange_) {
+        fill(step.gradients[i], sums[variable], variable);
+      } else {
+        fill(step.gradients[i], mine, variable);
+      }
     }
     if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
   }
-  if (group_->cross_device_ops() || !group_->all_cpu()) reduce_by_ops(all);
+  if (!exchange_ && (group_->cross_device_ops() || !group_->all_cpu())) reduce_by_ops(mine);
+}
+
+void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {
+  gradient.used = sum.used;
+  if (!sum.sparse.empty()) {
+    gradient.rows = join_rows(sum.sparse, variables_[variable].name());
+  } else if (sum.used) {
+    gradient.sources = {sum.dense};
+  }
 }
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Contribution*>& all,

@@ -71,6 +71,9 @@ class UpdatePass {
   /// Moves the averages towards the weights; perhaps they become the weights then.
   virtual void average(const Step& step, int replica) = 0;
 
+  /// The group has other replicas.
+  virtual void reshape() = 0;
+
   /// The values of slot `slot` of entry `entry`, `[*shape]`. The extra ones follow the rule's.
   virtual at::Tensor slot(size_t entry, int slot) const = 0;
   /// Every copy of it: the replicas of one flat pass share theirs, others have one each.

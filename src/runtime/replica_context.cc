@@ -1,8 +1,10 @@
 #include "strata/runtime/replica_context.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "runtime/group_exchange.h"
 #include "runtime/saved_context.h"
 #include "strata/collective/shared.h"
 #include "strata/runtime/cross_device_ops.h"
@@ -16,11 +18,22 @@ using torch::autograd::variable_list;
 at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
   ReplicaGroup& group = context.group();
   if (group.num_replicas() == 1) return value.clone();
+  struct Visit {
+    const at::Tensor* in;
+    at::Tensor out;
+  } visit{&value, {}};
+  if (group.communicator() != nullptr) {
+    const auto reduce = [&](const std::vector<void*>& all) {
+      std::vector<at::Tensor> values;
+      for (void* each : all) values.push_back(*static_cast<Visit*>(each)->in);
+      const at::Tensor result = detail::reduce_over_group(group, values, op, "all_reduce");
+      for (void* each : all) static_cast<Visit*>(each)->out = result;
+    };
+    context.meet("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
+    return visit.out.to(value.device(), visit.out.scalar_type(), /*non_blocking=*/false,
+                        /*copy=*/true);
+  }
   if (CrossDeviceOps* ops = group.cross_device_ops()) {
-    struct Visit {
-      const at::Tensor* in;
-      at::Tensor out;
-    } visit{&value, {}};
     const auto reduce = [&](const std::vector<void*>& all) {
       std::vector<at::Tensor> values;
       for (void* each : all) values.push_back(*static_cast<Visit*>(each)->in);
@@ -36,7 +49,7 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
   at::Tensor result = op == ReduceOp::kMean && !value.is_floating_point()
                           ? value.to(at::kDouble)
                           : value.clone(at::MemoryFormat::Contiguous);
-  collective::all_reduce_(group.rendezvous(), context.replica_id_in_sync_group(), result, op);
+  collective::all_reduce_(group.rendezvous(), context.local_replica(), result, op);
   return result;
 }
 
@@ -80,11 +93,16 @@ at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value,
                  "; expected equal dtypes, and shapes that differ only along the gather axis");
   };
   context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
-    std::vector<at::Tensor> values;
+    std::vector<at::Tensor> mine;
     for (size_t i = 0; i < all.size(); ++i) {
       const Gathered& each = *static_cast<Gathered*>(all[i]);
-      check(*each.in, static_cast<int>(i), each.axis);
-      values.push_back(each.in->to(value.device()));
+      check(*each.in, context.group().replica_id(static_cast<int>(i)), each.axis);
+      mine.push_back(*each.in);
+    }
+    std::vector<at::Tensor> values = detail::gather_over_group(context.group(), mine, "all_gather");
+    for (size_t i = 0; i < values.size(); ++i) {
+      check(values[i], static_cast<int>(i), axis);
+      values[i] = values[i].to(value.device());
     }
     for (void* each : all) static_cast<Gathered*>(each)->out = at::cat(values, axis);
   });
@@ -109,18 +127,19 @@ class AllGather : public torch::autograd::Function<AllGather> {
     const at::Tensor total = context.all_reduce(ReduceOp::kSum, gradients[0]);
     struct Visit {
       int64_t rows;
-      std::vector<int64_t> all;
+      std::vector<at::Tensor> all;
     } visit{rows, {}};
-    context.meet("all_gather", &visit, [](const std::vector<void*>& all) {
-      for (void* each : all) {
-        for (void* other : all) {
-          static_cast<Visit*>(each)->all.push_back(static_cast<Visit*>(other)->rows);
-        }
-      }
+    context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
+      std::vector<at::Tensor> mine;
+      for (void* each : all)
+        mine.push_back(at::scalar_tensor(static_cast<Visit*>(each)->rows, at::kLong));
+      const std::vector<at::Tensor> counts =
+          detail::gather_over_group(context.group(), mine, "all_gather");
+      for (void* each : all) static_cast<Visit*>(each)->all = counts;
     });
     int64_t begin = 0;
     for (int i = 0; i < context.replica_id_in_sync_group(); ++i) {
-      begin += visit.all[static_cast<size_t>(i)];
+      begin += visit.all[static_cast<size_t>(i)].item<int64_t>();
     }
     return {total.narrow(axis, begin, rows), {}, {}};
   }
@@ -158,7 +177,7 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) con
 void ReplicaContext::meet(std::string_view name, void* payload,
                           const std::function<void(const std::vector<void*>&)>& together,
                           uint64_t key) const {
-  if (num_replicas_in_sync() == 1) {  // The default strategy's only replica may be many threads.
+  if (group_.num_local_replicas() == 1) {  // The default strategy's may be many threads.
     const detail::ContextGuard cross_replica({&group_, nullptr});
     return together({payload});
   }
@@ -170,7 +189,7 @@ void ReplicaContext::meet(std::string_view name, void* payload,
       "BatchNormalization and all_reduce out of the differentiated part");
   collective::Rendezvous& rendezvous = group_.rendezvous();
   const collective::Rendezvous::Call call{.name = name, .key = key, .payload = payload};
-  rendezvous.arrive(replica_id_, call, [&] {
+  rendezvous.arrive(local_, call, [&] {
     const detail::ContextGuard cross_replica({&group_, nullptr});
     std::vector<void*> payloads;
     for (int i = 0; i < rendezvous.num_participants(); ++i) {

@@ -13,6 +13,7 @@
 #include "strata/core/interrupt.h"
 #include "strata/core/spin.h"
 #include "strata/runtime/replica_context.h"
+#include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/tensor/engine_kernels.h"
 #include "strata/tensor/random_streams.h"
@@ -28,6 +29,11 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
   const int replicas = static_cast<int>(options.devices.size());
   STRATA_CHECK(replicas > 0, kInvalidArgument, "[", options.name,
                "] devices: got none; expected at least one, for example {\"cpu:0\"}");
+  STRATA_CHECK(!options.communicator ||
+                   static_cast<int>(options.communicator->replicas().size()) == replicas,
+               kInvalidArgument, "[", options.name, "] devices: got ", replicas, " for the ",
+               options.communicator ? options.communicator->replicas().size() : 0,
+               " replicas of this process; expected one each");
   STRATA_CHECK(options.permits >= 0, kInvalidArgument, "[", options.name, "] permits: got ",
                options.permits, "; expected 0 (one per core) or more");
   STRATA_CHECK(options.threads_per_replica >= 0, kInvalidArgument, "[", options.name,
@@ -58,13 +64,13 @@ bool share_a_gpu(const std::vector<LogicalDevice>& devices) {
 struct ReplicaGroup::Threads {
   explicit Threads(ReplicaGroup& owner)
       : group(owner),
-        limited(owner.options_.permits < owner.num_replicas()),
+        limited(owner.options_.permits < owner.num_local_replicas()),
         permits(owner.options_.permits),
-        rendezvous(owner.num_replicas(),
+        rendezvous(owner.num_local_replicas(),
                    {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
-    for (int i = 0; i < owner.num_replicas(); ++i) contexts.emplace_back(owner, i);
+    for (int i = 0; i < owner.num_local_replicas(); ++i) contexts.emplace_back(owner, i);
     make_streams(owner.options_.seed);
-    for (int i = 1; i < owner.num_replicas(); ++i) {
+    for (int i = 1; i < owner.num_local_replicas(); ++i) {
       workers.emplace_back([this, i] { serve(i); });
     }
   }
@@ -81,24 +87,24 @@ struct ReplicaGroup::Threads {
 
   void make_streams(uint64_t seed) {
     streams.clear();
-    for (int i = 0; i < group.num_replicas(); ++i) {
-      streams.push_back(std::make_unique<tensor::RandomStream>(seed, i));
+    for (int i = 0; i < group.num_local_replicas(); ++i) {
+      streams.push_back(std::make_unique<tensor::RandomStream>(seed, group.replica_id(i)));
     }
   }
 
-  /// Replica `id`'s share of this process's cores; none if there is not one for each replica.
-  std::vector<int> cores_for(int id) const {
+  /// A replica's share of this process's cores; none if there is not one for each.
+  std::vector<int> cores_for(int local) const {
     if (!group.options_.pin_threads || !group.all_cpu_) return {};
     const std::vector<int> cores = tensor::allowed_cores();
-    const size_t share = cores.size() / static_cast<size_t>(group.num_replicas());
-    const auto first = cores.begin() + static_cast<std::ptrdiff_t>(share) * id;
+    const size_t share = cores.size() / static_cast<size_t>(group.num_local_replicas());
+    const auto first = cores.begin() + static_cast<std::ptrdiff_t>(share) * local;
     return {first, first + static_cast<std::ptrdiff_t>(share)};
   }
 
-  /// The life of replica `id`'s thread: wait for a run, take part, report.
-  void serve(int id) {
-    tensor::apply_thread_setup({.name = str_cat("replica/", id),
-                                .cores = cores_for(id),
+  /// The life of a replica's thread: wait for a run, take part, report.
+  void serve(int local) {
+    tensor::apply_thread_setup({.name = str_cat("replica/", group.replica_id(local)),
+                                .cores = cores_for(local),
                                 .intra_op_threads = group.options_.threads_per_replica});
     uint64_t seen = 0;
     while (true) {
@@ -111,7 +117,7 @@ struct ReplicaGroup::Threads {
       if (stopping) return;
       {
         at::ThreadLocalStateGuard state(*caller_state);
-        take_part(id);
+        take_part(local);
       }
       if (running.fetch_sub(1) == 1) {
         std::lock_guard lock(mutex);
@@ -120,19 +126,19 @@ struct ReplicaGroup::Threads {
     }
   }
 
-  /// Runs the job as replica `id`. Errors end the round for all replicas.
-  void take_part(int id) noexcept {
+  /// Runs the job as one of the replicas. Errors end the round for all.
+  void take_part(int local) noexcept {
     if (limited) permits.acquire();
     try {
-      const detail::ContextGuard context({&group, &contexts[static_cast<size_t>(id)]});
-      tensor::RandomStream& stream = *streams[static_cast<size_t>(id)];
+      const detail::ContextGuard context({&group, &contexts[static_cast<size_t>(local)]});
+      tensor::RandomStream& stream = *streams[static_cast<size_t>(local)];
       stream.set_step(step);
       const tensor::RandomStreamGuard random(stream);
-      const c10::DeviceGuard device(group.device(id).physical);
-      for (const auto& observer : observers) observer->run_begins(id);
-      (*body)(contexts[static_cast<size_t>(id)]);
-      for (const auto& observer : observers) observer->run_ends(id);
-      rendezvous.leave(id);
+      const c10::DeviceGuard device(group.device(local).physical);
+      for (const auto& observer : observers) observer->run_begins(local);
+      (*body)(contexts[static_cast<size_t>(local)]);
+      for (const auto& observer : observers) observer->run_ends(local);
+      rendezvous.leave(local);
     } catch (const collective::RoundAborted&) {
       // Another replica's error ends this round, and is the one that the caller hears of.
     } catch (...) {
@@ -149,9 +155,7 @@ struct ReplicaGroup::Threads {
   std::vector<std::unique_ptr<tensor::RandomStream>> streams;
   std::vector<std::thread> workers;
 
-  std::mutex turn;                                          // one run at a time
-  std::vector<std::weak_ptr<RunObserver>> known_observers;  // guarded by observers_mutex
-  std::mutex observers_mutex;
+  std::mutex turn;  // one run at a time
 
   // Of the present run; written before job_number moves.
   const std::function<void(ReplicaContext&)>* body = nullptr;
@@ -180,6 +184,16 @@ ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
 
 ReplicaGroup::~ReplicaGroup() = default;
 
+int ReplicaGroup::num_replicas() const {
+  return options_.communicator ? options_.communicator->placement().num_replicas()
+                               : num_local_replicas();
+}
+
+int ReplicaGroup::replica_id(int local) const {
+  return options_.communicator ? options_.communicator->replicas()[static_cast<size_t>(local)]
+                               : local;
+}
+
 collective::Rendezvous& ReplicaGroup::rendezvous() { return threads_->rendezvous; }
 
 uint64_t ReplicaGroup::step() const { return threads_->step; }
@@ -194,8 +208,54 @@ void ReplicaGroup::set_seed(uint64_t seed) {
 }
 
 void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
-  std::lock_guard lock(threads_->observers_mutex);
-  threads_->known_observers.push_back(observer);
+  const std::lock_guard lock(mutex_);
+  observers_.push_back(observer);
+}
+
+std::vector<std::shared_ptr<RunObserver>> ReplicaGroup::observers() {
+  std::vector<std::shared_ptr<RunObserver>> present;
+  const std::lock_guard lock(mutex_);
+  std::erase_if(observers_, [&](const std::weak_ptr<RunObserver>& known) {
+    auto observer = known.lock();
+    if (observer) present.push_back(observer);
+    return observer == nullptr;
+  });
+  return present;
+}
+
+void ReplicaGroup::add(detail::VariableState* variable) {
+  const std::lock_guard lock(mutex_);
+  variables_.insert(variable);
+}
+
+void ReplicaGroup::remove(detail::VariableState* variable) {
+  const std::lock_guard lock(mutex_);
+  variables_.erase(variable);
+}
+
+void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
+                           std::shared_ptr<collective::Communicator> communicator) {
+  detail::require_cross_replica("reshape");
+  ReplicaGroupOptions options = options_;
+  options.devices = std::move(devices);
+  options.communicator = std::move(communicator);
+  options.permits = 0;
+  options.joins_late = false;
+  options = resolve(std::move(options));
+  const uint64_t step = this->step();
+  const uint64_t seed = this->seed();
+  threads_.reset();
+  options_ = std::move(options);
+  options_.seed = seed;
+  all_cpu_ = std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu);
+  shares_gpu_ = share_a_gpu(options_.devices);
+  threads_ = std::make_unique<Threads>(*this);
+  set_step(step);
+  {
+    const std::lock_guard lock(mutex_);
+    for (detail::VariableState* variable : variables_) variable->reshape();
+  }
+  for (const auto& observer : observers()) observer->reshaped();
 }
 
 void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
@@ -211,14 +271,7 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
     std::vector<std::shared_ptr<RunObserver>>& observers;
     ~Forget() { observers.clear(); }
   } const forget{t.observers};
-  {
-    std::lock_guard lock(t.observers_mutex);
-    std::erase_if(t.known_observers, [&](const std::weak_ptr<RunObserver>& known) {
-      auto observer = known.lock();
-      if (observer) t.observers.push_back(observer);
-      return observer == nullptr;
-    });
-  }
+  t.observers = observers();
   for (const auto& observer : t.observers) observer->before_run();
   t.body = &body;
   ++t.step;
@@ -245,7 +298,10 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
       t.all_done.wait(lock, done);  // replicas wait for each other only with deadlines
     }
   }
-  t.rendezvous.status().throw_if_error();
+  const Status status = t.rendezvous.status();
+  // The replicas of other processes may be waiting for one of these, which will not come.
+  if (!status.ok() && communicator() != nullptr) communicator()->fail(status);
+  status.throw_if_error();
 }
 
 }  // namespace strata

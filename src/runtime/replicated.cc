@@ -1,6 +1,9 @@
 #include "strata/runtime/replicated.h"
 
+#include <algorithm>
 #include <unordered_set>
+
+#include "runtime/group_exchange.h"
 
 namespace strata::detail {
 namespace {
@@ -46,13 +49,15 @@ void check_alike(const std::vector<Named>& first, const std::vector<Named>& othe
 std::vector<Variable> as_variables(ReplicaGroup& group,
                                    const std::vector<std::vector<Named>>& tensors, bool parameters,
                                    BufferPolicy policy) {
-  const auto replicas = static_cast<size_t>(group.num_replicas());
+  const auto replicas = static_cast<size_t>(group.num_local_replicas());
   std::vector<Variable> variables;
   for (size_t i = 0; i < tensors[0].size(); ++i) {
+    const at::Tensor first =
+        initial_value(group, tensors[0][i].tensor.detach(), tensors[0][i].name);
     std::vector<at::Tensor> copies;
     for (size_t r = 0; r < replicas; ++r) {
       copies.push_back(tensors[r][i].tensor);
-      if (r > 0) copies[r].detach().copy_(copies[0].detach());
+      copies[r].detach().copy_(first);
     }
     VariableOptions options{.name = tensors[0][i].name, .trainable = copies[0].requires_grad()};
     if (!parameters) {
@@ -85,20 +90,23 @@ void copy_modes(const std::vector<torch::nn::Module*>& from,
 
 }  // namespace
 
-std::shared_ptr<ReplicatedModules> ReplicatedModules::make(ReplicaGroup& group, Modules modules,
-                                                           const ReplicateOptions& options) {
+std::shared_ptr<ReplicatedModules> ReplicatedModules::make(
+    ReplicaGroup& group, Modules modules, std::function<std::shared_ptr<torch::nn::Module>()> more,
+    const ReplicateOptions& options) {
   std::shared_ptr<ReplicatedModules> made(
-      new ReplicatedModules(group, std::move(modules), options));
+      new ReplicatedModules(group, std::move(modules), std::move(more), options));
   group.observe(made);
   return made;
 }
 
 ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
+                                     std::function<std::shared_ptr<torch::nn::Module>()> more,
                                      const ReplicateOptions& options)
-    : group_(group.shared_from_this()), modules_(std::move(modules)) {
+    : group_(group.shared_from_this()), modules_(std::move(modules)), more_(std::move(more)) {
   const at::NoGradGuard no_grad;
-  const auto replicas = static_cast<size_t>(group.num_replicas());
+  const auto replicas = static_cast<size_t>(group.num_local_replicas());
   for (size_t r = 0; r < replicas; ++r) {
+    index_of_replica_.push_back(r);
     const c10::Device device = group.device(static_cast<int>(r)).physical;
     if (!device.is_cpu()) modules_[r]->to(device);
   }
@@ -116,6 +124,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
   if (modules_.size() == replicas) return;
 
   outside_ = std::make_unique<Outside>();
+  outside_->index = modules_.size() - 1;
   outside_->parts = parts_.back();
   for (const Named& each : parameters.back()) outside_->parameters.push_back(each.tensor);
   for (const Named& each : buffers.back()) outside_->buffers.push_back(each.tensor);
@@ -132,7 +141,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
 size_t ReplicatedModules::current() {
   const Context& context = current_context();
   if (context.replica && context.group == group_.get()) {
-    return static_cast<size_t>(context.replica->replica_id_in_sync_group());
+    return index_of_replica_[static_cast<size_t>(context.replica->local_replica())];
   }
   STRATA_CHECK(!context.replica || context.group == default_group().get(), kFailedPrecondition,
                "[replicated] the module belongs to ", group_->name(),
@@ -140,7 +149,7 @@ size_t ReplicatedModules::current() {
                "; Mixing different tf.distribute.Strategy objects is not possible");
   if (!outside_) return 0;
   show_outside();
-  return modules_.size() - 1;
+  return outside_->index;
 }
 
 ReplicatedModules::Seen ReplicatedModules::state_of(const at::Tensor& tensor) {
@@ -154,7 +163,7 @@ void ReplicatedModules::show_outside() {
     at::Tensor& shown = outside_->parameters[i];
     if (shown.const_data_ptr() == first.const_data_ptr()) continue;
     // An optimizer has moved the replicas' storage, or the user (torch::load) the outside's.
-    for (int r = 0; r < group_->num_replicas(); ++r) take_parameter(i, r);
+    for (int r = 0; r < group_->num_local_replicas(); ++r) take_parameter(i, r);
     shown.set_data(first.variable_data());
     for (auto& seen : seen_parameters_) seen[i] = state_of(shown);
   }
@@ -183,10 +192,42 @@ void ReplicatedModules::take_buffer(size_t index, int replica) {
   buffers_[index].on_replica(replica).copy_(outside_->buffers[index]);
 }
 
+void ReplicatedModules::reshaped() {
+  const at::NoGradGuard no_grad;
+  const auto replicas = static_cast<size_t>(group_->num_local_replicas());
+  index_of_replica_.resize(std::min(index_of_replica_.size(), replicas));
+  while (index_of_replica_.size() < replicas) {
+    const auto local = static_cast<int>(index_of_replica_.size());
+    const std::shared_ptr<torch::nn::Module> module = more_();
+    const c10::Device device = group_->device(local).physical;
+    if (!device.is_cpu()) module->to(device);
+    const auto adopt = [&](const std::vector<Variable>& variables,
+                           const std::vector<Named>& tensors) {
+      for (size_t i = 0; i < variables.size(); ++i) {
+        variables[i].state()->move_to(local, tensors[i].tensor);
+      }
+    };
+    adopt(parameters_, parameters_of(*module));
+    adopt(buffers_, buffers_of(*module));
+    index_of_replica_.push_back(modules_.size());
+    modules_.push_back(module);
+    parts_.push_back(parts_of(*module));
+  }
+  if (!outside_) return;
+  // As if every replica had just taken the outside's values: what it has is the first's, or comes
+  // with a checkpoint.
+  seen_parameters_.assign(replicas, {});
+  seen_buffers_.assign(replicas, {});
+  for (size_t r = 0; r < replicas; ++r) {
+    for (const auto& each : outside_->parameters) seen_parameters_[r].push_back(state_of(each));
+    for (const auto& each : outside_->buffers) seen_buffers_[r].push_back(state_of(each));
+  }
+}
+
 void ReplicatedModules::take_outside() {
   if (!outside_) return;
   const at::NoGradGuard no_grad;
-  for (int r = 0; r < group_->num_replicas(); ++r) {
+  for (int r = 0; r < group_->num_local_replicas(); ++r) {
     for (size_t i = 0; i < parameters_.size(); ++i) take_parameter(i, r);
     for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, r);
   }
@@ -206,7 +247,7 @@ void ReplicatedModules::before_run() {
 void ReplicatedModules::run_begins(int replica) {
   if (outside_) {
     const at::NoGradGuard no_grad;
-    copy_modes(outside_->parts, parts_[static_cast<size_t>(replica)]);
+    copy_modes(outside_->parts, parts_[index_of_replica_[static_cast<size_t>(replica)]]);
     for (size_t i = 0; i < parameters_.size() && replica > 0; ++i) take_parameter(i, replica);
     for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, replica);
   }

@@ -2,6 +2,8 @@
 
 #include <ATen/OpMathType.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -11,6 +13,7 @@
 #include <optional>
 #include <ostream>
 
+#include "runtime/group_exchange.h"
 #include "runtime/saved_context.h"
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/runtime/replica_context.h"
@@ -26,6 +29,23 @@ bool alone(const ReplicaContext* context) {
   return context == nullptr || context->num_replicas_in_sync() == 1;
 }
 
+Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Moments*>& mine) {
+  if (group.communicator() == nullptr) return merge_in_tree_order(mine);
+  std::vector<at::Tensor> packed;
+  for (const Moments* each : mine) {
+    packed.push_back(at::cat({at::full({1}, each->count, at::kDouble), each->mean, each->m2}));
+  }
+  std::vector<Moments> parts;
+  for (const at::Tensor& each : gather_over_group(group, packed, "sync_batch_norm")) {
+    const int64_t channels = (each.numel() - 1) / 2;
+    parts.push_back({each[0].item<double>(), each.narrow(0, 1, channels),
+                     each.narrow(0, 1 + channels, channels)});
+  }
+  std::vector<const Moments*> pointers;
+  for (const Moments& each : parts) pointers.push_back(&each);
+  return merge_in_tree_order(pointers);
+}
+
 /// The moments of the global batch.
 Moments merge(const ReplicaContext* context, const Moments& mine) {
   if (alone(context)) return mine;
@@ -35,11 +55,11 @@ Moments merge(const ReplicaContext* context, const Moments& mine) {
   } visit{&mine, {}};
   context->meet(
       "sync_batch_norm", &visit,
-      [](const std::vector<void*>& all) {
-        std::vector<const Moments*> parts;
-        for (void* each : all) parts.push_back(static_cast<Visit*>(each)->in);
+      [&](const std::vector<void*>& all) {
+        std::vector<const Moments*> mine;
+        for (void* each : all) mine.push_back(static_cast<Visit*>(each)->in);
         // Tensors shared by all replicas: nobody writes to them.
-        const Moments merged = merge_in_tree_order(parts);
+        const Moments merged = merge_over_group(context->group(), mine);
         for (void* each : all) static_cast<Visit*>(each)->out = merged;
       },
       /*key=*/static_cast<uint64_t>(mine.mean.numel()));

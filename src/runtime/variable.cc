@@ -6,7 +6,8 @@
 
 #include <mutex>
 
-#include "strata/collective/shared.h"
+#include "runtime/group_exchange.h"
+#include "runtime/read_together.h"
 
 namespace strata {
 namespace {
@@ -55,30 +56,39 @@ void apply_to_all(VariableState& variable, const WriteRequest& request) {
   variable.note_write();
 }
 
-/// Values of all replicas as one write.
-WriteRequest aggregate(const std::vector<WriteRequest*>& requests,
+/// The replicas' values as one write.
+WriteRequest aggregate(const ReplicaGroup& group, const std::vector<WriteRequest*>& requests,
                        VariableAggregation aggregation) {
   WriteRequest result = *requests[0];
-  if (aggregation == VariableAggregation::kOnlyFirstReplica) return result;
+  const std::string what = str_cat("write of '", result.variable->options().name, "'");
+  std::vector<at::Tensor> indices;
   std::vector<at::Tensor> values;
-  for (const WriteRequest* request : requests) values.push_back(request->value);
-  const bool mean = aggregation == VariableAggregation::kMean;
-  if (result.write == Write::kScatterAdd) {
-    std::vector<at::Tensor> indices;
-    for (const WriteRequest* request : requests) indices.push_back(request->indices);
-    result.indices = at::cat(indices);
-    result.value = at::cat(values);
-    if (mean) result.value = result.value.div(static_cast<double>(requests.size()));
+  for (const WriteRequest* request : requests) {
+    indices.push_back(request->indices);
+    values.push_back(request->value);
+  }
+  if (aggregation == VariableAggregation::kOnlyFirstReplica) {
+    if (group.communicator() == nullptr) return result;
+    result.indices = detail::gather_over_group(group, indices, what)[0];
+    result.value = detail::gather_over_group(group, values, what)[0];
     return result;
   }
-  result.value = collective::reduce_in_order(values, mean ? ReduceOp::kMean : ReduceOp::kSum);
+  const bool mean = aggregation == VariableAggregation::kMean;
+  if (result.write == Write::kScatterAdd) {
+    result.indices = at::cat(detail::gather_over_group(group, indices, what));
+    result.value = at::cat(detail::gather_over_group(group, values, what));
+    if (mean) result.value = result.value.div(static_cast<double>(group.num_replicas()));
+    return result;
+  }
+  result.value =
+      detail::reduce_over_group(group, values, mean ? ReduceOp::kMean : ReduceOp::kSum, what);
   return result;
 }
 
 void write_by_replica(VariableState& variable, const ReplicaContext& replica,
                       WriteRequest& request) {
   const auto aggregation = variable.options().aggregation;
-  const auto id = static_cast<size_t>(replica.replica_id_in_sync_group());
+  const auto local = static_cast<size_t>(replica.local_replica());
   if (variable.on_read() || aggregation == VariableAggregation::kNone) {
     STRATA_CHECK(
         !variable.shares_storage() || variable.replicas().size() == 1, kFailedPrecondition,
@@ -86,8 +96,8 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
         "' is trained by an optimizer, so its replicas share one storage, and a replica wrote "
         "to it without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or "
         "make the strategy with {.share_storage = false}");
-    apply(variable.replicas()[id], request);
-    variable.expect_present_version(static_cast<int>(id));
+    apply(variable.replicas()[local], request);
+    variable.expect_present_version(replica.local_replica());
     return;
   }
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
@@ -97,7 +107,7 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
       [&](const std::vector<void*>& all) {
         std::vector<WriteRequest*> requests;
         for (void* each : all) requests.push_back(static_cast<WriteRequest*>(each));
-        apply_to_all(variable, aggregate(requests, aggregation));
+        apply_to_all(variable, aggregate(*variable.group(), requests, aggregation));
       },
       key);
 }
@@ -108,7 +118,7 @@ void write_cross_replica(VariableState& variable, WriteRequest request) {
         request.write == Write::kAssign, kFailedPrecondition, "[variable] ",
         kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
         "' is a sum over replicas that is read on demand; outside run() only assign is defined");
-    const auto replicas = static_cast<double>(variable.replicas().size());
+    const auto replicas = static_cast<double>(variable.group()->num_replicas());
     const bool integer = !variable.replicas()[0].is_floating_point();
     request.value = integer ? request.value.div(replicas, "trunc") : request.value.div(replicas);
   }
@@ -145,7 +155,7 @@ void check_number(const VariableState& variable, Write kind) {
   const Context& context = detail::current_context();
   STRATA_CHECK(
       !(context.replica && context.group == variable.group().get() &&
-        variable.replicas().size() > 1 && !variable.on_read() &&
+        variable.group()->num_replicas() > 1 && !variable.on_read() &&
         variable.options().aggregation == VariableAggregation::kSum),
       kInvalidArgument, "[variable] ", kWriteNames[static_cast<int>(kind)], ": '",
       variable.options().name,
@@ -158,7 +168,7 @@ at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); 
 std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tensor& value,
                                        bool trainable) {
   std::vector<at::Tensor> replicas;
-  for (int r = 0; r < group.num_replicas(); ++r) {
+  for (int r = 0; r < group.num_local_replicas(); ++r) {
     replicas.push_back(value.detach().to(group.device(r).physical, value.scalar_type(),
                                          /*non_blocking=*/false, /*copy=*/true));
     replicas.back().set_requires_grad(trainable);
@@ -182,8 +192,9 @@ std::shared_ptr<VariableState> make_state(const at::Tensor& value, VariableOptio
                "defined under a strategy; use kAuto, kOnWrite or kOnRead");
   if (options.synchronization == VariableSynchronization::kOnRead) options.trainable = false;
   if (!value.is_floating_point() && !value.is_complex()) options.trainable = false;
+  const at::Tensor agreed = detail::initial_value(group, value, options.name);
   return std::make_shared<VariableState>(group.shared_from_this(), options,
-                                         initial_copies(group, value, options.trainable));
+                                         initial_copies(group, agreed, options.trainable));
 }
 
 }  // namespace
@@ -196,20 +207,24 @@ at::Tensor Variable::value() const {
   const VariableState& state = *state_;
   const bool plain = state.group() == detail::default_group();
   if (context.replica && context.group == state.group().get()) {
-    return state.replicas()[static_cast<size_t>(context.replica->replica_id_in_sync_group())];
+    return state.replicas()[static_cast<size_t>(context.replica->local_replica())];
   }
   STRATA_CHECK(!context.replica || plain || context.group == detail::default_group().get(),
                kFailedPrecondition, "[variable] value: '", name(), "' belongs to ",
                state.group()->name(), " and was read by a replica of ", context.group->name(),
                "; Mixing different tf.distribute.Strategy objects is not possible");
-  if (!state.on_read() || state.replicas().size() == 1) return state.replicas()[0];
+  const ReplicaGroup& group = *state.group();
+  if (!state.on_read() || group.num_replicas() == 1) return state.replicas()[0];
+  if (const at::Tensor* known = detail::ReadTogether::value_of(state)) return known->clone();
+  const std::string what = str_cat("value of '", name(), "'");
   switch (state.options().aggregation) {
     case VariableAggregation::kOnlyFirstReplica:
-      return state.replicas()[0].clone();
+      return group.communicator() ? detail::first_of_group(group, state.replicas()[0], what)
+                                  : state.replicas()[0].clone();
     case VariableAggregation::kSum:
-      return collective::reduce_in_order(state.replicas(), ReduceOp::kSum);
+      return detail::reduce_over_group(group, state.replicas(), ReduceOp::kSum, what);
     case VariableAggregation::kMean:
-      return collective::reduce_in_order(state.replicas(), ReduceOp::kMean);
+      return detail::reduce_over_group(group, state.replicas(), ReduceOp::kMean, what);
     case VariableAggregation::kNone:
       break;
   }
@@ -220,11 +235,11 @@ at::Tensor Variable::value() const {
               "use on_replica(i), or give it an aggregation"));
 }
 
-const at::Tensor& Variable::on_replica(int replica) const {
-  STRATA_CHECK(replica >= 0 && replica < static_cast<int>(state_->replicas().size()), kOutOfRange,
-               "[variable] on_replica: got ", replica, " for '", name(), "'; expected 0 to ",
+const at::Tensor& Variable::on_replica(int local) const {
+  STRATA_CHECK(local >= 0 && local < static_cast<int>(state_->replicas().size()), kOutOfRange,
+               "[variable] on_replica: got ", local, " for '", name(), "'; expected 0 to ",
                state_->replicas().size() - 1);
-  return state_->replicas()[static_cast<size_t>(replica)];
+  return state_->replicas()[static_cast<size_t>(local)];
 }
 
 void Variable::assign(const at::Tensor& value) {
@@ -270,10 +285,36 @@ namespace detail {
 VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOptions options,
                              std::vector<at::Tensor> replicas)
     : group_(std::move(group)), options_(std::move(options)), replicas_(std::move(replicas)) {
-  STRATA_DCHECK(static_cast<int>(replicas_.size()) == group_->num_replicas());
+  STRATA_DCHECK(static_cast<int>(replicas_.size()) == group_->num_local_replicas());
   for (const at::Tensor& replica : replicas_) {
     expected_versions_.push_back(replica._version());
   }
+  group_->add(this);
+}
+
+VariableState::~VariableState() { group_->remove(this); }
+
+void VariableState::move_to(int local, const at::Tensor& tensor) {
+  at::Tensor& mine = replicas_[static_cast<size_t>(local)];
+  tensor.set_data(mine.variable_data());
+  mine = tensor;
+  expect_present_version(local);
+}
+
+void VariableState::reshape() {
+  const at::NoGradGuard no_grad;
+  const auto count = static_cast<size_t>(group_->num_local_replicas());
+  const at::Tensor first = replicas_[0];
+  if (count < replicas_.size()) replicas_.resize(count);
+  while (replicas_.size() < count) {
+    const at::Device device = group_->device(static_cast<int>(replicas_.size())).physical;
+    at::Tensor copy = shares_storage_ ? first.variable_data()
+                                      : first.detach().to(device, first.scalar_type(),
+                                                          /*non_blocking=*/false, /*copy=*/true);
+    replicas_.push_back(copy.set_requires_grad(first.requires_grad()));
+  }
+  expected_versions_.assign(count, 0);
+  for (size_t r = 0; r < count; ++r) expected_versions_[r] = replicas_[r]._version();
 }
 
 void VariableState::move_into(const std::vector<at::Tensor>& homes, bool shared,

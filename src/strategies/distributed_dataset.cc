@@ -1,6 +1,12 @@
 #include "strata/strategies/distributed_dataset.h"
 
+#include <ATen/ops/scalar_tensor.h>
+
 #include <utility>
+
+#include "data/source.h"
+#include "runtime/group_exchange.h"
+#include "strata/strategies/worker_input.h"
 
 namespace strata {
 namespace {
@@ -29,6 +35,36 @@ Example rows(const Example& batch, int64_t begin, int64_t count) {
   return part;
 }
 
+using Parts = DistributedDataset::Parts;
+
+bool reads_the_same_everywhere(const data::Dataset& dataset) {
+  const auto policy = dataset.options().auto_shard_policy.value_or(data::AutoShardPolicy::kAuto);
+  return policy == data::AutoShardPolicy::kAuto || policy == data::AutoShardPolicy::kData;
+}
+
+Parts parts_for(const ReplicaGroup& group, const data::Dataset& dataset, bool whole_batches) {
+  if (group.communicator() == nullptr) return whole_batches ? Parts::kInTurn : Parts::kSplit;
+  return whole_batches || !reads_the_same_everywhere(dataset) ? Parts::kOwnInTurn : Parts::kInTurn;
+}
+
+/// What this process reads.
+data::Dataset share_of(const ReplicaGroup& group, data::Dataset dataset, bool whole_batches) {
+  const collective::Communicator* const communicator = group.communicator();
+  if (communicator == nullptr || whole_batches) return dataset;
+  const collective::Placement& placement = communicator->placement();
+  const auto here = static_cast<int>(communicator->replicas().size());
+  WorkerInput worker{.num_workers = communicator->num_ranks(),
+                     .worker_index = communicator->rank(),
+                     .replicas_per_worker = here};
+  if (placement.rank_of_replica !=
+      collective::Placement::blocks(std::vector<int>(static_cast<size_t>(worker.num_workers), here))
+          .rank_of_replica) {
+    worker.replicas = communicator->replicas();
+    worker.num_replicas = placement.num_replicas();
+  }
+  return dataset_for_worker(dataset, worker);
+}
+
 void move_to(Example& part, const LogicalDevice& device) {
   if (device.physical.is_cpu()) return;
   for (at::Tensor& field : part.fields) field = field.to(device.physical, /*non_blocking=*/true);
@@ -47,14 +83,19 @@ int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) cons
 DistributedDataset::DistributedDataset(std::shared_ptr<ReplicaGroup> group, data::Dataset dataset,
                                        const InputOptions& options, bool whole_batches)
     : group_(std::move(group)),
-      dataset_(options.prefetch != 0 ? dataset.prefetch(options.prefetch) : std::move(dataset)),
+      given_(dataset),
+      dataset_(share_of(*group_, dataset, whole_batches)),
       options_(options),
-      whole_batches_(whole_batches) {}
+      parts_(parts_for(*group_, dataset, whole_batches)) {
+  if (options.prefetch != 0) dataset_ = dataset_.prefetch(options.prefetch);
+}
 
 int64_t DistributedDataset::cardinality() const {
   const int64_t batches = dataset_.cardinality();
-  if (batches < 0 || !whole_batches_) return batches;
-  const int64_t replicas = group_->num_replicas();
+  if (batches < 0 || parts_ == Parts::kSplit) return batches;
+  // Of another process nobody knows how long its data is.
+  if (parts_ == Parts::kOwnInTurn) return data::Dataset::kUnknown;
+  const int64_t replicas = group_->num_local_replicas();
   return (batches + replicas - 1) / replicas;
 }
 
@@ -63,17 +104,18 @@ DistributedDataset::Iterator DistributedDataset::iterator(int64_t epoch) const {
 }
 
 DistributedDataset::Iterator DistributedDataset::iterator() const {
-  return Iterator(*this, dataset_.iterator());
+  // The epochs are those of the caller's dataset: it may be distributed anew for each.
+  return iterator(static_cast<int64_t>(given_.source()->take_next_epoch()));
 }
 
 DistributedDataset::Iterator::Iterator(const DistributedDataset& dataset, data::Iterator input)
     : group_(dataset.group_),
       options_(dataset.options_),
-      whole_batches_(dataset.whole_batches_),
+      parts_(dataset.parts_),
       input_(std::move(input)) {}
 
 std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next() {
-  std::optional<Element> element = whole_batches_ ? next_batches() : next_split();
+  std::optional<Element> element = parts_ == Parts::kSplit ? next_split() : next_batches();
   if (element && options_.fetch_to_device) {
     for (int r = 0; r < element->size(); ++r) move_to(element->get(r), group_->device(r));
   }
@@ -84,7 +126,7 @@ std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_sp
   const std::optional<Example> batch = input_.next();
   if (!batch) return std::nullopt;
   const int64_t total = rows_of(*batch);
-  const int64_t replicas = group_->num_replicas();
+  const int64_t replicas = group_->num_local_replicas();
   std::vector<Example> parts;
   int64_t begin = 0;
   for (int64_t r = 0; r < replicas; ++r) {
@@ -97,18 +139,50 @@ std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_sp
 
 std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_batches() {
   std::vector<Example> parts;
-  for (int r = 0; r < group_->num_replicas(); ++r) {
+  for (int r = 0; r < group_->num_local_replicas(); ++r) {
     std::optional<Example> batch = input_.next();
-    if (!batch) {
-      if (r == 0) return std::nullopt;
-      parts.push_back(rows(pattern_, 0, 0));
-      continue;
-    }
+    if (!batch) break;
     rows_of(*batch);
     pattern_ = *batch;
     parts.push_back(std::move(*batch));
   }
+  const bool here = !parts.empty();
+  if (parts_ == Parts::kOwnInTurn ? !anybody_has(here) : !here) return std::nullopt;
+  while (static_cast<int>(parts.size()) < group_->num_local_replicas()) {
+    parts.push_back(rows(pattern_, 0, 0));
+  }
   return Element(std::move(parts));
+}
+
+/// Whether the data of some process goes on; then all know what its elements are like.
+bool DistributedDataset::Iterator::anybody_has(bool here) {
+  const auto everywhere = [&](bool flag, ReduceOp op) {
+    const at::Tensor mine = at::scalar_tensor(flag ? 1 : 0, at::kInt);
+    const std::vector<at::Tensor> values(static_cast<size_t>(group_->num_local_replicas()), mine);
+    return detail::reduce_over_group(*group_, values, op, "is there more input?").item<int>() != 0;
+  };
+  if (!everywhere(here, ReduceOp::kMax)) return false;
+  if (everywhere(pattern_.size() > 0, ReduceOp::kMin)) return true;
+  // Somebody has never had any: the first who has shows how they look.
+  const int64_t fields =
+      detail::reduce_over_group(
+          *group_,
+          std::vector<at::Tensor>(static_cast<size_t>(group_->num_local_replicas()),
+                                  at::scalar_tensor(pattern_.size(), at::kLong)),
+          ReduceOp::kMax, "fields of the input")
+          .item<int64_t>();
+  Example pattern;
+  for (int64_t f = 0; f < fields; ++f) {
+    std::vector<at::Tensor> mine(static_cast<size_t>(group_->num_local_replicas()));
+    if (pattern_.size() > 0) mine[0] = pattern_[f].narrow(0, 0, 0);
+    for (const at::Tensor& each : detail::gather_over_group(*group_, mine, "field of the input")) {
+      if (!each.defined()) continue;
+      pattern.fields.push_back(each);
+      break;
+    }
+  }
+  if (pattern_.size() == 0) pattern_ = std::move(pattern);
+  return true;
 }
 
 }  // namespace strata

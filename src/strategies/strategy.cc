@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "runtime/group_exchange.h"
 #include "strata/collective/shared.h"
 #include "strata/strategies/default_strategy.h"
 
@@ -10,21 +11,26 @@ namespace strata {
 namespace {
 
 void check_count(const Strategy& strategy, std::string_view call, int count) {
-  STRATA_CHECK(count == strategy.num_replicas_in_sync(), kInvalidArgument, "[", strategy.name(),
-               "] ", call, ": got ", count, " values for ", strategy.num_replicas_in_sync(),
-               " replicas; pass one per replica (PerReplica)");
+  const int replicas = strategy.group().num_local_replicas();
+  STRATA_CHECK(count == replicas, kInvalidArgument, "[", strategy.name(), "] ", call, ": got ",
+               count, " values for ", replicas, " replicas",
+               replicas < strategy.num_replicas_in_sync() ? " of this process" : "",
+               "; pass one per replica (PerReplica)");
 }
 
-/// A replica's values reduced along `axis`, as sum and count, or as extreme.
-at::Tensor reduce_rows(ReduceOp op, const at::Tensor& value, int64_t axis) {
-  switch (op) {
-    case ReduceOp::kMin:
-      return value.amin(axis);
-    case ReduceOp::kMax:
-      return value.amax(axis);
-    default:
-      return value.sum(axis);
+/// Along `axis`, and over the replicas that have something there.
+at::Tensor extreme(const ReplicaGroup& group, ReduceOp op, const std::vector<at::Tensor>& values,
+                   int64_t axis) {
+  std::vector<at::Tensor> parts;
+  for (const at::Tensor& value : values) {
+    if (value.size(axis) == 0) {
+      parts.emplace_back();
+    } else {
+      parts.push_back(op == ReduceOp::kMin ? value.amin(axis) : value.amax(axis));
+    }
   }
+  // Gathered: a process whose replicas have nothing could not say what shape the others' has.
+  return collective::reduce_in_order(detail::gather_over_group(group, parts, "reduce"), op);
 }
 
 std::vector<at::Tensor> on_host(const PerReplica<at::Tensor>& value) {
@@ -33,25 +39,26 @@ std::vector<at::Tensor> on_host(const PerReplica<at::Tensor>& value) {
   return values;
 }
 
-at::Tensor reduce_axis(const std::string& where, ReduceOp op, std::vector<at::Tensor> values,
-                       int64_t axis) {
+at::Tensor reduce_axis(const ReplicaGroup& group, ReduceOp op,
+                       const std::vector<at::Tensor>& values, int64_t axis) {
   const int64_t rank = values[0].dim();
   for (const at::Tensor& value : values) {
-    STRATA_CHECK(value.dim() == rank && axis >= -rank && axis < rank, kInvalidArgument, "[", where,
-                 "] reduce: got axis ", axis, " for a value of rank ", value.dim(),
+    STRATA_CHECK(value.dim() == rank && axis >= -rank && axis < rank, kInvalidArgument, "[",
+                 group.name(), "] reduce: got axis ", axis, " for a value of rank ", value.dim(),
                  "; expected -rank <= axis < rank, and equal ranks; scalars have no axis");
   }
-  int64_t count = 0;
-  std::vector<at::Tensor> parts;
+  if (op == ReduceOp::kMin || op == ReduceOp::kMax) return extreme(group, op, values, axis);
+  std::vector<at::Tensor> counts;
+  std::vector<at::Tensor> sums;
   for (const at::Tensor& value : values) {
-    count += value.size(axis);
-    const bool extreme = op == ReduceOp::kMin || op == ReduceOp::kMax;
-    if (extreme && value.size(axis) == 0) continue;
-    parts.push_back(reduce_rows(op, value, axis));
+    counts.push_back(at::scalar_tensor(value.size(axis), at::kLong));
+    sums.push_back(value.sum(axis));
   }
-  if (op != ReduceOp::kMean) return collective::reduce_in_order(parts, op);
+  const at::Tensor sum = detail::reduce_over_group(group, sums, ReduceOp::kSum, "reduce");
+  if (op == ReduceOp::kSum) return sum;
   // One denominator for all replicas: not the mean of means.
-  return collective::reduce_in_order(parts, ReduceOp::kSum).div(static_cast<double>(count));
+  const at::Tensor count = detail::reduce_over_group(group, counts, ReduceOp::kSum, "reduce");
+  return sum.div(static_cast<double>(count.item<int64_t>()));
 }
 
 }  // namespace
@@ -80,8 +87,8 @@ at::Tensor Strategy::reduce(ReduceOp op, const PerReplica<at::Tensor>& value,
                             std::optional<int64_t> axis) const {
   detail::require_cross_replica("reduce");
   check_count(*this, "reduce", value.size());
-  if (axis) return reduce_axis(name(), op, on_host(value), *axis);
-  return collective::reduce_in_order(on_host(value), op);
+  if (axis) return reduce_axis(*group_, op, on_host(value), *axis);
+  return detail::reduce_over_group(*group_, on_host(value), op, "reduce");
 }
 
 double Strategy::reduce(ReduceOp op, const PerReplica<double>& value) const {
@@ -102,10 +109,11 @@ int64_t Strategy::reduce(ReduceOp op, const PerReplica<int64_t>& value) const {
 at::Tensor Strategy::reduce(ReduceOp op, const at::Tensor& value,
                             std::optional<int64_t> axis) const {
   detail::require_cross_replica("reduce");
-  const std::vector<at::Tensor> copies(static_cast<size_t>(num_replicas_in_sync()), value.cpu());
-  if (axis) return reduce_axis(name(), op, copies, *axis);
-  STRATA_CHECK(op != ReduceOp::kSum || copies.size() == 1, kInvalidArgument, "[", name(),
-               "] reduce: a value that is the same on all ", copies.size(),
+  const std::vector<at::Tensor> copies(static_cast<size_t>(group_->num_local_replicas()),
+                                       value.cpu());
+  if (axis) return reduce_axis(*group_, op, copies, *axis);
+  STRATA_CHECK(op != ReduceOp::kSum || num_replicas_in_sync() == 1, kInvalidArgument, "[", name(),
+               "] reduce: a value that is the same on all ", num_replicas_in_sync(),
                " replicas cannot be reduced with the given reduce op SUM; pass what run() returned "
                "(PerReplica), or use MEAN");
   return copies[0];
@@ -122,8 +130,12 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) c
   detail::require_cross_replica("gather");
   check_count(*this, "gather", value.size());
   std::vector<at::Tensor> values;
-  const at::Tensor& first = value.get(0);
   for (const at::Tensor& each : value) {
+    values.push_back((each.is_sparse() ? each.to_dense() : each).cpu());
+  }
+  values = detail::gather_over_group(*group_, values, "gather");
+  const at::Tensor& first = values[0];
+  for (const at::Tensor& each : values) {
     STRATA_CHECK(axis >= 0 && axis < each.dim(), kInvalidArgument, "[", name(),
                  "] gather: got axis ", axis, " for a value of rank ", each.dim(),
                  "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");
@@ -133,7 +145,6 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) c
     STRATA_CHECK(fits, kInvalidArgument, "[", name(), "] gather: got ", first.scalar_type(), " ",
                  first.sizes(), " and ", each.scalar_type(), " ", each.sizes(),
                  "; expected equal dtypes, and shapes that differ only along axis ", axis);
-    values.push_back((each.is_sparse() ? each.to_dense() : each).cpu());
   }
   return at::cat(values, axis);
 }
@@ -146,9 +157,16 @@ DistributedDataset Strategy::distribute(data::Dataset dataset, const InputOption
 DistributedDataset Strategy::distribute_from_function(
     const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
   detail::require_cross_replica("distribute_from_function");
-  return DistributedDataset(
-      group_, fn(InputContext{.num_replicas_in_sync = num_replicas_in_sync()}), options,
-      /*whole_batches=*/true);
+  InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
+  if (const collective::Communicator* communicator = group_->communicator()) {
+    context.num_input_pipelines = communicator->num_ranks();
+    context.input_pipeline_id = communicator->rank();
+  }
+  return DistributedDataset(group_, fn(context), options, /*whole_batches=*/true);
+}
+
+bool Strategy::is_chief() const {
+  return group_->communicator() == nullptr || group_->communicator()->rank() == 0;
 }
 
 Strategy& get_strategy() {

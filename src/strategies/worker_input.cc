@@ -1,6 +1,7 @@
 #include "strata/strategies/worker_input.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "data/source.h"
 #include "strata/core/error.h"
@@ -18,6 +19,19 @@ void check(const WorkerInput& worker) {
                worker.num_workers, " with ", worker.replicas_per_worker,
                " replicas; expected at least one worker and replica, and an index from 0 below the "
                "number of workers");
+}
+
+int64_t count_replicas(const WorkerInput& worker) {
+  return worker.replicas.empty() ? int64_t{worker.num_workers} * worker.replicas_per_worker
+                                 : worker.num_replicas;
+}
+
+std::vector<int64_t> ids_of(const WorkerInput& worker) {
+  std::vector<int64_t> ids(worker.replicas.begin(), worker.replicas.end());
+  for (int r = 0; worker.replicas.empty() && r < worker.replicas_per_worker; ++r) {
+    ids.push_back(int64_t{worker.worker_index} * worker.replicas_per_worker + r);
+  }
+  return ids;
 }
 
 /// `source` with `replace` of every source that it is not null of.
@@ -60,10 +74,15 @@ std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_size, const Wo
   STRATA_CHECK(global_batch_size >= 1, kInvalidArgument,
                "[worker_input] per_replica_batch_sizes: got a global batch of ", global_batch_size,
                "; expected at least 1");
-  const int64_t replicas = int64_t{worker.num_workers} * worker.replicas_per_worker;
+  const int64_t replicas = count_replicas(worker);
   std::vector<int64_t> sizes;
   for (int64_t r = 0; r < replicas; ++r)
     sizes.push_back(global_batch_size / replicas + (r < global_batch_size % replicas ? 1 : 0));
+  if (!worker.replicas.empty()) {
+    std::vector<int64_t> own;
+    for (const int64_t id : ids_of(worker)) own.push_back(sizes[static_cast<size_t>(id)]);
+    return own;
+  }
   const int64_t first = int64_t{worker.worker_index} * worker.replicas_per_worker;
   std::rotate(sizes.begin(), sizes.begin() + first, sizes.end());
   return sizes;
@@ -73,13 +92,12 @@ data::Dataset dataset_for_worker(const data::Dataset& dataset, const WorkerInput
   check(worker);
   AutoShardPolicy policy = dataset.options().auto_shard_policy.value_or(AutoShardPolicy::kAuto);
   SourcePtr source = dataset.source();
-  if (policy == AutoShardPolicy::kAuto || policy == AutoShardPolicy::kFile) {
+  if (policy == AutoShardPolicy::kAuto) policy = AutoShardPolicy::kData;
+  if (policy == AutoShardPolicy::kFile) {
     SourcePtr sharded = sharded_by_file(source, worker);
-    const bool files = sharded != source;
-    STRATA_CHECK(files || policy == AutoShardPolicy::kAuto, kNotFound,
+    STRATA_CHECK(sharded != source, kNotFound,
                  "[worker_input] dataset_for_worker: got AutoShardPolicy::kFile for a dataset that "
                  "reads no files; expected one that does; use kAuto or kData");
-    policy = files ? AutoShardPolicy::kFile : AutoShardPolicy::kData;
     source = std::move(sharded);
   } else if (policy == AutoShardPolicy::kHint) {
     SourcePtr sharded = sharded_by_hint(source, worker);
@@ -89,17 +107,17 @@ data::Dataset dataset_for_worker(const data::Dataset& dataset, const WorkerInput
     source = std::move(sharded);
   }
 
-  const int64_t replicas = int64_t{worker.num_workers} * worker.replicas_per_worker;
+  const int64_t replicas = count_replicas(worker);
   if (policy == AutoShardPolicy::kData) {
-    const int64_t first = int64_t{worker.worker_index} * worker.replicas_per_worker;
-    return data::Dataset(
-        data::detail::make_split(std::move(source), replicas, first, worker.replicas_per_worker));
+    return data::Dataset(data::detail::make_split(std::move(source), replicas, ids_of(worker)));
   }
   if (const auto batch_size = source->batch_size()) {
     return data::Dataset(data::detail::make_rebatch(
         std::move(source), per_replica_batch_sizes(*batch_size, worker), false));
   }
-  return data::Dataset(data::detail::make_split(std::move(source), replicas, 0, replicas));
+  std::vector<int64_t> all(static_cast<size_t>(replicas));
+  std::iota(all.begin(), all.end(), 0);
+  return data::Dataset(data::detail::make_split(std::move(source), replicas, std::move(all)));
 }
 
 }  // namespace strata

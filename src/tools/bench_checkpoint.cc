@@ -80,7 +80,7 @@ class Run {
   double step() {
     const double start = now();
     strategy_.run([&] {
-      const auto id = static_cast<size_t>(get_replica_context()->replica_id_in_sync_group());
+      const auto id = static_cast<size_t>(get_replica_context()->local_replica());
       adam_.minimize(compute_average_loss(losses::sparse_categorical_crossentropy(
                                               y_[id], net_->forward(x_[id]), {.from_logits = true}),
                                           kBatch * kReplicas));

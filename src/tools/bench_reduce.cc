@@ -42,7 +42,7 @@ Times measure(MirroredStrategy& strategy, int64_t bytes, int rounds, int repeats
     copies.push_back(at::full({bytes / 4}, 0.0, at::kFloat));
   }
   strategy.run([&] {
-    const int id = get_replica_context()->replica_id_in_sync_group();
+    const int id = get_replica_context()->local_replica();
     auto& rendezvous = strategy.group().rendezvous();
     at::Tensor& value = values[static_cast<size_t>(id)];
     void* const copy = copies[static_cast<size_t>(id)].data_ptr();

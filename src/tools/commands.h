@@ -13,4 +13,10 @@ int bench_main(int argc, char** argv);
 /// `strata inspect PATH...`. @return the exit status.
 int inspect_main(int argc, char** argv);
 
+/// `strata launch -n N -- PROGRAM ...`. @return the exit status.
+int launch_main(int argc, char** argv);
+
+/// `strata certs DIR ...`. @return the exit status.
+int certs_main(int argc, char** argv);
+
 }  // namespace strata::tools

@@ -1,32 +1,17 @@
 #include "strata/wire/certificates.h"
 
-#include <openssl/bio.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <openssl/rand.h>
-#include <openssl/x509.h>
-#include <openssl/x509v3.h>
 
 #include <ctime>
-#include <memory>
 #include <string>
 
 #include "strata/core/error.h"
+#include "wire/openssl_memory.h"
 
 namespace strata::wire {
 namespace {
 
-template <auto kFree>
-struct Freer {
-  template <typename Thing>
-  void operator()(Thing* thing) const {
-    kFree(thing);
-  }
-};
-using KeyPtr = std::unique_ptr<EVP_PKEY, Freer<EVP_PKEY_free>>;
-using X509Ptr = std::unique_ptr<X509, Freer<X509_free>>;
-using BioPtr = std::unique_ptr<BIO, Freer<BIO_vfree>>;
 using ExtensionPtr = std::unique_ptr<X509_EXTENSION, Freer<X509_EXTENSION_free>>;
 
 // What cannot fail but for want of memory.
@@ -77,10 +62,6 @@ Certificate to_pem(X509* certificate, EVP_PKEY* key) {
   return {.certificate = text_of(of_certificate.get()), .key = text_of(of_key.get())};
 }
 
-BioPtr reader_of(const std::string& text) {
-  return BioPtr(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
-}
-
 }  // namespace
 
 Certificate make_authority(const std::string& job, const CertificateOptions& options) {
@@ -100,10 +81,8 @@ Certificate make_authority(const std::string& job, const CertificateOptions& opt
 Certificate issue_certificate(const Certificate& authority, std::string_view task,
                               const CertificateOptions& options) {
   const std::string name = certificate_name(task);
-  const X509Ptr issuer(
-      PEM_read_bio_X509(reader_of(authority.certificate).get(), nullptr, nullptr, nullptr));
-  const KeyPtr issuer_key(
-      PEM_read_bio_PrivateKey(reader_of(authority.key).get(), nullptr, nullptr, nullptr));
+  const X509Ptr issuer = read_x509(authority.certificate);
+  const KeyPtr issuer_key = read_key(authority.key);
   const bool fits = issuer != nullptr && issuer_key != nullptr &&
                     X509_check_ca(issuer.get()) == 1 &&
                     X509_check_private_key(issuer.get(), issuer_key.get()) == 1;

@@ -1,4 +1,4 @@
-// In place of tls.cc and certificates.cc where OpenSSL is missing.
+// In place of tls.cc, certificates.cc and inspect_certificate.cc where OpenSSL is missing.
 #include "strata/core/error.h"
 #include "strata/wire/certificates.h"
 #include "wire/tls.h"
@@ -22,6 +22,11 @@ Certificate make_authority(const std::string&, const CertificateOptions&) {
 }
 Certificate issue_certificate(const Certificate&, std::string_view, const CertificateOptions&) {
   no_openssl("issue_certificate");
+}
+CertificateInfo inspect_certificate(const std::string&) { no_openssl("inspect_certificate"); }
+Status verify_certificate(const Certificate&, const std::string&,
+                          std::chrono::system_clock::time_point) {
+  no_openssl("verify_certificate");
 }
 
 }  // namespace strata::wire

@@ -10,6 +10,7 @@
 
 #include "strata/core/error.h"
 #include "strata/core/thread.h"
+#include "wire/epoll_reactor.h"
 
 namespace strata::wire {
 namespace {
@@ -72,6 +73,11 @@ std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
                look_up->failure == EAI_SYSTEM ? std::strerror(look_up->error)
                                               : ::gai_strerror(look_up->failure));
   return std::move(look_up->found);
+}
+
+std::vector<SocketAddress> resolve(const Address& address, bool to_listen, Deadline deadline) {
+  const auto alone = std::make_shared<Progress>(std::make_unique<EpollReactor>());
+  return resolve(address, to_listen, alone, deadline, {});
 }
 
 }  // namespace strata::wire

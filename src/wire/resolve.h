@@ -25,4 +25,7 @@ std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
                                    const std::shared_ptr<Progress>& progress, Deadline deadline,
                                    const std::stop_token& stop);
 
+/// The same where there is nothing to make progress for yet.
+std::vector<SocketAddress> resolve(const Address& address, bool to_listen, Deadline deadline);
+
 }  // namespace strata::wire

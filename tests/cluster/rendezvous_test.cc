@@ -175,9 +175,9 @@ TEST(RendezvousTest, ANameThatIsNotKnownIsQuoted) {
       [&] {
         Server server(any, {"worker", 1}, {.start_timeout = 300ms});
       },
-      ErrorCode::kNotFound,
-      "[cluster] address: got the host \"no-such-host.invalid\", which is not "
-      "known: ");
+      ErrorCode::kInvalidArgument,
+      "[cluster] /job:worker/task:1 finds no way to the leader /job:worker/task:0 at "
+      "no-such-host.invalid:1: the name \"no-such-host.invalid\" is not known: ");
 }
 
 TEST(RendezvousTest, ATaskWithoutAnAddressListensWhereTheLeaderCanBeReached) {

@@ -4,7 +4,8 @@
 //   rejoin N             the same; when a task is lost, joins the next generation and starts over
 //   hold                 waits for data from its neighbour until something ends that
 //
-// STRATA_LIVENESS_MS sets the liveness interval, STRATA_START_MS how long it waits for the others.
+// STRATA_LIVENESS_MS sets the liveness interval, STRATA_START_MS how long it waits for the others;
+// STRATA_TLS_DIR its certificates.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
+#include "strata/cluster/tls_environment.h"
 
 namespace {
 
@@ -64,7 +66,8 @@ void run(const std::string& what, int count, milliseconds pause) {
   STRATA_CHECK(found.has_value(), kInvalidArgument, "no cluster");
   Server server(found->spec, found->task,
                 {.start_timeout = from_environment("STRATA_START_MS", std::chrono::seconds(60)),
-                 .liveness = from_environment("STRATA_LIVENESS_MS", std::chrono::seconds(10))});
+                 .liveness = from_environment("STRATA_LIVENESS_MS", std::chrono::seconds(10)),
+                 .tls = cluster::tls_from_environment(found->task)});
   say(str_cat("generation ", server.generation()));
   if (what == "hold") return hold(server);
   while (true) {

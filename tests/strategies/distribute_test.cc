@@ -199,5 +199,23 @@ TEST_F(DistributeTest, UnbatchedDatasetsAreRefused) {
                      }));
 }
 
+// Also where the dataset is distributed anew for each epoch, with or without a thread that reads
+// ahead.
+TEST_F(DistributeTest, EpochsAreThoseOfTheDatasetThatWasGiven) {
+  set_logical_devices("cpu", 2);
+  MirroredStrategy strategy({.devices = {"cpu:0", "cpu:1"}});
+  for (const int64_t prefetch : {0, 2}) {
+    const data::Dataset dataset = data::Dataset::range(32).shuffle(32, {.seed = 1}).batch(32);
+    std::vector<at::Tensor> first_rows;
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (const auto& batch : strategy.distribute(dataset, {.prefetch = prefetch})) {
+        first_rows.push_back(batch.get(0).x());
+      }
+    }
+    ASSERT_EQ(first_rows.size(), 2u);
+    EXPECT_FALSE(first_rows[0].equal(first_rows[1]));
+  }
+}
+
 }  // namespace
 }  // namespace strata

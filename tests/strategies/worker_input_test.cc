@@ -109,14 +109,29 @@ TEST(WorkerInputTest, RebatchIsAStream) {
 }
 
 TEST(WorkerInputTest, FilesAreShared) {
-  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto}) {
-    const Dataset four = with_policy(files(2, 6).batch(4), policy);
-    EXPECT_EQ(batches_of(dataset_for_worker(four, {2, 0, 1})), (Batches{{0, 1}, {2, 3}, {4, 5}}));
-    EXPECT_EQ(batches_of(dataset_for_worker(four, {2, 1, 1})), (Batches{{6, 7}, {8, 9}, {10, 11}}));
-    const Dataset five = with_policy(files(2, 6).shuffle(1).batch(5), policy);
-    EXPECT_EQ(batches_of(dataset_for_worker(five, {2, 0, 1})), (Batches{{0, 1, 2}, {3, 4}, {5}}));
-    EXPECT_EQ(batches_of(dataset_for_worker(five, {2, 1, 1})), (Batches{{6, 7}, {8, 9, 10}, {11}}));
-  }
+  const Dataset four = with_policy(files(2, 6).batch(4), AutoShardPolicy::kFile);
+  EXPECT_EQ(batches_of(dataset_for_worker(four, {2, 0, 1})), (Batches{{0, 1}, {2, 3}, {4, 5}}));
+  EXPECT_EQ(batches_of(dataset_for_worker(four, {2, 1, 1})), (Batches{{6, 7}, {8, 9}, {10, 11}}));
+  const Dataset five = with_policy(files(2, 6).shuffle(1).batch(5), AutoShardPolicy::kFile);
+  EXPECT_EQ(batches_of(dataset_for_worker(five, {2, 0, 1})), (Batches{{0, 1, 2}, {3, 4}, {5}}));
+  EXPECT_EQ(batches_of(dataset_for_worker(five, {2, 1, 1})), (Batches{{6, 7}, {8, 9, 10}, {11}}));
+}
+
+// Rule 37 has kAuto shard by file; ours keeps the rows where one worker has them.
+TEST(WorkerInputTest, AutoCutsFilesByData) {
+  const Dataset dataset = files(2, 6).batch(4);
+  EXPECT_EQ(batches_of(dataset_for_worker(dataset, {2, 0, 1})), (Batches{{0, 1}, {4, 5}, {8, 9}}));
+}
+
+TEST(WorkerInputTest, WorkersMayHaveUnequalNumbersOfReplicas) {
+  const WorkerInput first{
+      .num_workers = 2, .worker_index = 0, .replicas = {0, 3}, .num_replicas = 4};
+  const WorkerInput second{
+      .num_workers = 2, .worker_index = 1, .replicas = {1, 2}, .num_replicas = 4};
+  const Dataset dataset = Dataset::range(6).batch(6);
+  EXPECT_EQ(batches_of(dataset_for_worker(dataset, first)), (Batches{{0, 1}, {5}}));
+  EXPECT_EQ(batches_of(dataset_for_worker(dataset, second)), (Batches{{2, 3}, {4}}));
+  EXPECT_EQ(per_replica_batch_sizes(6, first), (Sizes{2, 1}));
 }
 
 TEST(WorkerInputTest, DataIsCut) {
@@ -212,12 +227,12 @@ TEST(WorkerInputTest, SaysWhatIsMissing) {
   expect_error_containing(
       [&] { (void)dataset_for_worker(with_policy(numbers, AutoShardPolicy::kHint), {}); },
       ErrorCode::kNotFound, "without a hint");
-  for (const auto policy : {AutoShardPolicy::kFile, AutoShardPolicy::kAuto})
-    expect_error_containing(
-        [&] {
-          (void)dataset_for_worker(with_policy(files(2, 6).batch(2), policy), {3, 0, 1});
-        },
-        ErrorCode::kInvalidArgument, "got 2 files for 3 workers");
+  expect_error_containing(
+      [&] {
+        (void)dataset_for_worker(with_policy(files(2, 6).batch(2), AutoShardPolicy::kFile),
+                                 {3, 0, 1});
+      },
+      ErrorCode::kInvalidArgument, "got 2 files for 3 workers");
   expect_error_containing(
       [&] {
         (void)dataset_for_worker(numbers, {2, 2, 1});

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,12 @@ struct CommunicationOptions {
   /// "AUTO" picks the fastest for each size. Else the name of an algorithm ("RING", "DIRECT",
   /// "HALVING_DOUBLING", ..., in any case; one of yours), which is taken for every size.
   std::string implementation = "AUTO";
-  /// Tensors reduced together travel in packs of about so many bytes, see `packs_of`; 0: in one.
+  /// Tensors reduced together travel in packs of about so many bytes, see `packs_of`; 0: in one, or
+  /// as many as `overlap` wants.
   int64_t bytes_per_pack = 0;
+  /// Gradients travel while backward still runs. Unset: where there are several hosts; on one, the
+  /// cores that would move them are busy.
+  std::optional<bool> overlap = {};
 };
 
 /// How tensors of these sizes are packed: the last tensor first, since backward is done with it

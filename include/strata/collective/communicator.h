@@ -22,7 +22,7 @@ struct CallOptions {
   /// Calls are matched by it, not by the order in which ranks make them; those of one id in order.
   /// A bucket's number, for example.
   uint32_t id = 0;
-  /// For messages: "gradients of dense/kernel".
+  /// For messages: "gradients of dense/kernel". Ranks whose names for a call differ disagree.
   std::string name = {};
   /// From now to the end; default: the communicator's.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;

@@ -11,7 +11,7 @@ inline constexpr int64_t kAutotune = -1;
 /// How the workers of a cluster share a dataset. Source: tf.data.experimental.AutoShardPolicy.
 enum class AutoShardPolicy {
   kOff = -1,  ///< every worker reads everything
-  kAuto = 0,  ///< by file where the dataset reads files, else by data
+  kAuto = 0,  ///< kData: the same bits however many workers there are
   kFile = 1,  ///< whole files to each worker
   kData = 2,  ///< every worker reads everything and keeps its part of each batch
   kHint = 3,  ///< where the dataset says `shard(kShardHint, kShardHint)`

@@ -8,7 +8,8 @@
 
 namespace strata {
 
-/// One value for each replica, by replica id. What `Strategy::run` returns and takes apart.
+/// One value for each replica of this process, by local number. What `Strategy::run` returns and
+/// takes apart.
 /// Source: tf.distribute.DistributedValues (PerReplica).
 template <typename T>
 class PerReplica {

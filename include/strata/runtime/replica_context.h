@@ -23,11 +23,15 @@ namespace strata {
 /// same order; otherwise all of them end with one error. Source: tf.distribute.ReplicaContext.
 class STRATA_API ReplicaContext {
  public:
-  ReplicaContext(ReplicaGroup& group, int replica_id) : group_(group), replica_id_(replica_id) {}
+  ReplicaContext(ReplicaGroup& group, int local)
+      : group_(group), local_(local), replica_id_(group.replica_id(local)) {}
 
+  /// Among the replicas of all processes.
   int replica_id_in_sync_group() const { return replica_id_; }
   int num_replicas_in_sync() const { return group_.num_replicas(); }
-  const LogicalDevice& device() const { return group_.device(replica_id_); }
+  /// Among this process's replicas, from 0.
+  int local_replica() const { return local_; }
+  const LogicalDevice& device() const { return group_.device(local_); }
   Strategy& strategy() const;
   ReplicaGroup& group() const { return group_; }
 
@@ -48,8 +52,9 @@ class STRATA_API ReplicaContext {
   /// @throws Error  kInvalidArgument: axis out of range, a scalar, or shapes that differ elsewhere.
   at::Tensor all_gather(const at::Tensor& value, int64_t axis) const;
 
-  /// Waits for every replica and runs `fn(strategy, PerReplica<Args>...)` once, in cross-replica
-  /// context. All replicas get its result.
+  /// Waits for every replica of this process and runs `fn(strategy, PerReplica<Args>...)` once in
+  /// each process, with its replicas' values, in cross-replica context. They get its result.
+  /// `strategy.reduce` in there is over all processes.
   template <typename Fn, typename... Args>
   auto merge_call(Fn&& fn, const Args&... args) const {
     using Result = std::invoke_result_t<Fn&, Strategy&, PerReplica<Args>...>;
@@ -78,8 +83,8 @@ class STRATA_API ReplicaContext {
     }
   }
 
-  /// The meeting under `merge_call`: the last replica to arrive runs `together` with every
-  /// replica's `payload` while the others wait, in cross-replica context.
+  /// The meeting under `merge_call`: the last of this process's replicas to arrive runs `together`
+  /// with every one's `payload`, by local number, while the others wait, in cross-replica context.
   void meet(std::string_view name, void* payload,
             const std::function<void(const std::vector<void*>&)>& together, uint64_t key = 0) const;
 
@@ -98,6 +103,7 @@ class STRATA_API ReplicaContext {
   }
 
   ReplicaGroup& group_;
+  int local_;
   int replica_id_;
 };
 

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
+#include "strata/collective/communicator.h"
 #include "strata/collective/rendezvous.h"
 #include "strata/core/export.h"
 #include "strata/runtime/devices.h"
@@ -22,14 +25,24 @@ class Strategy;
 struct ReplicaGroupOptions {
   /// For messages and thread names.
   std::string name = "strategy";
-  /// One replica on each.
+  /// One replica of this process on each.
   std::vector<LogicalDevice> devices = {};
+  /// To the processes that hold the other replicas; null: there are none. Its placement says which
+  /// replicas are this process's, in the order of `devices`.
+  std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `shared` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
   /// Of the replicas' random streams.
   uint64_t seed = 0;
   /// Of every wait for another replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  /// Gradients travel between processes in packs of about so many bytes; 0: all in one.
+  int64_t bytes_per_pack = 0;
+  /// They travel while backward still runs.
+  bool overlap = false;
+  /// The other processes are in the middle of their run: initial values are not agreed on with
+  /// them, since a checkpoint will bring all. See caught_up().
+  bool joins_late = false;
 
   /// Replicas that compute at a time; 0: one per core.
   int permits = 0;
@@ -43,18 +56,27 @@ struct ReplicaGroupOptions {
   bool tune_engine = true;
 };
 
-/// Told when a replica enters and leaves a `run`, on the replica's thread.
+/// Told when a replica of this process enters and leaves a `run`, on the replica's thread.
 class STRATA_API RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void before_run() {}  ///< On the caller's thread, before any replica enters.
-  virtual void run_begins(int replica) = 0;
-  virtual void run_ends(int replica) = 0;  ///< Not called where the function threw.
+  virtual void run_begins(int local) = 0;
+  virtual void run_ends(int local) = 0;  ///< Not called where the function threw.
+  virtual void reshaped() {}             ///< The group has got other replicas; outside `run`.
 };
 
-/// The replicas of one strategy: their devices, their threads and the place where they meet.
-/// Replica 0 runs on the caller's thread, each other one on a thread of its own that lives as long
-/// as the group. A strategy owns a group; variables keep it alive.
+namespace detail {
+class VariableState;
+}
+
+/// The replicas of one strategy that live in this process: their devices, their threads and the
+/// place where they meet; and the way to the replicas of other processes. The first runs on the
+/// caller's thread, each other one on a thread of its own that lives as long as the group. A
+/// strategy owns a group; variables keep it alive.
+///
+/// A replica's id is its number among all replicas; its local number, from 0, is its place among
+/// this process's. Both are the same where there is one process.
 class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
  public:
   explicit ReplicaGroup(ReplicaGroupOptions options);
@@ -63,10 +85,17 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   ReplicaGroup& operator=(const ReplicaGroup&) = delete;
 
   const std::string& name() const { return options_.name; }
-  int num_replicas() const { return static_cast<int>(options_.devices.size()); }
-  const LogicalDevice& device(int replica) const {
-    return options_.devices[static_cast<size_t>(replica)];
+  /// Of all processes.
+  int num_replicas() const;
+  /// Of this process.
+  int num_local_replicas() const { return static_cast<int>(options_.devices.size()); }
+  /// The id of the replica with this local number.
+  int replica_id(int local) const;
+  const LogicalDevice& device(int local) const {
+    return options_.devices[static_cast<size_t>(local)];
   }
+  /// Null: all replicas are in this process.
+  collective::Communicator* communicator() const { return options_.communicator.get(); }
   bool all_cpu() const { return all_cpu_; }
   /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
@@ -74,9 +103,11 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 
-  /// Runs `body` once for each replica, at the same time, and returns when all have returned.
-  /// @throws what the first replica to fail threw; the others are stopped at their next meeting.
-  ///         Error kFailedPrecondition: called by a replica function.
+  /// Runs `body` once for each replica of this process, at the same time, and returns when all have
+  /// returned.
+  /// @throws what the first replica to fail threw; the others are stopped at their next meeting,
+  ///         those of other processes, too. Error kFailedPrecondition: called by a replica
+  ///         function.
   /// Threads: any outside a replica function; calls take turns.
   /// Cost: microseconds beyond the body's own while the replica threads are warm (0.3 ms).
   void run(const std::function<void(ReplicaContext&)>& body);
@@ -90,10 +121,24 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Outside `run` only.
   void set_seed(uint64_t seed);
 
+  /// Gives this process other replicas of the same job, and other ways to the rest: variables get
+  /// or lose copies (new ones have the first's value), observers are told. What replicas had for
+  /// themselves alone is to be restored by the caller. Outside `run`.
+  /// @param devices  One a replica of this process, as `communicator` says.
+  void reshape(std::vector<LogicalDevice> devices,
+               std::shared_ptr<collective::Communicator> communicator);
+
   collective::Rendezvous& rendezvous();
 
   /// `observer` is told of every run while somebody else keeps it alive.
   void observe(const std::shared_ptr<RunObserver>& observer);
+
+  /// From now on this process does all that the others do: it has the state that they go on from.
+  void caught_up() { options_.joins_late = false; }
+
+  /// Variables make themselves known, for `reshape`.
+  void add(detail::VariableState* variable);
+  void remove(detail::VariableState* variable);
 
   /// The strategy that owns this group, null once it is gone.
   Strategy* strategy() const { return strategy_; }
@@ -102,10 +147,15 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
  private:
   struct Threads;
 
-  const ReplicaGroupOptions options_;
-  const bool all_cpu_;
-  const bool shares_gpu_;
+  std::vector<std::shared_ptr<RunObserver>> observers();
+
+  ReplicaGroupOptions options_;
+  bool all_cpu_;
+  bool shares_gpu_;
   Strategy* strategy_ = nullptr;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
+  std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_
   std::unique_ptr<Threads> threads_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -31,11 +32,13 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// @param modules  One per replica; for several replicas one more, which stands for all of them
-  ///                 outside `run`.
+  /// @param modules  One per replica of this process; unless the group has just one, one more,
+  /// which
+  ///                 stands for all of them outside `run`.
+  /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
-      const ReplicateOptions& options);
+      std::function<std::shared_ptr<torch::nn::Module>()> more, const ReplicateOptions& options);
 
   /// Index of the module that this thread's context means.
   size_t current();
@@ -51,14 +54,17 @@ class STRATA_API ReplicatedModules : public RunObserver {
   void before_run() override;
   void run_begins(int replica) override;
   void run_ends(int replica) override;
+  void reshaped() override;
 
  private:
   ReplicatedModules(ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
+                    std::function<std::shared_ptr<torch::nn::Module>()> more,
                     const ReplicateOptions& options);
 
   /// The module that stands for all replicas outside `run`: its parameters are replica 0's storage,
   /// its buffers are made anew on the first look after a run.
   struct Outside {
+    size_t index;  // among the modules
     std::vector<torch::nn::Module*> parts;
     std::vector<at::Tensor> parameters;
     std::vector<at::Tensor> buffers;
@@ -77,7 +83,9 @@ class STRATA_API ReplicatedModules : public RunObserver {
 
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<std::shared_ptr<torch::nn::Module>> modules_;
-  std::vector<std::vector<torch::nn::Module*>> parts_;  // of each replica's module
+  std::function<std::shared_ptr<torch::nn::Module>()> more_;
+  std::vector<size_t> index_of_replica_;                // among the modules
+  std::vector<std::vector<torch::nn::Module*>> parts_;  // of each module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
   std::unique_ptr<Outside> outside_;  // null for one replica
@@ -116,23 +124,25 @@ struct ModuleOf<std::shared_ptr<Module>> {
 
 }  // namespace detail
 
-/// A `torch::nn::Module` on every replica, with equal weights. `net->` is the calling replica's
-/// module inside `run`, and outside a module with the cross-replica values: parameters, buffers by
-/// `BufferPolicy`. What is done to the outside module between runs (`eval()`, loading weights, new
-/// buffer values) holds for every replica from the next run on.
+/// A `torch::nn::Module` on every replica, with equal weights (the first process's). `net->` is the
+/// calling replica's module inside `run`, and outside a module with the cross-replica values:
+/// parameters, buffers by `BufferPolicy`. What is done to the outside module between runs
+/// (`eval()`, loading weights, new buffer values) holds for every replica from the next run on.
 ///
 /// Copies of a handle are the same module. Made by `Strategy::replicate`.
 template <typename Module>
 class Replicated {
  public:
-  Replicated(std::vector<std::shared_ptr<Module>> modules,
-             std::shared_ptr<detail::ReplicatedModules> shared)
+  using Modules = std::vector<std::shared_ptr<Module>>;
+
+  /// @param modules  The same as `shared` has, and those that it makes later.
+  Replicated(std::shared_ptr<Modules> modules, std::shared_ptr<detail::ReplicatedModules> shared)
       : modules_(std::move(modules)), shared_(std::move(shared)) {}
 
-  Module* operator->() const { return modules_[shared_->current()].get(); }
-  Module& operator*() const { return *modules_[shared_->current()]; }
+  Module* operator->() const { return ptr().get(); }
+  Module& operator*() const { return *ptr(); }
   /// For torch::save and the like.
-  const std::shared_ptr<Module>& ptr() const { return modules_[shared_->current()]; }
+  const std::shared_ptr<Module>& ptr() const { return (*modules_)[shared_->current()]; }
 
   /// Parameters that want gradients when asked, in the module's order; tied ones once.
   std::vector<Variable> variables() const {
@@ -150,7 +160,7 @@ class Replicated {
   const std::shared_ptr<detail::ReplicatedModules>& shared() const { return shared_; }
 
  private:
-  std::vector<std::shared_ptr<Module>> modules_;
+  std::shared_ptr<Modules> modules_;
   std::shared_ptr<detail::ReplicatedModules> shared_;
 };
 

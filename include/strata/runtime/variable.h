@@ -39,9 +39,9 @@ namespace detail {
 class VariableState;
 }
 
-/// A handle over one tensor per replica. Inside `run` it stands for the calling replica's tensor,
-/// outside for the cross-replica value; code that uses one need not know how many replicas there
-/// are. Copies of a handle are the same variable.
+/// A handle over one tensor per replica of this process. Inside `run` it stands for the calling
+/// replica's tensor, outside for the cross-replica value; code that uses one need not know how many
+/// replicas there are. Copies of a handle are the same variable.
 ///
 /// It belongs to the strategy in whose scope it was made (outside every scope: to the default
 /// strategy; such a plain variable is one tensor, which replicas of any strategy share).
@@ -50,22 +50,24 @@ class VariableState;
 /// Source: tf.Variable under tf.distribute; numbers in docs/tf_map.md.
 class STRATA_API Variable {
  public:
-  /// Every replica starts from `initial_value`.
+  /// Every replica starts from `initial_value`; where there are several processes, from the
+  /// first's.
   /// @param initial_value  `[*shape]`; copied.
   /// @throws Error  kFailedPrecondition: made by a replica function. kInvalidArgument:
   /// synchronization
   ///                kNone, or a trainable variable of an integer dtype.
   explicit Variable(const at::Tensor& initial_value, VariableOptions options = {});
 
-  /// The present replica's tensor, or the cross-replica value. kOnWrite: replica 0's tensor itself
-  /// (do not write to it); kOnRead: a new tensor with the sum, mean or first of the replicas.
+  /// The present replica's tensor, or the cross-replica value. kOnWrite: a replica's tensor itself
+  /// (do not write to it); kOnRead: a new tensor with the sum, mean or first of all replicas. Where
+  /// there are several processes, all of them read a kOnRead variable together.
   /// @throws Error  kInvalidArgument: cross-replica read of a kOnRead variable without aggregation.
   ///                kFailedPrecondition: read by a replica of another strategy.
   at::Tensor value() const;
   operator at::Tensor() const { return value(); }  // NOLINT: a variable stands where a tensor does
 
-  /// Replica `replica`'s tensor, wherever it is called.
-  const at::Tensor& on_replica(int replica) const;
+  /// The tensor of the replica of this process with local number `local`, wherever it is called.
+  const at::Tensor& on_replica(int local) const;
 
   /// Writes. Outside `run`: every copy gets `value` once. By a replica: as the aggregation says.
   /// @param value  Broadcastable to the variable's shape.
@@ -108,9 +110,12 @@ namespace detail {
 /// What the handles of a variable share.
 class STRATA_API VariableState {
  public:
-  /// @param replicas  One tensor per replica of `group`, on its device.
+  /// @param replicas  One tensor per replica of this process, on its device.
   VariableState(std::shared_ptr<ReplicaGroup> group, VariableOptions options,
                 std::vector<at::Tensor> replicas);
+  ~VariableState();
+  VariableState(const VariableState&) = delete;
+  VariableState& operator=(const VariableState&) = delete;
 
   const std::shared_ptr<ReplicaGroup>& group() const { return group_; }
   const VariableOptions& options() const { return options_; }
@@ -124,6 +129,12 @@ class STRATA_API VariableState {
   bool has_home() const { return home_ != nullptr; }
   /// All replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
+
+  /// From now on `tensor` is replica `local`'s: it gets the storage that the replica has.
+  void move_to(int local, const at::Tensor& tensor);
+  /// The group has another number of replicas in this process: copies go, or come with the first's
+  /// value.
+  void reshape();
 
   /// Records that strata itself has written: makes tensors that autograd saved before stale, and
   /// the new version the expected one.

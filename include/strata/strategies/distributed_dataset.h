@@ -39,7 +39,7 @@ struct InputOptions {
   int64_t prefetch = 0;
 };
 
-/// A dataset whose elements are one part of each global batch per replica.
+/// A dataset whose elements are one part of each global batch per replica of this process.
 ///
 /// `distribute`: parts of a batch differ by at most one row, the larger ones first, in the order of
 /// the batch; a batch with fewer rows than replicas leaves the last replicas parts with 0 rows
@@ -47,11 +47,21 @@ struct InputOptions {
 /// `distribute_from_function`: replica r gets the r-th of every N batches; where the data ends, the
 /// replicas that are out get parts with 0 rows.
 ///
-/// Which rows a replica gets depends on its id and the number of replicas alone.
+/// Which rows a replica gets depends on its id and the number of replicas alone. Where there are
+/// several processes, each reads what its replicas need (dataset_for_worker); with policies other
+/// than kAuto and kData, and from functions, its rows are its own. If its data ends sooner than the
+/// others', its replicas get parts with 0 rows until the last process's has ended.
 /// Threads: as data::Dataset.
 class STRATA_API DistributedDataset {
  public:
   using Element = PerReplica<data::Example>;
+
+  /// How an element is made of what the dataset gives.
+  enum class Parts {
+    kSplit,      ///< One batch is cut for all replicas.
+    kInTurn,     ///< One batch a replica; every process has as many.
+    kOwnInTurn,  ///< One batch a replica; processes may differ in how many they have.
+  };
 
   /// One pass. Its position is the place in the input behind the last element it gave.
   class STRATA_API Iterator {
@@ -68,14 +78,16 @@ class STRATA_API DistributedDataset {
    private:
     std::optional<Element> next_split();
     std::optional<Element> next_batches();
+    bool anybody_has(bool here);
 
     std::shared_ptr<ReplicaGroup> group_;
     InputOptions options_;
-    bool whole_batches_;
+    Parts parts_;
     data::Iterator input_;
     data::Example pattern_;  // of the last batch, for parts with 0 rows
   };
 
+  /// @param dataset  As the caller of Strategy::distribute has it.
   DistributedDataset(std::shared_ptr<ReplicaGroup> group, data::Dataset dataset,
                      const InputOptions& options, bool whole_batches);
 
@@ -83,7 +95,7 @@ class STRATA_API DistributedDataset {
   int64_t cardinality() const;
 
   Iterator iterator(int64_t epoch) const;
-  /// In the next epoch.
+  /// In the next epoch of the dataset that was given.
   Iterator iterator() const;
 
   /// For range-for: `for (const PerReplica<Example>& batch : distributed)`. Each loop is an epoch.
@@ -113,9 +125,10 @@ class STRATA_API DistributedDataset {
 
  private:
   std::shared_ptr<ReplicaGroup> group_;
-  data::Dataset dataset_;
+  data::Dataset given_;
+  data::Dataset dataset_;  // what this process reads of it
   InputOptions options_;
-  bool whole_batches_;
+  Parts parts_;
 };
 
 }  // namespace strata

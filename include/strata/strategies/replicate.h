@@ -15,12 +15,17 @@ auto Strategy::replicate(Factory&& factory, const ReplicateOptions& options) {
   detail::require_cross_replica("replicate");
   using Maker = detail::ModuleOf<std::decay_t<std::invoke_result_t<Factory&>>>;
   using Module = typename Maker::type;
-  std::vector<std::shared_ptr<Module>> modules;
-  const int count = num_replicas_in_sync() == 1 ? 1 : num_replicas_in_sync() + 1;
-  for (int i = 0; i < count; ++i) modules.push_back(Maker::make(factory));
-  const std::vector<std::shared_ptr<torch::nn::Module>> plain(modules.begin(), modules.end());
-  return Replicated<Module>(std::move(modules),
-                            detail::ReplicatedModules::make(*group_, plain, options));
+  auto modules = std::make_shared<std::vector<std::shared_ptr<Module>>>();
+  auto make_one = [modules, make = std::decay_t<Factory>(std::forward<Factory>(
+                                factory))]() mutable -> std::shared_ptr<torch::nn::Module> {
+    modules->push_back(Maker::make(make));
+    return modules->back();
+  };
+  const int count = num_replicas_in_sync() == 1 ? 1 : group_->num_local_replicas() + 1;
+  std::vector<std::shared_ptr<torch::nn::Module>> plain;
+  for (int i = 0; i < count; ++i) plain.push_back(make_one());
+  auto shared = detail::ReplicatedModules::make(*group_, std::move(plain), make_one, options);
+  return Replicated<Module>(std::move(modules), std::move(shared));
 }
 
 template <typename Factory>

@@ -47,7 +47,9 @@ void check_replicas(const PerReplica<T>& values, int replicas, const std::string
 
 /// Runs a program written for one device on several. A strategy owns its replicas (devices,
 /// threads); which devices these are, and how values travel between them, is what the derived
-/// classes choose.
+/// classes choose. Where the replicas live in several processes, each runs the same program, and
+/// what is said here of all replicas is done together: every process makes the same calls in the
+/// same order.
 ///
 /// Threads: calls from outside replica functions take turns.
 /// Source: tf.distribute.Strategy.
@@ -59,6 +61,9 @@ class STRATA_API Strategy {
 
   int num_replicas_in_sync() const { return group_->num_replicas(); }
   const std::string& name() const { return group_->name(); }
+  /// True in the process that writes what is written once: checkpoints, logs, progress. Of one
+  /// process: that.
+  bool is_chief() const;
   ReplicaGroup& group() const { return *group_; }
 
   /// Calls `body()` in this strategy's scope and returns its result: variables made there are this
@@ -81,26 +86,27 @@ class STRATA_API Strategy {
   template <typename Factory>
   auto replicate(Factory&& factory, const ReplicateOptions& options);
 
-  /// Calls `fn(arguments...)` once on each replica, at the same time. An argument that is
-  /// PerReplica gives each replica its own value; every other is passed to all by reference.
+  /// Calls `fn(arguments...)` once on each replica of this process, at the same time. An argument
+  /// that is PerReplica gives each replica its own value; every other is passed to all by
+  /// reference.
   /// @return PerReplica of what the calls returned; nothing for void.
   /// @throws what the first replica to fail threw; the others are stopped, and the strategy stays
   ///         usable. Error kFailedPrecondition: in a replica function; replicas that made different
   ///         numbers of collective calls. kCancelled: after Ctrl-C (core/interrupt.h).
   template <typename Fn, typename... Arguments>
   auto run(Fn&& fn, const Arguments&... arguments) {
-    (detail::check_replicas(arguments, num_replicas_in_sync(), name()), ...);
+    (detail::check_replicas(arguments, group_->num_local_replicas(), name()), ...);
     using Result =
         std::decay_t<std::invoke_result_t<Fn&, decltype(detail::part_of(arguments, 0))...>>;
     if constexpr (std::is_void_v<Result>) {
       group_->run([&](ReplicaContext& context) {
-        fn(detail::part_of(arguments, context.replica_id_in_sync_group())...);
+        fn(detail::part_of(arguments, context.local_replica())...);
       });
     } else {
-      std::vector<std::optional<Result>> results(static_cast<size_t>(num_replicas_in_sync()));
+      std::vector<std::optional<Result>> results(static_cast<size_t>(group_->num_local_replicas()));
       group_->run([&](ReplicaContext& context) {
-        const int id = context.replica_id_in_sync_group();
-        results[static_cast<size_t>(id)].emplace(fn(detail::part_of(arguments, id)...));
+        const int local = context.local_replica();
+        results[static_cast<size_t>(local)].emplace(fn(detail::part_of(arguments, local)...));
       });
       std::vector<Result> values;
       values.reserve(results.size());
@@ -109,9 +115,9 @@ class STRATA_API Strategy {
     }
   }
 
-  /// Reduces over the replicas and, where `axis` is given, over that dimension of the values too;
-  /// the mean then counts elements, so values may differ in size along it, and empty ones count
-  /// nothing.
+  /// Reduces over the replicas, those of all processes, and, where `axis` is given, over that
+  /// dimension of the values too; the mean then counts elements, so values may differ in size along
+  /// it, and empty ones count nothing.
   ///
   /// @param value  Without axis: equal shapes. An axis may be negative.
   /// @return On the host CPU; the mean of integers is a float; of no elements NaN.
@@ -129,7 +135,7 @@ class STRATA_API Strategy {
   /// MEAN of a variable is its value.
   at::Tensor reduce(ReduceOp op, const Variable& variable) const;
 
-  /// Concatenates the replicas' values along `axis` in replica order, on the host CPU; sparse
+  /// Concatenates all replicas' values along `axis` in replica order, on the host CPU; sparse
   /// values come out dense.
   /// @throws Error  kInvalidArgument: scalars, or shapes that differ elsewhere.
   at::Tensor gather(const PerReplica<at::Tensor>& value, int64_t axis) const;
@@ -141,22 +147,36 @@ class STRATA_API Strategy {
   }
   std::vector<at::Tensor> local_results(const at::Tensor& value) const { return {value}; }
 
+  /// After an error that a lost process caused: brings the replicas together again where the
+  /// strategy can do that (MultiWorkerMirroredOptions::elastic). Then every process restores the
+  /// state that it saved last, and goes on from there; readers of distributed datasets are made
+  /// anew.
+  /// @return false: it cannot, or the error had another cause; throw it on.
+  bool recover(const Error& error) { return do_recover(error); }
+  /// True if `recover` may do something.
+  virtual bool is_elastic() const { return false; }
+  /// Of the chief: processes wait to take part (again).
+  virtual bool has_newcomers() const { return false; }
+  /// Lets newcomers in; all processes call it, and go on as after `recover`.
+  virtual void regroup() {}
+
   /// Splits each batch of `dataset` (batched with the global batch size) over the replicas.
   /// Source: experimental_distribute_dataset; rules in distributed_dataset.h.
   DistributedDataset distribute(data::Dataset dataset, const InputOptions& options = {});
 
-  /// Calls `fn(InputContext)` once; each replica takes one whole batch of its dataset in turn.
+  /// Calls `fn(InputContext)` once in each process; each of its replicas takes one whole batch of
+  /// that dataset in turn.
   DistributedDataset distribute_from_function(
       const std::function<data::Dataset(const InputContext&)>& fn,
       const InputOptions& options = {});
 
-  /// Calls `fn(ValueContext)` once for each replica.
+  /// Calls `fn(ValueContext)` once for each replica of this process.
   template <typename Fn>
   auto values_from_function(Fn&& fn) {
     using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
     std::vector<Value> values;
-    for (int r = 0; r < num_replicas_in_sync(); ++r) {
-      values.push_back(fn(ValueContext{.replica_id_in_sync_group = r,
+    for (int local = 0; local < group_->num_local_replicas(); ++local) {
+      values.push_back(fn(ValueContext{.replica_id_in_sync_group = group_->replica_id(local),
                                        .num_replicas_in_sync = num_replicas_in_sync()}));
     }
     return PerReplica<Value>(std::move(values));
@@ -167,6 +187,7 @@ class STRATA_API Strategy {
   explicit Strategy(std::shared_ptr<ReplicaGroup> group);
 
  private:
+  virtual bool do_recover(const Error&) { return false; }
   detail::Context enter_scope() const;
 
   std::shared_ptr<ReplicaGroup> group_;

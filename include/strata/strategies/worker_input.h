@@ -14,13 +14,17 @@ struct WorkerInput {
   int num_workers = 1;
   int worker_index = 0;
   int replicas_per_worker = 1;
+  /// Where workers have unequal numbers of replicas: the ids of this one's, ascending, and how many
+  /// replicas there are.
+  std::vector<int> replicas = {};
+  int num_replicas = 0;
 };
 
 /// Sizes of the batches that a worker's replicas get in turn, where the worker reads rows of its
 /// own (policies kOff, kFile, kHint): sizes of all replicas differ by one at most, every step adds
 /// up to the global batch over all workers, and so does every worker's list over its turns.
-/// 7 rows over 2 workers of 2 replicas: 2, 2, 2, 1 and 2, 1, 2, 2.
-/// Source: tf.distribute's batch_sizes_for_worker.
+/// 7 rows over 2 workers of 2 replicas: 2, 2, 2, 1 and 2, 1, 2, 2. Unequal numbers of replicas:
+/// each replica's size is always the same. Source: tf.distribute's batch_sizes_for_worker.
 STRATA_API std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_size,
                                                         const WorkerInput& worker);
 
@@ -29,10 +33,10 @@ STRATA_API std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_siz
 ///
 /// * kOff: all rows on every worker, in batches of per_replica_batch_sizes.
 /// * kFile: the rows of files i, i + num_workers, ..., batched so.
-/// * kData: parts i * R, ..., i * R + R - 1 of the num_workers * R that each batch is cut into;
-/// they
+/// * kData: its replicas' parts of as many as there are replicas that each batch is cut into; they
 ///   differ by one row at most, the larger ones first.
-/// * kAuto: kFile where the dataset reads files, else kData.
+/// * kAuto: kData, so that which replica gets which row does not depend on the workers. (TensorFlow
+///   shards by file where there are files: ask for kFile where reading is what costs.)
 /// * kHint: every num_workers-th element at `shard(kShardHint, kShardHint)`, batched as for kOff.
 ///
 /// Where the dataset does not say its batch size, kOff, kFile and kHint cut each batch as kData

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "strata/core/error.h"
 #include "strata/core/export.h"
 
 namespace strata::wire {
@@ -34,6 +36,27 @@ STRATA_API Certificate make_authority(const std::string& job,
 /// @throws Error kInvalidArgument: no name of a task, no authority. kUnimplemented: no OpenSSL.
 STRATA_API Certificate issue_certificate(const Certificate& authority, std::string_view task,
                                          const CertificateOptions& options = {});
+
+/// What a certificate says.
+struct CertificateInfo {
+  std::string owner;               ///< "worker-1.strata", "strata authority of job"
+  std::vector<std::string> names;  ///< whose connections it is for; none for an authority
+  bool is_authority = false;
+  std::chrono::system_clock::time_point valid_from;
+  std::chrono::system_clock::time_point valid_until;
+};
+
+/// Reads one in PEM form.
+/// @throws Error kInvalidArgument: it is none. kUnimplemented: this build has no OpenSSL.
+STRATA_API CertificateInfo inspect_certificate(const std::string& pem);
+
+/// Whether `certificate` is good at `now`: of `authority` (PEM, without its key), in its time, and
+/// with the key that belongs to it. An authority is its own.
+/// @return ok, or kUnauthenticated, which says why not.
+/// @throws Error as inspect_certificate.
+STRATA_API Status
+verify_certificate(const Certificate& certificate, const std::string& authority,
+                   std::chrono::system_clock::time_point now = std::chrono::system_clock::now());
 
 /// Writes `name`.pem and `name`.key into `folder`; only the owner can read the key.
 /// @throws Error as FileSystem::create.

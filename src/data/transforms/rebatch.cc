@@ -157,22 +157,21 @@ class RebatchSource final : public TransformSource {
 
 class SplitStream final : public ExampleStream {
  public:
-  SplitStream(std::unique_ptr<ExampleStream> input, int64_t num_parts, int64_t first, int64_t count)
+  SplitStream(std::unique_ptr<ExampleStream> input, int64_t num_parts, std::vector<int64_t> parts)
       : input_(std::move(input)),
         before_(input_->position()),
         num_parts_(num_parts),
-        first_(first),
-        count_(count),
-        part_(count) {}
+        parts_(std::move(parts)),
+        next_(parts_.size()) {}
 
   bool next(Example& out) override {
-    if (part_ == count_) {
+    if (next_ == parts_.size()) {
       Position before = input_->position();
       if (!input_->next(batch_)) return false;
       before_ = std::move(before);
-      part_ = 0;
+      next_ = 0;
     }
-    const int64_t part = first_ + part_++;
+    const int64_t part = parts_[next_++];
     const int64_t rows = batch_.num_rows();
     const int64_t size = rows / num_parts_, larger = rows % num_parts_;
     out = rows_of(batch_, part * size + std::min(part, larger), size + (part < larger ? 1 : 0));
@@ -180,54 +179,56 @@ class SplitStream final : public ExampleStream {
   }
 
   Position position() const override {
-    if (part_ == count_) return Position("split", {0}, {input_->position()});
-    return Position("split", {part_}, {before_});
+    if (next_ == parts_.size()) return Position("split", {0}, {input_->position()});
+    return Position("split", {static_cast<int64_t>(next_)}, {before_});
   }
   void restore(const Position& position) override {
     expect_position(position, "split", 1, 1);
-    const int64_t part = position_number(position, 0, 0, count_ - 1);
+    const int64_t next = position_number(position, 0, 0, static_cast<int64_t>(parts_.size()) - 1);
     input_->restore(position.children()[0]);
-    if (part == 0) return;
+    if (next == 0) return;
     before_ = position.children()[0];
     STRATA_CHECK(input_->next(batch_), kInvalidArgument,
                  "[data] restore: the batches to split have become fewer; the source has changed");
-    part_ = part;
+    next_ = static_cast<size_t>(next);
   }
 
  private:
   std::unique_ptr<ExampleStream> input_;
   Position before_;  // of the input before batch_
-  const int64_t num_parts_, first_, count_;
+  const int64_t num_parts_;
+  const std::vector<int64_t> parts_;
   Example batch_;
-  int64_t part_;  // of batch_, that comes next
+  size_t next_;  // of parts_, to be taken of batch_
 };
 
 class SplitSource final : public TransformSource {
  public:
-  SplitSource(SourcePtr input, int64_t num_parts, int64_t first, int64_t count)
-      : TransformSource(std::move(input)), num_parts_(num_parts), first_(first), count_(count) {}
+  SplitSource(SourcePtr input, int64_t num_parts, std::vector<int64_t> parts)
+      : TransformSource(std::move(input)), num_parts_(num_parts), parts_(std::move(parts)) {}
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
-    return std::make_unique<SplitStream>(input().examples(epoch), num_parts_, first_, count_);
+    return std::make_unique<SplitStream>(input().examples(epoch), num_parts_, parts_);
   }
   int64_t cardinality() const override {
     const int64_t n = input().cardinality();
-    return n < 0 ? n : n * count_;
+    return n < 0 ? n : n * static_cast<int64_t>(parts_.size());
   }
   std::optional<int64_t> batch_size() const override {
     const auto size = input().batch_size();
     if (!size) return size;
-    return *size / num_parts_ + (first_ < *size % num_parts_ ? 1 : 0);
+    return *size / num_parts_ + (parts_[0] < *size % num_parts_ ? 1 : 0);
   }
   std::optional<ElementSpec> element_spec() const override {
     return batched_spec(row_spec(input().element_spec()), -1);
   }
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
-    return make_split(std::move(inputs[0]), num_parts_, first_, count_);
+    return make_split(std::move(inputs[0]), num_parts_, parts_);
   }
 
  private:
-  int64_t num_parts_, first_, count_;
+  int64_t num_parts_;
+  std::vector<int64_t> parts_;
 };
 
 }  // namespace
@@ -236,8 +237,8 @@ SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_re
   return std::make_shared<RebatchSource>(std::move(input), std::move(sizes), drop_remainder);
 }
 
-SourcePtr make_split(SourcePtr input, int64_t num_parts, int64_t first, int64_t count) {
-  return std::make_shared<SplitSource>(std::move(input), num_parts, first, count);
+SourcePtr make_split(SourcePtr input, int64_t num_parts, std::vector<int64_t> parts) {
+  return std::make_shared<SplitSource>(std::move(input), num_parts, std::move(parts));
 }
 
 }  // namespace strata::data::detail

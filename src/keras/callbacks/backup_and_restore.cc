@@ -23,7 +23,11 @@ void BackupAndRestore::on_restore() {
       run().state(), CheckpointOptions{.asynchronous = options_.asynchronous});
   manager_ = std::make_unique<CheckpointManager>(*checkpoint_, folder_,
                                                  CheckpointManagerOptions{.max_to_keep = 1});
-  if (manager_->restore_or_initialize()) manager_->status().assert_consumed();
+  if (manager_->restore_or_initialize()) {
+    manager_->status().assert_consumed();
+  } else if (run().model()->strategy().is_elastic()) {
+    manager_->save();  // a worker may be lost before the first backup is due
+  }
   saved_at_ = run().train_steps();
 }
 

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/server.h"
+#include "strata/collective/communication_options.h"
+#include "strata/core/export.h"
+#include "strata/strategies/strategy.h"
+
+namespace strata {
+
+namespace detail {
+class WorkerGroup;
+}
+
+struct MultiWorkerMirroredOptions {
+  // What is computed.
+  /// Says which cluster this process is in, and as which task; null: what started it (TF_CONFIG,
+  /// mpirun, srun, Kubernetes). Without a cluster the strategy is that of one process.
+  std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
+  /// This process's: {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU. Processes may
+  /// have unequal numbers.
+  std::vector<std::string> devices = {};
+  /// Of the random streams; unset: the chief's libtorch's (torch::manual_seed). The chief's counts.
+  std::optional<uint64_t> seed = {};
+
+  // How processes communicate.
+  collective::CommunicationOptions communication_options = {};
+  /// Who meets, how long to wait for them, how soon a silent one is lost, TLS.
+  cluster::ServerOptions server = {};
+  /// When a worker is lost, the others take over its replicas and go on from the last backup, until
+  /// it has been started anew. As many replicas, so the same bits. `fit` does so by itself, if it
+  /// has a BackupAndRestore callback. The chief cannot be replaced while it is away: all wait.
+  bool elastic = false;
+
+  // How fast.
+  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
+  int threads_per_replica = 0;  ///< Intra-op threads of each, the chief's; 0: its cores / replicas.
+  bool share_storage = true;    ///< CPU replicas keep one copy of the parameters.
+  bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
+};
+
+/// Synchronous training on the devices of several processes and machines, all of which run the same
+/// program: a replica on each device, every variable mirrored on all, gradients summed over all in
+/// each step. The weights are those of MirroredStrategy with as many replicas, seed and
+/// `threads_per_replica`: the same bits, however the replicas are spread.
+///
+/// The evaluator of a cluster is a process by itself and gets a strategy of its own devices.
+///
+/// Where a process is lost, calls in all others end with an error that names it (kUnavailable).
+/// Threads: as Strategy.
+/// Source: tf.distribute.MultiWorkerMirroredStrategy.
+class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
+ public:
+  /// Meets the other workers; returns when all are there.
+  /// @throws Error  as MirroredStrategy, cluster::resolve_cluster and cluster::Server.
+  ///   kInvalidArgument: an implementation that there is not.
+  explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
+  /// The orderly end: waits until the others are done, too, so that each can end whenever it likes.
+  /// While an exception is under way, the others hear that this worker cannot go on.
+  ~MultiWorkerMirroredStrategy() override;
+
+  int num_workers() const;
+  /// This process among the workers, from 0; the chief is 0.
+  int worker() const;
+  /// Null: one process.
+  std::shared_ptr<cluster::Server> server() const;
+  bool is_elastic() const override;
+  bool has_newcomers() const override;
+  void regroup() override;
+
+  /// Some lines for people: which workers and replicas there are, and how they communicate.
+  std::string describe() const;
+
+ private:
+  struct Joined;
+  explicit MultiWorkerMirroredStrategy(Joined joined);
+  bool do_recover(const Error& error) override;
+
+  std::shared_ptr<detail::WorkerGroup> workers_;  // null: one process
+  std::vector<LogicalDevice> devices_;            // that this process has by itself
+  bool elastic_;
+  std::shared_ptr<RunObserver> reporter_;
+};
+
+}  // namespace strata

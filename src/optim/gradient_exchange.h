@@ -1,0 +1,106 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/core/thread.h"
+#include "strata/runtime/variable.h"
+
+namespace strata::optimizers {
+
+/// The sum of one variable's gradients over all replicas, in one of two forms.
+struct GradientSum {
+  bool used = false;                    ///< Some replica has a gradient.
+  at::Tensor dense = {};                ///< The sum, laid out as the variable is, on the CPU.
+  std::vector<at::Tensor> sparse = {};  ///< Else every replica's rows, by replica id.
+};
+
+/// Sums gradients over the replicas of several processes. Dense ones travel in buckets: flat memory
+/// of the communicator's, the last variable first, since backward is done with it first. A replica
+/// that did not use a variable sends what changes no sum, so that it need not be asked.
+///
+/// Which variables have buckets is decided in the first step: those that somebody has a sparse
+/// gradient of then (embeddings) stay outside.
+///
+/// Where the group wants it (`overlap`), a thread sends each bucket once its gradients are there,
+/// while backward goes on to the next; in the order of the buckets, which is the same everywhere.
+class GradientExchange {
+ public:
+  /// @param name  Of the optimizer, for messages.
+  /// @param variables  Of a group with a communicator.
+  GradientExchange(std::string name, std::vector<Variable> variables);
+  ~GradientExchange();
+
+  /// Puts one gradient into its bucket while backward is still running. Each replica on its own
+  /// thread. Optional, and does nothing where buckets are not sent early.
+  void put_early(int local, size_t variable, const at::Tensor& gradient);
+
+  /// Puts all of a replica's gradients that are not there yet: undefined ones, too. Each replica on
+  /// its own thread, before they meet.
+  void put(int local, const std::vector<at::Tensor>& gradients);
+
+  /// What one replica brings to a step.
+  struct Part {
+    const std::vector<at::Tensor>* gradients;  ///< By variable; undefined: none.
+    double weight = 0;
+  };
+  struct Result {
+    std::vector<GradientSum> sums;  ///< By variable; theirs until the next step.
+    double weight = 0;              ///< Of all replicas, added in the order of their ids.
+  };
+  /// By one thread, when all replicas of this process have put their gradients.
+  /// @param parts  One a replica of this process.
+  Result exchange(const std::vector<Part>& parts);
+
+ private:
+  enum class Kind : uint8_t { kNone, kDense, kSparse };
+  struct Home {  // of a variable in a bucket
+    size_t bucket;
+    int64_t offset;
+  };
+  struct Bucket {
+    at::ScalarType dtype;
+    std::vector<size_t> variables;
+    int64_t elements = 0;
+    std::vector<at::Tensor> values;  // one a replica of this process; the first takes the sum
+  };
+  /// What every replica has of every variable.
+  struct Agreed {
+    std::vector<std::vector<Kind>> kinds;  // by replica id
+    double weight = 0;
+  };
+
+  Agreed agree(const std::vector<Part>& parts) const;
+  void make_buckets(const Agreed& agreed);
+  int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
+  void put_one(int local, size_t variable, const at::Tensor& gradient);
+  void reduce(size_t bucket, std::stop_token stop);
+  void send_in_order(const std::stop_token& stop);
+  void wait_until_sent();
+  at::Tensor view(const at::Tensor& flat, size_t variable) const;
+  GradientSum exchange_alone(size_t variable, const Agreed& agreed,
+                             const std::vector<Part>& parts) const;
+
+  const std::string name_;
+  const std::vector<Variable> variables_;
+  ReplicaGroup& group_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::optional<Home>> homes_;  // by variable; empty: not in a bucket
+  std::vector<std::vector<bool>> early_;    // by local replica, variable: put in this step already
+
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::vector<int> missing_;  // by bucket: gradients that have not come; guarded by mutex_
+  size_t sent_ = 0;           // buckets of this step; guarded by mutex_
+  std::exception_ptr error_;  // guarded by mutex_
+  Thread sender_;             // last: it uses the others
+};
+
+}  // namespace strata::optimizers

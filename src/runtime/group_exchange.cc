@@ -1,0 +1,115 @@
+#include "runtime/group_exchange.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "strata/collective/shared.h"
+
+namespace strata::detail {
+namespace {
+
+/// Dtypes that a communicator adds; the others are gathered.
+bool is_added_on_the_way(at::ScalarType dtype) {
+  return at::isIntegralType(dtype, /*includeBool=*/false) || dtype == at::kFloat ||
+         dtype == at::kDouble || dtype == at::kHalf || dtype == at::kBFloat16;
+}
+
+template <typename T>
+void append(std::string& text, const T& value) {
+  text.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+
+template <typename T>
+T take(std::string_view& text) {
+  T value;
+  std::memcpy(&value, text.data(), sizeof value);
+  text.remove_prefix(sizeof value);
+  return value;
+}
+
+constexpr int8_t kUndefined = -1;
+
+/// A tensor as bytes: dtype, rank, sizes, elements.
+void write(std::string& text, const at::Tensor& tensor) {
+  if (!tensor.defined()) return append(text, kUndefined);
+  const at::Tensor here = tensor.detach().cpu().contiguous();
+  append(text, static_cast<int8_t>(here.scalar_type()));
+  append(text, here.dim());
+  for (const int64_t size : here.sizes()) append(text, size);
+  if (here.nbytes() > 0)
+    text.append(static_cast<const char*>(here.const_data_ptr()), here.nbytes());
+}
+
+at::Tensor read(std::string_view& text) {
+  const auto dtype = take<int8_t>(text);
+  if (dtype == kUndefined) return {};
+  std::vector<int64_t> sizes(static_cast<size_t>(take<int64_t>(text)));
+  for (int64_t& size : sizes) size = take<int64_t>(text);
+  at::Tensor tensor =
+      at::empty(sizes, at::TensorOptions().dtype(static_cast<at::ScalarType>(dtype)));
+  if (tensor.nbytes() > 0) std::memcpy(tensor.mutable_data_ptr(), text.data(), tensor.nbytes());
+  text.remove_prefix(tensor.nbytes());
+  return tensor;
+}
+
+}  // namespace
+
+at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
+                             ReduceOp op, const std::string& what) {
+  if (group.communicator() == nullptr) return collective::reduce_in_order(mine, op);
+  const auto first = std::find_if(mine.begin(), mine.end(),
+                                  [](const at::Tensor& value) { return value.defined(); });
+  STRATA_DCHECK(first != mine.end());
+  if (!is_added_on_the_way(first->scalar_type())) {
+    return collective::reduce_in_order(gather_over_group(group, mine, what), op)
+        .to(first->device());
+  }
+  // As reduce_in_order does it: the mean of integers is a float.
+  const bool float_of_integers = op == ReduceOp::kMean && !first->is_floating_point();
+  at::Tensor result = at::empty_like(*first, at::MemoryFormat::Contiguous).detach();
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& value : mine) values.push_back(value.defined() ? value.detach() : value);
+  group.communicator()->all_reduce(values, result, float_of_integers ? ReduceOp::kSum : op,
+                                   {.name = what});
+  return float_of_integers ? result.div(static_cast<double>(group.num_replicas())) : result;
+}
+
+std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
+                                          const std::vector<at::Tensor>& mine,
+                                          const std::string& what) {
+  collective::Communicator* const communicator = group.communicator();
+  if (communicator == nullptr) return mine;
+  std::string text;
+  for (const at::Tensor& tensor : mine) write(text, tensor);
+  const std::vector<std::string> parts = communicator->all_gather_bytes(text, {.name = what});
+  std::vector<at::Tensor> all(static_cast<size_t>(group.num_replicas()));
+  for (int rank = 0; rank < communicator->num_ranks(); ++rank) {
+    std::string_view part = parts[static_cast<size_t>(rank)];
+    size_t local = 0;
+    for (const int id : communicator->placement().replicas_of(rank)) {
+      all[static_cast<size_t>(id)] = rank == communicator->rank() ? mine[local++] : read(part);
+    }
+  }
+  return all;
+}
+
+at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
+                         const std::string& variable) {
+  if (group.options().joins_late) return mine;
+  return first_of_group(group, mine, str_cat("initial value of '", variable, "'"));
+}
+
+at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
+                          const std::string& what) {
+  collective::Communicator* const communicator = group.communicator();
+  if (communicator == nullptr) return mine;
+  at::Tensor value = mine.detach().clone(at::MemoryFormat::Contiguous);
+  communicator->broadcast_(value, communicator->placement().rank_of_replica[0], {.name = what});
+  return value;
+}
+
+}  // namespace strata::detail

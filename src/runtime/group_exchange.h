@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+#include <vector>
+
+#include "strata/collective/reduce_op.h"
+#include "strata/runtime/replica_group.h"
+
+/// Values of a group's replicas brought together, whichever processes they live in. Every process
+/// makes the same calls in the same order, while none of its replicas makes another. `what` is for
+/// messages, and must be the same in all processes.
+namespace strata::detail {
+
+/// reduce_in_order over all replicas.
+/// @param mine  One a replica of this process, `[*shape]`, equal dtype and shape everywhere; on any
+///              device. Undefined: left out; not all of them may be.
+/// @return on the device of the first value that is there.
+at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
+                             ReduceOp op, const std::string& what);
+
+/// Every replica's tensor, by replica id; those of other processes on the CPU.
+/// @param mine  One a replica of this process; dense, dtypes and shapes of any kind; undefined ones
+///              arrive undefined.
+std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
+                                          const std::vector<at::Tensor>& mine,
+                                          const std::string& what);
+
+/// What the process of replica 0 brings, on the device of `mine`, which has its shape and dtype.
+at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
+                          const std::string& what);
+
+/// What a variable begins with: the processes' programs may draw different values.
+at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
+                         const std::string& variable);
+
+}  // namespace strata::detail

@@ -1,0 +1,182 @@
+#include "strata/strategies/multi_worker_mirrored_strategy.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/cluster/roles.h"
+#include "strata/core/join.h"
+#include "strata/core/log.h"
+#include "strata/runtime/cross_device_ops.h"
+#include "strategies/default_seed.h"
+#include "strategies/find_devices.h"
+#include "strategies/worker_group.h"
+
+namespace strata {
+namespace {
+
+constexpr auto kName = "multi_worker_mirrored_strategy";
+
+bool spans_hosts(const collective::Placement& placement) {
+  return std::ranges::any_of(placement.host_of_rank,
+                             [&](int host) { return host != placement.host_of_rank[0]; });
+}
+
+/// This process's devices in turn, for as many replicas as it has now.
+std::vector<LogicalDevice> devices_for(const std::vector<LogicalDevice>& own, size_t replicas) {
+  std::vector<LogicalDevice> devices;
+  for (size_t i = 0; i < replicas; ++i) devices.push_back(own[i % own.size()]);
+  return devices;
+}
+
+/// Tells the cluster what this worker is doing, for the others' errors if it is lost.
+class StepReporter final : public RunObserver {
+ public:
+  StepReporter(cluster::Server& server, const ReplicaGroup& group)
+      : server_(server), group_(group) {}
+  void before_run() override { server_.set_operation(str_cat("run ", group_.step() + 1)); }
+  void run_begins(int) override {}
+  void run_ends(int) override {}
+
+ private:
+  cluster::Server& server_;
+  const ReplicaGroup& group_;
+};
+
+}  // namespace
+
+struct MultiWorkerMirroredStrategy::Joined {
+  ReplicaGroupOptions group;
+  std::vector<LogicalDevice> devices;
+  std::shared_ptr<detail::WorkerGroup> workers;
+  bool elastic = false;
+
+  static Joined make(const MultiWorkerMirroredOptions& options);
+};
+
+MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
+    const MultiWorkerMirroredOptions& options) {
+  Joined joined{.elastic = options.elastic};
+  ReplicaGroupOptions& group = joined.group;
+  group.name = kName;
+  joined.devices = detail::find_devices(kName, options.devices);
+  group.devices = joined.devices;
+  group.seed = options.seed.value_or(detail::default_seed());
+  group.timeout = options.communication_options.timeout;
+  group.bytes_per_pack = options.communication_options.bytes_per_pack;
+  group.permits = options.permits;
+  group.threads_per_replica = options.threads_per_replica;
+  group.share_storage = options.share_storage;
+  group.pin_threads = options.pin_threads;
+
+  const std::optional<cluster::Cluster> cluster =
+      options.cluster_resolver ? cluster::resolve_cluster(*options.cluster_resolver)
+                               : cluster::resolve_cluster();
+  const bool alone = !cluster || cluster->task.job == cluster::kEvaluator ||
+                     cluster::training_tasks(cluster->spec).size() == 1;
+  if (alone) {
+    group.cross_device_ops = choose_cross_device_ops(group.devices);
+    return joined;
+  }
+  STRATA_CHECK(cluster->task.job != cluster::kPs, kInvalidArgument, "[", kName,
+               "] this process is ", cluster->task.to_string(),
+               ", a parameter server; expected a chief or worker: this strategy has no use for "
+               "parameter servers");
+  const auto replicas = static_cast<int>(group.devices.size());
+  const int threads = group.threads_per_replica > 0 ? group.threads_per_replica
+                                                    : std::max(1, num_cores() / replicas);
+  joined.workers = std::make_shared<detail::WorkerGroup>(
+      *cluster, options.server, options.communication_options, replicas,
+      detail::Common{.seed = group.seed, .threads_per_replica = threads});
+  group.communicator = joined.workers->communicator();
+  group.devices = devices_for(joined.devices, group.communicator->replicas().size());
+  group.overlap =
+      options.communication_options.overlap.value_or(spans_hosts(group.communicator->placement()));
+  group.joins_late = joined.workers->server()->generation() > 1;
+  group.seed = joined.workers->common().seed;
+  group.threads_per_replica = joined.workers->common().threads_per_replica;
+  return joined;
+}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options)
+    : MultiWorkerMirroredStrategy(Joined::make(options)) {}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
+    : Strategy(std::move(joined.group)),
+      workers_(std::move(joined.workers)),
+      devices_(std::move(joined.devices)),
+      elastic_(joined.elastic) {
+  if (!workers_) return;
+  reporter_ = std::make_shared<StepReporter>(*workers_->server(), group());
+  group().observe(reporter_);
+}
+
+MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
+  if (workers_) workers_->leave();
+}
+
+int MultiWorkerMirroredStrategy::num_workers() const {
+  return workers_ ? group().communicator()->num_ranks() : 1;
+}
+
+int MultiWorkerMirroredStrategy::worker() const {
+  return workers_ ? group().communicator()->rank() : 0;
+}
+
+std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
+  return workers_ ? workers_->server() : nullptr;
+}
+
+bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
+
+bool MultiWorkerMirroredStrategy::has_newcomers() const {
+  return is_elastic() && !workers_->server()->newcomers().empty();
+}
+
+void MultiWorkerMirroredStrategy::regroup() {
+  if (!workers_) return;
+  // Others may be lost meanwhile.
+  constexpr int kAttempts = 5;
+  for (int attempt = 1;; ++attempt) {
+    try {
+      workers_->form_anew();
+      break;
+    } catch (const Error&) {
+      if (attempt == kAttempts || workers_->server()->status().ok()) throw;
+    }
+  }
+  const auto& communicator = workers_->communicator();
+  group().reshape(devices_for(devices_, communicator->replicas().size()), communicator);
+}
+
+bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
+  if (!is_elastic()) return false;
+  // The connection breaks before the cluster has found out whom it lost.
+  cluster::Server& server = *workers_->server();
+  const std::stop_token failed = server.failed();
+  constexpr std::chrono::seconds kPatience{5};
+  if (!server.transport().wait_until([&] { return failed.stop_requested(); },
+                                     wire::Deadline::after(kPatience))) {
+    return false;
+  }
+  if (server.status().code() != ErrorCode::kUnavailable) return false;
+  STRATA_LOG(kWarning) << "[" << kName << "] " << server.status().message()
+                       << "; the others go on without it (" << error.what() << ")";
+  regroup();
+  STRATA_LOG(kWarning) << "[" << kName << "] now " << describe();
+  return true;
+}
+
+std::string MultiWorkerMirroredStrategy::describe() const {
+  if (!workers_) return str_cat("1 worker, ", num_replicas_in_sync(), " replicas\n");
+  const collective::Communicator& communicator = *group().communicator();
+  std::string text = str_cat(num_workers(), " workers, ", num_replicas_in_sync(), " replicas, ",
+                             communicator.describe(), "\n");
+  for (int rank = 0; rank < num_workers(); ++rank) {
+    const std::vector<int> replicas = communicator.placement().replicas_of(rank);
+    text += str_cat("  ", workers_->tasks()[static_cast<size_t>(rank)].short_name(), ": replicas ",
+                    join(replicas), rank == worker() ? " (this process)" : "", "\n");
+  }
+  return text;
+}
+
+}  // namespace strata

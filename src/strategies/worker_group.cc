@@ -1,0 +1,151 @@
+#include "strategies/worker_group.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <vector>
+
+#include "strata/cluster/roles.h"
+#include "strata/cluster/tls_environment.h"
+#include "strata/collective/measure_links.h"
+#include "strata/collective/planner.h"
+#include "strata/collective/wire_communicator.h"
+#include "strata/core/json.h"
+#include "strata/core/log.h"
+#include "strategies/host_id.h"
+
+namespace strata::detail {
+namespace {
+
+using cluster::TaskId;
+
+/// What a worker tells the others about itself.
+struct Card {
+  std::map<TaskId, int> replicas;  // its own number, and what it knows of others
+  std::string host;
+  Common common;
+
+  std::string write() const {
+    Json known = Json::object();
+    for (const auto& [task, count] : replicas) known.set(task.short_name(), count);
+    Json json = Json::object();
+    json.set("replicas", std::move(known));
+    json.set("host", host);
+    json.set("seed", std::to_string(common.seed));
+    json.set("threads_per_replica", common.threads_per_replica);
+    return json.dump();
+  }
+  static Card read(const std::string& text) {
+    const Json json = Json::parse(text);
+    Card card{.replicas = {},
+              .host = json.at("host").as_string(),
+              .common = {.seed = std::stoull(json.at("seed").as_string()),
+                         .threads_per_replica =
+                             static_cast<int>(json.at("threads_per_replica").as_int())}};
+    for (const auto& [task, count] : json.at("replicas").as_object()) {
+      card.replicas[TaskId::parse(task)] = static_cast<int>(count.as_int());
+    }
+    return card;
+  }
+};
+
+std::string key_of(const TaskId& task) { return "strata/worker/" + task.short_name(); }
+
+/// Replicas in the order of all workers that there ever were; those of absent ones go, one by one,
+/// to the present worker that has fewest.
+std::vector<int> ranks_of_replicas(const std::vector<TaskId>& workers,
+                                   const std::vector<TaskId>& present,
+                                   const std::map<TaskId, int>& replicas) {
+  std::vector<int> rank_of_replica;
+  std::vector<int> load(present.size());
+  std::vector<size_t> orphans;
+  for (const TaskId& task : workers) {
+    const auto found = std::ranges::find(present, task);
+    const auto rank = static_cast<int>(found - present.begin());
+    const auto known = replicas.find(task);
+    for (int i = 0; known != replicas.end() && i < known->second; ++i) {
+      if (found == present.end()) orphans.push_back(rank_of_replica.size());
+      rank_of_replica.push_back(rank);
+      if (found != present.end()) ++load[static_cast<size_t>(rank)];
+    }
+  }
+  for (const size_t replica : orphans) {
+    const auto least = std::ranges::min_element(load);
+    ++*least;
+    rank_of_replica[replica] = static_cast<int>(least - load.begin());
+  }
+  return rank_of_replica;
+}
+
+}  // namespace
+
+WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
+                         const collective::CommunicationOptions& communication, int replicas,
+                         const Common& common)
+    : communication_(communication),
+      patience_(options.start_timeout),
+      replicas_({{cluster.task, replicas}}),
+      common_(common) {
+  cluster::ServerOptions own = options;
+  if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
+  if (!own.tls) own.tls = cluster::tls_from_environment(cluster.task);
+  server_ = std::make_shared<cluster::Server>(cluster.spec, cluster.task, own);
+  form();
+}
+
+void WorkerGroup::form_anew() {
+  communicator_.reset();
+  server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
+  form();
+}
+
+void WorkerGroup::form() {
+  const auto deadline = wire::Deadline::after(patience_);
+  const std::vector<TaskId> workers = cluster::training_tasks(server_->spec());
+  tasks_.clear();
+  for (const TaskId& task : workers) {
+    const auto is_task = [&](const cluster::Member& member) { return member.task == task; };
+    if (std::ranges::any_of(server_->members(), is_task)) tasks_.push_back(task);
+  }
+  const auto rank = static_cast<int>(std::ranges::find(tasks_, server_->task()) - tasks_.begin());
+
+  server_->set(key_of(server_->task()),
+               Card{.replicas = replicas_, .host = host_id(), .common = common_}.write());
+  std::vector<std::string> hosts;
+  for (size_t r = 0; r < tasks_.size(); ++r) {
+    const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
+    for (const auto& [task, count] : card.replicas) replicas_.emplace(task, count);
+    hosts.push_back(card.host);
+    if (r == 0) common_ = card.common;
+  }
+  collective::Placement placement;
+  placement.rank_of_replica = ranks_of_replicas(workers, tasks_, replicas_);
+  for (const std::string& host : hosts) {
+    placement.host_of_rank.push_back(
+        static_cast<int>(std::ranges::find(hosts, host) - hosts.begin()));
+  }
+  std::vector<std::shared_ptr<wire::Connection>> peers;
+  for (size_t r = 0; r < tasks_.size(); ++r) {
+    const bool self = static_cast<int>(r) == rank;
+    peers.push_back(self ? nullptr : server_->connect(tasks_[r], "collective", deadline));
+  }
+  const collective::LinkModel links =
+      collective::measure_links(rank, placement, peers, server_->transport(), deadline);
+  const auto planner = std::make_shared<collective::Planner>(placement, links, communication_);
+  STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
+                    << placement.num_replicas() << " replicas; "
+                    << planner->describe(collective::Collective::kAllReduce);
+  communicator_ = std::make_shared<collective::WireCommunicator>(
+      rank, std::move(peers), std::shared_ptr<wire::Transport>(server_, &server_->transport()),
+      planner);
+}
+
+void WorkerGroup::leave() {
+  if (std::uncaught_exceptions() > 0) {
+    server_->abort(str_cat(server_->task().to_string(), " ended with an error"));
+  } else {
+    server_->shutdown(wire::Deadline::after(communication_.timeout));
+  }
+}
+
+}  // namespace strata::detail

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/server.h"
+#include "strata/collective/communication_options.h"
+#include "strata/collective/communicator.h"
+
+namespace strata::detail {
+
+/// What the workers of a cluster must have in common; the chief's counts.
+struct Common {
+  uint64_t seed = 0;
+  int threads_per_replica = 1;
+};
+
+/// This process among the workers that train together.
+class WorkerGroup {
+ public:
+  /// Meets the other workers, and forms a group with them.
+  /// @param replicas  Of this process, at least one.
+  /// @throws Error  as cluster::Server.
+  WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
+              const collective::CommunicationOptions& communication, int replicas,
+              const Common& common);
+
+  /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
+  /// order of ranks; those of a lost worker belong to the ones with fewest.
+  const std::shared_ptr<collective::Communicator>& communicator() const { return communicator_; }
+  const std::shared_ptr<cluster::Server>& server() const { return server_; }
+  const Common& common() const { return common_; }
+  /// By rank.
+  const std::vector<cluster::TaskId>& tasks() const { return tasks_; }
+
+  /// Forms the next group, of those who are left and those who have come.
+  void form_anew();
+  /// The orderly end, or, while an exception is under way, the end that the others hear of.
+  void leave();
+
+ private:
+  void form();
+
+  const collective::CommunicationOptions communication_;
+  const wire::Deadline::Clock::duration patience_;
+  std::shared_ptr<cluster::Server> server_;
+  std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
+  Common common_;
+  std::vector<cluster::TaskId> tasks_;
+  std::shared_ptr<collective::Communicator> communicator_;
+};
+
+}  // namespace strata::detail

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace strata::tools {
+
+class ProcessGuard;
+
+struct ChildSpec {
+  std::string program;                             ///< its path, as `find_program` gives it
+  std::vector<std::string> arguments;              ///< without the program's own name
+  std::map<std::string, std::string> environment;  ///< added to ours
+  std::vector<int> cores;                          ///< its affinity; empty: ours
+};
+
+/// How a process ended.
+struct ChildEnd {
+  int code = 0;    ///< what it returned
+  int signal = 0;  ///< what killed it; 0: nothing did
+  bool core_dumped = false;
+
+  bool well() const { return code == 0 && signal == 0; }
+  /// As shells count: the code, or 128 and the signal.
+  int status() const { return signal != 0 ? 128 + signal : code; }
+  /// "exit code 3", "SIGSEGV (Segmentation fault)".
+  std::string to_string() const;
+};
+
+/// "SIGTERM".
+std::string signal_name(int signal);
+
+/// The path of `name`, which may be one, or is looked for in PATH.
+/// @throws Error  kNotFound, kPermissionDenied: it cannot be executed; quotes it.
+std::string find_program(const std::string& name);
+
+/// A process in a group of its own, without input, whose output comes through pipes. It and all of
+/// its group are killed with the thread that started it.
+///
+/// Threads: the one that made it. Cost: a fork.
+class ChildProcess {
+ public:
+  /// @throws Error  kInvalidArgument: it cannot be executed, or not on these cores; quotes the
+  ///     system. kResourceExhausted: no process or file descriptor is left.
+  ChildProcess(const ChildSpec& spec, const ProcessGuard& guard);
+  ~ChildProcess();  // kills it, if it still runs
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  pid_t pid() const { return pid_; }
+  int end_fd() const { return end_fd_; }  ///< readable when it has ended
+  int out() const { return out_; }        ///< its standard output, not blocking
+  int err() const { return err_; }
+
+  /// To all of its group; nothing once it has ended.
+  void signal(int number) const;
+
+  /// If it has ended: kills what is left of its group, and says how. Its output can be read still.
+  std::optional<ChildEnd> reap();
+
+ private:
+  void close_all();
+
+  const ProcessGuard& guard_;
+  pid_t pid_ = -1;
+  int end_fd_ = -1;
+  int out_ = -1;
+  int err_ = -1;
+  bool reaped_ = false;
+};
+
+}  // namespace strata::tools

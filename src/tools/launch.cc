@@ -1,0 +1,104 @@
+// `strata launch`: a cluster on this machine, from start to end.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "tools/commands.h"
+#include "tools/job_certificates.h"
+#include "tools/launch_options.h"
+#include "tools/local_cluster.h"
+#include "tools/process_guard.h"
+#include "tools/supervisor.h"
+#include "tools/task_output.h"
+
+namespace strata::tools {
+namespace {
+
+// A signal handler can reach nothing but static storage.
+std::atomic<Supervisor*> g_supervisor{nullptr};
+
+void on_signal(int signal) {
+  if (Supervisor* const supervisor = g_supervisor.load()) supervisor->stop(signal);
+}
+
+// Ctrl-C and the like end the tasks instead of the launcher, while it lives.
+class PassSignals {
+ public:
+  explicit PassSignals(Supervisor& supervisor) {
+    g_supervisor.store(&supervisor);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction old = {};
+      ::sigaction(signal, nullptr, &old);
+      if (old.sa_handler == SIG_IGN) continue;  // nohup
+      struct sigaction action = {};
+      action.sa_handler = on_signal;
+      sigemptyset(&action.sa_mask);
+      ::sigaction(signal, &action, nullptr);
+    }
+  }
+  ~PassSignals() { g_supervisor.store(nullptr); }
+  PassSignals(const PassSignals&) = delete;
+  PassSignals& operator=(const PassSignals&) = delete;
+};
+
+// For this run's certificates; empty without --tls. The guard removes it.
+std::string certificates_for(const LaunchOptions& options) {
+  if (!options.tls) return {};
+  std::string folder = (std::filesystem::temp_directory_path() / "strata-tls-XXXXXX").string();
+  STRATA_CHECK(::mkdtemp(folder.data()) != nullptr, kPermissionDenied,
+               "[strata launch] got --tls, but ", folder, " cannot be made; TMPDIR says where");
+  return folder;
+}
+
+bool wants_colours() {
+  const char* const refused = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+int launch(const LaunchOptions& options) {
+  const std::string certificates = certificates_for(options);
+  const ProcessGuard guard(certificates);
+  const LocalCluster cluster(options, certificates);
+  if (options.tls) make_job_certificates(certificates, options.tasks(), {.job = "strata launch"});
+  std::vector<std::string> names;
+  for (const SupervisedTask& task : cluster.tasks()) names.push_back(task.name);
+  TaskOutput output(names, {.colours = wants_colours(), .log_folder = options.log_folder});
+  ::signal(SIGPIPE, SIG_IGN);  // `| head` is told from errors by the supervisor
+  Supervisor supervisor(cluster.tasks(), options.supervisor, guard, output);
+  const PassSignals pass(supervisor);
+  return supervisor.run();
+}
+
+int dry_run(const LaunchOptions& options) {
+  const LocalCluster cluster(options, options.tls ? "DIR_OF_THE_RUN" : "");
+  for (const SupervisedTask& task : cluster.tasks()) {
+    std::cout << "# " << task.name << '\n' << LocalCluster::shell_line(task) << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+
+int launch_main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) {
+    std::cerr << kLaunchHelp;
+    return 2;
+  }
+  const LaunchOptions options = read_launch_options(words);
+  if (options.help) {
+    std::cout << kLaunchHelp;
+    return 0;
+  }
+  return options.dry_run ? dry_run(options) : launch(options);
+}
+
+}  // namespace strata::tools

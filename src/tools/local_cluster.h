@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "strata/cluster/cluster_spec.h"
+#include "tools/held_ports.h"
+#include "tools/launch_options.h"
+#include "tools/supervisor.h"
+
+namespace strata::tools {
+
+/// A cluster on this machine: addresses, environments, cores. Its ports are held as long as it
+/// lives.
+class LocalCluster {
+ public:
+  /// @param tls_folder  Where its certificates are; empty: none.
+  /// @throws Error  kNotFound, kPermissionDenied: the program. kResourceExhausted: ports.
+  explicit LocalCluster(const LaunchOptions& options, const std::string& tls_folder = {});
+
+  const cluster::ClusterSpec& spec() const { return spec_; }
+  const std::vector<SupervisedTask>& tasks() const { return tasks_; }
+
+  /// A line for a shell that does what starting `task` would: `TF_CONFIG='...' ./train`.
+  static std::string shell_line(const SupervisedTask& task);
+
+ private:
+  HeldPorts ports_;
+  cluster::ClusterSpec spec_;
+  std::vector<SupervisedTask> tasks_;
+};
+
+}  // namespace strata::tools

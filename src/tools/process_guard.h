@@ -1,0 +1,34 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+namespace strata::tools {
+
+/// Nobody outlives the launcher: a small process beside it that kills the process groups which the
+/// launcher has started once the launcher is gone, SIGKILLed or not. PR_SET_PDEATHSIG alone would
+/// miss what those have started in turn.
+///
+/// Threads: make it before the process has others.
+class ProcessGuard {
+ public:
+  /// @param folder  Removed at the end, too, with all that is in it; empty: none.
+  /// @throws Error  kResourceExhausted: no process or file descriptor is left.
+  explicit ProcessGuard(const std::string& folder = {});
+  ~ProcessGuard();  // kills what has not been forgotten
+  ProcessGuard(const ProcessGuard&) = delete;
+  ProcessGuard& operator=(const ProcessGuard&) = delete;
+
+  /// Called by a child for itself, between fork and exec: system calls only.
+  /// @return false: the guard is gone.
+  bool watch(pid_t group) const;
+  /// That group has ended. Before its leader is reaped, or the number may be another's.
+  void forget(pid_t group) const;
+
+ private:
+  int to_guard_ = -1;
+  pid_t guard_ = -1;
+};
+
+}  // namespace strata::tools

@@ -1,0 +1,200 @@
+// A program that trains on MNIST with 8 replicas, wherever they live, for the tests beside it:
+//
+//   strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]
+//
+// REPLICAS: of this process; the cluster is TF_CONFIG's. It prints "step N" after each step and, if
+// nobody stops it, "sha256 <digest>" of weights, slots and what was measured, and "accuracy <a>".
+#include <ATen/Context.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/dropout.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/tensor.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "strata/core/interrupt.h"
+#include "strata/data/mnist.h"
+#include "strata/keras/callbacks.h"
+#include "strata/keras/layers.h"
+#include "strata/keras/losses.h"
+#include "strata/keras/sequential.h"
+#include "strata/keras/session.h"
+#include "strata/keras/training_run.h"
+#include "strata/optim/average_loss.h"
+#include "strata/optim/losses.h"
+#include "strata/optim/mean.h"
+#include "strata/optim/metrics.h"
+#include "strata/optim/optimizers.h"
+#include "strata/runtime/sync_batch_norm.h"
+#include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "strata/strategies/replicate.h"
+#include "strata/tensor/fingerprint.h"
+
+namespace {
+
+using namespace strata;  // NOLINT
+using data::Example;
+
+constexpr int64_t kRows = 1000;
+constexpr int64_t kBatch = 60;  // not divided by 8
+
+void say(const std::string& line) {
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
+}
+
+data::Dataset images(const data::Dataset& dataset) {
+  return dataset.map([](const Example& batch) {
+    return Example{batch.x().unsqueeze(-1), batch.y()};
+  });
+}
+
+void report(const std::vector<at::Tensor>& state, double accuracy) {
+  say(str_cat("sha256 ", tensor::fingerprint(state)));
+  say(str_cat("accuracy ", accuracy));
+}
+
+struct Steps : callbacks::Callback {
+  void on_train_batch_end(int64_t, keras::Logs&) override {
+    say(str_cat("step ", run().train_steps()));
+  }
+};
+
+void fit(Strategy& strategy, const std::string& backup) {
+  keras::set_random_seed(1);
+  const data::Mnist mnist = data::load_mnist();
+  const keras::Model model = strategy.scope([] {
+    return keras::Sequential(
+        keras::Input({28, 28, 1}),
+        {layers::Conv2D(8, 3, {.strides = {2}, .activation = "relu"}), layers::BatchNormalization(),
+         layers::MaxPooling2D(2), layers::Flatten(), layers::Dropout(0.2), layers::Dense(10)});
+  });
+  model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
+                 .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
+                 .metrics = {"accuracy"}});
+  std::vector<callbacks::CallbackRef> callbacks = {Steps()};
+  if (!backup.empty()) {
+    callbacks.emplace_back(
+        callbacks::BackupAndRestore(backup, {.save_freq = 3, .delete_checkpoint = false}));
+  }
+  const auto train =
+      images(mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch));
+  const keras::History history =
+      model.fit(train, {.epochs = 3, .callbacks = callbacks, .verbose = 0});
+  const double accuracy =
+      model.evaluate(images(mnist.test_dataset().take(1000).batch(250)), {.verbose = 0})
+          .at("accuracy");
+  std::vector<at::Tensor> state;
+  for (const keras::Weight& weight : model->weights()) {
+    state.push_back(weight.variable.value().detach());
+  }
+  for (const auto& [name, slot] : model.optimizer().slots()) state.push_back(slot);
+  for (const auto& [name, values] : history.history)
+    state.push_back(at::tensor(values, at::kDouble));
+  report(state, accuracy);
+}
+
+class Net : public torch::nn::Module {
+ public:
+  at::Tensor forward(const at::Tensor& x) {
+    const at::Tensor h = at::relu(shared_norm_->forward(conv_(x)));
+    return out_(at::dropout(own_norm_(h).flatten(1), 0.2, is_training()));
+  }
+
+ private:
+  torch::nn::Conv2d conv_ =
+      register_module("conv", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 6, 5).stride(3)));
+  SyncBatchNorm shared_norm_ =
+      register_module("shared_norm", SyncBatchNorm(SyncBatchNormOptions(6)));
+  torch::nn::BatchNorm2d own_norm_ = register_module("own_norm", torch::nn::BatchNorm2d(6));
+  torch::nn::Linear out_ = register_module("out", torch::nn::Linear(6 * 64, 10));
+};
+
+void loop(Strategy& strategy) {
+  const data::Mnist mnist = data::load_mnist();
+  const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
+  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
+  const auto channels = [](const Example& batch) {
+    return Example{batch.x().unsqueeze(1), batch.y()};
+  };
+  const data::Dataset train =
+      mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch).map(channels);
+  std::vector<double> losses;
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    for (const auto& batch : strategy.distribute(train)) {
+      const PerReplica<double> rows = strategy.run(
+          [](const Example& part) { return static_cast<double>(part.num_rows()); }, batch);
+      const auto total = static_cast<int64_t>(strategy.reduce(ReduceOp::kSum, rows));
+      const PerReplica<double> shares = strategy.run(
+          [&](const Example& part) {
+            const at::Tensor loss =
+                compute_average_loss(losses::sparse_categorical_crossentropy(
+                                         part.y(), net->forward(part.x()), {.from_logits = true}),
+                                     {.global_batch_size = total});
+            sgd.minimize(loss);
+            return loss.item<double>();
+          },
+          batch);
+      losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
+      say(str_cat("step ", losses.size()));
+    }
+  }
+  net->eval();
+  metrics::Mean accuracy("accuracy");
+  strategy.scope([&] { accuracy.build(); });
+  for (const auto& batch :
+       strategy.distribute(mnist.test_dataset().take(1000).batch(250).map(channels))) {
+    strategy.run(
+        [&](const Example& part) {
+          const at::NoGradGuard no_grad;
+          accuracy.update(metrics::sparse_categorical_accuracy(part.y(), net->forward(part.x())));
+        },
+        batch);
+  }
+  std::vector<at::Tensor> state = {at::tensor(losses, at::kDouble)};
+  for (const auto& variables : {net.variables(), net.buffers()}) {
+    for (const Variable& variable : variables) state.push_back(variable.value().detach());
+  }
+  for (const auto& [name, slot] : sgd.slots()) state.push_back(slot);
+  report(state, accuracy.result());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 3) {
+    std::fprintf(
+        stderr, "usage: strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]\n");
+    return 2;
+  }
+  try {
+    at::manual_seed(1);
+    const int replicas = std::atoi(argv[2]);
+    set_logical_devices("cpu", replicas);
+    MultiWorkerMirroredOptions options{.seed = 3};
+    for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
+    options.threads_per_replica = 1;
+    options.permits = 1;
+    options.server.liveness = std::chrono::seconds(2);
+    options.server.start_timeout = std::chrono::seconds(60);
+    options.elastic = argc > 4 && std::string(argv[4]) == "elastic";
+    MultiWorkerMirroredStrategy strategy(options);
+    if (std::string(argv[1]) == "fit") {
+      fit(strategy, argc > 3 ? argv[3] : "");
+    } else {
+      loop(strategy);
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "strata/core/thread.h"
+#include "support/temp_folder.h"
+#include "tools/supervisor.h"
+
+namespace strata::tools {
+
+/// Waits, at most half a minute, until `done()`: for what other processes do and nobody tells.
+template <typename Done>
+bool eventually(Done&& done) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (!done()) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    ::poll(nullptr, 0, 5);
+  }
+  return true;
+}
+
+inline std::string text_of(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+/// A process that is gone, or has ended and waits for nobody but init.
+inline bool is_gone(pid_t pid) {
+  const std::string status = text_of(str_cat("/proc/", pid, "/status"));
+  return status.empty() || contains(status, "State:\tZ");
+}
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace strata::tools
