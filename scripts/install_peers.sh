@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the systems that `strata bench` measures beside strata: Python environments with PyTorch,
-# TensorFlow and JAX, and mimalloc for the tuned libtorch loop. Versions are pinned; a second run
-# does nothing. A peer that cannot be installed is skipped here and reported as missing by the bench.
+# TensorFlow and JAX, mimalloc for the tuned libtorch loop, Open MPI with a program of ours, and iperf3.
+# Versions are pinned, Debian's packages aside; a second run does nothing. A peer that cannot be installed is skipped here and reported as missing by the bench.
 #
-#   scripts/install_peers.sh [torch] [tf] [jax] [mimalloc]      default: all
+#   scripts/install_peers.sh [torch] [tf] [jax] [mimalloc] [mpi] [iperf3]      default: all
 #
 # STRATA_PEERS   folder of the environments (default: ~/.cache/strata/peers)
 # STRATA_WHEELS  extra folder with wheels that pip may use instead of downloading
@@ -57,24 +57,54 @@ mimalloc_library() {
   ls /usr/lib/*/libmimalloc.so.2* /usr/lib/libmimalloc.so.2* /usr/local/lib/libmimalloc.so.2* 2>/dev/null | head -n 1
 }
 
-install_mimalloc() {
-  [ -n "$(mimalloc_library)" ] && return 0
+# What the machine has stays as it is.
+apt_install() {
   local sudo=""
   [ "$(id -u)" = 0 ] || sudo="sudo"
-  if command -v apt-get >/dev/null && $sudo apt-get install -y -qq libmimalloc2.0 >&2; then
-    return 0
-  fi
+  command -v apt-get >/dev/null &&
+    $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends --no-upgrade \
+      -o DPkg::Lock::Timeout=300 "$@" >&2
+}
+
+install_mimalloc() {
+  [ -n "$(mimalloc_library)" ] && return 0
+  apt_install libmimalloc2.0 && return 0
   say "mimalloc: SKIPPED; libtorch-1-tuned will be reported as missing (Debian: libmimalloc2.0)"
   return 1
 }
 
+# Open MPI's own collectives, measured by a program of ours that mpicc compiles.
+install_mpi() {
+  local source program="$peers/mpi/strata-peer-mpi"
+  source="$(dirname "$0")/../benchmarks/peers/mpi_collective.c"
+  if ! { command -v mpicc && command -v mpirun; } >/dev/null && ! apt_install openmpi-bin libopenmpi-dev; then
+    say "mpi: SKIPPED; Open MPI will be reported as missing (Debian: openmpi-bin libopenmpi-dev)"
+    return 1
+  fi
+  [ "$program" -nt "$source" ] && return 0
+  mkdir -p "$peers/mpi"
+  if ! mpicc -O2 -o "$program" "$source" >&2; then
+    say "mpi: SKIPPED, mpicc failed"
+    return 1
+  fi
+}
+
+install_iperf3() {
+  command -v iperf3 >/dev/null && return 0
+  apt_install iperf3 && return 0
+  say "iperf3: SKIPPED; what shaped lines carry will be reported as missing (Debian: iperf3)"
+  return 1
+}
+
 failed=0
-[ $# -gt 0 ] || set -- mimalloc jax tf torch
+[ $# -gt 0 ] || set -- mimalloc mpi iperf3 jax tf torch
 for name in "$@"; do
   case "$name" in
     torch | tf | jax) install_environment "$name" || failed=$((failed + 1)) ;;
+    mpi) install_mpi || failed=$((failed + 1)) ;;
+    iperf3) install_iperf3 || failed=$((failed + 1)) ;;
     mimalloc) install_mimalloc || failed=$((failed + 1)) ;;
-    *) say "no such peer: $name (have: torch tf jax mimalloc)"; exit 2 ;;
+    *) say "no such peer: $name (have: torch tf jax mimalloc mpi iperf3)"; exit 2 ;;
   esac
 done
 [ "$failed" = 0 ] || say "$failed of $# peers could not be installed; the bench reports them as missing"

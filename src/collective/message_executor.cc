@@ -12,7 +12,8 @@
 namespace strata::collective {
 namespace {
 
-/// Between pieces of a sum other messages move on.
+/// Sums are made piece by piece: other messages move on between them, and what is added may still
+/// be arriving.
 constexpr int64_t kPieceBytes = 256 << 10;
 
 class MessageRun {
@@ -114,16 +115,20 @@ class MessageRun {
         transfers_[index] = peer(step).send(route_.tag, memory(step));
         return {};
       case Step::Kind::kReceive:
+        if (layout_.taken_while_arriving()[index]) return {};
         return wait(transfers_[index]);
       case Step::Kind::kReduce:
       case Step::Kind::kCopy:
+        // What came tells better than a send why a call fails, so it is looked at first.
+        if (!layout_.sends_to_await()[index].empty()) {
+          if (Status status = wait_for_arriving(index); !status.ok()) return status;
+        }
         for (const int send : layout_.sends_to_await()[index]) {
           if (Status status = wait(transfers_[static_cast<size_t>(send)]); !status.ok()) {
             return status;
           }
         }
-        reduce(step);
-        return {};
+        return reduce(index);
       case Step::Kind::kMeet:
         break;
     }
@@ -131,7 +136,26 @@ class MessageRun {
     return {};
   }
 
-  void reduce(const Step& step) {
+  /// Until the first `bytes` of it are there.
+  Status wait_for(wire::Transfer& transfer, size_t bytes) {
+    const auto there = [&] { return transfer.arrived() >= bytes || transfer.done(); };
+    // Who gave up, and why, is in the words of a wait for all of it.
+    if (!there() && !route_.transport->wait_until(there, route_.deadline, route_.stop)) {
+      return wait(transfer);
+    }
+    return transfer.done() ? transfer.status() : Status();
+  }
+
+  Status wait_for_arriving(size_t index) {
+    for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
+      Status status = wait(transfers_[static_cast<size_t>(message.receive)]);
+      if (!status.ok()) return status;
+    }
+    return {};
+  }
+
+  Status reduce(size_t index) {
+    const Step& step = steps_[index];
     const bool finish = slots_[static_cast<size_t>(step.target)] == Schedule::Slot::kResult;
     const int64_t all = size(step);
     const int64_t piece = kPieceBytes / width(step.target);
@@ -147,12 +171,19 @@ class MessageRun {
     Operand target{address(step.target, step.chunk), is_partial(step.target)};
     for (int64_t begin = 0; begin < all; begin += piece) {
       const int64_t count = std::min(piece, all - begin);
+      for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
+        const int64_t bytes = (begin + count) * widths[static_cast<size_t>(message.source)];
+        Status status = wait_for(transfers_[static_cast<size_t>(message.receive)],
+                                 static_cast<size_t>(bytes));
+        if (!status.ok()) return status;
+      }
       buffers_.reduction->reduce(sources.data(), static_cast<int>(sources.size()), count, target,
                                  finish);
       for (size_t i = 0; i < sources.size(); ++i) advance(sources[i], count * widths[i]);
       advance(target, count * width(step.target));
       if (begin + count < all) route_.transport->progress();
     }
+    return wait_for_arriving(index);
   }
   static void advance(Operand& operand, int64_t bytes) {
     if (operand.data) operand.data = static_cast<std::byte*>(operand.data) + bytes;

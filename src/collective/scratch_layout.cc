@@ -57,6 +57,27 @@ ScratchLayout::ScratchLayout(const Schedule& schedule, int rank) {
       }
     }
   }
+  find_arriving(schedule, steps);
+}
+
+void ScratchLayout::find_arriving(const Schedule& schedule, const std::vector<Step>& steps) {
+  arriving_.resize(steps.size());
+  taken_.resize(steps.size(), false);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Step& step = steps[i];
+    if (step.kind != Step::Kind::kReduce) continue;
+    size_t first = i;
+    while (first > 0 && steps[first - 1].kind == Step::Kind::kReceive) --first;
+    for (size_t r = first; r < i; ++r) {
+      const Step& receive = steps[r];
+      if (receive.chunk != step.chunk || receive.chunks != step.chunks) continue;
+      for (int source = step.first; source < step.last; ++source) {
+        if (schedule.sources[static_cast<size_t>(source)] != receive.target || taken_[r]) continue;
+        arriving_[i].push_back({static_cast<int>(r), source - step.first});
+        taken_[r] = true;
+      }
+    }
+  }
 }
 
 int ScratchLayout::run_of(int slot, int chunk) const {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
+#include "tools/bench_collective.h"
 #include "tools/bench_options.h"
 #include "tools/commands.h"
 
@@ -29,14 +30,22 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             long a training step waits for its input
             cases: shuffle-batch jpeg tfrecord tfrecord-parse wait
             systems: strata-2 tfdata-2 dataloader-2
+  collective
+            all-reduce and others between processes, beside Open MPI and Gloo
+            cases: memory/2 tcp/2 memory/4 tcp/4; systems: strata mpi gloo floor
+  network   all-reduce between hosts on shaped lines, which are network namespaces (needs root), and
+            on modelled lines of 5 ms
+            cases: 1gbit/2 1gbit/4 1gbit/8 100mbit/2 100mbit/4 100mbit/8
+                   modelled-5ms/2 modelled-5ms/4 modelled-5ms/8
+            systems: strata strata-ring gloo mpi
   checkpoint
             what saving 100 MB costs the training, and the disk's speed
             cases: async files
 
   --case A,B               some cases only
-  --systems A,B            some systems only (step, models, data)
+  --systems A,B            some systems only (step, models, data, collective, network)
   --pairs N                interleaved pairs, at least 15 (default 15)
-  --seconds-per-sample S   default 0.5
+  --seconds-per-sample S   default 0.5; collective 0.1, network 0.2
   --quick yes              models: batch 2 of 64 x 64, to see that all systems run; not a result
   --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
                            machine is busy; not a result
@@ -102,7 +111,7 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
                    "; expected a number");
     }
   }
-  STRATA_CHECK(options.pairs >= 1 && options.seconds > 0, kInvalidArgument,
+  STRATA_CHECK(options.pairs >= 1 && options.seconds >= 0, kInvalidArgument,
                "[strata bench] got --pairs ", options.pairs, " --seconds-per-sample ",
                options.seconds, "; expected positive numbers");
   if (options.pairs < 15) {
@@ -129,13 +138,18 @@ int bench_main(int argc, char** argv) {
   if (arguments[0] == "data-worker") {
     return run_data_worker({arguments.begin() + 1, arguments.end()});
   }
+  if (arguments[0] == "collective-worker") {
+    return run_collective_worker({arguments.begin() + 1, arguments.end()});
+  }
   if (arguments[0] == "step") return run_step_suite(read_options(arguments));
   if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
   if (arguments[0] == "checkpoint") return run_checkpoint_suite(read_options(arguments));
   if (arguments[0] == "data") return run_data_suite(read_options(arguments));
   if (arguments[0] == "models") return run_models_suite(read_options(arguments));
+  if (arguments[0] == "network") return run_network_suite(read_options(arguments));
+  if (arguments[0] == "collective") return run_collective_suite(read_options(arguments));
   STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
-               "; expected step, models, reduce, checkpoint or data");
+               "; expected step, models, reduce, collective, network, checkpoint or data");
   return 2;
 }
 

@@ -19,6 +19,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr double kSampleSeconds = 0.5;
+
 bool chosen(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
@@ -91,7 +93,7 @@ class CaseRun {
     for (const Variant& variant : spec.variants) {
       try {
         auto running = std::make_unique<RunningSystem>(spec, variant, logs_);
-        running->calibrate(options_.seconds);
+        running->calibrate(options_.seconds_or(kSampleSeconds));
         std::vector<double> rates;
         for (int i = 0; i < (spec.variants.size() > 1 ? 3 : 1); ++i)
           rates.push_back(rate_of(running->sample()));

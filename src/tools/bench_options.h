@@ -7,10 +7,11 @@
 namespace strata::tools {
 
 struct BenchOptions {
-  std::vector<std::string> cases;     ///< Empty: all.
-  std::vector<std::string> systems;   ///< Empty: all.
-  int pairs = 15;                     ///< Interleaved samples of each pair that is compared.
-  double seconds = 0.5;               ///< Of one sample.
+  std::vector<std::string> cases;    ///< Empty: all.
+  std::vector<std::string> systems;  ///< Empty: all.
+  int pairs = 15;                    ///< Interleaved samples of each pair that is compared.
+  double seconds = 0;                ///< Of one sample; 0: the suite's default.
+  double seconds_or(double usual) const { return seconds > 0 ? seconds : usual; }
   bool cpu_clock = false;             ///< Rates per CPU second: a look on a machine that is busy.
   bool quick = false;                 ///< Suite models: small images, to see that it runs.
   std::filesystem::path peers_dir;    ///< Python environments torch, tf, jax.
@@ -23,6 +24,8 @@ int run_reduce_suite(const BenchOptions& options);
 int run_checkpoint_suite(const BenchOptions& options);
 int run_data_suite(const BenchOptions& options);
 int run_models_suite(const BenchOptions& options);
+int run_collective_suite(const BenchOptions& options);
+int run_network_suite(const BenchOptions& options);
 
 /// `strata bench worker --case C --data FILE --replicas N`: the strata side of suites step and
 /// models, on a pipe.

@@ -100,7 +100,7 @@ int run_reduce_suite(const BenchOptions& options) {
     }
     // A first look says how often to repeat it for the wanted time of a sample.
     const double once = measure(strategy, bytes, 1, 3).all_reduce[0];
-    const int repeats = static_cast<int>(std::clamp(options.seconds / 2 / once, 1.0, 20000.0));
+    const int repeats = static_cast<int>(std::clamp(options.seconds_or(0.5) / 2 / once, 1.0, 20000.0));
     const Times times = measure(strategy, bytes, options.pairs, repeats);
     std::vector<double> us, rate, ratio;
     for (size_t i = 0; i < times.all_reduce.size(); ++i) {
