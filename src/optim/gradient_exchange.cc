@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/group_exchange.h"
+#include "runtime/span.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/error.h"
 
@@ -69,6 +70,7 @@ void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gra
   }
   if (!sender_.joinable()) return;
   const std::lock_guard lock(mutex_);
+  if (local == 0) observer_ = strata::detail::span_observer();
   if (--missing_[home.bucket] == 0) changed_.notify_all();
 }
 
@@ -90,7 +92,7 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
   if (sender_.joinable()) {
     wait_until_sent();
   } else {
-    for (size_t b = 0; b < buckets_.size(); ++b) reduce(b, {});
+    for (size_t b = 0; b < buckets_.size(); ++b) reduce(b, {}, strata::detail::span_observer());
   }
   if (first && group_.options().overlap) {
     for (const Bucket& bucket : buckets_) {
@@ -111,7 +113,10 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
   return result;
 }
 
-void GradientExchange::reduce(size_t bucket, std::stop_token stop) {
+void GradientExchange::reduce(size_t bucket, std::stop_token stop,
+                              const std::shared_ptr<SpanObserver>& observer) {
+  const strata::detail::Span span(observer, "gradients of ", name_, ", bucket ", bucket + 1, " of ",
+                                  buckets_.size());
   std::vector<at::Tensor>& values = buckets_[bucket].values;
   group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum,
                                     {.id = static_cast<uint32_t>(bucket + 1),
@@ -122,16 +127,18 @@ void GradientExchange::reduce(size_t bucket, std::stop_token stop) {
 void GradientExchange::send_in_order(const std::stop_token& stop) {
   while (true) {
     size_t bucket = 0;
+    std::shared_ptr<SpanObserver> observer;
     {
       std::unique_lock lock(mutex_);  // ends with the next gradients, or this object
       const bool ready = changed_.wait(
           lock, stop, [&] { return sent_ < buckets_.size() && missing_[sent_] == 0; });
       if (!ready) return;
       bucket = sent_;
+      observer = observer_;
     }
     std::exception_ptr error;
     try {
-      reduce(bucket, stop);
+      reduce(bucket, stop, observer);
     } catch (...) {
       error = std::current_exception();
     }
@@ -146,6 +153,7 @@ void GradientExchange::send_in_order(const std::stop_token& stop) {
 void GradientExchange::wait_until_sent() {
   std::unique_lock lock(mutex_);  // ends with the sums' own deadline
   changed_.wait(lock, [&] { return sent_ == buckets_.size() || error_; });
+  observer_.reset();
   if (error_) std::rethrow_exception(error_);
   sent_ = 0;
   for (size_t b = 0; b < buckets_.size(); ++b) {

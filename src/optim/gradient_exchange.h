@@ -5,12 +5,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "strata/core/thread.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::optimizers {
@@ -81,7 +83,7 @@ class GradientExchange {
   void make_buckets(const Agreed& agreed);
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
   void put_one(int local, size_t variable, const at::Tensor& gradient);
-  void reduce(size_t bucket, std::stop_token stop);
+  void reduce(size_t bucket, std::stop_token stop, const std::shared_ptr<SpanObserver>& observer);
   void send_in_order(const std::stop_token& stop);
   void wait_until_sent();
   at::Tensor view(const at::Tensor& flat, size_t variable) const;
@@ -99,8 +101,9 @@ class GradientExchange {
   std::condition_variable_any changed_;
   std::vector<int> missing_;  // by bucket: gradients that have not come; guarded by mutex_
   size_t sent_ = 0;           // buckets of this step; guarded by mutex_
-  std::exception_ptr error_;  // guarded by mutex_
-  Thread sender_;             // last: it uses the others
+  std::shared_ptr<SpanObserver> observer_;  // of the first replica; guarded by mutex_
+  std::exception_ptr error_;                // guarded by mutex_
+  Thread sender_;                           // last: it uses the others
 };
 
 }  // namespace strata::optimizers
