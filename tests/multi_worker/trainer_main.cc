@@ -2,7 +2,8 @@
 //
 //   strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]
 //
-// REPLICAS: of this process; the cluster is TF_CONFIG's. It prints "step N" after each step and, if
+// REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
+// the environment variable STRATA_TEST_IMPLEMENTATION. It prints "step N" after each step and, if
 // nobody stops it, "sha256 <digest>" of weights, slots and what was measured, and "accuracy <a>".
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
@@ -185,6 +186,9 @@ int main(int argc, char** argv) {
     options.permits = 1;
     options.server.liveness = std::chrono::seconds(2);
     options.server.start_timeout = std::chrono::seconds(60);
+    if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
+      options.communication_options.implementation = implementation;
+    }
     options.elastic = argc > 4 && std::string(argv[4]) == "elastic";
     MultiWorkerMirroredStrategy strategy(options);
     if (std::string(argv[1]) == "fit") {
