@@ -76,11 +76,29 @@ int64_t strongest(const Model& model, int64_t mine) {
 /// have come back: all go on from the last backup.
 struct Regroup {};
 
-bool has_backup(const Callbacks& callbacks) {
-  return std::ranges::any_of(callbacks, [](const callbacks::CallbackRef& each) {
-    return dynamic_cast<const callbacks::BackupAndRestore*>(&*each) != nullptr;
-  });
+std::vector<callbacks::BackupAndRestore*> backups(const Callbacks& callbacks) {
+  std::vector<callbacks::BackupAndRestore*> found;
+  for (const callbacks::CallbackRef& each : callbacks) {
+    if (auto* backup = dynamic_cast<callbacks::BackupAndRestore*>(&*each)) found.push_back(backup);
+  }
+  return found;
 }
+
+bool has_backup(const Callbacks& callbacks) { return !backups(callbacks).empty(); }
+
+/// However a run ends, its callbacks take no signals afterwards, and wait for no other worker.
+class LetGo {
+ public:
+  explicit LetGo(const Callbacks& callbacks) : callbacks_(callbacks) {}
+  ~LetGo() {
+    for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->let_go();
+  }
+  LetGo(const LetGo&) = delete;
+  LetGo& operator=(const LetGo&) = delete;
+
+ private:
+  const Callbacks& callbacks_;
+};
 
 int64_t rows_of(const Model& model, const Element& parts) {
   std::vector<int64_t> rows;
@@ -255,8 +273,9 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
   std::vector<std::pair<std::string, Tracked>> all = trainer_.state();
   all.emplace_back("run", Tracked(std::static_pointer_cast<Trackable>(place_)));
   std::vector<std::pair<std::string, Tracked>> callbacks;
-  for (size_t i = 0; i < callbacks_.size(); ++i) {
-    auto state = callbacks_[i]->state();
+  // The user's, not the progress bar that the chief alone may have.
+  for (size_t i = 0; i < options_.callbacks.size(); ++i) {
+    auto state = options_.callbacks[i]->state();
     if (!state.empty()) callbacks.emplace_back(std::to_string(i), Tracked(std::move(state)));
   }
   if (!callbacks.empty()) all.emplace_back("callbacks", Tracked(std::move(callbacks)));
@@ -265,6 +284,7 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
 
 History FitLoop::run() {
   const Attached attached(callbacks_, *this);
+  const LetGo let_go(callbacks_);
   feed_.start(epoch_);
   if (epoch_ < epochs_) {
     prepare(model_, feed_);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <map>
+#include <optional>
 
 #include "keras/training_state.h"
 #include "keras/weight_groups.h"
+#include "runtime/group_agreement.h"
 #include "strata/checkpoint/safetensors.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras_files/keras_archive.h"
@@ -16,6 +19,18 @@ namespace strata::keras {
 namespace {
 
 using keras_files::WeightsGroup;
+
+/// What every worker reads of the same file, or the same error for all of them.
+template <typename Read>
+auto read_by_all(const Strategy& strategy, const Read& read) {
+  std::optional<decltype(read())> result;
+  strata::detail::agree(strategy.group(), "reading a model's file", [&] { result = read(); });
+  return std::move(*result);
+}
+
+void write_by_chief(const Model& model, const std::function<void()>& write) {
+  strata::detail::by_chief(model->strategy().group(), "writing a model's file", write);
+}
 
 void check_built(const Model& model, const char* what) {
   STRATA_CHECK(model->built(), kFailedPrecondition, "[keras] ", what, ": Model '", model.name(),
@@ -63,12 +78,13 @@ void write_safetensors(const Model& model, const std::string& path) {
   for (const auto& [name, weight] : by_path(places)) {
     tensors.emplace_back(name, weight->variable.value().detach().cpu().contiguous());
   }
-  save_safetensors(path, tensors, {{"format", "keras"}});
+  write_by_chief(model, [&] { save_safetensors(path, tensors, {{"format", "keras"}}); });
 }
 
 void read_safetensors(const Model& model, const std::string& path) {
   std::map<std::string, at::Tensor> tensors;
-  for (auto& [name, tensor] : load_safetensors(path)) tensors.emplace(name, tensor);
+  const auto read = [&] { return load_safetensors(path); };
+  for (auto& [name, tensor] : read_by_all(model->strategy(), read)) tensors.emplace(name, tensor);
   const auto places = detail::weights_places(model);
   detail::Assignments assignments(path);
   for (const auto& [name, weight] : by_path(places)) {
@@ -107,7 +123,8 @@ void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
 }
 
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
-  const keras_files::LegacyModel file = keras_files::load_legacy_model(path);
+  const keras_files::LegacyModel file =
+      read_by_all(get_strategy(), [&] { return keras_files::load_legacy_model(path); });
   Model model = model_from_config(file.model_config);
   assign_legacy(model, file, path);
   // Keras itself does not bring the optimizer's slots back.
@@ -159,12 +176,13 @@ void save_model(const Model& model, const std::string& path) {
   archive.weights = detail::collect_weights(model);
   archive.metadata.set("date_saved", now());
   add_optimizer(archive.weights, std::move(training));
-  keras_files::save_keras_archive(archive, path);
+  write_by_chief(model, [&] { keras_files::save_keras_archive(archive, path); });
 }
 
 Model load_model(const std::string& path, const LoadModelOptions& options) {
   if (path.ends_with(".h5")) return load_legacy(path, options);
-  const keras_files::KerasArchive archive = keras_files::load_keras_archive(path);
+  const keras_files::KerasArchive archive =
+      read_by_all(get_strategy(), [&] { return keras_files::load_keras_archive(path); });
   Model model = model_of(archive, path);
   if (model->built()) detail::assign_weights(model, archive.config, archive.weights, path);
   const Json* compile = archive.config.find("compile_config");
@@ -187,7 +205,7 @@ void save_weights(const Model& model, const std::string& path) {
                "'; expected a name that ends in .weights.h5 or .safetensors");
   WeightsGroup tree = detail::collect_weights(model);
   add_optimizer(tree, detail::training_state(model));
-  keras_files::save_weights_file(tree, path);
+  write_by_chief(model, [&] { keras_files::save_weights_file(tree, path); });
 }
 
 void load_weights(const Model& model, const std::string& path) {
@@ -195,11 +213,14 @@ void load_weights(const Model& model, const std::string& path) {
   if (path.ends_with(".safetensors")) {
     read_safetensors(model, path);
   } else if (path.ends_with(".keras")) {
-    load_tree(model, keras_files::load_keras_archive(path).weights, path);
+    const auto read = [&] { return keras_files::load_keras_archive(path).weights; };
+    load_tree(model, read_by_all(model->strategy(), read), path);
   } else if (path.ends_with(".h5") && !path.ends_with(".weights.h5")) {
-    assign_legacy(model, keras_files::load_legacy_model(path), path);
+    const auto read = [&] { return keras_files::load_legacy_model(path); };
+    assign_legacy(model, read_by_all(model->strategy(), read), path);
   } else {
-    load_tree(model, keras_files::load_weights_file(path), path);
+    const auto read = [&] { return keras_files::load_weights_file(path); };
+    load_tree(model, read_by_all(model->strategy(), read), path);
   }
 }
 

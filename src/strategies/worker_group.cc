@@ -179,7 +179,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
 }
 
 void WorkerGroup::leave() {
-  if (std::uncaught_exceptions() > 0) {
+  if (std::uncaught_exceptions() > 0 && !ends_in_order_) {
     server_->abort(str_cat(server_->task().to_string(), " ended with an error"));
   } else {
     server_->shutdown(wire::Deadline::after(communication_.timeout));

@@ -37,8 +37,10 @@ class WorkerGroup {
 
   /// Forms the next group, of those who are left and those who have come.
   void form_anew();
-  /// The orderly end, or, while an exception is under way, the end that the others hear of.
+  /// The orderly end, or, while an exception is under way, the end that the others hear of: unless
+  /// `end_in_order` was called, since all end so.
   void leave();
+  void end_in_order() { ends_in_order_ = true; }
 
  private:
   void form();
@@ -52,6 +54,7 @@ class WorkerGroup {
   Common common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;
+  bool ends_in_order_ = false;
 };
 
 }  // namespace strata::detail

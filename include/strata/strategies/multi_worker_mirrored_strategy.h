@@ -11,6 +11,7 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
+#include "strata/runtime/step_agreement.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -63,7 +64,8 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   ///   kInvalidArgument: an implementation that there is not.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
   /// The orderly end: waits until the others are done, too, so that each can end whenever it likes.
-  /// While an exception is under way, the others hear that this worker cannot go on.
+  /// While an exception is under way, the others hear that this worker cannot go on; not if it is
+  /// Preempted, which all of them end with.
   ~MultiWorkerMirroredStrategy() override;
 
   int num_workers() const;
@@ -87,6 +89,7 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   std::vector<LogicalDevice> devices_;            // that this process has by itself
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;
+  std::shared_ptr<const detail::MakeStepAgreement> step_agreement_;
 };
 
 }  // namespace strata
