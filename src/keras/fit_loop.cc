@@ -72,10 +72,6 @@ int64_t strongest(const Model& model, int64_t mine) {
                 std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), mine));
 }
 
-/// Thrown out of a run whose replicas are about to be spread anew over the processes, since some
-/// have come back: all go on from the last backup.
-struct Regroup {};
-
 std::vector<callbacks::BackupAndRestore*> backups(const Callbacks& callbacks) {
   std::vector<callbacks::BackupAndRestore*> found;
   for (const callbacks::CallbackRef& each : callbacks) {
@@ -152,8 +148,6 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
   while (true) {
     try {
       return FitLoop(model, data, options).run();
-    } catch (const Regroup&) {
-      strategy.regroup();
     } catch (const Error& error) {
       if (!strategy.recover(error)) throw;
     }
@@ -266,7 +260,6 @@ FitLoop::FitLoop(Model model, const Dataset& data, FitOptions options)
   verbose_ = verbosity(model_, options_.verbose);
   add_default_callbacks(callbacks_, verbose_);
   shares_logs_ = shares_logs(model_, callbacks_);
-  has_backup_ = has_backup(callbacks_);
 }
 
 std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
@@ -357,16 +350,9 @@ void FitLoop::end_epoch() {
   }
 }
 
-/// What only some processes know by themselves.
+/// A callback of one process may have stopped the run.
 void FitLoop::agree() {
-  if (!shares_logs_) return;
-  const Strategy& strategy = model_->strategy();
-  constexpr int64_t kStop = 1;
-  constexpr int64_t kRegroup = 2;
-  const bool regroup = has_backup_ && strategy.is_chief() && strategy.has_newcomers();
-  const int64_t wishes = strongest(model_, (stop_training_ ? kStop : 0) + (regroup ? kRegroup : 0));
-  if (wishes >= kRegroup) throw Regroup{};
-  stop_training_ = wishes == kStop;
+  if (shares_logs_) stop_training_ = strongest(model_, stop_training_ ? 1 : 0) > 0;
 }
 
 Logs::Values FitLoop::validate() {

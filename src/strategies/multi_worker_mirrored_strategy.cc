@@ -145,10 +145,6 @@ std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
 
 bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
 
-bool MultiWorkerMirroredStrategy::has_newcomers() const {
-  return is_elastic() && !workers_->server()->newcomers().empty();
-}
-
 void MultiWorkerMirroredStrategy::regroup() {
   if (!workers_) return;
   // Others may be lost meanwhile.
