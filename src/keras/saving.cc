@@ -4,7 +4,6 @@
 #include <ctime>
 #include <functional>
 #include <map>
-#include <optional>
 
 #include "keras/training_state.h"
 #include "keras/weight_groups.h"
@@ -20,12 +19,9 @@ namespace {
 
 using keras_files::WeightsGroup;
 
-/// What every worker reads of the same file, or the same error for all of them.
-template <typename Read>
-auto read_by_all(const Strategy& strategy, const Read& read) {
-  std::optional<decltype(read())> result;
-  strata::detail::agree(strategy.group(), "reading a model's file", [&] { result = read(); });
-  return std::move(*result);
+/// Every worker reads the same file; an error is all of theirs.
+void read_by_all(const Strategy& strategy, const std::function<void()>& read) {
+  strata::detail::agree(strategy.group(), "reading a model's file", read);
 }
 
 void write_by_chief(const Model& model, const std::function<void()>& write) {
@@ -83,8 +79,9 @@ void write_safetensors(const Model& model, const std::string& path) {
 
 void read_safetensors(const Model& model, const std::string& path) {
   std::map<std::string, at::Tensor> tensors;
-  const auto read = [&] { return load_safetensors(path); };
-  for (auto& [name, tensor] : read_by_all(model->strategy(), read)) tensors.emplace(name, tensor);
+  read_by_all(model->strategy(), [&] {
+    for (auto& [name, tensor] : load_safetensors(path)) tensors.emplace(name, tensor);
+  });
   const auto places = detail::weights_places(model);
   detail::Assignments assignments(path);
   for (const auto& [name, weight] : by_path(places)) {
@@ -123,8 +120,8 @@ void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
 }
 
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
-  const keras_files::LegacyModel file =
-      read_by_all(get_strategy(), [&] { return keras_files::load_legacy_model(path); });
+  keras_files::LegacyModel file;
+  read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path); });
   Model model = model_from_config(file.model_config);
   assign_legacy(model, file, path);
   // Keras itself does not bring the optimizer's slots back.
@@ -181,8 +178,8 @@ void save_model(const Model& model, const std::string& path) {
 
 Model load_model(const std::string& path, const LoadModelOptions& options) {
   if (path.ends_with(".h5")) return load_legacy(path, options);
-  const keras_files::KerasArchive archive =
-      read_by_all(get_strategy(), [&] { return keras_files::load_keras_archive(path); });
+  keras_files::KerasArchive archive;
+  read_by_all(get_strategy(), [&] { archive = keras_files::load_keras_archive(path); });
   Model model = model_of(archive, path);
   if (model->built()) detail::assign_weights(model, archive.config, archive.weights, path);
   const Json* compile = archive.config.find("compile_config");
@@ -213,14 +210,17 @@ void load_weights(const Model& model, const std::string& path) {
   if (path.ends_with(".safetensors")) {
     read_safetensors(model, path);
   } else if (path.ends_with(".keras")) {
-    const auto read = [&] { return keras_files::load_keras_archive(path).weights; };
-    load_tree(model, read_by_all(model->strategy(), read), path);
+    keras_files::KerasArchive archive;
+    read_by_all(model->strategy(), [&] { archive = keras_files::load_keras_archive(path); });
+    load_tree(model, archive.weights, path);
   } else if (path.ends_with(".h5") && !path.ends_with(".weights.h5")) {
-    const auto read = [&] { return keras_files::load_legacy_model(path); };
-    assign_legacy(model, read_by_all(model->strategy(), read), path);
+    keras_files::LegacyModel file;
+    read_by_all(model->strategy(), [&] { file = keras_files::load_legacy_model(path); });
+    assign_legacy(model, file, path);
   } else {
-    const auto read = [&] { return keras_files::load_weights_file(path); };
-    load_tree(model, read_by_all(model->strategy(), read), path);
+    WeightsGroup weights;
+    read_by_all(model->strategy(), [&] { weights = keras_files::load_weights_file(path); });
+    load_tree(model, weights, path);
   }
 }
 
