@@ -83,12 +83,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.share_storage = options.share_storage;
   group.pin_threads = options.pin_threads;
 
-  const std::optional<cluster::Cluster> cluster =
-      options.cluster_resolver ? cluster::resolve_cluster(*options.cluster_resolver)
-                               : cluster::resolve_cluster();
-  const bool alone = !cluster || cluster->task.job == cluster::kEvaluator ||
-                     cluster::training_tasks(cluster->spec).size() == 1;
-  if (alone) {
+  const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
+  if (!cluster) {
     group.cross_device_ops = choose_cross_device_ops(group.devices);
     return joined;
   }

@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
@@ -16,6 +18,13 @@ struct Common {
   uint64_t seed = 0;
   int threads_per_replica = 1;
 };
+
+/// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
+/// and the only worker do.
+/// @param resolver  Null: what started this process says it.
+/// @throws Error  as cluster::resolve_cluster.
+std::optional<cluster::Cluster> find_workers(
+    const std::shared_ptr<const cluster::ClusterResolver>& resolver);
 
 /// This process among the workers that train together.
 class WorkerGroup {
