@@ -79,6 +79,8 @@ int main(int argc, char** argv) try {
   const std::string folder = named ? argv[1] : "keras_run";
   if (named) --argc, ++argv;
   train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}}), folder);
+} catch (const strata::Preempted& preempted) {
+  return preempted.exit_code();
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

@@ -1,10 +1,12 @@
 #include "strata/checkpoint/checkpoint.h"
 
 #include <algorithm>
+#include <bit>
 #include <thread>
 
 #include "checkpoint/session.h"
 #include "checkpoint/writer.h"
+#include "runtime/group_agreement.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/runtime/replica_context.h"
@@ -32,12 +34,15 @@ void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& gr
 /// the training's steps hardly notice.
 double writer_share() { return std::min(1.0, 0.02 * std::thread::hardware_concurrency()); }
 
+/// Every process reads; the chief's snapshot is what is written.
 checkpoint::Snapshot take(CheckpointState& state, const WriteOptions& options) {
+  const checkpoint::Graph graph = state.graph();
   checkpoint::Snapshot snapshot =
-      checkpoint::take_snapshot(state.graph(),
+      checkpoint::take_snapshot(graph,
                                 {.shard_bytes = state.options.shard_bytes,
                                  .per_replica = state.options.per_replica,
-                                 .shard_prefix = "state-"},
+                                 .shard_prefix = "state-",
+                                 .writes = detail::is_chief(*graph.workers)},
                                 state.options.asynchronous ? &state.staging : nullptr);
   snapshot.manifest.number = options.number;
   snapshot.manifest.metrics = options.metrics;
@@ -45,10 +50,23 @@ checkpoint::Snapshot take(CheckpointState& state, const WriteOptions& options) {
   return snapshot;
 }
 
+/// The replicas of the scope, if they live in several processes.
+std::shared_ptr<ReplicaGroup> group_of_scope() {
+  ReplicaGroup* const group = detail::current_context().group;
+  return group->communicator() ? group->shared_from_this() : detail::default_group();
+}
+
+/// What tells a checkpoint from another of the same name.
+std::string identity(const checkpoint::Manifest& manifest) {
+  std::string text = str_cat(manifest.number, ' ', std::bit_cast<uint64_t>(manifest.saved_at));
+  for (const checkpoint::ManifestShard& shard : manifest.shards) text += str_cat(' ', shard.sha256);
+  return text;
+}
+
 }  // namespace
 
 Checkpoint::Checkpoint(Objects objects, CheckpointOptions options)
-    : state_(std::make_shared<CheckpointState>(std::move(objects), options)) {
+    : state_(std::make_shared<CheckpointState>(std::move(objects), options, group_of_scope())) {
   STRATA_CHECK(options.shard_bytes > 0, kInvalidArgument, "[checkpoint] got shard_bytes ",
                options.shard_bytes, "; expected a positive number");
   (void)state_->graph();  // says now what is wrong with the names
@@ -91,17 +109,26 @@ bool Checkpoint::write(const std::string& path, const WriteOptions& options) {
   CheckpointState& state = *state_;
   if (!state.options.asynchronous) {
     checkpoint::Snapshot snapshot = take(state, options);
-    checkpoint::write_checkpoint(path, snapshot);
-    if (options.on_written) options.on_written();
+    detail::by_chief(*state.workers, "Checkpoint::write", [&] {
+      checkpoint::write_checkpoint(path, snapshot);
+      if (options.on_written) options.on_written();
+    });
     return true;
   }
-  if (state.background.busy() && state.options.while_saving == CheckpointOptions::Busy::kSkip) {
+  const std::string skipped = detail::ask_chief(*state.workers, "Checkpoint::write", [&] {
+    if (state.background.busy() && state.options.while_saving == CheckpointOptions::Busy::kSkip) {
+      return "skipped";
+    }
+    state.background.wait();
+    return "";
+  });
+  if (!skipped.empty()) {
     STRATA_LOG(kInfo) << "[checkpoint] " << path
                       << " is skipped: the one before is still being written";
     return false;
   }
-  state.background.wait();
   auto snapshot = std::make_shared<checkpoint::Snapshot>(take(state, options));
+  if (!detail::is_chief(*state.workers)) return true;
   snapshot->give_way = [&state] { state.background.give_way(writer_share()); };
   state.background.start([path, snapshot, written = options.on_written] {
     checkpoint::write_checkpoint(path, *snapshot);
@@ -117,7 +144,7 @@ RestoreStatus Checkpoint::read(const std::string& path) {
   return status;
 }
 
-RestoreStatus Checkpoint::restore(const std::string& path) { return apply(open(path)); }
+RestoreStatus Checkpoint::restore(const std::string& path) { return apply(open_together(path)); }
 
 std::shared_ptr<RestoreSession> Checkpoint::open(const std::string& path) {
   detail::require_cross_replica("Checkpoint::restore");
@@ -125,10 +152,48 @@ std::shared_ptr<RestoreSession> Checkpoint::open(const std::string& path) {
   return std::make_shared<RestoreSession>(state_, checkpoint::load_checkpoint(path));
 }
 
-RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
-  compare_plans(session->loaded(), state_->graph());
+/// @param session  This process has opened it already.
+std::shared_ptr<RestoreSession> Checkpoint::open_together(const std::string& path,
+                                                          std::shared_ptr<RestoreSession> session) {
+  const ReplicaGroup& group = *state_->workers;
+  if (group.communicator() == nullptr) return session ? session : open(path);
+  detail::by_chief(group, "Checkpoint::restore", [&] { state_->background.wait_quietly(); });
   try {
-    session->apply();
+    detail::agree(group, "Checkpoint::restore, reading", [&] {
+      if (!session) session = open_as_others_do(path);
+    });
+    const std::vector<std::string> seen = detail::texts_of_all(
+        group, "Checkpoint::restore, which one", identity(session->loaded().manifest));
+    for (size_t rank = 1; rank < seen.size(); ++rank) {
+      STRATA_CHECK(seen[rank] == seen[0], kFailedPrecondition, "[checkpoint] restore: ", path,
+                   ": worker ", rank,
+                   " sees another checkpoint there than the chief; the folder "
+                   "must be one that all workers see");
+    }
+  } catch (...) {
+    if (session) session->keep_quiet();
+    throw;
+  }
+  return session;
+}
+
+std::shared_ptr<RestoreSession> Checkpoint::open_as_others_do(const std::string& path) {
+  try {
+    return open(path);
+  } catch (const Error& error) {
+    if (detail::is_chief(*state_->workers) || error.code() != ErrorCode::kNotFound) throw;
+    throw Error(error.code(),
+                str_cat(error.what(), "; the folder must be one that all workers see"));
+  }
+}
+
+RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
+  const ReplicaGroup& group = *state_->workers;
+  try {
+    detail::agree(group, "Checkpoint::restore", [&] {
+      if (detail::is_chief(group)) compare_plans(session->loaded(), state_->graph());
+      session->apply();
+    });
   } catch (...) {
     session->keep_quiet();
     throw;
@@ -137,15 +202,22 @@ RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
   return RestoreStatus(session);
 }
 
-void Checkpoint::wait() { state_->background.wait(); }
+void Checkpoint::wait() {
+  detail::by_chief(*state_->workers, "Checkpoint::wait", [&] { wait_here(); });
+}
+void Checkpoint::wait_here() { state_->background.wait(); }
 bool Checkpoint::saving() const { return state_->background.busy(); }
 
 void Checkpoint::prepare() {
-  if (state_->options.asynchronous && !saving()) (void)take(*state_, {});
+  if (!state_->options.asynchronous) return;
+  const std::string busy = detail::ask_chief(*state_->workers, "Checkpoint::prepare",
+                                             [&] { return saving() ? "busy" : ""; });
+  if (busy.empty()) (void)take(*state_, {});
 }
 
 int64_t Checkpoint::save_counter() const { return state_->save_counter; }
 void Checkpoint::set_save_counter(int64_t counter) { state_->save_counter = counter; }
+const ReplicaGroup& Checkpoint::workers() const { return *state_->workers; }
 const CheckpointOptions& Checkpoint::options() const { return state_->options; }
 
 }  // namespace strata

@@ -8,6 +8,7 @@
 #include "checkpoint/manager_state.h"
 #include "checkpoint/scratch.h"
 #include "checkpoint/session.h"
+#include "runtime/group_agreement.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
@@ -85,6 +86,7 @@ struct CheckpointManager::State {
     }
   }
 
+  std::shared_ptr<detail::RestoreSession> open_newest();
   void sweep();
   void sweep_quietly() {
     try {
@@ -130,6 +132,29 @@ void CheckpointManager::State::sweep() {
   }
 }
 
+/// Null: there is nothing to restore.
+std::shared_ptr<detail::RestoreSession> CheckpointManager::State::open_newest() {
+  const FolderListing listing = list();
+  warn_of_damaged(listing);
+  std::vector<std::string> damaged = listing.damaged;
+  for (size_t i = listing.good.size(); i-- > 0;) {
+    const std::string& path = listing.good[i].path;
+    try {
+      return checkpoint.open(path);
+    } catch (const Error& error) {
+      STRATA_LOG(kWarning) << "[checkpoint_manager] passed over: " << path << " (" << error.what()
+                           << ")";
+      damaged.push_back(str_cat(path, " (", error.what(), ")"));
+    }
+  }
+  std::string all;
+  for (const std::string& each : damaged) all += str_cat(all.empty() ? "" : "; ", each);
+  STRATA_CHECK(damaged.empty(), kDataLoss, "[checkpoint_manager] restore_or_initialize: ", folder,
+               " holds checkpoints, and none of them is good: ", all,
+               "; repair or remove them, or choose another folder");
+  return nullptr;
+}
+
 CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
                                      CheckpointManagerOptions options)
     : state_(std::make_shared<State>(checkpoint, std::move(folder), std::move(options))) {
@@ -145,16 +170,18 @@ CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
   STRATA_CHECK(!o.checkpoint_name.empty() && o.checkpoint_name.find('/') == std::string::npos,
                kInvalidArgument, "[checkpoint_manager] got checkpoint_name '", o.checkpoint_name,
                "'; expected a name without '/'");
-  checkpoint::clean_up(file_system_of(state_->folder), state_->folder);
-  const auto kept = checkpoint::read_preserved(state_->folder, o.checkpoint_name);
-  state_->kept = kept ? *kept : checkpoint::PreservedState{.last_preserved = o.now()};
-  const FolderListing listing = state_->list();
-  if (!listing.good.empty()) state_->newest = listing.good.back().saved_at;
+  detail::by_chief(checkpoint.workers(), "CheckpointManager", [&] {
+    checkpoint::clean_up(file_system_of(state_->folder), state_->folder);
+    const auto kept = checkpoint::read_preserved(state_->folder, o.checkpoint_name);
+    state_->kept = kept ? *kept : checkpoint::PreservedState{.last_preserved = o.now()};
+    const FolderListing listing = state_->list();
+    if (!listing.good.empty()) state_->newest = listing.good.back().saved_at;
+  });
 }
 
 CheckpointManager::~CheckpointManager() {
   try {
-    state_->checkpoint.wait();
+    state_->checkpoint.wait_here();
   } catch (const std::exception& error) {
     STRATA_LOG(kError) << "[checkpoint_manager] the last save failed: " << error.what();
   }
@@ -206,34 +233,22 @@ std::optional<std::string> CheckpointManager::save(const SaveOptions& options) {
 std::optional<std::string> CheckpointManager::restore_or_initialize() {
   detail::require_cross_replica("CheckpointManager::restore_or_initialize");
   State& state = *state_;
-  const FolderListing listing = state.list();
-  warn_of_damaged(listing);
-  std::vector<std::string> damaged = listing.damaged;
-  for (size_t i = listing.good.size(); i-- > 0;) {
-    const std::string& path = listing.good[i].path;
-    std::shared_ptr<detail::RestoreSession> session;
-    try {
-      session = state.checkpoint.open(path);
-    } catch (const Error& error) {
-      STRATA_LOG(kWarning) << "[checkpoint_manager] passed over: " << path << " (" << error.what()
-                           << ")";
-      damaged.push_back(str_cat(path, " (", error.what(), ")"));
-      continue;
-    }
-    state.status = state.checkpoint.apply(std::move(session));
-    if (state.options.checkpoint_interval > 0) state.last_step = state.options.step_counter();
+  std::shared_ptr<detail::RestoreSession> session;
+  const std::string path = detail::ask_chief(
+      state.checkpoint.workers(), "CheckpointManager::restore_or_initialize", [&] {
+        session = state.open_newest();
+        return session ? session->loaded().path : std::string();
+      });
+  if (path.empty()) {
+    if (state.options.init_fn) state.options.init_fn();
     state.prepare();
-    return path;
+    return std::nullopt;
   }
-  std::string all;
-  for (const std::string& each : damaged) all += str_cat(all.empty() ? "" : "; ", each);
-  STRATA_CHECK(damaged.empty(), kDataLoss,
-               "[checkpoint_manager] restore_or_initialize: ", state.folder,
-               " holds checkpoints, and none of them is good: ", all,
-               "; repair or remove them, or choose another folder");
-  if (state.options.init_fn) state.options.init_fn();
+  session = state.checkpoint.open_together(path, std::move(session));
+  state.status = state.checkpoint.apply(std::move(session));
+  if (state.options.checkpoint_interval > 0) state.last_step = state.options.step_counter();
   state.prepare();
-  return std::nullopt;
+  return path;
 }
 
 RestoreStatus& CheckpointManager::status() {

@@ -85,6 +85,10 @@ class Walk {
   }
 
  private:
+  void note(const std::shared_ptr<ReplicaGroup>& group) {
+    if (group && group->communicator() && !graph_.workers) graph_.workers = group;
+  }
+
   static std::string join(const std::string& prefix, const std::string& name) {
     return name.empty() ? prefix : str_cat(prefix, '/', name);
   }
@@ -96,6 +100,7 @@ class Walk {
   }
 
   void add(const std::string& prefix, TensorState state) {
+    note(state.group);
     if (state.group &&
         std::find(graph_.groups.begin(), graph_.groups.end(), state.group) == graph_.groups.end()) {
       graph_.groups.push_back(state.group);
@@ -127,12 +132,14 @@ void check_names(const Objects& objects) {
 
 }  // namespace
 
-Graph walk(const Objects& objects, bool random_state, int64_t& save_counter) {
+Graph walk(const Objects& objects, bool random_state, int64_t& save_counter,
+           const std::shared_ptr<ReplicaGroup>& otherwise) {
   check_names(objects);
   Graph graph;
   Walk walk(graph);
   for (const auto& [name, object] : objects) walk.visit(name, object.object());
-  if (graph.groups.empty()) graph.groups.push_back(detail::default_group());
+  if (graph.groups.empty()) graph.groups.push_back(otherwise);
+  if (!graph.workers) graph.workers = otherwise->communicator() ? otherwise : graph.groups[0];
   walk.visit("_save_counter", Tracked(save_counter).object());
   if (!random_state) return graph;
   for (size_t i = 0; i < graph.groups.size(); ++i) {

@@ -30,6 +30,8 @@ struct Graph {
   std::vector<std::shared_ptr<Trackable>> objects = {};  ///< Each once.
   std::vector<std::shared_ptr<ReplicaGroup>> groups =
       {};  ///< Of the variables, each once, in order.
+  /// In whose processes the objects live.
+  std::shared_ptr<ReplicaGroup> workers = {};
 };
 
 /// Names that start with this are the checkpoint's own.
@@ -37,7 +39,9 @@ inline constexpr char kOwnPrefix = '_';
 
 /// Settles all objects and lists their state, and the checkpoint's own: random streams of the
 /// variables' replicas, libtorch's random state (if wanted), the save counter.
+/// @param otherwise  The replicas of objects that say nothing of any.
 /// @throws Error kInvalidArgument: names that are empty, twice, with '/', or begin with '_'.
-Graph walk(const Objects& objects, bool random_state, int64_t& save_counter);
+Graph walk(const Objects& objects, bool random_state, int64_t& save_counter,
+           const std::shared_ptr<ReplicaGroup>& otherwise);
 
 }  // namespace strata::checkpoint

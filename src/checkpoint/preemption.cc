@@ -44,6 +44,7 @@ Preempted::Preempted(int exit_code)
 PreemptionCheckpointHandler::PreemptionCheckpointHandler(CheckpointManager& manager,
                                                          PreemptionOptions options)
     : PreemptionCheckpointHandler(
+          manager.checkpoint(),
           [&manager] {
             finish_earlier_save(manager.checkpoint());
             (void)manager.save({.check_interval = false});
@@ -55,6 +56,7 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
                                                          const std::string& prefix,
                                                          PreemptionOptions options)
     : PreemptionCheckpointHandler(
+          checkpoint,
           [&checkpoint, prefix] {
             finish_earlier_save(checkpoint);
             (void)checkpoint.save(prefix);
@@ -62,13 +64,14 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
           },
           std::move(options)) {}
 
-PreemptionCheckpointHandler::PreemptionCheckpointHandler(std::function<void()> save,
+PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
+                                                         std::function<void()> save,
                                                          PreemptionOptions options)
-    : save_(std::move(save)),
-      options_(std::move(options)),
-      agreement_(options_.agreement ? options_.agreement : std::make_shared<OneProcess>()) {
+    : save_(std::move(save)), options_(std::move(options)), agreement_(options_.agreement) {
   STRATA_CHECK(!g_handled, kFailedPrecondition,
                "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
+  if (!agreement_) agreement_ = detail::make_step_agreement(checkpoint.workers());
+  if (!agreement_) agreement_ = std::make_shared<OneProcess>();
   g_handled = true;
   g_terminated = 0;
   struct sigaction action = {};
@@ -102,6 +105,7 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
 void PreemptionCheckpointHandler::save_and_end() {
   STRATA_LOG(kWarning) << "[preemption] told to stop; saving, then exit " << options_.exit_code;
   save_();
+  agreement_->end();
   if (options_.exit_fn) return options_.exit_fn(options_.exit_code);
   throw Preempted(options_.exit_code);
 }

@@ -16,15 +16,20 @@ namespace strata::detail {
 /// What a Checkpoint and the statuses of its restores share.
 class CheckpointState {
  public:
-  CheckpointState(checkpoint::Objects objects, CheckpointOptions options)
-      : objects(std::move(objects)), options(options) {}
+  CheckpointState(checkpoint::Objects objects, CheckpointOptions options,
+                  std::shared_ptr<ReplicaGroup> scope)
+      : objects(std::move(objects)), options(options), scope(std::move(scope)) {}
 
   checkpoint::Graph graph() {
-    return checkpoint::walk(objects, options.random_state, save_counter);
+    checkpoint::Graph graph = checkpoint::walk(objects, options.random_state, save_counter, scope);
+    workers = graph.workers;
+    return graph;
   }
 
   checkpoint::Objects objects;
   const CheckpointOptions options;
+  const std::shared_ptr<ReplicaGroup> scope;  // where the Checkpoint was made
+  std::shared_ptr<ReplicaGroup> workers;      // as the last graph has it
   int64_t save_counter = 0;
   checkpoint::Staging staging;
   std::shared_ptr<RestoreSession> last_restore;  // for objects that come later

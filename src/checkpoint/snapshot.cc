@@ -185,6 +185,7 @@ Snapshot take_snapshot(const Graph& graph, const SnapshotOptions& options, Stagi
   for (const GraphValue& each : graph.values) {
     manifest.values.emplace_back(each.name, each.state.read());
   }
+  if (!options.writes) return {};
   lay_out(snapshot, layout, staging);
   return snapshot;
 }

@@ -48,11 +48,13 @@ class Staging {
 struct SnapshotOptions {
   int64_t shard_bytes = 0;
   bool per_replica = true;
-  std::string shard_prefix = {};  ///< Of the shards' names; one for each process that writes.
+  std::string shard_prefix = {};  ///< Of the shards' names.
+  /// Else only what all processes read together is read, and the snapshot stays empty.
+  bool writes = true;
 };
 
-/// Reads the state of `graph`. With `staging` tensors are copied there, by all cores; without one
-/// the snapshot holds the live tensors themselves.
+/// Reads the state of `graph`; every process calls it. With `staging` tensors are copied there, by
+/// all cores; without one the snapshot holds the live tensors themselves.
 /// @throws Error kInvalidArgument, kUnimplemented: a tensor that the format cannot hold; names it.
 Snapshot take_snapshot(const Graph& graph, const SnapshotOptions& options, Staging* staging);
 

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <limits>
 
+#include "runtime/group_exchange.h"
 #include "strata/core/error.h"
 
 namespace strata {
@@ -25,7 +26,8 @@ constexpr std::string_view name_of() {
 /// The replicas' own values can be apart: they are written to without an agreement.
 bool has_local_values(const Variable& variable) {
   const VariableState& state = *variable.state();
-  if (state.replicas().size() < 2 || state.shares_storage()) return false;
+  // Of the group, not of this process: all processes must answer alike.
+  if (state.group()->num_replicas() < 2 || state.shares_storage()) return false;
   if (state.on_read()) return true;
   // What an optimizer trains is kept equal.
   return variable.aggregation() == VariableAggregation::kNone && !variable.trainable() &&
@@ -39,9 +41,12 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
-/// Empty if the value that stands for all of them would bring every replica's back.
+/// Of all processes. Empty if the value that stands for all of them would bring every replica's
+/// back.
 std::vector<at::Tensor> local_values(const Variable& variable) {
-  const std::vector<at::Tensor>& replicas = variable.state()->replicas();
+  std::vector<at::Tensor> replicas =
+      gather_over_group(*variable.state()->group(), variable.state()->replicas(),
+                        str_cat("replicas' own values of '", variable.name(), "'"));
   const bool equal = std::all_of(replicas.begin() + 1, replicas.end(), [&](const at::Tensor& each) {
     return same_bits(each, replicas[0]);
   });
@@ -55,7 +60,11 @@ std::vector<at::Tensor> local_values(const Variable& variable) {
 void write_replicas(const Variable& variable, const std::vector<at::Tensor>& values) {
   const at::NoGradGuard no_grad;
   const std::vector<at::Tensor>& replicas = variable.state()->replicas();
-  for (size_t r = 0; r < replicas.size(); ++r) replicas[r].detach().copy_(values[r]);
+  const ReplicaGroup& group = *variable.state()->group();
+  for (int local = 0; local < group.num_local_replicas(); ++local) {
+    replicas[static_cast<size_t>(local)].detach().copy_(
+        values[static_cast<size_t>(group.replica_id(local))]);
+  }
   variable.state()->note_write();
 }
 
@@ -91,7 +100,7 @@ TensorState state_of(const Variable& variable, const std::string& name) {
                     .write = [variable = Variable(variable)](
                                  const at::Tensor& value) mutable { variable.assign(value); }};
   state.group = variable.state()->group();
-  state.replicas = static_cast<int>(variable.state()->replicas().size());
+  state.replicas = variable.state()->group()->num_replicas();
   if (has_local_values(variable)) {
     state.read_replicas = [variable] { return local_values(variable); };
     state.write_replicas = [variable](const std::vector<at::Tensor>& values) {

@@ -15,10 +15,10 @@ constexpr int kOpBits = 2;
 
 constexpr uint64_t mask(int bits) { return (uint64_t{1} << bits) - 1; }
 
-uint64_t hash(const std::string& text) {  // FNV-1a
-  uint64_t value = 0xcbf29ce484222325u;
+/// FNV-1a, begun or gone on with.
+uint64_t hash(std::string_view text, uint64_t value = 0xcbf29ce484222325u) {
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  return value ^ (value >> 29);
+  return value;
 }
 
 }  // namespace
@@ -27,8 +27,13 @@ uint64_t CallFingerprint::pack() const {
   uint64_t bits = static_cast<uint64_t>(collective);
   bits = bits << kOpBits | static_cast<uint64_t>(op);
   bits = bits << kDtypeBits | (static_cast<uint64_t>(dtype) & mask(kDtypeBits));
-  bits = bits << kPlanBits | (hash(plan) & mask(kPlanBits));
+  bits = bits << kPlanBits | ((plan ^ (plan >> 29)) & mask(kPlanBits));
   return bits << kElementBits | (static_cast<uint64_t>(elements) & mask(kElementBits));
+}
+
+uint64_t plan_of(std::string_view schedule, int root, std::string_view name) {
+  // No text is made of them: this is done in every call.
+  return hash(name, (hash(schedule) ^ static_cast<uint64_t>(root)) * 0x100000001b3u);
 }
 
 std::string describe_call(uint64_t fingerprint) {

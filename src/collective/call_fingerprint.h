@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "strata/collective/algorithms.h"
 #include "strata/collective/reduce_op.h"
@@ -15,11 +16,14 @@ struct CallFingerprint {
   Collective collective = Collective::kAllReduce;
   ReduceOp op = ReduceOp::kSum;
   c10::ScalarType dtype = c10::ScalarType::Undefined;
-  int64_t elements = 0;   ///< below 2^40; larger ones lose their upper bits
-  std::string plan = {};  ///< what ranks must have agreed on beside: schedule, root
+  int64_t elements = 0;  ///< below 2^40; larger ones lose their upper bits
+  uint64_t plan = 0;     ///< `plan_of` what ranks must have agreed on beside
 
   uint64_t pack() const;
 };
+
+/// @param schedule  The algorithm's name.  @param root  Of a broadcast.  @param name  The call's.
+uint64_t plan_of(std::string_view schedule, int root, std::string_view name);
 
 /// "all_reduce(SUM) of 1000 Float, plan 1a2".
 std::string describe_call(uint64_t fingerprint);

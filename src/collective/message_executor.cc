@@ -173,8 +173,8 @@ class MessageRun {
       const int64_t count = std::min(piece, all - begin);
       for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
         const int64_t bytes = (begin + count) * widths[static_cast<size_t>(message.source)];
-        Status status = wait_for(transfers_[static_cast<size_t>(message.receive)],
-                                 static_cast<size_t>(bytes));
+        Status status =
+            wait_for(transfers_[static_cast<size_t>(message.receive)], static_cast<size_t>(bytes));
         if (!status.ok()) return status;
       }
       buffers_.reduction->reduce(sources.data(), static_cast<int>(sources.size()), count, target,

@@ -137,7 +137,7 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
                known_failure().message(), "); build a new one");
   fingerprint.collective = call.collective;
   fingerprint.elements = call.elements;
-  fingerprint.plan = "shared " + std::to_string(call.root);
+  fingerprint.plan = plan_of("shared", call.root, call_options.name);
   const uint64_t packed = fingerprint.pack();
   const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
   const auto check_wait = [&](int awaited, bool slept) {

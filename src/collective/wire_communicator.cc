@@ -56,8 +56,9 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
                  "); build a new one");
   }
   if (this->options.doing) {
-    this->options.doing(str_cat(collective_name(call.fingerprint.collective),
-                                options.name.empty() ? "" : " ", options.name));
+    std::string what(collective_name(call.fingerprint.collective));
+    if (!options.name.empty()) what.append(" ").append(options.name);
+    this->options.doing(what);
   }
   // Without elements there is nothing to send, yet whoever disagrees must learn of it.
   const bool nothing = call.buffers.elements == 0;
@@ -69,7 +70,7 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
                                                : call.buffers.element_bytes,
        .root = call.root});
   call.fingerprint.elements = call.buffers.elements;
-  call.fingerprint.plan = str_cat(choice.schedule->name, " ", call.root, " ", options.name);
+  call.fingerprint.plan = plan_of(choice.schedule->name, call.root, options.name);
   if (call.fingerprint.collective == Collective::kReduceScatter && !nothing) {
     call.buffers.result_begin = call.buffers.elements / num_ranks() * rank;
   }

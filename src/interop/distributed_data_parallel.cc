@@ -9,7 +9,6 @@
 
 #include "optim/gradient_exchange.h"
 #include "runtime/group_exchange.h"
-#include "strata/cluster/roles.h"
 #include "strategies/worker_group.h"
 
 namespace strata::detail {
@@ -35,13 +34,8 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
  public:
   Impl(std::shared_ptr<torch::nn::Module> module, const DistributedDataParallelOptions& options)
       : module_(std::move(module)), broadcast_buffers_(options.broadcast_buffers) {
-    const std::optional<cluster::Cluster> cluster =
-        options.cluster_resolver ? cluster::resolve_cluster(*options.cluster_resolver)
-                                 : cluster::resolve_cluster();
-    if (!cluster || cluster->task.job == cluster::kEvaluator ||
-        cluster::training_tasks(cluster->spec).size() == 1) {
-      return;
-    }
+    const std::optional<cluster::Cluster> cluster = find_workers(options.cluster_resolver);
+    if (!cluster) return;
     workers_ = std::make_unique<WorkerGroup>(
         *cluster, options.server, options.communication_options, /*replicas=*/1, Common{});
     ReplicaGroupOptions group{.name = kName, .devices = {find_device("cpu:0")}};

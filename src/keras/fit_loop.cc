@@ -75,15 +75,29 @@ int64_t strongest(const Model& model, int64_t mine) {
                 std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), mine));
 }
 
-/// Thrown out of a run whose replicas are about to be spread anew over the processes, since some
-/// have come back: all go on from the last backup.
-struct Regroup {};
-
-bool has_backup(const Callbacks& callbacks) {
-  return std::ranges::any_of(callbacks, [](const callbacks::CallbackRef& each) {
-    return dynamic_cast<const callbacks::BackupAndRestore*>(&*each) != nullptr;
-  });
+std::vector<callbacks::BackupAndRestore*> backups(const Callbacks& callbacks) {
+  std::vector<callbacks::BackupAndRestore*> found;
+  for (const callbacks::CallbackRef& each : callbacks) {
+    if (auto* backup = dynamic_cast<callbacks::BackupAndRestore*>(&*each)) found.push_back(backup);
+  }
+  return found;
 }
+
+bool has_backup(const Callbacks& callbacks) { return !backups(callbacks).empty(); }
+
+/// However a run ends, its callbacks take no signals afterwards, and wait for no other worker.
+class LetGo {
+ public:
+  explicit LetGo(const Callbacks& callbacks) : callbacks_(callbacks) {}
+  ~LetGo() {
+    for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->let_go();
+  }
+  LetGo(const LetGo&) = delete;
+  LetGo& operator=(const LetGo&) = delete;
+
+ private:
+  const Callbacks& callbacks_;
+};
 
 int64_t rows_of(const Model& model, const Element& parts) {
   std::vector<int64_t> rows;
@@ -137,8 +151,6 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
   while (true) {
     try {
       return FitLoop(model, data, options).run();
-    } catch (const Regroup&) {
-      strategy.regroup();
     } catch (const Error& error) {
       if (!strategy.recover(error)) throw;
     }
@@ -251,15 +263,15 @@ FitLoop::FitLoop(Model model, const Dataset& data, FitOptions options)
   verbose_ = verbosity(model_, options_.verbose);
   add_default_callbacks(callbacks_, verbose_);
   shares_logs_ = shares_logs(model_, callbacks_);
-  has_backup_ = has_backup(callbacks_);
 }
 
 std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
   std::vector<std::pair<std::string, Tracked>> all = trainer_.state();
   all.emplace_back("run", Tracked(std::static_pointer_cast<Trackable>(place_)));
   std::vector<std::pair<std::string, Tracked>> callbacks;
-  for (size_t i = 0; i < callbacks_.size(); ++i) {
-    auto state = callbacks_[i]->state();
+  // The user's, not the progress bar that the chief alone may have.
+  for (size_t i = 0; i < options_.callbacks.size(); ++i) {
+    auto state = options_.callbacks[i]->state();
     if (!state.empty()) callbacks.emplace_back(std::to_string(i), Tracked(std::move(state)));
   }
   if (!callbacks.empty()) all.emplace_back("callbacks", Tracked(std::move(callbacks)));
@@ -268,6 +280,7 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
 
 History FitLoop::run() {
   const Attached attached(callbacks_, *this);
+  const LetGo let_go(callbacks_);
   feed_.start(epoch_);
   if (epoch_ < epochs_) {
     prepare(model_, feed_);
@@ -340,16 +353,9 @@ void FitLoop::end_epoch() {
   }
 }
 
-/// What only some processes know by themselves.
+/// A callback of one process may have stopped the run.
 void FitLoop::agree() {
-  if (!shares_logs_) return;
-  const Strategy& strategy = model_->strategy();
-  constexpr int64_t kStop = 1;
-  constexpr int64_t kRegroup = 2;
-  const bool regroup = has_backup_ && strategy.is_chief() && strategy.has_newcomers();
-  const int64_t wishes = strongest(model_, (stop_training_ ? kStop : 0) + (regroup ? kRegroup : 0));
-  if (wishes >= kRegroup) throw Regroup{};
-  stop_training_ = wishes == kStop;
+  if (shares_logs_) stop_training_ = strongest(model_, stop_training_ ? 1 : 0) > 0;
 }
 
 Logs::Values FitLoop::validate() {

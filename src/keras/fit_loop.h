@@ -68,7 +68,6 @@ class FitLoop final : public TrainingRun {
   Callbacks callbacks_;
   BatchFeed feed_;
   bool shares_logs_ = false;  ///< Processes work out every batch's logs together.
-  bool has_backup_ = false;   ///< The run can go on from what a callback has saved.
   std::shared_ptr<Place> place_;
   Logs last_logs_;
 };

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <ctime>
+#include <functional>
 #include <map>
 
 #include "keras/training_state.h"
 #include "keras/weight_groups.h"
+#include "runtime/group_agreement.h"
 #include "strata/checkpoint/safetensors.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras_files/keras_archive.h"
@@ -16,6 +18,15 @@ namespace strata::keras {
 namespace {
 
 using keras_files::WeightsGroup;
+
+/// Every worker reads the same file; an error is all of theirs.
+void read_by_all(const Strategy& strategy, const std::function<void()>& read) {
+  strata::detail::agree(strategy.group(), "reading a model's file", read);
+}
+
+void write_by_chief(const Model& model, const std::function<void()>& write) {
+  strata::detail::by_chief(model->strategy().group(), "writing a model's file", write);
+}
 
 void check_built(const Model& model, const char* what) {
   STRATA_CHECK(model->built(), kFailedPrecondition, "[keras] ", what, ": Model '", model.name(),
@@ -63,12 +74,14 @@ void write_safetensors(const Model& model, const std::string& path) {
   for (const auto& [name, weight] : by_path(places)) {
     tensors.emplace_back(name, weight->variable.value().detach().cpu().contiguous());
   }
-  save_safetensors(path, tensors, {{"format", "keras"}});
+  write_by_chief(model, [&] { save_safetensors(path, tensors, {{"format", "keras"}}); });
 }
 
 void read_safetensors(const Model& model, const std::string& path) {
   std::map<std::string, at::Tensor> tensors;
-  for (auto& [name, tensor] : load_safetensors(path)) tensors.emplace(name, tensor);
+  read_by_all(model->strategy(), [&] {
+    for (auto& [name, tensor] : load_safetensors(path)) tensors.emplace(name, tensor);
+  });
   const auto places = detail::weights_places(model);
   detail::Assignments assignments(path);
   for (const auto& [name, weight] : by_path(places)) {
@@ -107,7 +120,8 @@ void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
 }
 
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
-  const keras_files::LegacyModel file = keras_files::load_legacy_model(path);
+  keras_files::LegacyModel file;
+  read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path); });
   Model model = model_from_config(file.model_config);
   assign_legacy(model, file, path);
   // Keras itself does not bring the optimizer's slots back.
@@ -159,12 +173,13 @@ void save_model(const Model& model, const std::string& path) {
   archive.weights = detail::collect_weights(model);
   archive.metadata.set("date_saved", now());
   add_optimizer(archive.weights, std::move(training));
-  keras_files::save_keras_archive(archive, path);
+  write_by_chief(model, [&] { keras_files::save_keras_archive(archive, path); });
 }
 
 Model load_model(const std::string& path, const LoadModelOptions& options) {
   if (path.ends_with(".h5")) return load_legacy(path, options);
-  const keras_files::KerasArchive archive = keras_files::load_keras_archive(path);
+  keras_files::KerasArchive archive;
+  read_by_all(get_strategy(), [&] { archive = keras_files::load_keras_archive(path); });
   Model model = model_of(archive, path);
   if (model->built()) detail::assign_weights(model, archive.config, archive.weights, path);
   const Json* compile = archive.config.find("compile_config");
@@ -187,7 +202,7 @@ void save_weights(const Model& model, const std::string& path) {
                "'; expected a name that ends in .weights.h5 or .safetensors");
   WeightsGroup tree = detail::collect_weights(model);
   add_optimizer(tree, detail::training_state(model));
-  keras_files::save_weights_file(tree, path);
+  write_by_chief(model, [&] { keras_files::save_weights_file(tree, path); });
 }
 
 void load_weights(const Model& model, const std::string& path) {
@@ -195,11 +210,17 @@ void load_weights(const Model& model, const std::string& path) {
   if (path.ends_with(".safetensors")) {
     read_safetensors(model, path);
   } else if (path.ends_with(".keras")) {
-    load_tree(model, keras_files::load_keras_archive(path).weights, path);
+    keras_files::KerasArchive archive;
+    read_by_all(model->strategy(), [&] { archive = keras_files::load_keras_archive(path); });
+    load_tree(model, archive.weights, path);
   } else if (path.ends_with(".h5") && !path.ends_with(".weights.h5")) {
-    assign_legacy(model, keras_files::load_legacy_model(path), path);
+    keras_files::LegacyModel file;
+    read_by_all(model->strategy(), [&] { file = keras_files::load_legacy_model(path); });
+    assign_legacy(model, file, path);
   } else {
-    load_tree(model, keras_files::load_weights_file(path), path);
+    WeightsGroup weights;
+    read_by_all(model->strategy(), [&] { weights = keras_files::load_weights_file(path); });
+    load_tree(model, weights, path);
   }
 }
 

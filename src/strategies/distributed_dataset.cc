@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/source.h"
+#include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
 #include "strata/strategies/worker_input.h"
 
@@ -36,6 +37,9 @@ Example rows(const Example& batch, int64_t begin, int64_t count) {
 }
 
 using Parts = DistributedDataset::Parts;
+
+/// Of a position that holds those of all workers.
+constexpr const char* kWorkers = "workers";
 
 bool reads_the_same_everywhere(const data::Dataset& dataset) {
   const auto policy = dataset.options().auto_shard_policy.value_or(data::AutoShardPolicy::kAuto);
@@ -120,6 +124,45 @@ std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next() 
     for (int r = 0; r < element->size(); ++r) move_to(element->get(r), group_->device(r));
   }
   return element;
+}
+
+data::Position DistributedDataset::Iterator::position() const {
+  const collective::Communicator* const communicator = group_->communicator();
+  data::Position mine = input_.position();
+  if (communicator == nullptr) return mine;
+  if (parts_ == Parts::kInTurn) {
+    return data::Position(mine.kind(), mine.numbers(), mine.children()[0].children());
+  }
+  std::vector<data::Position> all;
+  for (const std::string& text :
+       detail::texts_of_all(*group_, "positions in the input", mine.to_string())) {
+    all.push_back(data::Position::from_string(text));
+  }
+  return data::Position(kWorkers, {}, std::move(all));
+}
+
+void DistributedDataset::Iterator::restore(const data::Position& position) {
+  const collective::Communicator* const communicator = group_->communicator();
+  const size_t workers = position.kind() == kWorkers ? position.children().size() : 0;
+  const auto here = static_cast<size_t>(
+      communicator && parts_ == Parts::kOwnInTurn ? communicator->num_ranks() : 0);
+  const auto describe = [](size_t count) {
+    return count == 0 ? std::string("one for all workers")
+                      : str_cat("one for each of ", count, " workers");
+  };
+  STRATA_CHECK(workers == here, kInvalidArgument,
+               "[distributed_dataset] restore: got a position that is ", describe(workers),
+               "; expected ", describe(here),
+               ": workers that read data of their own go on where each of them was; start as many "
+               "as there were, or read with AutoShardPolicy::kData");
+  if (here > 0) {
+    input_.restore(position.children()[static_cast<size_t>(communicator->rank())]);
+  } else if (communicator != nullptr) {
+    input_.restore(data::Position(position.kind(), position.numbers(),
+                                  {data::Position("split", {0}, position.children())}));
+  } else {
+    input_.restore(position);
+  }
 }
 
 std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_split() {

@@ -10,6 +10,7 @@
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
 #include "strategies/worker_group.h"
+#include "strategies/worker_step_agreement.h"
 
 namespace strata {
 namespace {
@@ -42,6 +43,19 @@ class StepReporter final : public RunObserver {
   const ReplicaGroup& group_;
 };
 
+/// Agreements have numbers, from 1 in each generation: newcomers have made none before.
+std::shared_ptr<const detail::MakeStepAgreement> agreements_of(
+    const std::shared_ptr<detail::WorkerGroup>& workers) {
+  return std::make_shared<const detail::MakeStepAgreement>(
+      [workers, generation = uint64_t{0}, made = int64_t{0}]() mutable {
+        const auto server = workers->server();
+        if (std::exchange(generation, server->generation()) != server->generation()) made = 0;
+        return std::make_shared<detail::WorkerStepAgreement>(
+            server, workers->communicator()->rank(), workers->communicator()->num_ranks(), ++made,
+            [workers] { workers->end_in_order(); });
+      });
+}
+
 }  // namespace
 
 struct MultiWorkerMirroredStrategy::Joined {
@@ -55,7 +69,8 @@ struct MultiWorkerMirroredStrategy::Joined {
 
 MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
     const MultiWorkerMirroredOptions& options) {
-  Joined joined{.elastic = options.elastic};
+  Joined joined;
+  joined.elastic = options.elastic;
   ReplicaGroupOptions& group = joined.group;
   group.name = kName;
   joined.devices = detail::find_devices(kName, options.devices);
@@ -68,12 +83,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.share_storage = options.share_storage;
   group.pin_threads = options.pin_threads;
 
-  const std::optional<cluster::Cluster> cluster =
-      options.cluster_resolver ? cluster::resolve_cluster(*options.cluster_resolver)
-                               : cluster::resolve_cluster();
-  const bool alone = !cluster || cluster->task.job == cluster::kEvaluator ||
-                     cluster::training_tasks(cluster->spec).size() == 1;
-  if (alone) {
+  const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
+  if (!cluster) {
     group.cross_device_ops = choose_cross_device_ops(group.devices);
     return joined;
   }
@@ -108,6 +119,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   if (!workers_) return;
   reporter_ = std::make_shared<StepReporter>(*workers_->server(), group());
   group().observe(reporter_);
+  step_agreement_ = agreements_of(workers_);
+  detail::set_step_agreement(group(), step_agreement_);
 }
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
@@ -127,10 +140,6 @@ std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
 }
 
 bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
-
-bool MultiWorkerMirroredStrategy::has_newcomers() const {
-  return is_elastic() && !workers_->server()->newcomers().empty();
-}
 
 void MultiWorkerMirroredStrategy::regroup() {
   if (!workers_) return;

@@ -3,6 +3,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
 #include "strata/collective/shared.h"
 #include "strata/strategies/default_strategy.h"
@@ -165,9 +166,7 @@ DistributedDataset Strategy::distribute_from_function(
   return DistributedDataset(group_, fn(context), options, /*whole_batches=*/true);
 }
 
-bool Strategy::is_chief() const {
-  return group_->communicator() == nullptr || group_->communicator()->rank() == 0;
-}
+bool Strategy::is_chief() const { return detail::is_chief(*group_); }
 
 Strategy& get_strategy() {
   Strategy* strategy = detail::current_context().group->strategy();

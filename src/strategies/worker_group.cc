@@ -84,6 +84,17 @@ std::vector<int> ranks_of_replicas(const std::vector<TaskId>& workers,
 
 }  // namespace
 
+std::optional<cluster::Cluster> find_workers(
+    const std::shared_ptr<const cluster::ClusterResolver>& resolver) {
+  std::optional<cluster::Cluster> cluster =
+      resolver ? cluster::resolve_cluster(*resolver) : cluster::resolve_cluster();
+  if (cluster && (cluster->task.job == cluster::kEvaluator ||
+                  cluster::training_tasks(cluster->spec).size() == 1)) {
+    return std::nullopt;
+  }
+  return cluster;
+}
+
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication, int replicas,
                          const Common& common)
@@ -126,10 +137,7 @@ void WorkerGroup::form() {
   }
   collective::Placement placement;
   placement.rank_of_replica = ranks_of_replicas(workers, tasks_, replicas_);
-  for (const std::string& host : hosts) {
-    placement.host_of_rank.push_back(
-        static_cast<int>(std::ranges::find(hosts, host) - hosts.begin()));
-  }
+  placement.host_of_rank = collective::hosts_of(hosts);
   std::vector<std::shared_ptr<wire::Connection>> peers;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const bool self = static_cast<int>(r) == rank;
@@ -179,7 +187,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
 }
 
 void WorkerGroup::leave() {
-  if (std::uncaught_exceptions() > 0) {
+  if (std::uncaught_exceptions() > 0 && !ends_in_order_) {
     server_->abort(str_cat(server_->task().to_string(), " ended with an error"));
   } else {
     server_->shutdown(wire::Deadline::after(communication_.timeout));

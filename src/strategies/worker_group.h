@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
@@ -16,6 +18,13 @@ struct Common {
   uint64_t seed = 0;
   int threads_per_replica = 1;
 };
+
+/// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
+/// and the only worker do.
+/// @param resolver  Null: what started this process says it.
+/// @throws Error  as cluster::resolve_cluster.
+std::optional<cluster::Cluster> find_workers(
+    const std::shared_ptr<const cluster::ClusterResolver>& resolver);
 
 /// This process among the workers that train together.
 class WorkerGroup {
@@ -37,8 +46,10 @@ class WorkerGroup {
 
   /// Forms the next group, of those who are left and those who have come.
   void form_anew();
-  /// The orderly end, or, while an exception is under way, the end that the others hear of.
+  /// The orderly end, or, while an exception is under way, the end that the others hear of: unless
+  /// `end_in_order` was called, since all end so.
   void leave();
+  void end_in_order() { ends_in_order_ = true; }
 
  private:
   void form();
@@ -52,6 +63,7 @@ class WorkerGroup {
   Common common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;
+  bool ends_in_order_ = false;
 };
 
 }  // namespace strata::detail

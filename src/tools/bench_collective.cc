@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr double kTurnSeconds = 0.1;
 constexpr int64_t kSmallest = 1024;
-constexpr int64_t kFloorFrom = 1 << 20;  // below it waiting counts, not memory
+constexpr int64_t kFloorFrom = 16 << 20;  // below it caches and waiting count, not memory
 struct Group {
   const char* backend;
   size_t ranks;

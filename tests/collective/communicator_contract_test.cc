@@ -166,6 +166,16 @@ TEST_P(CommunicatorContractTest, RanksThatDisagreeFailWithBothSidesNamed) {
        "all_reduce(MAX) of 100 Float", "all_reduce(SUM) of 100 Float"},
       {reduce(0, at::kFloat, ReduceOp::kSum), reduce(100, at::kFloat, ReduceOp::kSum),
        "all_reduce(SUM) of 0 Float", "all_reduce(SUM) of 100 Float"},
+      // The same sizes, of different things.
+      {[](Communicator& c) {
+         at::Tensor tensor = at::ones({100});
+         c.all_reduce_(tensor, ReduceOp::kSum, {.name = "gradients", .timeout = 20s});
+       },
+       [](Communicator& c) {
+         at::Tensor tensor = at::ones({100});
+         c.all_reduce_(tensor, ReduceOp::kSum, {.name = "values", .timeout = 20s});
+       },
+       "all_reduce(SUM) of 100 Float", "all_reduce(SUM) of 100 Float"},
       {[](Communicator& c) { c.barrier({.timeout = 20s}); },
        reduce(100, at::kFloat, ReduceOp::kSum), "barrier", "all_reduce(SUM) of 100 Float"},
   };

@@ -126,6 +126,8 @@ TEST(CallbacksGoldenTest, CSVLoggerWritesTheFileOfKeras) {
   const test::TempFolder folder;
   for (const json& test : cases("CSVLogger")) {
     callbacks::CSVLogger callback(folder.path() + "/log.csv");
+    ScriptedRun run;
+    callback.set_run(&run);
     callback.on_train_begin();
     int64_t epoch = 0;
     for (const json& row : test["logs"]) {

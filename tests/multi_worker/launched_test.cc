@@ -12,8 +12,8 @@ TEST(LaunchedTest, OneReplicaAProcessOverTls) {
   const std::string expected =
       test::one_process("loop").substr(0, std::string("sha256 ").size() + 64);
   const test::Outcome outcome = test::run_program(
-      STRATA_COMMAND,
-      {"launch", "--tls", "-n", "8", "--", STRATA_MULTI_WORKER_TRAINER, "loop", "1"});
+      STRATA_COMMAND, {"launch", "--tls", "--env", "STRATA_TEST_IMPLEMENTATION=WIRE", "-n", "8",
+                       "--", STRATA_MULTI_WORKER_TRAINER, "loop", "1"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   for (int task = 0; task < 8; ++task) {
     const std::string line = "[worker:" + std::to_string(task) + "] " + expected + "\n";

@@ -9,12 +9,14 @@
 
 namespace strata::test {
 
-/// The lines of a report: digest and accuracy.
+/// The lines of a report: digests and accuracy.
 inline std::string report_of(const std::string& output) {
   std::istringstream lines(output);
   std::string report;
   for (std::string line; std::getline(lines, line);) {
-    if (line.starts_with("sha256 ") || line.starts_with("accuracy ")) report += line + "\n";
+    for (const char* what : {"sha256 ", "accuracy ", "files "}) {
+      if (line.starts_with(what)) report += line + "\n";
+    }
   }
   return report;
 }

@@ -16,11 +16,13 @@ using test::report_of;
 using namespace std::chrono_literals;
 
 /// One report of all workers.
-std::string workers(const std::string& mode, const std::vector<int>& replicas) {
+std::string workers(const std::string& mode, const std::vector<int>& replicas,
+                    const std::string& implementation = "AUTO") {
   ProcessCluster cluster(STRATA_MULTI_WORKER_TRAINER, {mode},
                          {{"worker", static_cast<int>(replicas.size())}});
   for (const cluster::TaskId& task : cluster.tasks()) {
     cluster.set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)])});
+    cluster.set_environment(task, "STRATA_TEST_IMPLEMENTATION", implementation);
   }
   cluster.start();
   std::string report;
@@ -40,12 +42,14 @@ TEST(SameBitsTest, Fit) {
   ASSERT_NE(expected, "");
   EXPECT_EQ(workers("fit", {4, 4}), expected);
   EXPECT_EQ(workers("fit", {3, 3, 2}), expected);
+  EXPECT_EQ(workers("fit", {3, 3, 2}, "WIRE"), expected);
 }
 
 TEST(SameBitsTest, CustomLoop) {
   const std::string expected = one_process("loop");
   ASSERT_NE(expected, "");
   EXPECT_EQ(workers("loop", {4, 4}), expected);
+  EXPECT_EQ(workers("loop", {4, 4}, "WIRE"), expected);
   EXPECT_EQ(workers("loop", {2, 2, 2, 2}), expected);
 }
 

@@ -1,9 +1,12 @@
 // A program that trains on MNIST with 8 replicas, wherever they live, for the tests beside it:
 //
-//   strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]
+//   strata_multi_worker_trainer fit|loop REPLICAS [FOLDER [elastic]]
 //
-// REPLICAS: of this process; the cluster is TF_CONFIG's. It prints "step N" after each step and, if
-// nobody stops it, "sha256 <digest>" of weights, slots and what was measured, and "accuracy <a>".
+// REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
+// the environment variable STRATA_TEST_IMPLEMENTATION. FOLDER: where it keeps its state and goes on
+// from. It prints "starts at step N", "step N" after each step and, if nobody stops it, "sha256
+// <digest>" of weights, slots and what was measured, "accuracy <a>", and, of fit with a folder,
+// "files <digest>" of what the callbacks wrote.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -17,10 +20,15 @@
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "strata/checkpoint/checkpoint_manager.h"
+#include "strata/checkpoint/preemption.h"
+#include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
+#include "strata/core/sha256.h"
 #include "strata/data/mnist.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers.h"
@@ -68,7 +76,11 @@ struct Steps : callbacks::Callback {
   }
 };
 
-void fit(Strategy& strategy, const std::string& backup) {
+struct Starts : callbacks::Callback {
+  void on_restore() override { say(str_cat("starts at step ", run().train_steps())); }
+};
+
+void fit(Strategy& strategy, const std::string& folder) {
   keras::set_random_seed(1);
   const data::Mnist mnist = data::load_mnist();
   const keras::Model model = strategy.scope([] {
@@ -81,9 +93,15 @@ void fit(Strategy& strategy, const std::string& backup) {
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
   std::vector<callbacks::CallbackRef> callbacks = {Steps()};
-  if (!backup.empty()) {
+  const std::vector<std::string> files = {folder + "/log.csv", folder + "/best.weights.h5"};
+  if (!folder.empty()) {
+    callbacks.emplace_back(callbacks::CSVLogger(files[0]));
+    callbacks.emplace_back(callbacks::ModelCheckpoint(
+        files[1], {.monitor = "loss", .save_best_only = true, .save_weights_only = true}));
     callbacks.emplace_back(
-        callbacks::BackupAndRestore(backup, {.save_freq = 3, .delete_checkpoint = false}));
+        callbacks::TensorBoard(folder + "/logs", {.histogram_freq = 1, .update_freq = 5}));
+    callbacks.emplace_back(callbacks::BackupAndRestore(folder + "/backup", {.save_freq = 3}));
+    callbacks.emplace_back(Starts());
   }
   const auto train =
       images(mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch));
@@ -100,6 +118,14 @@ void fit(Strategy& strategy, const std::string& backup) {
   for (const auto& [name, values] : history.history)
     state.push_back(at::tensor(values, at::kDouble));
   report(state, accuracy);
+  if (folder.empty()) return;
+  model.save(folder + "/whole.keras");
+  Sha256 sha;
+  for (const std::string& file : files) {
+    const std::string text = read_file(file);
+    sha.update(text.data(), text.size());
+  }
+  say(str_cat("files ", sha.hex_digest()));
 }
 
 class Net : public torch::nn::Module {
@@ -118,7 +144,7 @@ class Net : public torch::nn::Module {
   torch::nn::Linear out_ = register_module("out", torch::nn::Linear(6 * 64, 10));
 };
 
-void loop(Strategy& strategy) {
+void loop(Strategy& strategy, const std::string& folder) {
   const data::Mnist mnist = data::load_mnist();
   const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
@@ -127,25 +153,44 @@ void loop(Strategy& strategy) {
   };
   const data::Dataset train =
       mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch).map(channels);
+  const DistributedDataset batches = strategy.distribute(train);
+  auto input = batches.iterator(0);
+  int64_t epoch = 0;
   std::vector<double> losses;
-  for (int epoch = 0; epoch < 3; ++epoch) {
-    for (const auto& batch : strategy.distribute(train)) {
-      const PerReplica<double> rows = strategy.run(
-          [](const Example& part) { return static_cast<double>(part.num_rows()); }, batch);
-      const auto total = static_cast<int64_t>(strategy.reduce(ReduceOp::kSum, rows));
-      const PerReplica<double> shares = strategy.run(
-          [&](const Example& part) {
-            const at::Tensor loss =
-                compute_average_loss(losses::sparse_categorical_crossentropy(
-                                         part.y(), net->forward(part.x()), {.from_logits = true}),
-                                     {.global_batch_size = total});
-            sgd.minimize(loss);
-            return loss.item<double>();
-          },
-          batch);
-      losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
-      say(str_cat("step ", losses.size()));
+  Checkpoint checkpoint(
+      {{"net", net}, {"sgd", sgd}, {"input", input}, {"epoch", epoch}, {"losses", losses}});
+  std::optional<CheckpointManager> manager;
+  std::optional<PreemptionCheckpointHandler> preemption;
+  if (!folder.empty()) {
+    manager.emplace(checkpoint, folder + "/run", CheckpointManagerOptions{.max_to_keep = 2});
+    if (manager->restore_or_initialize()) manager->status().assert_consumed();
+    preemption.emplace(*manager);
+    say(str_cat("starts at step ", losses.size()));
+  }
+  while (epoch < 3) {
+    const auto batch = input.next();
+    if (!batch) {
+      input = batches.iterator(++epoch);
+      continue;
     }
+    const PerReplica<double> rows = strategy.run(
+        [](const Example& part) { return static_cast<double>(part.num_rows()); }, *batch);
+    const auto total = static_cast<int64_t>(strategy.reduce(ReduceOp::kSum, rows));
+    const PerReplica<double> shares = strategy.run(
+        [&](const Example& part) {
+          const at::Tensor loss =
+              compute_average_loss(losses::sparse_categorical_crossentropy(
+                                       part.y(), net->forward(part.x()), {.from_logits = true}),
+                                   {.global_batch_size = total});
+          sgd.minimize(loss);
+          return loss.item<double>();
+        },
+        *batch);
+    losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
+    say(str_cat("step ", losses.size()));
+    if (!manager) continue;
+    preemption->check(static_cast<int64_t>(losses.size()));
+    if (losses.size() % 3 == 0) (void)manager->save();
   }
   net->eval();
   metrics::Mean accuracy("accuracy");
@@ -171,8 +216,8 @@ void loop(Strategy& strategy) {
 
 int main(int argc, char** argv) {
   if (argc < 3) {
-    std::fprintf(
-        stderr, "usage: strata_multi_worker_trainer fit|loop REPLICAS [BACKUP_FOLDER [elastic]]\n");
+    std::fprintf(stderr,
+                 "usage: strata_multi_worker_trainer fit|loop REPLICAS [FOLDER [elastic]]\n");
     return 2;
   }
   try {
@@ -185,14 +230,16 @@ int main(int argc, char** argv) {
     options.permits = 1;
     options.server.liveness = std::chrono::seconds(2);
     options.server.start_timeout = std::chrono::seconds(60);
+    if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
+      options.communication_options.implementation = implementation;
+    }
     options.elastic = argc > 4 && std::string(argv[4]) == "elastic";
     MultiWorkerMirroredStrategy strategy(options);
-    if (std::string(argv[1]) == "fit") {
-      fit(strategy, argc > 3 ? argv[3] : "");
-    } else {
-      loop(strategy);
-    }
+    const std::string folder = argc > 3 ? argv[3] : "";
+    std::string(argv[1]) == "fit" ? fit(strategy, folder) : loop(strategy, folder);
     return 0;
+  } catch (const Preempted& preempted) {
+    return preempted.exit_code();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 1;

@@ -93,6 +93,11 @@ class STRATA_API RestoreStatus {
 /// whole or not at all. It may be restored under another strategy, placement, number of replicas.
 /// Format and guarantees: docs/checkpoints.md.
 ///
+/// Where the replicas live in several processes, each has such a Checkpoint and makes the same
+/// calls in the same order (but saving(), save_counter(), options()). The chief writes; all return
+/// when it has, or throw the same error. All must see the folder. A Checkpoint without
+/// variables belongs to the strategy in whose scope it is made.
+///
 /// Threads: one at a time, outside `run`. Cost of an asynchronous save for the caller: one copy of
 /// the state by all cores; of a synchronous one: the disk.
 /// Source: tf.train.Checkpoint.
@@ -126,13 +131,16 @@ class STRATA_API Checkpoint {
   /// another pipeline is found out on the way.
   /// @throws Error  kNotFound, kDataLoss (damaged; names file, what came, what was expected),
   ///                kUnimplemented (another format version). kInvalidArgument: shapes, dtypes or
-  ///                values that do not fit, by name.
+  ///                values that do not fit, by name; positions of another number of workers, each
+  ///                of which reads data of its own. kFailedPrecondition: workers see different
+  ///                folders.
   /// Cost: reading and hashing everything; memory for one more copy.
   RestoreStatus restore(const std::string& path);
   RestoreStatus read(const std::string& path);
 
   /// Returns when nothing is being written. @throws what the save in flight threw.
   void wait();
+  /// In this process.
   bool saving() const;
 
   /// Takes the memory for asynchronous saves now, so that the first one is as fast as the others.
@@ -143,9 +151,15 @@ class STRATA_API Checkpoint {
 
  private:
   friend class CheckpointManager;
+  friend class PreemptionCheckpointHandler;
   std::shared_ptr<detail::RestoreSession> open(const std::string& path);
+  std::shared_ptr<detail::RestoreSession> open_together(
+      const std::string& path, std::shared_ptr<detail::RestoreSession> session = {});
+  std::shared_ptr<detail::RestoreSession> open_as_others_do(const std::string& path);
   RestoreStatus apply(std::shared_ptr<detail::RestoreSession> session);
   void set_save_counter(int64_t counter);
+  const ReplicaGroup& workers() const;
+  void wait_here();
 
   std::shared_ptr<detail::CheckpointState> state_;
 };

@@ -42,7 +42,8 @@ struct SaveOptions {
 };
 
 /// Keeps the newest, the best and some old checkpoints in a folder, and finds the last good one
-/// after whatever happened. One process writes to a folder at a time; others may read.
+/// after whatever happened. One job writes to a folder at a time, its chief; others may read. With
+/// several workers the chief decides which checkpoint is restored.
 ///
 ///     CheckpointManager manager(checkpoint, "run", {.max_to_keep = 3});
 ///     manager.restore_or_initialize();

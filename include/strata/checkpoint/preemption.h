@@ -13,20 +13,9 @@
 #include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
+#include "strata/runtime/step_agreement.h"
 
 namespace strata {
-
-/// The step after which all workers save. One process agrees with itself; several do it through
-/// their cluster's key-value store: the step behind the one that the first preempted worker is in.
-class STRATA_API StepAgreement {
- public:
-  virtual ~StepAgreement() = default;
-
-  /// Called by each worker after each of its steps.
-  /// @param preempted  This worker was told to stop.
-  /// @return the step to save after, once there is one; not below `finished_steps`.
-  virtual std::optional<int64_t> agree(int64_t finished_steps, bool preempted) = 0;
-};
 
 /// The state is saved and the process is to end with `exit_code()`: what `check` throws, so that
 /// destructors run. `main` returns the code, and whoever started the process starts it again.
@@ -47,13 +36,16 @@ struct PreemptionOptions {
   std::chrono::milliseconds grace_period{0};
   /// Also asked after each step: a cloud's notice that this machine will go.
   std::function<bool()> termination_watcher = {};
-  /// Null: this process alone.
+  /// Null: of the workers that what is saved lives in.
   std::shared_ptr<StepAgreement> agreement = {};
   Clock* clock = &Clock::system();
 };
 
 /// While it lives, SIGTERM does not kill: after the step in which it comes the state is saved and
 /// the run ends with exit code 42. One at a time; restores the old handler.
+///
+/// Under a strategy of several workers, SIGTERM at any of them makes all save after one step and
+/// end: each has a handler, made and told of steps in the same order.
 ///
 ///     PreemptionCheckpointHandler handler(manager);
 ///     while (step < steps) {
@@ -95,7 +87,8 @@ class STRATA_API PreemptionCheckpointHandler {
   int64_t total_run_calls() const { return calls_; }
 
  private:
-  PreemptionCheckpointHandler(std::function<void()> save, PreemptionOptions options);
+  PreemptionCheckpointHandler(Checkpoint& checkpoint, std::function<void()> save,
+                              PreemptionOptions options);
   void save_and_end();
 
   const std::function<void()> save_;  // returns when the state is on the medium

@@ -7,7 +7,9 @@
 
 /// Models and weights as files that Keras opens, and Keras's files as models. All go through
 /// core/file_system.h, appear whole or not at all, and are called outside `run`: under a strategy
-/// every replica gets what a file has. Source: keras.saving 3.15.
+/// every replica gets what a file has. Where the replicas live in several processes, all of these
+/// make the same calls: the chief writes, all return when it has, and what fails in one is thrown
+/// in all. Source: keras.saving 3.15.
 namespace strata::keras {
 
 /// Writes `NAME.keras`: structure, weights, and what the model was compiled with, the optimizer's

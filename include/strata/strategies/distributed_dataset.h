@@ -70,8 +70,13 @@ class STRATA_API DistributedDataset {
 
     /// @throws Error  kInvalidArgument: elements without rows to split: an unbatched dataset.
     [[nodiscard]] std::optional<Element> next();
-    data::Position position() const { return input_.position(); }
-    void restore(const data::Position& position) { input_.restore(position); }
+    /// The same in all processes. Where each reads its replicas' parts of common batches, it is the
+    /// position of one process with all replicas; where each reads data of its own, those of all of
+    /// them, each of which gets its own back (both calls are then made by all processes).
+    data::Position position() const;
+    /// @throws Error  kInvalidArgument: of another pipeline; of another number of processes that
+    ///   read data of their own.
+    void restore(const data::Position& position);
     /// Whether training waited; elements are those of the dataset given.
     data::IteratorStats stats() const { return input_.stats(); }
 

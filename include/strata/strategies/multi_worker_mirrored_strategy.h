@@ -11,6 +11,7 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
+#include "strata/runtime/step_agreement.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -34,9 +35,10 @@ struct MultiWorkerMirroredOptions {
   collective::CommunicationOptions communication_options = {};
   /// Who meets, how long to wait for them, how soon a silent one is lost, TLS.
   cluster::ServerOptions server = {};
-  /// When a worker is lost, the others take over its replicas and go on from the last backup, until
-  /// it has been started anew. As many replicas, so the same bits. `fit` does so by itself, if it
-  /// has a BackupAndRestore callback. The chief cannot be replaced while it is away: all wait.
+  /// When a worker is lost, the others take over its replicas and go on from the last backup. As
+  /// many replicas, so the same bits. `fit` does so by itself, if it has a BackupAndRestore
+  /// callback. The chief cannot be replaced while it is away: all wait for it. A worker that is
+  /// started anew is taken in at the next loss, or with the next job.
   bool elastic = false;
 
   // How fast.
@@ -63,7 +65,8 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   ///   kInvalidArgument: an implementation that there is not.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
   /// The orderly end: waits until the others are done, too, so that each can end whenever it likes.
-  /// While an exception is under way, the others hear that this worker cannot go on.
+  /// While an exception is under way, the others hear that this worker cannot go on; not if it is
+  /// Preempted, which all of them end with.
   ~MultiWorkerMirroredStrategy() override;
 
   int num_workers() const;
@@ -72,8 +75,6 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   /// Null: one process.
   std::shared_ptr<cluster::Server> server() const;
   bool is_elastic() const override;
-  bool has_newcomers() const override;
-  void regroup() override;
 
   /// Some lines for people: which workers and replicas there are, and how they communicate.
   std::string describe() const;
@@ -82,11 +83,13 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
+  void regroup();
 
   std::shared_ptr<detail::WorkerGroup> workers_;  // null: one process
   std::vector<LogicalDevice> devices_;            // that this process has by itself
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;
+  std::shared_ptr<const detail::MakeStepAgreement> step_agreement_;
 };
 
 }  // namespace strata

@@ -155,10 +155,6 @@ class STRATA_API Strategy {
   bool recover(const Error& error) { return do_recover(error); }
   /// True if `recover` may do something.
   virtual bool is_elastic() const { return false; }
-  /// Of the chief: processes wait to take part (again).
-  virtual bool has_newcomers() const { return false; }
-  /// Lets newcomers in; all processes call it, and go on as after `recover`.
-  virtual void regroup() {}
 
   /// Splits each batch of `dataset` (batched with the global batch size) over the replicas.
   /// Source: experimental_distribute_dataset; rules in distributed_dataset.h.

@@ -1,6 +1,8 @@
 #include "strata/keras/callbacks/backup_and_restore.h"
 
+#include "runtime/group_agreement.h"
 #include "strata/checkpoint/checkpoint_manager.h"
+#include "strata/checkpoint/preemption.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/training_run.h"
 
@@ -17,7 +19,10 @@ BackupAndRestore::BackupAndRestore(std::string backup_dir, const BackupAndRestor
 BackupAndRestore::~BackupAndRestore() = default;
 BackupAndRestore::BackupAndRestore(BackupAndRestore&&) noexcept = default;
 
+void BackupAndRestore::let_go() { preemption_.reset(); }
+
 void BackupAndRestore::on_restore() {
+  preemption_.reset();
   manager_.reset();
   checkpoint_ = std::make_unique<Checkpoint>(
       run().state(), CheckpointOptions{.asynchronous = options_.asynchronous});
@@ -29,9 +34,12 @@ void BackupAndRestore::on_restore() {
     manager_->save();  // a worker may be lost before the first backup is due
   }
   saved_at_ = run().train_steps();
+  resume_points_ = 0;
+  if (options_.on_sigterm) preemption_ = std::make_unique<PreemptionCheckpointHandler>(*manager_);
 }
 
 void BackupAndRestore::on_resume_point() {
+  if (preemption_) preemption_->check(++resume_points_);
   const bool epoch_begins = run().batch() == 0;
   const int64_t steps = run().train_steps() - saved_at_;
   if (options_.save_freq == 0 ? !epoch_begins : steps < options_.save_freq) return;
@@ -40,20 +48,24 @@ void BackupAndRestore::on_resume_point() {
 }
 
 void BackupAndRestore::on_train_end(keras::Logs&) {
+  preemption_.reset();
   checkpoint_->wait();
-  const std::vector<std::string> backups = manager_->checkpoints();
+  const auto remove_all = [&] {
+    const FileSystem& files = file_system_of(folder_);
+    for (const std::string& backup : manager_->checkpoints()) {
+      for (const std::string& name : files.list(backup)) files.remove(join_path(backup, name));
+      files.remove(backup);
+    }
+    for (const std::string& name : files.list(folder_)) {
+      if (!files.info(join_path(folder_, name))->is_folder) files.remove(join_path(folder_, name));
+    }
+    if (files.list(folder_).empty()) files.remove(folder_);
+  };
+  if (options_.delete_checkpoint) {
+    strata::detail::by_chief(run().model()->strategy().group(), "BackupAndRestore", remove_all);
+  }
   manager_.reset();
   checkpoint_.reset();
-  if (!options_.delete_checkpoint) return;
-  const FileSystem& files = file_system_of(folder_);
-  for (const std::string& backup : backups) {
-    for (const std::string& name : files.list(backup)) files.remove(join_path(backup, name));
-    files.remove(backup);
-  }
-  for (const std::string& name : files.list(folder_)) {
-    if (!files.info(join_path(folder_, name))->is_folder) files.remove(join_path(folder_, name));
-  }
-  if (files.list(folder_).empty()) files.remove(folder_);
 }
 
 }  // namespace strata::callbacks

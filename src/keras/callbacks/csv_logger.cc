@@ -4,6 +4,7 @@
 
 #include "core/atomic_file.h"
 #include "keras/callbacks/python_text.h"
+#include "runtime/group_agreement.h"
 #include "strata/keras/training_run.h"
 
 namespace strata::callbacks {
@@ -29,9 +30,12 @@ CSVLogger::CSVLogger(std::string path, const CSVLoggerOptions& options)
 }
 
 void CSVLogger::on_train_begin() {
-  text_.clear();
   names_.clear();
-  if (options_.append && file_system_of(path_).info(path_)) text_ = read_file(path_);
+  // What it says is part of the run's state, which all workers have.
+  text_ = strata::detail::ask_chief(run().model()->strategy().group(), "CSVLogger", [&] {
+    const bool goes_on = options_.append && file_system_of(path_).info(path_);
+    return goes_on ? read_file(path_) : std::string();
+  });
 }
 
 void CSVLogger::on_epoch_end(int64_t epoch, keras::Logs& logs) {
@@ -52,8 +56,10 @@ void CSVLogger::on_epoch_end(int64_t epoch, keras::Logs& logs) {
     text_ += options_.separator + (value ? detail::python_text(*value) : "NA");
   }
   text_ += "\r\n";
-  strata::detail::write_atomically(path_, path_ + ".tmp", [&](WritableFile& file) {
-    file.append(std::as_bytes(std::span(text_)));
+  strata::detail::by_chief(run().model()->strategy().group(), "CSVLogger", [&] {
+    strata::detail::write_atomically(path_, path_ + ".tmp", [&](WritableFile& file) {
+      file.append(std::as_bytes(std::span(text_)));
+    });
   });
 }
 

@@ -56,11 +56,11 @@ void EarlyStopping::on_epoch_end(int64_t epoch, keras::Logs& logs) {
 }
 
 void EarlyStopping::on_train_end(keras::Logs&) {
-  if (stopped_epoch_ > 0 && options_.verbose > 0) {
+  if (stopped_epoch_ > 0 && options_.verbose > 0 && run().model()->strategy().is_chief()) {
     std::printf("Epoch %lld: early stopping\n", static_cast<long long>(stopped_epoch_ + 1));
   }
   if (!options_.restore_best_weights || !has_weights_) return;
-  if (options_.verbose > 0) {
+  if (options_.verbose > 0 && run().model()->strategy().is_chief()) {
     std::printf("Restoring model weights from the end of the best epoch: %lld.\n",
                 static_cast<long long>(best_epoch_ + 1));
   }

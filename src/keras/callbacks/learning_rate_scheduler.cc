@@ -16,7 +16,7 @@ void LearningRateScheduler::on_epoch_begin(int64_t epoch) {
   optimizers::Optimizer& optimizer = run().model().optimizer();
   const double rate = schedule_(epoch, optimizer.learning_rate());
   optimizer.set_learning_rate(rate);
-  if (verbose_ > 0) {
+  if (verbose_ > 0 && run().model()->strategy().is_chief()) {
     std::printf("\nEpoch %lld: LearningRateScheduler setting learning rate to %.9g.\n",
                 static_cast<long long>(epoch + 1), rate);
   }

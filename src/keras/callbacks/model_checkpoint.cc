@@ -4,6 +4,7 @@
 
 #include "keras/callbacks/monitor.h"
 #include "keras/callbacks/path_pattern.h"
+#include "runtime/group_agreement.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
 #include "strata/keras/saving.h"
@@ -41,7 +42,7 @@ void ModelCheckpoint::on_train_batch_end(int64_t batch, keras::Logs& logs) {
 
 bool ModelCheckpoint::worth_saving(const std::string& path, const keras::Logs& logs) {
   const auto say = [&](const std::string& text) {
-    if (options_.verbose > 0) {
+    if (options_.verbose > 0 && run().model()->strategy().is_chief()) {
       std::printf("\nEpoch %lld: %s\n", static_cast<long long>(epoch_ + 1), text.c_str());
     }
   };
@@ -73,13 +74,14 @@ bool ModelCheckpoint::worth_saving(const std::string& path, const keras::Logs& l
 void ModelCheckpoint::save(std::optional<int64_t> batch, keras::Logs& logs) {
   const std::string path = detail::fill_in(path_, epoch_ + 1, batch, logs);
   if (!worth_saving(path, logs)) return;
-  file_system_of(path).make_folders(split_path(path).first);
+  strata::detail::by_chief(run().model()->strategy().group(), "ModelCheckpoint",
+                           [&] { file_system_of(path).make_folders(split_path(path).first); });
   if (options_.save_weights_only) {
     keras::save_weights(run().model(), path);
   } else {
     keras::save_model(run().model(), path);
   }
-  if (options_.verbose > 0) {
+  if (options_.verbose > 0 && run().model()->strategy().is_chief()) {
     std::printf("\nEpoch %lld: finished saving model to %s\n", static_cast<long long>(epoch_ + 1),
                 path.c_str());
   }

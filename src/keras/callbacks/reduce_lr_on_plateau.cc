@@ -40,7 +40,7 @@ void ReduceLROnPlateau::on_epoch_end(int64_t epoch, keras::Logs& logs) {
   if (cooldown_left_ > 0 || ++wait_ < options_.patience || rate <= options_.min_lr) return;
   const double lower = std::max(rate * options_.factor, options_.min_lr);
   optimizer.set_learning_rate(lower);
-  if (options_.verbose > 0) {
+  if (options_.verbose > 0 && run().model()->strategy().is_chief()) {
     std::printf("\nEpoch %lld: ReduceLROnPlateau reducing learning rate to %.9g.\n",
                 static_cast<long long>(epoch + 1), lower);
   }

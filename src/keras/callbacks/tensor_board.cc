@@ -88,8 +88,10 @@ TensorBoard::TensorBoard(std::string log_dir, const TensorBoardOptions& options)
 TensorBoard::~TensorBoard() = default;
 TensorBoard::TensorBoard(TensorBoard&&) noexcept = default;
 
+bool TensorBoard::writes() const { return run().model()->strategy().is_chief(); }
+
 void TensorBoard::on_train_begin() {
-  if (!options_.write_graph) return;
+  if (!options_.write_graph || !writes()) return;
   try {
     files_->train().keras_model(keras::model_to_config(run().model()).dump());
   } catch (const Error& error) {  // a model of a class of yours has no such description
@@ -108,6 +110,8 @@ void TensorBoard::on_epoch_begin(int64_t) {
 }
 
 void TensorBoard::on_epoch_end(int64_t epoch, keras::Logs& logs) {
+  if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) write_weights(epoch);
+  if (!writes()) return;
   for (const auto& [name, value] : logs.values()) {
     if (name.starts_with("val_")) {
       files_->validation().scalar("epoch_" + name.substr(4), value, epoch);
@@ -123,14 +127,15 @@ void TensorBoard::on_epoch_end(int64_t epoch, keras::Logs& logs) {
     const auto steps = static_cast<double>(run().train_steps() - steps_at_epoch_begin_);
     files_->train().scalar("epoch_steps_per_second", steps / (now() - epoch_began_), epoch);
   }
-  if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) write_weights(epoch);
   files_->flush();
 }
 
+/// All workers read, since moving statistics are read together; the chief writes.
 void TensorBoard::write_weights(int64_t epoch) {
   const at::NoGradGuard no_grad;
   for (const keras::Weight& weight : run().model()->weights()) {
     const at::Tensor value = weight.variable.value().detach().cpu();
+    if (!writes()) continue;
     const at::Tensor flat = value.to(at::kFloat).contiguous();
     const std::string& name = weight.variable.name();
     files_->train().histogram(
@@ -148,7 +153,7 @@ void TensorBoard::write_weights(int64_t epoch) {
 
 void TensorBoard::on_train_batch_begin(int64_t) {
   const int64_t batch = run().train_steps() + 1;
-  if (options_.profile_batch > 0 && !recorder_ && batch >= options_.profile_batch &&
+  if (options_.profile_batch > 0 && writes() && !recorder_ && batch >= options_.profile_batch &&
       batch <= options_.profile_until) {
     recorder_ = std::make_unique<summary::TraceRecorder>();
     run().set_trace(recorder_.get());
@@ -158,7 +163,7 @@ void TensorBoard::on_train_batch_begin(int64_t) {
 void TensorBoard::on_train_batch_end(int64_t, keras::Logs& logs) {
   const int64_t batch = run().train_steps();
   if (recorder_ && batch >= options_.profile_until) end_trace();
-  if (options_.update_freq > 0 && batch % options_.update_freq == 0) {
+  if (options_.update_freq > 0 && writes() && batch % options_.update_freq == 0) {
     for (const auto& [name, value] : logs.values()) {
       files_->train().scalar("batch_" + name, value, batch);
     }
@@ -173,6 +178,7 @@ void TensorBoard::end_trace() {
 }
 
 void TensorBoard::on_test_end(keras::Logs& logs) {
+  if (!writes()) return;
   const int64_t iterations = run().model().optimizer().iterations();
   for (const auto& [name, value] : logs.values()) {
     files_->validation().scalar("evaluation_" + name + "_vs_iterations", value, iterations);

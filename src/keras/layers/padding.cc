@@ -66,6 +66,16 @@ void check_edges(const std::string& class_name, const char* option, at::IntArray
   }
 }
 
+/// Of N dimensions' edges the `i`-th; one dimension has no list.
+template <size_t N, typename Values>
+const std::array<int64_t, 2>& edge_of(const Values& values, size_t i) {
+  if constexpr (N == 1) {
+    return values;
+  } else {
+    return values[i];
+  }
+}
+
 template <size_t N, typename Arguments>
 class ZeroPaddingImpl final : public MovingLayerImpl {
  public:
@@ -81,11 +91,7 @@ class ZeroPaddingImpl final : public MovingLayerImpl {
   void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }
 
   const std::array<int64_t, 2>& edge(size_t i) const {
-    if constexpr (N == 1) {
-      return arguments_.padding.values;
-    } else {
-      return arguments_.padding.values[i];
-    }
+    return edge_of<N>(arguments_.padding.values, i);
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
@@ -123,11 +129,7 @@ class CroppingImpl final : public MovingLayerImpl {
   void describe(keras::ConfigWriter& config) const override { visit(config, arguments_); }
 
   const std::array<int64_t, 2>& edge(size_t i) const {
-    if constexpr (N == 1) {
-      return arguments_.cropping.values;
-    } else {
-      return arguments_.cropping.values[i];
-    }
+    return edge_of<N>(arguments_.cropping.values, i);
   }
   size_t first_axis() const {
     if constexpr (N == 1) {

@@ -10,6 +10,7 @@
 namespace strata {
 class CheckpointManager;
 class Checkpoint;
+class PreemptionCheckpointHandler;
 }  // namespace strata
 
 namespace strata::callbacks {
@@ -21,12 +22,17 @@ struct BackupAndRestoreOptions {
   bool delete_checkpoint = true;
   /// A thread writes them while training goes on.
   bool asynchronous = false;
+  /// SIGTERM, at any worker, makes all back up after the same step and `fit` throw Preempted, with
+  /// whose exit_code() (42) the program should end. Off: for a handler of your own.
+  bool on_sigterm = true;
 };
 
 /// Makes `fit` go on where it was interrupted: a program that is killed anywhere and started again
 /// ends with the same bits as one that was not. Saved are weights, optimizer, the place in the
 /// input, random streams, metrics, history and the state of all callbacks; Keras's own saves the
-/// weights, the optimizer and the epoch. Source: keras.callbacks.BackupAndRestore.
+/// weights, the optimizer and the epoch. With several workers all of them need it, in the same
+/// place of the list, and a folder that all of them see; the chief writes. Source:
+/// keras.callbacks.BackupAndRestore.
 class STRATA_API BackupAndRestore : public Callback {
  public:
   /// @throws Error kInvalidArgument: an empty path, a negative save_freq.
@@ -34,10 +40,14 @@ class STRATA_API BackupAndRestore : public Callback {
   ~BackupAndRestore() override;
   BackupAndRestore(BackupAndRestore&&) noexcept;
 
-  /// @throws Error  kFailedPrecondition: the backup is of another model, or other callbacks.
+  /// @throws Error  kFailedPrecondition: the backup is of another model, or other callbacks;
+  ///                somebody else handles SIGTERM.
   void on_restore() override;
   void on_resume_point() override;
   void on_train_end(keras::Logs& logs) override;
+
+  /// SIGTERM is not its matter any more: `fit` has ended, in whatever way.
+  void let_go();
 
  private:
   std::string folder_;
@@ -45,6 +55,8 @@ class STRATA_API BackupAndRestore : public Callback {
   int64_t saved_at_ = 0;  // of the run's train_steps
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<CheckpointManager> manager_;
+  std::unique_ptr<PreemptionCheckpointHandler> preemption_;
+  int64_t resume_points_ = 0;  // that this process has come by
 };
 
 }  // namespace strata::callbacks

@@ -33,7 +33,8 @@ struct TensorBoardOptions {
 
 /// Writes event files that TensorBoard shows: loss and metrics of `train/` and `validation/`, the
 /// learning rate, histograms and pictures of the weights, the graph, a profile of some steps. Tags
-/// are Keras's. A resumed run goes on in the same folder, in files of its own.
+/// are Keras's. A resumed run goes on in the same folder, in files of its own. With several workers
+/// the chief writes; each of them needs the callback.
 /// Source: keras.callbacks.TensorBoard.
 class STRATA_API TensorBoard : public Callback {
  public:
@@ -53,6 +54,7 @@ class STRATA_API TensorBoard : public Callback {
  private:
   class Files;
 
+  bool writes() const;
   void write_weights(int64_t epoch);
   void end_trace();
 

@@ -1,0 +1,66 @@
+#include "runtime/group_agreement.h"
+
+#include <exception>
+
+namespace strata::detail {
+namespace {
+
+/// "" where all went well, else the code and the message.
+std::string write(const Status& status) {
+  if (status.ok()) return "";
+  return str_cat(static_cast<int>(status.code()), ' ', status.message());
+}
+
+[[noreturn]] void throw_error_of(const std::string& text, int rank) {
+  const size_t space = text.find(' ');
+  throw Error(static_cast<ErrorCode>(std::stoi(text.substr(0, space))),
+              str_cat(text.substr(space + 1), " (in worker ", rank, ")"));
+}
+
+}  // namespace
+
+bool is_chief(const ReplicaGroup& group) {
+  return group.communicator() == nullptr || group.communicator()->rank() == 0;
+}
+
+std::vector<std::string> texts_of_all(const ReplicaGroup& group, const std::string& what,
+                                      const std::string& mine) {
+  if (group.communicator() == nullptr) return {mine};
+  return group.communicator()->all_gather_bytes(mine, {.name = what});
+}
+
+void agree(const ReplicaGroup& group, const std::string& what, const std::function<void()>& body) {
+  if (group.communicator() == nullptr) return body();
+  Status mine;
+  try {
+    body();
+  } catch (...) {
+    mine = Status::from_current_exception();
+  }
+  std::vector<std::string> all;
+  try {
+    all = texts_of_all(group, what, write(mine));
+  } catch (...) {
+    mine.throw_if_error();  // it may be why the others cannot be reached
+    throw;
+  }
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (!all[rank].empty()) throw_error_of(all[rank], static_cast<int>(rank));
+  }
+}
+
+void by_chief(const ReplicaGroup& group, const std::string& what,
+              const std::function<void()>& body) {
+  agree(group, what, [&] {
+    if (is_chief(group)) body();
+  });
+}
+
+std::string ask_chief(const ReplicaGroup& group, const std::string& what,
+                      const std::function<std::string()>& body) {
+  std::string answer;
+  by_chief(group, what, [&] { answer = body(); });
+  return texts_of_all(group, what, answer)[0];
+}
+
+}  // namespace strata::detail

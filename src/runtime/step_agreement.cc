@@ -1,0 +1,40 @@
+#include "strata/runtime/step_agreement.h"
+
+#include <map>
+#include <mutex>
+
+namespace strata {
+
+StepAgreement::~StepAgreement() = default;
+
+namespace detail {
+namespace {
+
+std::mutex g_mutex;
+
+std::map<const ReplicaGroup*, std::weak_ptr<const MakeStepAgreement>>& known() {
+  static std::map<const ReplicaGroup*, std::weak_ptr<const MakeStepAgreement>> groups;
+  return groups;
+}
+
+}  // namespace
+
+void set_step_agreement(const ReplicaGroup& group,
+                        const std::shared_ptr<const MakeStepAgreement>& make) {
+  const std::lock_guard lock(g_mutex);
+  std::erase_if(known(), [](const auto& each) { return each.second.expired(); });
+  known()[&group] = make;
+}
+
+std::shared_ptr<StepAgreement> make_step_agreement(const ReplicaGroup& group) {
+  std::shared_ptr<const MakeStepAgreement> make;
+  {
+    const std::lock_guard lock(g_mutex);
+    const auto found = known().find(&group);
+    if (found != known().end()) make = found->second.lock();
+  }
+  return make ? (*make)() : nullptr;
+}
+
+}  // namespace detail
+}  // namespace strata

@@ -1,0 +1,115 @@
+#include "strategies/worker_step_agreement.h"
+
+#include <algorithm>
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "strata/core/log.h"
+#include "strata/core/str_cat.h"
+
+namespace strata::detail {
+namespace {
+
+constexpr const char* kStop = "stop";
+constexpr const char* kEnd = "end";
+
+wire::Deadline never() { return wire::Deadline::after(std::chrono::hours(24 * 365)); }
+
+}  // namespace
+
+WorkerStepAgreement::WorkerStepAgreement(std::shared_ptr<cluster::Server> server, int rank,
+                                         int num_workers, int64_t number,
+                                         std::function<void()> on_end)
+    : server_(std::move(server)),
+      rank_(rank),
+      num_workers_(num_workers),
+      number_(number),
+      on_end_(std::move(on_end)) {
+  begin_round();
+}
+
+WorkerStepAgreement::~WorkerStepAgreement() { end_round(); }
+
+std::string WorkerStepAgreement::key(const char* what, int rank) const {
+  return str_cat("strata/preemption/", number_, '/', round_, '/', what, '/', rank);
+}
+
+void WorkerStepAgreement::begin_round() {
+  ++round_;
+  leaving_ = told_ = false;
+  offered_.reset();
+  agreed_.reset();
+  listener_ = Thread("strata-preempt", [this] { listen(); });
+}
+
+/// Wakes the listener, and tells those who wait for this worker's offer that there will be none.
+void WorkerStepAgreement::end_round() {
+  bool offered = false;
+  {
+    const std::lock_guard lock(mutex_);
+    leaving_ = true;
+    offered = offered_.has_value();
+  }
+  try {
+    if (!offered) server_->set(key("step", rank_), kEnd);
+    server_->set(key("stop", rank_), kEnd);
+  } catch (const std::exception& error) {  // then the listener's wait has ended, too
+    STRATA_VLOG(1) << "[preemption] the cluster has ended: " << error.what();
+  }
+  listener_.join();
+}
+
+void WorkerStepAgreement::listen() {
+  try {
+    (void)server_->get(key("stop", rank_), never());
+    const std::lock_guard lock(mutex_);
+    if (leaving_) return;
+    told_ = true;
+    // Before the first call nobody knows how steps are counted: that call makes the offer.
+    if (finished_ && !offered_) offer(*finished_ + 1);
+  } catch (const std::exception& error) {  // training will find out
+    STRATA_VLOG(1) << "[preemption] not listening any more: " << error.what();
+  }
+}
+
+void WorkerStepAgreement::offer(int64_t step) {
+  offered_ = step;
+  server_->set(key("step", rank_), std::to_string(step));
+}
+
+std::optional<int64_t> WorkerStepAgreement::wait_for_all() {
+  int64_t latest = *offered_;
+  for (int rank = 0; rank < num_workers_; ++rank) {
+    const std::string offer = server_->get(key("step", rank), never());
+    if (offer == kEnd) return std::nullopt;
+    latest = std::max<int64_t>(latest, std::stoll(offer));
+  }
+  return latest;
+}
+
+std::optional<int64_t> WorkerStepAgreement::agree(int64_t finished_steps, bool preempted) {
+  if (agreed_ && *finished_ >= *agreed_) {
+    end_round();
+    begin_round();
+  }
+  std::unique_lock lock(mutex_);
+  finished_ = finished_steps;
+  if (preempted && !told_) {
+    told_ = true;
+    for (int rank = 0; rank < num_workers_; ++rank) server_->set(key("stop", rank), kStop);
+  }
+  if (!told_ || alone_) return std::nullopt;
+  if (!offered_) offer(finished_steps);
+  if (finished_steps < *offered_) return std::nullopt;
+  if (!agreed_) {
+    lock.unlock();
+    const std::optional<int64_t> all = wait_for_all();
+    lock.lock();
+    agreed_ = all;
+    alone_ = !all;
+  }
+  return agreed_;
+}
+
+}  // namespace strata::detail

@@ -1,0 +1,64 @@
+// A worker is killed in the middle of an epoch; the others take over its replicas, and the job ends
+// with the bits of one that nobody disturbed.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "multi_worker/reports.h"
+#include "support/process_cluster.h"
+#include "support/temp_folder.h"
+
+namespace strata {
+namespace {
+
+using test::ProcessCluster;
+using test::report_of;
+using namespace std::chrono_literals;
+
+class ElasticTest : public testing::Test {
+ protected:
+  ElasticTest() : expected_(test::one_process("fit")) {}
+
+  void start(const std::vector<int>& replicas) {
+    cluster_.emplace(STRATA_MULTI_WORKER_TRAINER, std::vector<std::string>{"fit"},
+                     std::map<std::string, int>{{"worker", static_cast<int>(replicas.size())}});
+    for (const cluster::TaskId& task : cluster_->tasks()) {
+      cluster_->set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)]),
+                                     backup_.path(), "elastic"});
+    }
+    cluster_->start();
+  }
+
+  void expect_right(const cluster::TaskId& task) {
+    const ProcessCluster::Exit exit = cluster_->wait(task, 120s);
+    EXPECT_TRUE(exit.in_time && exit.code == 0)
+        << task.to_string() << " (exit " << exit.code << ", signal " << exit.signal
+        << "): " << exit.output;
+    EXPECT_TRUE(report_of(exit.output).starts_with(expected_)) << task.to_string() << exit.output;
+  }
+
+  const std::string expected_;
+  const test::TempFolder backup_;
+  std::optional<ProcessCluster> cluster_;
+};
+
+TEST_F(ElasticTest, TheOthersTakeOver) {
+  start({4, 4});
+  ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 20\n"));
+  cluster_->kill({"worker", 1});
+  EXPECT_EQ(cluster_->wait({"worker", 1}).signal, 9);
+  expect_right({"worker", 0});
+}
+
+TEST_F(ElasticTest, OneAfterTheOther) {
+  start({3, 3, 2});
+  ASSERT_TRUE(cluster_->wait_for_output({"worker", 2}, "step 5\n"));
+  cluster_->kill({"worker", 2});
+  ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 30\n"));
+  cluster_->kill({"worker", 1});
+  expect_right({"worker", 0});
+}
+
+}  // namespace
+}  // namespace strata

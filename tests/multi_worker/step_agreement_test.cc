@@ -1,0 +1,104 @@
+// Workers that step together agree on one step to save after, whoever is told to stop, and when.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <vector>
+
+#include "strata/cluster/simple_resolver.h"
+#include "strata/runtime/step_agreement.h"
+#include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "support/replicas.h"
+#include "support/thread_cluster.h"
+
+namespace strata {
+namespace {
+
+/// Each worker with its agreement; `work` ends with all of them.
+void with_agreements(
+    int workers,
+    const std::function<void(Strategy& strategy, int worker, StepAgreement& agreement)>& work) {
+  set_logical_devices("cpu", 1);
+  test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", workers}}));
+  test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
+    cluster::ServerOptions server = task.options;
+    server.transport = task.network.transport(test::ThreadCluster::host_of(task.id));
+    MultiWorkerMirroredStrategy strategy(
+        {.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
+             task.spec, cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index}),
+         .devices = cpus(1),
+         .server = server});
+    const auto agreement = detail::make_step_agreement(strategy.group());
+    work(strategy, task.id.index, *agreement);
+  }));
+}
+
+/// A step of training: nobody ends it before all have begun it.
+void step_together(Strategy& strategy) {
+  (void)strategy.reduce(ReduceOp::kSum, PerReplica<double>({1.0}));
+}
+
+TEST(StepAgreementTest, AllStopAfterTheSameStepWhoeverIsToldWhenever) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 30; ++round) {
+    const int workers = 2 + static_cast<int>(random() % 3);
+    std::vector<int64_t> told_at;  // by worker; behind the end: never
+    for (int w = 0; w < workers; ++w) told_at.push_back(static_cast<int64_t>(random() % 12) + 3);
+    const int64_t first = *std::min_element(told_at.begin(), told_at.end());
+    std::mutex mutex;
+    std::vector<int64_t> stopped;
+    with_agreements(workers, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
+      for (int64_t step = 3;; ++step) {  // a run that goes on from step 2
+        step_together(strategy);
+        const auto agreed = agreement.agree(step, step >= told_at[static_cast<size_t>(worker)]);
+        if (!agreed || step < *agreed) continue;
+        EXPECT_EQ(*agreed, step);
+        const std::lock_guard lock(mutex);
+        stopped.push_back(step);
+        return;
+      }
+    });
+    ASSERT_EQ(stopped.size(), static_cast<size_t>(workers));
+    for (const int64_t step : stopped) {
+      EXPECT_EQ(step, stopped[0]);
+      EXPECT_TRUE(step == first || step == first + 1) << step << " for " << first;
+    }
+  }
+}
+
+TEST(StepAgreementTest, AfterOneAgreementComesTheNext) {
+  std::mutex mutex;
+  std::map<int64_t, int> stops;  // how many stopped there
+  with_agreements(3, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
+    int rounds = 0;
+    for (int64_t step = 1; rounds < 2; ++step) {
+      step_together(strategy);
+      const bool told = rounds == 0 ? worker == 1 && step >= 4 : worker == 2 && step >= 9;
+      const auto agreed = agreement.agree(step, told);
+      if (!agreed || step < *agreed) continue;
+      ++rounds;
+      const std::lock_guard lock(mutex);
+      ++stops[step];
+    }
+  });
+  ASSERT_EQ(stops.size(), 2);
+  for (const auto& [step, workers] : stops) EXPECT_EQ(workers, 3) << step;
+}
+
+TEST(StepAgreementTest, WhoHasEndedHoldsUpNobody) {
+  with_agreements(2, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
+    step_together(strategy);
+    EXPECT_FALSE(agreement.agree(1, false));
+    if (worker == 0) return;  // its last step
+    EXPECT_FALSE(agreement.agree(2, true));
+    EXPECT_FALSE(agreement.agree(3, true));
+  });
+}
+
+}  // namespace
+}  // namespace strata
