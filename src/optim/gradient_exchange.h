@@ -19,9 +19,16 @@ namespace strata::optimizers {
 
 /// The sum of one variable's gradients over all replicas, in one of two forms.
 struct GradientSum {
-  bool used = false;                    ///< Some replica has a gradient.
-  at::Tensor dense = {};                ///< The sum, laid out as the variable is, on the CPU.
+  bool used = false;  ///< Some replica has a gradient.
+  /// Laid out as the variable is, on the CPU: the sum, or what is still to be added, by replica id.
+  std::vector<at::Tensor> dense = {};
   std::vector<at::Tensor> sparse = {};  ///< Else every replica's rows, by replica id.
+};
+
+/// Where gradients of floats are added.
+enum class AddGradients {
+  kHere,      ///< By the exchange.
+  kByCaller,  ///< By who reads them, if all processes share memory: nothing is sent or added here.
 };
 
 /// Sums gradients over the replicas of several processes. Dense ones travel in buckets: flat memory
@@ -33,11 +40,14 @@ struct GradientSum {
 ///
 /// Where the group wants it (`overlap`), a thread sends each bucket once its gradients are there,
 /// while backward goes on to the next; in the order of the buckets, which is the same everywhere.
+///
+/// Where the callers add, each bucket has two places, in turn: the agreement on a step says that
+/// everybody is through with the one before, but not that all have read this one's.
 class GradientExchange {
  public:
   /// @param name  Of the optimizer, for messages.
   /// @param variables  Of a group with a communicator.
-  GradientExchange(std::string name, std::vector<Variable> variables);
+  GradientExchange(std::string name, std::vector<Variable> variables, AddGradients add);
   ~GradientExchange();
 
   /// Puts one gradient into its bucket while backward is still running. Each replica on its own
@@ -63,15 +73,22 @@ class GradientExchange {
 
  private:
   enum class Kind : uint8_t { kNone, kDense, kSparse };
-  struct Home {  // of a variable in a bucket
+  struct Home {  // of a variable
     size_t bucket;
-    int64_t offset;
+    size_t place;
+  };
+  /// A replica's values, and its variables' places in them.
+  struct Values {
+    at::Tensor flat;
+    std::vector<at::Tensor> places;
+  };
+  struct Memory {
+    std::vector<Values> mine;  // one a replica of this process; added here, the first takes the sum
+    std::vector<Values> all;   // by replica id; empty if added here
   };
   struct Bucket {
-    at::ScalarType dtype;
     std::vector<size_t> variables;
-    int64_t elements = 0;
-    std::vector<at::Tensor> values;  // one a replica of this process; the first takes the sum
+    std::vector<Memory> turns;  // one, or two
   };
   /// What every replica has of every variable.
   struct Agreed {
@@ -81,18 +98,22 @@ class GradientExchange {
 
   Agreed agree(const std::vector<Part>& parts) const;
   void make_buckets(const Agreed& agreed);
+  Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables) const;
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
   void put_one(int local, size_t variable, const at::Tensor& gradient);
   void reduce(size_t bucket, std::stop_token stop, const std::shared_ptr<SpanObserver>& observer);
   void send_in_order(const std::stop_token& stop);
   void wait_until_sent();
-  at::Tensor view(const at::Tensor& flat, size_t variable) const;
+  /// Of this step.
+  Memory& memory_of(Bucket& bucket) const { return bucket.turns[step_ % bucket.turns.size()]; }
   GradientSum exchange_alone(size_t variable, const Agreed& agreed,
                              const std::vector<Part>& parts) const;
 
   const std::string name_;
   const std::vector<Variable> variables_;
+  const AddGradients add_;
   ReplicaGroup& group_;
+  size_t step_ = 0;
   std::vector<Bucket> buckets_;
   std::vector<std::optional<Home>> homes_;  // by variable; empty: not in a bucket
   std::vector<std::vector<bool>> early_;    // by local replica, variable: put in this step already

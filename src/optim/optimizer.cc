@@ -70,11 +70,13 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
 void Optimizer::Impl::make_exchange() {
   exchange_.reset();
   if (group_->communicator() == nullptr) return;
-  exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_);
+  exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_,
+                                                 AddGradients::kByCaller);
 }
 
 void Optimizer::Impl::reshaped() {
   make_exchange();
+  shared_ = false;
   for (Part& part : parts_) part.pass->reshape();
 }
 
@@ -146,12 +148,19 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
   STRATA_CHECK(index < all.size(), kOutOfRange, "[", rule_->name(), "] set_slot: got index ", index,
                "; expected 0 to ", all.size(), " (excluded)");
   const at::NoGradGuard no_grad;
+  meet_processes("set_slot");  // `value` may have been made of what is overwritten now
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
                  "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
                  copy.sizes());
     copy.copy_(value);
   }
+  meet_processes("set_slot");
+}
+
+void Optimizer::Impl::meet_processes(std::string_view where) {
+  if (!shared_) return;
+  group_->communicator()->barrier({.name = str_cat(rule_->name(), ", ", where)});
 }
 
 Optimizer::Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)

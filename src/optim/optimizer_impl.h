@@ -78,6 +78,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void take_accumulated();
   void scale_by_norms();
   void finish_step();
+  /// Where processes share parameters and slots. By one thread.
+  void meet_processes(std::string_view where);
 
   std::shared_ptr<ReplicaGroup> group_;
   std::unique_ptr<GradientExchange> exchange_;  // null where all replicas are in this process
@@ -86,6 +88,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   std::optional<DynamicScale> dynamic_scale_;
   at::Tensor carried_;       // the rule's number; undefined if it has none
   double next_carried_ = 0;  // its value after this step
+
+  bool shared_ = false;  // some parameters and slots, by the processes of the group
 
   // Of the present step; written in meetings.
   bool updates_now_ = true;

@@ -135,6 +135,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
   }
   for (Part& part : parts_) {
+    if (part.pass->prepare()) shared_ = true;
     Step& step = part.step;
     step.scalars = {.learning_rate = options_.learning_rate(iterations_),
                     .iteration = updates(),
@@ -166,7 +167,7 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size
   if (!sum.sparse.empty()) {
     gradient.rows = join_rows(sum.sparse, variables_[variable].name());
   } else if (sum.used) {
-    gradient.sources = {sum.dense};
+    gradient.sources = sum.dense;
   }
 }
 
@@ -234,6 +235,7 @@ void Optimizer::Impl::check_finite() {
 
 /// The gradients of this step become the accumulators, in which they are.
 void Optimizer::Impl::take_accumulated() {
+  meet_processes("accumulated");
   for (Part& part : parts_) {
     const int slot = rule_->num_slots() + extras().count() - 1;
     for (size_t i = 0; i < part.variables.size(); ++i) {
@@ -271,6 +273,7 @@ void Optimizer::Impl::scale_by_norms() {
 }
 
 void Optimizer::Impl::finish_step() {
+  meet_processes("end of the step");
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool updated = updates_now_ && part.step.gradients[i].used;

@@ -57,6 +57,11 @@ class UpdatePass {
  public:
   virtual ~UpdatePass() = default;
 
+  /// By one replica before each step, in all processes of the group together.
+  /// @return the processes share parameters and slots, and each does its share of a step for all:
+  ///   they have to meet where its replicas meet.
+  virtual bool prepare() { return false; }
+
   /// Makes room for the added gradients. By one replica, before a meeting.
   virtual void prepare_norms() = 0;
   /// Replica `replica`'s part of adding up the gradients and of the squared norms. Afterwards, and
