@@ -43,6 +43,17 @@ const T* gather_block(const EntryGradient& gradient, int64_t begin, int64_t size
   return buffer;
 }
 
+/// Fetches what `gather_block` will read: another core has just written it.
+template <typename T>
+void fetch_block(const EntryGradient& gradient, int64_t begin, int64_t size) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (const at::Tensor& source : gradient.sources) {
+    if (!source.defined()) continue;
+    const T* const data = source.const_data_ptr<T>() + begin;
+    for (int64_t i = 0; i < size; i += kLine) __builtin_prefetch(data + i, 0, 2);
+  }
+}
+
 tensor::ArenaEntry layout(const Variable& variable) {
   const at::Tensor& tensor = variable.on_replica(0);
   return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec()};
@@ -117,6 +128,17 @@ bool FlatUpdate<T>::prepare() {
     share(*communicator);
   }
   return shared_;
+}
+
+template <typename T>
+std::vector<collective::Range> FlatUpdate<T>::elements_of_process(size_t entry) const {
+  std::vector<collective::Range> ranges;
+  for (int local = 0; local < replicas_; ++local) {
+    for (const Part& part : share_of(local)) {
+      if (part.entry == entry) ranges.push_back({part.begin, part.end});
+    }
+  }
+  return ranges;
 }
 
 template <typename T>
@@ -352,6 +374,9 @@ void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip
   const int64_t block = whole ? part.end - part.begin : kBlock;
   for (int64_t begin = part.begin; begin < part.end; begin += block) {
     const int64_t size = std::min(block, part.end - begin);
+    if (!whole) {
+      fetch_block<T>(gradient, begin + size, std::min(block, part.end - begin - size));
+    }
     work(gather_block(gradient, begin, size, buffer), begin, size);
   }
 }

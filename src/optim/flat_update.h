@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "optim/step.h"
-#include "strata/collective/schedule.h"
 #include "strata/tensor/arena.h"
 
 namespace strata::optimizers {
@@ -23,6 +22,7 @@ class FlatUpdate : public UpdatePass {
              const ExtraSlots& extras);
 
   bool prepare() override;
+  std::vector<collective::Range> elements_of_process(size_t entry) const override;
   void prepare_norms() override;
   void reduce_for_norms(Step& step, int replica) override;
   std::vector<double> squared_norms(Step& step) override;

@@ -52,6 +52,11 @@ GradientExchange::GradientExchange(std::string name, std::vector<Variable> varia
 
 GradientExchange::~GradientExchange() = default;
 
+void GradientExchange::keep(size_t variable, std::vector<collective::Range> ranges) {
+  kept_.resize(variables_.size());
+  kept_[variable] = std::move(ranges);
+}
+
 void GradientExchange::put_early(int local, size_t variable, const at::Tensor& gradient) {
   if (!sender_.joinable() || !homes_[variable]) return;
   early_[static_cast<size_t>(local)][variable] = true;
@@ -75,7 +80,19 @@ void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gra
     place.fill_(kNeutral);
   } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == place.strides() &&
              gradient.scalar_type() == place.scalar_type()) {
-    std::memcpy(place.mutable_data_ptr(), gradient.const_data_ptr(), gradient.nbytes());
+    const auto width = static_cast<int64_t>(gradient.element_size());
+    const auto copy = [to = static_cast<std::byte*>(place.mutable_data_ptr()),
+                       from = static_cast<const std::byte*>(gradient.const_data_ptr()),
+                       width](int64_t begin, int64_t end) {
+      std::memcpy(to + begin * width, from + begin * width,
+                  static_cast<size_t>((end - begin) * width));
+    };
+    int64_t begin = 0;
+    for (const collective::Range& range : kept(variable)) {
+      copy(begin, range.begin);
+      begin = range.end;
+    }
+    copy(begin, gradient.numel());
   } else {
     place.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
@@ -117,6 +134,12 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
     GradientSum sum{.used = used};
     if (memory.all.empty()) sum.dense = {memory.mine[0].places[homes_[i]->place]};
     for (const Values& values : memory.all) sum.dense.push_back(values.places[homes_[i]->place]);
+    for (size_t local = 0; local < parts.size() && !kept(i).empty(); ++local) {
+      const at::Tensor& gradient = (*parts[local].gradients)[i];
+      if (!gradient.defined() || gradient.is_sparse()) continue;  // was put whole
+      const int id = group_.replica_id(static_cast<int>(local));
+      sum.dense[static_cast<size_t>(id)] = gradient;
+    }
     result.sums.push_back(std::move(sum));
   }
   ++step_;

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/collective/schedule.h"
 #include "strata/core/thread.h"
 #include "strata/runtime/span_observer.h"
 #include "strata/runtime/variable.h"
@@ -49,6 +50,11 @@ class GradientExchange {
   /// @param variables  Of a group with a communicator.
   GradientExchange(std::string name, std::vector<Variable> variables, AddGradients add);
   ~GradientExchange();
+
+  /// From the next step on no other process will read these elements of a variable's gradients,
+  /// which the callers add: they need not be put.
+  /// @param ranges  Ascending.
+  void keep(size_t variable, std::vector<collective::Range> ranges);
 
   /// Puts one gradient into its bucket while backward is still running. Each replica on its own
   /// thread. Optional, and does nothing where buckets are not sent early.
@@ -100,6 +106,10 @@ class GradientExchange {
   void make_buckets(const Agreed& agreed);
   Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables) const;
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
+  const std::vector<collective::Range>& kept(size_t variable) const {
+    static const std::vector<collective::Range> none;
+    return kept_.empty() ? none : kept_[variable];
+  }
   void put_one(int local, size_t variable, const at::Tensor& gradient);
   void reduce(size_t bucket, std::stop_token stop, const std::shared_ptr<SpanObserver>& observer);
   void send_in_order(const std::stop_token& stop);
@@ -115,8 +125,9 @@ class GradientExchange {
   ReplicaGroup& group_;
   size_t step_ = 0;
   std::vector<Bucket> buckets_;
-  std::vector<std::optional<Home>> homes_;  // by variable; empty: not in a bucket
-  std::vector<std::vector<bool>> early_;    // by local replica, variable: put in this step already
+  std::vector<std::optional<Home>> homes_;            // by variable; empty: not in a bucket
+  std::vector<std::vector<collective::Range>> kept_;  // by variable
+  std::vector<std::vector<bool>> early_;  // by local replica, variable: put in this step already
 
   std::mutex mutex_;
   std::condition_variable_any changed_;

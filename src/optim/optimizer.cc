@@ -59,8 +59,9 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
           [&](const auto& part) { return variables_[i].name().find(part) != std::string::npos; });
       entries.push_back({variables_[i], !excluded});
     }
-    parts_.push_back(
-        {std::move(indices), make_update_pass(*rule_, *group_, entries, extras()), {}});
+    parts_.push_back({.variables = std::move(indices),
+                      .pass = make_update_pass(*rule_, *group_, entries, extras()),
+                      .step = {}});
   }
   if (!rule_->carried_name().empty()) {
     carried_ = at::full({}, 1.0, at::TensorOptions().dtype(variables_[0].dtype()));
@@ -69,6 +70,7 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
 
 void Optimizer::Impl::make_exchange() {
   exchange_.reset();
+  for (Part& part : parts_) part.kept = false;
   if (group_->communicator() == nullptr) return;
   exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_,
                                                  AddGradients::kByCaller);
@@ -84,6 +86,7 @@ void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_ste
   STRATA_CHECK(!dynamic_scale_, kInvalidArgument,
                "[loss_scale_optimizer] got an optimizer that scales the loss already");
   dynamic_scale_.emplace(initial_scale, growth_steps);
+  if (group_) make_exchange();  // now whole gradients are looked at
 }
 
 double Optimizer::Impl::loss_scale() const {

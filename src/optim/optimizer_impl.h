@@ -56,6 +56,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
     std::vector<size_t> variables;
     std::unique_ptr<UpdatePass> pass;
     Step step;
+    bool kept = false;  // the exchange knows what only this process reads
   };
 
   const ReplicaContext& replica(std::string_view call) const {
@@ -70,6 +71,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
   void make_exchange();
+  void prepare_pass(Part& part);
   void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);

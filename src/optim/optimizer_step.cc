@@ -114,6 +114,16 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 
+void Optimizer::Impl::prepare_pass(Part& part) {
+  if (!part.pass->prepare()) return;
+  shared_ = true;
+  if (part.kept || clips_norm() || dynamic_scale_) return;  // norms are of all elements
+  part.kept = true;
+  for (size_t i = 0; i < part.variables.size(); ++i) {
+    exchange_->keep(part.variables[i], part.pass->elements_of_process(i));
+  }
+}
+
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine) {
   double weight = 0;
   std::vector<GradientSum> sums;  // over all processes
@@ -135,7 +145,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
   }
   for (Part& part : parts_) {
-    if (part.pass->prepare()) shared_ = true;
+    prepare_pass(part);
     Step& step = part.step;
     step.scalars = {.learning_rate = options_.learning_rate(iterations_),
                     .iteration = updates(),
