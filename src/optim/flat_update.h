@@ -23,6 +23,7 @@ class FlatUpdate : public UpdatePass {
 
   bool prepare() override;
   std::vector<collective::Range> elements_of_process(size_t entry) const override;
+  bool adds() const override { return true; }
   void prepare_norms() override;
   void reduce_for_norms(Step& step, int replica) override;
   std::vector<double> squared_norms(Step& step) override;

@@ -53,6 +53,7 @@ GradientExchange::GradientExchange(std::string name, std::vector<Variable> varia
 GradientExchange::~GradientExchange() = default;
 
 void GradientExchange::keep(size_t variable, std::vector<collective::Range> ranges) {
+  if (!homes_[variable] || buckets_[homes_[variable]->bucket].turns[0].all.empty()) return;
   kept_.resize(variables_.size());
   kept_[variable] = std::move(ranges);
 }
@@ -109,6 +110,10 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
     make_buckets(agreed);
     for (size_t local = 0; local < parts.size(); ++local) {
       put(static_cast<int>(local), *parts[local].gradients);
+    }
+    // Later the agreement says that they are there.
+    if (add_ == AddGradients::kByCaller) {
+      group_.communicator()->barrier({.name = str_cat("first step of ", name_)});
     }
   }
   if (sender_.joinable()) {

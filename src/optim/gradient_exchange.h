@@ -51,8 +51,8 @@ class GradientExchange {
   GradientExchange(std::string name, std::vector<Variable> variables, AddGradients add);
   ~GradientExchange();
 
-  /// From the next step on no other process will read these elements of a variable's gradients,
-  /// which the callers add: they need not be put.
+  /// From the next step on no other process will read these elements of a variable's gradients:
+  /// where the callers add, they need not be put. After a step.
   /// @param ranges  Ascending.
   void keep(size_t variable, std::vector<collective::Range> ranges);
 

@@ -169,7 +169,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     }
     if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
   }
-  if (!exchange_ && (group_->cross_device_ops() || !group_->all_cpu())) reduce_by_ops(mine);
+  if (!exchange_) reduce_by_ops(mine);
 }
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {
@@ -202,11 +202,12 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
   }
 }
 
-/// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as
-/// zero.
+/// Dense gradients that a pass does not add, through the strategy's CrossDeviceOps, one batch a
+/// dtype; absent ones count as zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
   if (all.size() == 1) return;
   for (Part& part : parts_) {
+    if (part.pass->adds() && group_->cross_device_ops() == nullptr) continue;
     std::vector<Variable> variables;
     std::vector<std::vector<at::Tensor>> sources;
     std::vector<EntryGradient*> targets;

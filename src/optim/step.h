@@ -68,6 +68,9 @@ class UpdatePass {
     return {};
   }
 
+  /// Gradients may have several sources: it adds them.
+  virtual bool adds() const { return false; }
+
   /// Makes room for the added gradients. By one replica, before a meeting.
   virtual void prepare_norms() = 0;
   /// Replica `replica`'s part of adding up the gradients and of the squared norms. Afterwards, and
