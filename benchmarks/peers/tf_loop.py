@@ -1,5 +1,6 @@
-"""tf-1 and tf-mirrored-2: TensorFlow.
---replicas 1: no strategy; 2: MirroredStrategy on two logical CPUs. --mode loop: custom loop, K steps
+"""tf-1, tf-mirrored-2 and tf-mw-2: TensorFlow.
+--replicas 1: no strategy; 2: MirroredStrategy on two logical CPUs. --workers 2: one of two processes under
+MultiWorkerMirroredStrategy, a replica each, as TF_CONFIG says. --mode loop: custom loop, K steps
 inside one tf.function call; --mode call: a tf.function call a step, as TensorFlow's guide writes it;
 --mode fit: tf-keras fit; --execution: its steps_per_execution. The better mode counts."""
 
@@ -10,7 +11,7 @@ os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import peer  # noqa: E402
 
-args = peer.arguments(("--replicas", 1), ("--mode", "loop"), ("--execution", 1))
+args = peer.arguments(("--replicas", 1), ("--workers", 1), ("--mode", "loop"), ("--execution", 1))
 os.environ["OMP_NUM_THREADS"] = str(args.replicas)
 
 import tensorflow as tf  # noqa: E402
@@ -20,6 +21,12 @@ tf.config.threading.set_intra_op_parallelism_threads(args.replicas)
 tf.config.threading.set_inter_op_parallelism_threads(args.replicas)
 cpu = tf.config.list_physical_devices("CPU")[0]
 tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * args.replicas)
+if args.workers > 1:  # before anything else runs
+    strategy = tf.distribute.MultiWorkerMirroredStrategy()
+elif args.replicas > 1:
+    strategy = tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(args.replicas)])
+else:
+    strategy = tf.distribute.get_strategy()
 tf.random.set_seed(1)
 
 images = args.case == "cnn-loop"
@@ -27,12 +34,8 @@ xs, ys = peer.read_pool(args.data)
 if images:
     xs = xs.reshape(-1, peer.BATCH, 28, 28, 1)
 pool = len(xs)
-global_batch = peer.BATCH * args.replicas
-strategy = (
-    tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(args.replicas)])
-    if args.replicas > 1
-    else tf.distribute.get_strategy()
-)
+replicas = args.replicas * args.workers
+global_batch = peer.BATCH * replicas
 
 
 def model():
@@ -117,14 +120,14 @@ else:
                     lambda c, i=i: y_pool[(i + c.replica_id_in_sync_group) % pool]
                 ),
             )
-            for i in range(0, pool, args.replicas)
+            for i in range(0, pool, replicas)
         ]
 
         @tf.function
         def one(x, y):
             return strategy.reduce("SUM", strategy.run(replica_step, args=(x, y)), axis=None)
 
-    elif args.replicas == 1:
+    elif replicas == 1:
 
         @tf.function
         def many(start, count):
@@ -143,7 +146,7 @@ else:
 
                 def per_replica(i=i):
                     context = tf.distribute.get_replica_context()
-                    at = (start + i * args.replicas + context.replica_id_in_sync_group) % pool
+                    at = (start + i * replicas + context.replica_id_in_sync_group) % pool
                     return replica_step(x_pool[at], y_pool[at])
 
                 loss = strategy.reduce("SUM", strategy.run(per_replica), axis=None)
@@ -159,7 +162,7 @@ else:
                 at = (at + 1) % len(batches)
             return loss.numpy()
         loss = many(tf.constant(at), tf.constant(count))
-        at = (at + count * args.replicas) % pool
+        at = (at + count * replicas) % pool
         return loss.numpy()
 
 

@@ -164,6 +164,7 @@
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/replica_group.h"
 #include "strata/runtime/replicated.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/runtime/step_agreement.h"
 #include "strata/runtime/sync_batch_norm.h"
 #include "strata/runtime/variable.h"

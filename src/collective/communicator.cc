@@ -22,6 +22,14 @@ void check_count(const char* call, size_t values, size_t replicas, int rank) {
                " values on rank ", rank, "; expected one for each of its ", replicas, " replicas");
 }
 
+constexpr auto kNoSharedMemory =
+    "; expected ranks that share memory: ask shares_memory() first, or use buffer()";
+
+void check_elements(const char* call, int64_t elements) {
+  STRATA_CHECK(elements >= 0, kInvalidArgument, "[collective] ", call, ": got ", elements,
+               " elements; expected 0 or more");
+}
+
 at::Tensor bytes_tensor(int64_t size) {
   return at::empty({size}, at::TensorOptions().dtype(at::kByte));
 }
@@ -101,13 +109,32 @@ void Communicator::broadcast_(at::Tensor& tensor, int root, const CallOptions& o
 void Communicator::barrier(const CallOptions& options) { do_barrier(options); }
 
 at::Tensor Communicator::buffer(int64_t elements, at::ScalarType dtype) {
-  STRATA_CHECK(elements >= 0, kInvalidArgument, "[collective] buffer: got ", elements,
-               " elements; expected 0 or more");
+  check_elements("buffer", elements);
   return do_buffer(elements, dtype);
+}
+
+std::vector<at::Tensor> Communicator::buffers(int64_t elements, at::ScalarType dtype) {
+  check_elements("buffers", elements);
+  return do_buffers(elements, dtype);
+}
+
+at::Tensor Communicator::common_buffer(int64_t elements, at::ScalarType dtype) {
+  check_elements("common_buffer", elements);
+  return do_common_buffer(elements, dtype);
 }
 
 at::Tensor Communicator::do_buffer(int64_t elements, at::ScalarType dtype) {
   return at::zeros({elements}, at::TensorOptions().dtype(dtype));
+}
+
+std::vector<at::Tensor> Communicator::do_buffers(int64_t, at::ScalarType) {
+  detail::throw_error(ErrorCode::kFailedPrecondition,
+                      str_cat("[collective] buffers: got ", describe(), kNoSharedMemory));
+}
+
+at::Tensor Communicator::do_common_buffer(int64_t, at::ScalarType) {
+  detail::throw_error(ErrorCode::kFailedPrecondition,
+                      str_cat("[collective] common_buffer: got ", describe(), kNoSharedMemory));
 }
 
 }  // namespace strata::collective

@@ -24,6 +24,11 @@ SharedBuffer::SharedBuffer(const wire::FileDescriptor& file, int64_t bytes_a_ran
   mapping_.reserve(file);
 }
 
+std::shared_ptr<void> SharedBuffer::use(const std::shared_ptr<SharedBuffer>& buffer) {
+  if (!buffer) return nullptr;
+  return {buffer.get(), [buffer](void*) { buffer->released().fetch_add(1); }};
+}
+
 std::optional<int64_t> SharedBuffer::offset_of(const std::byte* data, int64_t bytes) const {
   const std::less_equal<> not_after;
   if (!not_after(mapping_.data(), data)) return std::nullopt;

@@ -24,9 +24,9 @@ class SharedBuffer {
   std::optional<int64_t> offset_of(const std::byte* data, int64_t bytes) const;
   std::byte* at(int64_t offset) const { return mapping_.data() + offset; }
 
-  /// This rank's tensor is gone.
-  void release() { released().fetch_add(1); }
-  /// All ranks' are.
+  /// For this rank's tensors to hold, all of them; null for null.
+  static std::shared_ptr<void> use(const std::shared_ptr<SharedBuffer>& buffer);
+  /// All ranks' tensors are gone.
   bool unused() const { return released().load() == static_cast<uint32_t>(ranks_); }
 
  private:

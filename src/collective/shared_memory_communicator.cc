@@ -4,6 +4,7 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
@@ -32,6 +33,15 @@ struct LocalLane {
   SharedLane lane;
   std::timed_mutex mutex;  // guards lane
 };
+
+/// Keeps `use` as long as it lives.
+at::Tensor tensor_in(const std::shared_ptr<void>& use, std::byte* data, int64_t elements,
+                     at::ScalarType dtype) {
+  const auto options = at::TensorOptions().dtype(dtype);
+  if (data == nullptr) return at::empty({elements}, options);
+  return at::from_blob(
+      data, {elements}, [use](void*) {}, options);
+}
 
 }  // namespace
 
@@ -84,6 +94,7 @@ struct SharedMemoryCommunicator::Impl {
   Status fail(const Status& reason);
   Status known_failure();
   wire::FileDescriptor share(wire::FileDescriptor file, const CallOptions& options);
+  std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common);
 };
 
 LocalLane& SharedMemoryCommunicator::Impl::lane(uint64_t key) {
@@ -290,40 +301,63 @@ wire::FileDescriptor SharedMemoryCommunicator::Impl::share(wire::FileDescriptor 
   });
 }
 
-at::Tensor SharedMemoryCommunicator::do_buffer(int64_t elements, at::ScalarType dtype) {
-  const auto tensor_options = at::TensorOptions().dtype(dtype);
-  const CallOptions options = {.name = "buffer"};
-  const std::lock_guard lock(impl_->buffer_calls);
+/// Null: nothing was asked for.
+std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_t elements,
+                                                                          at::ScalarType dtype,
+                                                                          bool common) {
+  const CallOptions call = {.name = "buffer"};
+  const std::lock_guard lock(buffer_calls);
   // All ask for the same.
-  const int64_t mine[] = {elements, static_cast<int64_t>(dtype)};
-  std::vector<int64_t> all(2 * static_cast<size_t>(num_ranks()));
-  std::memcpy(all.data() + 2 * rank(), mine, sizeof mine);
-  impl_->run({.collective = Collective::kAllGather,
-              .elements = static_cast<int64_t>(all.size()),
-              .element_bytes = sizeof(int64_t),
-              .result = reinterpret_cast<std::byte*>(all.data())},
-             {.dtype = at::kLong}, options, kBufferKey);
+  const std::array mine = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
+  std::vector<int64_t> all(mine.size() * static_cast<size_t>(ranks));
+  const auto of = [&](int other) { return all.data() + mine.size() * static_cast<size_t>(other); };
+  std::ranges::copy(mine, of(rank));
+  run({.collective = Collective::kAllGather,
+       .elements = static_cast<int64_t>(all.size()),
+       .element_bytes = sizeof(int64_t),
+       .result = reinterpret_cast<std::byte*>(all.data())},
+      {.dtype = at::kLong}, call, kBufferKey);
   try {
-    for (int other = 0; other < num_ranks(); ++other) {
-      const int64_t* const theirs = all.data() + 2 * other;
-      STRATA_CHECK(theirs[0] == mine[0] && theirs[1] == mine[1], kFailedPrecondition,
-                   "ranks ask for different buffers: ", impl_->rank_name(other), " for ", theirs[0],
-                   " ", static_cast<at::ScalarType>(theirs[1]), ", ", impl_->rank_name(rank()),
-                   " for ", elements, " ", dtype, "; make the same calls in order");
+    for (int other = 0; other < ranks; ++other) {
+      const int64_t* const theirs = of(other);
+      STRATA_CHECK(std::equal(mine.begin(), mine.end(), theirs), kFailedPrecondition,
+                   "ranks ask for different buffers: ", rank_name(other), " for ", theirs[0], " ",
+                   static_cast<at::ScalarType>(theirs[1]), ", ", rank_name(rank), " for ", elements,
+                   " ", dtype, "; make the same calls in order");
     }
-    if (elements == 0) return at::empty({0}, tensor_options);
-    const auto bytes = elements * static_cast<int64_t>(c10::elementSize(dtype));
+    if (elements == 0) return nullptr;
+    int64_t bytes = elements * static_cast<int64_t>(c10::elementSize(dtype));
+    if (common) bytes = (bytes + ranks - 1) / ranks;  // one rank's memory follows the other's
     wire::FileDescriptor file;
-    if (rank() == 0) file = SharedBuffer::make(bytes, num_ranks());
-    file = impl_->share(std::move(file), options);
-    const auto buffer = std::make_shared<SharedBuffer>(file, bytes, num_ranks());
-    impl_->buffers.add(buffer);
-    return at::from_blob(
-        buffer->of(rank()), {elements}, [buffer](void*) { buffer->release(); }, tensor_options);
+    if (rank == 0) file = SharedBuffer::make(bytes, ranks);
+    file = share(std::move(file), call);
+    const auto buffer = std::make_shared<SharedBuffer>(file, bytes, ranks);
+    buffers.add(buffer);
+    return buffer;
   } catch (...) {
-    impl_->fail_all(Status::from_current_exception(), "buffer", options).throw_if_error();
+    fail_all(Status::from_current_exception(), "buffer", call).throw_if_error();
     throw;
   }
+}
+
+at::Tensor SharedMemoryCommunicator::do_buffer(int64_t elements, at::ScalarType dtype) {
+  return do_buffers(elements, dtype)[static_cast<size_t>(rank())];
+}
+
+std::vector<at::Tensor> SharedMemoryCommunicator::do_buffers(int64_t elements,
+                                                             at::ScalarType dtype) {
+  const auto buffer = impl_->make_buffer(elements, dtype, /*common=*/false);
+  const auto use = SharedBuffer::use(buffer);
+  std::vector<at::Tensor> tensors;
+  for (int r = 0; r < num_ranks(); ++r) {
+    tensors.push_back(tensor_in(use, buffer ? buffer->of(r) : nullptr, elements, dtype));
+  }
+  return tensors;
+}
+
+at::Tensor SharedMemoryCommunicator::do_common_buffer(int64_t elements, at::ScalarType dtype) {
+  const auto buffer = impl_->make_buffer(elements, dtype, /*common=*/true);
+  return tensor_in(SharedBuffer::use(buffer), buffer ? buffer->of(0) : nullptr, elements, dtype);
 }
 
 }  // namespace strata::collective

@@ -94,7 +94,8 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     }
     STRATA_CHECK(!variables_.empty(), kInvalidArgument, "[", kName,
                  "] got a module without parameters that require gradients");
-    exchange_ = std::make_unique<optimizers::GradientExchange>(kName, variables_);
+    exchange_ = std::make_unique<optimizers::GradientExchange>(kName, variables_,
+                                                               optimizers::AddGradients::kHere);
   }
 
   void take_buffers() {
@@ -156,7 +157,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     if (!gradient.defined() || gradient.is_sparse()) {
       gradient = at::zeros(parameter.sizes(), parameter.options());
     }
-    gradient.copy_(sum.dense).div_(count);
+    gradient.copy_(sum.dense[0]).div_(count);
   }
 
   std::shared_ptr<torch::nn::Module> module_;

@@ -9,6 +9,7 @@
 
 #include "keras/call_context.h"
 #include "keras/default_callbacks.h"
+#include "keras/trace_spans.h"
 #include "strata/core/log.h"
 #include "strata/keras/callbacks/backup_and_restore.h"
 
@@ -41,7 +42,9 @@ void prepare(const Model& model, BatchFeed& feed) {
 void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
              summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
   Trainer& trainer = model->trainer();
+  const TraceSpansGuard spans(trace);
   model->strategy().run([&] {
+    const SpanObserverScope scope(spans.get());
     const int replica = get_replica_context()->local_replica();
     Tensors added;
     const CallContextGuard context({.training = training, .losses = &added, .trace = trace});

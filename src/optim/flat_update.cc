@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
+#include <utility>
 
+#include "strata/collective/communicator.h"
 #include "strata/core/error.h"
 #include "strata/tensor/tree_sum.h"
 #include "tensor/sum_of_squares.h"
@@ -40,6 +43,17 @@ const T* gather_block(const EntryGradient& gradient, int64_t begin, int64_t size
   return buffer;
 }
 
+/// Fetches what `gather_block` will read: another core has just written it.
+template <typename T>
+void fetch_block(const EntryGradient& gradient, int64_t begin, int64_t size) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (const at::Tensor& source : gradient.sources) {
+    if (!source.defined()) continue;
+    const T* const data = source.const_data_ptr<T>() + begin;
+    for (int64_t i = 0; i < size; i += kLine) __builtin_prefetch(data + i, 0, 2);
+  }
+}
+
 tensor::ArenaEntry layout(const Variable& variable) {
   const at::Tensor& tensor = variable.on_replica(0);
   return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec()};
@@ -69,19 +83,33 @@ FlatUpdate<T>::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
 }
 
 template <typename T>
+std::vector<tensor::ArenaEntry> FlatUpdate<T>::layouts(const std::vector<size_t>& entries) const {
+  std::vector<tensor::ArenaEntry> result;
+  for (const size_t i : entries) result.push_back(layout(entries_[i].variable));
+  return result;
+}
+
+template <typename T>
 void FlatUpdate<T>::move_parameters() {
   // A variable that another optimizer has moved stays where it is. The last variable comes first:
   // backward produces its gradient first.
   std::vector<size_t> order;
-  std::vector<tensor::ArenaEntry> layouts;
   for (size_t i = entries_.size(); i-- > 0;) {
-    if (entries_[i].variable.state()->has_home()) continue;
-    order.push_back(i);
-    layouts.push_back(layout(entries_[i].variable));
+    if (!entries_[i].variable.state()->has_home()) order.push_back(i);
   }
+  owns_homes_ = order.size() == entries_.size();
   const size_t copies = share_storage_ ? 1 : static_cast<size_t>(replicas_);
   auto arenas = std::make_shared<std::vector<tensor::Arena>>();
-  for (size_t i = 0; i < copies; ++i) arenas->emplace_back(layouts, entries_[0].variable.dtype());
+  for (size_t i = 0; i < copies; ++i) {
+    arenas->emplace_back(layouts(order), entries_[0].variable.dtype());
+  }
+  move_into(order, arenas);
+}
+
+/// Entry `order[i]` becomes tensor i of the arenas, one a copy.
+template <typename T>
+void FlatUpdate<T>::move_into(const std::vector<size_t>& order,
+                              const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
   for (size_t place = 0; place < order.size(); ++place) {
     std::vector<at::Tensor> homes;
     for (size_t r = 0; r < static_cast<size_t>(replicas_); ++r) {
@@ -92,8 +120,81 @@ void FlatUpdate<T>::move_parameters() {
 }
 
 template <typename T>
+bool FlatUpdate<T>::prepare() {
+  collective::Communicator* const communicator = group_.communicator();
+  if (!owns_homes_) {
+    find_parameters();  // the other optimizer may have moved them again
+  } else if (!shared_ && communicator != nullptr && communicator->shares_memory()) {
+    share(*communicator);
+  }
+  return shared_;
+}
+
+template <typename T>
+std::vector<collective::Range> FlatUpdate<T>::elements_of_process(size_t entry) const {
+  std::vector<collective::Range> ranges;
+  for (int local = 0; local < replicas_; ++local) {
+    for (const Part& part : share_of(local)) {
+      if (part.entry == entry) ranges.push_back({part.begin, part.end});
+    }
+  }
+  return ranges;
+}
+
+template <typename T>
+void FlatUpdate<T>::share(collective::Communicator& communicator) {
+  const at::ScalarType dtype = entries_[0].variable.dtype();
+  std::vector<size_t> order(entries_.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::vector<size_t> copies;  // by rank
+  for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
+    copies.push_back(share_storage_ ? 1 : communicator.placement().replicas_of(rank).size());
+  }
+  const auto own = std::make_shared<std::vector<tensor::Arena>>();
+  for (size_t copy = 0; copy < std::ranges::max(copies); ++copy) {
+    std::vector<at::Tensor> memory;
+    for (size_t rank = 0; rank < copies.size(); ++rank) {
+      const auto allocate = [&](int64_t elements) {
+        if (memory.empty()) memory = communicator.buffers(elements, dtype);
+        return memory[rank];
+      };
+      const tensor::Arena arena(layouts(order), dtype, allocate);
+      if (copy >= copies[rank]) continue;
+      if (static_cast<int>(rank) == communicator.rank()) {
+        own->push_back(arena);
+      } else {
+        others_.push_back(arena);
+      }
+    }
+  }
+  move_into(order, own);
+
+  std::vector<tensor::Arena> slots;
+  for (const tensor::Arena& slot : slots_) {
+    slots.push_back(slot.make_like(
+        [&](int64_t elements) { return communicator.common_buffer(elements, dtype); }));
+    if (communicator.rank() == 0) slots.back().flat().copy_(slot.flat());  // all have the same
+  }
+  take_slots(std::move(slots));
+  shared_ = true;
+  find_parameters();
+  shares_ = make_shares();
+  communicator.barrier({.name = "parameters moved"});
+}
+
+template <typename T>
 void FlatUpdate<T>::reshape() {
   replicas_ = group_.num_local_replicas();
+  if (shared_) {  // from here on with others, or alone: see prepare()
+    shared_ = false;
+    others_.clear();
+    std::vector<tensor::Arena> slots;
+    for (const tensor::Arena& slot : slots_) {
+      slots.push_back(slot.make_like());
+      slots.back().flat().copy_(slot.flat());
+    }
+    take_slots(std::move(slots));
+  }
   find_parameters();
   shares_ = make_shares();
 }
@@ -107,11 +208,17 @@ void FlatUpdate<T>::find_parameters() {
       parameters_.back().push_back(static_cast<T*>(entry.variable.on_replica(r).data_ptr()));
     }
   }
+  for (const tensor::Arena& arena : others_) {  // the last variable comes first
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      parameters_[i].push_back(data_of<T>(arena, parameters_.size() - 1 - i));
+    }
+  }
 }
 
 template <typename T>
 void FlatUpdate<T>::make_slots() {
   const int of_rule = rule_.num_slots();
+  std::vector<tensor::Arena> slots;
   for (int i = 0; i < of_rule + extras_.count(); ++i) {
     std::vector<tensor::ArenaEntry> layouts;
     for (const Entry& entry : entries_) {
@@ -120,12 +227,10 @@ void FlatUpdate<T>::make_slots() {
       std::vector<int64_t> shape = rule_.slot_shape(i, layouts.back().sizes);
       if (shape != layouts.back().sizes) layouts.back() = {.sizes = std::move(shape)};
     }
-    slots_.emplace_back(layouts, entries_[0].variable.dtype());
-    if (i < of_rule) slots_.back().flat().fill_(rule_.slot_initial_value(i));
-    slot_data_.emplace_back();
-    for (size_t e = 0; e < entries_.size(); ++e)
-      slot_data_.back().push_back(data_of<T>(slots_.back(), e));
+    slots.emplace_back(layouts, entries_[0].variable.dtype());
+    if (i < of_rule) slots.back().flat().fill_(rule_.slot_initial_value(i));
   }
+  take_slots(std::move(slots));
   if (!rule_.whole_variables()) return;
   for (const Entry& entry : entries_) {
     STRATA_CHECK(entry.variable.on_replica(0).is_contiguous(), kUnimplemented, "[", rule_.name(),
@@ -135,11 +240,22 @@ void FlatUpdate<T>::make_slots() {
   }
 }
 
+template <typename T>
+void FlatUpdate<T>::take_slots(std::vector<tensor::Arena> slots) {
+  slots_ = std::move(slots);
+  slot_data_.clear();
+  for (const tensor::Arena& slot : slots_) {
+    slot_data_.emplace_back();
+    for (size_t e = 0; e < entries_.size(); ++e) slot_data_.back().push_back(data_of<T>(slot, e));
+  }
+}
+
 /// The flat order is the reverse of the variables': backward produces the last one first. Whole
 /// variables are dealt out, large ones first, each to the replica that has least.
 template <typename T>
 std::vector<std::vector<typename FlatUpdate<T>::Part>> FlatUpdate<T>::make_shares() const {
-  std::vector<std::vector<Part>> shares(static_cast<size_t>(replicas_));
+  const int count = shared_ ? group_.num_replicas() : replicas_;
+  std::vector<std::vector<Part>> shares(static_cast<size_t>(count));
   if (rule_.whole_variables()) {
     std::vector<size_t> order(entries_.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = i;
@@ -157,8 +273,8 @@ std::vector<std::vector<typename FlatUpdate<T>::Part>> FlatUpdate<T>::make_share
   }
   int64_t total = 0;
   for (const Entry& entry : entries_) total += entry.variable.numel();
-  for (int replica = 0; replica < replicas_; ++replica) {
-    const collective::Range range = collective::chunk_range(total, replicas_, replica);
+  for (int replica = 0; replica < count; ++replica) {
+    const collective::Range range = collective::chunk_range(total, count, replica);
     int64_t first = 0;
     for (size_t i = entries_.size(); i-- > 0;) {
       const int64_t size = entries_[i].variable.numel();
@@ -222,7 +338,7 @@ void FlatUpdate<T>::prepare_norms() {
 template <typename T>
 void FlatUpdate<T>::update(const Step& step, int replica) {
   // Backward's last gradient first: some of it is still in the caches.
-  const std::vector<Part>& parts = shares_[static_cast<size_t>(replica)];
+  const std::vector<Part>& parts = share_of(replica);
   for (size_t i = parts.size(); i-- > 0;) {
     const Part& part = parts[i];
     const EntryGradient& gradient = step.gradients[part.entry];
@@ -258,6 +374,9 @@ void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip
   const int64_t block = whole ? part.end - part.begin : kBlock;
   for (int64_t begin = part.begin; begin < part.end; begin += block) {
     const int64_t size = std::min(block, part.end - begin);
+    if (!whole) {
+      fetch_block<T>(gradient, begin + size, std::min(block, part.end - begin - size));
+    }
     work(gather_block(gradient, begin, size, buffer), begin, size);
   }
 }
@@ -301,7 +420,7 @@ void FlatUpdate<T>::update_whole(const Step& step, const Part& part) const {
 template <typename T>
 void FlatUpdate<T>::accumulate(const Step& step, int replica) {
   static const std::unique_ptr<tensor::UpdateRule> adder = tensor::make_sgd();
-  for (const Part& part : shares_[static_cast<size_t>(replica)]) {
+  for (const Part& part : share_of(replica)) {
     const EntryGradient& gradient = step.gradients[part.entry];
     if (!gradient.used) continue;
     T* sum = accumulators()[part.entry];
@@ -320,7 +439,7 @@ void FlatUpdate<T>::average(const Step& step, int replica) {
   static const std::unique_ptr<tensor::UpdateRule> rule = tensor::make_moving_average();
   const tensor::PreparedStep rate = rule->prepare({.learning_rate = step.average_rate});
   const size_t slot = static_cast<size_t>(rule_.num_slots());
-  for (const Part& part : shares_[static_cast<size_t>(replica)]) {
+  for (const Part& part : share_of(replica)) {
     T* mean = slot_data_[slot][part.entry] + part.begin;
     const int64_t size = part.end - part.begin;
     rule->apply(

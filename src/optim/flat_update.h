@@ -1,9 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "optim/step.h"
-#include "strata/collective/schedule.h"
 #include "strata/tensor/arena.h"
 
 namespace strata::optimizers {
@@ -11,12 +11,19 @@ namespace strata::optimizers {
 /// The CPU's update: parameters and slots in arenas, the replicas' gradients added where they are
 /// while the rule runs over them, block by block in the first-level cache. Nothing is packed or
 /// copied; each replica does one share of the elements. T: float or double.
+///
+/// Processes that share memory do as the threads of one: from the first step on the slots are in
+/// memory of all of them, and each replica does its share for all processes' parameters. What a
+/// program does to its parameters between steps stays its process's own.
 template <typename T>
 class FlatUpdate : public UpdatePass {
  public:
   FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries,
              const ExtraSlots& extras);
 
+  bool prepare() override;
+  std::vector<collective::Range> elements_of_process(size_t entry) const override;
+  bool adds() const override { return true; }
   void prepare_norms() override;
   void reduce_for_norms(Step& step, int replica) override;
   std::vector<double> squared_norms(Step& step) override;
@@ -35,7 +42,16 @@ class FlatUpdate : public UpdatePass {
   };
 
   void move_parameters();
+  void move_into(const std::vector<size_t>& order,
+                 const std::shared_ptr<std::vector<tensor::Arena>>& arenas);
+  void share(collective::Communicator& communicator);
   void find_parameters();
+  void take_slots(std::vector<tensor::Arena> slots);
+  std::vector<tensor::ArenaEntry> layouts(const std::vector<size_t>& entries) const;
+  /// Of a replica of this process.
+  const std::vector<Part>& share_of(int local) const {
+    return shares_[static_cast<size_t>(shared_ ? group_.replica_id(local) : local)];
+  }
   void make_slots();
   std::vector<std::vector<Part>> make_shares() const;
   template <typename Work>
@@ -57,10 +73,13 @@ class FlatUpdate : public UpdatePass {
   int replicas_;  // of this process
   const bool share_storage_;
   const std::vector<Entry> entries_;
-  std::vector<std::vector<T*>> parameters_;  // by entry and copy: one, if replicas share storage
+  bool owns_homes_ = false;                  // no other optimizer has moved its variables
+  bool shared_ = false;                      // with the other processes
+  std::vector<tensor::Arena> others_;        // their parameters, if shared
+  std::vector<std::vector<T*>> parameters_;  // by entry and copy, this process's first
   std::vector<tensor::Arena> slots_;         // by slot of the rule, then the extra ones
   std::vector<std::vector<T*>> slot_data_;   // by slot and entry
-  std::vector<std::vector<Part>> shares_;    // by replica
+  std::vector<std::vector<Part>> shares_;    // by replica: of the group if shared, else here
 
   // For clipping by norm, finding infinities, and rules of whole variables.
   std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "runtime/group_exchange.h"
+#include "runtime/span.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/error.h"
 
@@ -23,6 +24,12 @@ constexpr int64_t kLine = 64;
 /// x + -0 is x, for x = -0, too.
 constexpr double kNeutral = -0.0;
 
+/// Elements of a tensor with the padding behind it.
+int64_t padded(int64_t elements, at::ScalarType dtype) {
+  const int64_t line = kLine / static_cast<int64_t>(c10::elementSize(dtype));
+  return (elements + line - 1) / line * line;
+}
+
 int max_local_replicas(const collective::Placement& placement) {
   size_t most = 0;
   for (int rank = 0; rank < placement.num_ranks(); ++rank) {
@@ -33,13 +40,23 @@ int max_local_replicas(const collective::Placement& placement) {
 
 }  // namespace
 
-GradientExchange::GradientExchange(std::string name, std::vector<Variable> variables)
-    : name_(std::move(name)), variables_(std::move(variables)), group_(variables_[0].group()) {
+GradientExchange::GradientExchange(std::string name, std::vector<Variable> variables,
+                                   AddGradients add)
+    : name_(std::move(name)),
+      variables_(std::move(variables)),
+      add_(add),
+      group_(variables_[0].group()) {
   early_.assign(static_cast<size_t>(group_.num_local_replicas()),
                 std::vector<bool>(variables_.size(), false));
 }
 
 GradientExchange::~GradientExchange() = default;
+
+void GradientExchange::keep(size_t variable, std::vector<collective::Range> ranges) {
+  if (!homes_[variable] || buckets_[homes_[variable]->bucket].turns[0].all.empty()) return;
+  kept_.resize(variables_.size());
+  kept_[variable] = std::move(ranges);
+}
 
 void GradientExchange::put_early(int local, size_t variable, const at::Tensor& gradient) {
   if (!sender_.joinable() || !homes_[variable]) return;
@@ -58,24 +75,32 @@ void GradientExchange::put(int local, const std::vector<at::Tensor>& gradients) 
 
 void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gradient) {
   const Home& home = *homes_[variable];
-  at::Tensor place = view(buckets_[home.bucket].values[static_cast<size_t>(local)], variable);
+  at::Tensor& place =
+      memory_of(buckets_[home.bucket]).mine[static_cast<size_t>(local)].places[home.place];
   if (!gradient.defined()) {
     place.fill_(kNeutral);
   } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == place.strides() &&
              gradient.scalar_type() == place.scalar_type()) {
-    std::memcpy(place.mutable_data_ptr(), gradient.const_data_ptr(), gradient.nbytes());
+    const auto width = static_cast<int64_t>(gradient.element_size());
+    const auto copy = [to = static_cast<std::byte*>(place.mutable_data_ptr()),
+                       from = static_cast<const std::byte*>(gradient.const_data_ptr()),
+                       width](int64_t begin, int64_t end) {
+      std::memcpy(to + begin * width, from + begin * width,
+                  static_cast<size_t>((end - begin) * width));
+    };
+    int64_t begin = 0;
+    for (const collective::Range& range : kept(variable)) {
+      copy(begin, range.begin);
+      begin = range.end;
+    }
+    copy(begin, gradient.numel());
   } else {
     place.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
   if (!sender_.joinable()) return;
   const std::lock_guard lock(mutex_);
+  if (local == 0) observer_ = strata::detail::span_observer();
   if (--missing_[home.bucket] == 0) changed_.notify_all();
-}
-
-at::Tensor GradientExchange::view(const at::Tensor& flat, size_t variable) const {
-  const at::Tensor& like = variables_[variable].on_replica(0);
-  return flat.as_strided(like.sizes(), like.strides(),
-                         flat.storage_offset() + homes_[variable]->offset);
 }
 
 GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& parts) {
@@ -86,11 +111,15 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
     for (size_t local = 0; local < parts.size(); ++local) {
       put(static_cast<int>(local), *parts[local].gradients);
     }
+    // Later the agreement says that they are there.
+    if (add_ == AddGradients::kByCaller) {
+      group_.communicator()->barrier({.name = str_cat("first step of ", name_)});
+    }
   }
   if (sender_.joinable()) {
     wait_until_sent();
   } else {
-    for (size_t b = 0; b < buckets_.size(); ++b) reduce(b, {});
+    for (size_t b = 0; b < buckets_.size(); ++b) reduce(b, {}, strata::detail::span_observer());
   }
   if (first && group_.options().overlap) {
     for (const Bucket& bucket : buckets_) {
@@ -106,13 +135,30 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
     }
     const bool used = std::ranges::any_of(
         agreed.kinds, [&](const auto& kinds) { return kinds[i] != Kind::kNone; });
-    result.sums.push_back({.used = used, .dense = view(buckets_[homes_[i]->bucket].values[0], i)});
+    const Memory& memory = memory_of(buckets_[homes_[i]->bucket]);
+    GradientSum sum{.used = used};
+    if (memory.all.empty()) sum.dense = {memory.mine[0].places[homes_[i]->place]};
+    for (const Values& values : memory.all) sum.dense.push_back(values.places[homes_[i]->place]);
+    for (size_t local = 0; local < parts.size() && !kept(i).empty(); ++local) {
+      const at::Tensor& gradient = (*parts[local].gradients)[i];
+      if (!gradient.defined() || gradient.is_sparse()) continue;  // was put whole
+      const int id = group_.replica_id(static_cast<int>(local));
+      sum.dense[static_cast<size_t>(id)] = gradient;
+    }
+    result.sums.push_back(std::move(sum));
   }
+  ++step_;
   return result;
 }
 
-void GradientExchange::reduce(size_t bucket, std::stop_token stop) {
-  std::vector<at::Tensor>& values = buckets_[bucket].values;
+void GradientExchange::reduce(size_t bucket, std::stop_token stop,
+                              const std::shared_ptr<SpanObserver>& observer) {
+  const strata::detail::Span span(observer, "gradients of ", name_, ", bucket ", bucket + 1, " of ",
+                                  buckets_.size());
+  const Memory& memory = memory_of(buckets_[bucket]);
+  if (!memory.all.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const Values& each : memory.mine) values.push_back(each.flat);
   group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum,
                                     {.id = static_cast<uint32_t>(bucket + 1),
                                      .name = str_cat("gradients of ", name_),
@@ -122,16 +168,18 @@ void GradientExchange::reduce(size_t bucket, std::stop_token stop) {
 void GradientExchange::send_in_order(const std::stop_token& stop) {
   while (true) {
     size_t bucket = 0;
+    std::shared_ptr<SpanObserver> observer;
     {
       std::unique_lock lock(mutex_);  // ends with the next gradients, or this object
       const bool ready = changed_.wait(
           lock, stop, [&] { return sent_ < buckets_.size() && missing_[sent_] == 0; });
       if (!ready) return;
       bucket = sent_;
+      observer = observer_;
     }
     std::exception_ptr error;
     try {
-      reduce(bucket, stop);
+      reduce(bucket, stop, observer);
     } catch (...) {
       error = std::current_exception();
     }
@@ -146,10 +194,11 @@ void GradientExchange::send_in_order(const std::stop_token& stop) {
 void GradientExchange::wait_until_sent() {
   std::unique_lock lock(mutex_);  // ends with the sums' own deadline
   changed_.wait(lock, [&] { return sent_ == buckets_.size() || error_; });
+  observer_.reset();
   if (error_) std::rethrow_exception(error_);
   sent_ = 0;
   for (size_t b = 0; b < buckets_.size(); ++b) {
-    missing_[b] = static_cast<int>(buckets_[b].variables.size() * buckets_[b].values.size());
+    missing_[b] = static_cast<int>(buckets_[b].variables.size() * early_.size());
   }
 }
 
@@ -211,29 +260,67 @@ void GradientExchange::make_buckets(const Agreed& agreed) {
         agreed.kinds, [&](const auto& kinds) { return kinds[i] == Kind::kSparse; });
     if (!sparse) by_dtype[variables_[i].dtype()].push_back(i);
   }
-  collective::Communicator& communicator = *group_.communicator();
   for (const auto& [dtype, variables] : by_dtype) {
     std::vector<int64_t> bytes;
     for (const size_t i : variables) {
       bytes.push_back(static_cast<int64_t>(variables_[i].on_replica(0).nbytes()));
     }
     for (const auto& pack : collective::packs_of(bytes, pack_bytes(bytes))) {
-      Bucket bucket{.dtype = dtype, .variables = {}, .elements = 0, .values = {}};
-      const int64_t line = kLine / static_cast<int64_t>(c10::elementSize(dtype));
+      std::vector<size_t> members;
       for (const size_t p : pack) {
-        bucket.variables.push_back(variables[p]);
-        homes_[variables[p]] = Home{buckets_.size(), bucket.elements};
-        bucket.elements += (variables_[variables[p]].numel() + line - 1) / line * line;
+        homes_[variables[p]] = Home{.bucket = buckets_.size(), .place = members.size()};
+        members.push_back(variables[p]);
       }
-      // As much on every rank, although some have fewer replicas.
-      const at::Tensor memory = communicator.buffer(
-          bucket.elements * max_local_replicas(communicator.placement()), dtype);
-      for (int local = 0; local < group_.num_local_replicas(); ++local) {
-        bucket.values.push_back(memory.narrow(0, bucket.elements * local, bucket.elements));
-      }
-      buckets_.push_back(std::move(bucket));
+      buckets_.push_back(make_bucket(dtype, std::move(members)));
     }
   }
+}
+
+GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
+                                                       std::vector<size_t> variables) const {
+  collective::Communicator& communicator = *group_.communicator();
+  const collective::Placement& placement = communicator.placement();
+  int64_t elements = 0;
+  for (const size_t i : variables) elements += padded(variables_[i].numel(), dtype);
+  // As much on every rank, although some have fewer replicas.
+  const int64_t elements_a_rank = elements * max_local_replicas(placement);
+  const auto values_at = [&](const at::Tensor& memory, int64_t local) {
+    Values values{.flat = memory.narrow(0, elements * local, elements), .places = {}};
+    int64_t offset = values.flat.storage_offset();
+    for (const size_t i : variables) {
+      const at::Tensor& like = variables_[i].on_replica(0);
+      values.places.push_back(values.flat.as_strided(like.sizes(), like.strides(), offset));
+      offset += padded(like.numel(), dtype);
+    }
+    return values;
+  };
+  const bool by_caller = add_ == AddGradients::kByCaller && communicator.shares_memory() &&
+                         !group_.options().overlap && (dtype == at::kFloat || dtype == at::kDouble);
+  std::vector<Memory> turns;
+  for (int turn = 0; turn < (by_caller ? 2 : 1); ++turn) {
+    Memory memory;
+    if (by_caller) {
+      const std::vector<at::Tensor> of_rank = communicator.buffers(elements_a_rank, dtype);
+      memory.all.resize(placement.rank_of_replica.size());
+      for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
+        int64_t local = 0;
+        for (const int id : placement.replicas_of(rank)) {
+          memory.all[static_cast<size_t>(id)] =
+              values_at(of_rank[static_cast<size_t>(rank)], local++);
+        }
+      }
+      for (const int id : communicator.replicas()) {
+        memory.mine.push_back(memory.all[static_cast<size_t>(id)]);
+      }
+    } else {
+      const at::Tensor own = communicator.buffer(elements_a_rank, dtype);
+      for (int local = 0; local < group_.num_local_replicas(); ++local) {
+        memory.mine.push_back(values_at(own, local));
+      }
+    }
+    turns.push_back(std::move(memory));
+  }
+  return {.variables = std::move(variables), .turns = std::move(turns)};
 }
 
 GradientSum GradientExchange::exchange_alone(size_t variable, const Agreed& agreed,
@@ -255,7 +342,7 @@ GradientSum GradientExchange::exchange_alone(size_t variable, const Agreed& agre
     }
     at::Tensor sum = at::zeros_like(like.on_replica(0).detach()).cpu();
     group_.communicator()->all_reduce(values, sum, ReduceOp::kSum, {.name = what});
-    return {.used = true, .dense = sum};
+    return {.used = true, .dense = {sum}};
   }
   std::vector<at::Tensor> indices;
   std::vector<at::Tensor> values;

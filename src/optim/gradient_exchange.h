@@ -5,21 +5,31 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "strata/collective/schedule.h"
 #include "strata/core/thread.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::optimizers {
 
 /// The sum of one variable's gradients over all replicas, in one of two forms.
 struct GradientSum {
-  bool used = false;                    ///< Some replica has a gradient.
-  at::Tensor dense = {};                ///< The sum, laid out as the variable is, on the CPU.
+  bool used = false;  ///< Some replica has a gradient.
+  /// Laid out as the variable is, on the CPU: the sum, or what is still to be added, by replica id.
+  std::vector<at::Tensor> dense = {};
   std::vector<at::Tensor> sparse = {};  ///< Else every replica's rows, by replica id.
+};
+
+/// Where gradients of floats are added.
+enum class AddGradients {
+  kHere,      ///< By the exchange.
+  kByCaller,  ///< By who reads them, if all processes share memory: nothing is sent or added here.
 };
 
 /// Sums gradients over the replicas of several processes. Dense ones travel in buckets: flat memory
@@ -31,12 +41,20 @@ struct GradientSum {
 ///
 /// Where the group wants it (`overlap`), a thread sends each bucket once its gradients are there,
 /// while backward goes on to the next; in the order of the buckets, which is the same everywhere.
+///
+/// Where the callers add, each bucket has two places, in turn: the agreement on a step says that
+/// everybody is through with the one before, but not that all have read this one's.
 class GradientExchange {
  public:
   /// @param name  Of the optimizer, for messages.
   /// @param variables  Of a group with a communicator.
-  GradientExchange(std::string name, std::vector<Variable> variables);
+  GradientExchange(std::string name, std::vector<Variable> variables, AddGradients add);
   ~GradientExchange();
+
+  /// From the next step on no other process will read these elements of a variable's gradients:
+  /// where the callers add, they need not be put. After a step.
+  /// @param ranges  Ascending.
+  void keep(size_t variable, std::vector<collective::Range> ranges);
 
   /// Puts one gradient into its bucket while backward is still running. Each replica on its own
   /// thread. Optional, and does nothing where buckets are not sent early.
@@ -61,15 +79,22 @@ class GradientExchange {
 
  private:
   enum class Kind : uint8_t { kNone, kDense, kSparse };
-  struct Home {  // of a variable in a bucket
+  struct Home {  // of a variable
     size_t bucket;
-    int64_t offset;
+    size_t place;
+  };
+  /// A replica's values, and its variables' places in them.
+  struct Values {
+    at::Tensor flat;
+    std::vector<at::Tensor> places;
+  };
+  struct Memory {
+    std::vector<Values> mine;  // one a replica of this process; added here, the first takes the sum
+    std::vector<Values> all;   // by replica id; empty if added here
   };
   struct Bucket {
-    at::ScalarType dtype;
     std::vector<size_t> variables;
-    int64_t elements = 0;
-    std::vector<at::Tensor> values;  // one a replica of this process; the first takes the sum
+    std::vector<Memory> turns;  // one, or two
   };
   /// What every replica has of every variable.
   struct Agreed {
@@ -79,28 +104,38 @@ class GradientExchange {
 
   Agreed agree(const std::vector<Part>& parts) const;
   void make_buckets(const Agreed& agreed);
+  Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables) const;
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
+  const std::vector<collective::Range>& kept(size_t variable) const {
+    static const std::vector<collective::Range> none;
+    return kept_.empty() ? none : kept_[variable];
+  }
   void put_one(int local, size_t variable, const at::Tensor& gradient);
-  void reduce(size_t bucket, std::stop_token stop);
+  void reduce(size_t bucket, std::stop_token stop, const std::shared_ptr<SpanObserver>& observer);
   void send_in_order(const std::stop_token& stop);
   void wait_until_sent();
-  at::Tensor view(const at::Tensor& flat, size_t variable) const;
+  /// Of this step.
+  Memory& memory_of(Bucket& bucket) const { return bucket.turns[step_ % bucket.turns.size()]; }
   GradientSum exchange_alone(size_t variable, const Agreed& agreed,
                              const std::vector<Part>& parts) const;
 
   const std::string name_;
   const std::vector<Variable> variables_;
+  const AddGradients add_;
   ReplicaGroup& group_;
+  size_t step_ = 0;
   std::vector<Bucket> buckets_;
-  std::vector<std::optional<Home>> homes_;  // by variable; empty: not in a bucket
-  std::vector<std::vector<bool>> early_;    // by local replica, variable: put in this step already
+  std::vector<std::optional<Home>> homes_;            // by variable; empty: not in a bucket
+  std::vector<std::vector<collective::Range>> kept_;  // by variable
+  std::vector<std::vector<bool>> early_;  // by local replica, variable: put in this step already
 
   std::mutex mutex_;
   std::condition_variable_any changed_;
   std::vector<int> missing_;  // by bucket: gradients that have not come; guarded by mutex_
   size_t sent_ = 0;           // buckets of this step; guarded by mutex_
-  std::exception_ptr error_;  // guarded by mutex_
-  Thread sender_;             // last: it uses the others
+  std::shared_ptr<SpanObserver> observer_;  // of the first replica; guarded by mutex_
+  std::exception_ptr error_;                // guarded by mutex_
+  Thread sender_;                           // last: it uses the others
 };
 
 }  // namespace strata::optimizers

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "optim/backward.h"
+#include "runtime/span.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata::optimizers {
@@ -104,6 +105,7 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
       loss.requires_grad(), kInvalidArgument, "[", optimizer,
       "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
       "off, or the model frozen?");
+  const strata::detail::Span span(strata::detail::span_observer(), "backward");
   bool plain = true;
   std::vector<at::Tensor> inputs;
   std::vector<size_t> indices;  // among the variables

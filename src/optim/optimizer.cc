@@ -59,8 +59,9 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
           [&](const auto& part) { return variables_[i].name().find(part) != std::string::npos; });
       entries.push_back({variables_[i], !excluded});
     }
-    parts_.push_back(
-        {std::move(indices), make_update_pass(*rule_, *group_, entries, extras()), {}});
+    parts_.push_back({.variables = std::move(indices),
+                      .pass = make_update_pass(*rule_, *group_, entries, extras()),
+                      .step = {}});
   }
   if (!rule_->carried_name().empty()) {
     carried_ = at::full({}, 1.0, at::TensorOptions().dtype(variables_[0].dtype()));
@@ -69,12 +70,15 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
 
 void Optimizer::Impl::make_exchange() {
   exchange_.reset();
+  for (Part& part : parts_) part.kept = false;
   if (group_->communicator() == nullptr) return;
-  exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_);
+  exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_,
+                                                 AddGradients::kByCaller);
 }
 
 void Optimizer::Impl::reshaped() {
   make_exchange();
+  shared_ = false;
   for (Part& part : parts_) part.pass->reshape();
 }
 
@@ -82,6 +86,7 @@ void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_ste
   STRATA_CHECK(!dynamic_scale_, kInvalidArgument,
                "[loss_scale_optimizer] got an optimizer that scales the loss already");
   dynamic_scale_.emplace(initial_scale, growth_steps);
+  if (group_) make_exchange();  // now whole gradients are looked at
 }
 
 double Optimizer::Impl::loss_scale() const {
@@ -146,12 +151,19 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
   STRATA_CHECK(index < all.size(), kOutOfRange, "[", rule_->name(), "] set_slot: got index ", index,
                "; expected 0 to ", all.size(), " (excluded)");
   const at::NoGradGuard no_grad;
+  meet_processes("set_slot");  // `value` may have been made of what is overwritten now
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
                  "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
                  copy.sizes());
     copy.copy_(value);
   }
+  meet_processes("set_slot");
+}
+
+void Optimizer::Impl::meet_processes(std::string_view where) {
+  if (!shared_) return;
+  group_->communicator()->barrier({.name = str_cat(rule_->name(), ", ", where)});
 }
 
 Optimizer::Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)

@@ -56,6 +56,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
     std::vector<size_t> variables;
     std::unique_ptr<UpdatePass> pass;
     Step step;
+    bool kept = false;  // the exchange knows what only this process reads
   };
 
   const ReplicaContext& replica(std::string_view call) const {
@@ -70,6 +71,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
   void make_exchange();
+  void prepare_pass(Part& part);
   void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
@@ -78,6 +80,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void take_accumulated();
   void scale_by_norms();
   void finish_step();
+  /// Where processes share parameters and slots. By one thread.
+  void meet_processes(std::string_view where);
 
   std::shared_ptr<ReplicaGroup> group_;
   std::unique_ptr<GradientExchange> exchange_;  // null where all replicas are in this process
@@ -86,6 +90,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   std::optional<DynamicScale> dynamic_scale_;
   at::Tensor carried_;       // the rule's number; undefined if it has none
   double next_carried_ = 0;  // its value after this step
+
+  bool shared_ = false;  // some parameters and slots, by the processes of the group
 
   // Of the present step; written in meetings.
   bool updates_now_ = true;

@@ -114,6 +114,16 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 
+void Optimizer::Impl::prepare_pass(Part& part) {
+  if (!part.pass->prepare()) return;
+  shared_ = true;
+  if (part.kept || clips_norm() || dynamic_scale_) return;  // norms are of all elements
+  part.kept = true;
+  for (size_t i = 0; i < part.variables.size(); ++i) {
+    exchange_->keep(part.variables[i], part.pass->elements_of_process(i));
+  }
+}
+
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine) {
   double weight = 0;
   std::vector<GradientSum> sums;  // over all processes
@@ -135,6 +145,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
   }
   for (Part& part : parts_) {
+    prepare_pass(part);
     Step& step = part.step;
     step.scalars = {.learning_rate = options_.learning_rate(iterations_),
                     .iteration = updates(),
@@ -158,7 +169,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     }
     if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
   }
-  if (!exchange_ && (group_->cross_device_ops() || !group_->all_cpu())) reduce_by_ops(mine);
+  if (!exchange_) reduce_by_ops(mine);
 }
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {
@@ -166,7 +177,7 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size
   if (!sum.sparse.empty()) {
     gradient.rows = join_rows(sum.sparse, variables_[variable].name());
   } else if (sum.used) {
-    gradient.sources = {sum.dense};
+    gradient.sources = sum.dense;
   }
 }
 
@@ -191,11 +202,12 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
   }
 }
 
-/// Dense gradients through the strategy's CrossDeviceOps, one batch a dtype; absent ones count as
-/// zero.
+/// Dense gradients that a pass does not add, through the strategy's CrossDeviceOps, one batch a
+/// dtype; absent ones count as zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
   if (all.size() == 1) return;
   for (Part& part : parts_) {
+    if (part.pass->adds() && group_->cross_device_ops() == nullptr) continue;
     std::vector<Variable> variables;
     std::vector<std::vector<at::Tensor>> sources;
     std::vector<EntryGradient*> targets;
@@ -234,6 +246,7 @@ void Optimizer::Impl::check_finite() {
 
 /// The gradients of this step become the accumulators, in which they are.
 void Optimizer::Impl::take_accumulated() {
+  meet_processes("accumulated");
   for (Part& part : parts_) {
     const int slot = rule_->num_slots() + extras().count() - 1;
     for (size_t i = 0; i < part.variables.size(); ++i) {
@@ -271,6 +284,7 @@ void Optimizer::Impl::scale_by_norms() {
 }
 
 void Optimizer::Impl::finish_step() {
+  meet_processes("end of the step");
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool updated = updates_now_ && part.step.gradients[i].used;

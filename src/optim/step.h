@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "strata/collective/schedule.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/update_rule.h"
 
@@ -56,6 +57,19 @@ struct ExtraSlots {
 class UpdatePass {
  public:
   virtual ~UpdatePass() = default;
+
+  /// By one replica before each step, in all processes of the group together.
+  /// @return the processes share parameters and slots, and each does its share of a step for all:
+  ///   they have to meet where its replicas meet.
+  virtual bool prepare() { return false; }
+  /// Where they do: the elements of entry `entry` that this process updates, in ascending ranges.
+  virtual std::vector<collective::Range> elements_of_process(size_t entry) const {
+    static_cast<void>(entry);
+    return {};
+  }
+
+  /// Gradients may have several sources: it adds them.
+  virtual bool adds() const { return false; }
 
   /// Makes room for the added gradients. By one replica, before a meeting.
   virtual void prepare_norms() = 0;

@@ -83,10 +83,9 @@ void check_dense(const ArenaEntry& entry, int64_t count) {
 
 }  // namespace
 
-Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype, c10::Device device)
-    : entries_(std::move(entries)) {
-  const auto item = c10::elementSize(dtype);
-  const auto step = static_cast<int64_t>(std::max<size_t>(kTensorAlignment / item, 1));
+int64_t Arena::lay_out(c10::ScalarType dtype) {
+  const auto step =
+      static_cast<int64_t>(std::max<size_t>(kTensorAlignment / c10::elementSize(dtype), 1));
   int64_t next = 0;
   for (ArenaEntry& entry : entries_) {
     const int64_t count = count_elements(entry);
@@ -99,18 +98,41 @@ Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype, c10::Device
     next += (count + step - 1) / step * step;
     offsets_.push_back(next);
   }
+  return next;
+}
+
+Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype, c10::Device device)
+    : entries_(std::move(entries)) {
+  const int64_t elements = lay_out(dtype);
   if (device.is_cpu()) {
-    flat_ = at::detail::make_tensor<c10::TensorImpl>(map_storage(static_cast<size_t>(next) * item),
+    const size_t bytes = static_cast<size_t>(elements) * c10::elementSize(dtype);
+    flat_ = at::detail::make_tensor<c10::TensorImpl>(map_storage(bytes),
                                                      c10::DispatchKeySet(c10::DispatchKey::CPU),
                                                      c10::scalarTypeToTypeMeta(dtype));
-    flat_.unsafeGetTensorImpl()->set_sizes_contiguous({next});
+    flat_.unsafeGetTensorImpl()->set_sizes_contiguous({elements});
   } else {
-    flat_ = at::zeros({next}, at::TensorOptions().dtype(dtype).device(device));
+    flat_ = at::zeros({elements}, at::TensorOptions().dtype(dtype).device(device));
   }
+}
+
+Arena::Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
+             const std::function<at::Tensor(int64_t elements)>& allocate)
+    : entries_(std::move(entries)) {
+  const int64_t elements = lay_out(dtype);
+  flat_ = allocate(elements);
+  STRATA_CHECK(flat_.is_cpu() && flat_.scalar_type() == dtype && flat_.numel() == elements &&
+                   flat_.is_contiguous() && flat_.storage_offset() == 0,
+               kInvalidArgument, "[arena] Arena: got ", flat_.toString(), " ", flat_.sizes(),
+               "; expected [", elements, "] of ", dtype,
+               " on the CPU, contiguous, from its storage's beginning");
 }
 
 Arena Arena::make_like(c10::ScalarType dtype, c10::Device device) const {
   return Arena(entries_, dtype, device);
+}
+
+Arena Arena::make_like(const std::function<at::Tensor(int64_t elements)>& allocate) const {
+  return Arena(entries_, dtype(), allocate);
 }
 
 void Arena::check_index(int64_t i, const char* call) const {

@@ -22,7 +22,7 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
   step      images/s of training loops, strata beside its peers in one interleaved run
             cases: run mlp-loop cnn-loop wide-loop mlp-fit cnn-fit
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
-                     tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph
+                     tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph strata-mw-2 tf-mw-2
   models    images/s of training ResNet-50 through fit, 224 x 224, batch 16 a replica
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-channels-last tf-1
   reduce    the in-process all-reduce of two CPU replicas
@@ -36,7 +36,7 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
   network   all-reduce between hosts on shaped lines, which are network namespaces (needs root), and
             on modelled lines of 5 ms
             cases: 1gbit/2 1gbit/4 1gbit/8 100mbit/2 100mbit/4 100mbit/8
-                   modelled-5ms/2 modelled-5ms/4 modelled-5ms/8
+                   modelled-5ms/2 modelled-5ms/4 modelled-5ms/8 overlap
             systems: strata strata-ring gloo mpi
   checkpoint
             what saving 100 MB costs the training, and the disk's speed

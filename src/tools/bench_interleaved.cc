@@ -165,7 +165,7 @@ class CaseRun {
         if (round % 2 == 0) ours = sample(ratio->ours);
         theirs = sample(ratio->theirs);
         if (round % 2 == 1) ours = sample(ratio->ours);
-        if (ours > 0 && theirs > 0) ratios_[ratio->metric].push_back(ours / theirs);
+        if (ours > 0 && theirs > 0) ratios_[ratio].push_back(ours / theirs);
       }
       for (const std::string& name : alone) {
         if (systems_.contains(name)) sample(name);
@@ -196,7 +196,7 @@ class CaseRun {
         continue;
       JsonLine json = line(ratio.ours, ratio.metric);
       json.add("against", ratio.theirs);
-      const auto found = ratios_.find(ratio.metric);
+      const auto found = ratios_.find(&ratio);
       if (found == ratios_.end()) {
         const auto reason =
             missing_.find(missing_.contains(ratio.theirs) ? ratio.theirs : ratio.ours);
@@ -217,7 +217,7 @@ class CaseRun {
   const fs::path logs_;
   std::map<std::string, System> systems_;
   std::map<std::string, std::string> missing_;
-  std::map<std::string, std::vector<double>> ratios_;
+  std::map<const Ratio*, std::vector<double>> ratios_;  // of case_.ratios
   std::vector<double> cores_got_;
 };
 

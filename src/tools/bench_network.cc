@@ -19,6 +19,7 @@
 #include "strata/wire/memory_network.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_interleaved.h"
+#include "tools/bench_overlap.h"
 #include "tools/bench_stats.h"
 #include "tools/network_lab.h"
 
@@ -285,10 +286,12 @@ int run_network_suite(const BenchOptions& options) {
     for (const int hosts : kHosts) known.push_back(str_cat(lines.name, "/", hosts));
   }
   for (const int hosts : kHosts) known.push_back(str_cat("modelled-5ms/", hosts));
+  known.emplace_back("overlap");
   const std::vector<std::string> names = chosen_cases(options, "network", known);
   const auto wanted = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
+  if (wanted("overlap")) run_overlap_case(options);
   const std::string missing = NetworkLab::missing();
   for (const Lines& lines : kLines) {
     for (const int hosts : kHosts) {

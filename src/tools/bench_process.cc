@@ -73,7 +73,7 @@ BenchProcess::BenchProcess(const ProcessSpec& spec, std::string log_path)
 }
 
 BenchProcess::~BenchProcess() {
-  close(to_child_);  // the end of its input is its sign to stop
+  end_input();
   close(from_child_);
   for (int i = 0; i < 100; ++i) {
     if (waitpid(pid_, nullptr, WNOHANG) != 0) return;
@@ -81,6 +81,11 @@ BenchProcess::~BenchProcess() {
   }
   kill(pid_, SIGKILL);
   waitpid(pid_, nullptr, 0);
+}
+
+void BenchProcess::end_input() {
+  if (to_child_ >= 0) close(to_child_);
+  to_child_ = -1;
 }
 
 void BenchProcess::send(const std::string& line) {

@@ -33,6 +33,9 @@ class BenchProcess {
   /// kDeadlineExceeded.
   std::string receive(std::chrono::steady_clock::time_point deadline);
 
+  /// Ends the child's input: its sign to stop.
+  void end_input();
+
   /// CPU seconds that the child has used, all threads.
   double cpu_seconds() const;
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "strata/core/str_cat.h"
+#include "tools/bench_step_data.h"
 
 namespace strata::tools {
 namespace {
@@ -23,12 +24,13 @@ std::string find_mimalloc() {
 class Catalogue {
  public:
   Catalogue(const BenchOptions& options, std::string case_name, std::string data,
-            std::vector<int> cpus)
+            std::vector<int> cpus, const HeldPorts& ports)
       : options_(options),
         ours_(std::move(case_name)),
         case_(loop_of(ours_)),
         data_(std::move(data)),
         both_(std::move(cpus)),
+        ports_(ports),
         python_(options, {"--case", case_, "--data", data_}) {
     one_ = {both_.back()};
   }
@@ -48,7 +50,8 @@ class Catalogue {
         // As TensorFlow's guides write it, a step a call; and with many steps in one call of a
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
-        tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}})};
+        tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}), workers(),
+        tf_workers()};
     if (case_ == "run") systems.resize(2);
     return systems;
   }
@@ -78,6 +81,38 @@ class Catalogue {
     Variant variant;
     for (const int cpu : both_) variant.processes.push_back(strata_process(ours_, 1, {cpu}));
     return {"independent-2", images(2), {variant}, {}};
+  }
+
+  /// One of two workers. @param pair  Which of the ports they have.
+  std::pair<std::string, std::string> role(size_t pair, size_t index) const {
+    std::vector<std::string> addresses;
+    for (size_t i = 0; i < both_.size(); ++i) {
+      addresses.push_back(str_cat("127.0.0.1:", ports_[2 * pair + i]));
+    }
+    return worker_role(addresses, index);
+  }
+  SystemSpec workers() const {
+    Variant variant;
+    for (size_t i = 0; i < both_.size(); ++i) {
+      ProcessSpec process = strata_process(ours_, 1, {both_[i]});
+      process.argv.insert(process.argv.end(), {"--cluster", "yes"});
+      process.environment = {role(0, i)};
+      variant.processes.push_back(std::move(process));
+    }
+    return {"strata-mw-2", images(2), {variant}, {}};
+  }
+  SystemSpec tf_workers() const {
+    SystemSpec system{"tf-mw-2", images(2), {}, python_.missing("tf", "tf_loop.py")};
+    for (const char* mode : {"call", "loop", "fit"}) {
+      Variant variant{mode, {}};
+      for (size_t i = 0; i < both_.size(); ++i) {
+        variant.processes.push_back(
+            python_.process("tf", "tf_loop.py", {"--workers", "2", "--mode", mode}, {both_[i]}));
+        variant.processes.back().environment.push_back(role(1 + system.variants.size(), i));
+      }
+      system.variants.push_back(std::move(variant));
+    }
+    return system;
   }
 
   fs::path libtorch_program() const {
@@ -170,6 +205,7 @@ class Catalogue {
   const std::string case_;  ///< "mlp-loop"
   const std::string data_;
   const std::vector<int> both_;
+  const HeldPorts& ports_;
   std::vector<int> one_;
   const PythonPeers python_;
 };
@@ -177,8 +213,9 @@ class Catalogue {
 }  // namespace
 
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
-                                     const fs::path& data, const std::vector<int>& cpus) {
-  return Catalogue(options, case_name, data.string(), cpus).all();
+                                     const fs::path& data, const std::vector<int>& cpus,
+                                     const HeldPorts& ports) {
+  return Catalogue(options, case_name, data.string(), cpus, ports).all();
 }
 
 }  // namespace strata::tools

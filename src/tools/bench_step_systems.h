@@ -6,16 +6,18 @@
 
 #include "tools/bench_options.h"
 #include "tools/bench_systems.h"
+#include "tools/held_ports.h"
 
 namespace strata::tools {
 
-constexpr int kStepBatch = 64;  ///< Of each replica.
+constexpr int kStepPorts = 8;  ///< That the systems of several workers need for one case.
 
 /// Every system of suite step for one case, strata's own included.
 /// @param data  The file with the case's batches.
 /// @param cpus  Two cores: the second one for systems of one core.
+/// @param ports  For workers, kStepPorts of them.
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
                                      const std::filesystem::path& data,
-                                     const std::vector<int>& cpus);
+                                     const std::vector<int>& cpus, const HeldPorts& ports);
 
 }  // namespace strata::tools

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "strata/core/error.h"
+#include "strata/core/json.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::tools {
@@ -32,6 +33,17 @@ std::vector<int> two_cores() {
   STRATA_CHECK(cpus.size() == 2, kFailedPrecondition, "[strata bench] got ", cpus.size(),
                " core; expected two");
   return cpus;
+}
+
+std::pair<std::string, std::string> worker_role(const std::vector<std::string>& addresses,
+                                                size_t index) {
+  Json workers = Json::array();
+  for (const std::string& address : addresses) workers.push_back(address);
+  Json task = Json::object();
+  task.set("type", "worker").set("index", static_cast<int>(index));
+  Json config = Json::object();
+  config.set("cluster", Json::object().set("worker", std::move(workers))).set("task", task);
+  return {"TF_CONFIG", config.dump()};
 }
 
 ProcessSpec PythonPeers::process(const std::string& environment, const std::string& script,
@@ -72,6 +84,10 @@ RunningSystem::RunningSystem(const SystemSpec& spec, const Variant& variant, con
     const std::string line = process->receive(deadline);
     STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it says: ", line);
   }
+}
+
+RunningSystem::~RunningSystem() {
+  for (const auto& process : processes_) process->end_input();  // workers end together
 }
 
 double RunningSystem::run(long steps) {

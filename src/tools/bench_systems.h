@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tools/bench_options.h"
@@ -25,6 +26,10 @@ struct SystemSpec {
 
 /// Two cores of those that this process may use. @throws Error kFailedPrecondition: there is one.
 std::vector<int> two_cores();
+
+/// The variable TF_CONFIG of worker `index` of those at `addresses`.
+std::pair<std::string, std::string> worker_role(const std::vector<std::string>& addresses,
+                                                size_t index);
 
 /// The Python programs of benchmarks/peers.
 class PythonPeers {
@@ -51,6 +56,7 @@ class RunningSystem {
   /// Starts and warms it up. @param logs  Folder for its processes' standard error.
   /// @throws Error  it does not start, with the reason.
   RunningSystem(const SystemSpec& spec, const Variant& variant, const std::filesystem::path& logs);
+  ~RunningSystem();
 
   /// Runs `steps` steps on all its processes. @return seconds until the last one was done.
   double run(long steps);

@@ -13,6 +13,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
+#include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "tools/bench_options.h"
 #include "tools/bench_serve.h"
@@ -65,16 +67,18 @@ struct Cnn : torch::nn::Module {
 
 using Batches = std::vector<PerReplica<data::Example>>;
 
-/// Global batches: step i, replica r gets batch i * replicas + r.
-Batches read_batches(const std::string& path, int replicas, bool images) {
-  const data::Example pool = read_pool(path, kBatch);
+/// Global batches: step i, replica r gets batch i * replicas + r. Those of this process's replicas.
+Batches read_batches(const std::string& path, const Strategy& strategy, bool images) {
+  const data::Example pool = read_pool(path, 0);
   const at::Tensor& x = pool.x();
   const at::Tensor& y = pool.y();
   Batches batches;
-  for (int64_t i = 0; i + replicas <= x.size(0); i += replicas) {
+  const ReplicaGroup& group = strategy.group();
+  for (int64_t i = 0; i + group.num_replicas() <= x.size(0); i += group.num_replicas()) {
     std::vector<data::Example> parts;
-    for (int64_t r = i; r < i + replicas; ++r) {
-      parts.push_back({images ? x[r].view({kBatch, 1, 28, 28}) : x[r], y[r]});
+    for (int local = 0; local < group.num_local_replicas(); ++local) {
+      const int64_t r = i + group.replica_id(local);
+      parts.push_back({images ? x[r].view({-1, 1, 28, 28}) : x[r], y[r]});
     }
     batches.emplace_back(std::move(parts));
   }
@@ -82,11 +86,11 @@ Batches read_batches(const std::string& path, int replicas, bool images) {
 }
 
 template <typename Factory, typename Optimizer>
-void serve_training(MirroredStrategy& strategy, const Batches& batches, const Factory& make_net,
+void serve_training(Strategy& strategy, const Batches& batches, const Factory& make_net,
                     const Optimizer& make_optimizer) {
   auto net = strategy.replicate(make_net);
   auto optimizer = make_optimizer(net.variables());
-  const int64_t global_batch = kBatch * strategy.num_replicas_in_sync();
+  const int64_t global_batch = batches.at(0).get(0).num_rows() * strategy.num_replicas_in_sync();
   size_t at = 0;
   serve([&](long count) {
     PerReplica<at::Tensor> loss;
@@ -104,6 +108,34 @@ void serve_training(MirroredStrategy& strategy, const Batches& batches, const Fa
     }
     return strategy.reduce(ReduceOp::kSum, loss).template item<double>();
   });
+}
+
+/// A custom loop under any strategy.
+void serve_case(Strategy& strategy, const std::string& name, const std::string& data) {
+  const auto adam = [](std::vector<Variable> variables) {
+    return optimizers::Adam(std::move(variables), {.learning_rate = 1e-3});
+  };
+  const auto sgd = [](std::vector<Variable> variables) {
+    return optimizers::Sgd(std::move(variables), {.learning_rate = 0.01, .momentum = 0.9});
+  };
+  if (name == "run") {
+    serve([&](long count) {
+      for (long i = 0; i < count; ++i) strategy.run([] {});
+      return 0.0;
+    });
+  } else if (name == "mlp-loop") {
+    serve_training(
+        strategy, read_batches(data, strategy, false), [] { return Mlp(784, 256, 10); }, adam);
+  } else if (name == "wide-loop") {
+    serve_training(
+        strategy, read_batches(data, strategy, false), [] { return Mlp(1024, 4096, 1000); }, adam);
+  } else if (name == "cnn-loop") {
+    serve_training(
+        strategy, read_batches(data, strategy, true), [] { return Cnn(); }, sgd);
+  } else {
+    STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
+                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit or resnet50");
+  }
 }
 
 }  // namespace
@@ -132,44 +164,34 @@ MirroredStrategy make_strategy(int replicas) {
 }
 
 int run_worker(const std::vector<std::string>& arguments) {
-  std::string name, data;
+  std::string name, data, cluster;
+  std::optional<bool> overlap;
   int replicas = 1;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
     if (arguments[i] == "--case") name = arguments[i + 1];
     if (arguments[i] == "--data") data = arguments[i + 1];
     if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
+    if (arguments[i] == "--cluster") cluster = arguments[i + 1];
+    if (arguments[i] == "--overlap") overlap = arguments[i + 1] == "yes";
   }
   if (name == "resnet50") return run_models_worker(data, replicas);
   torch::manual_seed(1);
+  if (cluster == "yes") {
+    MultiWorkerMirroredStrategy strategy({.devices = {"cpu:0"},
+                                          .seed = 1,
+                                          .communication_options = {.overlap = overlap},
+                                          .threads_per_replica = 1});
+    serve_case(strategy, name, data);
+    return 0;
+  }
   MirroredStrategy strategy = make_strategy(replicas);
-  const auto adam = [](std::vector<Variable> variables) {
-    return optimizers::Adam(std::move(variables), {.learning_rate = 1e-3});
-  };
-  const auto sgd = [](std::vector<Variable> variables) {
-    return optimizers::Sgd(std::move(variables), {.learning_rate = 0.01, .momentum = 0.9});
-  };
-  if (name == "run") {
-    serve([&](long count) {
-      for (long i = 0; i < count; ++i) strategy.run([] {});
-      return 0.0;
-    });
-  } else if (name == "mlp-loop") {
-    serve_training(
-        strategy, read_batches(data, replicas, false), [] { return Mlp(784, 256, 10); }, adam);
-  } else if (name == "wide-loop") {
-    serve_training(
-        strategy, read_batches(data, replicas, false), [] { return Mlp(1024, 4096, 1000); }, adam);
-  } else if (name == "cnn-loop") {
-    serve_training(
-        strategy, read_batches(data, replicas, true), [] { return Cnn(); }, sgd);
-  } else if (name == "mlp-fit" || name == "cnn-fit") {
+  if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
     const data::Example pool = read_pool(data, kBatch);
     const at::Tensor x = images ? pool.x().reshape({-1, 28, 28, 1}) : pool.x().flatten(0, 1);
     serve_fit(strategy, {x, pool.y().flatten()}, kBatch * replicas, images);
   } else {
-    STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
-                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit or resnet50");
+    serve_case(strategy, name, data);
   }
   return 0;
 }

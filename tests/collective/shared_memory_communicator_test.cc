@@ -1,7 +1,9 @@
 #include "strata/collective/shared_memory_communicator.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
@@ -140,6 +142,45 @@ TEST(SharedMemoryCommunicatorTest, ABuffersMemoryGoesWithItsLastUser) {
   EXPECT_EQ(kept.sum().item<int64_t>(), 3000);
   kept = at::Tensor();
   EXPECT_EQ(mappings("strata buffer"), 0);
+}
+
+TEST(SharedMemoryCommunicatorTest, WhatARankWritesIntoItsBufferOrTheCommonOneTheOthersSee) {
+  constexpr int kRanks = 3;
+  Ranks ranks(kKind, Placement::blocks({1, 1, 1}));
+  ranks.run([&](Communicator& c) {
+    ASSERT_TRUE(c.shares_memory());
+    const std::vector<at::Tensor> each = c.buffers(5000, at::kInt);
+    ASSERT_EQ(each.size(), size_t{kRanks});
+    // No multiple of a page for each rank: it must be one piece all the same.
+    const at::Tensor common = c.common_buffer(10'000, at::kDouble);
+    EXPECT_TRUE(common.is_contiguous());
+    EXPECT_EQ(common.count_nonzero().item<int64_t>(), 0);
+    c.barrier();
+    each[static_cast<size_t>(c.rank())].fill_(c.rank() + 1);
+    for (int64_t i = c.rank(); i < common.numel(); i += kRanks) {
+      common.mutable_data_ptr<double>()[i] = static_cast<double>(i);
+    }
+    c.barrier();
+    for (int other = 0; other < kRanks; ++other) {
+      EXPECT_TRUE(
+          at::equal(each[static_cast<size_t>(other)], at::full({5000}, other + 1, at::kInt)));
+    }
+    EXPECT_TRUE(at::equal(common, at::arange(10'000, at::kDouble)));
+  });
+}
+
+TEST(SharedMemoryCommunicatorTest, OthersHaveNoMemoryInCommon) {
+  Ranks ranks("memory", Placement::blocks({1, 1}));
+  ranks.run([&](Communicator& c) {
+    EXPECT_FALSE(c.shares_memory());
+    const std::string why =
+        str_cat(": got ", c.describe(),
+                "; expected ranks that share memory: ask shares_memory() first, or use buffer()");
+    expect_error([&] { c.buffers(1, at::kInt); }, ErrorCode::kFailedPrecondition,
+                 "[collective] buffers" + why);
+    expect_error([&] { c.common_buffer(1, at::kInt); }, ErrorCode::kFailedPrecondition,
+                 "[collective] common_buffer" + why);
+  });
 }
 
 TEST(SharedMemoryCommunicatorTest, DifferentBuffersAreAnErrorThatNamesBoth) {

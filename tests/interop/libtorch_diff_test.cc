@@ -1,5 +1,5 @@
-// How little a LibTorch program changes: before.cc and after.cc of example 05 are compared, and the
-// diff that docs/custom_loops.md shows must be theirs.
+// How little a LibTorch program changes: before.cc and after.cc of examples 05 and 10 are compared,
+// and the diff that the documents show must be theirs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,16 +55,16 @@ int64_t count(const Lines& changes, char sign) {
                        [&](const auto& line) { return line[0] == sign; });
 }
 
-TEST(LibtorchDiffTest, AtMostFiveLinesChange) {
-  const Lines changes = difference(read_lines("examples/05_libtorch_mnist/before.cc"),
-                                   read_lines("examples/05_libtorch_mnist/after.cc"));
+void expect_at_most(int64_t lines, const std::string& example, const std::string& document) {
+  const Lines changes = difference(read_lines("examples/" + example + "/before.cc"),
+                                   read_lines("examples/" + example + "/after.cc"));
   EXPECT_GT(count(changes, '+'), 0);
-  EXPECT_LE(count(changes, '+'), 5);
-  EXPECT_LE(count(changes, '-'), 5);
+  EXPECT_LE(count(changes, '+'), lines);
+  EXPECT_LE(count(changes, '-'), lines);
 
   Lines shown;
   bool inside = false;
-  for (const std::string& line : read_lines("docs/custom_loops.md")) {
+  for (const std::string& line : read_lines(document)) {
     if (line == "```diff") {
       inside = true;
     } else if (line == "```") {
@@ -74,6 +74,14 @@ TEST(LibtorchDiffTest, AtMostFiveLinesChange) {
     }
   }
   EXPECT_EQ(shown, changes);
+}
+
+TEST(LibtorchDiffTest, AtMostFiveLinesChange) {
+  expect_at_most(5, "05_libtorch_mnist", "docs/custom_loops.md");
+}
+
+TEST(LibtorchDiffTest, AtMostThreeLinesChangeForSeveralProcesses) {
+  expect_at_most(3, "10_distributed_data_parallel", "docs/multi_worker.md");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -30,8 +31,12 @@ at::Tensor everywhere(const Strategy& strategy, const Variable& variable) {
   return strategy.gather(PerReplica(std::move(values)), 0);
 }
 
+/// What a program does to weights and slots between steps.
+using Between = std::function<void(const std::vector<Variable>&, optimizers::Optimizer&)>;
+
 /// SHA-256 of all replicas' weights and moving statistics, the slots, and the losses.
-std::string train(Strategy& strategy, const MakeOptimizer& make, Kind kind) {
+std::string train(Strategy& strategy, const MakeOptimizer& make, Kind kind,
+                  const Between& between = {}) {
   const bool noisy = kind == Kind::kCnn;
   std::vector<at::Tensor> state;
   const auto run = [&](const auto& net) {
@@ -52,6 +57,7 @@ std::string train(Strategy& strategy, const MakeOptimizer& make, Kind kind) {
           },
           batch);
       losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
+      if (between) between(net.variables(), *optimizer);
     }
     state.push_back(at::tensor(losses, at::kDouble));
     for (const auto& variables : {net.variables(), net.buffers()}) {
@@ -70,15 +76,22 @@ std::string train(Strategy& strategy, const MakeOptimizer& make, Kind kind) {
   return tensor::fingerprint(state);
 }
 
-std::string one_process(const MakeOptimizer& make, Kind kind) {
+/// What is run on every worker, or in one process. @return SHA-256.
+using Training = std::function<std::string(Strategy&)>;
+
+std::string one_process(const Training& training) {
   set_logical_devices("cpu", kReplicas);
   MirroredStrategy strategy(
       {.devices = cpus(kReplicas), .seed = 5, .permits = 2, .threads_per_replica = 1});
-  return train(strategy, make, kind);
+  return training(strategy);
+}
+
+std::string one_process(const MakeOptimizer& make, Kind kind, const Between& between = {}) {
+  return one_process([&](Strategy& strategy) { return train(strategy, make, kind, between); });
 }
 
 /// As many workers as there are numbers, with so many replicas each. All must end alike.
-std::string workers(const std::vector<int>& replicas, const MakeOptimizer& make, Kind kind,
+std::string workers(const std::vector<int>& replicas, const Training& training,
                     const collective::CommunicationOptions& communication = {}) {
   set_logical_devices("cpu", kReplicas);
   test::ThreadCluster cluster(
@@ -97,12 +110,20 @@ std::string workers(const std::vector<int>& replicas, const MakeOptimizer& make,
          .server = server,
          .permits = 1,
          .threads_per_replica = 1});
-    const std::string hash = train(strategy, make, kind);
+    const std::string hash = training(strategy);
     const std::lock_guard lock(mutex);
     hashes.push_back(hash);
   }));
   for (const std::string& hash : hashes) EXPECT_EQ(hash, hashes[0]);
   return hashes.empty() ? "nobody" : hashes[0];
+}
+
+std::string workers(const std::vector<int>& replicas, const MakeOptimizer& make, Kind kind,
+                    const collective::CommunicationOptions& communication = {},
+                    const Between& between = {}) {
+  return workers(
+      replicas, [&](Strategy& strategy) { return train(strategy, make, kind, between); },
+      communication);
 }
 
 MakeOptimizer adam(double clipnorm = 0) {
@@ -145,6 +166,52 @@ TEST(MultiWorkerTest, NoOptimizerMindsTheSpread) {
   for (const OptimizerCase& each : more_optimizer_cases()) {
     EXPECT_EQ(workers({5, 3}, each.make, Kind::kMlp), one_process(each.make, Kind::kMlp))
         << each.name;
+  }
+}
+
+// Each process reads, and writes what it has read: nobody may see the other's writing.
+TEST(MultiWorkerTest, WhatEveryProcessDoesBetweenStepsHappensOnce) {
+  const Between change = [](const std::vector<Variable>& variables,
+                            optimizers::Optimizer& optimizer) {
+    for (Variable variable : variables) variable.assign(variable.value().detach() * 1.01);
+    const auto slots = optimizer.slots();
+    for (size_t i = 0; i < slots.size(); ++i) optimizer.set_slot(i, slots[i].second * 0.9);
+  };
+  const std::string expected = one_process(adam(), Kind::kMlp, change);
+  EXPECT_NE(expected, one_process(adam(), Kind::kMlp));
+  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {}, change), expected);
+  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {.implementation = "WIRE"}, change), expected);
+}
+
+// Two optimizers over the same variables: the first has moved them, and moves them again.
+TEST(MultiWorkerTest, OptimizersMayHaveVariablesInCommon) {
+  const auto train_by_two = [](Strategy& strategy) {
+    auto net = strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kFloat); });
+    optimizers::Adam first(net.variables(), {.learning_rate = 0.01});
+    optimizers::Sgd second(net.variables(), {.learning_rate = 0.1, .momentum = 0.9});
+    const Batches batches = make_batches(Kind::kMlp, at::kFloat, kSteps, {24});
+    for (const auto& batch : strategy.distribute(as_dataset(batches))) {
+      strategy.run(
+          [&](const data::Example& part) {
+            for (optimizers::Optimizer* each :
+                 std::initializer_list<optimizers::Optimizer*>{&second, &first}) {
+              each->minimize(
+                  compute_average_loss(losses::sparse_categorical_crossentropy(
+                                           part.y(), net->forward(part.x()), {.from_logits = true}),
+                                       24));
+            }
+          },
+          batch);
+    }
+    std::vector<at::Tensor> state;
+    for (const Variable& variable : net.variables()) state.push_back(variable.value().detach());
+    for (const auto& [name, slot] : first.slots()) state.push_back(slot);
+    for (const auto& [name, slot] : second.slots()) state.push_back(slot);
+    return tensor::fingerprint(state);
+  };
+  const std::string expected = one_process(train_by_two);
+  for (const std::vector<int>& replicas : {std::vector<int>{4, 4}, {1, 2, 5}}) {
+    EXPECT_EQ(workers(replicas, train_by_two), expected);
   }
 }
 

@@ -464,5 +464,21 @@ TEST(OptimizerStepsTest, BetweenRunsWeightsMayBeChangedOnAllReplicasAtOnce) {
   }
 }
 
+TEST(OptimizerStepsTest, GradientsOfSixteenBitsAreAddedToo) {
+  for (const at::ScalarType dtype : {at::kBFloat16, at::kHalf}) {
+    MirroredStrategy strategy = make_strategy(3);
+    const Variable weight =
+        strategy.scope([&] { return Variable(at::zeros({4}, at::TensorOptions().dtype(dtype))); });
+    optimizers::Sgd sgd({weight}, {.learning_rate = 1});
+    strategy.run([&] {
+      const int replica = get_replica_context()->local_replica();
+      sgd.minimize(weight.value().sum() * (replica + 1));  // small whole numbers: exact
+    });
+    for (int r = 0; r < 3; ++r) {
+      EXPECT_TRUE(at::equal(weight.on_replica(r).detach(), at::full({4}, -6, dtype))) << dtype;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace strata::parity

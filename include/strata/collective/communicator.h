@@ -93,6 +93,15 @@ class STRATA_API Communicator {
   /// @return `[elements]`, contiguous, on the CPU, zeros; it may outlive the communicator.
   at::Tensor buffer(int64_t elements, at::ScalarType dtype);
 
+  /// All ranks are processes of one host that see each other's memory.
+  virtual bool shares_memory() const { return false; }
+  /// As `buffer`, with those of all ranks, by rank: each writes into its own, or as they agree, and
+  /// sees what others wrote once both have been in a later call.
+  /// @throws Error kFailedPrecondition: not `shares_memory()`.
+  std::vector<at::Tensor> buffers(int64_t elements, at::ScalarType dtype);
+  /// One piece of memory that is every rank's. Otherwise as `buffers`.
+  at::Tensor common_buffer(int64_t elements, at::ScalarType dtype);
+
   /// Ends every pending and later call on all ranks with `reason`: this rank cannot go on.
   void fail(const Status& reason) { do_fail(reason); }
 
@@ -120,6 +129,9 @@ class STRATA_API Communicator {
   virtual Status do_status() = 0;
   /// By default plain memory.
   virtual at::Tensor do_buffer(int64_t elements, at::ScalarType dtype);
+  // Of those that share memory.
+  virtual std::vector<at::Tensor> do_buffers(int64_t elements, at::ScalarType dtype);
+  virtual at::Tensor do_common_buffer(int64_t elements, at::ScalarType dtype);
 
   int rank_;
   Placement placement_;

@@ -61,6 +61,7 @@ class STRATA_API SharedMemoryCommunicator final : public Communicator {
   ~SharedMemoryCommunicator() override;
 
   std::string describe() const override;
+  bool shares_memory() const override { return true; }
 
  private:
   struct Impl;
@@ -75,6 +76,8 @@ class STRATA_API SharedMemoryCommunicator final : public Communicator {
   void do_fail(const Status& reason) override;
   Status do_status() override;
   at::Tensor do_buffer(int64_t elements, at::ScalarType dtype) override;
+  std::vector<at::Tensor> do_buffers(int64_t elements, at::ScalarType dtype) override;
+  at::Tensor do_common_buffer(int64_t elements, at::ScalarType dtype) override;
 
   std::unique_ptr<Impl> impl_;
 };

@@ -116,7 +116,8 @@ class STRATA_API Optimizer {
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
   /// What is kept of each variable: the rule's, then "average" and "gradient_accumulator".
   std::vector<std::string> slot_names() const;
-  /// Writes a slot on every replica, outside `run`. @param index  Its place in `slots()`.
+  /// Writes a slot on every replica, outside `run`; where there are several processes, all of them
+  /// together. @param index  Its place in `slots()`.
   /// @throws Error  kOutOfRange. kInvalidArgument: another shape.
   void set_slot(size_t index, const at::Tensor& value);
 

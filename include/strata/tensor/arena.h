@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -34,9 +35,15 @@ class STRATA_API Arena {
   Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
         c10::Device device = c10::DeviceType::CPU);
 
+  /// In memory of somebody else's.
+  /// @param allocate  Gives `[elements]` of `dtype`, contiguous on the CPU.
+  Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
+        const std::function<at::Tensor(int64_t elements)>& allocate);
+
   /// A new arena, zeroed, of the same entries (a slot for each parameter, say).
   Arena make_like(c10::ScalarType dtype, c10::Device device) const;
   Arena make_like() const { return make_like(dtype(), device()); }
+  Arena make_like(const std::function<at::Tensor(int64_t elements)>& allocate) const;
 
   int64_t num_tensors() const { return static_cast<int64_t>(entries_.size()); }
   c10::ScalarType dtype() const { return flat_.scalar_type(); }
@@ -59,6 +66,8 @@ class STRATA_API Arena {
   at::Tensor flat(int64_t first, int64_t last) const;
 
  private:
+  /// Where each tensor goes. @return elements of them all.
+  int64_t lay_out(c10::ScalarType dtype);
   at::Tensor alias(int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) const;
   void check_index(int64_t i, const char* call) const;
 

@@ -1,0 +1,41 @@
+#include "tools/bench_step_data.h"
+
+#include <algorithm>
+#include <fstream>
+#include <random>
+#include <vector>
+
+#include "strata/core/error.h"
+
+namespace strata::tools {
+
+void write_step_data(const std::filesystem::path& path, const StepData& data) {
+  constexpr int64_t kPatterns = 100;
+  std::mt19937_64 bits(1);
+  std::uniform_real_distribution<float> uniform(0.0F, 1.0F);
+  std::normal_distribution<float> noise(0.0F, 0.1F);
+  const int64_t patterns = std::min(data.classes, kPatterns);
+  std::vector<float> pattern(static_cast<size_t>(patterns * data.features));
+  for (float& value : pattern) value = uniform(bits) < 0.2F ? uniform(bits) : 0.0F;
+
+  std::vector<float> x;
+  std::vector<int64_t> y;
+  for (int64_t i = 0; i < data.batches * data.batch; ++i) {
+    y.push_back(static_cast<int64_t>(bits() % static_cast<uint64_t>(data.classes)));
+    const float* from = pattern.data() + (y.back() % patterns) * data.features;
+    for (int64_t j = 0; j < data.features; ++j) {
+      x.push_back(from[j] > 0 ? std::max(0.0F, from[j] + noise(bits)) : 0.0F);
+    }
+  }
+  const int64_t head[] = {data.batches, data.batch, data.features, data.classes};
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(head), sizeof(head));
+  out.write(reinterpret_cast<const char*>(x.data()),
+            static_cast<std::streamsize>(x.size() * sizeof(float)));
+  out.write(reinterpret_cast<const char*>(y.data()),
+            static_cast<std::streamsize>(y.size() * sizeof(int64_t)));
+  out.flush();
+  STRATA_CHECK(out.good(), kUnavailable, "[strata bench] cannot write ", path.string());
+}
+
+}  // namespace strata::tools
