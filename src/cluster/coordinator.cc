@@ -226,7 +226,9 @@ void Coordinator::begin_if_complete(TimePoint now) {
   for (const auto& entry : sessions_) {
     if (!entry.second.joining) continue;
     waiting.insert(entry.second.task);
-    without_lost = without_lost && entry.second.without_lost;
+    // Those who were there decide.
+    const bool survived = entry.second.seen_generation == generation_;
+    without_lost = without_lost && (entry.second.without_lost || !survived);
   }
   if (!waiting.contains(leader_)) return;
   for (const TaskId& member : options_.members) {

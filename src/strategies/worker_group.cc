@@ -131,7 +131,13 @@ void WorkerGroup::form() {
   std::vector<std::string> hosts;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
-    for (const auto& [task, count] : card.replicas) replicas_.emplace(task, count);
+    for (const auto& [task, count] : card.replicas) {
+      const int known = replicas_.emplace(task, count).first->second;
+      STRATA_CHECK(known == count, kInvalidArgument, "[multi_worker] ", tasks_[r].to_string(),
+                   " says that ", task.to_string(), " has ", count, " replicas, and ",
+                   server_->task().to_string(), " that it has ", known,
+                   "; start a worker anew with as many as it had");
+    }
     hosts.push_back(card.host);
     if (r == 0) common_ = card.common;
   }

@@ -8,10 +8,11 @@
 // STRATA_TEST_FAULT wants happens to it (fault_points.h). With STRATA_TEST_AWAIT=1, who has lost a
 // worker waits before the last steps until it is back.
 //
-// It prints, a line each: "attempt <generation> <step>" when it begins, or goes on from a step;
-// "step <n> <epoch>: <id> ..." after each step, with this process's samples; "error <ns> <what>"
-// for every error that it meets, with the time of the steady clock; "workers <n>" and "sha256
-// <digest>" of weights, slots and history at its end.
+// It prints, a line each: "attempt <time> <step>" when it begins, or goes on from a step, with a
+// time that is the same in all processes that do so together; "step <n> <epoch>: <id> ..." after
+// each step, with this process's samples; "error <ns> <what>" for every error that it meets, with
+// the time of the steady clock; "workers <n>" and "sha256 <digest>" of weights, slots and history
+// at its end.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -68,10 +69,11 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-void say_error(std::string_view what) {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  say(str_cat("error ", std::chrono::nanoseconds(now).count(), " ", what));
+int64_t nanoseconds() {
+  return std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
+
+void say_error(std::string_view what) { say(str_cat("error ", nanoseconds(), " ", what)); }
 
 /// The ids of the samples that this process's replicas use.
 class Journal {
@@ -87,8 +89,13 @@ class Journal {
   }
   void begins(const MultiWorkerMirroredStrategy& strategy, int64_t step) {
     (void)take();  // of a step that was broken off
-    const auto server = strategy.server();
-    say(str_cat("attempt ", server ? server->generation() : 0, " ", step));
+    std::string now = std::to_string(nanoseconds());
+    if (const auto server = strategy.server()) {
+      constexpr auto kKey = "test/attempt";  // of this generation
+      if (strategy.is_chief()) server->set(kKey, now);
+      now = server->get(kKey, wire::Deadline::after(std::chrono::seconds(20)));
+    }
+    say(str_cat("attempt ", now, " ", step));
   }
 
  private:

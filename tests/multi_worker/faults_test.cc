@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <random>
@@ -35,6 +37,7 @@ using namespace std::chrono_literals;
 // As in fault_trainer_main.cc.
 constexpr int64_t kSamples = 48;
 constexpr int64_t kSteps = 15;
+constexpr int64_t kAwaitBehind = kSteps - 5;
 constexpr auto kLiveness = 1500ms;
 constexpr auto kStartTimeout = 4s;
 
@@ -126,7 +129,7 @@ const std::string& undisturbed(const std::string& mode) {
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
     sha = sha256_of(outcome.output);
     test::JobHistory history;
-    history.add(0, outcome.output);
+    history.add(outcome.output);
     EXPECT_EQ(history.fault(kSteps, kSamples), "") << outcome.output;
   }
   return sha;
@@ -144,14 +147,22 @@ class Job {
  private:
   std::unique_ptr<ProcessCluster> start(bool with_fault);
   void disturbed();
+  void in_place();
+  std::map<TaskId, std::vector<ProcessCluster::Exit>> supervise(ProcessCluster& cluster) const;
+  /// The job waits for the lost worker before it ends.
+  bool awaits() const {
+    return plan_.await && (plan_.phase == "collective" || plan_.phase == "checkpoint") &&
+           plan_.number <= kAwaitBehind;
+  }
   void check_survivor(const TaskId& task, const ProcessCluster::Exit& exit);
+  void check_recovered(const TaskId& task, const ProcessCluster::Exit& exit);
+  void check_error(const TaskId& task, const Moment& error, const std::string& output) const;
   void check_good(const TaskId& task, const ProcessCluster::Exit& exit) const;
   void finish();
 
   const Plan plan_;
   const test::TempFolder folder_;
   test::JobHistory history_;
-  int starts_ = 0;
   std::optional<int64_t> fault_at_;
   std::string address_;  // the victim's
 };
@@ -166,6 +177,7 @@ std::unique_ptr<ProcessCluster> Job::start(bool with_fault) {
     if (plan_.elastic) arguments.emplace_back("elastic");
     cluster->set_arguments(task, arguments);
     cluster->set_environment(task, "STRATA_TEST_IMPLEMENTATION", plan_.implementation);
+    if (plan_.await) cluster->set_environment(task, "STRATA_TEST_AWAIT", "1");
   }
   if (with_fault) cluster->set_environment(plan_.victim, "STRATA_TEST_FAULT", plan_.fault());
   address_ = cluster->spec().task_address("worker", plan_.victim.index);
@@ -187,16 +199,18 @@ void Job::check_survivor(const TaskId& task, const ProcessCluster::Exit& exit) {
                                               << ", signal " << exit.signal << "): " << exit.output;
   const auto error = moment_of(exit.output, "error");
   ASSERT_TRUE(error && fault_at_) << task.to_string() << ": " << exit.output;
-  EXPECT_NE(error->text.find(str_cat(plan_.victim.to_string(), " at ", address_)),
-            std::string::npos)
-      << task.to_string() << ": " << exit.output;
+  check_error(task, *error, exit.output);
+}
+
+void Job::check_error(const TaskId& task, const Moment& error, const std::string& output) const {
+  EXPECT_NE(error.text.find(str_cat(plan_.victim.to_string(), " at ", address_)), std::string::npos)
+      << task.to_string() << ": " << output;
   // Before all have met nobody can be lost, only late.
-  const bool met = error->text.find("rendezvous: ") == std::string::npos;
+  const bool met = error.text.find("rendezvous: ") == std::string::npos;
   const std::chrono::nanoseconds limit = !met                   ? kStartTimeout + 500ms
                                          : plan_.kind == "stop" ? kLiveness
                                                                 : 2s;
-  EXPECT_LT(error->nanoseconds - *fault_at_, limit.count())
-      << task.to_string() << ": " << exit.output;
+  EXPECT_LT(error.nanoseconds - *fault_at_, limit.count()) << task.to_string() << ": " << output;
 }
 
 /// The first start, with the fault.
@@ -211,12 +225,12 @@ void Job::disturbed() {
     if (task == plan_.victim) continue;
     const ProcessCluster::Exit exit = cluster->wait(task, 30s);
     check_survivor(task, exit);
-    history_.add(starts_, exit.output);
+    history_.add(exit.output);
     well = well && exit.code == 0;
   }
   if (plan_.kind == "stop") cluster->kill(plan_.victim, SIGKILL);
   const ProcessCluster::Exit exit = cluster->wait(plan_.victim, 30s);
-  history_.add(starts_, exit.output);
+  history_.add(exit.output);
   EXPECT_TRUE(exit.in_time) << exit.output;
   if (plan_.kind != "cut") {
     EXPECT_EQ(exit.signal, SIGKILL) << exit.output;
@@ -230,18 +244,85 @@ void Job::disturbed() {
 
 /// Once more, undisturbed, as a launcher does.
 void Job::finish() {
-  ++starts_;
   const auto cluster = start(false);
   for (const auto& [task, exit] : cluster->wait(60s)) {
     check_good(task, exit);
-    history_.add(starts_, exit.output);
+    history_.add(exit.output);
   }
 }
 
+/// Lets the job go on in place: whoever ends badly is started again alone, as `strata launch
+/// --elastic` does, unless others have ended well.
+/// @return the ends of each.
+std::map<TaskId, std::vector<ProcessCluster::Exit>> Job::supervise(ProcessCluster& cluster) const {
+  constexpr size_t kMostStarts = 5;
+  std::map<TaskId, std::vector<ProcessCluster::Exit>> lives;
+  for (const TaskId& task : cluster.tasks()) lives[task] = {};
+  std::atomic<bool> ended_well = false;
+  std::vector<Thread> threads;
+  for (auto& [task, exits] : lives) {
+    threads.emplace_back("supervise", [&, task = task, &exits = exits] {
+      if (task == plan_.victim && plan_.kind == "stop") {
+        for (const TaskId& other : cluster.tasks()) {
+          if (other != task) (void)cluster.wait_for_output(other, "\nerror ", 3s);
+        }
+        cluster.kill(task, SIGKILL);
+      }
+      while (exits.size() < kMostStarts) {
+        exits.push_back(cluster.wait(task, 60s));
+        if (exits.back().code == 0) ended_well = true;
+        if (ended_well || !exits.back().in_time) return;
+        cluster.set_environment(task, "STRATA_TEST_FAULT", "");
+        cluster.start(task);
+      }
+    });
+  }
+  threads.clear();  // waits for them
+  return lives;
+}
+
+void Job::in_place() {
+  const auto cluster = start(true);
+  ASSERT_TRUE(cluster->wait_for_output(plan_.victim, "fault ", 60s))
+      << cluster->output(plan_.victim);
+  if (const auto fault = moment_of(cluster->output(plan_.victim), "fault")) {
+    fault_at_ = fault->nanoseconds;
+  }
+  bool complete = false;
+  for (const auto& [task, exits] : supervise(*cluster)) {
+    if (task != plan_.victim) check_recovered(task, exits.front());
+    for (const ProcessCluster::Exit& exit : exits) {
+      history_.add(exit.output);
+      EXPECT_TRUE(exit.in_time) << task.to_string() << ": " << exit.output;
+      if (exit.code == 0) check_good(task, exit);
+    }
+    // The first worker ends last, and has what there is to keep.
+    if (task.index == 0) complete = exits.back().code == 0;
+    if (task.index != 0 || !complete || !awaits()) continue;
+    EXPECT_NE(exits.back().output.find(str_cat("workers ", plan_.replicas.size(), "\n")),
+              std::string::npos)
+        << exits.back().output;
+  }
+  if (!complete) finish();
+}
+
+/// In the middle of its work it has met an error that says who is lost; not so before all had met,
+/// or at the end.
+void Job::check_recovered(const TaskId& task, const ProcessCluster::Exit& exit) {
+  ASSERT_TRUE(fault_at_.has_value());
+  const auto error = moment_of(exit.output, "error", *fault_at_);
+  if (!error && (plan_.phase == "rendezvous" || plan_.phase == "shutdown")) return;
+  ASSERT_TRUE(error.has_value()) << task.to_string() << ": " << exit.output;
+  check_error(task, *error, exit.output);
+}
+
 void Job::run() {
-  disturbed();
-  if (testing::Test::HasFailure()) return;
-  finish();
+  if (plan_.elastic) {
+    in_place();
+  } else {
+    disturbed();
+    if (!testing::Test::HasFailure()) finish();
+  }
   EXPECT_EQ(history_.fault(kSteps, kSamples), "");
 }
 
@@ -259,8 +340,7 @@ TEST(FaultsTest, WhateverHappensWheneverTheJobEndsAsIfNothingHad) {
     threads.emplace_back("faults", [&] {
       for (int job = next++; job < jobs && (verbose || !HasFailure()); job = next++) {
         if (only >= 0 && job != only) continue;
-        Plan plan = draw(first + static_cast<uint64_t>(job));
-        plan.elastic = false;
+        const Plan plan = draw(first + static_cast<uint64_t>(job));
         SCOPED_TRACE(str_cat(job, ", ", plan.describe()));
         Job run(plan);
         const auto start = std::chrono::steady_clock::now();

@@ -2,11 +2,9 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace strata::test {
@@ -16,9 +14,8 @@ namespace strata::test {
 /// from later does not count: it was done again.
 class JobHistory {
  public:
-  /// @param start  Of the job, from 0; later ones count more.
   /// @param output  Of one process, with the lines of strata_fault_trainer.
-  void add(int start, const std::string& output) {
+  void add(const std::string& output) {
     std::istringstream lines(output);
     Attempt* attempt = nullptr;
     for (std::string line; std::getline(lines, line);) {
@@ -29,7 +26,7 @@ class JobHistory {
       if (what == "attempt") {
         int64_t from = 0;
         words >> from;
-        attempt = &attempts_[{start, number}];
+        attempt = &attempts_[number];
         attempt->from.insert(from);
       } else if (what == "step" && attempt != nullptr) {
         Step& step = attempt->steps[number];
@@ -92,7 +89,7 @@ class JobHistory {
     std::map<int64_t, Step> steps;
   };
 
-  std::map<std::pair<int, int64_t>, Attempt> attempts_;  // by start and generation
+  std::map<int64_t, Attempt> attempts_;  // by time
 };
 
 }  // namespace strata::test
