@@ -227,7 +227,7 @@ void Coordinator::begin_if_complete(TimePoint now) {
     if (!entry.second.joining) continue;
     waiting.insert(entry.second.task);
     // Those who were there decide.
-    const bool survived = entry.second.seen_generation == generation_;
+    const bool survived = entry.second.member_of == generation_;
     without_lost = without_lost && (entry.second.without_lost || !survived);
   }
   if (!waiting.contains(leader_)) return;
@@ -261,6 +261,7 @@ void Coordinator::begin(TimePoint now) {
   for (auto& entry : sessions_) {
     Session& session = entry.second;
     if (!session.joining) continue;
+    session.member_of = generation_;
     session.joining->reply(outbox_, answer);
     session.joining.reset();
     session.call = str_cat("start of generation ", generation_);

@@ -313,7 +313,7 @@ void run(const std::string& mode, int replicas, const std::string& folder, bool 
   options.threads_per_replica = 1;
   options.permits = 1;
   options.server.liveness = std::chrono::milliseconds(1500);
-  options.server.start_timeout = std::chrono::seconds(elastic ? 20 : 4);
+  options.server.start_timeout = std::chrono::seconds(elastic ? 8 : 4);
   if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
     options.communication_options.implementation = implementation;
   }
