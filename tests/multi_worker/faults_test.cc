@@ -359,5 +359,26 @@ TEST(FaultsTest, WhateverHappensWheneverTheJobEndsAsIfNothingHad) {
   EXPECT_GT(resumed, only >= 0 ? -1 : 0);  // or nothing was ever restored
 }
 
+// It is killed, the others go on, it is started again, taken in, and all end with the same weights.
+void taken_in(const std::string& mode, const std::string& implementation, int victim) {
+  Plan plan;
+  plan.mode = mode;
+  plan.replicas = {2, 1, 1};
+  plan.implementation = implementation;
+  plan.kind = "kill";
+  plan.phase = "collective";
+  plan.number = 4;
+  plan.step = 3;
+  plan.victim = {"worker", victim};
+  plan.elastic = plan.await = true;
+  SCOPED_TRACE(plan.describe());
+  Job job(plan);
+  job.run();
+  EXPECT_GE(job.attempts(), 3);  // with it, without it, with it
+}
+
+TEST(FaultsTest, ALostWorkerIsTakenInAgainByFit) { taken_in("fit", "AUTO", 1); }
+TEST(FaultsTest, ALostWorkerIsTakenInAgainByALoop) { taken_in("loop", "WIRE", 2); }
+
 }  // namespace
 }  // namespace strata
