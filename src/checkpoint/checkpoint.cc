@@ -199,6 +199,7 @@ RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
     throw;
   }
   state_->last_restore = session;
+  state_->workers->caught_up();
   return RestoreStatus(session);
 }
 

@@ -240,6 +240,15 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
         return session ? session->loaded().path : std::string();
       });
   if (path.empty()) {
+    const ReplicaGroup& workers = state.checkpoint.workers();
+    detail::agree(workers, "CheckpointManager::restore_or_initialize", [&] {
+      STRATA_CHECK(!workers.options().joins_late, kFailedPrecondition,
+                   "[checkpoint_manager] restore_or_initialize: this process has come while the "
+                   "others were training, and ",
+                   state.folder,
+                   " holds nothing to go on from; under an elastic strategy save before the first "
+                   "step");
+    });
     if (state.options.init_fn) state.options.init_fn();
     state.prepare();
     return std::nullopt;

@@ -68,12 +68,12 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
                                                          std::function<void()> save,
                                                          PreemptionOptions options)
     : save_(std::move(save)), options_(std::move(options)), agreement_(options_.agreement) {
-  STRATA_CHECK(!g_handled, kFailedPrecondition,
+  STRATA_CHECK(!g_handled || !options_.on_sigterm, kFailedPrecondition,
                "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
   if (!agreement_) agreement_ = detail::make_step_agreement(checkpoint.workers());
   if (!agreement_) agreement_ = std::make_shared<OneProcess>();
+  if (!options_.on_sigterm) return;
   g_handled = true;
-  g_terminated = 0;
   struct sigaction action = {};
   action.sa_handler = on_terminate;
   sigemptyset(&action.sa_mask);
@@ -82,11 +82,14 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
 }
 
 PreemptionCheckpointHandler::~PreemptionCheckpointHandler() {
+  if (!options_.on_sigterm) return;
   sigaction(SIGTERM, &g_previous, nullptr);
   g_handled = false;
 }
 
-bool PreemptionCheckpointHandler::preempted() const { return g_terminated != 0 || noticed_; }
+bool PreemptionCheckpointHandler::preempted() const {
+  return noticed_ || (options_.on_sigterm && g_terminated != 0);
+}
 
 void PreemptionCheckpointHandler::check(int64_t finished_steps) {
   if (!noticed_ && options_.termination_watcher) noticed_ = options_.termination_watcher();
@@ -94,6 +97,10 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
   const bool stop = deadline_ ? options_.clock->now() >= *deadline_ : preempted();
   const std::optional<int64_t> agreed = agreement_->agree(finished_steps, stop);
   if (!agreed || finished_steps < *agreed) return;
+  if (agreement_->regroups()) {
+    save_();
+    throw Regroup(finished_steps);
+  }
   if (deadline_ || options_.grace_period.count() == 0) return save_and_end();
   STRATA_LOG(kWarning) << "[preemption] told to stop after step " << finished_steps
                        << "; saving, and training on for " << options_.grace_period.count()
@@ -105,6 +112,9 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
 void PreemptionCheckpointHandler::save_and_end() {
   STRATA_LOG(kWarning) << "[preemption] told to stop; saving, then exit " << options_.exit_code;
   save_();
+  // From here on it is done. Told during a Regroup, the next handler knows of it.
+  noticed_ = true;
+  g_terminated = 0;
   agreement_->end();
   if (options_.exit_fn) return options_.exit_fn(options_.exit_code);
   throw Preempted(options_.exit_code);

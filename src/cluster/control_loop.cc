@@ -251,8 +251,8 @@ void ControlLoop::begin(const ControlMessage& answer) {
   members_.clear();
   for (const auto& [task, address] : answer.tasks) {
     members_.push_back({TaskId::parse(task), address});
-    newcomers_.erase(members_.back().task);
   }
+  newcomers_.clear();  // they are members, or have gone again
   failure_ = Status();
   announce_ = false;
   left_ = false;

@@ -226,7 +226,9 @@ void Coordinator::begin_if_complete(TimePoint now) {
   for (const auto& entry : sessions_) {
     if (!entry.second.joining) continue;
     waiting.insert(entry.second.task);
-    without_lost = without_lost && entry.second.without_lost;
+    // Those who were there decide.
+    const bool survived = entry.second.member_of == generation_;
+    without_lost = without_lost && (entry.second.without_lost || !survived);
   }
   if (!waiting.contains(leader_)) return;
   for (const TaskId& member : options_.members) {
@@ -259,6 +261,7 @@ void Coordinator::begin(TimePoint now) {
   for (auto& entry : sessions_) {
     Session& session = entry.second;
     if (!session.joining) continue;
+    session.member_of = generation_;
     session.joining->reply(outbox_, answer);
     session.joining.reset();
     session.call = str_cat("start of generation ", generation_);

@@ -57,7 +57,8 @@ class Coordinator {
     TimePoint operation_at;
     std::optional<Waiter> joining;
     bool without_lost = false;
-    uint64_t seen_generation = 0;
+    uint64_t seen_generation = 0;  // as it says, which may have had another leader
+    uint64_t member_of = 0;        // the generation that it took part in last
   };
   struct Suspicion {
     TaskId reporter;

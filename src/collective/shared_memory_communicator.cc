@@ -194,10 +194,12 @@ void SharedMemoryCommunicator::Impl::check_agreement(const SharedLane& lane, uin
 
 Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std::string& call,
                                                 const CallOptions& call_options) {
-  return fail(
-      Status(status.code(), str_cat("[collective] ", call, " (id ", call_options.id,
-                                    call_options.name.empty() ? "" : ", ", call_options.name,
-                                    ") on rank ", rank, " of ", ranks, ": ", status.message())));
+  const Status described(
+      status.code(), str_cat("[collective] ", call, " (id ", call_options.id,
+                             call_options.name.empty() ? "" : ", ", call_options.name, ") on rank ",
+                             rank, " of ", ranks, ": ", status.message()));
+  const bool lost = status.code() == ErrorCode::kUnavailable && options.explain;
+  return fail(lost ? options.explain(described) : described);
 }
 
 Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {

@@ -148,11 +148,13 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
     }
     return FitLoop(model, data, std::move(options)).run();
   }
+  // Who comes late finds a backup.
+  bool backed_up = strategy.group().options().joins_late;
   while (true) {
     try {
-      return FitLoop(model, data, options).run();
+      return FitLoop(model, data, options).run(&backed_up);
     } catch (const Error& error) {
-      if (!strategy.recover(error)) throw;
+      if (!backed_up || !strategy.recover(error)) throw;
     }
   }
 }
@@ -278,7 +280,7 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
   return all;
 }
 
-History FitLoop::run() {
+History FitLoop::run(bool* backed_up) {
   const Attached attached(callbacks_, *this);
   const LetGo let_go(callbacks_);
   feed_.start(epoch_);
@@ -290,7 +292,7 @@ History FitLoop::run() {
   trainer_.reset_metrics();
   tell(callbacks_, &callbacks::Callback::on_train_begin);
   tell(callbacks_, &callbacks::Callback::on_restore);
-  model_->strategy().group().caught_up();
+  if (backed_up != nullptr) *backed_up = true;
   for (bool resumed = batch_ > 0; epoch_ < epochs_ && !stop_training_; resumed = false) {
     if (!resumed) trainer_.reset_metrics();
     tell(callbacks_,

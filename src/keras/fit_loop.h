@@ -52,7 +52,8 @@ class FitLoop final : public TrainingRun {
  public:
   FitLoop(Model model, const data::Dataset& data, FitOptions options);
 
-  History run();
+  /// @param backed_up  Set to true when there is a state to go on from.
+  History run(bool* backed_up = nullptr);
   std::vector<std::pair<std::string, Tracked>> state() override;
 
  private:

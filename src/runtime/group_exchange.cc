@@ -107,7 +107,7 @@ at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
                           const std::string& what) {
   collective::Communicator* const communicator = group.communicator();
   if (communicator == nullptr) return mine;
-  at::Tensor value = mine.detach().clone(at::MemoryFormat::Contiguous);
+  at::Tensor value = mine.detach().clone();  // in its order in memory, which decides bits
   communicator->broadcast_(value, communicator->placement().rank_of_replica[0], {.name = what});
   return value;
 }

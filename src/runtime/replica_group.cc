@@ -240,11 +240,12 @@ void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
   options.devices = std::move(devices);
   options.communicator = std::move(communicator);
   options.permits = 0;
-  options.joins_late = false;
   options = resolve(std::move(options));
   const uint64_t step = this->step();
   const uint64_t seed = this->seed();
   threads_.reset();
+  // Observers may have threads in calls of it.
+  const std::shared_ptr<collective::Communicator> before = options_.communicator;
   options_ = std::move(options);
   options_.seed = seed;
   all_cpu_ = std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu);

@@ -5,6 +5,11 @@
 
 namespace strata {
 
+Regroup::Regroup(int64_t finished_steps)
+    : Error(ErrorCode::kAborted,
+            str_cat("[preemption] a worker waits to take part, and the state after step ",
+                    finished_steps, " is saved; pass this error to Strategy::recover")) {}
+
 StepAgreement::~StepAgreement() = default;
 
 namespace detail {

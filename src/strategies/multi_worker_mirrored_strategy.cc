@@ -45,14 +45,14 @@ class StepReporter final : public RunObserver {
 
 /// Agreements have numbers, from 1 in each generation: newcomers have made none before.
 std::shared_ptr<const detail::MakeStepAgreement> agreements_of(
-    const std::shared_ptr<detail::WorkerGroup>& workers) {
+    const std::shared_ptr<detail::WorkerGroup>& workers, bool elastic) {
   return std::make_shared<const detail::MakeStepAgreement>(
-      [workers, generation = uint64_t{0}, made = int64_t{0}]() mutable {
+      [workers, elastic, generation = uint64_t{0}, made = int64_t{0}]() mutable {
         const auto server = workers->server();
         if (std::exchange(generation, server->generation()) != server->generation()) made = 0;
         return std::make_shared<detail::WorkerStepAgreement>(
             server, workers->communicator()->rank(), workers->communicator()->num_ranks(), ++made,
-            [workers] { workers->end_in_order(); });
+            elastic, [workers] { workers->end_in_order(); });
       });
 }
 
@@ -119,7 +119,7 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   if (!workers_) return;
   reporter_ = std::make_shared<StepReporter>(*workers_->server(), group());
   group().observe(reporter_);
-  step_agreement_ = agreements_of(workers_);
+  step_agreement_ = agreements_of(workers_, elastic_);
   detail::set_step_agreement(group(), step_agreement_);
 }
 
@@ -157,8 +157,25 @@ void MultiWorkerMirroredStrategy::regroup() {
   group().reshape(devices_for(devices_, communicator->replicas().size()), communicator);
 }
 
+/// All have saved and are on their way here. Nobody ends connections that another still reads from.
+void MultiWorkerMirroredStrategy::take_in() {
+  cluster::Server& server = *workers_->server();
+  try {
+    server.barrier("strata/regroup", wire::Deadline::after(group().options().timeout));
+  } catch (const Error&) {
+    if (server.status().ok())
+      throw;  // else one is lost, and the others go on with whoever is there
+  }
+  regroup();
+}
+
 bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
   if (!is_elastic()) return false;
+  if (dynamic_cast<const Regroup*>(&error) != nullptr) {
+    take_in();
+    STRATA_LOG(kWarning) << "[" << kName << "] another worker takes part; now " << describe();
+    return true;
+  }
   // The connection breaks before the cluster has found out whom it lost.
   cluster::Server& server = *workers_->server();
   const std::stop_token failed = server.failed();

@@ -131,7 +131,13 @@ void WorkerGroup::form() {
   std::vector<std::string> hosts;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
-    for (const auto& [task, count] : card.replicas) replicas_.emplace(task, count);
+    for (const auto& [task, count] : card.replicas) {
+      const int known = replicas_.emplace(task, count).first->second;
+      STRATA_CHECK(known == count, kInvalidArgument, "[multi_worker] ", tasks_[r].to_string(),
+                   " says that ", task.to_string(), " has ", count, " replicas, and ",
+                   server_->task().to_string(), " that it has ", known,
+                   "; start a worker anew with as many as it had");
+    }
     hosts.push_back(card.host);
     if (r == 0) common_ = card.common;
   }
@@ -143,30 +149,41 @@ void WorkerGroup::form() {
     const bool self = static_cast<int>(r) == rank;
     peers.push_back(self ? nullptr : server_->connect(tasks_[r], "collective", deadline));
   }
-  const collective::LinkModel links =
-      collective::measure_links(rank, placement, peers, server_->transport(), deadline);
+  const collective::LinkModel links = measure_links(rank, placement, peers, deadline);
   collective::CommunicationOptions on_the_wire = communication_;
   if (on_the_wire.implementation == kWire) on_the_wire.implementation = kAuto;
   const auto planner = std::make_shared<collective::Planner>(placement, links, on_the_wire);
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
                     << placement.num_replicas() << " replicas; "
                     << planner->describe(collective::Collective::kAllReduce);
+  const auto explain = [server = server_, own = server_->generation()](const Status& seen) {
+    return server->generation() == own ? server->explain(seen) : seen;
+  };
   const auto wire = std::make_shared<collective::WireCommunicator>(
       rank, std::move(peers), std::shared_ptr<wire::Transport>(server_, &server_->transport()),
       planner,
       collective::WireCommunicatorOptions{
-          .explain =
-              [server = server_, own = server_->generation()](const Status& seen) {
-                return server->generation() == own ? server->explain(seen) : seen;
-              },
+          .explain = explain,
           .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
-  communicator_ = share_memory(wire);
+  communicator_ = share_memory(wire, explain);
+}
+
+collective::LinkModel WorkerGroup::measure_links(
+    int rank, const collective::Placement& placement,
+    const std::vector<std::shared_ptr<wire::Connection>>& peers, wire::Deadline deadline) const {
+  try {
+    return collective::measure_links(rank, placement, peers, server_->transport(), deadline);
+  } catch (const Error& error) {
+    server_->explain(Status(error.code(), error.what())).throw_if_error();
+    throw;
+  }
 }
 
 /// `wire`, or what is faster than it on one host. Who asks for an order or an algorithm means the
 /// wire's.
 std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
-    const std::shared_ptr<collective::Communicator>& wire) const {
+    const std::shared_ptr<collective::Communicator>& wire,
+    const std::function<Status(const Status&)>& explain) const {
   const std::vector<int>& hosts = wire->placement().host_of_rank;
   const bool one_host = std::ranges::all_of(hosts, [&](int host) { return host == hosts[0]; });
   if (!one_host || hosts.size() < 2 || communication_.implementation != kAuto) return wire;
@@ -177,7 +194,8 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
                   .timeout = communication_.timeout,
                   .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
                   .failed = server_->failed(),
-                  .reason = [server = server_] { return server->status(); }});
+                  .reason = [server = server_] { return server->status(); },
+                  .explain = explain});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable || !wire->status().ok()) throw;
     STRATA_LOG(kWarning) << "[multi_worker] " << error.what()

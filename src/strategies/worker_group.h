@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,8 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/collective/communicator.h"
+#include "strata/collective/link_model.h"
+#include "strata/wire/connection.h"
 
 namespace strata::detail {
 
@@ -53,8 +56,12 @@ class WorkerGroup {
 
  private:
   void form();
+  collective::LinkModel measure_links(int rank, const collective::Placement& placement,
+                                      const std::vector<std::shared_ptr<wire::Connection>>& peers,
+                                      wire::Deadline deadline) const;
   std::shared_ptr<collective::Communicator> share_memory(
-      const std::shared_ptr<collective::Communicator>& wire) const;
+      const std::shared_ptr<collective::Communicator>& wire,
+      const std::function<Status(const Status&)>& explain) const;
 
   const collective::CommunicationOptions communication_;
   const wire::Deadline::Clock::duration patience_;

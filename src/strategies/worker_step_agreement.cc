@@ -11,7 +11,9 @@
 namespace strata::detail {
 namespace {
 
+// Why all stop, and that a worker takes part no longer.
 constexpr const char* kStop = "stop";
+constexpr const char* kRegroup = "regroup";
 constexpr const char* kEnd = "end";
 
 wire::Deadline never() { return wire::Deadline::after(std::chrono::hours(24 * 365)); }
@@ -19,12 +21,13 @@ wire::Deadline never() { return wire::Deadline::after(std::chrono::hours(24 * 36
 }  // namespace
 
 WorkerStepAgreement::WorkerStepAgreement(std::shared_ptr<cluster::Server> server, int rank,
-                                         int num_workers, int64_t number,
+                                         int num_workers, int64_t number, bool take_in,
                                          std::function<void()> on_end)
     : server_(std::move(server)),
       rank_(rank),
       num_workers_(num_workers),
       number_(number),
+      take_in_(take_in),
       on_end_(std::move(on_end)) {
   begin_round();
 }
@@ -37,7 +40,8 @@ std::string WorkerStepAgreement::key(const char* what, int rank) const {
 
 void WorkerStepAgreement::begin_round() {
   ++round_;
-  leaving_ = told_ = false;
+  leaving_ = false;
+  told_.clear();
   offered_.reset();
   agreed_.reset();
   listener_ = Thread("strata-preempt", [this] { listen(); });
@@ -62,10 +66,10 @@ void WorkerStepAgreement::end_round() {
 
 void WorkerStepAgreement::listen() {
   try {
-    (void)server_->get(key("stop", rank_), never());
+    const std::string why = server_->get(key("stop", rank_), never());
     const std::lock_guard lock(mutex_);
     if (leaving_) return;
-    told_ = true;
+    if (told_.empty()) told_ = why;
     // Before the first call nobody knows how steps are counted: that call makes the offer.
     if (finished_ && !offered_) offer(*finished_ + 1);
   } catch (const std::exception& error) {  // training will find out
@@ -73,19 +77,31 @@ void WorkerStepAgreement::listen() {
   }
 }
 
-void WorkerStepAgreement::offer(int64_t step) {
-  offered_ = step;
-  server_->set(key("step", rank_), std::to_string(step));
+void WorkerStepAgreement::tell_all(const char* why) {
+  told_ = why;
+  for (int rank = 0; rank < num_workers_; ++rank) server_->set(key("stop", rank), why);
 }
 
-std::optional<int64_t> WorkerStepAgreement::wait_for_all() {
-  int64_t latest = *offered_;
+void WorkerStepAgreement::offer(int64_t step) {
+  offered_ = step;
+  server_->set(key("step", rank_), str_cat(step, ' ', told_));
+}
+
+/// Who was told to stop saves and ends, also where others only know of a worker to take in.
+void WorkerStepAgreement::wait_for_all() {
+  int64_t latest = 0;
+  bool regroups = true;
   for (int rank = 0; rank < num_workers_; ++rank) {
     const std::string offer = server_->get(key("step", rank), never());
-    if (offer == kEnd) return std::nullopt;
+    if (offer == kEnd) {
+      alone_ = true;
+      return;
+    }
     latest = std::max<int64_t>(latest, std::stoll(offer));
+    regroups = regroups && offer.ends_with(kRegroup);
   }
-  return latest;
+  agreed_ = latest;
+  regroups_ = regroups;
 }
 
 std::optional<int64_t> WorkerStepAgreement::agree(int64_t finished_steps, bool preempted) {
@@ -95,20 +111,13 @@ std::optional<int64_t> WorkerStepAgreement::agree(int64_t finished_steps, bool p
   }
   std::unique_lock lock(mutex_);
   finished_ = finished_steps;
-  if (preempted && !told_) {
-    told_ = true;
-    for (int rank = 0; rank < num_workers_; ++rank) server_->set(key("stop", rank), kStop);
-  }
-  if (!told_ || alone_) return std::nullopt;
+  if (told_.empty() && preempted) tell_all(kStop);
+  if (told_.empty() && take_in_ && rank_ == 0 && !server_->newcomers().empty()) tell_all(kRegroup);
+  if (told_.empty() || alone_) return std::nullopt;
   if (!offered_) offer(finished_steps);
   if (finished_steps < *offered_) return std::nullopt;
-  if (!agreed_) {
-    lock.unlock();
-    const std::optional<int64_t> all = wait_for_all();
-    lock.lock();
-    agreed_ = all;
-    alone_ = !all;
-  }
+  lock.unlock();
+  if (!agreed_) wait_for_all();
   return agreed_;
 }
 

@@ -13,20 +13,24 @@
 
 namespace strata::detail {
 
-/// The agreement of workers that step together, at no cost while nobody is told to stop: a thread
-/// waits for the word of whoever is. Then each worker says at which of its calls it can stop at the
-/// earliest, and waits there for what the others say; the step is the latest of these. A worker
-/// that says so stands in a step that cannot end without the others, so nobody runs past it.
+/// The agreement of workers that step together, at no cost while there is no reason to stop: a
+/// thread waits for the word of whoever knows of one, which is that it was told to, or, of the
+/// first worker, that another one waits to take part. Then each worker says at which of its calls
+/// it can stop at the earliest, and waits there for what the others say; the step is the latest of
+/// these. A worker that says so stands in a step that cannot end without the others, so nobody runs
+/// past it.
 class WorkerStepAgreement final : public StepAgreement {
  public:
   /// @param number  Of this agreement among the workers'; the same in all of them.
+  /// @param take_in  Stops for those who wait to take part, too.
   /// @param on_end  Told that this process's end is no failure.
   WorkerStepAgreement(std::shared_ptr<cluster::Server> server, int rank, int num_workers,
-                      int64_t number, std::function<void()> on_end);
+                      int64_t number, bool take_in, std::function<void()> on_end);
   /// Where a worker has ended, the others agree on nothing any more.
   ~WorkerStepAgreement() override;
 
   std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override;
+  bool regroups() const override { return agreed_ && regroups_; }
   void end() override { on_end_(); }
 
  private:
@@ -34,22 +38,25 @@ class WorkerStepAgreement final : public StepAgreement {
   void begin_round();
   void end_round();
   void listen();
+  void tell_all(const char* why);
   void offer(int64_t step);
-  std::optional<int64_t> wait_for_all();
+  void wait_for_all();
 
   const std::shared_ptr<cluster::Server> server_;
   const int rank_;
   const int num_workers_;
   const int64_t number_;
+  const bool take_in_;
   const std::function<void()> on_end_;
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // of what the listener touches
   int64_t round_ = 0;
   bool leaving_ = false;
-  bool told_ = false;                // somebody is to stop
+  std::string told_;                 // why all are to stop, as this worker knows it
   std::optional<int64_t> finished_;  // as the last call has it
   std::optional<int64_t> offered_;   // where this worker can stop
   std::optional<int64_t> agreed_;
+  bool regroups_ = false;
   bool alone_ = false;  // another worker has ended
   Thread listener_;
 };

@@ -53,6 +53,7 @@ LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_
     SupervisedTask& each = tasks_.emplace_back();
     each.name = task.short_name();
     each.serves = task.job == cluster::kPs || task.job == cluster::kEvaluator;
+    each.leads = task == cluster::leader(spec_);
     each.child.program = program;
     each.child.arguments.assign(options.command.begin() + 1, options.command.end());
     each.child.environment = options.environment;

@@ -71,7 +71,10 @@ void Supervisor::run_once() {
   phase_ = Phase::kRunning;
   deadline_.reset();
   failures_.clear();
-  for (size_t i = 0; i < tasks_.size(); ++i) start(i);
+  for (size_t i = 0; i < tasks_.size(); ++i) {
+    tasks_[i].alone = false;
+    start(i);
+  }
   while (std::ranges::any_of(tasks_, [](const Task& task) { return task.child != nullptr; })) {
     wait();
     if (deadline_ && Clock::now() >= *deadline_) pass_deadline();
@@ -182,12 +185,18 @@ void Supervisor::note_end(size_t index, const ChildEnd& end) {
 }
 
 void Supervisor::note_failure(Failure failure) {
-  if (options_.elastic && phase_ <= Phase::kLingering) {
+  Task& task = tasks_[failure.task];
+  if (options_.elastic && phase_ <= Phase::kLingering && someone_ended_well()) {
+    if (!task.spec.leads && !task.spec.serves) {
+      return output_.say(str_cat(task.spec.name, " ended with ", failure.end.to_string(),
+                                 "; the others end without it"));
+    }
+  } else if (options_.elastic && phase_ <= Phase::kLingering) {
     if (const auto why = may_restart(failure)) {
-      const std::string& name = tasks_[failure.task].spec.name;
-      output_.say(
-          str_cat(name, " ended with ", failure.end.to_string(), "; starting it again", *why));
+      output_.say(str_cat(task.spec.name, " ended with ", failure.end.to_string(),
+                          "; starting it again", *why));
       output_.start_again(failure.task);
+      task.alone = true;
       return start(failure.task);
     }
   }
@@ -239,9 +248,17 @@ std::string Supervisor::names_of_running() const {
   return names;
 }
 
+bool Supervisor::someone_ended_well() const {
+  return std::ranges::any_of(tasks_, [](const Task& task) {
+    return !task.spec.serves && !task.child && task.end && task.end->well();
+  });
+}
+
 bool Supervisor::others_ended(bool well) const {
   return std::ranges::all_of(tasks_, [&](const Task& task) {
-    return task.spec.serves || (!task.child && task.end && (!well || task.end->well()));
+    const bool spare = task.alone && !task.spec.leads;
+    return task.spec.serves || (spare && someone_ended_well()) ||
+           (!task.child && task.end && (!well || task.end->well()));
   });
 }
 

@@ -18,6 +18,8 @@ struct SupervisedTask {
   ChildSpec child;
   /// Serves or watches the others (ps, evaluator): it may have no end of its own.
   bool serves = false;
+  /// The others end before it, and what a job leaves behind is its.
+  bool leads = false;
 };
 
 struct SupervisorOptions {
@@ -25,7 +27,8 @@ struct SupervisorOptions {
   std::chrono::milliseconds grace = std::chrono::seconds(10);
   /// How long those that serve may go on after all others have ended well.
   std::chrono::milliseconds linger = std::chrono::seconds(30);
-  /// How often what failed is started again: all tasks, or the one alone if `elastic`.
+  /// How often what failed is started again: all tasks, or the one alone if `elastic`. When others
+  /// have ended well, it is too late for one alone: they do without it, but not without the leader.
   int restarts = 0;
   bool elastic = false;
   /// The exit code of who was told to stop and has saved its state: started again without counting,
@@ -76,6 +79,7 @@ class Supervisor {
     bool out_open = false;
     bool err_open = false;
     std::optional<ChildEnd> end = {};  ///< of its last start
+    bool alone = false;                ///< started again while the others went on
     Clock::time_point started = {};
   };
   struct Failure {
@@ -97,6 +101,7 @@ class Supervisor {
 
   std::string names_of_running() const;
   bool others_ended(bool well) const;
+  bool someone_ended_well() const;
   bool preempted(const ChildEnd& end) const;
   int blame(const Failure& failure) const;
   const Failure& cause() const;

@@ -159,5 +159,39 @@ TEST(RejoinTest, SurvivorsGoOnUntilAReplacementComes) {
   }));
 }
 
+// Those who are left decide whom they wait for; who waits to be taken in has no say.
+TEST(RejoinTest, WhoIsLostHoldsUpNoNewcomer) {
+  ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 3}}));
+  std::promise<void> replace;
+  const auto replaced = replace.get_future().share();
+  expect_all_ok(cluster.run([&](ThreadCluster::Task& task) {
+    auto server = task.start();
+    server->barrier("start", soon());
+    if (task.id.index == 2) {
+      server.reset();
+      replaced.wait();
+      server = task.start();
+    } else {
+      expect_error_containing([&] { (void)server->get("never", soon()); }, ErrorCode::kUnavailable,
+                              "/job:worker/task:2");
+      server->rejoin(soon(), true);
+      server->barrier("the two", soon());
+      if (task.id.index == 0) replace.set_value();
+      EXPECT_TRUE(
+          server->transport().wait_until([&] { return !server->newcomers().empty(); }, soon()));
+      server->barrier("known", soon());
+      if (task.id.index == 1) return server.reset();  // lost, too
+      expect_error_containing([&] { (void)server->get("never", soon()); }, ErrorCode::kUnavailable,
+                              "/job:worker/task:1");
+      server->rejoin(soon(), true);
+    }
+    EXPECT_EQ(server->generation(), 3u);
+    EXPECT_EQ(server->members().size(), 2u);
+    EXPECT_TRUE(server->newcomers().empty());
+    server->barrier("all", soon());
+    server->shutdown(soon());
+  }));
+}
+
 }  // namespace
 }  // namespace strata::cluster

@@ -18,10 +18,9 @@ using namespace std::chrono_literals;
 
 class ElasticTest : public testing::Test {
  protected:
-  ElasticTest() : expected_(test::one_process("fit")) {}
-
-  void start(const std::vector<int>& replicas) {
-    cluster_.emplace(STRATA_MULTI_WORKER_TRAINER, std::vector<std::string>{"fit"},
+  void start(const std::string& mode, const std::vector<int>& replicas) {
+    expected_ = test::one_process(mode);
+    cluster_.emplace(STRATA_MULTI_WORKER_TRAINER, std::vector<std::string>{mode},
                      std::map<std::string, int>{{"worker", static_cast<int>(replicas.size())}});
     for (const cluster::TaskId& task : cluster_->tasks()) {
       cluster_->set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)]),
@@ -38,21 +37,29 @@ class ElasticTest : public testing::Test {
     EXPECT_TRUE(report_of(exit.output).starts_with(expected_)) << task.to_string() << exit.output;
   }
 
-  const std::string expected_;
+  std::string expected_;
   const test::TempFolder backup_;
   std::optional<ProcessCluster> cluster_;
 };
 
 TEST_F(ElasticTest, TheOthersTakeOver) {
-  start({4, 4});
+  start("fit", {4, 4});
   ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 20\n"));
   cluster_->kill({"worker", 1});
   EXPECT_EQ(cluster_->wait({"worker", 1}).signal, 9);
   expect_right({"worker", 0});
 }
 
+TEST_F(ElasticTest, TheOthersTakeOverInALoopOfOnesOwn) {
+  start("loop", {3, 3, 2});
+  ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 20\n"));
+  cluster_->kill({"worker", 1});
+  EXPECT_EQ(cluster_->wait({"worker", 1}).signal, 9);
+  for (const int rest : {0, 2}) expect_right({"worker", rest});
+}
+
 TEST_F(ElasticTest, OneAfterTheOther) {
-  start({3, 3, 2});
+  start("fit", {3, 3, 2});
   ASSERT_TRUE(cluster_->wait_for_output({"worker", 2}, "step 5\n"));
   cluster_->kill({"worker", 2});
   ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 30\n"));

@@ -154,6 +154,16 @@ class Training {
   std::vector<double> drawn_;
 };
 
+// What decides how products are added up.
+TEST(InitialValueTest, KeepsItsOrderInMemory) {
+  run_well({2, 1}, [](Strategy& strategy, int worker) {
+    const at::Tensor mine = at::full({3, 2}, worker + 1).t();
+    const Variable variable = strategy.scope([&] { return Variable(mine, {.name = "kernel"}); });
+    EXPECT_EQ(variable.value().strides(), mine.strides());
+    EXPECT_EQ(variable.value().sum().item<double>(), 6);  // the chief's
+  });
+}
+
 TEST(MultiWorkerStateTest, OneSpreadGoesOnWhereAnotherStopped) {
   std::vector<std::string> undisturbed;  // after each step
   run_well({8}, [&](Strategy& strategy, int) {

@@ -144,26 +144,47 @@ class Net : public torch::nn::Module {
   torch::nn::Linear out_ = register_module("out", torch::nn::Linear(6 * 64, 10));
 };
 
-void loop(Strategy& strategy, const std::string& folder) {
-  const data::Mnist mnist = data::load_mnist();
-  const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
-  const auto channels = [](const Example& batch) {
-    return Example{batch.x().unsqueeze(1), batch.y()};
-  };
-  const data::Dataset train =
-      mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch).map(channels);
-  const DistributedDataset batches = strategy.distribute(train);
+struct Loop {
+  Strategy& strategy;
+  const data::Dataset& dataset;
+  const Replicated<Net>& net;
+  optimizers::Sgd& sgd;
+  std::string folder;  // empty: nothing is saved
+  std::vector<double> losses = {};
+
+  void run();
+  double step(const DistributedDataset::Element& batch);
+};
+
+double Loop::step(const DistributedDataset::Element& batch) {
+  const PerReplica<int64_t> rows =
+      strategy.run([](const Example& part) { return part.num_rows(); }, batch);
+  const int64_t total = strategy.reduce(ReduceOp::kSum, rows);
+  const PerReplica<double> shares = strategy.run(
+      [&](const Example& part) {
+        const at::Tensor loss =
+            compute_average_loss(losses::sparse_categorical_crossentropy(
+                                     part.y(), net->forward(part.x()), {.from_logits = true}),
+                                 {.global_batch_size = total});
+        sgd.minimize(loss);
+        return loss.item<double>();
+      },
+      batch);
+  return strategy.reduce(ReduceOp::kSum, shares);
+}
+
+/// From the last checkpoint to the end.
+void Loop::run() {
+  const DistributedDataset batches = strategy.distribute(dataset);
   auto input = batches.iterator(0);
   int64_t epoch = 0;
-  std::vector<double> losses;
   Checkpoint checkpoint(
       {{"net", net}, {"sgd", sgd}, {"input", input}, {"epoch", epoch}, {"losses", losses}});
   std::optional<CheckpointManager> manager;
   std::optional<PreemptionCheckpointHandler> preemption;
   if (!folder.empty()) {
     manager.emplace(checkpoint, folder + "/run", CheckpointManagerOptions{.max_to_keep = 2});
-    if (manager->restore_or_initialize()) manager->status().assert_consumed();
+    if (!manager->restore_or_initialize()) (void)manager->save();
     preemption.emplace(*manager);
     say(str_cat("starts at step ", losses.size()));
   }
@@ -173,24 +194,31 @@ void loop(Strategy& strategy, const std::string& folder) {
       input = batches.iterator(++epoch);
       continue;
     }
-    const PerReplica<double> rows = strategy.run(
-        [](const Example& part) { return static_cast<double>(part.num_rows()); }, *batch);
-    const auto total = static_cast<int64_t>(strategy.reduce(ReduceOp::kSum, rows));
-    const PerReplica<double> shares = strategy.run(
-        [&](const Example& part) {
-          const at::Tensor loss =
-              compute_average_loss(losses::sparse_categorical_crossentropy(
-                                       part.y(), net->forward(part.x()), {.from_logits = true}),
-                                   {.global_batch_size = total});
-          sgd.minimize(loss);
-          return loss.item<double>();
-        },
-        *batch);
-    losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
+    losses.push_back(step(*batch));
     say(str_cat("step ", losses.size()));
     if (!manager) continue;
     preemption->check(static_cast<int64_t>(losses.size()));
     if (losses.size() % 3 == 0) (void)manager->save();
+  }
+}
+
+void loop(Strategy& strategy, const std::string& folder) {
+  const data::Mnist mnist = data::load_mnist();
+  const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
+  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
+  const auto channels = [](const Example& batch) {
+    return Example{batch.x().unsqueeze(1), batch.y()};
+  };
+  const data::Dataset train =
+      mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch).map(channels);
+  Loop training{.strategy = strategy, .dataset = train, .net = net, .sgd = sgd, .folder = folder};
+  while (true) {
+    try {
+      training.run();
+      break;
+    } catch (const Error& error) {
+      if (!strategy.recover(error)) throw;
+    }
   }
   net->eval();
   metrics::Mean accuracy("accuracy");
@@ -204,7 +232,7 @@ void loop(Strategy& strategy, const std::string& folder) {
         },
         batch);
   }
-  std::vector<at::Tensor> state = {at::tensor(losses, at::kDouble)};
+  std::vector<at::Tensor> state = {at::tensor(training.losses, at::kDouble)};
   for (const auto& variables : {net.variables(), net.buffers()}) {
     for (const Variable& variable : variables) state.push_back(variable.value().detach());
   }

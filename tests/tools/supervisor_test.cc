@@ -267,6 +267,45 @@ TEST_F(SupervisorTest, ElasticRestartsEndToo) {
   EXPECT_EQ(text_of(path("runs")), "run\nrun\nrun\n");
 }
 
+TEST_F(SupervisorTest, AnElasticJobThatIsOverNeedsNobodyAgain) {
+  options_.restarts = 1;
+  options_.elastic = true;
+  options_.linger = 100ms;
+  add("worker:0", "while ! test -e $D/again; do :; done");
+  tasks_[0].leads = true;
+  add("worker:1", str_cat("if test -e $D/before; then touch $D/again; ", kForever,
+                          "; else touch $D/before; kill -KILL $$; fi"));
+  const Result result = run();
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_TRUE(contains(result.err, "ending worker:1, 0.1 s after the others have ended well\n"))
+      << result.err;
+}
+
+TEST_F(SupervisorTest, AnElasticJobEndsWithoutWhoFailsLast) {
+  options_.restarts = 1;
+  options_.elastic = true;
+  add("worker:0", "echo $$ >$D/new; mv $D/new $D/pid");
+  tasks_[0].leads = true;
+  add("worker:1", str_cat(kAfterTheOther, "exit 3"));
+  const Result result = run();
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.err,
+            "strata launch: worker:1 ended with exit code 3; the others end without it\n");
+}
+
+TEST_F(SupervisorTest, AnElasticJobWhoseLeaderFailsLastIsStartedAgain) {
+  options_.restarts = 1;
+  options_.elastic = true;
+  add("worker:0", str_cat(kAfterTheOther,
+                          "if test -e $D/before; then exit 0; fi; touch $D/before; ", "exit 3"));
+  tasks_[0].leads = true;
+  add("worker:1", "echo run >>$D/runs; echo $$ >$D/new; mv $D/new $D/pid");
+  const Result result = run();
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(text_of(path("runs")), "run\nrun\n");
+  EXPECT_TRUE(contains(result.err, "starting all tasks again (restart 1 of 1)")) << result.err;
+}
+
 TEST_F(SupervisorTest, WhoServesIsEndedAfterTheOthers) {
   options_.linger = 100ms;
   add("worker:0", "true");

@@ -30,6 +30,8 @@ class STRATA_API Preempted : public Error {
 
 struct PreemptionOptions {
   int exit_code = 42;
+  /// Off: SIGTERM is somebody else's matter.
+  bool on_sigterm = true;
   /// Called instead of throwing Preempted; it should not return.
   std::function<void(int exit_code)> exit_fn = {};
   /// How long training goes on after the first save, to save once more at the end of it.
@@ -45,7 +47,8 @@ struct PreemptionOptions {
 /// the run ends with exit code 42. One at a time; restores the old handler.
 ///
 /// Under a strategy of several workers, SIGTERM at any of them makes all save after one step and
-/// end: each has a handler, made and told of steps in the same order.
+/// end: each has a handler, made and told of steps in the same order. Under an elastic one a worker
+/// that was started anew makes the others save after one step, too, and `check` throw Regroup.
 ///
 ///     PreemptionCheckpointHandler handler(manager);
 ///     while (step < steps) {
@@ -66,7 +69,7 @@ class STRATA_API PreemptionCheckpointHandler {
 
   /// After each step, when everything that is to be saved is up to date.
   /// @param finished_steps  Any count that grows by one a step and is the same on all workers.
-  /// @throws Preempted. And what saving throws.
+  /// @throws Preempted, Regroup. And what saving throws.
   void check(int64_t finished_steps);
 
   /// strategy.run(fn, arguments...), then `check`, counting the calls of this process.

@@ -35,10 +35,11 @@ struct MultiWorkerMirroredOptions {
   collective::CommunicationOptions communication_options = {};
   /// Who meets, how long to wait for them, how soon a silent one is lost, TLS.
   cluster::ServerOptions server = {};
-  /// When a worker is lost, the others take over its replicas and go on from the last backup. As
-  /// many replicas, so the same bits. `fit` does so by itself, if it has a BackupAndRestore
-  /// callback. The chief cannot be replaced while it is away: all wait for it. A worker that is
-  /// started anew is taken in at the next loss, or with the next job.
+  /// When a worker is lost, the others take over its replicas and go on from the last backup, until
+  /// it has been started anew: then all save after the same step, and go on with it. As many
+  /// replicas, so the same bits. `fit` does so by itself, if it has a BackupAndRestore callback; a
+  /// loop of your own needs a PreemptionCheckpointHandler, and `recover`. The chief cannot be
+  /// replaced while it is away: all wait for it.
   bool elastic = false;
 
   // How fast.
@@ -83,6 +84,7 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
+  void take_in();
   void regroup();
 
   std::shared_ptr<detail::WorkerGroup> workers_;  // null: one process

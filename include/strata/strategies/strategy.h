@@ -147,10 +147,11 @@ class STRATA_API Strategy {
   }
   std::vector<at::Tensor> local_results(const at::Tensor& value) const { return {value}; }
 
-  /// After an error that a lost process caused: brings the replicas together again where the
-  /// strategy can do that (MultiWorkerMirroredOptions::elastic). Then every process restores the
-  /// state that it saved last, and goes on from there; readers of distributed datasets are made
-  /// anew.
+  /// After an error that a lost process caused, or a Regroup: brings the replicas together again
+  /// where the strategy can do that (MultiWorkerMirroredOptions::elastic). Then every process makes
+  /// anew what reads a distributed dataset, its Checkpoint, CheckpointManager and
+  /// PreemptionCheckpointHandler, restores the state that was saved last, and goes on from there.
+  /// Those of before must be gone; variables, modules and optimizers stay.
   /// @return false: it cannot, or the error had another cause; throw it on.
   bool recover(const Error& error) { return do_recover(error); }
   /// True if `recover` may do something.

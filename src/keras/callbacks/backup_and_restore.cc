@@ -35,7 +35,10 @@ void BackupAndRestore::on_restore() {
   }
   saved_at_ = run().train_steps();
   resume_points_ = 0;
-  if (options_.on_sigterm) preemption_ = std::make_unique<PreemptionCheckpointHandler>(*manager_);
+  if (options_.on_sigterm || run().model()->strategy().is_elastic()) {
+    preemption_ = std::make_unique<PreemptionCheckpointHandler>(
+        *manager_, PreemptionOptions{.on_sigterm = options_.on_sigterm});
+  }
 }
 
 void BackupAndRestore::on_resume_point() {
