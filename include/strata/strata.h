@@ -21,6 +21,7 @@
 #include "strata/cluster/tf_config_resolver.h"
 #include "strata/cluster/tls_environment.h"
 #include "strata/cluster/union_resolver.h"
+#include "strata/cluster/wire_environment.h"
 #include "strata/collective/algorithms.h"
 #include "strata/collective/communication_options.h"
 #include "strata/collective/communicator.h"
