@@ -1,5 +1,7 @@
 #include "cluster/make_transport.h"
 
+#include <chrono>
+
 #include "strata/core/error.h"
 #include "strata/wire/socket_transport.h"
 #include "strata/wire/ucx_transport.h"
@@ -25,12 +27,16 @@ std::shared_ptr<wire::Transport> make_transport(const ServerOptions& options) {
                  "\" and a transport; give it one of them");
     return options.transport;
   }
-  if (name == kSocket) return wire::make_socket_transport({.tls = options.tls});
+  // A link between two tasks may be cut while both are heard elsewhere.
+  const auto silence = std::chrono::ceil<std::chrono::milliseconds>(options.liveness);
+  if (name == kSocket) {
+    return wire::make_socket_transport({.tls = options.tls, .silence_limit = silence});
+  }
   STRATA_CHECK(!options.tls, kInvalidArgument, "[cluster] Server: got TLS over the wire \"", name,
                "\", which does not encrypt; take the wire \"", kSocket,
                "\", or, on a network that you trust, leave out the certificates "
                "(ServerOptions::tls, STRATA_TLS_DIR)");
-  return wire::make_ucx_transport();
+  return wire::make_ucx_transport({.silence_limit = silence});
 }
 
 }  // namespace strata::cluster
