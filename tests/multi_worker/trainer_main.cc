@@ -188,6 +188,7 @@ void loop(Strategy& strategy, const std::string& folder) {
         },
         *batch);
     losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
+    if (losses.size() % 10 == 0) strategy.verify_replicas(net.variables());
     say(str_cat("step ", losses.size()));
     if (!manager) continue;
     preemption->check(static_cast<int64_t>(losses.size()));
