@@ -1,20 +1,10 @@
 #include "strata/checkpoint/preemption.h"
 
-#include <signal.h>
-
-#include <csignal>
-
+#include "core/termination.h"
 #include "strata/core/log.h"
 
 namespace strata {
 namespace {
-
-// A signal handler can reach nothing but static storage.
-volatile std::sig_atomic_t g_terminated = 0;
-bool g_handled = false;
-struct sigaction g_previous;
-
-void on_terminate(int) { g_terminated = 1; }
 
 class OneProcess final : public StepAgreement {
  public:
@@ -68,25 +58,18 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
                                                          std::function<void()> save,
                                                          PreemptionOptions options)
     : save_(std::move(save)), options_(std::move(options)), agreement_(options_.agreement) {
-  STRATA_CHECK(!g_handled, kFailedPrecondition,
+  STRATA_CHECK(detail::TerminationGuard::possible(), kFailedPrecondition,
                "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
   if (!agreement_) agreement_ = detail::make_step_agreement(checkpoint.workers());
   if (!agreement_) agreement_ = std::make_shared<OneProcess>();
-  g_handled = true;
-  g_terminated = 0;
-  struct sigaction action = {};
-  action.sa_handler = on_terminate;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, &g_previous);
+  termination_ = std::make_unique<detail::TerminationGuard>();
 }
 
-PreemptionCheckpointHandler::~PreemptionCheckpointHandler() {
-  sigaction(SIGTERM, &g_previous, nullptr);
-  g_handled = false;
-}
+PreemptionCheckpointHandler::~PreemptionCheckpointHandler() = default;
 
-bool PreemptionCheckpointHandler::preempted() const { return g_terminated != 0 || noticed_; }
+bool PreemptionCheckpointHandler::preempted() const {
+  return termination_->requested() || noticed_;
+}
 
 void PreemptionCheckpointHandler::check(int64_t finished_steps) {
   if (!noticed_ && options_.termination_watcher) noticed_ = options_.termination_watcher();
