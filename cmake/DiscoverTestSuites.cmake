@@ -11,7 +11,7 @@ foreach(line IN LISTS suites)
   string(REGEX REPLACE "^\n?([^ \n]+)\\..*$" "\\1" suite "${line}")
   string(APPEND text
     "add_test([==[${PREFIX}.${suite}]==] [==[${EXECUTABLE}]==] [==[--gtest_filter=${suite}.*]==])\n"
-    "set_tests_properties([==[${PREFIX}.${suite}]==] PROPERTIES LABELS [==[${LABELS}]==] TIMEOUT ${TIMEOUT}")
+    "set_tests_properties([==[${PREFIX}.${suite}]==] PROPERTIES LABELS [==[${LABELS}]==] TIMEOUT ${TIMEOUT} SKIP_RETURN_CODE 77")
   if(ENVIRONMENT)
     string(APPEND text " ENVIRONMENT [==[${ENVIRONMENT}]==]")
   endif()

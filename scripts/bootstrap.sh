@@ -33,6 +33,7 @@ have_header png.h || optional+=(libpng-dev)
 have_header hdf5/serial/hdf5.h || have_header hdf5.h || optional+=(libhdf5-dev)
 have_header zip.h || optional+=(libzip-dev)
 have_header CLI/CLI.hpp || optional+=(libcli11-dev)
+have ip || [ -x /usr/sbin/ip ] || optional+=(iproute2)
 have_header gtest/gtest.h || optional+=(libgtest-dev)
 have_header nlohmann/json.hpp || optional+=(nlohmann-json3-dev)
 

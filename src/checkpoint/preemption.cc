@@ -1,20 +1,10 @@
 #include "strata/checkpoint/preemption.h"
 
-#include <signal.h>
-
-#include <csignal>
-
+#include "core/termination.h"
 #include "strata/core/log.h"
 
 namespace strata {
 namespace {
-
-// A signal handler can reach nothing but static storage.
-volatile std::sig_atomic_t g_terminated = 0;
-bool g_handled = false;
-struct sigaction g_previous;
-
-void on_terminate(int) { g_terminated = 1; }
 
 class OneProcess final : public StepAgreement {
  public:
@@ -68,27 +58,17 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
                                                          std::function<void()> save,
                                                          PreemptionOptions options)
     : save_(std::move(save)), options_(std::move(options)), agreement_(options_.agreement) {
-  STRATA_CHECK(!g_handled || !options_.on_sigterm, kFailedPrecondition,
+  STRATA_CHECK(!options_.on_sigterm || detail::TerminationGuard::possible(), kFailedPrecondition,
                "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
   if (!agreement_) agreement_ = detail::make_step_agreement(checkpoint.workers());
   if (!agreement_) agreement_ = std::make_shared<OneProcess>();
-  if (!options_.on_sigterm) return;
-  g_handled = true;
-  struct sigaction action = {};
-  action.sa_handler = on_terminate;
-  sigemptyset(&action.sa_mask);
-  action.sa_flags = SA_RESTART;
-  sigaction(SIGTERM, &action, &g_previous);
+  if (options_.on_sigterm) termination_ = std::make_unique<detail::TerminationGuard>();
 }
 
-PreemptionCheckpointHandler::~PreemptionCheckpointHandler() {
-  if (!options_.on_sigterm) return;
-  sigaction(SIGTERM, &g_previous, nullptr);
-  g_handled = false;
-}
+PreemptionCheckpointHandler::~PreemptionCheckpointHandler() = default;
 
 bool PreemptionCheckpointHandler::preempted() const {
-  return noticed_ || (options_.on_sigterm && g_terminated != 0);
+  return noticed_ || (termination_ && termination_->requested());
 }
 
 void PreemptionCheckpointHandler::check(int64_t finished_steps) {
@@ -114,7 +94,7 @@ void PreemptionCheckpointHandler::save_and_end() {
   save_();
   // From here on it is done. Told during a Regroup, the next handler knows of it.
   noticed_ = true;
-  g_terminated = 0;
+  if (termination_) termination_->handled();
   agreement_->end();
   if (options_.exit_fn) return options_.exit_fn(options_.exit_code);
   throw Preempted(options_.exit_code);

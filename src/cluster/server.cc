@@ -9,6 +9,7 @@
 #include "cluster/data_connections.h"
 #include "cluster/door.h"
 #include "cluster/local_host.h"
+#include "cluster/make_transport.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
 #include "strata/core/thread.h"
@@ -80,8 +81,7 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
       task(task_in),
       options(std::move(options_in)),
       members(members_of(spec, task, options)),
-      transport(options.transport ? options.transport
-                                  : wire::make_socket_transport({.tls = options.tls})),
+      transport(make_transport(options)),
       data(*transport),
       door(std::make_shared<Door>(
           task, members,

@@ -1,4 +1,6 @@
 #include "strata/keras/model.h"
+
+#include "strata/checkpoint/tracked.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras/saving.h"
 #include "strata/keras/summary.h"
@@ -10,5 +12,28 @@ void Model::save_weights(const std::string& path) const { keras::save_weights(*t
 void Model::load_weights(const std::string& path) const { keras::load_weights(*this, path); }
 void Model::summary(std::ostream& out) const { print_summary(*this, out); }
 std::string Model::to_json() const { return model_to_config(*this).dump(); }
+
+namespace {
+
+/// Layers may get their weights later.
+class TrackedModel final : public Trackable {
+ public:
+  explicit TrackedModel(Model model) : model_(std::move(model)) {}
+  ObjectState state() override {
+    ObjectState state;
+    for (const Weight& weight : model_->weights()) {
+      state.tensors.push_back(
+          strata::detail::state_of(weight.variable, std::to_string(state.tensors.size())));
+    }
+    return state;
+  }
+
+ private:
+  const Model model_;
+};
+
+}  // namespace
+
+std::shared_ptr<Trackable> Model::tracked() const { return std::make_shared<TrackedModel>(*this); }
 
 }  // namespace strata::keras

@@ -375,7 +375,7 @@ std::vector<std::pair<std::string, Tracked>> Trainer::state() {
   }
   std::vector<Variable> weights;
   for (const Weight& weight : model_.weights()) weights.push_back(weight.variable);
-  return {{"model", Tracked(weights)},
+  return {{"model", Tracked(weights)},  // as Model::tracked
           {"optimizer", Tracked(std::make_shared<SlotsInOrder>(optimizer()))},
           {"metrics", Tracked(std::move(sums))}};
 }

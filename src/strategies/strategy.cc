@@ -5,6 +5,7 @@
 
 #include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
+#include "runtime/verify_replicas.h"
 #include "strata/collective/shared.h"
 #include "strata/strategies/default_strategy.h"
 
@@ -148,6 +149,11 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) c
                  "; expected equal dtypes, and shapes that differ only along axis ", axis);
   }
   return at::cat(values, axis);
+}
+
+void Strategy::verify_replicas(const std::vector<Variable>& variables) const {
+  detail::require_cross_replica("verify_replicas");
+  detail::verify_replicas(*group_, variables);
 }
 
 DistributedDataset Strategy::distribute(data::Dataset dataset, const InputOptions& options) {

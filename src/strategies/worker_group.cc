@@ -7,6 +7,7 @@
 
 #include "strata/cluster/roles.h"
 #include "strata/cluster/tls_environment.h"
+#include "strata/cluster/wire_environment.h"
 #include "strata/collective/host_identity.h"
 #include "strata/collective/measure_links.h"
 #include "strata/collective/planner.h"
@@ -105,6 +106,8 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
   if (!own.tls) own.tls = cluster::tls_from_environment(cluster.task);
+  if (!own.wire && !own.transport) own.wire = cluster::wire_from_environment();
+  wire_ = own.transport ? "of its own" : own.wire.value_or("socket");
   server_ = std::make_shared<cluster::Server>(cluster.spec, cluster.task, own);
   form();
 }
@@ -154,7 +157,7 @@ void WorkerGroup::form() {
   if (on_the_wire.implementation == kWire) on_the_wire.implementation = kAuto;
   const auto planner = std::make_shared<collective::Planner>(placement, links, on_the_wire);
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
-                    << placement.num_replicas() << " replicas; "
+                    << placement.num_replicas() << " replicas, wire " << wire_ << "; "
                     << planner->describe(collective::Collective::kAllReduce);
   const auto explain = [server = server_, own = server_->generation()](const Status& seen) {
     return server->generation() == own ? server->explain(seen) : seen;

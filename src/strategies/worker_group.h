@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
@@ -65,6 +66,7 @@ class WorkerGroup {
 
   const collective::CommunicationOptions communication_;
   const wire::Deadline::Clock::duration patience_;
+  std::string wire_;  // for the log
   std::shared_ptr<cluster::Server> server_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
   Common common_;

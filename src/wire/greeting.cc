@@ -76,6 +76,7 @@ std::string encode_greeting(const Greeting& greeting) {
   put_text(body, greeting.hello.job, "job");
   put_text(body, greeting.hello.task, "task");
   put_text(body, greeting.hello.purpose, "purpose");
+  put_text(body, greeting.way, "way");
   return in_envelope(body);
 }
 
@@ -120,6 +121,7 @@ std::variant<Greeting, Status> decode_greeting(std::string_view envelope, std::s
   greeting.hello.job = reader.text();
   greeting.hello.task = reader.text();
   greeting.hello.purpose = reader.text();
+  greeting.way = reader.text();
   STRATA_CHECK(reader.empty(), kDataLoss, "a greeting that is too long");
   return greeting;
 }

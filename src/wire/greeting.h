@@ -19,6 +19,7 @@ constexpr size_t kMaxGreeting = 2048;
 
 struct Greeting {
   Hello hello;
+  std::string way = {};  ///< Stream::way
   uint64_t eager_limit = 0;
   uint64_t eager_budget = 0;
 };

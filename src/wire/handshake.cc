@@ -6,6 +6,11 @@
 #include "strata/wire/certificates.h"
 
 namespace strata::wire {
+namespace {
+
+std::string_view name_of(std::string_view way) { return way.empty() ? "sockets" : way; }
+
+}  // namespace
 
 Handshake::Handshake(bool connects, std::unique_ptr<Stream> stream, Address address, Greeting own,
                      Judge judge, Deadline deadline, std::function<void()> on_settled)
@@ -16,6 +21,7 @@ Handshake::Handshake(bool connects, std::unique_ptr<Stream> stream, Address addr
       deadline_(deadline),
       on_settled_(std::move(on_settled)),
       stream_(std::move(stream)) {
+  own_.way = stream_->way();
   if (connects_) out_ = encode_greeting(own_);
 }
 
@@ -131,6 +137,12 @@ void Handshake::hear(const Greeting& peer) {
                      str_cat(peer.hello.task, " is of another job than ", own_.hello.task));
   }
   if (verdict.ok() && judge_) verdict = judge_(peer.hello);
+  if (verdict.ok() && peer.way != own_.way) {
+    verdict =
+        Status(ErrorCode::kPermissionDenied,
+               str_cat(peer.hello.task, " sends over ", name_of(peer.way), ", ", own_.hello.task,
+                       " over ", name_of(own_.way), "; choose one wire for all tasks"));
+  }
   if (connects_) {
     if (!verdict.ok()) return fail(verdict);
     step_ = Step::kBegin;

@@ -59,7 +59,7 @@ class Handshake final : public Pollable {
 
   const bool connects_;
   const Address address_;
-  const Greeting own_;
+  Greeting own_;
   const Judge judge_;
   const Deadline deadline_;
   const std::function<void()> on_settled_;

@@ -14,7 +14,8 @@ std::unique_ptr<Transport> make_socket_transport(const SocketOptions& options) {
   EpollReactor& epoll = *reactor;
   return make_tcp_transport(
       {.eager_limit = options.eager_limit, .eager_budget = options.eager_budget},
-      std::move(reactor), epoll, [tls](std::unique_ptr<Stream> tcp, bool connects) {
+      options.silence_limit, std::move(reactor), epoll,
+      [tls](std::unique_ptr<Stream> tcp, bool connects) {
         return tls == nullptr ? std::move(tcp) : tls->secure(std::move(tcp), connects);
       });
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/core/error.h"
@@ -38,6 +39,8 @@ class Stream {
   /// What comes before bytes can be moved: connecting, TLS. kMoved when it is done.
   virtual Outcome establish() = 0;
 
+  /// Which way bytes go after the greetings; empty: as before. Peers must have the same.
+  virtual std::string_view way() const { return {}; }
   /// After both greetings, until kMoved: from now on bytes go another way, if this stream has one.
   virtual Outcome begin() { return Outcome::kMoved; }
 

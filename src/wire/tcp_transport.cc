@@ -1,8 +1,10 @@
 #include "wire/tcp_transport.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -28,11 +30,26 @@ ErrorCode code_of_bind(int error) {
   }
 }
 
+/// What is sent must be acknowledged within the limit; where nothing is sent, the system asks.
+void limit_silence(int fd, std::chrono::milliseconds limit) {
+  const auto set = [fd](int level, int option, int value) {
+    ::setsockopt(fd, level, option, &value, sizeof value);
+  };
+  const auto seconds = [](std::chrono::milliseconds time) {  // at least one
+    return static_cast<int>(std::max<int64_t>(1, time.count() / 1000));
+  };
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(limit.count()));
+  set(IPPROTO_TCP, TCP_KEEPIDLE, seconds(limit / 2));
+  set(IPPROTO_TCP, TCP_KEEPINTVL, seconds(limit / 4));
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+}
+
 class TcpTransport final : public StreamTransport {
  public:
-  TcpTransport(const StreamTransportOptions& options, std::unique_ptr<Reactor> reactor,
-               EpollReactor& epoll, MakeStream make_stream)
+  TcpTransport(const StreamTransportOptions& options, std::chrono::milliseconds silence,
+               std::unique_ptr<Reactor> reactor, EpollReactor& epoll, MakeStream make_stream)
       : StreamTransport(std::move(reactor), options),
+        silence_(silence),
         reactor_(epoll),
         make_stream_(std::move(make_stream)) {}
   ~TcpTransport() override { shut_down(); }
@@ -70,6 +87,7 @@ class TcpTransport final : public StreamTransport {
   };
 
   std::unique_ptr<Stream> make_stream(FileDescriptor fd, bool connects) {
+    if (silence_.count() > 0) limit_silence(fd.get(), silence_);
     return make_stream_(std::make_unique<TcpStream>(std::move(fd), connects, reactor_), connects);
   }
 
@@ -127,6 +145,7 @@ class TcpTransport final : public StreamTransport {
     return make_stream(std::move(fd), true);
   }
 
+  const std::chrono::milliseconds silence_;
   EpollReactor& reactor_;
   const MakeStream make_stream_;
   std::shared_ptr<Listener> listener_;
@@ -136,9 +155,11 @@ class TcpTransport final : public StreamTransport {
 }  // namespace
 
 std::unique_ptr<Transport> make_tcp_transport(const StreamTransportOptions& options,
+                                              std::chrono::milliseconds silence,
                                               std::unique_ptr<Reactor> reactor, EpollReactor& epoll,
                                               MakeStream make_stream) {
-  return std::make_unique<TcpTransport>(options, std::move(reactor), epoll, std::move(make_stream));
+  return std::make_unique<TcpTransport>(options, silence, std::move(reactor), epoll,
+                                        std::move(make_stream));
 }
 
 }  // namespace strata::wire

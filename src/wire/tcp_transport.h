@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -14,8 +15,10 @@ namespace strata::wire {
 using MakeStream =
     std::function<std::unique_ptr<Stream>(std::unique_ptr<Stream> tcp, bool connects)>;
 
-/// A transport whose connections begin as TCP connections. @param epoll  The reactor, or of it.
+/// A transport whose connections begin as TCP connections. @param silence  SocketOptions has it.
+/// @param epoll  The reactor, or of it.
 std::unique_ptr<Transport> make_tcp_transport(const StreamTransportOptions& options,
+                                              std::chrono::milliseconds silence,
                                               std::unique_ptr<Reactor> reactor, EpollReactor& epoll,
                                               MakeStream make_stream);
 

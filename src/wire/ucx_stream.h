@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "wire/stream.h"
 #include "wire/ucx_worker.h"
@@ -23,6 +24,7 @@ class UcxStream final : public Stream, private UcxReceiver {
 
   void watch(uint64_t key) override;
   Outcome establish() override;
+  std::string_view way() const override { return "ucx"; }
   Outcome begin() override;
   Result write(std::span<const iovec> parts) override;
   Result read(std::span<const iovec> parts) override;

@@ -14,7 +14,8 @@ std::unique_ptr<Transport> make_ucx_transport(const UcxOptions& options) {
   UcxWorker& worker = *reactor;
   return make_tcp_transport(
       {.eager_limit = options.eager_limit, .eager_budget = options.eager_budget},
-      std::move(reactor), worker.epoll(), [&worker](std::unique_ptr<Stream> tcp, bool) {
+      options.silence_limit, std::move(reactor), worker.epoll(),
+      [&worker](std::unique_ptr<Stream> tcp, bool) {
         return std::make_unique<UcxStream>(std::move(tcp), worker);
       });
 }

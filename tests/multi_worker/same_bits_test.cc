@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "multi_worker/reports.h"
+#include "strata/wire/ucx_transport.h"
 #include "support/process_cluster.h"
 
 namespace strata {
@@ -17,12 +18,15 @@ using namespace std::chrono_literals;
 
 /// One report of all workers.
 std::string workers(const std::string& mode, const std::vector<int>& replicas,
-                    const std::string& implementation = "AUTO") {
+                    const std::string& implementation = "AUTO",
+                    const std::string& wire = "socket") {
   ProcessCluster cluster(STRATA_MULTI_WORKER_TRAINER, {mode},
                          {{"worker", static_cast<int>(replicas.size())}});
   for (const cluster::TaskId& task : cluster.tasks()) {
     cluster.set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)])});
     cluster.set_environment(task, "STRATA_TEST_IMPLEMENTATION", implementation);
+    cluster.set_environment(task, "STRATA_WIRE", wire);
+    cluster.set_environment(task, "STRATA_LOG_LEVEL", "info");
   }
   cluster.start();
   std::string report;
@@ -30,6 +34,8 @@ std::string workers(const std::string& mode, const std::vector<int>& replicas,
     EXPECT_TRUE(exit.in_time && exit.code == 0)
         << task.to_string() << " (exit " << exit.code << ", signal " << exit.signal
         << "): " << exit.output;
+    EXPECT_NE(exit.output.find(", 8 replicas, wire " + wire + ";"), std::string::npos)
+        << exit.output;
     const std::string mine = report_of(exit.output);
     if (report.empty()) report = mine;
     EXPECT_EQ(mine, report) << task.to_string();
@@ -51,6 +57,24 @@ TEST(SameBitsTest, CustomLoop) {
   EXPECT_EQ(workers("loop", {4, 4}), expected);
   EXPECT_EQ(workers("loop", {4, 4}, "WIRE"), expected);
   EXPECT_EQ(workers("loop", {2, 2, 2, 2}), expected);
+}
+
+TEST(SameBitsTest, OverUcx) {
+  if (wire::has_ucx_transport()) {
+    EXPECT_EQ(workers("fit", {4, 4}, "WIRE", "ucx"), one_process("fit"));
+    EXPECT_EQ(workers("loop", {3, 3, 2}, "WIRE", "ucx"), one_process("loop"));
+    return;
+  }
+  // Then the user is told so.
+  ProcessCluster cluster(STRATA_MULTI_WORKER_TRAINER, {"loop", "4"}, {{"worker", 2}});
+  for (const cluster::TaskId& task : cluster.tasks()) {
+    cluster.set_environment(task, "STRATA_WIRE", "ucx");
+  }
+  cluster.start();
+  for (const auto& [task, exit] : cluster.wait(60s)) {
+    EXPECT_TRUE(exit.in_time && exit.code == 1) << exit.output;
+    EXPECT_NE(exit.output.find("this build has no UCX"), std::string::npos) << exit.output;
+  }
 }
 
 }  // namespace

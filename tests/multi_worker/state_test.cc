@@ -16,59 +16,19 @@
 #include <string>
 #include <vector>
 
+#include "multi_worker/spread.h"
 #include "strata/checkpoint/checkpoint_manager.h"
-#include "strata/cluster/simple_resolver.h"
 #include "strata/core/file_system.h"
 #include "strata/optim/optimizers.h"
-#include "strata/runtime/devices.h"
-#include "strata/strategies/mirrored_strategy.h"
-#include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/tensor/fingerprint.h"
-#include "support/replicas.h"
 #include "support/temp_folder.h"
-#include "support/thread_cluster.h"
 
 namespace strata {
 namespace {
 
-constexpr int kReplicas = 8;
-using Spread = std::vector<int>;  // replicas of each worker
-using Body = std::function<void(Strategy& strategy, int worker)>;
-
-/// `body` in one process, or in as many as there are numbers. @return what each threw.
-std::vector<Status> run(const Spread& replicas, const Body& body) {
-  set_logical_devices("cpu", kReplicas);
-  if (replicas.size() == 1) {
-    MirroredStrategy strategy(
-        {.devices = cpus(replicas[0]), .seed = 5, .permits = 2, .threads_per_replica = 1});
-    body(strategy, 0);
-    return {Status()};
-  }
-  test::ThreadCluster cluster(
-      test::ThreadCluster::spec_of({{"worker", static_cast<int>(replicas.size())}}));
-  std::vector<Status> outcomes;
-  for (const auto& [task, status] : cluster.run([&](test::ThreadCluster::Task& task) {
-         cluster::ServerOptions server = task.options;
-         server.transport = task.network.transport(test::ThreadCluster::host_of(task.id));
-         MultiWorkerMirroredStrategy strategy(
-             {.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-                  task.spec,
-                  cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index}),
-              .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
-              .seed = 5,
-              .server = server,
-              .permits = 1,
-              .threads_per_replica = 1});
-         body(strategy, task.id.index);
-       })) {
-    outcomes.push_back(status);
-  }
-  return outcomes;
-}
-
-void run_well(const Spread& replicas, const Body& body) {
-  for (const Status& status : run(replicas, body)) EXPECT_TRUE(status.ok()) << status.message();
-}
+using test::run;
+using test::run_well;
+using test::Spread;
 
 at::Tensor everywhere(const Strategy& strategy, const Variable& variable) {
   std::vector<at::Tensor> values;

@@ -3,7 +3,8 @@
 //   strata_multi_worker_trainer fit|loop REPLICAS [FOLDER [elastic]]
 //
 // REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
-// the environment variable STRATA_TEST_IMPLEMENTATION. FOLDER: where it keeps its state and goes on
+// the environment variable STRATA_TEST_IMPLEMENTATION, the liveness interval 2 s or
+// STRATA_TEST_LIVENESS_MS. FOLDER: where it keeps its state and goes on
 // from. It prints "starts at step N", "step N" after each step and, if nobody stops it, "sha256
 // <digest>" of weights, slots and what was measured, "accuracy <a>", and, of fit with a folder,
 // "files <digest>" of what the callbacks wrote.
@@ -195,6 +196,7 @@ void Loop::run() {
       continue;
     }
     losses.push_back(step(*batch));
+    if (losses.size() % 10 == 0) strategy.verify_replicas(net.variables());
     say(str_cat("step ", losses.size()));
     if (!manager) continue;
     preemption->check(static_cast<int64_t>(losses.size()));
@@ -258,6 +260,9 @@ int main(int argc, char** argv) {
     options.permits = 1;
     options.server.liveness = std::chrono::seconds(2);
     options.server.start_timeout = std::chrono::seconds(60);
+    if (const char* liveness = std::getenv("STRATA_TEST_LIVENESS_MS")) {
+      options.server.liveness = std::chrono::milliseconds(std::atoi(liveness));
+    }
     if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
       options.communication_options.implementation = implementation;
     }

@@ -21,6 +21,16 @@ std::set<std::string> allowed_skips() {
   return names;
 }
 
+/// What CTest calls "Skipped" (SKIP_RETURN_CODE in cmake/DiscoverTestSuites.cmake).
+constexpr int kSkipped = 77;
+
+std::string why_skipped(const testing::TestResult& result) {
+  for (int i = 0; i < result.total_part_count(); ++i) {
+    if (result.GetTestPartResult(i).skipped()) return result.GetTestPartResult(i).message();
+  }
+  return "";
+}
+
 }  // namespace
 
 // A skip is not a pass: CTest would call a run of skipped tests a success.
@@ -29,13 +39,20 @@ int main(int argc, char** argv) {
   int status = RUN_ALL_TESTS();
   const auto allowed = allowed_skips();
   const auto& unit = *testing::UnitTest::GetInstance();
+  if (status == 0 && unit.test_to_run_count() > 0 &&
+      unit.skipped_test_count() == unit.test_to_run_count()) {
+    status = kSkipped;
+  }
   for (int s = 0; s < unit.total_test_suite_count(); ++s) {
     const auto& suite = *unit.GetTestSuite(s);
     for (int t = 0; t < suite.total_test_count(); ++t) {
       const auto& test = *suite.GetTestInfo(t);
       if (!test.should_run() || !test.result()->Skipped()) continue;
       const std::string name = std::string(suite.name()) + "." + test.name();
-      if (allowed.contains(name)) continue;
+      if (allowed.contains(name)) {
+        std::cerr << "[strata] skipped " << name << ": " << why_skipped(*test.result()) << "\n";
+        continue;
+      }
       std::cerr << "[strata] " << name
                 << " was skipped, and tests/skips_allowed.txt does not list it\n";
       status = 1;

@@ -54,9 +54,13 @@ std::vector<int> free_ports(int count) {
 
 ProcessCluster::ProcessCluster(std::string program, std::vector<std::string> arguments,
                                const std::map<std::string, int>& jobs)
-    : program_(std::move(program)), arguments_(std::move(arguments)), spec_(local_spec(jobs)) {
-  for (const auto& [job, count] : jobs) {
-    for (int i = 0; i < count; ++i) {
+    : ProcessCluster(std::move(program), std::move(arguments), local_spec(jobs)) {}
+
+ProcessCluster::ProcessCluster(std::string program, std::vector<std::string> arguments,
+                               cluster::ClusterSpec spec)
+    : program_(std::move(program)), arguments_(std::move(arguments)), spec_(std::move(spec)) {
+  for (const std::string& job : spec_.jobs()) {
+    for (const int i : spec_.task_indices(job)) {
       Process& process = processes_[{job, i}];
       process.ended = true;
       process.environment["TF_CONFIG"] =
@@ -96,6 +100,10 @@ void ProcessCluster::set_environment(const cluster::TaskId& task, const std::str
   processes_.at(task).environment[name] = value;
 }
 
+void ProcessCluster::set_prefix(const cluster::TaskId& task, std::vector<std::string> words) {
+  processes_.at(task).prefix = std::move(words);
+}
+
 void ProcessCluster::start() {
   for (const auto& entry : processes_) start(entry.first);
 }
@@ -104,7 +112,8 @@ void ProcessCluster::start(const cluster::TaskId& task) {
   Process& process = processes_.at(task);
   if (process.reader.joinable()) process.reader.join();
 
-  std::vector<std::string> words = {program_};
+  std::vector<std::string> words = process.prefix;
+  words.push_back(program_);
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   words.insert(words.end(), process.arguments.begin(), process.arguments.end());
   std::vector<char*> argv;
@@ -129,8 +138,7 @@ void ProcessCluster::start(const cluster::TaskId& task) {
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
   pid_t pid = 0;
-  const int failed =
-      ::posix_spawn(&pid, program_.c_str(), &actions, nullptr, argv.data(), envp.data());
+  const int failed = ::posix_spawn(&pid, argv.front(), &actions, nullptr, argv.data(), envp.data());
   posix_spawn_file_actions_destroy(&actions);
   ::close(ends[1]);
   STRATA_DCHECK(failed == 0);

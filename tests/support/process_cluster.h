@@ -12,8 +12,8 @@
 
 namespace strata::test {
 
-/// A cluster of processes on this machine over 127.0.0.1: one program, started once a task, with
-/// its TF_CONFIG. What they print is collected; nobody outlives the cluster.
+/// A cluster of processes on this machine: one program, started once a task, with its TF_CONFIG.
+/// What they print is collected; nobody outlives the cluster.
 class ProcessCluster {
  public:
   struct Exit {
@@ -23,9 +23,11 @@ class ProcessCluster {
     std::string output;   ///< stdout and stderr
   };
 
-  /// Nothing is started yet. @param jobs  Tasks of each job: {{"worker", 3}}.
+  /// Over 127.0.0.1. Nothing is started yet. @param jobs  Tasks of each job: {{"worker", 3}}.
   ProcessCluster(std::string program, std::vector<std::string> arguments,
                  const std::map<std::string, int>& jobs);
+  ProcessCluster(std::string program, std::vector<std::string> arguments,
+                 cluster::ClusterSpec spec);
   ~ProcessCluster();  // kills those that still run
   ProcessCluster(const ProcessCluster&) = delete;
   ProcessCluster& operator=(const ProcessCluster&) = delete;
@@ -40,6 +42,8 @@ class ProcessCluster {
   void set_arguments(const cluster::TaskId& task, std::vector<std::string> arguments);
   void set_environment(const cluster::TaskId& task, const std::string& name,
                        const std::string& value);
+  /// Words before the command, which become it by exec: {"nsenter", ...}.
+  void set_prefix(const cluster::TaskId& task, std::vector<std::string> words);
 
   void kill(const cluster::TaskId& task, int signal = 9);
 
@@ -59,6 +63,7 @@ class ProcessCluster {
     int pid = 0;
     bool ended = false;
     Exit exit;
+    std::vector<std::string> prefix;
     std::vector<std::string> arguments;
     std::map<std::string, std::string> environment;
     Thread reader;

@@ -156,6 +156,30 @@ TEST(SocketTransportTest, ConnectGivesUpAtItsDeadline) {
       ErrorCode::kDeadlineExceeded, "no-such-name.invalid");
 }
 
+// Where UCX is missing there is one wire only.
+TEST(SocketTransportTest, OneThatSendsAnotherWayIsRefused) {
+  if (!has_ucx_transport()) {
+    expect_error_containing([] { make_ucx_transport(); }, ErrorCode::kUnimplemented,
+                            "this build has no UCX");
+    return;
+  }
+  SocketWires sockets;
+  UcxWires ucx;
+  EchoServer server(sockets, 1);
+  expect_error_containing(
+      [&] {
+        ucx.transport(0)->connect(server.address(), hello_of(0), soon(), {.peer = task_name(1)});
+      },
+      ErrorCode::kPermissionDenied,
+      "refused: /job:worker/task:0 sends over ucx, /job:worker/task:1 over sockets; choose one "
+      "wire for all tasks");
+  EchoServer other(ucx, 1);
+  expect_error_containing(
+      [&] { sockets.transport(0)->connect(other.address(), hello_of(0), soon()); },
+      ErrorCode::kPermissionDenied,
+      "/job:worker/task:0 sends over sockets, /job:worker/task:1 over ucx");
+}
+
 TEST(SocketTransportTest, NamesAreLookedUp) {
   SocketWires wires;
   EchoServer server(wires, 1);

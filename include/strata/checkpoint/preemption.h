@@ -17,6 +17,10 @@
 
 namespace strata {
 
+namespace detail {
+class TerminationGuard;
+}
+
 /// The state is saved and the process is to end with `exit_code()`: what `check` throws, so that
 /// destructors run. `main` returns the code, and whoever started the process starts it again.
 class STRATA_API Preempted : public Error {
@@ -97,6 +101,7 @@ class STRATA_API PreemptionCheckpointHandler {
   const std::function<void()> save_;  // returns when the state is on the medium
   const PreemptionOptions options_;
   std::shared_ptr<StepAgreement> agreement_;
+  std::unique_ptr<detail::TerminationGuard> termination_;
   std::optional<Clock::TimePoint> deadline_;  // of the grace period, which has begun
   bool noticed_ = false;
   int64_t calls_ = 0;

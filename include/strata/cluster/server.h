@@ -33,7 +33,10 @@ struct ServerOptions {
   /// Tasks of other jobs are refused. Not a secret: only `tls` keeps strangers away.
   std::string job = "strata";
   std::optional<wire::TlsOptions> tls = {};
-  /// Instead of sockets: tests, modelled networks.
+  /// What carries the bytes, the same in all tasks: "socket", or "ucx", for hosts with RDMA
+  /// (wire::make_ucx_transport; not encrypted). Unset: "socket".
+  std::optional<std::string> wire = {};
+  /// Instead of either: tests, modelled networks.
   std::shared_ptr<wire::Transport> transport = {};
 };
 
@@ -61,8 +64,10 @@ class STRATA_API Server {
  public:
   /// Listens, meets the others, and returns when all are there.
   /// @throws Error  kInvalidArgument: `task` is not in `spec`, specs differ between tasks, an
-  ///     address that is not this host's. kAlreadyExists: the address is in use, another process is
-  ///     the same task. kDeadlineExceeded: says who is absent. kPermissionDenied, kUnauthenticated.
+  ///     address that is not this host's, an unknown wire, TLS over one that does not encrypt.
+  ///     kUnimplemented: this build lacks the wire or TLS. kAlreadyExists: the address is in use,
+  ///     another process is the same task. kDeadlineExceeded: says who is absent.
+  ///     kPermissionDenied, kUnauthenticated.
   Server(const ClusterSpec& spec, const TaskId& task, ServerOptions options = {});
   /// Without `shutdown` before, the others hear that this task is lost.
   ~Server();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/checkpoint/state.h"
 #include "strata/core/export.h"
 #include "strata/data/dataset.h"
 #include "strata/keras/history.h"
@@ -157,6 +158,9 @@ class STRATA_API Model : public LayerOf<ModelImpl> {
   void reset_metrics() const;
 
   optimizers::Optimizer& optimizer() const { return (*this)->optimizer(); }
+
+  /// For Checkpoint({{"model", model}}): the weights, by their order.
+  std::shared_ptr<Trackable> tracked() const;
 };
 
 /// Makes a model of a class of yours.

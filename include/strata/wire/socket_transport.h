@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -20,6 +21,10 @@ struct TlsOptions {
 
 struct SocketOptions {
   std::optional<TlsOptions> tls = std::nullopt;  ///< none: anybody on the network can read along
+
+  /// A connection ends when the peer's host has answered nothing for so long; 0: when the system
+  /// loses patience, after many minutes, and never while nothing is sent.
+  std::chrono::milliseconds silence_limit{0};
 
   /// How much of a message travels before its receive is known.
   size_t eager_limit = size_t{64} << 10;

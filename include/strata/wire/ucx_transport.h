@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 
@@ -8,8 +9,10 @@
 
 namespace strata::wire {
 
+/// As SocketOptions.
 struct UcxOptions {
-  size_t eager_limit = size_t{64} << 10;  ///< as SocketOptions
+  std::chrono::milliseconds silence_limit{0};
+  size_t eager_limit = size_t{64} << 10;
   size_t eager_budget = size_t{8} << 20;
 };
 

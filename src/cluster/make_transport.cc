@@ -1,0 +1,42 @@
+#include "cluster/make_transport.h"
+
+#include <chrono>
+
+#include "strata/core/error.h"
+#include "strata/wire/socket_transport.h"
+#include "strata/wire/ucx_transport.h"
+
+namespace strata::cluster {
+namespace {
+
+constexpr std::string_view kSocket = "socket";
+constexpr std::string_view kUcx = "ucx";
+
+}  // namespace
+
+void check_wire(std::string_view wire, std::string_view where) {
+  STRATA_CHECK(wire == kSocket || wire == kUcx, kInvalidArgument, "[cluster] ", where,
+               ": got the wire \"", wire, "\"; expected ", kSocket, " or ", kUcx);
+}
+
+std::shared_ptr<wire::Transport> make_transport(const ServerOptions& options) {
+  const std::string_view name = options.wire ? std::string_view(*options.wire) : kSocket;
+  check_wire(name, "Server");
+  if (options.transport) {
+    STRATA_CHECK(!options.wire, kInvalidArgument, "[cluster] Server: got the wire \"", name,
+                 "\" and a transport; give it one of them");
+    return options.transport;
+  }
+  // A link between two tasks may be cut while both are heard elsewhere.
+  const auto silence = std::chrono::ceil<std::chrono::milliseconds>(options.liveness);
+  if (name == kSocket) {
+    return wire::make_socket_transport({.tls = options.tls, .silence_limit = silence});
+  }
+  STRATA_CHECK(!options.tls, kInvalidArgument, "[cluster] Server: got TLS over the wire \"", name,
+               "\", which does not encrypt; take the wire \"", kSocket,
+               "\", or, on a network that you trust, leave out the certificates "
+               "(ServerOptions::tls, STRATA_TLS_DIR)");
+  return wire::make_ucx_transport({.silence_limit = silence});
+}
+
+}  // namespace strata::cluster
