@@ -63,7 +63,9 @@ void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gra
     place.fill_(kNeutral);
   } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == place.strides() &&
              gradient.scalar_type() == place.scalar_type()) {
-    std::memcpy(place.mutable_data_ptr(), gradient.const_data_ptr(), gradient.nbytes());
+    if (gradient.numel() > 0) {
+      std::memcpy(place.mutable_data_ptr(), gradient.const_data_ptr(), gradient.nbytes());
+    }
   } else {
     place.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
