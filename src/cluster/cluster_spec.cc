@@ -54,7 +54,7 @@ bool dense(const ClusterSpec::Tasks& tasks) {
   return !tasks.empty() && tasks.rbegin()->first + 1 == static_cast<int>(tasks.size());
 }
 
-std::string quoted(std::string_view text) { return str_cat("'", text, "'"); }
+std::string in_quotes(std::string_view text) { return str_cat("'", text, "'"); }
 
 std::string listed(const std::vector<std::string>& words) {
   std::string text;
@@ -179,9 +179,9 @@ std::string ClusterSpec::to_string() const {
     for (const auto& [index, address] : tasks) {
       if (!text.empty()) text += ", ";
       if (!list) text += str_cat(index, ": ");
-      text += quoted(address);
+      text += in_quotes(address);
     }
-    entries.push_back(str_cat(quoted(job), ": ", list ? "[" : "{", text, list ? "]" : "}"));
+    entries.push_back(str_cat(in_quotes(job), ": ", list ? "[" : "{", text, list ? "]" : "}"));
   }
   return str_cat("ClusterSpec({", entries.empty() ? "" : listed(entries), "})");
 }

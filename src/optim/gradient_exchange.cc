@@ -85,6 +85,7 @@ void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gra
     const auto copy = [to = static_cast<std::byte*>(place.mutable_data_ptr()),
                        from = static_cast<const std::byte*>(gradient.const_data_ptr()),
                        width](int64_t begin, int64_t end) {
+      if (begin == end) return;
       std::memcpy(to + begin * width, from + begin * width,
                   static_cast<size_t>((end - begin) * width));
     };

@@ -31,6 +31,7 @@ void BufferedReader::fill(size_t wanted) {
 }
 
 size_t BufferedReader::read(char* out, size_t size) {
+  if (size == 0) return 0;  // `out` may be null
   const size_t ready = std::min(size, end_ - begin_);
   std::memcpy(out, buffer_.data() + begin_, ready);
   consume(ready);

@@ -52,6 +52,7 @@ void count_integers(std::string_view list, std::string_view whole, FeatureBytes&
 }
 
 void copy_floats(std::string_view bytes, float* out) {
+  if (bytes.empty()) return;  // `out` may be null
   if constexpr (std::endian::native == std::endian::little) {
     std::memcpy(out, bytes.data(), bytes.size());
   } else {

@@ -1,0 +1,42 @@
+# strata_precompile(<target> [TORCH] [TEST])
+# With STRATA_PCH=ALL, gives <target> a precompiled header: what most files include of the standard library, with TORCH of
+# libtorch, with TEST of GoogleTest. Targets of the same kind share one. For the sanitizer presets, whose compilations are
+# slow and change every file. Not the default: a file that forgets an include compiles with it.
+# Files with options of their own want SKIP_PRECOMPILE_HEADERS.
+function(strata_precompile target)
+  if(NOT STRATA_PCH STREQUAL "ALL")
+    return()
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 1 arg "TORCH;TEST" "" "")
+  get_target_property(type ${target} TYPE)
+  string(TOLOWER ${type} pch)
+  set(pch strata_pch_${pch})
+  set(headers algorithm array atomic chrono cmath condition_variable cstdint cstring filesystem fstream functional iostream
+              limits map memory mutex numeric optional random set span sstream stdexcept string string_view thread tuple
+              utility variant vector)
+  if(arg_TORCH)
+    set(pch ${pch}_torch)
+    list(APPEND headers ATen/core/Tensor.h ATen/TensorOperators.h)
+  endif()
+  if(arg_TEST)
+    set(pch ${pch}_test)
+    list(APPEND headers gtest/gtest.h)
+  endif()
+  if(NOT TARGET ${pch})
+    add_library(${pch} OBJECT EXCLUDE_FROM_ALL "${PROJECT_SOURCE_DIR}/cmake/pch.cc")
+    if(arg_TORCH)
+      target_link_libraries(${pch} PRIVATE strata::torch)
+    endif()
+    if(arg_TEST)
+      target_link_libraries(${pch} PRIVATE GTest::gtest)
+      target_compile_options(${pch} PRIVATE ${STRATA_TEST_OPTIONS})
+    endif()
+    if(type STREQUAL "EXECUTABLE")  # as executables are compiled, or they could not use it
+      set_target_properties(${pch} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+      target_compile_options(${pch} PRIVATE -fPIE)
+    endif()
+    list(TRANSFORM headers REPLACE "^.+$" "<\\0>")
+    target_precompile_headers(${pch} PRIVATE ${headers})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${pch})
+endfunction()
