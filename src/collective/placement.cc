@@ -1,5 +1,7 @@
 #include "strata/collective/placement.h"
 
+#include <algorithm>
+
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -23,6 +25,10 @@ std::vector<int> Placement::replicas_of(int rank) const {
     if (rank_of_replica[static_cast<size_t>(replica)] == rank) result.push_back(replica);
   }
   return result;
+}
+
+bool Placement::on_one_host() const {
+  return std::ranges::all_of(host_of_rank, [&](int host) { return host == host_of_rank[0]; });
 }
 
 void Placement::check() const {

@@ -17,11 +17,6 @@ namespace {
 
 constexpr auto kName = "multi_worker_mirrored_strategy";
 
-bool spans_hosts(const collective::Placement& placement) {
-  return std::ranges::any_of(placement.host_of_rank,
-                             [&](int host) { return host != placement.host_of_rank[0]; });
-}
-
 /// This process's devices in turn, for as many replicas as it has now.
 std::vector<LogicalDevice> devices_for(const std::vector<LogicalDevice>& own, size_t replicas) {
   std::vector<LogicalDevice> devices;
@@ -100,8 +95,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
       detail::Common{.seed = group.seed, .threads_per_replica = threads});
   group.communicator = joined.workers->communicator();
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
-  group.overlap =
-      options.communication_options.overlap.value_or(spans_hosts(group.communicator->placement()));
+  group.overlap = options.communication_options.overlap.value_or(
+      !group.communicator->placement().on_one_host());
   group.joins_late = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
   group.threads_per_replica = joined.workers->common().threads_per_replica;

@@ -187,9 +187,11 @@ collective::LinkModel WorkerGroup::measure_links(
 std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
     const std::shared_ptr<collective::Communicator>& wire,
     const std::function<Status(const Status&)>& explain) const {
-  const std::vector<int>& hosts = wire->placement().host_of_rank;
-  const bool one_host = std::ranges::all_of(hosts, [&](int host) { return host == hosts[0]; });
-  if (!one_host || hosts.size() < 2 || communication_.implementation != kAuto) return wire;
+  const collective::Placement& placement = wire->placement();
+  if (!placement.on_one_host() || placement.num_ranks() < 2 ||
+      communication_.implementation != kAuto) {
+    return wire;
+  }
   try {
     return std::make_shared<collective::SharedMemoryCommunicator>(
         wire, collective::SharedMemoryOptions{

@@ -21,6 +21,7 @@ struct STRATA_API Placement {
   int num_replicas() const { return static_cast<int>(rank_of_replica.size()); }
   /// Ascending. The i-th is slot 1 + i of the rank's schedule.
   std::vector<int> replicas_of(int rank) const;
+  bool on_one_host() const;
 
   /// @throws Error kInvalidArgument: no rank, no replica, a replica on a rank that is not there.
   void check() const;
