@@ -72,8 +72,10 @@ void Optimizer::Impl::make_exchange() {
   exchange_.reset();
   for (Part& part : parts_) part.kept = false;
   if (group_->communicator() == nullptr) return;
-  exchange_ = std::make_unique<GradientExchange>(std::string(rule_->name()), variables_,
-                                                 AddGradients::kByCaller);
+  // Gradients of devices are added on their way through the CPU.
+  exchange_ = std::make_unique<GradientExchange>(
+      std::string(rule_->name()), variables_,
+      group_->all_cpu() ? AddGradients::kByCaller : AddGradients::kHere);
 }
 
 void Optimizer::Impl::reshaped() {
