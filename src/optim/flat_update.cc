@@ -120,12 +120,11 @@ void FlatUpdate<T>::move_into(const std::vector<size_t>& order,
 }
 
 template <typename T>
-bool FlatUpdate<T>::prepare() {
-  collective::Communicator* const communicator = group_.communicator();
+bool FlatUpdate<T>::prepare(bool may_share) {
   if (!owns_homes_) {
     find_parameters();  // the other optimizer may have moved them again
-  } else if (!shared_ && communicator != nullptr && communicator->shares_memory()) {
-    share(*communicator);
+  } else if (!shared_ && may_share) {
+    share(*group_.communicator());
   }
   return shared_;
 }

@@ -21,7 +21,7 @@ class FlatUpdate : public UpdatePass {
   FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries,
              const ExtraSlots& extras);
 
-  bool prepare() override;
+  bool prepare(bool may_share) override;
   std::vector<collective::Range> elements_of_process(size_t entry) const override;
   bool adds() const override { return true; }
   void prepare_norms() override;

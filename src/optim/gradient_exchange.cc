@@ -113,7 +113,7 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
       put(static_cast<int>(local), *parts[local].gradients);
     }
     // Later the agreement says that they are there.
-    if (add_ == AddGradients::kByCaller) {
+    if (agreed.by_callers) {
       group_.communicator()->barrier({.name = str_cat("first step of ", name_)});
     }
   }
@@ -128,7 +128,7 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
     }
     sender_ = Thread("gradients", [this](const std::stop_token& stop) { send_in_order(stop); });
   }
-  Result result{.sums = {}, .weight = agreed.weight};
+  Result result{.sums = {}, .weight = agreed.weight, .by_callers = agreed.by_callers};
   for (size_t i = 0; i < variables_.size(); ++i) {
     if (!homes_[i]) {
       result.sums.push_back(exchange_alone(i, agreed, parts));
@@ -203,11 +203,22 @@ void GradientExchange::wait_until_sent() {
   }
 }
 
-/// One message of fixed size: of each replica its weight, and a byte a variable.
+/// How this process's caller adds; all have to do it alike. 0: not at all.
+uint8_t GradientExchange::manner() const {
+  if (add_ == AddGradients::kHere || !group_.communicator()->shares_memory() ||
+      group_.options().overlap) {
+    return 0;
+  }
+  return group_.shares_storage() ? 1 : 2;
+}
+
+/// One message of fixed size: of each replica its weight, how its process adds, and a byte a
+/// variable.
 GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts) const {
   collective::Communicator& communicator = *group_.communicator();
   const size_t variables = variables_.size();
-  const size_t size = sizeof(double) + variables;
+  constexpr size_t kHead = sizeof(double) + 1;
+  const size_t size = kHead + variables;
   const int64_t bytes = static_cast<int64_t>(size) * max_local_replicas(communicator.placement());
   const at::TensorOptions options(at::kByte);
   at::Tensor mine = at::empty({bytes}, options);
@@ -215,28 +226,30 @@ GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts)
   std::fill(to, to + bytes, uint8_t{0});
   for (const Part& part : parts) {
     std::memcpy(to, &part.weight, sizeof(double));
+    to[sizeof(double)] = manner();
     for (size_t i = 0; i < variables; ++i) {
       const at::Tensor& gradient = (*part.gradients)[i];
       const Kind kind = !gradient.defined()    ? Kind::kNone
                         : gradient.is_sparse() ? Kind::kSparse
                                                : Kind::kDense;
-      to[sizeof(double) + i] = static_cast<uint8_t>(kind);
+      to[kHead + i] = static_cast<uint8_t>(kind);
     }
     to += size;
   }
   at::Tensor all = at::empty({bytes * communicator.num_ranks()}, options);
   communicator.all_gather(mine, all, {.name = str_cat("step of ", name_)});
 
-  Agreed agreed;
+  Agreed agreed{.kinds = {}, .weight = 0, .by_callers = manner() != 0};
   std::vector<double> weights(static_cast<size_t>(group_.num_replicas()));
   agreed.kinds.resize(weights.size());
   for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
     const auto* from = all.const_data_ptr<uint8_t>() + bytes * rank;
     for (const int id : communicator.placement().replicas_of(rank)) {
       std::memcpy(&weights[static_cast<size_t>(id)], from, sizeof(double));
+      agreed.by_callers = agreed.by_callers && from[sizeof(double)] == manner();
       auto& kinds = agreed.kinds[static_cast<size_t>(id)];
       for (size_t i = 0; i < variables; ++i) {
-        kinds.push_back(static_cast<Kind>(from[sizeof(double) + i]));
+        kinds.push_back(static_cast<Kind>(from[kHead + i]));
       }
       from += size;
     }
@@ -272,13 +285,14 @@ void GradientExchange::make_buckets(const Agreed& agreed) {
         homes_[variables[p]] = Home{.bucket = buckets_.size(), .place = members.size()};
         members.push_back(variables[p]);
       }
-      buckets_.push_back(make_bucket(dtype, std::move(members)));
+      buckets_.push_back(make_bucket(dtype, std::move(members), agreed.by_callers));
     }
   }
 }
 
 GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
-                                                       std::vector<size_t> variables) const {
+                                                       std::vector<size_t> variables,
+                                                       bool by_callers) const {
   collective::Communicator& communicator = *group_.communicator();
   const collective::Placement& placement = communicator.placement();
   int64_t elements = 0;
@@ -295,12 +309,11 @@ GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
     }
     return values;
   };
-  const bool by_caller = add_ == AddGradients::kByCaller && communicator.shares_memory() &&
-                         !group_.options().overlap && (dtype == at::kFloat || dtype == at::kDouble);
+  by_callers = by_callers && (dtype == at::kFloat || dtype == at::kDouble);
   std::vector<Memory> turns;
-  for (int turn = 0; turn < (by_caller ? 2 : 1); ++turn) {
+  for (int turn = 0; turn < (by_callers ? 2 : 1); ++turn) {
     Memory memory;
-    if (by_caller) {
+    if (by_callers) {
       const std::vector<at::Tensor> of_rank = communicator.buffers(elements_a_rank, dtype);
       memory.all.resize(placement.rank_of_replica.size());
       for (int rank = 0; rank < communicator.num_ranks(); ++rank) {

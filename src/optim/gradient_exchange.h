@@ -72,6 +72,7 @@ class GradientExchange {
   struct Result {
     std::vector<GradientSum> sums;  ///< By variable; theirs until the next step.
     double weight = 0;              ///< Of all replicas, added in the order of their ids.
+    bool by_callers = false;        ///< All processes share memory, and their callers add.
   };
   /// By one thread, when all replicas of this process have put their gradients.
   /// @param parts  One a replica of this process.
@@ -100,11 +101,13 @@ class GradientExchange {
   struct Agreed {
     std::vector<std::vector<Kind>> kinds;  // by replica id
     double weight = 0;
+    bool by_callers = false;
   };
 
+  uint8_t manner() const;
   Agreed agree(const std::vector<Part>& parts) const;
   void make_buckets(const Agreed& agreed);
-  Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables) const;
+  Bucket make_bucket(at::ScalarType dtype, std::vector<size_t> variables, bool by_callers) const;
   int64_t pack_bytes(const std::vector<int64_t>& sizes) const;
   const std::vector<collective::Range>& kept(size_t variable) const {
     static const std::vector<collective::Range> none;

@@ -71,7 +71,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
   void make_exchange();
-  void prepare_pass(Part& part);
+  void prepare_pass(Part& part, bool may_share);
   void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);

@@ -114,8 +114,8 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 
-void Optimizer::Impl::prepare_pass(Part& part) {
-  if (!part.pass->prepare()) return;
+void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
+  if (!part.pass->prepare(may_share)) return;
   shared_ = true;
   if (part.kept || clips_norm() || dynamic_scale_) return;  // norms are of all elements
   part.kept = true;
@@ -126,12 +126,14 @@ void Optimizer::Impl::prepare_pass(Part& part) {
 
 void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine) {
   double weight = 0;
+  bool may_share = false;
   std::vector<GradientSum> sums;  // over all processes
   if (exchange_) {
     std::vector<GradientExchange::Part> parts;
     for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
     GradientExchange::Result result = exchange_->exchange(parts);
     weight = result.weight;
+    may_share = result.by_callers;
     sums = std::move(result.sums);
   } else {
     for (const Contribution* each : mine) weight += each->weight;
@@ -145,7 +147,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
   }
   for (Part& part : parts_) {
-    prepare_pass(part);
+    prepare_pass(part, may_share);
     Step& step = part.step;
     step.scalars = {.learning_rate = options_.learning_rate(iterations_),
                     .iteration = updates(),

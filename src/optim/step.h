@@ -59,9 +59,13 @@ class UpdatePass {
   virtual ~UpdatePass() = default;
 
   /// By one replica before each step, in all processes of the group together.
-  /// @return the processes share parameters and slots, and each does its share of a step for all:
-  ///   they have to meet where its replicas meet.
-  virtual bool prepare() { return false; }
+  /// @param may_share  The processes share memory, and their gradients are there.
+  /// @return they share parameters and slots, and each does its share of a step for all: they have
+  ///   to meet where its replicas meet.
+  virtual bool prepare(bool may_share) {
+    static_cast<void>(may_share);
+    return false;
+  }
   /// Where they do: the elements of entry `entry` that this process updates, in ascending ranges.
   virtual std::vector<collective::Range> elements_of_process(size_t entry) const {
     static_cast<void>(entry);
