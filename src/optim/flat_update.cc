@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 #include <utility>
 
-#include "strata/collective/communicator.h"
 #include "strata/core/error.h"
 #include "strata/tensor/tree_sum.h"
 #include "tensor/sum_of_squares.h"
@@ -54,16 +52,6 @@ void fetch_block(const EntryGradient& gradient, int64_t begin, int64_t size) {
   }
 }
 
-tensor::ArenaEntry layout(const Variable& variable) {
-  const at::Tensor& tensor = variable.on_replica(0);
-  return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec()};
-}
-
-template <typename T>
-T* data_of(const tensor::Arena& arena, size_t i) {
-  return arena.view(static_cast<int64_t>(i)).template mutable_data_ptr<T>();
-}
-
 }  // namespace
 
 template <typename T>
@@ -73,60 +61,25 @@ FlatUpdate<T>::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
       extras_(extras),
       group_(group),
       replicas_(group.num_local_replicas()),
-      share_storage_(group.shares_storage()),
-      entries_(entries) {
-  move_parameters();
-  find_parameters();
-  make_slots();
+      entries_(entries),
+      storage_(group, entries, make_slots()) {
   if (rule_.whole_variables()) prepare_norms();
   shares_ = make_shares();
 }
 
 template <typename T>
-std::vector<tensor::ArenaEntry> FlatUpdate<T>::layouts(const std::vector<size_t>& entries) const {
-  std::vector<tensor::ArenaEntry> result;
-  for (const size_t i : entries) result.push_back(layout(entries_[i].variable));
-  return result;
-}
-
-template <typename T>
-void FlatUpdate<T>::move_parameters() {
-  // A variable that another optimizer has moved stays where it is. The last variable comes first:
-  // backward produces its gradient first.
-  std::vector<size_t> order;
-  for (size_t i = entries_.size(); i-- > 0;) {
-    if (!entries_[i].variable.state()->has_home()) order.push_back(i);
-  }
-  owns_homes_ = order.size() == entries_.size();
-  const size_t copies = share_storage_ ? 1 : static_cast<size_t>(replicas_);
-  auto arenas = std::make_shared<std::vector<tensor::Arena>>();
-  for (size_t i = 0; i < copies; ++i) {
-    arenas->emplace_back(layouts(order), entries_[0].variable.dtype());
-  }
-  move_into(order, arenas);
-}
-
-/// Entry `order[i]` becomes tensor i of the arenas, one a copy.
-template <typename T>
-void FlatUpdate<T>::move_into(const std::vector<size_t>& order,
-                              const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
-  for (size_t place = 0; place < order.size(); ++place) {
-    std::vector<at::Tensor> homes;
-    for (size_t r = 0; r < static_cast<size_t>(replicas_); ++r) {
-      homes.push_back((*arenas)[share_storage_ ? 0 : r].view(static_cast<int64_t>(place)));
-    }
-    entries_[order[place]].variable.state()->move_into(homes, share_storage_, arenas);
-  }
-}
-
-template <typename T>
 bool FlatUpdate<T>::prepare(bool may_share) {
-  if (!owns_homes_) {
-    find_parameters();  // the other optimizer may have moved them again
-  } else if (!shared_ && may_share) {
-    share(*group_.communicator());
-  }
-  return shared_;
+  const bool was_shared = storage_.shared();
+  storage_.prepare(may_share);
+  if (storage_.shared() && !was_shared) shares_ = make_shares();
+  return storage_.shared();
+}
+
+template <typename T>
+void FlatUpdate<T>::reshape() {
+  replicas_ = group_.num_local_replicas();
+  storage_.reshape();
+  shares_ = make_shares();
 }
 
 template <typename T>
@@ -141,87 +94,13 @@ std::vector<collective::Range> FlatUpdate<T>::elements_of_process(size_t entry) 
 }
 
 template <typename T>
-void FlatUpdate<T>::share(collective::Communicator& communicator) {
-  const at::ScalarType dtype = entries_[0].variable.dtype();
-  std::vector<size_t> order(entries_.size());
-  std::iota(order.rbegin(), order.rend(), 0);
-  std::vector<size_t> copies;  // by rank
-  for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
-    copies.push_back(share_storage_ ? 1 : communicator.placement().replicas_of(rank).size());
-  }
-  const auto own = std::make_shared<std::vector<tensor::Arena>>();
-  for (size_t copy = 0; copy < std::ranges::max(copies); ++copy) {
-    std::vector<at::Tensor> memory;
-    for (size_t rank = 0; rank < copies.size(); ++rank) {
-      const auto allocate = [&](int64_t elements) {
-        if (memory.empty()) memory = communicator.buffers(elements, dtype);
-        return memory[rank];
-      };
-      const tensor::Arena arena(layouts(order), dtype, allocate);
-      if (copy >= copies[rank]) continue;
-      if (static_cast<int>(rank) == communicator.rank()) {
-        own->push_back(arena);
-      } else {
-        others_.push_back(arena);
-      }
-    }
-  }
-  move_into(order, own);
-
-  std::vector<tensor::Arena> slots;
-  for (const tensor::Arena& slot : slots_) {
-    slots.push_back(slot.make_like(
-        [&](int64_t elements) { return communicator.common_buffer(elements, dtype); }));
-    if (communicator.rank() == 0) slots.back().flat().copy_(slot.flat());  // all have the same
-  }
-  take_slots(std::move(slots));
-  shared_ = true;
-  find_parameters();
-  shares_ = make_shares();
-  communicator.barrier({.name = "parameters moved"});
-}
-
-template <typename T>
-void FlatUpdate<T>::reshape() {
-  replicas_ = group_.num_local_replicas();
-  if (shared_) {  // from here on with others, or alone: see prepare()
-    shared_ = false;
-    others_.clear();
-    std::vector<tensor::Arena> slots;
-    for (const tensor::Arena& slot : slots_) {
-      slots.push_back(slot.make_like());
-      slots.back().flat().copy_(slot.flat());
-    }
-    take_slots(std::move(slots));
-  }
-  find_parameters();
-  shares_ = make_shares();
-}
-
-template <typename T>
-void FlatUpdate<T>::find_parameters() {
-  parameters_.clear();
-  for (const Entry& entry : entries_) {
-    parameters_.emplace_back();
-    for (int r = 0; r < (entry.variable.state()->shares_storage() ? 1 : replicas_); ++r) {
-      parameters_.back().push_back(static_cast<T*>(entry.variable.on_replica(r).data_ptr()));
-    }
-  }
-  for (const tensor::Arena& arena : others_) {  // the last variable comes first
-    for (size_t i = 0; i < parameters_.size(); ++i) {
-      parameters_[i].push_back(data_of<T>(arena, parameters_.size() - 1 - i));
-    }
-  }
-}
-
-template <typename T>
-void FlatUpdate<T>::make_slots() {
+std::vector<tensor::Arena> FlatUpdate<T>::make_slots() const {
   const int of_rule = rule_.num_slots();
   std::vector<tensor::Arena> slots;
   for (int i = 0; i < of_rule + extras_.count(); ++i) {
     std::vector<tensor::ArenaEntry> layouts;
     for (const Entry& entry : entries_) {
-      layouts.push_back(layout(entry.variable));
+      layouts.push_back(layout_of(entry.variable));
       if (i >= of_rule) continue;
       std::vector<int64_t> shape = rule_.slot_shape(i, layouts.back().sizes);
       if (shape != layouts.back().sizes) layouts.back() = {.sizes = std::move(shape)};
@@ -229,31 +108,20 @@ void FlatUpdate<T>::make_slots() {
     slots.emplace_back(layouts, entries_[0].variable.dtype());
     if (i < of_rule) slots.back().flat().fill_(rule_.slot_initial_value(i));
   }
-  take_slots(std::move(slots));
-  if (!rule_.whole_variables()) return;
   for (const Entry& entry : entries_) {
-    STRATA_CHECK(entry.variable.on_replica(0).is_contiguous(), kUnimplemented, "[", rule_.name(),
-                 "] build: got '", entry.variable.name(), "' with strides ",
-                 entry.variable.on_replica(0).strides(),
+    STRATA_CHECK(!rule_.whole_variables() || entry.variable.on_replica(0).is_contiguous(),
+                 kUnimplemented, "[", rule_.name(), "] build: got '", entry.variable.name(),
+                 "' with strides ", entry.variable.on_replica(0).strides(),
                  "; this optimizer works on rows and columns: make the variable contiguous");
   }
-}
-
-template <typename T>
-void FlatUpdate<T>::take_slots(std::vector<tensor::Arena> slots) {
-  slots_ = std::move(slots);
-  slot_data_.clear();
-  for (const tensor::Arena& slot : slots_) {
-    slot_data_.emplace_back();
-    for (size_t e = 0; e < entries_.size(); ++e) slot_data_.back().push_back(data_of<T>(slot, e));
-  }
+  return slots;
 }
 
 /// The flat order is the reverse of the variables': backward produces the last one first. Whole
 /// variables are dealt out, large ones first, each to the replica that has least.
 template <typename T>
 std::vector<std::vector<typename FlatUpdate<T>::Part>> FlatUpdate<T>::make_shares() const {
-  const int count = shared_ ? group_.num_replicas() : replicas_;
+  const int count = storage_.shared() ? group_.num_replicas() : replicas_;
   std::vector<std::vector<Part>> shares(static_cast<size_t>(count));
   if (rule_.whole_variables()) {
     std::vector<size_t> order(entries_.size());
@@ -327,11 +195,13 @@ void FlatUpdate<T>::prepare_norms() {
   if (reduced_) return;
   std::vector<tensor::ArenaEntry> layouts;
   for (const Entry& entry : entries_) {
-    layouts.push_back(layout(entry.variable));
+    layouts.push_back(layout_of(entry.variable));
     partial_norms_.emplace_back(static_cast<size_t>(num_norm_blocks(entry)));
   }
   reduced_ = std::make_unique<tensor::Arena>(layouts, entries_[0].variable.dtype());
-  for (size_t i = 0; i < entries_.size(); ++i) reduced_data_.push_back(data_of<T>(*reduced_, i));
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    reduced_data_.push_back(reduced_->view(static_cast<int64_t>(i)).template mutable_data_ptr<T>());
+  }
 }
 
 template <typename T>
@@ -351,7 +221,7 @@ void FlatUpdate<T>::update(const Step& step, int replica) {
       });
     }
     if (!step.clear_accumulators) continue;
-    T* sum = accumulators()[part.entry] + part.begin;
+    T* sum = accumulator(part.entry) + part.begin;
     std::fill(sum, sum + (part.end - part.begin), T(0));
   }
 }
@@ -369,7 +239,7 @@ void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip
   alignas(64) T buffer[kBlock];
   const EntryGradient& gradient = step.gradients[part.entry];
   // Blocks are for the caches: what is neither added nor copied needs none.
-  const bool whole = gradient.sources.size() == 1 && parameters_[part.entry].size() == 1;
+  const bool whole = gradient.sources.size() == 1 && storage_.parameters(part.entry).size() == 1;
   const int64_t block = whole ? part.end - part.begin : kBlock;
   for (int64_t begin = part.begin; begin < part.end; begin += block) {
     const int64_t size = std::min(block, part.end - begin);
@@ -422,7 +292,7 @@ void FlatUpdate<T>::accumulate(const Step& step, int replica) {
   for (const Part& part : share_of(replica)) {
     const EntryGradient& gradient = step.gradients[part.entry];
     if (!gradient.used) continue;
-    T* sum = accumulators()[part.entry];
+    T* sum = accumulator(part.entry);
     for_each_block(step, part, true, [&](const T* values, int64_t at, int64_t size) {
       adder->apply(tensor::UpdateSpan<T>{.parameter = sum + at,
                                          .gradient = values,
@@ -439,14 +309,14 @@ void FlatUpdate<T>::average(const Step& step, int replica) {
   const tensor::PreparedStep rate = rule->prepare({.learning_rate = step.average_rate});
   const size_t slot = static_cast<size_t>(rule_.num_slots());
   for (const Part& part : share_of(replica)) {
-    T* mean = slot_data_[slot][part.entry] + part.begin;
+    T* mean = storage_.slot(slot, part.entry) + part.begin;
     const int64_t size = part.end - part.begin;
-    rule->apply(
-        tensor::UpdateSpan<T>{
-            .parameter = mean, .gradient = parameters_[part.entry][0] + part.begin, .size = size},
-        rate);
+    rule->apply(tensor::UpdateSpan<T>{.parameter = mean,
+                                      .gradient = storage_.parameters(part.entry)[0] + part.begin,
+                                      .size = size},
+                rate);
     if (!step.overwrite_by_average) continue;
-    for (T* parameter : parameters_[part.entry]) {
+    for (T* parameter : storage_.parameters(part.entry)) {
       std::memcpy(parameter + part.begin, mean, static_cast<size_t>(size) * sizeof(T));
     }
   }
@@ -455,7 +325,7 @@ void FlatUpdate<T>::average(const Step& step, int replica) {
 template <typename T>
 void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int64_t begin,
                           int64_t size) const {
-  const std::vector<T*>& parameters = parameters_[entry];
+  const std::vector<T*>& parameters = storage_.parameters(entry);
   tensor::UpdateSpan<T> span{.parameter = parameters[0] + begin,
                              .gradient = gradient,
                              .slots = {},
@@ -464,7 +334,7 @@ void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int
                              .clip_value = step.clip_value,
                              .weight_decay = entries_[entry].decays ? step.weight_decay : 0};
   for (size_t i = 0; i < static_cast<size_t>(rule_.num_slots()); ++i)
-    span.slots[i] = slot_data_[i][entry] + begin;
+    span.slots[i] = storage_.slot(i, entry) + begin;
   if (rule_.whole_variables()) span.sizes = entries_[entry].variable.on_replica(0).sizes();
   rule_.apply(span, step.prepared);
   for (size_t r = 1; r < parameters.size(); ++r) {
@@ -474,7 +344,7 @@ void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int
 
 template <typename T>
 at::Tensor FlatUpdate<T>::slot(size_t entry, int slot) const {
-  return slots_[static_cast<size_t>(slot)].view(static_cast<int64_t>(entry));
+  return storage_.slot_view(static_cast<size_t>(slot), entry);
 }
 
 template class FlatUpdate<float>;

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "optim/flat_storage.h"
 #include "optim/step.h"
 #include "strata/tensor/arena.h"
 
@@ -11,10 +12,7 @@ namespace strata::optimizers {
 /// The CPU's update: parameters and slots in arenas, the replicas' gradients added where they are
 /// while the rule runs over them, block by block in the first-level cache. Nothing is packed or
 /// copied; each replica does one share of the elements. T: float or double.
-///
-/// Processes that share memory do as the threads of one: from the first step on the slots are in
-/// memory of all of them, and each replica does its share for all processes' parameters. What a
-/// program does to its parameters between steps stays its process's own.
+/// Where processes share memory, the share is one for all of them.
 template <typename T>
 class FlatUpdate : public UpdatePass {
  public:
@@ -41,18 +39,11 @@ class FlatUpdate : public UpdatePass {
     int64_t end;
   };
 
-  void move_parameters();
-  void move_into(const std::vector<size_t>& order,
-                 const std::shared_ptr<std::vector<tensor::Arena>>& arenas);
-  void share(collective::Communicator& communicator);
-  void find_parameters();
-  void take_slots(std::vector<tensor::Arena> slots);
-  std::vector<tensor::ArenaEntry> layouts(const std::vector<size_t>& entries) const;
   /// Of a replica of this process.
   const std::vector<Part>& share_of(int local) const {
-    return shares_[static_cast<size_t>(shared_ ? group_.replica_id(local) : local)];
+    return shares_[static_cast<size_t>(storage_.shared() ? group_.replica_id(local) : local)];
   }
-  void make_slots();
+  std::vector<tensor::Arena> make_slots() const;
   std::vector<std::vector<Part>> make_shares() const;
   template <typename Work>
   void for_each_block(const Step& step, const Part& part, bool skip_untouched,
@@ -63,23 +54,17 @@ class FlatUpdate : public UpdatePass {
   void update_whole(const Step& step, const Part& part) const;
   void apply(const Step& step, size_t entry, const T* gradient, int64_t begin, int64_t size) const;
 
-  const std::vector<T*>& accumulators() const {
-    return slot_data_[static_cast<size_t>(rule_.num_slots() + extras_.average)];
+  T* accumulator(size_t entry) const {
+    return storage_.slot(static_cast<size_t>(rule_.num_slots() + extras_.average), entry);
   }
 
   const tensor::UpdateRule& rule_;
   const ExtraSlots extras_;
   ReplicaGroup& group_;
   int replicas_;  // of this process
-  const bool share_storage_;
   const std::vector<Entry> entries_;
-  bool owns_homes_ = false;                  // no other optimizer has moved its variables
-  bool shared_ = false;                      // with the other processes
-  std::vector<tensor::Arena> others_;        // their parameters, if shared
-  std::vector<std::vector<T*>> parameters_;  // by entry and copy, this process's first
-  std::vector<tensor::Arena> slots_;         // by slot of the rule, then the extra ones
-  std::vector<std::vector<T*>> slot_data_;   // by slot and entry
-  std::vector<std::vector<Part>> shares_;    // by replica: of the group if shared, else here
+  FlatStorage<T> storage_;
+  std::vector<std::vector<Part>> shares_;  // by replica: of the group if shared, else here
 
   // For clipping by norm, finding infinities, and rules of whole variables.
   std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added
