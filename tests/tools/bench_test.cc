@@ -95,8 +95,9 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   BenchOptions options;
   options.peers_dir = "/nonexistent/peers";
   options.command = "/nonexistent/strata";
-  const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1});
-  ASSERT_EQ(systems.size(), 10);
+  const HeldPorts ports(kStepPorts);
+  const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
+  ASSERT_EQ(systems.size(), 12);
   for (const SystemSpec& system : systems) {
     const bool ours = system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
     EXPECT_EQ(system.missing.empty(), ours) << system.name;
@@ -105,7 +106,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
                 "not installed in /nonexistent/peers/jax; run scripts/install_peers.sh jax");
     }
   }
-  EXPECT_EQ(step_systems(options, "run", "/nonexistent/data", {0, 1}).size(), 2);
+  EXPECT_EQ(step_systems(options, "run", "/nonexistent/data", {0, 1}, ports).size(), 2);
 }
 
 }  // namespace
