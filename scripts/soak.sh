@@ -4,8 +4,9 @@
 #
 # First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed, and fit with every
 # callback STRATA_SOAK_FIT_KILLS times (200); STRATA_SOAK_SEED=n repeats a run's choices. Then STRATA_SOAK_CLUSTER_FAULTS
-# (300) clusters lose a task or a link, STRATA_SOAK_JOB_FAULTS (500) jobs that train a worker, and STRATA_FUZZ_STRANGERS (10000) send noise to one. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read; STRATA_FUZZ_SEED=n repeats
-# them.
+# (300) clusters lose a task or a link, STRATA_SOAK_JOB_FAULTS (500) jobs that train lose a worker, and
+# STRATA_FUZZ_STRANGERS (10000) send noise to a cluster. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read;
+# STRATA_FUZZ_SEED=n repeats them.
 set -euo pipefail
 build=$1
 end=$((SECONDS + $2))

@@ -215,6 +215,8 @@ at::Tensor Variable::value() const {
                "; Mixing different tf.distribute.Strategy objects is not possible");
   const ReplicaGroup& group = *state.group();
   if (!state.on_read() || group.num_replicas() == 1) return state.replicas()[0];
+  // The others are somewhere else, and a checkpoint is to bring the value.
+  if (group.options().joins_late) return state.replicas()[0].clone();
   if (const at::Tensor* known = detail::ReadTogether::value_of(state)) return known->clone();
   const std::string what = str_cat("value of '", name(), "'");
   switch (state.options().aggregation) {

@@ -18,15 +18,28 @@ using namespace std::chrono_literals;
 
 class ElasticTest : public testing::Test {
  protected:
-  void start(const std::string& mode, const std::vector<int>& replicas) {
+  void start(const std::string& mode, const std::vector<int>& replicas,
+             const std::string& await = "") {
     expected_ = test::one_process(mode);
     cluster_.emplace(STRATA_MULTI_WORKER_TRAINER, std::vector<std::string>{mode},
                      std::map<std::string, int>{{"worker", static_cast<int>(replicas.size())}});
     for (const cluster::TaskId& task : cluster_->tasks()) {
+      cluster_->set_environment(task, "STRATA_TEST_AWAIT", await);
       cluster_->set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)]),
                                      backup_.path(), "elastic"});
     }
     cluster_->start();
+  }
+
+  /// Killed at step 20, started again, and taken in behind step 40.
+  void taken_in_again(const std::string& mode, const std::vector<int>& replicas, int victim) {
+    start(mode, replicas, "40");
+    const cluster::TaskId task = {"worker", victim};
+    ASSERT_TRUE(cluster_->wait_for_output(task, "step 20\n"));
+    cluster_->kill(task);
+    EXPECT_EQ(cluster_->wait(task).signal, 9);
+    cluster_->start(task);
+    for (const cluster::TaskId& each : cluster_->tasks()) expect_right(each);
   }
 
   void expect_right(const cluster::TaskId& task) {
@@ -57,6 +70,11 @@ TEST_F(ElasticTest, TheOthersTakeOverInALoopOfOnesOwn) {
   EXPECT_EQ(cluster_->wait({"worker", 1}).signal, 9);
   for (const int rest : {0, 2}) expect_right({"worker", rest});
 }
+
+// With all that its callbacks write.
+TEST_F(ElasticTest, WhoIsStartedAgainIsTakenInByFit) { taken_in_again("fit", {4, 4}, 1); }
+TEST_F(ElasticTest, WhoIsStartedAgainIsTakenInByALoop) { taken_in_again("loop", {3, 3, 2}, 1); }
+TEST_F(ElasticTest, TheChiefIsWaitedFor) { taken_in_again("fit", {3, 3, 2}, 0); }
 
 TEST_F(ElasticTest, OneAfterTheOther) {
   start("fit", {3, 3, 2});

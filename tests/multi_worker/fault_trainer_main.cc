@@ -5,8 +5,8 @@
 //
 // REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
 // STRATA_TEST_IMPLEMENTATION. FOLDER: where it keeps its state and goes on from. What
-// STRATA_TEST_FAULT wants happens to it (fault_points.h). With STRATA_TEST_AWAIT=1, who has lost a
-// worker waits before the last steps until it is back.
+// STRATA_TEST_FAULT wants happens to it (fault_points.h); with STRATA_TEST_AWAIT=<step> it waits
+// there until a lost worker is back.
 //
 // It prints, a line each: "attempt <time> <step>" when it begins, or goes on from a step, with a
 // time that is the same in all processes that do so together; "step <n> <epoch>: <id> ..." after
@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "multi_worker/await_the_lost.h"
 #include "multi_worker/fault_points.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
@@ -54,15 +55,14 @@ namespace {
 
 using namespace strata;  // NOLINT
 using data::Example;
+using test::await_the_lost;
 using test::begin_phase;
 using test::end_phase;
 
 constexpr int64_t kSamples = 48;
 constexpr int64_t kBatch = 10;  // not divided by 4, and the last one has 8
 constexpr int64_t kEpochs = 3;
-constexpr int64_t kSteps = kEpochs * ((kSamples + kBatch - 1) / kBatch);
 constexpr int64_t kSaveEvery = 2;
-constexpr int64_t kAwaitBehind = kSteps - 5;
 
 void say(const std::string& line) {
   std::printf("%s\n", line.c_str());
@@ -110,17 +110,6 @@ class Journal {
   std::mutex mutex_;
   std::vector<int64_t> ids_;
 };
-
-/// With STRATA_TEST_AWAIT: until whoever was lost waits to be taken in again.
-void await_the_lost(const MultiWorkerMirroredStrategy& strategy, int64_t step) {
-  const auto server = strategy.server();
-  if (std::getenv("STRATA_TEST_AWAIT") == nullptr || !server || step != kAwaitBehind) return;
-  const size_t all = server->spec().num_tasks("worker");
-  const auto come = [&] {
-    return server->members().size() + server->newcomers().size() >= all || !server->status().ok();
-  };
-  (void)server->transport().wait_until(come, wire::Deadline::after(std::chrono::seconds(20)));
-}
 
 data::Dataset samples() {
   std::vector<at::Tensor> features;

@@ -151,10 +151,8 @@ class Job {
   void in_place();
   std::map<TaskId, std::vector<ProcessCluster::Exit>> supervise(ProcessCluster& cluster) const;
   /// The job waits for the lost worker before it ends.
-  bool awaits() const {
-    return plan_.await && (plan_.phase == "collective" || plan_.phase == "checkpoint") &&
-           plan_.number <= kAwaitBehind;
-  }
+  bool awaits() const { return plan_.await && in_the_middle() && plan_.number <= kAwaitBehind; }
+  bool in_the_middle() const { return plan_.phase == "collective" || plan_.phase == "checkpoint"; }
   void check_survivor(const TaskId& task, const ProcessCluster::Exit& exit);
   void check_recovered(const TaskId& task, const ProcessCluster::Exit& exit);
   void check_error(const TaskId& task, const Moment& error, const std::string& output) const;
@@ -178,7 +176,8 @@ std::unique_ptr<ProcessCluster> Job::start(bool with_fault) {
     if (plan_.elastic) arguments.emplace_back("elastic");
     cluster->set_arguments(task, arguments);
     cluster->set_environment(task, "STRATA_TEST_IMPLEMENTATION", plan_.implementation);
-    if (plan_.await) cluster->set_environment(task, "STRATA_TEST_AWAIT", "1");
+    if (plan_.await)
+      cluster->set_environment(task, "STRATA_TEST_AWAIT", std::to_string(kAwaitBehind));
   }
   if (with_fault) cluster->set_environment(plan_.victim, "STRATA_TEST_FAULT", plan_.fault());
   address_ = cluster->spec().task_address("worker", plan_.victim.index);
@@ -291,7 +290,11 @@ void Job::in_place() {
   }
   bool complete = false;
   for (const auto& [task, exits] : supervise(*cluster)) {
-    if (task != plan_.victim) check_recovered(task, exits.front());
+    if (task != plan_.victim) {
+      check_recovered(task, exits.front());
+      // Between the first checkpoint and the end nobody need be started again.
+      EXPECT_TRUE(exits.size() == 1 || !in_the_middle()) << exits.front().output;
+    }
     for (const ProcessCluster::Exit& exit : exits) {
       history_.add(exit.output);
       EXPECT_TRUE(exit.in_time) << task.to_string() << ": " << exit.output;
@@ -312,7 +315,7 @@ void Job::in_place() {
 void Job::check_recovered(const TaskId& task, const ProcessCluster::Exit& exit) {
   ASSERT_TRUE(fault_at_.has_value());
   const auto error = moment_of(exit.output, "error", *fault_at_);
-  if (!error && (plan_.phase == "rendezvous" || plan_.phase == "shutdown")) return;
+  if (!error && !in_the_middle()) return;
   ASSERT_TRUE(error.has_value()) << task.to_string() << ": " << exit.output;
   check_error(task, *error, exit.output);
 }

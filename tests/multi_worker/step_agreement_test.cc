@@ -10,9 +10,11 @@
 #include <random>
 #include <vector>
 
+#include "strata/cluster/server.h"
 #include "strata/cluster/simple_resolver.h"
 #include "strata/runtime/step_agreement.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "strategies/worker_step_agreement.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"
 
@@ -94,9 +96,72 @@ TEST(StepAgreementTest, WhoHasEndedHoldsUpNobody) {
   with_agreements(2, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
     step_together(strategy);
     EXPECT_FALSE(agreement.agree(1, false));
-    if (worker == 0) return;  // its last step
+    step_together(strategy);  // nobody is told before that
+    if (worker == 0) return;
     EXPECT_FALSE(agreement.agree(2, true));
     EXPECT_FALSE(agreement.agree(3, true));
+  });
+}
+
+using Work = std::function<void(cluster::Server& server, int worker, StepAgreement& agreement)>;
+
+/// Two workers with their agreements, while a third waits to take part, which it does in the end.
+void while_one_waits(const Work& work) {
+  const std::vector<cluster::TaskId> both = {{"worker", 0}, {"worker", 1}};
+  test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 3}}));
+  test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
+    std::shared_ptr<cluster::Server> server = task.start();
+    server->barrier("start", test::soon());
+    if (task.id.index == 2) {
+      server->shutdown(test::soon());
+      server.reset();
+      server = task.start();
+    } else {
+      EXPECT_TRUE(server->transport().wait_until([&] { return !server->newcomers().empty(); },
+                                                 test::soon()));
+      {
+        detail::WorkerStepAgreement agreement(server, task.id.index, 2, /*number=*/1,
+                                              /*take_in=*/true, [] {});
+        work(*server, task.id.index, agreement);
+      }
+      server->barrier("saved", test::soon(), both);
+      server->rejoin(test::soon(), true);
+    }
+    server->barrier("all", test::soon());
+    server->shutdown(test::soon());
+  }));
+}
+
+/// @return the step that all stop after.
+int64_t step_until_agreed(cluster::Server& server, StepAgreement& agreement) {
+  for (int64_t step = 1;; ++step) {
+    server.barrier("step", test::soon(), {{"worker", 0}, {"worker", 1}});
+    const auto agreed = agreement.agree(step, false);
+    if (agreed && step >= *agreed) return step;
+  }
+}
+
+TEST(StepAgreementTest, AllTakeInWhoWaitsAfterTheSameStep) {
+  std::mutex mutex;
+  std::vector<int64_t> steps;
+  while_one_waits([&](cluster::Server& server, int, StepAgreement& agreement) {
+    EXPECT_FALSE(agreement.regroups());
+    const int64_t step = step_until_agreed(server, agreement);
+    EXPECT_TRUE(agreement.regroups());
+    const std::lock_guard lock(mutex);
+    steps.push_back(step);
+  });
+  ASSERT_EQ(steps.size(), 2);
+  EXPECT_EQ(steps[0], steps[1]);
+  EXPECT_LE(steps[0], 2);
+}
+
+TEST(StepAgreementTest, WhoIsToldToStopIsHeardFirst) {
+  while_one_waits([&](cluster::Server& server, int worker, StepAgreement& agreement) {
+    // Until the other has said that it stops, and when.
+    if (worker == 0) (void)server.get("strata/preemption/1/1/step/1", test::soon());
+    EXPECT_EQ(agreement.agree(1, worker == 1), 1);
+    EXPECT_FALSE(agreement.regroups());
   });
 }
 

@@ -4,10 +4,10 @@
 //
 // REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
 // the environment variable STRATA_TEST_IMPLEMENTATION, the liveness interval 2 s or
-// STRATA_TEST_LIVENESS_MS. FOLDER: where it keeps its state and goes on
-// from. It prints "starts at step N", "step N" after each step and, if nobody stops it, "sha256
-// <digest>" of weights, slots and what was measured, "accuracy <a>", and, of fit with a folder,
-// "files <digest>" of what the callbacks wrote.
+// STRATA_TEST_LIVENESS_MS; with STRATA_TEST_AWAIT=<step> it waits there until a lost worker is back.
+// FOLDER: where it keeps its state and goes on from. It prints "starts at step N", "step N" after
+// each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was measured,
+// "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks wrote.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "multi_worker/await_the_lost.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/file_system.h"
@@ -72,16 +73,20 @@ void report(const std::vector<at::Tensor>& state, double accuracy) {
 }
 
 struct Steps : callbacks::Callback {
+  explicit Steps(MultiWorkerMirroredStrategy& strategy) : strategy(strategy) {}
   void on_train_batch_end(int64_t, keras::Logs&) override {
     say(str_cat("step ", run().train_steps()));
+    test::await_the_lost(strategy, run().train_steps());
   }
+
+  MultiWorkerMirroredStrategy& strategy;
 };
 
 struct Starts : callbacks::Callback {
   void on_restore() override { say(str_cat("starts at step ", run().train_steps())); }
 };
 
-void fit(Strategy& strategy, const std::string& folder) {
+void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   keras::set_random_seed(1);
   const data::Mnist mnist = data::load_mnist();
   const keras::Model model = strategy.scope([] {
@@ -93,7 +98,7 @@ void fit(Strategy& strategy, const std::string& folder) {
   model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
-  std::vector<callbacks::CallbackRef> callbacks = {Steps()};
+  std::vector<callbacks::CallbackRef> callbacks = {Steps(strategy)};
   const std::vector<std::string> files = {folder + "/log.csv", folder + "/best.weights.h5"};
   if (!folder.empty()) {
     callbacks.emplace_back(callbacks::CSVLogger(files[0]));
@@ -146,7 +151,7 @@ class Net : public torch::nn::Module {
 };
 
 struct Loop {
-  Strategy& strategy;
+  MultiWorkerMirroredStrategy& strategy;
   const data::Dataset& dataset;
   const Replicated<Net>& net;
   optimizers::Sgd& sgd;
@@ -198,13 +203,14 @@ void Loop::run() {
     losses.push_back(step(*batch));
     if (losses.size() % 10 == 0) strategy.verify_replicas(net.variables());
     say(str_cat("step ", losses.size()));
+    test::await_the_lost(strategy, static_cast<int64_t>(losses.size()));
     if (!manager) continue;
     preemption->check(static_cast<int64_t>(losses.size()));
     if (losses.size() % 3 == 0) (void)manager->save();
   }
 }
 
-void loop(Strategy& strategy, const std::string& folder) {
+void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   const data::Mnist mnist = data::load_mnist();
   const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
   optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
