@@ -1,4 +1,5 @@
 // One rank of strata in suites collective and network, and one process of the memory floor.
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/zeros.h>
 
@@ -176,6 +177,7 @@ int run_collective_worker(const std::vector<std::string>& arguments) {
     return 0;
   }
   tensor::install_cpu_allocator();  // as every strategy does
+  at::set_num_threads(1);           // others would spin beside it
   WireRank rank(options);
   if (options.backend == "memory") {
     collective::SharedMemoryCommunicator memory(rank.communicator(""));

@@ -235,6 +235,24 @@ TEST(SharedMemoryCommunicatorTest, WhenTheGenerationHasFailedNobodyWaits) {
   }
 }
 
+// Who was cut off says that it has lost another.
+TEST(SharedMemoryCommunicatorTest, WhomTheOthersHaveLostIsExplained) {
+  std::string seen;
+  Ranks ranks(kKind, Placement::blocks({1, 1}), {}, {.explain = [&](const Status& status) {
+                seen = status.message();
+                return Status(ErrorCode::kUnavailable, "/job:worker/task:1 is lost");
+              }});
+  const auto messages = errors_of(
+      ranks, 2,
+      [&](Communicator& c) {
+        if (c.rank() == 1) return c.fail({ErrorCode::kUnavailable, "/job:worker/task:0 is lost"});
+        c.barrier({.timeout = 60s});
+      },
+      ErrorCode::kUnavailable);
+  EXPECT_EQ(messages[0], "/job:worker/task:1 is lost");
+  EXPECT_NE(seen.find("/job:worker/task:0 is lost"), std::string::npos) << seen;
+}
+
 TEST(SharedMemoryCommunicatorTest, WhereNothingCanBeSharedAllAreToldAndTheWireStillWorks) {
   Ranks ranks("memory", Placement::blocks({1, 1, 1}));
   // A system that allows only tiny files.
