@@ -23,6 +23,8 @@ constexpr int64_t kBytes = 4 * (320 + 18496 + 1179776 + 1290);
 constexpr int64_t kBatch = 512;
 /// Of a step's time without communication; backward takes about as much.
 constexpr double kShareOfStep = 2.0 / 3;
+/// That say how long such a step takes.
+constexpr int kFirstSamples = 7;
 
 JsonLine result(const std::string& system, const std::string& metric) {
   JsonLine json;
@@ -46,7 +48,9 @@ class OverlapRun {
     const double seconds = options_.seconds_or(0.5);
     RunningSystem alone({"alone", 1, {}, {}}, {"", {worker(0), worker(1)}}, workspace_.path());
     alone.calibrate(seconds);
-    const double step = 1 / alone.sample().steps_per_second;
+    std::vector<double> steps;
+    for (int i = 0; i < kFirstSamples; ++i) steps.push_back(1 / alone.sample().steps_per_second);
+    const double step = estimate(steps).median;
     const double rate = 8 * static_cast<double>(kBytes) / (kShareOfStep * step);
     for (int host = 0; host < lab_.num_hosts(); ++host) lab_.shape(host, {.bits_per_second = rate});
     std::cerr << "bench overlap: a step takes " << 1e3 * step << " ms; lines of " << rate * 1e-6
