@@ -70,7 +70,7 @@ def bar_of(line):
         return BARS.get((case, "strata-mw-2", metric))
     if (case, metric) in BARS:
         return BARS[(case, metric)]
-    if line["suite"] == "collective" and case.count("/") == 2 and case.split("/")[1] == "2":
+    if line["suite"] == "collective" and case.count("/") == 2 and case.split("/")[1] == "2" and case[-1] == "B":
         if metric == "vs_gloo" and case.startswith("tcp/"):
             return 2
         return {"vs_mpi": 0.91, "vs_gloo": 0.91, "vs_best_algorithm": 0.9}.get(metric)
