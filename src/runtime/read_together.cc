@@ -14,7 +14,6 @@ thread_local ReadTogether* innermost = nullptr;
 }  // namespace
 
 ReadTogether::ReadTogether(const std::vector<Variable>& variables) : outer_(innermost) {
-  innermost = this;
   // Sums of a kind travel as one tensor.
   std::map<std::pair<VariableAggregation, at::ScalarType>, std::vector<const VariableState*>> kinds;
   for (const Variable& variable : variables) {
@@ -45,6 +44,7 @@ ReadTogether::ReadTogether(const std::vector<Variable>& variables) : outer_(inne
       begin += like.numel();
     }
   }
+  innermost = this;  // last: where a process is lost, this throws, and has no end
 }
 
 ReadTogether::~ReadTogether() { innermost = outer_; }

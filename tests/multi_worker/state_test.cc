@@ -8,15 +8,19 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <cstddef>
 #include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <new>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "multi_worker/spread.h"
+#include "runtime/read_together.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/core/file_system.h"
 #include "strata/optim/optimizers.h"
@@ -300,6 +304,23 @@ TEST(MultiWorkerStateTest, TheChiefDecidesWhichIsGoodAndWritesAlone) {
     EXPECT_EQ(manager.restore_or_initialize(), folder.path() + "/ckpt-4");
   });
   EXPECT_EQ(swept, 1);
+}
+
+// An error takes a survivor out of the reading; it goes on elsewhere, on the same thread.
+TEST(ReadTogetherTest, AReadingThatFailedIsForgotten) {
+  run_well({1, 1}, [](Strategy& strategy, int) {
+    const Variable sum = strategy.scope([] {
+      return Variable(at::ones({2}), {.trainable = false,
+                                      .synchronization = VariableSynchronization::kOnRead,
+                                      .aggregation = VariableAggregation::kSum});
+    });
+    strategy.group().communicator()->barrier();
+    strategy.group().communicator()->fail(Status(ErrorCode::kUnavailable, "a worker is lost"));
+    alignas(detail::ReadTogether) std::array<std::byte, sizeof(detail::ReadTogether)> place;
+    EXPECT_THROW(new (place.data()) detail::ReadTogether({sum}), Error);
+    place.fill(std::byte{0xff});  // as who comes next does
+    EXPECT_EQ(detail::ReadTogether::value_of(*sum.state()), nullptr);
+  });
 }
 
 }  // namespace
