@@ -1,13 +1,13 @@
 // Suite `models`: ResNet-50, images per second of training.
+#include <array>
 #include <cstdint>
-#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "tools/bench_interleaved.h"
+#include "tools/bench_step_data.h"
 #include "tools/bench_systems.h"
 
 namespace strata::tools {
@@ -32,23 +32,15 @@ const std::vector<Ratio> kRatios = {
 };
 
 /// Four batches of noise, channels last: how long a step takes does not depend on what is in them.
-/// Layout: int64 batches, batch, features, classes; float32 x; int64 y.
 void write_data(const fs::path& path, const Size& size) {
-  const int64_t head[] = {4, size.batch, size.side * size.side * 3, kClasses};
+  const std::array<int64_t, 4> head = {4, size.batch, size.side * size.side * 3, kClasses};
   std::mt19937_64 bits(1);
   std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
   std::vector<float> x(static_cast<size_t>(head[0] * head[1] * head[2]));
   for (float& value : x) value = uniform(bits);
   std::vector<int64_t> y(static_cast<size_t>(head[0] * head[1]));
   for (int64_t& value : y) value = static_cast<int64_t>(bits() % kClasses);
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(head), sizeof(head));
-  out.write(reinterpret_cast<const char*>(x.data()),
-            static_cast<std::streamsize>(x.size() * sizeof(float)));
-  out.write(reinterpret_cast<const char*>(y.data()),
-            static_cast<std::streamsize>(y.size() * sizeof(int64_t)));
-  out.flush();
-  STRATA_CHECK(out.good(), kUnavailable, "[strata bench] cannot write ", path.string());
+  write_batches(path, head, x, y);
 }
 
 std::vector<SystemSpec> systems(const BenchOptions& options, const Size& size,

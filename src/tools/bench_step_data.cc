@@ -3,11 +3,22 @@
 #include <algorithm>
 #include <fstream>
 #include <random>
-#include <vector>
 
 #include "strata/core/error.h"
 
 namespace strata::tools {
+
+void write_batches(const std::filesystem::path& path, const std::array<int64_t, 4>& head,
+                   const std::vector<float>& x, const std::vector<int64_t>& y) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(head.data()), sizeof head);
+  out.write(reinterpret_cast<const char*>(x.data()),
+            static_cast<std::streamsize>(x.size() * sizeof(float)));
+  out.write(reinterpret_cast<const char*>(y.data()),
+            static_cast<std::streamsize>(y.size() * sizeof(int64_t)));
+  out.flush();
+  STRATA_CHECK(out.good(), kUnavailable, "[strata bench] cannot write ", path.string());
+}
 
 void write_step_data(const std::filesystem::path& path, const StepData& data) {
   constexpr int64_t kPatterns = 100;
@@ -27,15 +38,7 @@ void write_step_data(const std::filesystem::path& path, const StepData& data) {
       x.push_back(from[j] > 0 ? std::max(0.0F, from[j] + noise(bits)) : 0.0F);
     }
   }
-  const int64_t head[] = {data.batches, data.batch, data.features, data.classes};
-  std::ofstream out(path, std::ios::binary);
-  out.write(reinterpret_cast<const char*>(head), sizeof(head));
-  out.write(reinterpret_cast<const char*>(x.data()),
-            static_cast<std::streamsize>(x.size() * sizeof(float)));
-  out.write(reinterpret_cast<const char*>(y.data()),
-            static_cast<std::streamsize>(y.size() * sizeof(int64_t)));
-  out.flush();
-  STRATA_CHECK(out.good(), kUnavailable, "[strata bench] cannot write ", path.string());
+  write_batches(path, {data.batches, data.batch, data.features, data.classes}, x, y);
 }
 
 }  // namespace strata::tools

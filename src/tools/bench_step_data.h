@@ -1,11 +1,18 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
+#include <vector>
 
 namespace strata::tools {
 
 constexpr int kStepBatch = 64;  ///< Of each replica.
+
+/// What a worker of ours or a peer reads.
+/// @param head  Batches, batch, features, classes. Layout: these as int64; float32 x; int64 y.
+void write_batches(const std::filesystem::path& path, const std::array<int64_t, 4>& head,
+                   const std::vector<float>& x, const std::vector<int64_t>& y);
 
 struct StepData {
   int64_t features = 784;
@@ -15,7 +22,6 @@ struct StepData {
 };
 
 /// Batches like MNIST's: a fifth of the pixels lit, each class a pattern of its own with noise.
-/// Layout: int64 batches, batch, features, classes; float32 x; int64 y.
 void write_step_data(const std::filesystem::path& path, const StepData& data);
 
 }  // namespace strata::tools
