@@ -219,6 +219,7 @@ GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts)
   const size_t variables = variables_.size();
   constexpr size_t kHead = sizeof(double) + 1;
   const size_t size = kHead + variables;
+  const uint8_t own_manner = manner();
   const int64_t bytes = static_cast<int64_t>(size) * max_local_replicas(communicator.placement());
   const at::TensorOptions options(at::kByte);
   at::Tensor mine = at::empty({bytes}, options);
@@ -226,7 +227,7 @@ GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts)
   std::fill(to, to + bytes, uint8_t{0});
   for (const Part& part : parts) {
     std::memcpy(to, &part.weight, sizeof(double));
-    to[sizeof(double)] = manner();
+    to[sizeof(double)] = own_manner;
     for (size_t i = 0; i < variables; ++i) {
       const at::Tensor& gradient = (*part.gradients)[i];
       const Kind kind = !gradient.defined()    ? Kind::kNone
@@ -239,14 +240,14 @@ GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts)
   at::Tensor all = at::empty({bytes * communicator.num_ranks()}, options);
   communicator.all_gather(mine, all, {.name = str_cat("step of ", name_)});
 
-  Agreed agreed{.kinds = {}, .weight = 0, .by_callers = manner() != 0};
+  Agreed agreed{.kinds = {}, .weight = 0, .by_callers = own_manner != 0};
   std::vector<double> weights(static_cast<size_t>(group_.num_replicas()));
   agreed.kinds.resize(weights.size());
   for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
     const auto* from = all.const_data_ptr<uint8_t>() + bytes * rank;
     for (const int id : communicator.placement().replicas_of(rank)) {
       std::memcpy(&weights[static_cast<size_t>(id)], from, sizeof(double));
-      agreed.by_callers = agreed.by_callers && from[sizeof(double)] == manner();
+      agreed.by_callers = agreed.by_callers && from[sizeof(double)] == own_manner;
       auto& kinds = agreed.kinds[static_cast<size_t>(id)];
       for (size_t i = 0; i < variables; ++i) {
         kinds.push_back(static_cast<Kind>(from[kHead + i]));
