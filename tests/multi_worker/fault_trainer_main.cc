@@ -35,6 +35,7 @@
 
 #include "multi_worker/await_the_lost.h"
 #include "multi_worker/fault_points.h"
+#include "multi_worker/loop_step.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/log.h"
@@ -44,8 +45,6 @@
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
 #include "strata/keras/training_run.h"
-#include "strata/optim/average_loss.h"
-#include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
@@ -219,26 +218,7 @@ struct Training {
   std::vector<double> losses = {};
 
   void run();
-  void step(const DistributedDataset::Element& batch);
 };
-
-void Training::step(const DistributedDataset::Element& batch) {
-  const PerReplica<int64_t> rows =
-      strategy.run([](const Example& part) { return part.num_rows(); }, batch);
-  const int64_t total = strategy.reduce(ReduceOp::kSum, rows);
-  const PerReplica<double> shares = strategy.run(
-      [&](const Example& part) {
-        journal.add(part.x());
-        const at::Tensor loss =
-            compute_average_loss(losses::sparse_categorical_crossentropy(
-                                     part.y(), net->forward(part.x()), {.from_logits = true}),
-                                 {.global_batch_size = total});
-        sgd.minimize(loss);
-        return loss.item<double>();
-      },
-      batch);
-  losses.push_back(strategy.reduce(ReduceOp::kSum, shares));
-}
 
 /// From the last checkpoint to the end.
 void Training::run() {
@@ -264,7 +244,8 @@ void Training::run() {
     }
     const auto number = static_cast<int64_t>(losses.size()) + 1;
     begin_phase("collective", number);
-    step(*batch);
+    losses.push_back(test::loop_step(strategy, net, sgd, *batch,
+                                     [&](const Example& part) { journal.add(part.x()); }));
     end_phase("collective", number);
     journal.step_ends(number, epoch);
     begin_phase("checkpoint", number);

@@ -4,10 +4,11 @@
 //
 // REPLICAS: of this process; the cluster is TF_CONFIG's, the communicator's implementation that of
 // the environment variable STRATA_TEST_IMPLEMENTATION, the liveness interval 2 s or
-// STRATA_TEST_LIVENESS_MS; with STRATA_TEST_AWAIT=<step> it waits there until a lost worker is back.
-// FOLDER: where it keeps its state and goes on from. It prints "starts at step N", "step N" after
-// each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was measured,
-// "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks wrote.
+// STRATA_TEST_LIVENESS_MS; with STRATA_TEST_AWAIT=<step> it waits there until a lost worker is
+// back. FOLDER: where it keeps its state and goes on from. It prints "starts at step N", "step N"
+// after each step and, if nobody stops it, "sha256 <digest>" of weights, slots and what was
+// measured, "accuracy <a>", and, of fit with a folder, "files <digest>" of what the callbacks
+// wrote.
 #include <ATen/Context.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/dropout.h>
@@ -26,6 +27,7 @@
 #include <vector>
 
 #include "multi_worker/await_the_lost.h"
+#include "multi_worker/loop_step.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/file_system.h"
@@ -38,8 +40,6 @@
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
 #include "strata/keras/training_run.h"
-#include "strata/optim/average_loss.h"
-#include "strata/optim/losses.h"
 #include "strata/optim/mean.h"
 #include "strata/optim/metrics.h"
 #include "strata/optim/optimizers.h"
@@ -159,25 +159,7 @@ struct Loop {
   std::vector<double> losses = {};
 
   void run();
-  double step(const DistributedDataset::Element& batch);
 };
-
-double Loop::step(const DistributedDataset::Element& batch) {
-  const PerReplica<int64_t> rows =
-      strategy.run([](const Example& part) { return part.num_rows(); }, batch);
-  const int64_t total = strategy.reduce(ReduceOp::kSum, rows);
-  const PerReplica<double> shares = strategy.run(
-      [&](const Example& part) {
-        const at::Tensor loss =
-            compute_average_loss(losses::sparse_categorical_crossentropy(
-                                     part.y(), net->forward(part.x()), {.from_logits = true}),
-                                 {.global_batch_size = total});
-        sgd.minimize(loss);
-        return loss.item<double>();
-      },
-      batch);
-  return strategy.reduce(ReduceOp::kSum, shares);
-}
 
 /// From the last checkpoint to the end.
 void Loop::run() {
@@ -200,7 +182,7 @@ void Loop::run() {
       input = batches.iterator(++epoch);
       continue;
     }
-    losses.push_back(step(*batch));
+    losses.push_back(test::loop_step(strategy, net, sgd, *batch));
     if (losses.size() % 10 == 0) strategy.verify_replicas(net.variables());
     say(str_cat("step ", losses.size()));
     test::await_the_lost(strategy, static_cast<int64_t>(losses.size()));
