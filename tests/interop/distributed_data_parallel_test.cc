@@ -60,12 +60,8 @@ std::vector<std::string> train(int ranks, const std::function<std::string(Net&)>
   ThreadCluster cluster(ThreadCluster::spec_of({{"worker", ranks}}));
   std::vector<std::string> results(static_cast<size_t>(ranks));
   test::expect_all_ok(cluster.run([&](ThreadCluster::Task& task) {
-    DistributedDataParallelOptions options;
-    options.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-        task.spec, cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index});
+    auto options = task.taking_part(DistributedDataParallelOptions());
     options.communication_options.overlap = overlap;
-    options.server = task.options;
-    options.server.transport = task.network.transport(ThreadCluster::host_of(task.id));
     auto module = std::make_shared<TwoHeads>();
     if (task.id.index > 0) {  // the chief's weights count
       const at::NoGradGuard no_grad;
@@ -210,11 +206,7 @@ TEST(DistributedDataParallelTest, BuffersAreTheChiefs) {
   ThreadCluster cluster(ThreadCluster::spec_of({{"worker", 2}}));
   std::vector<std::string> hashes(2);
   test::expect_all_ok(cluster.run([&](ThreadCluster::Task& task) {
-    DistributedDataParallelOptions options;
-    options.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-        task.spec, cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index});
-    options.server = task.options;
-    options.server.transport = task.network.transport(ThreadCluster::host_of(task.id));
+    const auto options = task.taking_part(DistributedDataParallelOptions());
     DistributedDataParallel net(torch::nn::BatchNorm1d(3), options);
     net->forward(at::arange(12, at::kFloat).reshape({4, 3}) * (task.id.index + 1)).sum().backward();
     hashes[static_cast<size_t>(task.id.index)] = tensor::fingerprint(net->buffers());

@@ -6,7 +6,6 @@
 #include <memory>
 #include <vector>
 
-#include "strata/cluster/simple_resolver.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
@@ -36,17 +35,11 @@ inline std::vector<Status> run(const Spread& replicas, const Body& body) {
   ThreadCluster cluster(ThreadCluster::spec_of({{"worker", static_cast<int>(replicas.size())}}));
   std::vector<Status> outcomes;
   for (const auto& [task, status] : cluster.run([&](ThreadCluster::Task& task) {
-         cluster::ServerOptions server = task.options;
-         server.transport = task.network.transport(ThreadCluster::host_of(task.id));
-         MultiWorkerMirroredStrategy strategy(
-             {.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-                  task.spec,
-                  cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index}),
-              .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
-              .seed = 5,
-              .server = server,
-              .permits = 1,
-              .threads_per_replica = 1});
+         MultiWorkerMirroredStrategy strategy(task.taking_part(MultiWorkerMirroredOptions{
+             .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
+             .seed = 5,
+             .permits = 1,
+             .threads_per_replica = 1}));
          body(strategy, task.id.index);
        })) {
     outcomes.push_back(status);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "strata/cluster/server.h"
-#include "strata/cluster/simple_resolver.h"
 #include "strata/runtime/step_agreement.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strategies/worker_step_agreement.h"
@@ -28,13 +27,8 @@ void with_agreements(
   set_logical_devices("cpu", 1);
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", workers}}));
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
-    cluster::ServerOptions server = task.options;
-    server.transport = task.network.transport(test::ThreadCluster::host_of(task.id));
     MultiWorkerMirroredStrategy strategy(
-        {.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-             task.spec, cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index}),
-         .devices = cpus(1),
-         .server = server});
+        task.taking_part(MultiWorkerMirroredOptions{.devices = cpus(1)}));
     const auto agreement = detail::make_step_agreement(strategy.group());
     work(strategy, task.id.index, *agreement);
   }));

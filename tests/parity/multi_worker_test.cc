@@ -10,7 +10,6 @@
 
 #include "parity/models.h"
 #include "parity/noisy_net.h"
-#include "strata/cluster/simple_resolver.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/tensor/fingerprint.h"
 #include "support/replicas.h"
@@ -99,17 +98,12 @@ std::string workers(const std::vector<int>& replicas, const Training& training,
   std::mutex mutex;
   std::vector<std::string> hashes;
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
-    cluster::ServerOptions server = task.options;
-    server.transport = task.network.transport(test::ThreadCluster::host_of(task.id));
-    MultiWorkerMirroredStrategy strategy(
-        {.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-             task.spec, cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index}),
-         .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
-         .seed = 5 + static_cast<uint64_t>(task.id.index),  // the chief's counts
-         .communication_options = communication,
-         .server = server,
-         .permits = 1,
-         .threads_per_replica = 1});
+    MultiWorkerMirroredStrategy strategy(task.taking_part(MultiWorkerMirroredOptions{
+        .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
+        .seed = 5 + static_cast<uint64_t>(task.id.index),  // the chief's counts
+        .communication_options = communication,
+        .permits = 1,
+        .threads_per_replica = 1}));
     const std::string hash = training(strategy);
     const std::lock_guard lock(mutex);
     hashes.push_back(hash);

@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "parity/models.h"
-#include "strata/cluster/simple_resolver.h"
 #include "strata/runtime/span_observer.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "support/replicas.h"
@@ -122,14 +121,8 @@ std::vector<std::string> names(const std::vector<Spans::Each>& spans) {
 void two_workers(bool overlap, const std::function<void(const std::vector<Spans::Each>&)>& check) {
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
-    cluster::ServerOptions server = task.options;
-    server.transport = task.network.transport(test::ThreadCluster::host_of(task.id));
-    MultiWorkerMirroredStrategy strategy(
-        {.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-             task.spec, cluster::SimpleOptions{.task_type = task.id.job, .task_id = task.id.index}),
-         .devices = cpus(1),
-         .communication_options = {.bytes_per_pack = 1, .overlap = overlap},
-         .server = server});
+    MultiWorkerMirroredStrategy strategy(task.taking_part(MultiWorkerMirroredOptions{
+        .devices = cpus(1), .communication_options = {.bytes_per_pack = 1, .overlap = overlap}}));
     check(second_step(strategy, overlap));
   }));
 }

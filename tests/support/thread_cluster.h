@@ -12,6 +12,7 @@
 
 #include "strata/cluster/roles.h"
 #include "strata/cluster/server.h"
+#include "strata/cluster/simple_resolver.h"
 #include "strata/core/thread.h"
 #include "strata/wire/memory_network.h"
 
@@ -42,9 +43,23 @@ class ThreadCluster {
 
     /// Meets the others. May be called again when the server before is gone: a task started anew.
     std::unique_ptr<cluster::Server> start() {
+      return std::make_unique<cluster::Server>(spec, id, server_options());
+    }
+
+    /// Options of a MultiWorkerMirroredStrategy, or a DistributedDataParallel, that is this task.
+    template <typename Options>
+    Options taking_part(Options own) {
+      own.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
+          spec, cluster::SimpleOptions{.task_type = id.job, .task_id = id.index});
+      own.server = server_options();
+      return own;
+    }
+
+   private:
+    cluster::ServerOptions server_options() const {
       cluster::ServerOptions own = options;
       own.transport = network.transport(host_of(id));
-      return std::make_unique<cluster::Server>(spec, id, std::move(own));
+      return own;
     }
   };
   using Body = std::function<void(Task&)>;
