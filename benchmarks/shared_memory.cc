@@ -28,10 +28,6 @@ using Clock = std::chrono::steady_clock;
 constexpr int64_t kKiB = 1024;
 constexpr int64_t kMiB = 1024 * kKiB;
 
-std::string size_name(int64_t bytes) {
-  return bytes >= kMiB ? str_cat(bytes / kMiB, "MiB") : str_cat(bytes / kKiB, "KiB");
-}
-
 /// Seconds that one call takes, by round.
 std::vector<double> measure(Communicator& communicator, at::Tensor& tensor, int rounds) {
   const auto seconds_each = [&](int repeats) {
@@ -54,7 +50,7 @@ void print(const std::string& kind, int ranks, int64_t bytes, std::vector<double
   const tools::Estimate result = tools::estimate(seconds);
   tools::JsonLine json;
   json.add("suite", std::string("shared_memory"));
-  json.add("case", str_cat(kind, "/", ranks, "/", size_name(bytes)));
+  json.add("case", str_cat(kind, "/", ranks, "/", tools::size_name(bytes)));
   json.add("system", str_cat("strata-", ranks)).add("metric", std::string("us"));
   json.add("value", result.median).add("low", result.low).add("high", result.high);
   json.add("unit", std::string("us")).add("pairs", static_cast<double>(seconds.size())).print();

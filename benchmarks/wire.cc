@@ -29,11 +29,6 @@ constexpr size_t kMiB = 1024 * kKiB;
 
 Deadline limit() { return Deadline::after(std::chrono::seconds(60)); }
 
-std::string size_name(size_t bytes) {
-  if (bytes >= kMiB) return str_cat(bytes / kMiB, "MiB");
-  return bytes >= kKiB ? str_cat(bytes / kKiB, "KiB") : str_cat(bytes, "B");
-}
-
 struct Rank {
   int rank;
   Transport& transport;
@@ -122,7 +117,7 @@ void print(const std::string& wire, const std::string& what, const std::vector<d
 template <typename Body>
 void measure(Rank& rank, const std::string& wire, const std::string& name, size_t size, int rounds,
              double parts, Body&& body) {
-  const std::string what = str_cat(name, "/", size_name(size));
+  const std::string what = str_cat(name, "/", tools::size_name(static_cast<int64_t>(size)));
   if (what.find(rank.filter) == std::string::npos) return;
   body();
   // Rank 0 says how often.

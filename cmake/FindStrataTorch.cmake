@@ -8,7 +8,8 @@
 #
 # Result: StrataTorch_FOUND, StrataTorch_VERSION, StrataTorch_ROOT, and the imported targets
 #   strata::torch   what to link; its headers are system headers
-#   strata::nccl    only with STRATA_CUDA=ON and where nvidia/nccl lies beside torch
+#   strata::cuda    only with STRATA_CUDA=ON: CUDA's headers and runtime, for code that calls CUDA itself
+#   strata::nccl    only with STRATA_CUDA=ON and where nvidia/nccl lies beside torch; brings strata::cuda
 # Set STRATA_CUDA=ON before the call for the CUDA part (torch_cuda, c10_cuda and CUDA's headers; no nvcc).
 #
 # `cmake [-DTORCH_ROOT=DIR] [-DSTRATA_CUDA=ON] -P FindStrataTorch.cmake` prints the engine's folder, and fails where there is none.
@@ -136,7 +137,7 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
       message(FATAL_ERROR "STRATA_CUDA=ON: CUDA's headers or libcudart are missing beside ${StrataTorch_ROOT}; "
                           "install torch with its dependencies (pip install torch), or set STRATA_CUDA_INCLUDE and STRATA_CUDART")
     endif()
-    list(APPEND _includes "${STRATA_CUDA_INCLUDE}")
+    set(_cuda_includes "${STRATA_CUDA_INCLUDE}")
     # The runtime's wheel leaves out crt/, which its headers include; in a full install triton carries it.
     if(NOT EXISTS "${STRATA_CUDA_INCLUDE}/crt/host_defines.h")
       find_path(STRATA_CUDA_CRT_INCLUDE crt/host_defines.h
@@ -146,8 +147,12 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
         message(FATAL_ERROR "STRATA_CUDA=ON: crt/host_defines.h is missing beside ${StrataTorch_ROOT}; "
                             "pip install nvidia-cuda-crt (or triton, or a CUDA toolkit)")
       endif()
-      list(APPEND _includes "${STRATA_CUDA_CRT_INCLUDE}")
+      list(APPEND _cuda_includes "${STRATA_CUDA_CRT_INCLUDE}")
     endif()
+    add_library(strata::cuda INTERFACE IMPORTED)
+    set_target_properties(strata::cuda PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES "${_cuda_includes}"
+      INTERFACE_LINK_LIBRARIES "${STRATA_CUDART}")
     foreach(_library c10_cuda torch_cuda)
       add_library(strata::${_library} SHARED IMPORTED)
       set_target_properties(strata::${_library} PROPERTIES
@@ -157,7 +162,6 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
     # torch_cuda registers the CUDA kernels when it is loaded; nothing refers to it by symbol, so it must be kept.
     list(APPEND _options "LINKER:--no-as-needed")
     list(PREPEND _libraries strata::torch_cuda strata::c10_cuda)
-    list(APPEND _libraries "${STRATA_CUDART}")
 
     file(GLOB _nccl_candidates "${StrataTorch_ROOT}/../nvidia/nccl")
     find_path(STRATA_NCCL_INCLUDE nccl.h HINTS "${_nccl_candidates}/include")
@@ -168,7 +172,8 @@ if(StrataTorch_FOUND AND NOT TARGET strata::torch)
       set_target_properties(strata::nccl PROPERTIES
         IMPORTED_LOCATION "${STRATA_NCCL_LIBRARY}"
         IMPORTED_SONAME libnccl.so.2
-        INTERFACE_INCLUDE_DIRECTORIES "${STRATA_NCCL_INCLUDE}")
+        INTERFACE_INCLUDE_DIRECTORIES "${STRATA_NCCL_INCLUDE}"
+        INTERFACE_LINK_LIBRARIES strata::cuda)
     endif()
   endif()
 

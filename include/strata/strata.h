@@ -29,6 +29,7 @@
 #include "strata/collective/host_identity.h"
 #include "strata/collective/link_model.h"
 #include "strata/collective/measure_links.h"
+#include "strata/collective/mpi_communicator.h"
 #include "strata/collective/permits.h"
 #include "strata/collective/placement.h"
 #include "strata/collective/planner.h"

@@ -50,6 +50,7 @@ std::string LinkModel::to_json() const {
   for (const Link& link : pairs) all.push_back(json_of(link));
   json.set("pairs", all);
   json.set("message_seconds", message_seconds);
+  json.set("ranks_per_processor", ranks_per_processor);
   json.set("reduce_bytes_per_second", reduce_bytes_per_second);
   return json.dump();
 }
@@ -62,6 +63,9 @@ LinkModel LinkModel::from_json(const std::string& text) {
     model.across_hosts = link_of(json.at("across_hosts"));
     for (const Json& link : json.at("pairs").as_array()) model.pairs.push_back(link_of(link));
     model.message_seconds = number_at_least_0(json.at("message_seconds"));
+    model.ranks_per_processor = json.at("ranks_per_processor").as_double();
+    STRATA_CHECK(model.ranks_per_processor >= 1, kInvalidArgument, "got ",
+                 model.ranks_per_processor, " ranks a processor; expected at least 1");
     model.reduce_bytes_per_second = number_at_least_0(json.at("reduce_bytes_per_second"));
     return model;
   } catch (const Error& error) {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <thread>
 
 #include "strata/core/error.h"
 #include "strata/tensor/tree_sum.h"
@@ -16,6 +17,13 @@ namespace {
 constexpr int kTries = 5;
 constexpr int64_t kLeastBytes = 64 << 10;
 constexpr int64_t kMostBytes = 16 << 20;
+constexpr double kShort = 100e-6;  // seconds there and back, for which more tries cost little
+constexpr double kLong = 1e-3;     // seconds there, from which on processors hardly matter
+constexpr int kTalkRounds = 4;
+constexpr int kTalk = 8;  // messages
+constexpr int kLongTalk = 24;
+constexpr double kCrowded = 1.5;  // ranks a processor; fewer may be an error of measurement
+constexpr double kMostAtBothEnds = 40e-6;  // seconds of a message; what is above is one, too
 constexpr double kLongEnough = 5e-3;  // seconds of a large message: above it noise does not count
 
 using Clock = std::chrono::steady_clock;
@@ -75,7 +83,8 @@ void answer(Line line) {
 
 Link measure(Line line) {
   std::vector<std::byte> buffer;
-  const double small = round_trip(line, 8, buffer, 2 * kTries);
+  double small = round_trip(line, 8, buffer, 2 * kTries);
+  if (small < kShort) small = std::min(small, round_trip(line, 8, buffer, 10 * kTries));
   // How much longer a large one takes than one of half its size: what happens once cancels out.
   int64_t bytes = kLeastBytes;
   double half = small;
@@ -88,6 +97,28 @@ Link measure(Line line) {
   line.send_number(0);
   const auto longer = static_cast<double>(bytes == kLeastBytes ? bytes - 8 : bytes / 2);
   return {.latency = small / 2, .bytes_per_second = longer / std::max(whole - half, 1e-9)};
+}
+
+/// All ranks of `circle` talk at once: each sends so many `messages`, to the others in turn, and
+/// gets as many. @return seconds, the best of some tries.
+template <typename LineTo>
+double talk(const std::vector<int>& circle, int rank, const LineTo& line, int64_t tries,
+            int messages) {
+  const auto size = static_cast<int>(circle.size());
+  const auto place = static_cast<int>(std::ranges::find(circle, rank) - circle.begin());
+  const auto other = [&](int distance) {
+    return line(circle[static_cast<size_t>((place + distance + size) % size)]);
+  };
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t i = 0; i < tries; ++i) {
+    const auto start = Clock::now();
+    for (int round = 0; round < kTalkRounds; ++round) {
+      for (int k = 0; k < messages; ++k) other(1 + k % (size - 1)).send_number(k);
+      for (int k = 0; k < messages; ++k) other(-1 - k % (size - 1)).receive_number();
+    }
+    best = std::min(best, seconds_since(start) / kTalkRounds);
+  }
+  return best;
 }
 
 /// Of buffers that no cache holds. For small ones that is too slow, which matters little: their
@@ -106,6 +137,23 @@ double measure_adding() {
   return 3.0 * kSize * sizeof(float) / best;
 }
 
+/// The processors' part of messages, out of what two ranks take for a talk and for a long one, and
+/// all of `ranks` for a talk.
+/// @param latency  Of a message between the two; the rest of it is the line's.
+void find_processors(double latency, double alone, double longer, double all, size_t ranks,
+                     LinkModel& model) {
+  const double most = std::max(1e-7, std::min(0.9 * latency, kMostAtBothEnds));
+  const double both_ends = std::clamp((longer - alone) / (kLongTalk - kTalk), 1e-7, most);
+  model.message_seconds = both_ends / 2;
+  const double line = latency - both_ends;
+  // Where the line takes longer, chance decides.
+  if (line > kTalk * both_ends) return;
+  const double cores = std::max(1U, std::thread::hardware_concurrency());
+  const double crowd = std::min((all - line) / std::max(alone - line, both_ends),
+                                static_cast<double>(ranks) / cores);
+  if (crowd > kCrowded) model.ranks_per_processor = crowd;
+}
+
 }  // namespace
 
 LinkModel measure_links(int rank, const Placement& placement,
@@ -113,19 +161,31 @@ LinkModel measure_links(int rank, const Placement& placement,
                         wire::Transport& transport, wire::Deadline deadline,
                         const MeasureLinksOptions& options) {
   const std::vector<int>& hosts = placement.host_of_rank;
-  const auto partner = [&](bool same_host) {
+  const auto first_other = [&](bool same_host) {
     for (size_t other = 1; other < hosts.size(); ++other) {
       if ((hosts[other] == hosts[0]) == same_host) return static_cast<int>(other);
     }
     return 0;
   };
-  const int near = partner(true);
-  const int far = partner(false);
+  const int near = first_other(true);
+  const int far = first_other(false);
   const auto line = [&](int peer) {
     return Line(transport, *peers[static_cast<size_t>(peer)], deadline, options.channel);
   };
+  // Those that show what messages cost the processors: as near to rank 0 as any is.
+  const int partner = near != 0 ? near : far;
+  std::vector<int> circle;
+  for (size_t other = 0; other < hosts.size(); ++other) {
+    if (near == 0 || hosts[other] == hosts[0]) circle.push_back(static_cast<int>(other));
+  }
+  const bool in_circle = circle.size() > 1 && std::ranges::count(circle, rank) > 0;
   if (rank != 0) {
     if (rank == near || rank == far) answer(line(0));
+    if (rank == partner) {
+      const int64_t tries = line(0).receive_number();
+      for (const int messages : {kTalk, kLongTalk}) talk({0, rank}, rank, line, tries, messages);
+    }
+    if (in_circle) talk(circle, rank, line, line(0).receive_number(), kTalk);
     std::string text(static_cast<size_t>(line(0).receive_number()), ' ');
     line(0).receive(std::as_writable_bytes(std::span(text)));
     return LinkModel::from_json(text);
@@ -133,9 +193,23 @@ LinkModel measure_links(int rank, const Placement& placement,
   LinkModel model = LinkModel::typical();
   if (near != 0) model.in_host = measure(line(near));
   if (far != 0) model.across_hosts = measure(line(far));
-  // The processors' part of the quickest message; the rest of its time is the line's.
-  const double latency = near != 0 ? model.in_host.latency : model.across_hosts.latency;
-  model.message_seconds = std::min(model.message_seconds, latency / 4);
+  if (in_circle) {
+    const double latency = near != 0 ? model.in_host.latency : model.across_hosts.latency;
+    const int tries = latency < kLong ? kTries : 0;
+    line(partner).send_number(tries);
+    const double alone = talk({0, partner}, rank, line, tries, kTalk);
+    const double longer = talk({0, partner}, rank, line, tries, kLongTalk);
+    for (const int other : circle) {
+      if (other != 0) line(other).send_number(tries);
+    }
+    const double all = talk(circle, rank, line, tries, kTalk);
+    if (tries > 0) find_processors(latency, alone, longer, all, circle.size(), model);
+    const auto leave_the_line = [&](Link& link) {
+      link.latency = std::max(0.1 * link.latency, link.latency - 2 * model.message_seconds);
+    };
+    if (near != 0) leave_the_line(model.in_host);
+    if (far != 0) leave_the_line(model.across_hosts);
+  }
   model.reduce_bytes_per_second = measure_adding();
   const std::string text = model.to_json();
   for (int other = 1; other < placement.num_ranks(); ++other) {

@@ -7,6 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/SmallVector.h>
 
+#include "collective/transfer_line.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -15,6 +16,9 @@ namespace {
 /// Sums are made piece by piece: other messages move on between them, and what is added may still
 /// be arriving.
 constexpr int64_t kPieceBytes = 256 << 10;
+/// The next message begins when no more of this rank's is left. Less than a processor that is busy
+/// elsewhere lets run dry would leave the line idle; much more lets ranks fall out of step.
+constexpr size_t kSendWindow = 128 << 10;
 
 class MessageRun {
  public:
@@ -28,7 +32,9 @@ class MessageRun {
         route_(route),
         partial_bytes_(buffers.reduction ? buffers.reduction->partial_bytes()
                                          : buffers.element_bytes),
-        transfers_(steps_.size()) {
+        transfers_(steps_.size()),
+        receives_(transfers_, route.receive_window),
+        sends_(transfers_, kSendWindow) {
     starts_.reserve(static_cast<size_t>(schedule.num_chunks()) + 1);
     for (int chunk = 0; chunk < schedule.num_chunks(); ++chunk) {
       starts_.push_back(schedule.range(buffers.elements, chunk).begin);
@@ -40,16 +46,17 @@ class MessageRun {
   Status run() {
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].kind == Step::Kind::kReceive && !is_empty(steps_[i])) {
-        transfers_[i] = peer(steps_[i]).receive(route_.tag, memory(steps_[i]));
+        receives_.add(i, memory(steps_[i]).size());
       }
     }
+    advance();
     for (size_t i = 0; i < steps_.size(); ++i) {
       if (is_empty(steps_[i])) continue;
       if (Status status = run_step(i); !status.ok()) return status;
     }
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (steps_[i].kind != Step::Kind::kSend) continue;
-      if (Status status = wait(transfers_[i]); !status.ok()) return status;
+      if (steps_[i].kind != Step::Kind::kSend || is_empty(steps_[i])) continue;
+      if (Status status = wait(i); !status.ok()) return status;
     }
     return {};
   }
@@ -103,20 +110,48 @@ class MessageRun {
     return {address(step.target, step.chunk), static_cast<size_t>(size(step) * width(step.target))};
   }
 
-  Status wait(wire::Transfer& transfer) {
-    if (transfer.done()) return transfer.status();
-    return route_.transport->wait(transfer, route_.deadline, route_.stop);
+  /// Starts what may start now.
+  void advance() {
+    receives_.advance(
+        [this](size_t i) { return peer(steps_[i]).receive(route_.tag, memory(steps_[i])); });
+    sends_.advance(
+        [this](size_t i) { return peer(steps_[i]).send(route_.tag, memory(steps_[i])); });
+  }
+  bool started(size_t step) const {
+    return steps_[step].kind == Step::Kind::kSend ? sends_.started(step) : receives_.started(step);
+  }
+
+  /// Until `there()` holds of the step's transfer, or it is done.
+  template <typename There>
+  Status wait(size_t step, const There& there) {
+    wire::Transfer& transfer = transfers_[step];
+    const auto ready = [&] {
+      advance();
+      return started(step) && (transfer.done() || there());
+    };
+    if (!ready() && !route_.transport->wait_until(ready, route_.deadline, route_.stop)) {
+      // Who gave up, and why, is in the words of a wait for a transfer.
+      const size_t late = started(step)                            ? step
+                          : steps_[step].kind == Step::Kind::kSend ? sends_.first()
+                                                                   : receives_.first();
+      return route_.transport->wait(transfers_[late], route_.deadline, route_.stop);
+    }
+    return transfer.done() ? transfer.status() : Status();
+  }
+  Status wait(size_t step) {
+    return wait(step, [] { return false; });
   }
 
   Status run_step(size_t index) {
     const Step& step = steps_[index];
     switch (step.kind) {
       case Step::Kind::kSend:
-        transfers_[index] = peer(step).send(route_.tag, memory(step));
+        sends_.add(index, memory(step).size());
+        advance();
         return {};
       case Step::Kind::kReceive:
         if (layout_.taken_while_arriving()[index]) return {};
-        return wait(transfers_[index]);
+        return wait(index);
       case Step::Kind::kReduce:
       case Step::Kind::kCopy:
         // What came tells better than a send why a call fails, so it is looked at first.
@@ -124,9 +159,7 @@ class MessageRun {
           if (Status status = wait_for_arriving(index); !status.ok()) return status;
         }
         for (const int send : layout_.sends_to_await()[index]) {
-          if (Status status = wait(transfers_[static_cast<size_t>(send)]); !status.ok()) {
-            return status;
-          }
+          if (Status status = wait(static_cast<size_t>(send)); !status.ok()) return status;
         }
         return reduce(index);
       case Step::Kind::kMeet:
@@ -136,19 +169,9 @@ class MessageRun {
     return {};
   }
 
-  /// Until the first `bytes` of it are there.
-  Status wait_for(wire::Transfer& transfer, size_t bytes) {
-    const auto there = [&] { return transfer.arrived() >= bytes || transfer.done(); };
-    // Who gave up, and why, is in the words of a wait for all of it.
-    if (!there() && !route_.transport->wait_until(there, route_.deadline, route_.stop)) {
-      return wait(transfer);
-    }
-    return transfer.done() ? transfer.status() : Status();
-  }
-
   Status wait_for_arriving(size_t index) {
     for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
-      Status status = wait(transfers_[static_cast<size_t>(message.receive)]);
+      Status status = wait(static_cast<size_t>(message.receive));
       if (!status.ok()) return status;
     }
     return {};
@@ -172,16 +195,20 @@ class MessageRun {
     for (int64_t begin = 0; begin < all; begin += piece) {
       const int64_t count = std::min(piece, all - begin);
       for (const ScratchLayout::Arriving& message : layout_.arriving()[index]) {
-        const int64_t bytes = (begin + count) * widths[static_cast<size_t>(message.source)];
-        Status status =
-            wait_for(transfers_[static_cast<size_t>(message.receive)], static_cast<size_t>(bytes));
+        const auto receive = static_cast<size_t>(message.receive);
+        const auto bytes =
+            static_cast<size_t>((begin + count) * widths[static_cast<size_t>(message.source)]);
+        Status status = wait(receive, [&] { return transfers_[receive].arrived() >= bytes; });
         if (!status.ok()) return status;
       }
       buffers_.reduction->reduce(sources.data(), static_cast<int>(sources.size()), count, target,
                                  finish);
       for (size_t i = 0; i < sources.size(); ++i) advance(sources[i], count * widths[i]);
       advance(target, count * width(step.target));
-      if (begin + count < all) route_.transport->progress();
+      if (begin + count < all) {
+        route_.transport->progress();
+        advance();
+      }
     }
     return wait_for_arriving(index);
   }
@@ -200,6 +227,8 @@ class MessageRun {
   std::vector<int64_t> offsets_;  // by run of the layout
   at::Tensor scratch_;
   std::vector<wire::Transfer> transfers_;  // by step; goes before what it reads and writes
+  TransferLine receives_;
+  TransferLine sends_;
 };
 
 }  // namespace

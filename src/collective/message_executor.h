@@ -31,13 +31,17 @@ struct MessageRoute {
   wire::Tag tag = {};
   wire::Deadline deadline = wire::Deadline::after({});
   std::stop_token stop = {};
+  /// The next receive is posted, and its message may come, when no more bytes are left of those
+  /// before it. At least what the line carries while a message's credit and its bytes travel.
+  size_t receive_window = kLeastReceiveWindow;
+  static constexpr size_t kLeastReceiveWindow = 512 << 10;
   /// Called with a failure while messages are still pending, so that peers learn the reason before
   /// they learn that messages were cancelled.
   std::function<void(const Status&)> on_failure = {};
 };
 
-/// Runs the steps of `rank`. All receives are posted at the start; the calling thread makes
-/// progress.
+/// Runs the steps of `rank`; the calling thread makes progress. Messages go one after the other in
+/// the order of the steps, see TransferLine.
 /// @return ok, or the first failure; then nothing refers to the buffers any more.
 Status run_messages(const Schedule& schedule, const ScratchLayout& layout, int rank,
                     const MessageBuffers& buffers, const MessageRoute& route);

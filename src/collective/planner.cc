@@ -19,6 +19,11 @@ constexpr int64_t kLeastPartBytes = 512;  // a segment's message below this is a
 constexpr int kMostSegments = 64;
 constexpr int64_t kMostSteps = 200'000;  // of a schedule: for larger groups fewer are considered
 constexpr int64_t kProvenSteps = 20'000;
+// Between several hosts no message is longer than this, or than twice what the line holds. Prices
+// do not show why: a TCP connection that has rested begins slowly, and ranks whose long messages
+// collide fall out of step. With 8 hosts that costs 10 % to 25 % of the lines.
+constexpr double kMostMessageBytes = 128 << 10;
+constexpr double kNever = std::numeric_limits<double>::infinity();  // seconds
 constexpr double kNearly = 1.02;  // faster by less is not worth looking for, or another row
 
 bool is_auto(const std::string& name) {
@@ -134,9 +139,22 @@ double Planner::price_of(const Wanted& wanted, const Candidate& candidate, doubl
                at_most);
 }
 
+/// Whether there may be so many segments, for this call.
+bool Planner::can_cut(const Wanted& wanted, const Algorithm& algorithm, int segments) const {
+  if (segments == 1) return true;
+  // Parts of a scattered or gathered buffer are the ranks' and cannot be cut alike.
+  if (!algorithm.pipelines || wanted.collective == Collective::kReduceScatter ||
+      wanted.collective == Collective::kAllGather) {
+    return false;
+  }
+  const std::shared_ptr<const Schedule> whole = schedule(wanted, algorithm, 1);
+  const int64_t bytes = wanted.elements * wanted.element_bytes;
+  return segments <= kMostSegments && bytes >= kLeastPartBytes * segments * whole->num_chunks() &&
+         count_steps(*whole) * segments <= kMostSteps;
+}
+
 /// @param hint  What may well be the best, so that the others are found out soon.
 Planner::Candidate Planner::best(const Wanted& wanted, const Candidate& hint) const {
-  const double bytes = static_cast<double>(wanted.elements * wanted.element_bytes);
   // By a lower bound of the price, so that most of the slow ones need not be priced.
   std::vector<std::pair<double, const Algorithm*>> algorithms;
   for (const Algorithm* algorithm : allowed(request(wanted))) {
@@ -149,26 +167,13 @@ Planner::Candidate Planner::best(const Wanted& wanted, const Candidate& hint) co
   std::stable_sort(algorithms.begin(), algorithms.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   Candidate best = hint;
-  best.seconds = std::numeric_limits<double>::infinity();
+  best.seconds = kNever;
   if (hint.algorithm) best.seconds = price_of(wanted, hint, best.seconds);
   for (const auto& [bound, algorithm] : algorithms) {
     if (kNearly * bound >= best.seconds) break;
-    double last = std::numeric_limits<double>::infinity();
+    double last = kNever;
     int worse = 0;
-    for (int segments = 1; segments <= kMostSegments; segments *= 2) {
-      if (segments > 1) {
-        const int chunks = schedule(wanted, *algorithm, 1)->num_chunks();
-        if (!algorithm->pipelines ||
-            bytes < static_cast<double>(kLeastPartBytes) * segments * chunks) {
-          break;
-        }
-        // Parts of a scattered or gathered buffer are the ranks' and cannot be cut alike.
-        if (wanted.collective == Collective::kReduceScatter ||
-            wanted.collective == Collective::kAllGather) {
-          break;
-        }
-        if (count_steps(*schedule(wanted, *algorithm, 1)) * segments > kMostSteps) break;
-      }
+    for (int segments = 1; can_cut(wanted, *algorithm, segments); segments *= 2) {
       // Twice the best: whether more segments make it faster must be seen.
       const double seconds = price_of(wanted, {algorithm, segments}, 2 * best.seconds);
       if (seconds < best.seconds) best = {algorithm, segments, seconds};
@@ -207,6 +212,49 @@ void Planner::refine(const Wanted& wanted, int64_t low, const Candidate& at_low,
   refine(wanted, middle, at_middle, high, at_high, rows);
 }
 
+/// Bytes of the longest message between hosts, of a buffer's bytes.
+double Planner::longest_message(const Wanted& wanted, const Algorithm& algorithm) const {
+  const std::shared_ptr<const Schedule> whole = schedule(wanted, algorithm, 1);
+  const std::vector<int>& hosts = placement_.host_of_rank;
+  int most = 0;
+  for (size_t rank = 0; rank < whole->ranks.size(); ++rank) {
+    for (const Step& step : whole->ranks[rank]) {
+      if (step.kind != Step::Kind::kSend) continue;
+      if (hosts[static_cast<size_t>(step.peer)] != hosts[rank]) most = std::max(most, step.chunks);
+    }
+  }
+  return static_cast<double>(most) / whole->num_chunks();
+}
+
+/// More segments where messages would be too long, see kMostMessageBytes.
+void Planner::cut_long_messages(const Wanted& wanted, std::vector<Row>& rows) const {
+  const std::set<int> hosts(placement_.host_of_rank.begin(), placement_.host_of_rank.end());
+  const Link& line = links_.across_hosts;
+  // Of two hosts each has one sender.
+  if (hosts.size() <= 2 || line.bytes_per_second == 0) return;
+  const double most = std::max(kMostMessageBytes, 2 * line.latency * line.bytes_per_second);
+  std::vector<Row> cut;
+  for (Row& row : rows) {
+    const double longest = longest_message(wanted, *row.candidate.algorithm);
+    while (longest > 0) {
+      const double good_up_to = most * row.candidate.segments / longest;
+      Wanted size = wanted;
+      size.elements = static_cast<int64_t>(good_up_to) / wanted.element_bytes;
+      if (good_up_to >= static_cast<double>(row.up_to) ||
+          !can_cut(size, *row.candidate.algorithm, 2 * row.candidate.segments)) {
+        break;
+      }
+      if (cut.empty() || good_up_to > static_cast<double>(cut.back().up_to)) {
+        cut.push_back({static_cast<int64_t>(good_up_to), row.candidate});
+        cut.back().candidate.seconds = price_of(size, row.candidate, kNever);
+      }
+      row.candidate.segments *= 2;
+    }
+    cut.push_back(row);
+  }
+  rows = std::move(cut);
+}
+
 const std::vector<Planner::Row>& Planner::table(const Wanted& wanted) const {
   const std::lock_guard lock(mutex_);
   std::vector<Row>& rows =
@@ -222,6 +270,7 @@ const std::vector<Planner::Row>& Planner::table(const Wanted& wanted) const {
     size *= 2;
   }
   rows.push_back({std::numeric_limits<int64_t>::max(), candidate});
+  cut_long_messages(wanted, rows);
   return rows;
 }
 

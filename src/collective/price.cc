@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
@@ -100,7 +101,10 @@ class Simulation {
         waits_(static_cast<size_t>(n_), false),
         channels_(static_cast<size_t>(n_) * static_cast<size_t>(n_)),
         out_(lines.num_ports()),
-        in_(lines.num_ports()) {}
+        in_(lines.num_ports()) {
+    const auto processors = static_cast<int>(std::lround(n_ / links.ranks_per_processor));
+    if (processors < n_) processors_.resize(static_cast<size_t>(std::max(1, processors)));
+  }
 
   double run(double at_most) {
     for (int rank = 0; rank < n_; ++rank) push(0, rank);
@@ -131,6 +135,12 @@ class Simulation {
   Channel& channel(int from, int to) {
     return channels_[static_cast<size_t>(from) * static_cast<size_t>(n_) + static_cast<size_t>(to)];
   }
+  /// @return when a rank that could begin at `time` has worked for so long.
+  double work(double time, double seconds) {
+    if (processors_.empty()) return time + seconds;
+    Port& next = *std::ranges::min_element(processors_, {}, &Port::free_from);
+    return next.take(time, seconds) + seconds;
+  }
   /// Steps of a rank whose processor is free at `time`, until something else happens before.
   void step(int rank, double time) {
     const auto& steps = schedule_.ranks[static_cast<size_t>(rank)];
@@ -146,8 +156,12 @@ class Simulation {
           STRATA_DCHECK(false);
           break;
         case Step::Kind::kSend:
-          time += links_.message_seconds;
+          time = work(time, links_.message_seconds);
           send(rank, s, time);
+          // Within a host it is the processor that moves the bytes.
+          if (!processors_.empty() && lines_.port(rank, s.peer) == rank) {
+            time = work(time, lines_.duration(rank, s));
+          }
           break;
         case Step::Kind::kReceive: {
           Channel& from = channel(s.peer, rank);
@@ -155,7 +169,7 @@ class Simulation {
             waits_[static_cast<size_t>(rank)] = true;
             return;  // `arrive` goes on here
           }
-          time = std::max(time, from.arrived[from.taken++]) + links_.message_seconds;
+          time = work(std::max(time, from.arrived[from.taken++]), links_.message_seconds);
           break;
         }
         case Step::Kind::kReduce:
@@ -165,7 +179,9 @@ class Simulation {
             const int slot = schedule_.sources[static_cast<size_t>(i)];
             if (slot != Schedule::kAbsent) moved += lines_.bytes(rank, slot, s);
           }
-          if (links_.reduce_bytes_per_second > 0) time += moved / links_.reduce_bytes_per_second;
+          if (links_.reduce_bytes_per_second > 0) {
+            time = work(time, moved / links_.reduce_bytes_per_second);
+          }
           break;
         }
       }
@@ -203,6 +219,7 @@ class Simulation {
   std::vector<Channel> channels_;
   std::vector<Port> out_;
   std::vector<Port> in_;
+  std::vector<Port> processors_;  // that ranks share; empty: each has its own
   std::vector<Arrival> arrivals_;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   int64_t number_ = 0;

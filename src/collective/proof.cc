@@ -7,6 +7,7 @@
 #include <random>
 #include <utility>
 
+#include "collective/in_turn.h"
 #include "collective/tree_reduction.h"
 #include "strata/collective/algorithms.h"
 #include "strata/core/error.h"
@@ -369,7 +370,8 @@ std::string find_fault(const Schedule& schedule, const Request& request, uint64_
       return str_cat(schedule.name, in_place ? " (in place): " : ": ", fault);
     }
   }
-  return {};
+  const std::string standstill = find_standstill(schedule);
+  return standstill.empty() ? "" : str_cat(schedule.name, ": ", standstill);
 }
 
 }  // namespace strata::collective

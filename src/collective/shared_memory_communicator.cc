@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
 #include "collective/call_tensors.h"
 #include "collective/contributions.h"
@@ -194,10 +195,7 @@ void SharedMemoryCommunicator::Impl::check_agreement(const SharedLane& lane, uin
 
 Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std::string& call,
                                                 const CallOptions& call_options) {
-  const Status described(
-      status.code(), str_cat("[collective] ", call, " (id ", call_options.id,
-                             call_options.name.empty() ? "" : ", ", call_options.name, ") on rank ",
-                             rank, " of ", ranks, ": ", status.message()));
+  const Status described = failed_call(status, call, call_options, rank, ranks);
   const bool lost = status.code() == ErrorCode::kUnavailable && options.explain;
   return fail(lost ? options.explain(described) : described);
 }
@@ -312,6 +310,10 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
   // All ask for the same.
   const std::array mine = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
   std::vector<int64_t> all(mine.size() * static_cast<size_t>(ranks));
+  const auto wish = [](const int64_t* asked) {
+    return str_cat(asked[0], " ", static_cast<at::ScalarType>(asked[1]),
+                   asked[2] != 0 ? " in common" : " each");
+  };
   const auto of = [&](int other) { return all.data() + mine.size() * static_cast<size_t>(other); };
   std::ranges::copy(mine, of(rank));
   run({.collective = Collective::kAllGather,
@@ -323,9 +325,9 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
     for (int other = 0; other < ranks; ++other) {
       const int64_t* const theirs = of(other);
       STRATA_CHECK(std::equal(mine.begin(), mine.end(), theirs), kFailedPrecondition,
-                   "ranks ask for different buffers: ", rank_name(other), " for ", theirs[0], " ",
-                   static_cast<at::ScalarType>(theirs[1]), ", ", rank_name(rank), " for ", elements,
-                   " ", dtype, "; make the same calls in order");
+                   "ranks ask for different buffers: ", rank_name(other), " for ", wish(theirs),
+                   ", ", rank_name(rank), " for ", wish(mine.data()),
+                   "; make the same calls in order");
     }
     if (elements == 0) return nullptr;
     int64_t bytes = elements * static_cast<int64_t>(c10::elementSize(dtype));

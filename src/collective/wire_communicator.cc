@@ -1,16 +1,35 @@
 #include "strata/collective/wire_communicator.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
 #include "collective/call_tensors.h"
 #include "collective/message_executor.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
+
+namespace {
+
+/// Twice what the longest line holds.
+size_t receive_window(const LinkModel& links) {
+  double most = static_cast<double>(MessageRoute::kLeastReceiveWindow);
+  const auto add = [&](const Link& link) {
+    const bool limited = link.bytes_per_second > 0;
+    most = std::max(most, limited ? 4 * link.latency * link.bytes_per_second : 1e18);
+  };
+  add(links.in_host);
+  add(links.across_hosts);
+  for (const Link& link : links.pairs) add(link);
+  return static_cast<size_t>(most);
+}
+
+}  // namespace
 
 struct WireCommunicator::Impl {
   int rank;
@@ -83,6 +102,7 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
               .fingerprint = call.fingerprint.pack()},
       .deadline = wire::Deadline::after(options.timeout.value_or(planner->options().timeout)),
       .stop = options.stop,
+      .receive_window = receive_window(planner->links()),
       .on_failure = [&](const Status& status) { failed = fail_all(status, call, options); }};
   static_cast<void>(
       run_messages(*choice.schedule, layout_of(*choice.schedule), rank, call.buffers, route));
@@ -91,11 +111,9 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
 
 Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
                                         const CallOptions& options) {
-  const Status described(
-      status.code(),
-      str_cat("[collective] ", describe_call(call.fingerprint.pack()), " (id ", options.id,
-              options.name.empty() ? "" : ", ", options.name, ") on rank ", rank, " of ",
-              num_ranks(), ": ", with_calls_described(status.message())));
+  const Status described =
+      failed_call(Status(status.code(), with_calls_described(status.message())),
+                  describe_call(call.fingerprint.pack()), options, rank, num_ranks());
   const Status explained = this->options.explain ? this->options.explain(described) : described;
   fail(explained);
   return explained;

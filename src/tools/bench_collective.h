@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -8,13 +9,12 @@
 #include "tools/bench_calls.h"
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
+#include "tools/bench_stats.h"
+#include "tools/held_ports.h"
 
 namespace strata::tools {
 
 constexpr int64_t kMostCallBytes = int64_t{64} << 20;  ///< of a rank's tensor
-
-/// "1KiB", "64MiB"
-std::string size_name(int64_t bytes);
 
 /// Where the ranks of a system run. Rank r is on `hosts[r]`.
 struct RankHost {
@@ -56,6 +56,7 @@ class CollectiveSystems {
   const std::vector<RankHost> hosts_;
   const bool shared_;
   const std::filesystem::path folder_;
+  std::deque<HeldPorts> ports_;  // of each system that listens on this host
   int memory_fd_ = -1;
   int started_ = 0;
 };

@@ -1,8 +1,5 @@
 // How the systems of suites collective and network are started.
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -17,25 +14,6 @@ namespace strata::tools {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Ports of 127.0.0.1 that were free just now.
-std::vector<int> free_ports(size_t count) {
-  std::vector<int> ports, sockets;
-  for (size_t i = 0; i < count; ++i) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    STRATA_CHECK(::bind(fd, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     ::getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0,
-                 kUnavailable, "[strata bench] got no free port");
-    ports.push_back(ntohs(address.sin_port));
-    sockets.push_back(fd);
-  }
-  for (const int fd : sockets) ::close(fd);
-  return ports;
-}
 
 std::string on_path(const std::string& program) {
   for (const char* folder : {"/usr/bin", "/usr/local/bin"}) {
@@ -53,13 +31,6 @@ std::string joined(const std::vector<std::string>& parts) {
 constexpr int kFirstNetworkPort = 7300;
 
 }  // namespace
-
-std::string size_name(int64_t bytes) {
-  constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
-  if (bytes % 1'000'000 == 0) return str_cat(bytes / 1'000'000, "MB");
-  if (bytes >= kMiB) return str_cat(bytes / kMiB, "MiB");
-  return bytes >= kKiB ? str_cat(bytes / kKiB, "KiB") : str_cat(bytes, "B");
-}
 
 CollectiveSystems::CollectiveSystems(const BenchOptions& options, std::vector<RankHost> hosts,
                                      bool shared, fs::path folder)
@@ -90,10 +61,9 @@ CallSystem CollectiveSystems::start(const std::string& name, const std::string& 
 
 std::vector<ProcessSpec> CollectiveSystems::strata_processes(const std::string& backend) {
   std::vector<std::string> addresses;
-  std::vector<int> ports;
-  if (shared_) ports = free_ports(hosts_.size());
+  if (shared_) ports_.emplace_back(static_cast<int>(hosts_.size()));
   for (size_t rank = 0; rank < hosts_.size(); ++rank) {
-    const int port = shared_ ? ports[rank] : kFirstNetworkPort + static_cast<int>(rank);
+    const int port = shared_ ? ports_.back()[rank] : kFirstNetworkPort + static_cast<int>(rank);
     addresses.push_back(str_cat(hosts_[rank].address, ":", port));
   }
   std::vector<ProcessSpec> processes;

@@ -68,10 +68,6 @@ Times measure(MirroredStrategy& strategy, int64_t bytes, int rounds, int repeats
   return times;
 }
 
-std::string size_name(int64_t bytes) {
-  return bytes >= kMiB ? str_cat(bytes / kMiB, "MiB") : str_cat(bytes / kKiB, "KiB");
-}
-
 void print(const std::string& size, const std::string& metric, const std::vector<double>& values,
            const std::string& unit) {
   const Estimate result = estimate(values);
@@ -100,7 +96,8 @@ int run_reduce_suite(const BenchOptions& options) {
     }
     // A first look says how often to repeat it for the wanted time of a sample.
     const double once = measure(strategy, bytes, 1, 3).all_reduce[0];
-    const int repeats = static_cast<int>(std::clamp(options.seconds_or(0.5) / 2 / once, 1.0, 20000.0));
+    const int repeats =
+        static_cast<int>(std::clamp(options.seconds_or(0.5) / 2 / once, 1.0, 20000.0));
     const Times times = measure(strategy, bytes, options.pairs, repeats);
     std::vector<double> us, rate, ratio;
     for (size_t i = 0; i < times.all_reduce.size(); ++i) {

@@ -5,7 +5,16 @@
 #include <cstdio>
 #include <iostream>
 
+#include "strata/core/str_cat.h"
+
 namespace strata::tools {
+
+std::string size_name(int64_t bytes) {
+  constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
+  if (bytes % 1'000'000 == 0) return str_cat(bytes / 1'000'000, "MB");
+  if (bytes >= kMiB) return str_cat(bytes / kMiB, "MiB");
+  return bytes >= kKiB ? str_cat(bytes / kKiB, "KiB") : str_cat(bytes, "B");
+}
 
 Estimate estimate(std::vector<double> values) {
   std::sort(values.begin(), values.end());

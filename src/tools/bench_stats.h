@@ -1,10 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace strata::tools {
+
+/// "25MB", "1KiB", "64MiB", "100B".
+std::string size_name(int64_t bytes);
 
 /// A median and its 90 % interval.
 struct Estimate {

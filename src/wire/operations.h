@@ -24,6 +24,7 @@ class SendOperation final : public Operation {
   void cancel() override;
   std::string describe() const override;
   void end(Status status) { finish(std::move(status)); }
+  void gone(size_t so_far) { set_arrived(so_far); }
 
   const Tag tag;
   SendOperation* next_in_tag_queue = nullptr;

@@ -14,6 +14,9 @@ namespace {
 
 // About what falling asleep and being woken costs.
 constexpr std::chrono::microseconds kSpin(60);
+// Spinning ends when so many more waits were long than short, and begins again as slowly: beside
+// bulk transfers it would take the cores from the ranks that have something to do.
+constexpr int kMostScore = 8;
 // Handshakes have deadlines of their own, which are looked at when they are polled.
 constexpr std::chrono::milliseconds kLongestSleep(500);
 
@@ -96,6 +99,12 @@ bool Progress::progress() {
   return worked;
 }
 
+void Progress::count_wait(Clock::duration waited) {
+  const int score = short_waits_.load(std::memory_order_relaxed);
+  const int next = waited <= 2 * kSpin ? score + 1 : score - 1;
+  short_waits_.store(std::clamp(next, -kMostScore, kMostScore), std::memory_order_relaxed);
+}
+
 bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
                           const std::stop_token& stop) {
   if (done()) return true;
@@ -109,21 +118,22 @@ bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
     const bool& leading;
     ~Leaver() { progress.leave(leading); }
   } leaver{*this, leading};
-  Clock::time_point spin_end = Clock::time_point::min();  // not begun
+  Clock::time_point idle_since = Clock::time_point::min();  // not idle
   int worked_rounds = 0;
   while (true) {
     const uint64_t seen = events_.load();
     if (!leading) leading = !led_.exchange(true);
     const bool worked = leading && lead(Clock::time_point::min());
-    if (done()) return true;
-    if (worked && ++worked_rounds % 16 != 0) {
-      spin_end = Clock::time_point::min();
-      continue;
+    if (worked && idle_since != Clock::time_point::min()) {
+      count_wait(Clock::now() - idle_since);
+      idle_since = Clock::time_point::min();
     }
+    if (done()) return true;
+    if (worked && ++worked_rounds % 16 != 0) continue;
     const auto now = Clock::now();
     if (now >= deadline.time() || (can_stop && stop.stop_requested())) return false;
-    if (spin_end == Clock::time_point::min()) spin_end = now + kSpin;
-    if (now < spin_end) {
+    if (idle_since == Clock::time_point::min()) idle_since = now;
+    if (now < idle_since + kSpin && short_waits_.load(std::memory_order_relaxed) >= 0) {
       if (leading) {
         sched_yield();
       } else {
@@ -139,7 +149,10 @@ bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
         asleep_.store(false);
         continue;
       }
-      if (lead(until)) spin_end = Clock::time_point::min();
+      if (lead(until)) {
+        count_wait(Clock::now() - idle_since);
+        idle_since = Clock::time_point::min();
+      }
     } else {
       followers_.fetch_add(1);
       {

@@ -55,6 +55,7 @@ class Progress {
  private:
   // Leads one round. @return whether anything was done.
   bool lead(Clock::time_point until);
+  void count_wait(Clock::duration waited);
   // Of a thread that stops waiting.
   void leave(bool leading);
 
@@ -74,6 +75,8 @@ class Progress {
   std::condition_variable followers_wake_;
 
   std::vector<uint64_t> ready_;  // the leader's
+  // Short waits against long ones, the last few: whether spinning is worth it.
+  std::atomic<int> short_waits_{0};
 };
 
 }  // namespace strata::wire

@@ -139,6 +139,8 @@ void Session::written(size_t bytes) {
     const size_t size = sizeof frame.header + frame.header.part;
     const size_t taken = std::min(bytes, size - frame.written);
     frame.written += taken;
+    if (frame.send != nullptr && frame.written > sizeof frame.header)
+      frame.send->gone(frame.send->written + frame.written - sizeof frame.header);
     bytes -= taken;
     if (frame.written < size) return;
     sent(frame);

@@ -14,7 +14,9 @@
 #include <optional>
 #include <string>
 
-#include "collective/communicator_ranks.h"
+#include "collective/communicator_checks.h"
+#include "collective/contract_ranks.h"
+#include "strata/core/thread.h"
 #include "support/expect_error.h"
 
 namespace strata::collective {
@@ -25,13 +27,13 @@ using namespace std::chrono_literals;
 class CommunicatorContractTest : public testing::TestWithParam<std::string> {};
 
 INSTANTIATE_TEST_SUITE_P(BackEnds, CommunicatorContractTest,
-                         testing::Values("memory", "shuffled", "socket", "shared_memory"),
+                         testing::ValuesIn(ContractRanks::back_ends()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(CommunicatorContractTest, AllReduceHasTheBitsOfOneProcessForUpTo8Ranks) {
   for (int n = 1; n <= 8; ++n) {
     const Placement placement = Placement::blocks(std::vector<int>(static_cast<size_t>(n), 1));
-    Ranks ranks(GetParam(), placement);
+    ContractRanks ranks(GetParam(), placement);
     for (const int64_t size : {0, 1, 65, 1000, 30'011, 200'003}) {
       expect_all_reduce(ranks, placement, values_of(placement, size, at::kFloat), ReduceOp::kSum,
                         7);
@@ -46,7 +48,7 @@ TEST_P(CommunicatorContractTest, WhereReplicasLiveIsNobodysBusiness) {
       Placement::blocks({1, 6, 1}), Placement::blocks({5, 0, 3})};
   placements.push_back({.rank_of_replica = {0, 1, 2, 2, 1, 0, 0, 2}, .host_of_rank = {0, 1, 0}});
   for (const Placement& placement : placements) {
-    Ranks ranks(GetParam(), placement);
+    ContractRanks ranks(GetParam(), placement);
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean}) {
       at::manual_seed(5);  // the same values for all
       expect_all_reduce(ranks, placement, values_of(placement, 10'000, at::kFloat), op, 1);
@@ -56,7 +58,7 @@ TEST_P(CommunicatorContractTest, WhereReplicasLiveIsNobodysBusiness) {
 
 TEST_P(CommunicatorContractTest, EveryDtypeAndOperation) {
   const Placement placement = Placement::blocks({2, 1, 3, 1, 1}, 2);
-  Ranks ranks(GetParam(), placement);
+  ContractRanks ranks(GetParam(), placement);
   for (const at::ScalarType dtype : {at::kFloat, at::kDouble, at::kHalf, at::kBFloat16, at::kInt,
                                      at::kLong, at::kShort, at::kChar, at::kByte}) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMean, ReduceOp::kMin, ReduceOp::kMax}) {
@@ -70,7 +72,7 @@ TEST_P(CommunicatorContractTest, EveryDtypeAndOperation) {
 
 TEST_P(CommunicatorContractTest, AbsentValuesAreLeftOut) {
   const Placement placement = Placement::blocks({2, 1, 3});
-  Ranks ranks(GetParam(), placement);
+  ContractRanks ranks(GetParam(), placement);
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16, at::kLong}) {
     for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kMin, ReduceOp::kMax}) {
       std::vector<at::Tensor> values = values_of(placement, 500, dtype);
@@ -84,7 +86,7 @@ TEST_P(CommunicatorContractTest, AbsentValuesAreLeftOut) {
 TEST_P(CommunicatorContractTest, OtherCollectives) {
   for (int n = 1; n <= 8; ++n) {
     const Placement placement = Placement::blocks(std::vector<int>(static_cast<size_t>(n), 2), 2);
-    Ranks ranks(GetParam(), placement);
+    ContractRanks ranks(GetParam(), placement);
     for (const int64_t part : {0, 1, 77, 5000}) {
       const std::vector<at::Tensor> values = values_of(placement, part * n, at::kHalf);
       const at::Tensor sum = reduce_in_order(values, ReduceOp::kMean);
@@ -111,8 +113,8 @@ TEST_P(CommunicatorContractTest, OtherCollectives) {
 }
 
 TEST_P(CommunicatorContractTest, NobodyLeavesABarrierBeforeAllHaveCome) {
-  Ranks ranks(GetParam(), Placement::blocks({1, 1, 1, 1, 1}));
-  std::atomic<int> come{0};
+  ContractRanks ranks(GetParam(), Placement::blocks({1, 1, 1, 1, 1}));
+  std::atomic<int>& come = ranks.counter();
   ranks.run([&](Communicator& c) {
     for (int round = 1; round <= 20; ++round) {
       come.fetch_add(1);
@@ -125,7 +127,7 @@ TEST_P(CommunicatorContractTest, NobodyLeavesABarrierBeforeAllHaveCome) {
 
 TEST_P(CommunicatorContractTest, BucketsAreMatchedByIdWhateverTheirOrder) {
   const Placement placement = Placement::blocks({1, 1, 1});
-  Ranks ranks(GetParam(), placement);
+  ContractRanks ranks(GetParam(), placement);
   constexpr int kBuckets = 6;
   std::vector<std::vector<at::Tensor>> values;
   std::vector<at::Tensor> expected;
@@ -180,7 +182,7 @@ TEST_P(CommunicatorContractTest, RanksThatDisagreeFailWithBothSidesNamed) {
        reduce(100, at::kFloat, ReduceOp::kSum), "barrier", "all_reduce(SUM) of 100 Float"},
   };
   for (const Case& c : cases) {
-    Ranks ranks(GetParam(), Placement::blocks({1, 1, 1}));
+    ContractRanks ranks(GetParam(), Placement::blocks({1, 1, 1}));
     const std::vector<std::string> messages = errors_of(
         ranks, 3, [&](Communicator& r) { r.rank() == 0 ? c.first(r) : c.others(r); },
         GetParam() == "shuffled" ? std::nullopt : std::optional(ErrorCode::kFailedPrecondition));
@@ -207,19 +209,13 @@ TEST_P(CommunicatorContractTest, RanksThatDisagreeFailWithBothSidesNamed) {
 }
 
 TEST_P(CommunicatorContractTest, APeerThatIsGoneIsNamedOnEveryRank) {
-  Ranks ranks(GetParam(), Placement::blocks({1, 1, 1, 1}));
+  ContractRanks ranks(GetParam(), Placement::blocks({1, 1, 1, 1}));
   const std::vector<std::string> messages = errors_of(
       ranks, 4,
       [&](Communicator& c) {
         at::Tensor tensor = at::ones({50'000});
         c.all_reduce_(tensor, ReduceOp::kSum, {.timeout = 20s});
-        if (c.rank() == 2) {  // its process ends
-          // Who does not use the wire does not answer its end.
-          const auto limit =
-              GetParam() == "shared_memory" ? wire::Deadline::after(50ms) : wire::soon();
-          for (const int other : {0, 1, 3}) ranks.mesh().handle(2, other)->close(limit);
-          return;
-        }
+        if (c.rank() == 2) return ranks.cut_off(2);
         c.all_reduce_(tensor, ReduceOp::kSum,
                       {.id = 3, .name = "gradients of dense", .timeout = 20s});
       },
@@ -236,7 +232,7 @@ TEST_P(CommunicatorContractTest, APeerThatIsGoneIsNamedOnEveryRank) {
 
 TEST_P(CommunicatorContractTest, DeadlinesAndStopsEndCalls) {
   {
-    Ranks ranks(GetParam(), Placement::blocks({1, 1}));
+    ContractRanks ranks(GetParam(), Placement::blocks({1, 1}));
     const auto messages = errors_of(
         ranks, 2,
         [&](Communicator& c) {
@@ -245,7 +241,7 @@ TEST_P(CommunicatorContractTest, DeadlinesAndStopsEndCalls) {
         ErrorCode::kDeadlineExceeded);
     EXPECT_NE(messages[0].find("/job:worker/task:1"), std::string::npos) << messages[0];
   }
-  Ranks ranks(GetParam(), Placement::blocks({1, 1}));
+  ContractRanks ranks(GetParam(), Placement::blocks({1, 1}));
   const auto messages = errors_of(
       ranks, 2,
       [&](Communicator& c) {
@@ -260,47 +256,50 @@ TEST_P(CommunicatorContractTest, DeadlinesAndStopsEndCalls) {
 }
 
 TEST_P(CommunicatorContractTest, WrongCallsAreRefusedBeforeAnythingIsSent) {
-  Ranks ranks(GetParam(), Placement::blocks({2, 1}));
-  Communicator& c = ranks.communicator(0);
-  at::Tensor x = at::ones({4});
-  at::Tensor y = at::ones({2});
-  expect_error([&] { c.all_reduce_(x, ReduceOp::kSum); },
-               "[collective] all_reduce: got 1 values on rank 0; expected one for each of its 2 "
-               "replicas");
-  expect_error(
-      [&] {
-        c.all_reduce({x, y}, x, ReduceOp::kSum);
-      },
-      "[collective] all_reduce: got Float [2] for value 1 and Float [4] for the result; "
-      "expected one shape and dtype");
-  expect_error(
-      [&] {
-        c.reduce_scatter({x, y}, y, ReduceOp::kSum);
-      },
-      "[collective] reduce_scatter: got 2 Float for value 1; expected 2 times 2 Float");
-  expect_error([&] { c.all_gather(x, x); },
-               "[collective] all_gather: got 4 Float for all parts; expected 2 times 4 Float");
-  expect_error([&] { c.broadcast_(x, 2); }, "[collective] broadcast: got root 2; expected 0 to 1");
-  at::Tensor i = at::ones({4}, at::kInt);
-  expect_error(
-      [&] {
-        c.all_reduce({i, i}, i, ReduceOp::kMean);
-      },
-      "[collective] all_reduce: got MEAN of Int; expected a floating dtype, because the "
-      "result is written in place");
-  at::Tensor b = at::ones({4}, at::kBool);
-  expect_error(
-      [&] {
-        c.all_reduce({b, b}, b, ReduceOp::kSum);
-      },
-      "[collective] all_reduce: got Bool; expected a real number's dtype; cast it first "
-      "(bool to int32, complex to its two parts)");
+  ContractRanks ranks(GetParam(), Placement::blocks({2, 1}));
+  ranks.run([&](Communicator& c) {
+    if (c.rank() != 0) return;
+    at::Tensor x = at::ones({4});
+    at::Tensor y = at::ones({2});
+    expect_error([&] { c.all_reduce_(x, ReduceOp::kSum); },
+                 "[collective] all_reduce: got 1 values on rank 0; expected one for each of its 2 "
+                 "replicas");
+    expect_error(
+        [&] {
+          c.all_reduce({x, y}, x, ReduceOp::kSum);
+        },
+        "[collective] all_reduce: got Float [2] for value 1 and Float [4] for the result; "
+        "expected one shape and dtype");
+    expect_error(
+        [&] {
+          c.reduce_scatter({x, y}, y, ReduceOp::kSum);
+        },
+        "[collective] reduce_scatter: got 2 Float for value 1; expected 2 times 2 Float");
+    expect_error([&] { c.all_gather(x, x); },
+                 "[collective] all_gather: got 4 Float for all parts; expected 2 times 4 Float");
+    expect_error([&] { c.broadcast_(x, 2); },
+                 "[collective] broadcast: got root 2; expected 0 to 1");
+    at::Tensor i = at::ones({4}, at::kInt);
+    expect_error(
+        [&] {
+          c.all_reduce({i, i}, i, ReduceOp::kMean);
+        },
+        "[collective] all_reduce: got MEAN of Int; expected a floating dtype, because the "
+        "result is written in place");
+    at::Tensor b = at::ones({4}, at::kBool);
+    expect_error(
+        [&] {
+          c.all_reduce({b, b}, b, ReduceOp::kSum);
+        },
+        "[collective] all_reduce: got Bool; expected a real number's dtype; cast it first "
+        "(bool to int32, complex to its two parts)");
+  });
   // Nothing has happened: calls go on.
   ranks.run([&](Communicator& r) { r.barrier(); });
 }
 
 TEST_P(CommunicatorContractTest, PartsOfAnyLengthAreGathered) {
-  Ranks ranks(GetParam(), Placement::blocks({1, 1, 1}));
+  ContractRanks ranks(GetParam(), Placement::blocks({1, 1, 1}));
   ranks.run([&](Communicator& c) {
     const std::vector<std::string> parts = {"", "worker-1", std::string(5000, 'x')};
     EXPECT_EQ(c.all_gather_bytes(parts[static_cast<size_t>(c.rank())]), parts);
@@ -308,7 +307,7 @@ TEST_P(CommunicatorContractTest, PartsOfAnyLengthAreGathered) {
 }
 
 TEST_P(CommunicatorContractTest, WhoCannotGoOnEndsTheCallsOfAll) {
-  Ranks ranks(GetParam(), Placement::blocks({1, 1}));
+  ContractRanks ranks(GetParam(), Placement::blocks({1, 1}));
   ranks.run([&](Communicator& c) {
     if (c.rank() == 1) return c.fail(Status(ErrorCode::kAborted, "the data ended in row 7"));
     at::Tensor x = at::ones({4});
@@ -323,7 +322,7 @@ TEST_P(CommunicatorContractTest, WhoCannotGoOnEndsTheCallsOfAll) {
 }
 
 TEST_P(CommunicatorContractTest, TensorsThatAreNotContiguousAreCopied) {
-  Ranks ranks(GetParam(), Placement::blocks({1, 1}));
+  ContractRanks ranks(GetParam(), Placement::blocks({1, 1}));
   ranks.run([&](Communicator& c) {
     at::Tensor matrix = at::arange(12, at::kFloat).view({3, 4}) * (c.rank() + 1);
     at::Tensor column = matrix.select(1, 2);

@@ -1,19 +1,12 @@
 #pragma once
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/empty_like.h>
-#include <ATen/ops/randn.h>
-#include <gtest/gtest.h>
-
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "strata/collective/shared.h"
+#include "collective/communicator_checks.h"
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
 #include "wire/wires.h"
@@ -91,65 +84,5 @@ class Ranks {
   wire::Mesh mesh_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
 };
-
-inline at::Tensor random_values(int64_t size, at::ScalarType dtype) {
-  const at::Tensor normal = at::randn({size}) * 100;
-  return c10::isFloatingType(dtype) ? normal.to(dtype) : normal.to(at::kInt).to(dtype);
-}
-
-inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.scalar_type() == b.scalar_type() &&
-         (a.nbytes() == 0 || std::memcmp(a.data_ptr(), b.data_ptr(), a.nbytes()) == 0);
-}
-
-/// all_reduce of every rank's share of `values` (by replica id) is what one process makes of them.
-inline void expect_all_reduce(Ranks& ranks, const Placement& placement,
-                              const std::vector<at::Tensor>& values, ReduceOp op, uint32_t id) {
-  const at::Tensor expected = reduce_in_order(values, op);
-  ranks.run([&](Communicator& communicator) {
-    std::vector<at::Tensor> mine;
-    for (const int replica : placement.replicas_of(communicator.rank())) {
-      const at::Tensor& value = values[static_cast<size_t>(replica)];
-      mine.push_back(value.defined() ? value.clone() : value);
-    }
-    at::Tensor result = at::empty_like(expected);
-    communicator.all_reduce(mine, result, op, {.id = id});
-    EXPECT_TRUE(same_bits(result, expected))
-        << "rank " << communicator.rank() << " of " << communicator.num_ranks() << ", "
-        << expected.numel() << " " << expected.scalar_type();
-    // In place: over the first replica's own.
-    if (!mine.empty() && mine[0].defined()) {
-      communicator.all_reduce(mine, mine[0], op, {.id = id});
-      EXPECT_TRUE(same_bits(mine[0], expected)) << "in place";
-    } else {
-      communicator.all_reduce(mine, result, op, {.id = id});
-    }
-  });
-}
-
-inline std::vector<at::Tensor> values_of(const Placement& placement, int64_t size,
-                                         at::ScalarType dtype) {
-  std::vector<at::Tensor> values;
-  for (int i = 0; i < placement.num_replicas(); ++i) values.push_back(random_values(size, dtype));
-  return values;
-}
-
-/// What each rank's call ends with; "" if it does not throw.
-inline std::vector<std::string> errors_of(Ranks& ranks, int n,
-                                          const std::function<void(Communicator&)>& call,
-                                          std::optional<ErrorCode> code) {
-  std::vector<std::string> messages(static_cast<size_t>(n));
-  ranks.run([&](Communicator& c) {
-    try {
-      call(c);
-    } catch (const Error& error) {
-      if (code) {
-        EXPECT_EQ(error.code(), *code) << error.what();
-      }
-      messages[static_cast<size_t>(c.rank())] = error.what();
-    }
-  });
-  return messages;
-}
 
 }  // namespace strata::collective

@@ -41,6 +41,7 @@ TEST(MeasureLinksTest, FindsWhatAModelledLinkHas) {
   EXPECT_EQ(models[0].in_host, LinkModel::typical().in_host);  // nobody to measure it with
   EXPECT_GT(models[0].reduce_bytes_per_second, 1e8);
   EXPECT_GT(models[0].message_seconds, 0);
+  EXPECT_EQ(models[0].ranks_per_processor, 1);  // such a line hides whether they share any
 
   const Planner planner(Placement::blocks({1, 1, 1, 1}), models[3]);
   EXPECT_EQ(planner.choose({.elements = 64}).algorithm, "exchange");
@@ -54,6 +55,8 @@ TEST(MeasureLinksTest, OneHostAndOneRank) {
   EXPECT_LT(models[0].in_host.latency, 1);
   EXPECT_GT(models[0].in_host.bytes_per_second, 1e6);
   EXPECT_EQ(models[0].across_hosts, LinkModel::typical().across_hosts);
+  EXPECT_GT(models[0].message_seconds, 0);
+  EXPECT_LT(models[0].message_seconds, 1e-4);
   EXPECT_EQ(measured(wires, Placement::blocks({1})).size(), 1u);
 }
 

@@ -99,6 +99,45 @@ TEST(PlannerTest, OnLinksOfFiveMillisecondsRoundsAreWhatCounts) {
   }
 }
 
+/// The longest message between hosts, in bytes.
+int64_t longest_message(const Planner& planner, int64_t elements) {
+  const Choice choice = planner.choose({.elements = elements});
+  const Schedule& schedule = *choice.schedule;
+  int64_t longest = 0;
+  for (size_t rank = 0; rank < schedule.ranks.size(); ++rank) {
+    for (const Step& step : schedule.ranks[rank]) {
+      if (step.kind != Step::Kind::kSend) continue;
+      const std::vector<int>& hosts = planner.placement().host_of_rank;
+      if (hosts[rank] == hosts[static_cast<size_t>(step.peer)]) continue;
+      longest = std::max(longest, 4 * schedule.range(elements, step.chunk, step.chunks).size());
+    }
+  }
+  return longest;
+}
+
+TEST(PlannerTest, LongMessagesAreCutBetweenSeveralHosts) {
+  constexpr int64_t kLarge = 25'000'000 / 4;
+  const LinkModel near = links_of(125e6, 100e-6);
+  for (const int64_t elements : {int64_t{100'000}, int64_t{1'000'000}, kLarge}) {
+    EXPECT_LE(longest_message(Planner(one_each(4), near), elements), 128 << 10) << elements;
+    EXPECT_LE(longest_message(Planner(one_each(8), near), elements), 128 << 10) << elements;
+  }
+  // Of two hosts each has a line of its own to the other; and cuts would cost on long lines.
+  EXPECT_GT(longest_message(Planner(one_each(2), near), kLarge), 128 << 10);
+  EXPECT_GT(longest_message(Planner(one_each(8), links_of(125e6, 5e-3)), kLarge), 128 << 10);
+}
+
+TEST(PlannerTest, RanksThatShareProcessorsSendFewMessages) {
+  LinkModel links = links_of(1e9, 40e-6);
+  const auto messages = [&](double ranks_per_processor) {
+    links.ranks_per_processor = ranks_per_processor;
+    const Choice choice = Planner(one_each(8), links).choose({.elements = 256});
+    return traffic(*choice.schedule).messages;
+  };
+  EXPECT_GE(messages(1), 7) << "each to all others";
+  EXPECT_EQ(messages(4), 3);
+}
+
 TEST(PlannerTest, OtherCollectivesAreChosenToo) {
   const Planner planner(one_each(8), links_of(125e6, 100e-6));
   EXPECT_EQ(planner.choose({.collective = Collective::kBroadcast, .elements = 8}).algorithm,

@@ -73,6 +73,25 @@ TEST(PriceTest, MessagesAndSumsCost) {
   EXPECT_LT(cut, line + 0.1 * (whole - line));
 }
 
+TEST(PriceTest, RanksMayShareProcessors) {
+  LinkModel links{.message_seconds = 1e-6};
+  const auto price_for = [&](const std::string& algorithm, double ranks_per_processor) {
+    links.ranks_per_processor = ranks_per_processor;
+    return price_of(algorithm, one_each(8), links, 1024);
+  };
+  // Each rank sends seven messages and receives seven, twice; or a processor does it for all.
+  EXPECT_NEAR(price_for("direct", 1), 28e-6, 1e-9);
+  EXPECT_NEAR(price_for("direct", 4), 4 * 28e-6, 1e-9);
+  EXPECT_NEAR(price_for("direct", 8), 8 * 28e-6, 1e-9);
+  // Of the tree's ranks few have something to do at a time.
+  EXPECT_LT(price_for("tree", 4), 2 * price_for("tree", 1));
+  // Within a host the processors move the bytes, too.
+  links = {.in_host = {.bytes_per_second = 1e9}, .ranks_per_processor = 2};
+  EXPECT_NEAR(price_of("exchange", one_each(2, 2), links, 1000), 2 * 4e-6, 1e-9);
+  links.ranks_per_processor = 1;
+  EXPECT_NEAR(price_of("exchange", one_each(2, 2), links, 1000), 4e-6, 1e-9);
+}
+
 TEST(PriceTest, PartialSumsMayBeWider) {
   const Placement two_each = Placement::blocks({2, 2});
   const double narrow = price_of("exchange", one_each(2), kPlain, 1 << 20, 1, 8);
@@ -102,6 +121,12 @@ TEST(LinkModelTest, BrokenTextIsQuoted) {
                              R"("message_seconds":0,"reduce_bytes_per_second":0})");
       },
       ErrorCode::kInvalidArgument, "got -2");
+  expect_error_containing(
+      [] {
+        LinkModel::from_json(R"({"in_host":[1,2],"across_hosts":[1,2],"pairs":[],)"
+                             R"("message_seconds":0,"ranks_per_processor":0.5})");
+      },
+      ErrorCode::kInvalidArgument, "got 0.5 ranks a processor");
 }
 
 }  // namespace

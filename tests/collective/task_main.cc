@@ -2,11 +2,13 @@
 //
 //   sums KIND REPLICAS  all_reduces of REPLICAS replicas, dealt to the workers as evenly as
 //                       consecutive ids can be; prints "sha256 <digest of the results>"
-//   hold KIND           all_reduces without end; prints "holding"
+//   hold KIND [RANK SIGNAL]  all_reduces without end; prints "holding", and then RANK sends itself
+//                       the signal
 //
-// KIND is wire or shared_memory. What ends it otherwise is printed: "error CODE text".
+// KIND is wire, shared_memory or mpi. What ends it otherwise is printed: "error CODE text".
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
+#include <signal.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +19,7 @@
 #include "collective/replica_values.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
+#include "strata/collective/mpi_communicator.h"
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
 #include "strata/core/sha256.h"
@@ -60,6 +63,11 @@ std::shared_ptr<Communicator> communicate(Server& server, const std::string& kin
   std::shared_ptr<Communicator> result =
       std::make_shared<WireCommunicator>(rank, std::move(peers), transport, planner);
   if (kind == "wire") return result;
+  if (kind == "mpi") {
+    return make_mpi_communicator(result, {.name = server.task().to_string(),
+                                          .failed = server.failed(),
+                                          .reason = [&server] { return server.status(); }});
+  }
   return std::make_shared<SharedMemoryCommunicator>(
       result, SharedMemoryOptions{.name = server.task().to_string(),
                                   .failed = server.failed(),
@@ -88,11 +96,12 @@ void sums(Communicator& c) {
   say("sha256 " + digest.hex_digest());
 }
 
-void hold(Communicator& c) {
+void hold(Communicator& c, int victim, int signal) {
   at::Tensor tensor = at::ones({100'000});
   for (int step = 0;; ++step) {
     c.all_reduce_(tensor, ReduceOp::kMax, {.name = "gradients of dense"});
     if (step == 10) say("holding");
+    if (step == 20 && c.rank() == victim) ::raise(signal);
   }
 }
 
@@ -107,7 +116,9 @@ int run_main(const std::vector<std::string>& arguments) {
       sums(*communicate(server, arguments.at(1), std::stoi(arguments.at(2))));
     } else {
       const int workers = static_cast<int>(server.members().size());
-      hold(*communicate(server, arguments.at(1), workers));
+      const bool ends = arguments.size() > 3;
+      hold(*communicate(server, arguments.at(1), workers), ends ? std::stoi(arguments[2]) : -1,
+           ends ? std::stoi(arguments[3]) : 0);
     }
   } catch (const Error& error) {
     say(str_cat("error ", error_code_name(error.code()), " ", error.what()));

@@ -236,6 +236,21 @@ TEST(ProofTest, FindsMessagesThatComeTooSoon) {
   EXPECT_EQ(find_fault(still, three),
             "still (in place): rank 1, step 2: a message from rank 0 can arrive in what is still "
             "being sent to rank 2");
+  // Rank 0's first message waits for rank 1, which waits for rank 2, which waits for the second.
+  const Request from_zero{.collective = Collective::kBroadcast, .placement = one_each(3)};
+  Schedule circle{
+      .name = "circle",
+      .borders = {0, 1},
+      .sources = {},
+      .ranks = {{{.kind = Kind::kSend, .peer = 1}, {.kind = Kind::kSend, .peer = 2}},
+                {{.kind = Kind::kReceive, .peer = 2, .target = 1},
+                 {.kind = Kind::kReceive, .peer = 0}},
+                {{.kind = Kind::kReceive, .peer = 0}, {.kind = Kind::kSend, .peer = 1}}},
+      .slots = {{Slot::kResult}, {Slot::kResult, Slot::kWhole}, {Slot::kResult}}};
+  EXPECT_EQ(find_fault(circle, from_zero),
+            "circle: one message at a time, rank 1 would wait for ever at its step 0");
+  std::swap(circle.ranks[0][0], circle.ranks[0][1]);
+  EXPECT_EQ(find_fault(circle, from_zero), "");
 }
 
 // ------------------------------------------------------------------------------------------------

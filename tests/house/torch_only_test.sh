@@ -11,7 +11,7 @@ cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 torch_root=$(cached TORCH_ROOT)
 : "${torch_root:=$(cmake -P "$source_dir/cmake/FindStrataTorch.cmake")}"
 off=()
-for package in ZLIB JPEG PNG OpenSSL CLI11 GTest nlohmann_json; do off+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
+for package in ZLIB JPEG PNG OpenSSL MPI CLI11 GTest nlohmann_json; do off+=("-DCMAKE_DISABLE_FIND_PACKAGE_$package=ON"); done
 cmake -S "$source_dir" -B "$work" -G Ninja "${off[@]}" -DSTRATA_BENCHMARKS=OFF \
   -DTORCH_ROOT="$torch_root" \
   -DCMAKE_BUILD_TYPE="$(cached CMAKE_BUILD_TYPE)" -DCMAKE_CXX_FLAGS="$(cached CMAKE_CXX_FLAGS)" \

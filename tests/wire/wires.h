@@ -116,6 +116,7 @@ class Mesh {
     }
   }
 
+  int num_tasks() const { return static_cast<int>(transports_.size()); }
   Transport& transport(int task) { return *transports_[task]; }
   /// From one task's side.
   Connection& connection(int from, int to) { return *connections_[from][to]; }

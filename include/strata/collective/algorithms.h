@@ -71,8 +71,9 @@ class STRATA_API Algorithms {
 /// What is wrong with `schedule`, found by running it with symbols for values; empty if it is
 /// right. Then, in whatever order messages travel, every rank comes to its end, every rank's result
 /// is the one requested (in fixed order just the tree's sum, else every value once), no message can
-/// arrive in a buffer that is still in use, even if all receives are posted at the start, and no
-/// replica's value is written unless the result is to take its place.
+/// arrive in a buffer that is still in use, even if all receives are posted at the start, nobody
+/// waits for ever if every rank sends and receives one message at a time, and no replica's value is
+/// written unless the result is to take its place.
 /// @param seed  Of the order in which ranks move, which should not matter; 0: in turn.
 /// Cost: some microseconds a chunk of a step.
 STRATA_API std::string find_fault(const Schedule& schedule, const Request& request,

@@ -22,9 +22,10 @@ struct CommunicationOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
   /// "AUTO" picks the fastest for each size: shared memory where all are on one host, else the
-  /// algorithm on the wire. "WIRE" is AUTO without shared memory. Else the name of an algorithm
-  /// ("RING", "DIRECT", "HALVING_DOUBLING", ..., in any case; one of yours), which is taken for
-  /// every size, on the wire.
+  /// algorithm on the wire. "WIRE" is AUTO without shared memory. "MPI" is MPI's collectives, for
+  /// processes that mpirun or srun has started (make_mpi_communicator). Else the name of an
+  /// algorithm ("RING", "DIRECT", "HALVING_DOUBLING", ..., in any case; one of yours), which is
+  /// taken for every size, on the wire.
   std::string implementation = "AUTO";
   /// Tensors reduced together travel in packs of about so many bytes, see `packs_of`; 0: in one, or
   /// as many as `overlap` wants.

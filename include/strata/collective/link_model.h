@@ -27,6 +27,9 @@ struct STRATA_API LinkModel {
   /// Where pairs differ: [from * ranks + to]. Empty: by class, as above.
   std::vector<Link> pairs = {};
   double message_seconds = 0;  ///< what each end's processor spends on a message
+  /// Above 1 they share processors, as if each could work for all; these then also move the bytes
+  /// within a host.
+  double ranks_per_processor = 1;
   /// What a rank's processor reads and writes when it adds; 0: adding is free.
   double reduce_bytes_per_second = 0;
 

@@ -16,11 +16,13 @@ struct MeasureLinksOptions {
 };
 
 /// A model of the links for a planner. Rank 0 measures, with one rank of its host and one of
-/// another, how long small messages take and how much longer large ones; all ranks get its numbers,
-/// so that they plan alike. Every rank calls it.
+/// another, how long small messages take and how much longer large ones; then all talk at once,
+/// which shows whether they share processors. All ranks get its numbers, so that they plan alike.
+/// Every rank calls it.
 /// @param peers  As WireCommunicator's.
 /// @throws Error as the connections': kUnavailable, kDeadlineExceeded.
-/// Cost: some 20 messages, and as many bytes as the line carries in 10 ms.
+/// Cost: some hundred small messages a rank (20 where one takes over 1 ms), and as many bytes as
+/// the line carries in 10 ms.
 STRATA_API LinkModel measure_links(int rank, const Placement& placement,
                                    const std::vector<std::shared_ptr<wire::Connection>>& peers,
                                    wire::Transport& transport, wire::Deadline deadline,

@@ -85,10 +85,13 @@ class STRATA_API Planner {
   Request request(const Wanted& wanted) const;
   std::vector<const Algorithm*> allowed(const Request& request) const;
   double price_of(const Wanted& wanted, const Candidate& candidate, double at_most) const;
+  bool can_cut(const Wanted& wanted, const Algorithm& algorithm, int segments) const;
   Candidate best(const Wanted& wanted, const Candidate& hint) const;
   Candidate best_or(const Candidate& other, Wanted wanted, int64_t bytes) const;
   void refine(const Wanted& wanted, int64_t low, const Candidate& at_low, int64_t high,
               const Candidate& at_high, std::vector<Row>& rows) const;
+  double longest_message(const Wanted& wanted, const Algorithm& algorithm) const;
+  void cut_long_messages(const Wanted& wanted, std::vector<Row>& rows) const;
   const std::vector<Row>& table(const Wanted& wanted) const;
   std::shared_ptr<const Schedule> schedule(const Wanted& wanted, const Algorithm& algorithm,
                                            int segments) const;

@@ -22,7 +22,7 @@ struct Range {
 struct Step {
   enum class Kind : uint8_t {
     kMeet,     ///< Waits until every rank has come to this step (ranks that share memory).
-    kSend,     ///< Sends slot `target`'s chunks to `peer`; goes on before they have arrived.
+    kSend,     ///< Sends slot `target`'s chunks to `peer`, after what it sends already; goes on.
     kReceive,  ///< Waits for the peer's next message to this rank; it is slot `target`'s chunks.
     kReduce,   ///< target = the tree over `sources` [first, last), in their order.
     kCopy,     ///< target = source `first`.

@@ -87,6 +87,7 @@ class STRATA_API Transfer {
   bool done() const noexcept { return operation_ == nullptr || operation_->done(); }
 
   /// Of a receive: this many bytes at the front of its buffer have come, and may be read already.
+  /// Of a send: this many have left the process.
   size_t arrived() const noexcept { return operation_ == nullptr ? 0 : operation_->arrived(); }
 
   /// How it ended. @throws Error kFailedPrecondition: it is not done.

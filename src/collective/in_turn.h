@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "strata/collective/schedule.h"
+
+namespace strata::collective {
+
+/// Who would wait for ever if every rank sent and received one message at a time, each in the order
+/// of its steps; empty if nobody would. The executor lets few messages be on their way at once, so
+/// where this is empty nobody waits for ever there either.
+std::string find_standstill(const Schedule& schedule);
+
+}  // namespace strata::collective
