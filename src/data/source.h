@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "data/needed_elements.h"
 #include "strata/core/error.h"
 #include "strata/data/element_spec.h"
 #include "strata/data/example.h"
@@ -46,6 +47,10 @@ class Stream {
     return skipped;
   }
 
+  /// Promises, before the first `next` or `skip`, that from here on `next` is called for these
+  /// elements alone, and `skip` for the others: who works ahead need not make them.
+  virtual void will_need(const NeededElements&) {}
+
   /// Of the element after the last one that `next` gave or `skip` passed.
   virtual Position position() const = 0;
 
@@ -75,6 +80,7 @@ class Rows {
   virtual std::optional<ElementSpec> spec() const { return std::nullopt; }
 };
 
+class BatchParts;
 class Source;
 using SourcePtr = std::shared_ptr<const Source>;
 
@@ -111,6 +117,9 @@ class Source {
   virtual SourcePtr shard_files(int64_t num_shards, int64_t index) const;
   /// True of `shard(kShardHint, kShardHint)`; `shard_files` then fills in the hint.
   virtual bool is_shard_hint() const { return false; }
+  /// The same, but of each batch that it gives there are these parts' rows alone, and the others
+  /// are not made where that can be avoided. Null: to know these parts it takes whole batches.
+  virtual SourcePtr with_parts(const BatchParts& parts) const;
   /// What `with_options` set at this very source.
   virtual const Options* own_options() const { return nullptr; }
 
@@ -152,6 +161,11 @@ class TransformSource : public Source {
 
  protected:
   const Source& input() const { return *input_; }
+  /// `with_parts` of those that give their input's elements whatever is in them.
+  SourcePtr with_parts_of_input(const BatchParts& parts) const {
+    SourcePtr input = input_->with_parts(parts);
+    return input ? with_inputs({std::move(input)}) : nullptr;
+  }
 
  private:
   SourcePtr input_;
@@ -175,6 +189,9 @@ class OrderSource : public TransformSource {
   const Rows* rows() const override { return input().rows(); }
   std::optional<int64_t> batch_size() const override { return input().batch_size(); }
   std::optional<ElementSpec> element_spec() const override { return input().element_spec(); }
+  SourcePtr with_parts(const BatchParts& parts) const override {
+    return this->with_parts_of_input(parts);
+  }
 
  private:
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
@@ -202,8 +219,8 @@ SourcePtr make_shard(SourcePtr input, int64_t num_shards, int64_t index);
 SourcePtr make_batch(SourcePtr input, int64_t batch_size, bool drop_remainder);
 SourcePtr make_unbatch(SourcePtr input);
 SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_remainder);
-/// These `parts` of the num_parts that each batch is cut into, balanced; at least one.
-SourcePtr make_split(SourcePtr input, int64_t num_parts, std::vector<int64_t> parts);
+/// These parts of each batch, in turn. Rows of other parts are not made where that can be avoided.
+SourcePtr make_split(SourcePtr input, const BatchParts& parts);
 SourcePtr make_zip(std::vector<SourcePtr> inputs);
 SourcePtr make_concatenate(SourcePtr first, SourcePtr second);
 SourcePtr make_enumerate(SourcePtr input, int64_t start);

@@ -51,22 +51,35 @@ Parts parts_for(const ReplicaGroup& group, const data::Dataset& dataset, bool wh
   return whole_batches || !reads_the_same_everywhere(dataset) ? Parts::kOwnInTurn : Parts::kInTurn;
 }
 
-/// What this process reads.
-data::Dataset share_of(const ReplicaGroup& group, data::Dataset dataset, bool whole_batches) {
-  const collective::Communicator* const communicator = group.communicator();
-  if (communicator == nullptr || whole_batches) return dataset;
-  const collective::Placement& placement = communicator->placement();
-  const auto here = static_cast<int>(communicator->replicas().size());
-  WorkerInput worker{.num_workers = communicator->num_ranks(),
-                     .worker_index = communicator->rank(),
+/// One of the processes that share a dataset.
+WorkerInput worker_of(const collective::Communicator& communicator) {
+  const collective::Placement& placement = communicator.placement();
+  const auto here = static_cast<int>(communicator.replicas().size());
+  WorkerInput worker{.num_workers = communicator.num_ranks(),
+                     .worker_index = communicator.rank(),
                      .replicas_per_worker = here};
   if (placement.rank_of_replica !=
       collective::Placement::blocks(std::vector<int>(static_cast<size_t>(worker.num_workers), here))
           .rank_of_replica) {
-    worker.replicas = communicator->replicas();
+    worker.replicas = communicator.replicas();
     worker.num_replicas = placement.num_replicas();
   }
-  return dataset_for_worker(dataset, worker);
+  return worker;
+}
+
+/// What this process reads.
+data::Dataset share_of(const ReplicaGroup& group, data::Dataset dataset, bool whole_batches) {
+  if (group.communicator() == nullptr || whole_batches) return dataset;
+  return dataset_for_worker(dataset, worker_of(*group.communicator()));
+}
+
+std::string description_of(const ReplicaGroup& group, const data::Dataset& dataset,
+                           bool whole_batches) {
+  if (whole_batches) return "batches that a function gives this process";
+  if (group.communicator() == nullptr) {
+    return str_cat("all rows, for ", group.num_local_replicas(), " replicas");
+  }
+  return describe_for_worker(dataset, worker_of(*group.communicator()));
 }
 
 void move_to(Example& part, const LogicalDevice& device) {
@@ -89,6 +102,7 @@ DistributedDataset::DistributedDataset(std::shared_ptr<ReplicaGroup> group, data
     : group_(std::move(group)),
       given_(dataset),
       dataset_(share_of(*group_, dataset, whole_batches)),
+      description_(description_of(*group_, dataset, whole_batches)),
       options_(options),
       parts_(parts_for(*group_, dataset, whole_batches)) {
   if (options.prefetch != 0) dataset_ = dataset_.prefetch(options.prefetch);

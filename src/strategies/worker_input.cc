@@ -1,15 +1,17 @@
 #include "strata/strategies/worker_input.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "data/source.h"
+#include "data/transforms/batch_parts.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 
 namespace strata {
 namespace {
 
 using data::AutoShardPolicy;
+using data::detail::BatchParts;
 using data::detail::SourcePtr;
 
 void check(const WorkerInput& worker) {
@@ -32,6 +34,16 @@ std::vector<int64_t> ids_of(const WorkerInput& worker) {
     ids.push_back(int64_t{worker.worker_index} * worker.replicas_per_worker + r);
   }
   return ids;
+}
+
+BatchParts parts_of(const WorkerInput& worker) {
+  return BatchParts(count_replicas(worker), ids_of(worker));
+}
+
+/// kAuto as what it stands for.
+AutoShardPolicy policy_for(const data::Dataset& dataset) {
+  const auto policy = dataset.options().auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  return policy == AutoShardPolicy::kAuto ? AutoShardPolicy::kData : policy;
 }
 
 /// `source` with `replace` of every source that it is not null of.
@@ -90,9 +102,8 @@ std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_size, const Wo
 
 data::Dataset dataset_for_worker(const data::Dataset& dataset, const WorkerInput& worker) {
   check(worker);
-  AutoShardPolicy policy = dataset.options().auto_shard_policy.value_or(AutoShardPolicy::kAuto);
+  const AutoShardPolicy policy = policy_for(dataset);
   SourcePtr source = dataset.source();
-  if (policy == AutoShardPolicy::kAuto) policy = AutoShardPolicy::kData;
   if (policy == AutoShardPolicy::kFile) {
     SourcePtr sharded = sharded_by_file(source, worker);
     STRATA_CHECK(sharded != source, kNotFound,
@@ -107,17 +118,42 @@ data::Dataset dataset_for_worker(const data::Dataset& dataset, const WorkerInput
     source = std::move(sharded);
   }
 
-  const int64_t replicas = count_replicas(worker);
   if (policy == AutoShardPolicy::kData) {
-    return data::Dataset(data::detail::make_split(std::move(source), replicas, ids_of(worker)));
+    return data::Dataset(data::detail::make_split(std::move(source), parts_of(worker)));
   }
   if (const auto batch_size = source->batch_size()) {
     return data::Dataset(data::detail::make_rebatch(
         std::move(source), per_replica_batch_sizes(*batch_size, worker), false));
   }
-  std::vector<int64_t> all(static_cast<size_t>(replicas));
-  std::iota(all.begin(), all.end(), 0);
-  return data::Dataset(data::detail::make_split(std::move(source), replicas, std::move(all)));
+  return data::Dataset(
+      data::detail::make_split(std::move(source), BatchParts(count_replicas(worker))));
+}
+
+std::string describe_for_worker(const data::Dataset& dataset, const WorkerInput& worker) {
+  check(worker);
+  std::string text =
+      str_cat("replicas ", join(ids_of(worker)), " of ", count_replicas(worker), ": ");
+  const std::string share =
+      str_cat(" ", worker.worker_index, " of every ", worker.num_workers, ", counted from 0");
+  switch (policy_for(dataset)) {
+    case AutoShardPolicy::kOff:
+      return text + "all rows";
+    case AutoShardPolicy::kFile:
+      return text + "file" + share;
+    case AutoShardPolicy::kHint:
+      return text + "element" + share + ", at the hint";
+    case AutoShardPolicy::kAuto:
+    case AutoShardPolicy::kData:
+      break;
+  }
+  const data::detail::Source& source = *dataset.source();
+  const BatchParts parts = parts_of(worker);
+  const auto rows = source.batch_size();
+  text += rows ? str_cat(parts.count_rows(*rows), " of the ", *rows, " rows of each batch")
+               : std::string("some rows of each batch");
+  if (parts.are_all()) return text;
+  return text +
+         (source.with_parts(parts) ? "; the others are passed over" : "; whole batches are made");
 }
 
 }  // namespace strata

@@ -44,7 +44,7 @@ std::vector<Step> run(Iterator& iterator, int64_t limit = kLimit) {
       if (!element) break;
       step.element = digest(*element);
     } catch (const std::exception& error) {
-      step.element = error.what();
+      step.element = first_line(error);
     }
     step.position = iterator.position().to_string();
     steps.push_back(std::move(step));
@@ -67,6 +67,19 @@ std::vector<std::string> positions_of(const std::vector<Step>& steps, size_t fro
   std::vector<std::string> all;
   for (size_t i = from; i < steps.size(); ++i) all.push_back(steps[i].position);
   return all;
+}
+
+/// Equal; or one says of an input that has ended that it was asked once more, and what follows is
+/// the same.
+void expect_equivalent(const Dataset& dataset, const std::string& position,
+                       const std::string& other) {
+  if (position == other) return;
+  const auto behind = [&](const std::string& text) {
+    Iterator iterator = dataset.iterator(7);
+    iterator.restore(Position::from_string(text));
+    return elements_of(run(iterator));
+  };
+  EXPECT_EQ(behind(position), behind(other)) << position << "\n" << other;
 }
 
 class CompositionTest : public testing::TestWithParam<uint32_t> {
@@ -107,7 +120,9 @@ TEST_P(CompositionTest, PositionsRestoreExactly) {
       ASSERT_EQ(restored.position().to_string(), text);
       const auto rest = run(restored, kLimit - static_cast<int64_t>(cut));
       ASSERT_EQ(elements_of(rest), elements_of(all, cut)) << text;
-      ASSERT_EQ(positions_of(rest), positions_of(all, cut)) << text;
+      for (size_t i = 0; i < rest.size(); ++i) {
+        expect_equivalent(rebuilt.dataset, rest[i].position, all[cut + i].position);
+      }
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <string>
 #include <vector>
@@ -28,6 +29,12 @@ std::vector<int64_t> values_of(const Dataset& dataset, int64_t epoch = 0, int64_
 
 at::Tensor longs(std::vector<int64_t> values);
 at::Tensor floats(std::vector<float> values, std::vector<int64_t> sizes);
+
+/// What happened, without where: libtorch's errors tell of the calls, too.
+inline std::string first_line(const std::exception& error) {
+  const std::string what = error.what();
+  return what.substr(0, what.find('\n'));
+}
 
 /// 0 .. n-1 as int64 scalars from a generator, whose elements are no rows of anything.
 Dataset counting_generator(int64_t n);

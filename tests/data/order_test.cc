@@ -56,6 +56,19 @@ TEST_P(OrderTest, EndlessRepeatOfNothingEnds) {
   EXPECT_EQ(values_of(count_to(3).skip(3).repeat().skip(2)), Longs{});
 }
 
+// Rounds differ: without it, the round after the empty one would come.
+TEST_P(OrderTest, ARepeatThatHasEndedStaysSoBehindARestore) {
+  const Dataset some = count_to(8).shuffle(8, {.seed = 3}).take_while([](const Example& element) {
+    return element[0].item<int64_t>() > 2;
+  });
+  Iterator iterator = some.repeat().iterator();
+  while (iterator.next()) {
+  }
+  Iterator restored = some.repeat().iterator();
+  restored.restore(iterator.position());
+  EXPECT_EQ(restored.next(), std::nullopt);
+}
+
 TEST(CardinalityTest, IsKnownWithoutReading) {
   constexpr auto kInfinite = Dataset::kInfinite;
   constexpr auto kUnknown = Dataset::kUnknown;

@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <numeric>
 
@@ -240,6 +242,61 @@ TEST(WorkerInputTest, SaysWhatIsMissing) {
       ErrorCode::kInvalidArgument, "got worker 2 of 2");
   expect_error_containing([] { (void)per_replica_batch_sizes(0, {}); }, ErrorCode::kInvalidArgument,
                           "got a global batch of 0");
+}
+
+WorkerInput worker_of_eight(int index) {
+  const std::vector<std::vector<int>> replicas = {{0, 1, 2}, {3, 4, 5}, {6, 7}};
+  return {.num_workers = 3,
+          .worker_index = index,
+          .replicas = replicas[static_cast<size_t>(index)],
+          .num_replicas = 8};
+}
+
+TEST(WorkerInputTest, AMapIsCalledForAWorkersRowsAlone) {
+  std::atomic<int> calls = 0;
+  const Dataset dataset = Dataset::range(24)
+                              .shuffle(24, {.seed = 4})
+                              .map([&](data::Example row) {
+                                ++calls;
+                                return data::Example{row.x() * 2};
+                              })
+                              .batch(8);
+  Sizes values;
+  std::vector<int> counts;
+  for (int worker = 0; worker < 3; ++worker) {
+    calls = 0;
+    for (const Sizes& part : batches_of(dataset_for_worker(dataset, worker_of_eight(worker)))) {
+      values.insert(values.end(), part.begin(), part.end());
+    }
+    counts.push_back(calls);
+  }
+  EXPECT_EQ(counts, (std::vector<int>{9, 9, 6}));
+  std::sort(values.begin(), values.end());
+  for (int64_t i = 0; i < 24; ++i) EXPECT_EQ(values[static_cast<size_t>(i)], 2 * i);
+}
+
+TEST(WorkerInputTest, SaysWhatAWorkerReads) {
+  const Dataset dataset = files(3, 6).batch(20);
+  const auto describe = [&](AutoShardPolicy policy) {
+    return describe_for_worker(with_policy(dataset, policy), worker_of_eight(1));
+  };
+  EXPECT_EQ(describe(AutoShardPolicy::kAuto),
+            "replicas 3, 4, 5 of 8: 7 of the 20 rows of each batch; the others are passed over");
+  EXPECT_EQ(describe(AutoShardPolicy::kData), describe(AutoShardPolicy::kAuto));
+  EXPECT_EQ(describe(AutoShardPolicy::kFile),
+            "replicas 3, 4, 5 of 8: file 1 of every 3, counted from 0");
+  EXPECT_EQ(describe(AutoShardPolicy::kHint),
+            "replicas 3, 4, 5 of 8: element 1 of every 3, counted from 0, at the hint");
+  EXPECT_EQ(describe(AutoShardPolicy::kOff), "replicas 3, 4, 5 of 8: all rows");
+  EXPECT_EQ(describe_for_worker(dataset.ignore_errors(), worker_of_eight(2)),
+            "replicas 6, 7 of 8: 4 of the 20 rows of each batch; whole batches are made");
+  EXPECT_EQ(describe_for_worker(dataset, {.replicas_per_worker = 2}),
+            "replicas 0, 1 of 2: 20 of the 20 rows of each batch");
+  expect_error_containing(
+      [&] {
+        (void)describe_for_worker(dataset, {2, 2, 1});
+      },
+      ErrorCode::kInvalidArgument, "got worker 2 of 2");
 }
 
 }  // namespace

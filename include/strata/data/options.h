@@ -13,7 +13,7 @@ enum class AutoShardPolicy {
   kOff = -1,  ///< every worker reads everything
   kAuto = 0,  ///< kData: the same bits however many workers there are
   kFile = 1,  ///< whole files to each worker
-  kData = 2,  ///< every worker reads everything and keeps its part of each batch
+  kData = 2,  ///< every worker goes through everything and makes its part of each batch
   kHint = 3,  ///< where the dataset says `shard(kShardHint, kShardHint)`
 };
 

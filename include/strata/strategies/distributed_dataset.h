@@ -6,6 +6,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "strata/core/export.h"
 #include "strata/data/dataset.h"
@@ -99,6 +100,10 @@ class STRATA_API DistributedDataset {
   /// Steps in an epoch, data::Dataset::kInfinite or kUnknown.
   int64_t cardinality() const;
 
+  /// For people: what this process reads, and what it makes of that, in a line. All processes'
+  /// lines together are who reads what.
+  const std::string& describe() const { return description_; }
+
   Iterator iterator(int64_t epoch) const;
   /// In the next epoch of the dataset that was given.
   Iterator iterator() const;
@@ -132,6 +137,7 @@ class STRATA_API DistributedDataset {
   std::shared_ptr<ReplicaGroup> group_;
   data::Dataset given_;
   data::Dataset dataset_;  // what this process reads of it
+  std::string description_;
   InputOptions options_;
   Parts parts_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -34,7 +35,10 @@ STRATA_API std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_siz
 /// * kOff: all rows on every worker, in batches of per_replica_batch_sizes.
 /// * kFile: the rows of files i, i + num_workers, ..., batched so.
 /// * kData: its replicas' parts of as many as there are replicas that each batch is cut into; they
-///   differ by one row at most, the larger ones first.
+///   differ by one row at most, the larger ones first. Where `batch` comes last (or behind it only
+///   transforms that give batches as they are: options, prefetch, repeat, shard, shuffle, skip and
+///   take), other replicas' rows are passed over: a `map` before it is not called for them, and
+///   an error that it throws is that of the worker alone whose row it is (docs/data.md).
 /// * kAuto: kData, so that which replica gets which row does not depend on the workers. (TensorFlow
 ///   shards by file where there are files: ask for kFile where reading is what costs.)
 /// * kHint: every num_workers-th element at `shard(kShardHint, kShardHint)`, batched as for kOff.
@@ -46,5 +50,11 @@ STRATA_API std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_siz
 /// files, kHint without a hint.
 STRATA_API data::Dataset dataset_for_worker(const data::Dataset& dataset,
                                             const WorkerInput& worker);
+
+/// The same in a line for people: "replicas 0, 1, 2 of 8: 24 of the 64 rows of each batch; the
+/// others are passed over", or "... whole batches are made". What is saved before the batch where
+/// rows are passed over is in docs/data.md.
+/// @throws Error kInvalidArgument: a bad worker.
+STRATA_API std::string describe_for_worker(const data::Dataset& dataset, const WorkerInput& worker);
 
 }  // namespace strata

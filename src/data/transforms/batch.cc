@@ -10,8 +10,7 @@ namespace {
 /// Copies elements together.
 class StackStream final : public BatchingStream<Example> {
  public:
-  StackStream(const Source& input, uint64_t epoch, int64_t batch_size, bool drop_remainder)
-      : BatchingStream("batch", input.examples(epoch), batch_size, drop_remainder) {}
+  using BatchingStream::BatchingStream;
 
  private:
   Example make(const std::vector<Example>& elements) override { return stack_examples(elements); }
@@ -20,10 +19,8 @@ class StackStream final : public BatchingStream<Example> {
 /// Gathers the rows of an in-memory source.
 class GatherStream final : public BatchingStream<int64_t> {
  public:
-  GatherStream(const Source& input, uint64_t epoch, int64_t batch_size, bool drop_remainder)
-      : BatchingStream("batch", input.indices(epoch), batch_size, drop_remainder),
-        rows_(*input.rows()),
-        guard_(rows_) {}
+  GatherStream(const char* kind, const Source& input, uint64_t epoch, const Batching& batching)
+      : BatchingStream(kind, input, epoch, batching), rows_(*input.rows()), guard_(rows_) {}
 
  private:
   Example make(const std::vector<int64_t>& rows) override {
@@ -37,37 +34,46 @@ class GatherStream final : public BatchingStream<int64_t> {
 
 class BatchSource final : public TransformSource {
  public:
-  BatchSource(SourcePtr input, int64_t batch_size, bool drop_remainder)
-      : TransformSource(std::move(input)),
-        batch_size_(batch_size),
-        drop_remainder_(drop_remainder) {}
+  BatchSource(SourcePtr input, Batching batching)
+      : TransformSource(std::move(input)), batching_(std::move(batching)) {}
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
+    constexpr const char* kKind = "batch";
     if (input().rows() != nullptr)
-      return std::make_unique<GatherStream>(input(), epoch, batch_size_, drop_remainder_);
-    return std::make_unique<StackStream>(input(), epoch, batch_size_, drop_remainder_);
+      return std::make_unique<GatherStream>(kKind, input(), epoch, batching_);
+    return std::make_unique<StackStream>(kKind, input(), epoch, batching_);
   }
 
   int64_t cardinality() const override {
-    return batched_cardinality(input().cardinality(), batch_size_, drop_remainder_);
+    return batched_cardinality(input().cardinality(), batching_.batch_size,
+                               batching_.drop_remainder);
   }
-  std::optional<int64_t> batch_size() const override { return batch_size_; }
+  std::optional<int64_t> batch_size() const override { return full_rows(); }
   std::optional<ElementSpec> element_spec() const override {
-    return batched_spec(input().element_spec(), drop_remainder_ ? batch_size_ : -1);
+    return batched_spec(input().element_spec(), batching_.drop_remainder ? full_rows() : -1);
   }
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
-    return make_batch(std::move(inputs[0]), batch_size_, drop_remainder_);
+    return std::make_shared<BatchSource>(std::move(inputs[0]), batching_);
+  }
+  SourcePtr with_parts(const BatchParts& parts) const override {
+    STRATA_DCHECK(batching_.parts.are_all());
+    Batching partial = batching_;
+    partial.parts = parts;
+    return std::make_shared<BatchSource>(inputs()[0], std::move(partial));
   }
 
  private:
-  int64_t batch_size_;
-  bool drop_remainder_;
+  /// Of a batch that is not the last.
+  int64_t full_rows() const { return batching_.parts.count_rows(batching_.batch_size); }
+
+  Batching batching_;
 };
 
 }  // namespace
 
 SourcePtr make_batch(SourcePtr input, int64_t batch_size, bool drop_remainder) {
-  return std::make_shared<BatchSource>(std::move(input), batch_size, drop_remainder);
+  return std::make_shared<BatchSource>(
+      std::move(input), Batching{.batch_size = batch_size, .drop_remainder = drop_remainder});
 }
 
 }  // namespace strata::data::detail

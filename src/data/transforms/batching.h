@@ -2,57 +2,67 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "data/source.h"
+#include "data/transforms/batch_parts.h"
 
 namespace strata::data::detail {
 
-/// Collects `batch_size` elements of type T, and makes one of them. Holds nothing between batches,
-/// so the input's position says it all.
+struct Batching {
+  int64_t batch_size;
+  bool drop_remainder = false;
+  BatchParts parts = BatchParts(1);  // of each batch, whose rows are there
+};
+
+/// Collects elements of type T, and makes one of them. Of rows that its parts do not have none is
+/// made; where they have none at all, the batch has 0 rows. Holds nothing between batches, so the
+/// input's position says it all, whatever the parts are.
 template <class T>
 class BatchingStream : public ExampleStream {
  public:
   /// @param kind  Of the positions.
-  BatchingStream(const char* kind, std::unique_ptr<Stream<T>> input, int64_t batch_size,
-                 bool drop_remainder)
+  BatchingStream(const char* kind, const Source& source, uint64_t epoch, Batching batching)
       : kind_(kind),
-        input_(std::move(input)),
-        batch_size_(batch_size),
-        drop_remainder_(drop_remainder) {
+        source_(source),
+        epoch_(epoch),
+        batching_(std::move(batching)),
+        input_(open_stream<T>(source, epoch)) {
     // Whatever batch size the user asks for.
     constexpr int64_t kMaxReserve = 1 << 20;
-    elements_.reserve(static_cast<size_t>(std::min(batch_size, kMaxReserve)));
+    const int64_t rows = batching_.parts.count_rows(batching_.batch_size);
+    elements_.reserve(static_cast<size_t>(std::min(rows, kMaxReserve)));
   }
 
   bool next(Example& out) final {
     if (ended_) return false;
-    elements_.clear();
-    T element{};
-    try {
-      while (static_cast<int64_t>(elements_.size()) < batch_size_ && input_->next(element))
-        elements_.push_back(std::move(element));
-    } catch (...) {
-      // This batch is lost, and the next one what it would have been.
-      input_->skip(batch_size_ - static_cast<int64_t>(elements_.size()) - 1);
-      throw;
-    }
-    const auto count = static_cast<int64_t>(elements_.size());
-    ended_ = count < batch_size_;
-    if (count == 0 || (ended_ && drop_remainder_)) return false;
+    announce();
+    std::optional<Position> before;
+    if (!batching_.parts.are_all()) before = input_->position();
+    const int64_t rows = collect(batching_.batch_size);
+    ended_ = rows < batching_.batch_size;
+    if (ended_ && before && !batching_.drop_remainder) collect_again(*before, rows);
+    // This batch is lost, and the next one what it would have been.
+    if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+    if (rows == 0 || (ended_ && batching_.drop_remainder)) return false;
     out = make(elements_);
     elements_.clear();
+    if (batching_.parts.count_rows(rows) > 0) return true;
+    for (at::Tensor& field : out.fields) field = field.narrow(0, 0, 0);
     return true;
   }
 
   int64_t skip(int64_t count) final {
+    announce();
     int64_t skipped = 0;
     while (skipped < count && !ended_) {
-      const int64_t rows = input_->skip(batch_size_);
-      ended_ = rows < batch_size_;
-      if (rows == 0 || (ended_ && drop_remainder_)) break;
+      const int64_t rows = input_->skip(batching_.batch_size);
+      ended_ = rows < batching_.batch_size;
+      if (rows == 0 || (ended_ && batching_.drop_remainder)) break;
       ++skipped;
     }
     return skipped;
@@ -69,11 +79,66 @@ class BatchingStream : public ExampleStream {
   /// The batch of `elements`, at least one.
   virtual Example make(const std::vector<T>& elements) = 0;
 
+  /// Of a batch of `rows`. Where the parts have none, the first one shows what rows are like.
+  NeededElements needed_rows(int64_t rows) const {
+    NeededElements needed{.period = rows, .ranges = batching_.parts.ranges(rows)};
+    if (needed.ranges.empty()) needed.ranges.push_back({.begin = 0, .end = 1});
+    return needed;
+  }
+
+  void announce() {
+    if (begun_) return;
+    begun_ = true;
+    if (!batching_.parts.are_all()) input_->will_need(needed_rows(batching_.batch_size));
+  }
+
+  /// Takes the needed rows of the next `rows`, or an error, and passes the others.
+  /// @return how many rows there were, whether needed or not.
+  int64_t collect(int64_t rows) {
+    elements_.clear();
+    error_ = nullptr;
+    int64_t row = 0;
+    T element{};
+    const NeededElements needed = needed_rows(rows);
+    for (const auto& [begin, end] : needed.ranges) {
+      row += input_->skip(begin - row);
+      if (row < begin) return row;
+      try {
+        for (; row < end; ++row) {
+          if (!input_->next(element)) return row;
+          elements_.push_back(std::move(element));
+        }
+      } catch (...) {
+        error_ = std::current_exception();
+        ++row;
+        break;
+      }
+    }
+    return row + input_->skip(rows - row);
+  }
+
+  /// The last batch has only so many `rows`, of which other ones are the parts'.
+  void collect_again(const Position& before, int64_t rows) {
+    if (rows == 0) return;
+    input_ = open_stream<T>(source_, epoch_);
+    input_->restore(before);
+    input_->will_need(needed_rows(rows));
+    const int64_t again = collect(rows);
+    STRATA_CHECK(again == rows, kInvalidArgument, "[data] ", kind_, ": got a last batch of ", rows,
+                 " rows, and then of ", again,
+                 "; expected the same elements when they are read again; a generator must repeat "
+                 "itself");
+    input_->skip(1);  // finds the end, as the whole batch does
+  }
+
   const char* kind_;
+  const Source& source_;
+  const uint64_t epoch_;
+  const Batching batching_;
   std::unique_ptr<Stream<T>> input_;
-  int64_t batch_size_;
-  bool drop_remainder_;
   std::vector<T> elements_;
+  std::exception_ptr error_;  // instead of elements_
+  bool begun_ = false;
   bool ended_ = false;
 };
 

@@ -146,6 +146,8 @@ class CacheSource final : public OrderSource<CacheSource> {
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
     return make_cache(std::move(inputs[0]));
   }
+  // Another source would be another cache: who comes next would not find these elements.
+  SourcePtr with_parts(const BatchParts&) const override { return nullptr; }
 
  private:
   mutable CacheStore<Example> examples_;

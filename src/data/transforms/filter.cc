@@ -84,6 +84,8 @@ class PredicateSource final : public OrderSource<PredicateSource<StreamOf, make>
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
     return make(std::move(inputs[0]), predicate_);
   }
+  // What it decides about a batch depends on all rows.
+  SourcePtr with_parts(const BatchParts&) const override { return nullptr; }
 
  private:
   Predicate predicate_;

@@ -31,6 +31,10 @@ class MapStream final : public ExampleStream {
     return skipped;
   }
 
+  void will_need(const NeededElements& needed) override {
+    if (given_.empty()) input_->will_need(needed);
+  }
+
   Position position() const override {
     return MapPosition{
         .first = static_cast<int64_t>(key_.index), .ahead = given_, .counted = keyed_}

@@ -72,9 +72,10 @@ Example stack_padded(const std::vector<Example>& elements, const PaddedBatchOpti
 
 class PaddedBatchStream final : public BatchingStream<Example> {
  public:
-  PaddedBatchStream(std::unique_ptr<ExampleStream> input, int64_t batch_size,
+  PaddedBatchStream(const Source& input, uint64_t epoch, int64_t batch_size,
                     const PaddedBatchOptions& options)
-      : BatchingStream("padded_batch", std::move(input), batch_size, options.drop_remainder),
+      : BatchingStream("padded_batch", input, epoch,
+                       {.batch_size = batch_size, .drop_remainder = options.drop_remainder}),
         options_(options) {}
 
  private:
@@ -91,7 +92,7 @@ class PaddedBatchSource final : public TransformSource {
       : TransformSource(std::move(input)), batch_size_(batch_size), options_(options) {}
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
-    return std::make_unique<PaddedBatchStream>(input().examples(epoch), batch_size_, options_);
+    return std::make_unique<PaddedBatchStream>(input(), epoch, batch_size_, options_);
   }
   int64_t cardinality() const override {
     return batched_cardinality(input().cardinality(), batch_size_, options_.drop_remainder);

@@ -3,12 +3,13 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
 
+#include "data/pipeline.h"
+#include "data/single_thread.h"
 #include "data/transforms/chunks.h"
 #include "data/transforms/functions.h"
 #include "data/transforms/map_position.h"
-#include "data/pipeline.h"
-#include "data/single_thread.h"
 
 namespace strata::data::detail {
 namespace {
@@ -20,8 +21,9 @@ constexpr auto kTurn = std::chrono::milliseconds(1);
 
 /// Consecutive elements of the input, and what the function made of them.
 struct Block {
-  int64_t first = 0;  // index of elements[0] in the input
-  std::vector<Example> elements;
+  int64_t first = 0;                       // index of elements[0] in the input
+  std::vector<Example> elements;           // empty where nobody needs one
+  int64_t needed = 0;                      // how many are
   std::vector<std::exception_ptr> errors;  // instead of elements; as many as matter
   bool end = false;                        // of the input, behind the elements
   bool done = false;
@@ -29,6 +31,7 @@ struct Block {
 
   void clear() {
     elements.clear();
+    needed = 0;
     errors.clear();
     end = done = false;
     bytes = 0;
@@ -96,6 +99,13 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     return skipped;
   }
 
+  void will_need(const NeededElements& needed) override {
+    if (!ordered_ || !to_pass_.empty()) return;  // `next` does not count as the input does
+    needed_ = needed;
+    needed_from_ = read_;
+    input_->will_need(needed);
+  }
+
   Position position() const override {
     const std::lock_guard lock(mutex_);
     chunks_.drop_passed(given_.frontier());
@@ -138,6 +148,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
       if (block != blocks_.end() && (*block)->done) {
         current_ = std::move(*block);
         blocks_.erase(block);
+        full_blocks_ -= current_->needed > 0 ? 1 : 0;
         pipeline_.add_buffered(-current_->bytes);
         schedule();
         return;
@@ -176,8 +187,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   bool may_begin() const { return !stop_ && !input_ended_ && !reading_; }
 
   bool has_room() const {
-    return blocks_.empty() ||
-           (static_cast<int64_t>(blocks_.size()) < 2 * parallel_ && pipeline_.has_room());
+    return blocks_.empty() || (full_blocks_ < 2 * parallel_ && pipeline_.has_room());
   }
 
   void schedule() {
@@ -203,19 +213,24 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     if (chunk) chunks_.add(std::move(*chunk));
     reading_ = false;
     input_ended_ = block.end;
+    full_blocks_ += block.needed > 0 ? 1 : 0;
     schedule();  // the next block can be read while this one is worked on
 
     lock.unlock();
     run_block(block);
     const auto time = WorkTimer::Clock::now() - begin;
     lock.lock();
+    if (block.needed > 0) adapt_block_size(size, time);
+    block.done = true;
+    pipeline_.add_buffered(block.bytes);
+    done_.notify_one();
+  }
+
+  void adapt_block_size(int64_t size, WorkTimer::Clock::duration time) {
     if (time > 2 * kBlockTime)
       block_size_ = std::max<int64_t>(1, std::min(block_size_, size / 2));
     else if (time * 2 < kBlockTime)
       block_size_ = std::min(kChunk, std::max(block_size_, size * 2));
-    block.done = true;
-    pipeline_.add_buffered(block.bytes);
-    done_.notify_one();
   }
 
   // Only one thread at a time reads, so these members need no lock: input_, read_, to_pass_,
@@ -229,27 +244,36 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     block.first = read_;
     std::optional<Chunk> chunk;
     if (read_ >= next_chunk_) chunk = begin_chunk();
-    int64_t end = std::min(read_ + size, next_chunk_);
+    int64_t end = next_chunk_;
     if (!to_pass_.empty()) end = std::min(end, to_pass_.back().first);
-    for (; read_ < end; ++read_) {
-      block.elements.emplace_back();
-      try {
-        if (input_->next(block.elements.back())) continue;
-        block.elements.pop_back();
-        block.end = true;
-        break;
-      } catch (...) {
-        block.fail(block.elements.size() - 1);
-      }
-    }
+    while (read_ < end && block.needed < size && !block.end) read_element(block);
     return chunk;
   }
+
+  void read_element(Block& block) {
+    const bool needed = is_needed(read_);
+    block.elements.emplace_back();
+    try {
+      block.end = needed ? !input_->next(block.elements.back()) : input_->skip(1) == 0;
+    } catch (...) {
+      block.fail(block.elements.size() - 1);
+    }
+    if (block.end) {
+      block.elements.pop_back();
+      return;
+    }
+    block.needed += needed ? 1 : 0;
+    ++read_;
+  }
+
+  bool is_needed(int64_t index) const { return !needed_ || needed_->has(index - needed_from_); }
 
   void run_block(Block& block) {
     ElementKey key = key_;
     for (size_t i = 0; i < block.elements.size() && !stop_.load(std::memory_order_relaxed); ++i) {
-      if (block.failed(i)) continue;
-      key.index = static_cast<uint64_t>(block.first) + i;
+      const int64_t index = block.first + static_cast<int64_t>(i);
+      if (block.failed(i) || !is_needed(index)) continue;
+      key.index = static_cast<uint64_t>(index);
       Example& element = block.elements[i];
       try {
         element = fn_(std::move(element), key);
@@ -271,6 +295,8 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   const ElementKey key_;
   const int64_t parallel_;
   const bool ordered_;
+  std::optional<NeededElements> needed_;  // as all threads find it when they begin; none: all
+  int64_t needed_from_ = 0;
 
   // The reader's.
   int64_t read_ = 0;                              // elements of the input
@@ -289,6 +315,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   // Guarded by mutex_.
   mutable Chunks chunks_;
   std::deque<std::unique_ptr<Block>> blocks_;
+  int64_t full_blocks_ = 0;  // of blocks_, those with an element that is needed
   std::vector<std::unique_ptr<Block>> free_;
   int64_t block_size_ = 1;
   int64_t working_ = 0;  // threads at it, or called

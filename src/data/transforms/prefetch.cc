@@ -220,6 +220,9 @@ class PrefetchSource final : public TransformSource {
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
     return make_prefetch(std::move(inputs[0]), buffer_size_);
   }
+  SourcePtr with_parts(const BatchParts& parts) const override {
+    return with_parts_of_input(parts);
+  }
 
  private:
   int64_t buffer_size_;

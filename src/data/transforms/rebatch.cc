@@ -5,6 +5,7 @@
 
 #include "data/element_specs.h"
 #include "data/source.h"
+#include "data/transforms/batch_parts.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
@@ -157,11 +158,10 @@ class RebatchSource final : public TransformSource {
 
 class SplitStream final : public ExampleStream {
  public:
-  SplitStream(std::unique_ptr<ExampleStream> input, int64_t num_parts, std::vector<int64_t> parts)
+  SplitStream(std::unique_ptr<ExampleStream> input, const BatchParts& parts)
       : input_(std::move(input)),
         before_(input_->position()),
-        num_parts_(num_parts),
-        parts_(std::move(parts)),
+        parts_(parts),
         next_(parts_.size()) {}
 
   bool next(Example& out) override {
@@ -171,10 +171,8 @@ class SplitStream final : public ExampleStream {
       before_ = std::move(before);
       next_ = 0;
     }
-    const int64_t part = parts_[next_++];
-    const int64_t rows = batch_.num_rows();
-    const int64_t size = rows / num_parts_, larger = rows % num_parts_;
-    out = rows_of(batch_, part * size + std::min(part, larger), size + (part < larger ? 1 : 0));
+    const auto [begin, end] = parts_.range(next_++, batch_.num_rows());
+    out = rows_of(batch_, begin, end - begin);
     return true;
   }
 
@@ -196,19 +194,18 @@ class SplitStream final : public ExampleStream {
  private:
   std::unique_ptr<ExampleStream> input_;
   Position before_;  // of the input before batch_
-  const int64_t num_parts_;
-  const std::vector<int64_t> parts_;
+  const BatchParts& parts_;
   Example batch_;
   size_t next_;  // of parts_, to be taken of batch_
 };
 
 class SplitSource final : public TransformSource {
  public:
-  SplitSource(SourcePtr input, int64_t num_parts, std::vector<int64_t> parts)
-      : TransformSource(std::move(input)), num_parts_(num_parts), parts_(std::move(parts)) {}
+  SplitSource(SourcePtr input, BatchParts parts)
+      : TransformSource(std::move(input)), parts_(std::move(parts)) {}
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
-    return std::make_unique<SplitStream>(input().examples(epoch), num_parts_, parts_);
+    return std::make_unique<SplitStream>(input().examples(epoch), parts_);
   }
   int64_t cardinality() const override {
     const int64_t n = input().cardinality();
@@ -217,18 +214,18 @@ class SplitSource final : public TransformSource {
   std::optional<int64_t> batch_size() const override {
     const auto size = input().batch_size();
     if (!size) return size;
-    return *size / num_parts_ + (parts_[0] < *size % num_parts_ ? 1 : 0);
+    const auto [begin, end] = parts_.range(0, *size);
+    return end - begin;
   }
   std::optional<ElementSpec> element_spec() const override {
     return batched_spec(row_spec(input().element_spec()), -1);
   }
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
-    return make_split(std::move(inputs[0]), num_parts_, parts_);
+    return std::make_shared<SplitSource>(std::move(inputs[0]), parts_);
   }
 
  private:
-  int64_t num_parts_;
-  std::vector<int64_t> parts_;
+  BatchParts parts_;
 };
 
 }  // namespace
@@ -237,8 +234,12 @@ SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_re
   return std::make_shared<RebatchSource>(std::move(input), std::move(sizes), drop_remainder);
 }
 
-SourcePtr make_split(SourcePtr input, int64_t num_parts, std::vector<int64_t> parts) {
-  return std::make_shared<SplitSource>(std::move(input), num_parts, std::move(parts));
+SourcePtr make_split(SourcePtr input, const BatchParts& parts) {
+  SourcePtr own = parts.are_all() ? nullptr : input->with_parts(parts);
+  if (!own) return std::make_shared<SplitSource>(std::move(input), parts);
+  // What is left of a batch is cut as its parts were: balanced, the larger ones first.
+  return std::make_shared<SplitSource>(std::move(own),
+                                       BatchParts(static_cast<int64_t>(parts.size())));
 }
 
 }  // namespace strata::data::detail

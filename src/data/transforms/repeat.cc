@@ -10,6 +10,9 @@ namespace {
 // An endless repeat under another repeat or a later epoch: rounds of different epochs stay apart.
 constexpr uint64_t kEndlessRounds = uint64_t{1} << 40;
 
+// The round behind one that had no elements.
+constexpr int64_t kEnded = std::numeric_limits<int64_t>::max();
+
 template <class T>
 class RepeatStream final : public Stream<T> {
  public:
@@ -42,7 +45,7 @@ class RepeatStream final : public Stream<T> {
 
   void restore(const Position& position) override {
     expect_position(position, "repeat", 1, position.children().empty() ? 0 : 1);
-    round_ = position_number(position, 0, 0, std::numeric_limits<int64_t>::max());
+    round_ = position_number(position, 0, 0, kEnded);
     if (position.children().empty()) return;
     open();
     current_->restore(position.children()[0]);
@@ -55,21 +58,16 @@ class RepeatStream final : public Stream<T> {
   int64_t advance(Step&& step) {
     while (true) {
       if (!current_) {
-        if (count_ >= 0 && round_ >= count_) return 0;
+        if (round_ == kEnded || (count_ >= 0 && round_ >= count_)) return 0;
         open();
       }
       if (const int64_t steps = step(); steps > 0) {
         fresh_ = false;
         return steps;
       }
-      const bool empty_round = fresh_;
       current_ = nullptr;
-      ++round_;
       // A round without elements ends an endless repeat, which would otherwise never return.
-      if (empty_round) {
-        count_ = 0;
-        return 0;
-      }
+      round_ = fresh_ ? kEnded : round_ + 1;
     }
   }
 
@@ -80,8 +78,8 @@ class RepeatStream final : public Stream<T> {
   }
 
   const Source& input_;
-  int64_t count_;
-  uint64_t epoch_;
+  const int64_t count_;
+  const uint64_t epoch_;
   int64_t round_ = 0;
   std::unique_ptr<Stream<T>> current_;
   bool fresh_ = true;  // this round has given nothing yet
