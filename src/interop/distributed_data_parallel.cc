@@ -94,8 +94,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     }
     STRATA_CHECK(!variables_.empty(), kInvalidArgument, "[", kName,
                  "] got a module without parameters that require gradients");
-    exchange_ = std::make_unique<optimizers::GradientExchange>(kName, variables_,
-                                                               optimizers::AddGradients::kHere);
+    exchange_ = std::make_unique<optimizers::GradientExchange>(kName, variables_);
   }
 
   void take_buffers() {

@@ -124,8 +124,7 @@ void TorchOptimizerCore::Impl::share_out_anew() {
   const auto count = static_cast<size_t>(replicas.num_local_replicas());
   exchange_.reset();
   if (replicas.communicator() != nullptr) {
-    exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_,
-                                                               optimizers::AddGradients::kHere);
+    exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
   }
   owners_ = share_out(variables_, count);
   // The tensors of every group that `replica` updates; for the front all of replica 0's.

@@ -17,7 +17,7 @@ std::pair<std::string_view, std::string_view> split(std::string_view path) {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-bool equal(const at::Tensor& a, const at::Tensor& b) {
+bool same_bytes(const at::Tensor& a, const at::Tensor& b) {
   if (a.scalar_type() != b.scalar_type() || a.sizes() != b.sizes()) return false;
   const at::Tensor left = a.contiguous(), right = b.contiguous();
   return a.numel() == 0 ||
@@ -78,15 +78,17 @@ int64_t WeightsGroup::num_bytes() const {
 }
 
 bool equal(const WeightsGroup& a, const WeightsGroup& b) {
-  const auto same = [](const auto& left, const auto& right) {
+  const auto same_variable = [](const auto& left, const auto& right) {
+    return left.first == right.first && same_bytes(left.second, right.second);
+  };
+  const auto same_group = [](const auto& left, const auto& right) {
     return left.first == right.first && equal(left.second, right.second);
   };
   return a.name == b.name &&
-         std::equal(a.vars.begin(), a.vars.end(), b.vars.begin(), b.vars.end(),
-                    [](const at::Tensor& x, const at::Tensor& y) { return equal(x, y); }) &&
+         std::equal(a.vars.begin(), a.vars.end(), b.vars.begin(), b.vars.end(), same_bytes) &&
          std::equal(a.named_vars.begin(), a.named_vars.end(), b.named_vars.begin(),
-                    b.named_vars.end(), same) &&
-         std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(), same);
+                    b.named_vars.end(), same_variable) &&
+         std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(), same_group);
 }
 
 }  // namespace strata::keras_files

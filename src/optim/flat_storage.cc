@@ -117,6 +117,19 @@ void FlatStorage<T>::share(collective::Communicator& communicator) {
 }
 
 template <typename T>
+void FlatStorage<T>::keep_slots_of(const std::vector<collective::Range>& elements) {
+  std::vector<tensor::Arena> slots;
+  for (const tensor::Arena& slot : slots_) {
+    slots.push_back(slot.make_like());  // what is not written takes no memory
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      std::copy(data_of<T>(slot, e) + elements[e].begin, data_of<T>(slot, e) + elements[e].end,
+                data_of<T>(slots.back(), e) + elements[e].begin);
+    }
+  }
+  take_slots(std::move(slots));
+}
+
+template <typename T>
 void FlatStorage<T>::reshape() {
   if (shared_) {  // from here on with others, or alone: see prepare()
     shared_ = false;

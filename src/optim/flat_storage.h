@@ -27,6 +27,8 @@ class FlatStorage {
   /// Before each step, by one replica, in all processes together. @param may_share  They share
   /// memory.
   void prepare(bool may_share);
+  /// From now on slots hold only these elements of each entry.
+  void keep_slots_of(const std::vector<collective::Range>& elements);
   /// The group has other replicas: what was shared is this process's own again.
   void reshape();
 

@@ -78,8 +78,22 @@ bool FlatUpdate<T>::prepare(bool may_share) {
 template <typename T>
 void FlatUpdate<T>::reshape() {
   replicas_ = group_.num_local_replicas();
+  owned_.clear();
   storage_.reshape();
   shares_ = make_shares();
+}
+
+template <typename T>
+void FlatUpdate<T>::own(std::vector<collective::Range> elements) {
+  owned_ = std::move(elements);
+  storage_.keep_slots_of(owned_);
+  shares_ = make_shares();
+}
+
+template <typename T>
+collective::Range FlatUpdate<T>::owned(size_t entry) const {
+  if (!owned_.empty()) return owned_[entry];
+  return {.begin = 0, .end = entries_[entry].variable.numel()};
 }
 
 template <typename T>
@@ -106,7 +120,9 @@ std::vector<tensor::Arena> FlatUpdate<T>::make_slots() const {
       if (shape != layouts.back().sizes) layouts.back() = {.sizes = std::move(shape)};
     }
     slots.emplace_back(layouts, entries_[0].variable.dtype());
-    if (i < of_rule) slots.back().flat().fill_(rule_.slot_initial_value(i));
+    // Memory is zero, and costs nothing before it is touched.
+    const double initial = i < of_rule ? rule_.slot_initial_value(i) : 0;
+    if (initial != 0) slots.back().flat().fill_(initial);
   }
   for (const Entry& entry : entries_) {
     STRATA_CHECK(!rule_.whole_variables() || entry.variable.on_replica(0).is_contiguous(),
@@ -139,16 +155,16 @@ std::vector<std::vector<typename FlatUpdate<T>::Part>> FlatUpdate<T>::make_share
     return shares;
   }
   int64_t total = 0;
-  for (const Entry& entry : entries_) total += entry.variable.numel();
+  for (size_t i = 0; i < entries_.size(); ++i) total += owned(i).size();
   for (int replica = 0; replica < count; ++replica) {
     const collective::Range range = collective::chunk_range(total, count, replica);
     int64_t first = 0;
     for (size_t i = entries_.size(); i-- > 0;) {
-      const int64_t size = entries_[i].variable.numel();
-      const int64_t begin = std::max<int64_t>(range.begin - first, 0);
-      const int64_t end = std::min(range.end - first, size);
+      const collective::Range elements = owned(i);
+      const int64_t begin = elements.begin + std::max<int64_t>(range.begin - first, 0);
+      const int64_t end = std::min(elements.begin + range.end - first, elements.end);
       if (begin < end) shares[static_cast<size_t>(replica)].push_back({i, begin, end});
-      first += size;
+      first += elements.size();
     }
   }
   return shares;

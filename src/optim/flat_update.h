@@ -21,6 +21,7 @@ class FlatUpdate : public UpdatePass {
 
   bool prepare(bool may_share) override;
   std::vector<collective::Range> elements_of_process(size_t entry) const override;
+  void own(std::vector<collective::Range> elements) override;
   bool adds() const override { return true; }
   void prepare_norms() override;
   void reduce_for_norms(Step& step, int replica) override;
@@ -39,6 +40,8 @@ class FlatUpdate : public UpdatePass {
     int64_t end;
   };
 
+  /// The elements of an entry that this process updates, alone or with those that share memory.
+  collective::Range owned(size_t entry) const;
   /// Of a replica of this process.
   const std::vector<Part>& share_of(int local) const {
     return shares_[static_cast<size_t>(storage_.shared() ? group_.replica_id(local) : local)];
@@ -64,6 +67,7 @@ class FlatUpdate : public UpdatePass {
   int replicas_;  // of this process
   const std::vector<Entry> entries_;
   FlatStorage<T> storage_;
+  std::vector<collective::Range> owned_;   // by entry; empty: all of each
   std::vector<std::vector<Part>> shares_;  // by replica: of the group if shared, else here
 
   // For clipping by norm, finding infinities, and rules of whole variables.

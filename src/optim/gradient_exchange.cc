@@ -1,6 +1,7 @@
 #include "optim/gradient_exchange.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/zeros_like.h>
 
@@ -41,10 +42,10 @@ int max_local_replicas(const collective::Placement& placement) {
 }  // namespace
 
 GradientExchange::GradientExchange(std::string name, std::vector<Variable> variables,
-                                   AddGradients add)
+                                   const ExchangeOptions& options)
     : name_(std::move(name)),
       variables_(std::move(variables)),
-      add_(add),
+      options_(options),
       group_(variables_[0].group()) {
   early_.assign(static_cast<size_t>(group_.num_local_replicas()),
                 std::vector<bool>(variables_.size(), false));
@@ -160,10 +161,17 @@ void GradientExchange::reduce(size_t bucket, std::stop_token stop,
   if (!memory.all.empty()) return;
   std::vector<at::Tensor> values;
   for (const Values& each : memory.mine) values.push_back(each.flat);
-  group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum,
-                                    {.id = static_cast<uint32_t>(bucket + 1),
-                                     .name = str_cat("gradients of ", name_),
-                                     .stop = std::move(stop)});
+  const collective::CallOptions call = {.id = static_cast<uint32_t>(bucket + 1),
+                                        .name = str_cat("gradients of ", name_),
+                                        .stop = std::move(stop)};
+  if (buckets_[bucket].part == 0 || options_.whole_sums) {
+    group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum, call);
+    return;
+  }
+  at::Tensor own = own_part(buckets_[bucket], values[0]);
+  at::Tensor sums = at::empty_like(own);
+  group_.communicator()->reduce_scatter(values, sums, ReduceOp::kSum, call);
+  own.copy_(sums);
 }
 
 void GradientExchange::send_in_order(const std::stop_token& stop) {
@@ -205,7 +213,7 @@ void GradientExchange::wait_until_sent() {
 
 /// How this process's caller adds; all have to do it alike. 0: not at all.
 uint8_t GradientExchange::manner() const {
-  if (add_ == AddGradients::kHere || !group_.communicator()->shares_memory() ||
+  if (options_.add == AddGradients::kHere || !group_.communicator()->shares_memory() ||
       group_.options().overlap) {
     return 0;
   }
@@ -298,6 +306,14 @@ GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
   const collective::Placement& placement = communicator.placement();
   int64_t elements = 0;
   for (const size_t i : variables) elements += padded(variables_[i].numel(), dtype);
+  const bool floats = dtype == at::kFloat || dtype == at::kDouble;
+  by_callers = by_callers && floats;
+  int64_t part = 0;
+  if (options_.shard && floats && !by_callers) {
+    const int64_t ranks = placement.num_ranks();
+    part = padded((elements + ranks - 1) / ranks, dtype);
+    elements = part * ranks;
+  }
   // As much on every rank, although some have fewer replicas.
   const int64_t elements_a_rank = elements * max_local_replicas(placement);
   const auto values_at = [&](const at::Tensor& memory, int64_t local) {
@@ -310,7 +326,6 @@ GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
     }
     return values;
   };
-  by_callers = by_callers && (dtype == at::kFloat || dtype == at::kDouble);
   std::vector<Memory> turns;
   for (int turn = 0; turn < (by_callers ? 2 : 1); ++turn) {
     Memory memory;
@@ -335,7 +350,7 @@ GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
     }
     turns.push_back(std::move(memory));
   }
-  return {.variables = std::move(variables), .turns = std::move(turns)};
+  return {.variables = std::move(variables), .turns = std::move(turns), .part = part};
 }
 
 GradientSum GradientExchange::exchange_alone(size_t variable, const Agreed& agreed,

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/collective/schedule.h"
@@ -32,6 +33,16 @@ enum class AddGradients {
   kByCaller,  ///< By who reads them, if all processes share memory: nothing is sent or added here.
 };
 
+struct ExchangeOptions {
+  AddGradients add = AddGradients::kHere;
+  /// Each process updates a part of every bucket of floats, and then all send each other their
+  /// parts of the variables: `own`, `complete`. Not where the callers add: those share by
+  /// themselves.
+  bool shard = false;
+  /// Each process needs the sums of all elements even so, for norms.
+  bool whole_sums = false;
+};
+
 /// Sums gradients over the replicas of several processes. Dense ones travel in buckets: flat memory
 /// of the communicator's, the last variable first, since backward is done with it first. A replica
 /// that did not use a variable sends what changes no sum, so that it need not be asked.
@@ -48,7 +59,8 @@ class GradientExchange {
  public:
   /// @param name  Of the optimizer, for messages.
   /// @param variables  Of a group with a communicator.
-  GradientExchange(std::string name, std::vector<Variable> variables, AddGradients add);
+  GradientExchange(std::string name, std::vector<Variable> variables,
+                   const ExchangeOptions& options = {});
   ~GradientExchange();
 
   /// From the next step on no other process will read these elements of a variable's gradients:
@@ -78,6 +90,20 @@ class GradientExchange {
   /// @param parts  One a replica of this process.
   Result exchange(const std::vector<Part>& parts);
 
+  /// Known after the first step's exchange.
+  bool shards() const;
+  bool shards(size_t variable) const {
+    return !homes_.empty() && homes_[variable] && bucket_of(variable).part > 0;
+  }
+  /// The elements of a variable that this process updates, as they lie in memory; others update the
+  /// others. All of them, if it is not sharded.
+  collective::Range own(size_t variable) const;
+  /// Makes tensors whole of which each process has its own elements. By one thread, in all
+  /// processes together, outside `exchange`.
+  /// @param copies  By variable: tensors laid out as it is, the first with this process's elements.
+  ///                Of variables that are not sharded: anything.
+  void complete(const std::vector<std::vector<at::Tensor>>& copies, std::string_view what);
+
  private:
   enum class Kind : uint8_t { kNone, kDense, kSparse };
   struct Home {  // of a variable
@@ -96,6 +122,7 @@ class GradientExchange {
   struct Bucket {
     std::vector<size_t> variables;
     std::vector<Memory> turns;  // one, or two
+    int64_t part = 0;           // elements of each process; 0: not sharded
   };
   /// What every replica has of every variable.
   struct Agreed {
@@ -113,6 +140,9 @@ class GradientExchange {
     static const std::vector<collective::Range> none;
     return kept_.empty() ? none : kept_[variable];
   }
+  const Bucket& bucket_of(size_t variable) const { return buckets_[homes_[variable]->bucket]; }
+  /// Of a sharded bucket: this process's elements of its memory.
+  at::Tensor own_part(const Bucket& bucket, const at::Tensor& flat) const;
   void put_one(int local, size_t variable, const at::Tensor& gradient);
   void reduce(size_t bucket, std::stop_token stop, const std::shared_ptr<SpanObserver>& observer);
   void send_in_order(const std::stop_token& stop);
@@ -124,7 +154,7 @@ class GradientExchange {
 
   const std::string name_;
   const std::vector<Variable> variables_;
-  const AddGradients add_;
+  const ExchangeOptions options_;
   ReplicaGroup& group_;
   size_t step_ = 0;
   std::vector<Bucket> buckets_;

@@ -1,6 +1,7 @@
 #include "strata/optim/optimizer.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/mul.h>
 
@@ -70,12 +71,15 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
 
 void Optimizer::Impl::make_exchange() {
   exchange_.reset();
-  for (Part& part : parts_) part.kept = false;
+  for (Part& part : parts_) part.kept = part.owns = false;
   if (group_->communicator() == nullptr) return;
-  // Gradients of devices are added on their way through the CPU.
+  const bool flat = group_->all_cpu();  // else gradients are added on their way through the CPU
   exchange_ = std::make_unique<GradientExchange>(
       std::string(rule_->name()), variables_,
-      group_->all_cpu() ? AddGradients::kByCaller : AddGradients::kHere);
+      ExchangeOptions{
+          .add = flat ? AddGradients::kByCaller : AddGradients::kHere,
+          .shard = group_->options().shard_optimizer_state && flat && !rule_->whole_variables(),
+          .whole_sums = clips_norm() || dynamic_scale_.has_value()});
 }
 
 void Optimizer::Impl::reshaped() {
@@ -87,6 +91,9 @@ void Optimizer::Impl::reshaped() {
 void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_steps) {
   STRATA_CHECK(!dynamic_scale_, kInvalidArgument,
                "[loss_scale_optimizer] got an optimizer that scales the loss already");
+  STRATA_CHECK(!shards(), kFailedPrecondition,
+               "[loss_scale_optimizer] got an optimizer whose state is sharded, and that has made ",
+               iterations_, " steps; put the loss scale around it before the first");
   dynamic_scale_.emplace(initial_scale, growth_steps);
   if (group_) make_exchange();  // now whole gradients are looked at
 }
@@ -106,13 +113,8 @@ void Optimizer::Impl::finalize_variable_values() {
   detail::require_cross_replica("finalize_variable_values");
   if (!options_.use_ema || iterations_ == 0) return;
   const at::NoGradGuard no_grad;
-  const int slot = rule_->num_slots();
-  for (const Part& part : parts_) {
-    for (size_t i = 0; i < part.variables.size(); ++i) {
-      Variable& variable = variables_[part.variables[i]];
-      variable.assign(part.pass->slot(i, slot));
-    }
-  }
+  const std::vector<at::Tensor> averages = whole_slots(rule_->num_slots());
+  for (size_t v = 0; v < variables_.size(); ++v) variables_[v].assign(averages[v]);
 }
 
 std::vector<std::string> Optimizer::Impl::slot_names() const {
@@ -148,19 +150,68 @@ std::vector<std::pair<std::string, std::vector<at::Tensor>>> Optimizer::Impl::sl
   return result;
 }
 
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
+  std::vector<std::pair<std::string, at::Tensor>> result;
+  for (const auto& [name, copies] : slot_copies()) result.emplace_back(name, copies[0]);
+  const size_t slots = shards() ? slot_names().size() : 0;
+  for (size_t slot = 0; slot < slots; ++slot) {
+    const std::vector<at::Tensor> whole = whole_slots(static_cast<int>(slot));
+    for (size_t v = 0; v < whole.size(); ++v) result[v * slots + slot].second = whole[v];
+  }
+  return result;
+}
+
+std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
+  std::vector<std::vector<at::Tensor>> values(variables_.size());
+  for (const Part& part : parts_) {
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      values[part.variables[i]] = {part.pass->slot(i, slot)};
+    }
+  }
+  if (shards()) {
+    for (size_t v = 0; v < values.size(); ++v) {
+      if (exchange_->shards(v)) values[v] = {values[v][0].clone()};
+    }
+    exchange_->complete(values, slot_names()[static_cast<size_t>(slot)]);
+  }
+  std::vector<at::Tensor> whole;
+  for (const auto& value : values) whole.push_back(value[0]);
+  return whole;
+}
+
 void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
   const auto all = slot_copies();
   STRATA_CHECK(index < all.size(), kOutOfRange, "[", rule_->name(), "] set_slot: got index ", index,
                "; expected 0 to ", all.size(), " (excluded)");
   const at::NoGradGuard no_grad;
+  const size_t variable = index / std::max<size_t>(slot_names().size(), 1);
+  const bool sharded = variable < variables_.size() && shards() && exchange_->shards(variable);
   meet_processes("set_slot");  // `value` may have been made of what is overwritten now
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
                  "] set_slot: got shape ", value.sizes(), " for '", all[index].first, "' of shape ",
                  copy.sizes());
-    copy.copy_(value);
+    if (!sharded) {
+      copy.copy_(value);
+      continue;
+    }
+    const collective::Range own = exchange_->own(variable);
+    const auto own_part = [own](const at::Tensor& of) {
+      return of.as_strided({own.size()}, {1}, of.storage_offset() + own.begin);
+    };
+    own_part(copy).copy_(own_part(at::empty_like(copy).copy_(value)));
   }
   meet_processes("set_slot");
+}
+
+std::vector<std::vector<at::Tensor>> Optimizer::Impl::parameter_copies() const {
+  std::vector<std::vector<at::Tensor>> all;
+  for (const Variable& variable : variables_) {
+    all.emplace_back();
+    const int copies = variable.state()->shares_storage() ? 1 : group_->num_local_replicas();
+    for (int r = 0; r < copies; ++r) all.back().push_back(variable.on_replica(r).detach());
+  }
+  return all;
 }
 
 void Optimizer::Impl::meet_processes(std::string_view where) {
@@ -212,11 +263,7 @@ void Optimizer::exclude_from_weight_decay(const std::vector<std::string>& parts)
 }
 
 const std::vector<Variable>& Optimizer::variables() const { return impl_->variables_; }
-std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const {
-  std::vector<std::pair<std::string, at::Tensor>> result;
-  for (const auto& [name, copies] : impl_->slot_copies()) result.emplace_back(name, copies[0]);
-  return result;
-}
+std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const { return impl_->slots(); }
 void Optimizer::set_slot(size_t index, const at::Tensor& value) { impl_->set_slot(index, value); }
 std::string_view Optimizer::name() const { return impl_->rule_->name(); }
 

@@ -25,7 +25,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void build(std::vector<Variable> variables);
   void minimize(const at::Tensor& loss, const MinimizeOptions& options);
   void apply_gradients(std::vector<at::Tensor> gradients, const MinimizeOptions& options);
-  std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
+  /// Where each process keeps its part of the slots: in all of them together.
+  std::vector<std::pair<std::string, at::Tensor>> slots() const;
   void set_slot(size_t index, const at::Tensor& value);
   std::vector<std::string> slot_names() const;
   void exclude_from_weight_decay(const std::vector<std::string>& parts);
@@ -57,6 +58,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
     std::unique_ptr<UpdatePass> pass;
     Step step;
     bool kept = false;  // the exchange knows what only this process reads
+    bool owns = false;  // the pass knows what only this process updates
   };
 
   const ReplicaContext& replica(std::string_view call) const {
@@ -71,6 +73,12 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
   void make_exchange();
+  bool shards() const { return exchange_ && exchange_->shards(); }
+  /// As `slots`, every copy of each; of sharded ones only this process's elements are there.
+  std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
+  /// One slot of each variable; of sharded ones a copy, in all processes together.
+  std::vector<at::Tensor> whole_slots(int slot) const;
+  std::vector<std::vector<at::Tensor>> parameter_copies() const;
   void prepare_pass(Part& part, bool may_share);
   void prepare_step(const std::vector<const Contribution*>& mine);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);

@@ -115,6 +115,13 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
 }
 
 void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
+  if (shards() && !part.owns) {
+    part.owns = true;
+    std::vector<collective::Range> own;
+    for (const size_t i : part.variables) own.push_back(exchange_->own(i));
+    const auto sharded = [&](size_t i) { return exchange_->shards(i); };
+    if (std::ranges::any_of(part.variables, sharded)) part.pass->own(std::move(own));
+  }
   if (!part.pass->prepare(may_share)) return;
   shared_ = true;
   if (part.kept || clips_norm() || dynamic_scale_) return;  // norms are of all elements
@@ -249,11 +256,14 @@ void Optimizer::Impl::check_finite() {
 /// The gradients of this step become the accumulators, in which they are.
 void Optimizer::Impl::take_accumulated() {
   meet_processes("accumulated");
+  const int slot = rule_->num_slots() + extras().count() - 1;
+  std::vector<at::Tensor> whole;
+  if (shards()) whole = whole_slots(slot);
   for (Part& part : parts_) {
-    const int slot = rule_->num_slots() + extras().count() - 1;
     for (size_t i = 0; i < part.variables.size(); ++i) {
       EntryGradient& gradient = part.step.gradients[i];
       std::vector<at::Tensor> sums = part.pass->slot_copies(i, slot);
+      if (!whole.empty() && exchange_->shards(part.variables[i])) sums = {whole[part.variables[i]]};
       // A variable without a gradient now may have had one before.
       gradient.used = gradient.used || sums[0].count_nonzero().item<int64_t>() > 0;
       gradient.sources = std::move(sums);
@@ -287,6 +297,10 @@ void Optimizer::Impl::scale_by_norms() {
 
 void Optimizer::Impl::finish_step() {
   meet_processes("end of the step");
+  const bool changed = updates_now_ || std::ranges::any_of(parts_, [](const Part& part) {
+                         return part.step.overwrite_by_average;
+                       });
+  if (changed && shards()) exchange_->complete(parameter_copies(), "variables");
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool updated = updates_now_ && part.step.gradients[i].used;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "strata/collective/schedule.h"
+#include "strata/core/error.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/update_rule.h"
 
@@ -70,6 +71,13 @@ class UpdatePass {
   virtual std::vector<collective::Range> elements_of_process(size_t entry) const {
     static_cast<void>(entry);
     return {};
+  }
+
+  /// From now on this process updates only these elements of each entry, `elements[entry]`, and
+  /// keeps no slots of the others. By one replica; until `reshape`.
+  virtual void own(std::vector<collective::Range> elements) {
+    static_cast<void>(elements);
+    throw Error(ErrorCode::kInternal, "[optim] own: this pass updates whole variables");
   }
 
   /// Gradients may have several sources: it adds them.

@@ -89,7 +89,8 @@ void over_elements(const Layout& l, const Fn& fn) {
                      });
     return;
   }
-  at::parallel_for(0, l.outer * l.channels, std::max<int64_t>(1, 32768 / l.inner),
+  at::parallel_for(0, l.outer * l.channels,
+                   std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.inner)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t run = begin; run < end; ++run) {
                        const int64_t c = run % l.channels;

@@ -65,6 +65,12 @@ struct MultiWorkerMirroredStrategy::Joined {
 MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
     const MultiWorkerMirroredOptions& options) {
   Joined joined;
+  STRATA_CHECK(
+      !options.elastic || options.communication_options.implementation != "MPI", kInvalidArgument,
+      "[", kName,
+      "] got elastic with implementation MPI, whose processes cannot be replaced: MPI ends "
+      "the job with the first that is lost; start it again from its checkpoint, or use "
+      "implementation AUTO");
   joined.elastic = options.elastic;
   ReplicaGroupOptions& group = joined.group;
   group.name = kName;
@@ -97,6 +103,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
   group.overlap = options.communication_options.overlap.value_or(
       !group.communicator->placement().on_one_host());
+  group.shard_optimizer_state = options.shard_optimizer_state;
   group.joins_late = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
   group.threads_per_replica = joined.workers->common().threads_per_replica;

@@ -10,6 +10,7 @@
 #include "strata/cluster/wire_environment.h"
 #include "strata/collective/host_identity.h"
 #include "strata/collective/measure_links.h"
+#include "strata/collective/mpi_communicator.h"
 #include "strata/collective/planner.h"
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
@@ -24,6 +25,7 @@ using cluster::TaskId;
 // Of CommunicationOptions::implementation.
 constexpr auto kAuto = "AUTO";
 constexpr auto kWire = "WIRE";
+constexpr auto kMpi = "MPI";
 
 /// What a worker tells the others about itself.
 struct Card {
@@ -154,7 +156,9 @@ void WorkerGroup::form() {
   }
   const collective::LinkModel links = measure_links(rank, placement, peers, deadline);
   collective::CommunicationOptions on_the_wire = communication_;
-  if (on_the_wire.implementation == kWire) on_the_wire.implementation = kAuto;
+  for (const char* beside : {kWire, kMpi}) {
+    if (on_the_wire.implementation == beside) on_the_wire.implementation = kAuto;
+  }
   const auto planner = std::make_shared<collective::Planner>(placement, links, on_the_wire);
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
                     << placement.num_replicas() << " replicas, wire " << wire_ << "; "
@@ -168,7 +172,8 @@ void WorkerGroup::form() {
       collective::WireCommunicatorOptions{
           .explain = explain,
           .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
-  communicator_ = share_memory(wire, explain);
+  communicator_ =
+      communication_.implementation == kMpi ? over_mpi(wire, explain) : share_memory(wire, explain);
 }
 
 collective::LinkModel WorkerGroup::measure_links(
@@ -207,6 +212,20 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
                          << "; the workers of this host talk over the network instead";
     return wire;
   }
+}
+
+std::shared_ptr<collective::Communicator> WorkerGroup::over_mpi(
+    const std::shared_ptr<collective::Communicator>& wire,
+    const std::function<Status(const Status&)>& explain) const {
+  STRATA_LOG(kInfo) << "[multi_worker] collectives go over MPI";
+  return collective::make_mpi_communicator(
+      wire, {.name = server_->task().to_string(),
+             .order = communication_.order,
+             .timeout = communication_.timeout,
+             .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+             .failed = server_->failed(),
+             .reason = [server = server_] { return server->status(); },
+             .explain = explain});
 }
 
 void WorkerGroup::leave() {

@@ -63,6 +63,9 @@ class WorkerGroup {
   std::shared_ptr<collective::Communicator> share_memory(
       const std::shared_ptr<collective::Communicator>& wire,
       const std::function<Status(const Status&)>& explain) const;
+  std::shared_ptr<collective::Communicator> over_mpi(
+      const std::shared_ptr<collective::Communicator>& wire,
+      const std::function<Status(const Status&)>& explain) const;
 
   const collective::CommunicationOptions communication_;
   const wire::Deadline::Clock::duration patience_;

@@ -19,12 +19,16 @@ using namespace std::chrono_literals;
 class ElasticTest : public testing::Test {
  protected:
   void start(const std::string& mode, const std::vector<int>& replicas,
-             const std::string& await = "") {
+             const std::string& await = "", bool shard = false) {
     expected_ = test::one_process(mode);
     cluster_.emplace(STRATA_MULTI_WORKER_TRAINER, std::vector<std::string>{mode},
                      std::map<std::string, int>{{"worker", static_cast<int>(replicas.size())}});
     for (const cluster::TaskId& task : cluster_->tasks()) {
       cluster_->set_environment(task, "STRATA_TEST_AWAIT", await);
+      if (shard) {
+        cluster_->set_environment(task, "STRATA_TEST_IMPLEMENTATION", "WIRE");
+        cluster_->set_environment(task, "STRATA_TEST_SHARD", "1");
+      }
       cluster_->set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)]),
                                      backup_.path(), "elastic"});
     }
@@ -65,6 +69,14 @@ TEST_F(ElasticTest, TheOthersTakeOver) {
 
 TEST_F(ElasticTest, TheOthersTakeOverInALoopOfOnesOwn) {
   start("loop", {3, 3, 2});
+  ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 20\n"));
+  cluster_->kill({"worker", 1});
+  EXPECT_EQ(cluster_->wait({"worker", 1}).signal, 9);
+  for (const int rest : {0, 2}) expect_right({"worker", rest});
+}
+
+TEST_F(ElasticTest, ItsPartOfTheOptimizersStateIsShared) {
+  start("fit", {3, 3, 2}, "", /*shard=*/true);
   ASSERT_TRUE(cluster_->wait_for_output({"worker", 1}, "step 20\n"));
   cluster_->kill({"worker", 1});
   EXPECT_EQ(cluster_->wait({"worker", 1}).signal, 9);

@@ -1,6 +1,7 @@
 #include "multi_worker/fault_points.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/epoll.h>
@@ -40,14 +41,24 @@ const Fault& fault() {
 // Steps to go; 0: not (or no longer) armed. Touched by functions that run before main.
 constinit std::atomic<int64_t> g_left{0};
 
+bool is_tcp(int fd) {
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof peer;
+  return ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0 &&
+         peer.ss_family == AF_INET;
+}
+
+// While it is true nothing is sent: nobody is to hear from this process which of its connections
+// was cut first.
+constinit std::atomic<bool> g_cutting{false};
+
 void cut_connections() {
   constexpr int kMostDescriptors = 1024;
+  g_cutting = true;
   for (int fd = 0; fd < kMostDescriptors; ++fd) {
-    sockaddr_storage peer = {};
-    socklen_t size = sizeof peer;
-    if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) != 0) continue;
-    if (peer.ss_family == AF_INET) ::shutdown(fd, SHUT_RDWR);
+    if (is_tcp(fd)) ::shutdown(fd, SHUT_RDWR);
   }
+  g_cutting = false;
 }
 
 void strike() {
@@ -94,6 +105,10 @@ extern "C" {
 STRATA_SEEN ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   static auto* const real = strata::test::next<decltype(::sendmsg)>("sendmsg");
   strata::test::protocol_step();
+  if (strata::test::g_cutting && strata::test::is_tcp(fd)) {
+    errno = EPIPE;
+    return -1;
+  }
   return real(fd, message, flags);
 }
 

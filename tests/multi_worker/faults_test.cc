@@ -152,7 +152,7 @@ class Job {
   std::map<TaskId, std::vector<ProcessCluster::Exit>> supervise(ProcessCluster& cluster) const;
   /// The job waits for the lost worker before it ends.
   bool awaits() const { return plan_.await && in_the_middle() && plan_.number <= kAwaitBehind; }
-  bool in_the_middle() const { return plan_.phase == "collective" || plan_.phase == "checkpoint"; }
+  bool in_the_middle() const;
   void check_survivor(const TaskId& task, const ProcessCluster::Exit& exit);
   void check_recovered(const TaskId& task, const ProcessCluster::Exit& exit);
   void check_error(const TaskId& task, const Moment& error, const std::string& output) const;
@@ -165,6 +165,13 @@ class Job {
   std::optional<int64_t> fault_at_;
   std::string address_;  // the victim's
 };
+
+/// All others meet it: there are steps left that they cannot do alone. Those who share memory need
+/// no connection for a step, and the last ones take less time than to hear of a cut.
+bool Job::in_the_middle() const {
+  const bool training = plan_.phase == "collective" || plan_.phase == "checkpoint";
+  return training && plan_.number <= kSteps - (plan_.kind == "cut" ? 3 : 1);
+}
 
 std::unique_ptr<ProcessCluster> Job::start(bool with_fault) {
   auto cluster = std::make_unique<ProcessCluster>(

@@ -18,14 +18,15 @@ using namespace std::chrono_literals;
 
 /// One report of all workers.
 std::string workers(const std::string& mode, const std::vector<int>& replicas,
-                    const std::string& implementation = "AUTO",
-                    const std::string& wire = "socket") {
+                    const std::string& implementation = "AUTO", const std::string& wire = "socket",
+                    bool shard = false) {
   ProcessCluster cluster(STRATA_MULTI_WORKER_TRAINER, {mode},
                          {{"worker", static_cast<int>(replicas.size())}});
   for (const cluster::TaskId& task : cluster.tasks()) {
     cluster.set_arguments(task, {std::to_string(replicas[static_cast<size_t>(task.index)])});
     cluster.set_environment(task, "STRATA_TEST_IMPLEMENTATION", implementation);
     cluster.set_environment(task, "STRATA_WIRE", wire);
+    if (shard) cluster.set_environment(task, "STRATA_TEST_SHARD", "1");
     cluster.set_environment(task, "STRATA_LOG_LEVEL", "info");
   }
   cluster.start();
@@ -57,6 +58,11 @@ TEST(SameBitsTest, CustomLoop) {
   EXPECT_EQ(workers("loop", {4, 4}), expected);
   EXPECT_EQ(workers("loop", {4, 4}, "WIRE"), expected);
   EXPECT_EQ(workers("loop", {2, 2, 2, 2}), expected);
+}
+
+TEST(SameBitsTest, WithAPartOfTheOptimizersStateEach) {
+  EXPECT_EQ(workers("fit", {3, 3, 2}, "WIRE", "socket", true), one_process("fit"));
+  EXPECT_EQ(workers("loop", {4, 4}, "WIRE", "socket", true), one_process("loop"));
 }
 
 TEST(SameBitsTest, OverUcx) {

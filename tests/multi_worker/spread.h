@@ -19,8 +19,10 @@ using Spread = std::vector<int>;  // replicas of each worker
 using Body = std::function<void(Strategy& strategy, int worker)>;
 
 /// `body` in one process, or in as many as there are numbers: threads on a network in memory.
+/// @param options  Of several processes: how they communicate and share.
 /// @return what each threw.
-inline std::vector<Status> run(const Spread& replicas, const Body& body) {
+inline std::vector<Status> run(const Spread& replicas, const Body& body,
+                               const MultiWorkerMirroredOptions& options = {}) {
   set_logical_devices("cpu", kReplicas);
   if (replicas.size() == 1) {
     MirroredStrategy strategy(
@@ -38,6 +40,8 @@ inline std::vector<Status> run(const Spread& replicas, const Body& body) {
          MultiWorkerMirroredStrategy strategy(task.taking_part(MultiWorkerMirroredOptions{
              .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
              .seed = 5,
+             .communication_options = options.communication_options,
+             .shard_optimizer_state = options.shard_optimizer_state,
              .permits = 1,
              .threads_per_replica = 1}));
          body(strategy, task.id.index);
@@ -47,8 +51,11 @@ inline std::vector<Status> run(const Spread& replicas, const Body& body) {
   return outcomes;
 }
 
-inline void run_well(const Spread& replicas, const Body& body) {
-  for (const Status& status : run(replicas, body)) EXPECT_TRUE(status.ok()) << status.message();
+inline void run_well(const Spread& replicas, const Body& body,
+                     const MultiWorkerMirroredOptions& options = {}) {
+  for (const Status& status : run(replicas, body, options)) {
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
 }
 
 }  // namespace strata::test

@@ -49,7 +49,7 @@ class Training {
   explicit Training(Strategy& strategy)
       : strategy_(strategy), batches_(strategy.distribute(input())) {
     strategy.scope([&] {
-      variables_.emplace_back(at::ones({3}), VariableOptions{.name = "weight"});
+      variables_.emplace_back(at::ones({40}), VariableOptions{.name = "weight"});
       const auto own = [&](const char* name, VariableSynchronization synchronization,
                            VariableAggregation aggregation) {
         variables_.emplace_back(at::ones({2}), VariableOptions{.name = name,
@@ -138,25 +138,41 @@ TEST(MultiWorkerStateTest, OneSpreadGoesOnWhereAnotherStopped) {
     }
   });
   const test::TempFolder folder;
+  const MultiWorkerMirroredOptions in_memory;
+  const MultiWorkerMirroredOptions sharded = {.communication_options = {.implementation = "WIRE"},
+                                              .shard_optimizer_state = true};
+  struct Life {
+    Spread replicas;
+    MultiWorkerMirroredOptions options;
+  };
   size_t step = 0;
-  for (const Spread& replicas : {Spread{8}, {4, 4}, {8}, {3, 3, 2}, Spread(8, 1), {4, 4}, {7, 1}}) {
-    run_well(replicas, [&](Strategy& strategy, int) {
-      Training training(strategy);
-      Checkpoint checkpoint(training.objects());
-      CheckpointManager manager(checkpoint, folder.path(), {.max_to_keep = 2});
-      const auto path = manager.restore_or_initialize();
-      EXPECT_EQ(path.has_value(), step > 0);
-      if (path) {
-        manager.status().assert_consumed();
-        EXPECT_EQ(training.digest(), undisturbed[step - 1]) << replicas.size() << " workers";
-      }
-      for (size_t i = 0; i < 2; ++i) {
-        training.step();
-        EXPECT_EQ(training.digest(), undisturbed[step + i]) << replicas.size() << " workers";
-      }
-      EXPECT_TRUE(manager.save());
-      EXPECT_TRUE(manager.latest_checkpoint());  // on every worker, as soon as save returns
-    });
+  for (const auto& [replicas, options] : {Life{{8}, {}},
+                                          {{4, 4}, in_memory},
+                                          {{8}, {}},
+                                          {{3, 3, 2}, sharded},
+                                          {Spread(8, 1), in_memory},
+                                          {{4, 4}, sharded},
+                                          {{7, 1}, sharded}}) {
+    run_well(
+        replicas,
+        [&, &replicas = replicas](Strategy& strategy, int) {
+          Training training(strategy);
+          Checkpoint checkpoint(training.objects());
+          CheckpointManager manager(checkpoint, folder.path(), {.max_to_keep = 2});
+          const auto path = manager.restore_or_initialize();
+          EXPECT_EQ(path.has_value(), step > 0);
+          if (path) {
+            manager.status().assert_consumed();
+            EXPECT_EQ(training.digest(), undisturbed[step - 1]) << replicas.size() << " workers";
+          }
+          for (size_t i = 0; i < 2; ++i) {
+            training.step();
+            EXPECT_EQ(training.digest(), undisturbed[step + i]) << replicas.size() << " workers";
+          }
+          EXPECT_TRUE(manager.save());
+          EXPECT_TRUE(manager.latest_checkpoint());  // on every worker, as soon as save returns
+        },
+        options);
     step += 2;
   }
 }
@@ -293,6 +309,7 @@ TEST(MultiWorkerStateTest, TheChiefDecidesWhichIsGoodAndWritesAlone) {
     EXPECT_FALSE(manager.restore_or_initialize());
     for (int i = 0; i < 5; ++i) (void)manager.save();
     EXPECT_EQ(manager.checkpoints().size(), 2);
+    strategy.group().communicator()->barrier();
     if (worker == 0) {  // the newest is damaged behind everybody's back
       const std::string shard = *manager.latest_checkpoint() + "/state-00000.safetensors";
       std::string text = read_file(shard);

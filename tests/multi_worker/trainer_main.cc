@@ -61,10 +61,9 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-data::Dataset images(const data::Dataset& dataset) {
-  return dataset.map([](const Example& batch) {
-    return Example{batch.x().unsqueeze(-1), batch.y()};
-  });
+/// Of images, or of batches of them.
+data::Dataset with_channel(const data::Dataset& dataset) {
+  return dataset.map([](const Example& e) { return Example{e.x().unsqueeze(-1), e.y()}; });
 }
 
 void report(const std::vector<at::Tensor>& state, double accuracy) {
@@ -110,11 +109,11 @@ void fit(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
     callbacks.emplace_back(Starts());
   }
   const auto train =
-      images(mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7}).batch(kBatch));
+      with_channel(mnist.train_dataset().take(kRows).shuffle(500, {.seed = 7})).batch(kBatch);
   const keras::History history =
       model.fit(train, {.epochs = 3, .callbacks = callbacks, .verbose = 0});
   const double accuracy =
-      model.evaluate(images(mnist.test_dataset().take(1000).batch(250)), {.verbose = 0})
+      model.evaluate(with_channel(mnist.test_dataset().take(1000).batch(250)), {.verbose = 0})
           .at("accuracy");
   std::vector<at::Tensor> state;
   for (const keras::Weight& weight : model->weights()) {
@@ -254,6 +253,7 @@ int main(int argc, char** argv) {
     if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {
       options.communication_options.implementation = implementation;
     }
+    options.shard_optimizer_state = std::getenv("STRATA_TEST_SHARD") != nullptr;
     options.elastic = argc > 4 && std::string(argv[4]) == "elastic";
     MultiWorkerMirroredStrategy strategy(options);
     const std::string folder = argc > 3 ? argv[3] : "";

@@ -1,8 +1,12 @@
 // However the replicas are spread over processes: the same bits. Here the processes are threads on
 // a network in memory; tests/multi_worker has real ones.
 
+#include <ATen/ops/ones.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <fstream>
 #include <functional>
 #include <mutex>
 #include <string>
@@ -91,7 +95,7 @@ std::string one_process(const MakeOptimizer& make, Kind kind, const Between& bet
 
 /// As many workers as there are numbers, with so many replicas each. All must end alike.
 std::string workers(const std::vector<int>& replicas, const Training& training,
-                    const collective::CommunicationOptions& communication = {}) {
+                    const MultiWorkerMirroredOptions& options = {}) {
   set_logical_devices("cpu", kReplicas);
   test::ThreadCluster cluster(
       test::ThreadCluster::spec_of({{"worker", static_cast<int>(replicas.size())}}));
@@ -101,7 +105,8 @@ std::string workers(const std::vector<int>& replicas, const Training& training,
     MultiWorkerMirroredStrategy strategy(task.taking_part(MultiWorkerMirroredOptions{
         .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
         .seed = 5 + static_cast<uint64_t>(task.id.index),  // the chief's counts
-        .communication_options = communication,
+        .communication_options = options.communication_options,
+        .shard_optimizer_state = options.shard_optimizer_state,
         .permits = 1,
         .threads_per_replica = 1}));
     const std::string hash = training(strategy);
@@ -113,11 +118,15 @@ std::string workers(const std::vector<int>& replicas, const Training& training,
 }
 
 std::string workers(const std::vector<int>& replicas, const MakeOptimizer& make, Kind kind,
-                    const collective::CommunicationOptions& communication = {},
-                    const Between& between = {}) {
+                    const MultiWorkerMirroredOptions& options = {}, const Between& between = {}) {
   return workers(
-      replicas, [&](Strategy& strategy) { return train(strategy, make, kind, between); },
-      communication);
+      replicas, [&](Strategy& strategy) { return train(strategy, make, kind, between); }, options);
+}
+
+/// Over the wire: who shares memory has one copy of the state in any case.
+MultiWorkerMirroredOptions sharded(int64_t bytes_per_pack = 0) {
+  return {.communication_options = {.implementation = "WIRE", .bytes_per_pack = bytes_per_pack},
+          .shard_optimizer_state = true};
 }
 
 MakeOptimizer adam(double clipnorm = 0) {
@@ -136,7 +145,9 @@ TEST(MultiWorkerTest, SpreadingReplicasDoesNotChangeABit) {
 
 TEST(MultiWorkerTest, PacksAndClippingDoNotChangeABit) {
   const std::string expected = one_process(adam(0.1), Kind::kMlp);
-  EXPECT_EQ(workers({3, 5}, adam(0.1), Kind::kMlp, {.bytes_per_pack = 1000}), expected);
+  EXPECT_EQ(
+      workers({3, 5}, adam(0.1), Kind::kMlp, {.communication_options = {.bytes_per_pack = 1000}}),
+      expected);
   EXPECT_EQ(workers({3, 5}, adam(0.1), Kind::kMlp), expected);
 }
 
@@ -144,7 +155,8 @@ TEST(MultiWorkerTest, OverlapDoesNotChangeABit) {
   for (const Kind kind : {Kind::kCnn, Kind::kMlp, Kind::kSparseEmbedding}) {
     const std::string expected = one_process(adam(), kind);
     for (const int64_t pack : {0, 100, 100000}) {
-      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, {.bytes_per_pack = pack, .overlap = true}),
+      EXPECT_EQ(workers({3, 3, 2}, adam(), kind,
+                        {.communication_options = {.bytes_per_pack = pack, .overlap = true}}),
                 expected)
           << name_of(kind) << ", packs of " << pack;
     }
@@ -174,7 +186,95 @@ TEST(MultiWorkerTest, WhatEveryProcessDoesBetweenStepsHappensOnce) {
   const std::string expected = one_process(adam(), Kind::kMlp, change);
   EXPECT_NE(expected, one_process(adam(), Kind::kMlp));
   EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {}, change), expected);
-  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {.implementation = "WIRE"}, change), expected);
+  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp,
+                    {.communication_options = {.implementation = "WIRE"}}, change),
+            expected);
+  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, sharded(), change), expected);
+}
+
+TEST(MultiWorkerTest, ShardingTheOptimizersStateDoesNotChangeABit) {
+  for (const Kind kind : {Kind::kCnn, Kind::kMlp, Kind::kSparseEmbedding}) {
+    const std::string expected = one_process(adam(), kind);
+    for (const std::vector<int>& replicas : {std::vector<int>{4, 4}, {3, 3, 2}, {7, 1}}) {
+      EXPECT_EQ(workers(replicas, adam(), kind, sharded()), expected)
+          << name_of(kind) << ", " << replicas.size() << " workers";
+    }
+    EXPECT_EQ(workers({3, 3, 2}, adam(), kind, sharded(1000)), expected) << name_of(kind);
+  }
+  EXPECT_EQ(workers({3, 5}, adam(0.1), Kind::kMlp, sharded()), one_process(adam(0.1), Kind::kMlp))
+      << "clipped";
+  for (const OptimizerCase& each : more_optimizer_cases()) {
+    EXPECT_EQ(workers({5, 3}, each.make, Kind::kMlp, sharded()), one_process(each.make, Kind::kMlp))
+        << each.name;
+  }
+}
+
+/// Of this process, in bytes.
+int64_t resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  int64_t total = 0;
+  int64_t resident = 0;
+  statm >> total >> resident;
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST(MultiWorkerTest, ShardedStateIsThereOnce) {
+  constexpr int64_t kElements = 1 << 20;
+  constexpr int64_t kVariables = 8;
+  constexpr auto kSlotBytes = static_cast<int64_t>(sizeof(float)) * kElements * kVariables;
+  std::atomic<int64_t> used = 0;
+  const Training training = [&](Strategy& strategy) {
+    const auto weights = strategy.scope([] {
+      std::vector<Variable> made;
+      for (int i = 0; i < kVariables; ++i) made.emplace_back(at::ones({kElements}));
+      return made;
+    });
+    optimizers::Adam adam(weights, {.learning_rate = 0.1});
+    for (int step = 0; step < 3; ++step) {
+      strategy.run([&] {
+        // Nobody gets behind the last step while another is here.
+        if (step == 2) used = resident_memory();
+        at::Tensor loss = weights[0].value().sum();
+        for (int i = 1; i < kVariables; ++i) loss = loss + weights[i].value().sum();
+        adam.minimize(loss);
+      });
+    }
+    std::vector<at::Tensor> values;
+    for (const Variable& weight : weights) values.push_back(weight.value().detach());
+    return tensor::fingerprint(values);
+  };
+  const int64_t pack = kElements * static_cast<int64_t>(sizeof(float));
+  MultiWorkerMirroredOptions options = sharded(pack);
+  options.shard_optimizer_state = false;
+  const std::string expected = workers({1, 1}, training, options);
+  EXPECT_EQ(workers({1, 1}, training, options), expected);  // allocators keep what the first used
+  const int64_t whole = used;                               // two slots on two workers
+  EXPECT_EQ(workers({1, 1}, training, sharded(pack)), expected);
+  EXPECT_LT(used, whole - kSlotBytes);  // of two that it saves
+}
+
+// What stands around a rule: accumulators, which are clipped as a whole, and moving averages.
+TEST(MultiWorkerTest, ShardingKeepsAccumulatorsAndAverages) {
+  for (const double clipnorm : {0.0, 0.1}) {
+    const MakeOptimizer make = optimizer_case<optimizers::Adam>(
+                                   "", optimizers::AdamOptions{.learning_rate = 0.01,
+                                                               .clipnorm = clipnorm,
+                                                               .use_ema = true,
+                                                               .ema_overwrite_frequency = 2,
+                                                               .gradient_accumulation_steps = 3})
+                                   .make;
+    EXPECT_EQ(workers({3, 3, 2}, make, Kind::kMlp, sharded()), one_process(make, Kind::kMlp))
+        << "clipped by " << clipnorm;
+  }
+  const Between finalize = [](const std::vector<Variable>&, optimizers::Optimizer& optimizer) {
+    optimizer.finalize_variable_values();
+  };
+  const MakeOptimizer average =
+      optimizer_case<optimizers::Adam>(
+          "", optimizers::AdamOptions{.learning_rate = 0.01, .use_ema = true})
+          .make;
+  EXPECT_EQ(workers({3, 3, 2}, average, Kind::kMlp, sharded(), finalize),
+            one_process(average, Kind::kMlp, finalize));
 }
 
 // Two optimizers over the same variables: the first has moved them, and moves them again.

@@ -112,7 +112,8 @@ class STRATA_API Optimizer {
 
   /// The state, for saving and comparing: for each variable in order each of `slot_names()`, as
   /// ("<variable>/<slot>", view of the values), then numbers of the whole optimizer ("u_product").
-  /// Slots have the variable's shape (but Adafactor's rows and columns).
+  /// Slots have the variable's shape (but Adafactor's rows and columns). Where workers share them
+  /// out (`shard_optimizer_state`): copies, and a call of all workers together.
   std::vector<std::pair<std::string, at::Tensor>> slots() const;
   /// What is kept of each variable: the rule's, then "average" and "gradient_accumulator".
   std::vector<std::string> slot_names() const;

@@ -40,6 +40,9 @@ struct ReplicaGroupOptions {
   int64_t bytes_per_pack = 0;
   /// They travel while backward still runs.
   bool overlap = false;
+  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
+  /// send each other their part of the variables.
+  bool shard_optimizer_state = false;
   /// The other processes are in the middle of their run: initial values are not agreed on with
   /// them, since a checkpoint will bring all. See caught_up().
   bool joins_late = false;

@@ -39,8 +39,16 @@ struct MultiWorkerMirroredOptions {
   /// it has been started anew: then all save after the same step, and go on with it. As many
   /// replicas, so the same bits. `fit` does so by itself, if it has a BackupAndRestore callback; a
   /// loop of your own needs a PreemptionCheckpointHandler, and `recover`. The chief cannot be
-  /// replaced while it is away: all wait for it.
+  /// replaced while it is away: all wait for it. Not with implementation MPI.
   bool elastic = false;
+  /// Each of n workers keeps and updates the slots (Adam's moments, say) of its n-th of the
+  /// elements; then all send each other the new variables. The same bits, 1/n of the slots' memory,
+  /// and as many bytes on the wire, but half of them behind backward. Workers of one host that
+  /// share memory keep one copy in any case. Whole on each worker stay the slots of variables on
+  /// GPUs, of 16 bits, or with sparse gradients, and of Adafactor and Lamb. An optimizer's
+  /// `slots()`, and with it a checkpoint, is a call of all workers together then. All workers set
+  /// it alike. Source: ZeRO, stage 1 (Rajbhandari et al., 2020).
+  bool shard_optimizer_state = false;
 
   // How fast.
   int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
@@ -63,7 +71,8 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
  public:
   /// Meets the other workers; returns when all are there.
   /// @throws Error  as MirroredStrategy, cluster::resolve_cluster and cluster::Server.
-  ///   kInvalidArgument: an implementation that there is not.
+  ///   kInvalidArgument: an implementation that there is not; elastic with MPI. With
+  ///   implementation MPI also as collective::make_mpi_communicator.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
   /// The orderly end: waits until the others are done, too, so that each can end whenever it likes.
   /// While an exception is under way, the others hear that this worker cannot go on; not if it is
