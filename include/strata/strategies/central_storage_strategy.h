@@ -36,7 +36,7 @@ struct CentralStorageOptions {
 /// A replica may write to a variable only with an aggregation. Variables that are synchronized on
 /// read (moving statistics, metrics) are the replicas' own all the same, on their devices.
 ///
-/// When to take it rather than MirroredStrategy: docs/custom_loops.md.
+/// When to take it rather than MirroredStrategy: docs/parameter_servers.md.
 /// Source: tf.distribute.experimental.CentralStorageStrategy.
 class STRATA_API CentralStorageStrategy : public Strategy {
  public:
