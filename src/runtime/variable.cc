@@ -318,6 +318,7 @@ void VariableState::keep_one_copy() {
   const at::Device device = group_->options().parameter_device->physical;
   central_ = replicas_[0].detach().to(device, replicas_[0].scalar_type(), /*non_blocking=*/false,
                                       /*copy=*/true);
+  central_.set_requires_grad(replicas_[0].requires_grad());
   if (!group_->options().share_storage) return;
   for (const at::Tensor& replica : replicas_) {
     if (replica.device() == device) replica.set_data(central_.variable_data());

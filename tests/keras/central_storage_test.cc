@@ -34,7 +34,8 @@ Outcome train(Strategy& strategy) {
         {layers::Embedding(20, 6,
                            {.embeddings_initializer = initializers::RandomUniform({.seed = 1})}),
          layers::Flatten(),
-         layers::Dense(8, {.kernel_initializer = initializers::HeNormal({.seed = 2})}),
+         layers::Dense(
+             8, {.use_bias = false, .kernel_initializer = initializers::HeNormal({.seed = 2})}),
          layers::BatchNormalization(), layers::Activation("relu"),
          layers::Dense(3, {.kernel_initializer = initializers::HeNormal({.seed = 3})})});
     net.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01, .clipnorm = 1}),

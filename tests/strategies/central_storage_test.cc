@@ -117,6 +117,16 @@ TEST_F(CentralStorageTest, WritesReachTheCopyAndAllMirrors) {
   });
 }
 
+TEST_F(CentralStorageTest, GradientsAreToBeHadOutsideToo) {
+  for_both([](Strategy& strategy) {
+    SCOPED_TRACE(strategy.name());
+    const Variable variable = strategy.scope([] { return Variable(torch::ones({2})); });
+    const Tensor value = variable.value();
+    (value * value).sum().backward();
+    EXPECT_EQ(value.grad().sum().item<double>(), 4);
+  });
+}
+
 TEST_F(CentralStorageTest, WritesWithoutAggregationRaise) {
   for_both([](Strategy& strategy) {
     SCOPED_TRACE(strategy.name());
