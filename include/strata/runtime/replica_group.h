@@ -17,6 +17,7 @@
 namespace strata {
 
 class CrossDeviceOps;
+class ParameterStore;
 class ReplicaContext;
 class Strategy;
 
@@ -32,6 +33,12 @@ struct ReplicaGroupOptions {
   std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `shared` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
+  /// Where optimizers' values are kept, if not here.
+  std::shared_ptr<ParameterStore> parameter_store = {};
+  /// Where processes train the same variables, each in steps of its own: how many there are, and
+  /// which this is. The first is the chief.
+  int num_workers = 1;
+  int worker = 0;
   /// Of the replicas' random streams.
   uint64_t seed = 0;
   /// Of every wait for another replica.
