@@ -55,22 +55,28 @@ class PsCluster {
   /// Runs `body` as every worker, each on a thread; each leaves at its end.
   /// @return what each threw.
   std::vector<Status> run(const std::function<void(ps::Client&, int worker)>& body) {
-    const int workers = spec_.num_tasks("worker");
-    std::vector<Status> outcomes(static_cast<size_t>(workers));
-    {
-      std::vector<Thread> threads;
-      for (int worker = 0; worker < workers; ++worker) {
-        threads.emplace_back("worker", [&, worker] {
-          try {
-            const auto own = client(worker);
-            body(*own, worker);
-            own->leave(/*job_done=*/worker == 0);
-          } catch (...) {
-            outcomes[static_cast<size_t>(worker)] = Status::from_current_exception();
-          }
-        });
-      }
+    return run_tasks([&](const cluster::TaskId& task, cluster::ServerOptions) {
+      const auto own = client(task.index);
+      body(*own, task.index);
+      own->leave(/*job_done=*/task.index == 0);
+    });
+  }
+
+  /// The same for bodies that make a client, or a strategy, themselves.
+  std::vector<Status> run_tasks(
+      const std::function<void(const cluster::TaskId&, cluster::ServerOptions)>& body) {
+    std::vector<Status> outcomes(static_cast<size_t>(spec_.num_tasks("worker")));
+    std::vector<Thread> threads;
+    for (int worker = 0; worker < spec_.num_tasks("worker"); ++worker) {
+      threads.emplace_back("worker", [&, worker] {
+        try {
+          body({"worker", worker}, options_of("worker-" + std::to_string(worker)));
+        } catch (...) {
+          outcomes[static_cast<size_t>(worker)] = Status::from_current_exception();
+        }
+      });
     }
+    for (Thread& thread : threads) thread.join();
     return outcomes;
   }
 
