@@ -14,6 +14,7 @@ void Call::receive(BufferPool& pool, const std::vector<size_t>& contiguous) {
     for (const size_t part : parts) {
       for_each_message(part, [&](size_t offset, size_t bytes) {
         receives_.push_back(connection_->receive(tag(), {to + offset, bytes}));
+        sizes_.push_back(&buffer == &data_ ? bytes : 0);
       });
       to += part;
     }
@@ -28,8 +29,14 @@ void Call::receive(BufferPool& pool, const std::vector<size_t>& contiguous) {
   }
 }
 
-bool Call::has_come() const {
-  return std::ranges::all_of(receives_, [](const wire::Transfer& each) { return each.done(); });
+bool Call::take_arrived(const std::function<void(size_t offset, size_t bytes)>& inspect) {
+  for (; arrived_ < receives_.size() && receives_[arrived_].done(); ++arrived_) {
+    const size_t bytes = sizes_[arrived_];
+    if (bytes == 0) continue;
+    if (receives_[arrived_].status().ok()) inspect(inspected_, bytes);
+    inspected_ += bytes;
+  }
+  return arrived_ == receives_.size();
 }
 
 void Call::check_received() const {
@@ -37,13 +44,14 @@ void Call::check_received() const {
 }
 
 std::byte* Call::make_room(BufferPool& pool, size_t bytes) {
-  answer_ = pool.take(bytes);
+  if (data_.size() != bytes) answer_ = pool.take(bytes);
+  room_ = data_.size() == bytes ? data_.data() : answer_.data();
   answered_ = 0;
-  return answer_.data();
+  return room_;
 }
 
 void Call::send(size_t bytes) {
-  sends_.push_back(connection_->send(tag(), {answer_.data() + answered_, bytes}));
+  sends_.push_back(connection_->send(tag(), {room_ + answered_, bytes}));
   answered_ += bytes;
 }
 

@@ -17,6 +17,46 @@ constexpr int64_t kBlock = 1024;
 
 }  // namespace
 
+/// The sum of several pushes' gradients, or the gradient of one, where it is.
+template <typename T>
+class FlatShard<T>::Gradients {
+ public:
+  explicit Gradients(const std::vector<const Call*>& pushes)
+      : pushes_(pushes),
+        as_it_is_(pushes.size() == 1 && pushes[0]->request().encoding == PushEncoding::kWhole),
+        decoded_(as_it_is_ ? 0 : pushes.size() * kBlock),
+        sources_(pushes.size()) {}
+
+  /// Calls `work(gradient, first, size)` for elements [begin, end), piece by piece.
+  template <typename Work>
+  void for_each_block(int64_t begin, int64_t end, Work work) const {
+    if (as_it_is_) {
+      work(reinterpret_cast<const T*>(pushes_[0]->data()) + begin, begin, end - begin);
+      return;
+    }
+    alignas(64) T sum[kBlock];
+    for (int64_t at = begin; at < end; at += kBlock) {
+      const int64_t size = std::min(kBlock, end - at);
+      for (size_t i = 0; i < pushes_.size(); ++i) {
+        sources_[i] = gradient_values(pushes_[i]->data(), pushes_[i]->request().encoding, at, size,
+                                      decoded_.data() + i * kBlock);
+      }
+      const T* gradient = sources_[0];
+      if (sources_.size() > 1) {
+        tensor::sum_in_tree_order(sources_.data(), static_cast<int>(sources_.size()), size, sum);
+        gradient = sum;
+      }
+      work(gradient, at, size);
+    }
+  }
+
+ private:
+  const std::vector<const Call*>& pushes_;
+  const bool as_it_is_;
+  mutable std::vector<T> decoded_;
+  mutable std::vector<const T*> sources_;
+};
+
 template <typename T>
 FlatShard<T>::FlatShard(const TableSpec& spec, int server, BufferPool& pool, Done done)
     : Shard(spec, pool, std::move(done)) {
@@ -79,8 +119,8 @@ std::vector<size_t> FlatShard<T>::layout_of(const Request& request) const {
 template <typename T>
 void FlatShard<T>::check(const Call& push) const {
   if (push.request().kind != RequestKind::kPush) return;
-  const int64_t bad = find_not_finite<T>(push.data(), push.request().encoding, elements_);
-  if (bad == elements_) return;
+  if (!push.not_finite) return;
+  const int64_t bad = *push.not_finite;
   const auto run = std::prev(std::ranges::upper_bound(runs_, bad, {}, &Run::begin));
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("[ps] table '", spec_.name, "': got a gradient that is not finite from ",
@@ -88,34 +128,28 @@ void FlatShard<T>::check(const Call& push) const {
                       "; nothing of this push was applied"));
 }
 
+/// Message by message, so that what is updated is sent while the rest is still being updated.
 template <typename T>
-void FlatShard<T>::apply(const std::vector<const Call*>& pushes, const Update& update) {
-  const bool as_it_is = pushes.size() == 1 && pushes[0]->request().encoding == PushEncoding::kWhole;
-  alignas(64) T sum[kBlock];
-  std::vector<std::vector<T>> decoded(pushes.size());
-  std::vector<const T*> sources(pushes.size());
-  for (const Segment& segment : segments_) {
-    if (as_it_is) {
-      const T* gradient = reinterpret_cast<const T*>(pushes[0]->data());
-      apply_block(gradient + segment.begin, segment.begin, segment.end - segment.begin, update,
-                  segment.decays);
-      continue;
-    }
-    for (int64_t begin = segment.begin; begin < segment.end; begin += kBlock) {
-      const int64_t size = std::min(kBlock, segment.end - begin);
-      for (size_t i = 0; i < pushes.size(); ++i) {
-        decoded[i].resize(kBlock);
-        sources[i] = gradient_values(pushes[i]->data(), pushes[i]->request().encoding, begin, size,
-                                     decoded[i].data());
-      }
-      const T* gradient = sources[0];
-      if (sources.size() > 1) {
-        tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), size, sum);
-        gradient = sum;
-      }
-      apply_block(gradient, begin, size, update, segment.decays);
-    }
+void FlatShard<T>::apply(const std::vector<const Call*>& pushes, const Update& update,
+                         const std::vector<Call*>& answered) {
+  const Gradients gradients(pushes);
+  std::vector<std::byte*> rooms;
+  rooms.reserve(answered.size());
+  for (Call* call : answered) {
+    rooms.push_back(call->make_room(pool_, static_cast<size_t>(elements_) * sizeof(T)));
   }
+  auto segment = segments_.begin();
+  for_each_part([&](int64_t begin, int64_t end) {
+    for (int64_t at = begin; at < end;) {
+      const int64_t until = std::min(end, segment->end);
+      gradients.for_each_block(at, until, [&](const T* gradient, int64_t first, int64_t size) {
+        apply_block(gradient, first, size, update, segment->decays);
+      });
+      at = until;
+      if (at == segment->end) ++segment;
+    }
+    for (size_t i = 0; i < answered.size(); ++i) send_part(*answered[i], rooms[i], 0, begin, end);
+  });
 }
 
 template <typename T>
@@ -135,14 +169,27 @@ void FlatShard<T>::apply_block(const T* gradient, int64_t begin, int64_t size, c
 
 template <typename T>
 void FlatShard<T>::send_values(Call& call) {
-  const T* from = values(call.request().slot);
-  std::byte* to = call.make_room(pool_, static_cast<size_t>(elements_) * sizeof(T));
+  std::byte* room = call.make_room(pool_, static_cast<size_t>(elements_) * sizeof(T));
+  for_each_part(
+      [&](int64_t begin, int64_t end) { send_part(call, room, call.request().slot, begin, end); });
+}
+
+template <typename T>
+void FlatShard<T>::send_part(Call& call, std::byte* room, int64_t slot, int64_t begin,
+                             int64_t end) {
+  const auto bytes = static_cast<size_t>(end - begin) * sizeof(T);
+  std::memcpy(room + static_cast<size_t>(begin) * sizeof(T), values(slot) + begin, bytes);
+  call.send(bytes);
+}
+
+/// Calls `work(begin, end)` for the elements of each message.
+template <typename T>
+template <typename Work>
+void FlatShard<T>::for_each_part(Work work) const {
   for (const Run& run : runs_) {
-    const auto* bytes = reinterpret_cast<const std::byte*>(from + run.begin);
-    for_each_message(static_cast<size_t>(run.size) * sizeof(T), [&](size_t offset, size_t size) {
-      std::memcpy(to, bytes + offset, size);
-      to += size;
-      call.send(size);
+    for_each_message(static_cast<size_t>(run.size) * sizeof(T), [&](size_t offset, size_t bytes) {
+      const int64_t begin = run.begin + static_cast<int64_t>(offset / sizeof(T));
+      work(begin, begin + static_cast<int64_t>(bytes / sizeof(T)));
     });
   }
 }

@@ -34,12 +34,18 @@ class FlatShard final : public Shard {
   };
 
   void check(const Call& push) const override;
-  void apply(const std::vector<const Call*>& pushes, const Update& update) override;
+  void apply(const std::vector<const Call*>& pushes, const Update& update,
+             const std::vector<Call*>& answered) override;
   void send_values(Call& call) override;
   void fill(const Call& call) override;
   bool fills_itself() const override { return elements_ == 0; }
 
+  class Gradients;
+
   void make_segments();
+  template <typename Work>
+  void for_each_part(Work work) const;
+  void send_part(Call& call, std::byte* room, int64_t slot, int64_t begin, int64_t end);
   T* values(int64_t slot) const;
   void apply_block(const T* gradient, int64_t begin, int64_t size, const Update& update,
                    bool decays);

@@ -59,6 +59,7 @@ struct ParameterServer::Impl {
   void accept();
   void take_requests(Worker& worker);
   void begin(Worker& worker, const std::string& bytes);
+  bool has_come(Call& call);
   void advance(Worker& worker);
   void hand_over(const std::shared_ptr<Call>& call);
   Table& table_of(const Call& call);
@@ -168,9 +169,8 @@ bool ParameterServer::Impl::something_to_do() {
     while (auto message = worker.connection->try_receive_message(kCallChannel)) {
       worker.inbox.push_back(std::move(*message));
     }
-    found =
-        found || !worker.inbox.empty() ||
-        std::ranges::any_of(worker.receiving, [](const auto& call) { return call->has_come(); });
+    found = found || !worker.inbox.empty();
+    for (const std::shared_ptr<Call>& call : worker.receiving) found |= has_come(*call);
   }
   return found;
 }
@@ -226,11 +226,17 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
     return;
   }
   call->receive(pool, layout);
-  if (call->has_come()) {
+  if (has_come(*call)) {
     hand_over(call);
   } else {
     worker.receiving.push_back(call);
   }
+}
+
+bool ParameterServer::Impl::has_come(Call& call) {
+  return call.take_arrived([&](size_t offset, size_t bytes) {
+    tables.find(call.request().table)->second.shard->inspect(call, offset, bytes);
+  });
 }
 
 ParameterServer::Impl::Table& ParameterServer::Impl::table_of(const Call& call) {
@@ -265,7 +271,7 @@ void ParameterServer::Impl::refuse(const std::shared_ptr<Call>& call, const Erro
 
 void ParameterServer::Impl::advance(Worker& worker) {
   std::erase_if(worker.receiving, [&](const std::shared_ptr<Call>& call) {
-    if (!call->has_come()) return false;
+    if (!has_come(*call)) return false;
     hand_over(call);
     return true;
   });

@@ -86,9 +86,8 @@ template <typename T>
 void RowShard<T>::check(const Call& push) const {
   check_rows(push);
   if (push.request().kind != RequestKind::kPushRows) return;
-  const auto elements = static_cast<int64_t>(push.request().rows) * spec_.width;
-  const int64_t bad = find_not_finite<T>(push.data(), push.request().encoding, elements);
-  STRATA_CHECK(bad == elements, kInvalidArgument, "[ps] table '", spec_.name,
+  const int64_t bad = push.not_finite.value_or(0);
+  STRATA_CHECK(!push.not_finite, kInvalidArgument, "[ps] table '", spec_.name,
                "': got a gradient that is not finite from ", push.worker(), ", row ",
                push.rows()[bad / spec_.width], ", column ", bad % spec_.width,
                "; nothing of this push was applied");
@@ -104,7 +103,8 @@ void RowShard<T>::fetch(int64_t row, int64_t arrays) const {
 }
 
 template <typename T>
-void RowShard<T>::apply(const std::vector<const Call*>& pushes, const Update& update) {
+void RowShard<T>::apply(const std::vector<const Call*>& pushes, const Update& update,
+                        const std::vector<Call*>&) {
   struct Place {
     int64_t row;
     size_t push;

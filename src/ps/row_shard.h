@@ -23,7 +23,8 @@ class RowShard final : public Shard {
  private:
   void check(const Call& push) const override;
   void check_rows(const Call& call) const;
-  void apply(const std::vector<const Call*>& pushes, const Update& update) override;
+  void apply(const std::vector<const Call*>& pushes, const Update& update,
+             const std::vector<Call*>& answered) override;
   void send_values(Call& call) override;
   void fill(const Call& call) override;
   bool fills_itself() const override { return true; }

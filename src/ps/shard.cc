@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ps/flat_shard.h"
+#include "ps/gradient_values.h"
 #include "ps/row_shard.h"
 #include "strata/core/error.h"
 
@@ -102,8 +103,26 @@ void Shard::pull(const CallPtr& call) {
     waiting_.push_back(call);
     return;
   }
-  most_lead_ = std::max(most_lead_, clocks_.lead(call->worker()));
+  begin_step(*call);
   answer_with_values(call);
+}
+
+void Shard::begin_step(const Call& call) {
+  most_lead_ = std::max(most_lead_, clocks_.lead(call.worker()));
+}
+
+void Shard::inspect(Call& call, size_t offset, size_t bytes) const {
+  const RequestKind kind = call.request().kind;
+  if (call.not_finite || (kind != RequestKind::kPush && kind != RequestKind::kPushRows)) return;
+  const bool is_double = spec_.dtype == c10::ScalarType::Double;
+  const PushEncoding encoding = call.request().encoding;
+  const size_t element =
+      is_double ? bytes_of_element<double>(encoding) : bytes_of_element<float>(encoding);
+  const std::byte* data = call.data() + offset;
+  const auto size = static_cast<int64_t>(bytes / element);
+  const int64_t bad = is_double ? find_not_finite<double>(data, encoding, size)
+                                : find_not_finite<float>(data, encoding, size);
+  if (bad < size) call.not_finite = static_cast<int64_t>(offset / element) + bad;
 }
 
 void Shard::push(const CallPtr& call) {
@@ -119,12 +138,12 @@ void Shard::push(const CallPtr& call) {
   }
   last = request.sequence;
   if (spec_.consistency.kind == Consistency::kSynchronous) return push_in_step(call);
-  update({call});
   clocks_.tick(call->worker());
-  if (request.flag) {  // brings the values, which may have to wait for others
-    pull(call);
-  } else {
+  update({call});
+  if (!request.flag || may_pull(*call)) {
     answer(call);
+  } else {  // its values have to wait for the others
+    waiting_.push_back(call);
   }
   release_waiting();
 }
@@ -155,15 +174,9 @@ void Shard::end_step() {
   std::vector<CallPtr> pushes;
   for (const auto& [worker, push] : step_) pushes.push_back(push);
   step_.clear();
+  for (const CallPtr& push : pushes) clocks_.tick(push->worker());
   update(pushes);
-  for (const CallPtr& push : pushes) {
-    clocks_.tick(push->worker());
-    if (push->request().flag) {
-      answer_with_values(push);
-    } else {
-      answer(push);
-    }
-  }
+  for (const CallPtr& push : pushes) answer(push);
   release_waiting();
 }
 
@@ -171,9 +184,14 @@ void Shard::update(const std::vector<CallPtr>& pushes) {
   const Request& first = pushes[0]->request();
   double weight = 0;
   std::vector<const Call*> calls;
+  std::vector<Call*> answered;
   for (const CallPtr& push : pushes) {
     weight += push->request().weight;
     calls.push_back(push.get());
+    if (push->request().flag && may_pull(*push)) {
+      begin_step(*push);
+      answered.push_back(push.get());
+    }
   }
   if (!rule_->carried_name().empty()) carried_ = rule_->next_carried(carried_, version_);
   apply(calls,
@@ -181,7 +199,8 @@ void Shard::update(const std::vector<CallPtr>& pushes) {
              {.learning_rate = first.learning_rate, .iteration = version_, .carried = carried_}),
          .scale = first.scale / (weight > 0 ? weight : 1),
          .weight_decay = first.weight_decay,
-         .clip_value = first.clip_value});
+         .clip_value = first.clip_value},
+        answered);
   ++version_;
   pushes_ += static_cast<int64_t>(pushes.size());
 }
@@ -206,7 +225,7 @@ void Shard::release_waiting() {
     } else if (call->request().kind == RequestKind::kCreate) {
       answer(call);
     } else {
-      most_lead_ = std::max(most_lead_, clocks_.lead(call->worker()));
+      begin_step(*call);
       answer_with_values(call);
     }
   }

@@ -36,6 +36,8 @@ class Shard {
   /// Bytes of each contiguous part of what the request brings. Any thread.
   /// @throws Error  kInvalidArgument: not as much as the table needs; names both.
   virtual std::vector<size_t> layout_of(const Request& request) const = 0;
+  /// Looks at data of a call as they come: notes the first that are not finite. Any thread.
+  void inspect(Call& call, size_t offset, size_t bytes) const;
   /// How much memory the request touches, about. Any thread.
   virtual uint64_t bytes_of(const Request& request) const = 0;
 
@@ -59,8 +61,9 @@ class Shard {
   /// Of a push or a pull: its rows, its gradients.
   /// @throws Error  kInvalidArgument: names worker, element and what is wrong with it.
   virtual void check(const Call& call) const = 0;
-  /// The sum of the pushes' gradients, in their order.
-  virtual void apply(const std::vector<const Call*>& pushes, const Update& update) = 0;
+  /// The sum of the pushes' gradients, in their order. Sends the new values to `answered`.
+  virtual void apply(const std::vector<const Call*>& pushes, const Update& update,
+                     const std::vector<Call*>& answered) = 0;
   /// Sends the values (or the slot) that the request asks for.
   virtual void send_values(Call& call) = 0;
   virtual void fill(const Call& call) = 0;
@@ -81,9 +84,11 @@ class Shard {
   void push(const CallPtr& call);
   void push_in_step(const CallPtr& call);
   void end_step();
+  /// Sends the new values to those pushes that want them, and may have them now.
   void update(const std::vector<CallPtr>& pushes);
   void answer(const CallPtr& call, Reply reply = {});
   void answer_with_values(const CallPtr& call, Reply reply = {});
+  void begin_step(const Call& call);
   void release_waiting();
   bool may_pull(const Call& call) const;
   size_t pushes_a_step() const;
