@@ -178,6 +178,7 @@
 #include "strata/runtime/step_agreement.h"
 #include "strata/runtime/sync_batch_norm.h"
 #include "strata/runtime/variable.h"
+#include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/default_strategy.h"
 #include "strata/strategies/distributed_dataset.h"
 #include "strata/strategies/mirrored_strategy.h"

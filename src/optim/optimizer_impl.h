@@ -84,6 +84,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
+  void reduce_at_home();
   void check_finite();
   void take_accumulated();
   void scale_by_norms();

@@ -195,9 +195,10 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
                            size_t variable) {
   bool dense = false;
   bool sparse = false;
+  const auto& home = group_->options().parameter_device;  // all are added where the variable is
   for (const Contribution* each : all) {
     const at::Tensor& value = each->gradients[variable];
-    gradient.sources.push_back(value);
+    gradient.sources.push_back(home && value.defined() ? value.to(home->physical) : value);
     if (!value.defined()) continue;
     (value.is_sparse() ? sparse : dense) = true;
   }
@@ -216,6 +217,7 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
 /// dtype; absent ones count as zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
   if (all.size() == 1) return;
+  if (group_->has_mirrors()) return reduce_at_home();
   for (Part& part : parts_) {
     if (part.pass->adds() && group_->cross_device_ops() == nullptr) continue;
     std::vector<Variable> variables;
@@ -237,6 +239,16 @@ void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all)
       at::Tensor result = results[i].get(0);
       if (result.strides() != like.strides()) result = at::zeros_like(like).copy_(result);
       targets[i]->sources = {result};
+    }
+  }
+}
+
+/// Where variables have one copy, and mirrors: one sum, which need not travel.
+void Optimizer::Impl::reduce_at_home() {
+  for (Part& part : parts_) {
+    for (EntryGradient& gradient : part.step.gradients) {
+      if (!gradient.used || gradient.rows) continue;
+      gradient.sources = {collective::reduce_in_order(gradient.sources, ReduceOp::kSum)};
     }
   }
 }
