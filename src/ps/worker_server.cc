@@ -313,7 +313,7 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
 void WorkerServer::Impl::join(const std::stop_token& stop) {
   {
     const std::lock_guard lock(mutex_);
-    STRATA_CHECK(serving_ == 0 && !ended_, kFailedPrecondition,
+    STRATA_CHECK(serving_ == 0, kFailedPrecondition,
                  "[ps] WorkerServer: join was called twice; make a new server");
     serving_ = options_.threads;
     alone_since_ = Clock::now();
