@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "optim/flat_update.h"
+#include "optim/remote_update.h"
 
 namespace strata::optimizers {
 namespace {
@@ -140,6 +141,15 @@ std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, Rep
                                              const std::vector<Entry>& entries,
                                              const ExtraSlots& extras) {
   const at::ScalarType dtype = entries[0].variable.dtype();
+  if (group.options().parameter_store) {
+    if (dtype == at::kFloat) {
+      return std::make_unique<RemoteUpdate<float>>(rule, group, entries, extras);
+    }
+    STRATA_CHECK(dtype == at::kDouble, kUnimplemented, "[", rule.name(), "] build: got '",
+                 entries[0].variable.name(), "' of ", c10::toString(dtype),
+                 "; parameter servers hold float32 and float64");
+    return std::make_unique<RemoteUpdate<double>>(rule, group, entries, extras);
+  }
   const bool flat = group.all_cpu() && !group.has_mirrors();
   if (flat && dtype == at::kFloat) {
     return std::make_unique<FlatUpdate<float>>(rule, group, entries, extras);

@@ -166,6 +166,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     step.prepared = rule_->prepare(step.scalars);
     step.clip_value = options_.clipvalue;
     step.weight_decay = options_.weight_decay;
+    step.weight = weight;
     step.gradients.assign(part.variables.size(), {});
     for (size_t i = 0; i < part.variables.size(); ++i) {
       step.gradients[i].scale = scale;
@@ -321,10 +322,13 @@ void Optimizer::Impl::finish_step() {
       }
     }
     part.step.gradients.clear();
+    part.pass->end_step();
   }
   if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);
   if (dynamic_scale_) dynamic_scale_->succeeded();
   ++iterations_;
+  if (accumulates()) return;
+  for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);
 }
 
 }  // namespace strata::optimizers

@@ -18,6 +18,7 @@
 namespace strata {
 
 class CrossDeviceOps;
+class ParameterStore;
 class ReplicaContext;
 class Strategy;
 
@@ -33,6 +34,12 @@ struct ReplicaGroupOptions {
   std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `shared` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
+  /// Where optimizers' values are kept, if not here.
+  std::shared_ptr<ParameterStore> parameter_store = {};
+  /// Where processes train the same variables, each in steps of its own: how many there are, and
+  /// which this is. The first is the chief.
+  int num_workers = 1;
+  int worker = 0;
   /// Where each variable has its only copy; replicas on other devices read mirrors of it. Variables
   /// that are synchronized on read are the replicas' own even so. Unset: each replica has a copy of
   /// every variable. One process only.
