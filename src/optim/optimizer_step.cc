@@ -19,7 +19,7 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
   const ReplicaContext& context = replica("minimize");
   const int id = context.local_replica();
   if (loss_scale() == 1 || !loss.defined()) {
-    apply_gradients(backward_to(rule_->name(), loss, variables_, id, early(id)), options);
+    apply_gradients(gradients_of(loss, id, {.weight = options.weight}), options);
     return;
   }
   // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
@@ -39,8 +39,23 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
         loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
       },
       reinterpret_cast<uintptr_t>(this));
-  apply_gradients(
-      backward_to(rule_->name(), at::mul(loss, loss_factor_), variables_, id, early(id)), {});
+  apply_gradients(gradients_of(at::mul(loss, loss_factor_), id, {.scale = 1 / loss_scale()}), {});
+}
+
+/// The variables' gradients; those of taps go where they belong.
+std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, int local,
+                                                      const strata::detail::GradientShare& share) {
+  const std::vector<strata::detail::GradientTap> taps = strata::detail::take_gradient_taps();
+  std::vector<at::Tensor> leaves;
+  for (const auto& tap : taps) leaves.push_back(tap.leaf);
+  std::vector<at::Tensor> gradients =
+      backward_to(rule_->name(), loss, variables_, local, early(local), leaves);
+  for (size_t i = 0; i < taps.size(); ++i) {
+    const at::Tensor& gradient = gradients[variables_.size() + i];
+    if (gradient.defined()) taps[i].take(gradient, share);
+  }
+  gradients.resize(variables_.size());
+  return gradients;
 }
 
 OnGradient Optimizer::Impl::early(int local) const {
