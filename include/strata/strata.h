@@ -195,6 +195,7 @@
 #include "strata/runtime/sync_batch_norm.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/central_storage_strategy.h"
+#include "strata/strategies/cluster_coordinator.h"
 #include "strata/strategies/default_strategy.h"
 #include "strata/strategies/distributed_dataset.h"
 #include "strata/strategies/mirrored_strategy.h"

@@ -6,6 +6,7 @@
 
 #include "cluster/make_transport.h"
 #include "strata/cluster/roles.h"
+#include "strata/core/interrupt.h"
 #include "strata/core/join.h"
 #include "strata/core/log.h"
 
@@ -146,18 +147,25 @@ void CoordinatorCore::check_arguments(
   }
 }
 
-// `done` is called with the mutex held.
-bool CoordinatorCore::wait_until(const std::function<bool()>& done, wire::Deadline deadline) {
-  return attendant_->wait(
+// `done` is called with the mutex held. @throws Error  kCancelled: Ctrl-C (see InterruptGuard).
+bool CoordinatorCore::wait_until(const std::function<bool()>& done, wire::Deadline deadline,
+                                 bool until_interrupt) {
+  const bool ended = attendant_->wait(
       [&] {
+        if (until_interrupt && interrupted()) return true;
         const std::lock_guard lock(mutex_);
         return done();
       },
       deadline);
+  if (until_interrupt) throw_if_interrupted();
+  return ended;
 }
 
 bool CoordinatorCore::wait(const RemoteState& state, wire::Deadline deadline) {
-  return state.done() || attendant_->wait([&] { return state.done(); }, deadline);
+  if (state.done()) return true;
+  (void)attendant_->wait([&] { return state.done() || interrupted(); }, deadline);
+  if (!state.done()) throw_if_interrupted();
+  return state.done();
 }
 
 // Whether nothing runs.
@@ -331,7 +339,7 @@ void CoordinatorCore::shutdown(wire::Deadline deadline) {
       spread_error();
     }
   }
-  if (!wait_until([&] { return quiet(); }, deadline)) {
+  if (!wait_until([&] { return quiet(); }, deadline, false)) {
     const std::lock_guard lock(mutex_);
     STRATA_LOG(kWarning) << "[ps] shutdown: does not wait longer: " << describe_running();
   }
@@ -340,8 +348,8 @@ void CoordinatorCore::shutdown(wire::Deadline deadline) {
     return std::ranges::none_of(workers_,
                                 [](const Worker& worker) { return worker.connection == nullptr; });
   };
-  (void)wait_until(all_there,
-                   wire::Deadline::sooner(deadline, wire::Deadline::after(kWaitForLate)));
+  (void)wait_until(all_there, wire::Deadline::sooner(deadline, wire::Deadline::after(kWaitForLate)),
+                   false);
   std::vector<std::shared_ptr<wire::Connection>> connections;
   {
     const std::lock_guard lock(mutex_);

@@ -109,7 +109,8 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void check_value(const FunctionRegistry::Found& function, size_t index, const Value& value,
                    const Type& type,
                    std::vector<std::shared_ptr<const ResourceId>>& resources) const;
-  bool wait_until(const std::function<bool()>& done, wire::Deadline deadline);
+  bool wait_until(const std::function<bool()>& done, wire::Deadline deadline,
+                  bool until_interrupt = true);
   void raise(wire::Deadline deadline, std::string_view call);
   bool quiet() const;
   std::string describe_running() const;
@@ -130,8 +131,9 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t here_ns,
                Clock::time_point now);
   void dispatch();
-  Worker* next_worker();
-  bool has_room(const Worker& worker) const;
+  Worker* next_worker(Clock::time_point now);
+  bool has_room(const Worker& worker, Clock::time_point now) const;
+  bool stuck(const Worker& worker, Clock::time_point now) const;
   void send_batch(Worker& worker);
   void send(Worker& worker, const CallMessage& message,
             const std::vector<at::Tensor>& tensors = {});

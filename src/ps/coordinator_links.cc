@@ -315,19 +315,28 @@ void CoordinatorCore::measure(Worker& worker, const Closure& closure, uint64_t r
 
 // Whether one more may go to the worker. As many as run there, always; more only to hide the way
 // there and back, so that none waits behind a long one while another worker has nothing to do.
-bool CoordinatorCore::has_room(const Worker& worker) const {
-  const size_t there = queue_.at(worker.index).size();
-  if (there < worker.threads) return true;
-  return there < static_cast<size_t>(options_.max_in_flight) &&
+bool CoordinatorCore::has_room(const Worker& worker, Clock::time_point now) const {
+  const ClosureQueue::There& there = queue_.at(worker.index);
+  if (there.size() < worker.threads) return true;
+  return there.size() < static_cast<size_t>(options_.max_in_flight) &&
          worker.backlog_bytes < kAheadBytes &&
-         worker.backlog_ns < 2 * worker.overhead_ns * static_cast<int64_t>(worker.threads);
+         worker.backlog_ns < 2 * worker.overhead_ns * static_cast<int64_t>(worker.threads) &&
+         !stuck(worker, now);
 }
 
-CoordinatorCore::Worker* CoordinatorCore::next_worker() {
+// Whether its oldest call takes much longer than was thought.
+bool CoordinatorCore::stuck(const Worker& worker, Clock::time_point now) const {
+  const auto usual = std::chrono::nanoseconds(3 * worker.overhead_ns);
+  const Clock::time_point sent = queue_.at(worker.index).begin()->second->sent;
+  return sent != Clock::time_point() &&
+         now - sent > std::max<std::chrono::nanoseconds>(kStuckAfter, usual);
+}
+
+CoordinatorCore::Worker* CoordinatorCore::next_worker(Clock::time_point now) {
   Worker* best = nullptr;
   size_t best_there = 0;
   for (Worker& worker : workers_) {
-    if (worker.state != State::kReady || worker.taking_back || !has_room(worker)) continue;
+    if (worker.state != State::kReady || worker.taking_back || !has_room(worker, now)) continue;
     const size_t there = queue_.at(worker.index).size();
     const bool better = best == nullptr || there < best_there ||
                         (there == best_there && worker.last_turn < best->last_turn);
@@ -341,12 +350,14 @@ CoordinatorCore::Worker* CoordinatorCore::next_worker() {
 void CoordinatorCore::dispatch() {
   if (queue_.empty() || queue_.has_error()) return;
   bool any = false;
+  const Clock::time_point now = Clock::now();
   while (!queue_.empty()) {
-    Worker* const worker = next_worker();
+    Worker* const worker = next_worker(now);
     if (worker == nullptr) break;
     any = true;
     Closure& closure = queue_.begin(worker->index);
     const int64_t known = run_ns_[closure.function];
+    closure.sent = {};
     closure.estimate_ns = known < 0 ? kUnknown : known;
     worker->backlog_ns += closure.estimate_ns;
     worker->backlog_bytes += closure.arguments.text.size();
@@ -432,7 +443,7 @@ void CoordinatorCore::take_back_prefetched(Clock::time_point now) {
     if (worker.state != State::kReady || worker.taking_back || there.size() <= worker.threads) {
       continue;
     }
-    if (now - there.begin()->second->sent < kStuckAfter) continue;
+    if (!stuck(worker, now)) continue;
     CallMessage message = {.kind = CallKind::kTakeBack};
     for (auto it = std::next(there.begin(), static_cast<ptrdiff_t>(worker.threads));
          it != there.end(); ++it) {

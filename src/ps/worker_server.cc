@@ -15,6 +15,7 @@
 #include "ps/attendant.h"
 #include "ps/worker_session.h"
 #include "strata/cluster/roles.h"
+#include "strata/core/interrupt.h"
 #include "strata/core/log.h"
 #include "strata/core/thread.h"
 
@@ -291,12 +292,12 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
       const bool found = attendant_->wait(
           [&] {
             const std::lock_guard lock(mutex_);
-            return ended_ || has_task();
+            return ended_ || has_task() || interrupted();
           },
           wire::Deadline::after(std::chrono::hours(1)), stop);
       const std::lock_guard lock(mutex_);
       --waiting_;
-      if (!found && stop.stop_requested()) {
+      if ((!found && stop.stop_requested()) || interrupted()) {
         end({ErrorCode::kCancelled, "[ps] join was stopped"});
         return;
       }

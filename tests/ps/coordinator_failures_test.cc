@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <csignal>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <random>
 #include <vector>
 
 #include "ps/worker_threads.h"
+#include "strata/core/interrupt.h"
 #include "strata/core/log.h"
 #include "strata/ps/coordinator.h"
 #include "support/killed_program.h"
@@ -213,6 +216,26 @@ TEST(CoordinatorErrorsTest, DeadlinesSayWhatIsStillRunning) {
                      [&] { coordinator->wait_for_workers(2, wire::Deadline::after(20ms)); }));
   gate.open();
   coordinator->join(soon());
+}
+
+TEST(CoordinatorErrorsTest, CtrlCEndsEveryWaitAndTheWorkGoesOn) {
+  WorkerThreads cluster(1);
+  Gate gate;
+  cluster.registry().add("wait", [&](const CallContext& context) {
+    return gate.pass(context.stop());
+  });
+  cluster.start();
+  const auto coordinator = cluster.coordinator();
+  const RemoteValue waits = coordinator->schedule("wait");
+  ASSERT_TRUE(gate.wait_for(1));
+  for (const auto& wait : std::vector<std::function<void()>>{
+           [&] { coordinator->join(soon()); }, [&] { (void)waits.fetch(soon()); }}) {
+    const InterruptGuard guard;
+    std::raise(SIGINT);
+    EXPECT_TRUE(throws(ErrorCode::kCancelled, {"interrupted by Ctrl-C"}, wait));
+  }
+  gate.open();
+  EXPECT_TRUE(waits.get<bool>(soon()));
 }
 
 // ---- workers that are lost ----

@@ -7,14 +7,13 @@
 
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "ps/coordinator_processes.h"
 #include "strata/core/str_cat.h"
 #include "support/killed_program.h"
-#include "support/process_cluster.h"
 
 namespace strata::test {
 namespace {
@@ -22,24 +21,6 @@ namespace {
 using cluster::TaskId;
 using namespace std::chrono_literals;
 using std::chrono::steady_clock;
-
-const TaskId kChief = {"chief", 0};
-
-TaskId worker(int index) { return {"worker", index}; }
-
-ProcessCluster make(std::vector<std::string> arguments, int workers) {
-  return {STRATA_COORDINATOR_TASK, std::move(arguments), {{"chief", 1}, {"worker", workers}}};
-}
-
-void set_all(ProcessCluster& cluster, const std::string& name, const std::string& value) {
-  for (const TaskId& task : cluster.tasks()) cluster.set_environment(task, name, value);
-}
-
-void expect_done(const ProcessCluster::Exit& exit, const TaskId& task) {
-  EXPECT_TRUE(exit.in_time) << task.to_string() << "\n" << exit.output;
-  EXPECT_EQ(exit.code, 0) << task.to_string() << "\n" << exit.output;
-  EXPECT_NE(exit.output.find("done"), std::string::npos) << exit.output;
-}
 
 void expect_said(const TaskId& task, const TaskId& whose, const ProcessCluster::Exit& exit,
                  const std::string& what) {
@@ -51,7 +32,7 @@ double seconds_since(steady_clock::time_point start) {
 }
 
 TEST(CoordinatorProcessTest, AllWorkAndEndWell) {
-  auto cluster = make({"run", "500", "0", "3"}, 3);
+  auto cluster = coordinator_processes({"run", "500", "0", "3"}, 3);
   cluster.start();
   for (const auto& [task, exit] : cluster.wait()) {
     expect_done(exit, task);
@@ -60,7 +41,7 @@ TEST(CoordinatorProcessTest, AllWorkAndEndWell) {
 }
 
 TEST(CoordinatorProcessTest, AKilledWorkersCallsRunElsewhereAndItComesBack) {
-  auto cluster = make({"run", "2000", "500", "2"}, 2);
+  auto cluster = coordinator_processes({"run", "2000", "500", "2"}, 2);
   cluster.start();
   ASSERT_TRUE(cluster.wait_for_output(kChief, "round 3, 2 ready"));
   cluster.kill(worker(0));
@@ -74,7 +55,7 @@ TEST(CoordinatorProcessTest, AKilledWorkersCallsRunElsewhereAndItComesBack) {
 }
 
 TEST(CoordinatorProcessTest, AStoppedWorkerIsFoundWithinTheIntervalAndTakesPartAgain) {
-  auto cluster = make({"run", "3000", "500", "2"}, 2);
+  auto cluster = coordinator_processes({"run", "3000", "500", "2"}, 2);
   set_all(cluster, "STRATA_LIVENESS_MS", "1000");
   cluster.start();
   ASSERT_TRUE(cluster.wait_for_output(kChief, "round 3, 2 ready"));
@@ -90,7 +71,7 @@ TEST(CoordinatorProcessTest, AStoppedWorkerIsFoundWithinTheIntervalAndTakesPartA
 }
 
 TEST(CoordinatorProcessTest, AShortStopIsForgiven) {
-  auto cluster = make({"run", "1000", "200", "2"}, 2);
+  auto cluster = coordinator_processes({"run", "1000", "200", "2"}, 2);
   cluster.start();
   for (const TaskId& stopped : {worker(0), kChief}) {
     ASSERT_TRUE(cluster.wait_for_output(kChief, "round 1,"));
@@ -105,7 +86,7 @@ TEST(CoordinatorProcessTest, AShortStopIsForgiven) {
 }
 
 TEST(CoordinatorProcessTest, AllWorkersKilledItWaitsUntilTheyReturn) {
-  auto cluster = make({"run", "1000", "500", "2"}, 2);
+  auto cluster = coordinator_processes({"run", "1000", "500", "2"}, 2);
   cluster.start();
   ASSERT_TRUE(cluster.wait_for_output(kChief, "round 3,"));
   for (const int each : {0, 1}) {
@@ -118,7 +99,7 @@ TEST(CoordinatorProcessTest, AllWorkersKilledItWaitsUntilTheyReturn) {
 }
 
 TEST(CoordinatorProcessTest, AKilledCoordinatorThatIsStartedAgainFindsTheWorkers) {
-  auto cluster = make({"run", "1000", "500", "2"}, 2);
+  auto cluster = coordinator_processes({"run", "1000", "500", "2"}, 2);
   cluster.start();
   ASSERT_TRUE(cluster.wait_for_output(kChief, "round 3, 2 ready"));
   cluster.kill(kChief);
@@ -128,7 +109,7 @@ TEST(CoordinatorProcessTest, AKilledCoordinatorThatIsStartedAgainFindsTheWorkers
 }
 
 TEST(CoordinatorProcessTest, WithoutCoordinatorTheWorkersEndAfterTheirTimeout) {
-  auto cluster = make({"run", "10000", "1000", "2"}, 2);
+  auto cluster = coordinator_processes({"run", "10000", "1000", "2"}, 2);
   set_all(cluster, "STRATA_TIMEOUT_MS", "500");
   cluster.start(kChief);
   for (const int each : {0, 1}) cluster.start(worker(each));
@@ -145,7 +126,7 @@ TEST(CoordinatorProcessTest, WithoutCoordinatorTheWorkersEndAfterTheirTimeout) {
 }
 
 TEST(CoordinatorProcessTest, AProgramWithOtherFunctionsIsNamed) {
-  auto cluster = make({"run", "100", "0", "1"}, 1);
+  auto cluster = coordinator_processes({"run", "100", "0", "1"}, 1);
   cluster.set_environment(worker(0), "STRATA_REGISTRY", "surplus");
   cluster.start();
   const auto exit = cluster.wait(kChief);
@@ -163,7 +144,8 @@ void one_fault(uint64_t seed) {
   SCOPED_TRACE(seed);
   std::mt19937_64 random(seed);
   const int workers = 1 + static_cast<int>(random() % 3);
-  auto cluster = make({"run", "400", str_cat(random() % 500), str_cat(workers)}, workers);
+  auto cluster =
+      coordinator_processes({"run", "400", str_cat(random() % 500), str_cat(workers)}, workers);
   set_all(cluster, "STRATA_LIVENESS_MS", "1000");
   set_all(cluster, "STRATA_THREADS", str_cat(1 + random() % 2));
   const bool chief = random() % 3 == 0;

@@ -8,7 +8,7 @@
 //
 // STRATA_LIVENESS_MS sets the liveness interval, STRATA_TIMEOUT_MS how long workers wait for a
 // coordinator, and it for workers, STRATA_THREADS how many calls a worker makes at once,
-// STRATA_REGISTRY another function to register, STRATA_TLS_DIR the certificates.
+// STRATA_REGISTRY another function to register, STRATA_WIRE the wire, STRATA_TLS_DIR certificates.
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
@@ -21,6 +21,7 @@
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/tls_environment.h"
+#include "strata/cluster/wire_environment.h"
 #include "strata/ps/coordinator.h"
 #include "strata/ps/worker_server.h"
 
@@ -59,7 +60,7 @@ void register_all(ps::FunctionRegistry& registry) {
   });
   registry.add_resource("counter", [] { return Counter{}; });
   registry.add("up", [](Counter& counter) { return ++counter.value; });
-  registry.add("twice", [](const at::Tensor& x) { return x.mul(2); });
+  registry.add("echo", [](const at::Tensor& x) { return x; });
   registry.add("work", [](int64_t microseconds) {
     const auto until = Clock::now() + std::chrono::microseconds(microseconds);
     while (Clock::now() < until) {
@@ -85,6 +86,9 @@ void run(ps::Coordinator& coordinator, int64_t count, int64_t pause_us, int read
       ++checked;
     }
     for (const ps::RemoteValue& each : ups) (void)each.get<int64_t>();
+    const at::Tensor x = at::ones({100'000});
+    STRATA_CHECK(coordinator.schedule("echo", {x}).get<at::Tensor>(soon()).equal(x), kInternal,
+                 "another tensor");
     say(str_cat("round ", round, ", ", coordinator.num_ready_workers(), " ready"));
   }
   coordinator.wait_for_workers(ready, soon());
@@ -125,9 +129,16 @@ void bench(ps::Coordinator& coordinator, int64_t count) {
               (std::ranges::sort(latencies), latencies[latencies.size() * 99 / 100]), " us"));
   say(str_cat("empty functions ", rate("nothing", count, {}), " /s"));
   say(str_cat("of 100 us ", rate("work", count / 10, {100}), " /s"));
-  for (const int64_t kib : {4, 64, 1024}) {
+  for (const int64_t kib : {4, 16, 64, 256, 1024, 4096}) {
     const at::Tensor x = at::ones({kib * 256});
-    const double calls = rate("twice", std::max<int64_t>(count / (10 * kib), 100), {x});
+    const double calls = rate("echo", std::max<int64_t>(count / (10 * kib), 100), {x});
+    std::vector<double> alone;
+    for (int i = 0; i < 100; ++i) {
+      const auto start = Clock::now();
+      (void)coordinator.schedule("echo", {x}).fetch(soon());
+      alone.push_back(microseconds_since(start));
+    }
+    say(str_cat(kib, " KiB there and back, one after the other ", median(alone), " us"));
     say(str_cat(kib, " KiB there and back ", calls, " /s, ",
                 calls * static_cast<double>(kib) * 2 / 1e6, " GB/s"));
   }
@@ -138,7 +149,8 @@ void task(const std::vector<std::string>& arguments) {
   STRATA_CHECK(found.has_value(), kInvalidArgument, "no cluster");
   const cluster::ServerOptions server = {
       .liveness = from_environment("STRATA_LIVENESS_MS", std::chrono::seconds(10)),
-      .tls = cluster::tls_from_environment(found->task)};
+      .tls = cluster::tls_from_environment(found->task),
+      .wire = cluster::wire_from_environment()};
   const auto timeout = from_environment("STRATA_TIMEOUT_MS", std::chrono::seconds(60));
   const char* const threads = std::getenv("STRATA_THREADS");
   ps::FunctionRegistry registry;

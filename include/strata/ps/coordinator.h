@@ -55,6 +55,8 @@ struct CoordinatorCounts {
 /// own work: before, all that waits has been cancelled, and what ran has ended. Then the
 /// coordinator is as new. A parameter server that is lost is such an error, again and again.
 ///
+/// Ctrl-C under an InterruptGuard ends every wait with kCancelled.
+///
 /// Threads: any; `schedule` keeps each thread's order. A thread of its own keeps work going while
 /// nobody waits here. Source: tf.distribute.coordinator.ClusterCoordinator.
 class STRATA_API Coordinator {

@@ -48,7 +48,8 @@ class STRATA_API WorkerServer {
   /// Calls functions, on this thread and as many more as were asked for, until the coordinator says
   /// the end (Coordinator::shutdown). At most once.
   /// @throws Error  kUnavailable: no coordinator for `coordinator_timeout`; says what the last one
-  ///   met. kCancelled (`stop`): after the functions that run have ended.
+  ///   met. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the functions that
+  ///   run have ended.
   void join(std::stop_token stop = {});
 
   /// Functions that were called so far.

@@ -1,0 +1,154 @@
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/server.h"
+#include "strata/core/export.h"
+#include "strata/data/dataset.h"
+#include "strata/data/iterator.h"
+#include "strata/ps/coordinator.h"
+#include "strata/ps/function_registry.h"
+#include "strata/ps/per_worker_values.h"
+#include "strata/ps/remote_value.h"
+#include "strata/ps/value.h"
+#include "strata/ps/worker_server.h"
+#include "strata/wire/deadline.h"
+
+namespace strata {
+
+/// The same in all tasks.
+struct ClusterCoordinatorOptions {
+  /// Which tasks there are, and which this one is; null: `cluster::detect_cluster_resolver()`
+  /// (TF_CONFIG and so on). The chief coordinates.
+  std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
+  /// Wire, TLS and liveness interval; wire and certificates left out: STRATA_WIRE, STRATA_TLS_DIR.
+  cluster::ServerOptions server = {};
+  /// How long work waits while no worker is there; then it ends with kUnavailable.
+  std::chrono::nanoseconds worker_timeout = std::chrono::hours(1);
+  /// How long a worker waits for a coordinator, at the start and for one that was lost.
+  std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
+  /// So many functions run at once on a worker; they and the objects that they take must stand
+  /// that.
+  int worker_threads = 1;
+  size_t queue_size = size_t{256} << 10;  ///< as ps::CoordinatorOptions
+  int max_in_flight = 64;                 ///< as ps::CoordinatorOptions
+};
+
+namespace detail {
+
+template <typename R, bool WithContext, typename... Args, typename F>
+auto iterator_factory(std::type_identity<ps::detail::Signature<R, WithContext, Args...>>, F make) {
+  static_assert(std::same_as<std::remove_cvref_t<R>, data::Dataset>,
+                "register_dataset takes a function that returns a data::Dataset");
+  if constexpr (WithContext) {
+    return [make](const ps::CallContext& context, Args... args) mutable {
+      return make(context, std::forward<Args>(args)...).iterator(0);
+    };
+  } else {
+    return [make](Args... args) mutable { return make(std::forward<Args>(args)...).iterator(0); };
+  }
+}
+
+}  // namespace detail
+
+/// Registers `make`, which returns a data::Dataset, for
+/// ClusterCoordinator::create_per_worker_dataset: called on each worker, whose functions take the
+/// iterator over it as a parameter `data::Iterator&`. With a first parameter `const
+/// ps::CallContext&` it can read the worker's own part:
+///
+///     register_dataset(registry, "train", [](const ps::CallContext& context, int64_t batch) {
+///       return samples.shard(context.num_workers(), context.worker().index).repeat().batch(batch);
+///     });
+///
+/// @throws Error  as ps::FunctionRegistry::add.
+template <typename F>
+void register_dataset(ps::FunctionRegistry& registry, std::string name, F make) {
+  static_assert(ps::detail::HasSignature<F>,
+                "register_dataset takes a function with parameters of one type each");
+  using Signature = typename ps::detail::Callable<F>::type;
+  registry.add_resource(std::move(name),
+                        detail::iterator_factory(std::type_identity<Signature>(), std::move(make)));
+}
+
+/// If this task is a worker: calls functions of `registry` until the coordinator says the end.
+/// @return false, at once: it is none.
+/// @throws Error  kInvalidArgument: no cluster, bad options. kUnavailable: no coordinator for
+///   `coordinator_timeout`.
+STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
+                             const ClusterCoordinatorOptions& options = {});
+
+/// The program of the chief, which has functions called on workers. One binary is all tasks:
+///
+///     int main() {
+///       ps::FunctionRegistry registry;
+///       register_all(registry);
+///       if (serve_worker(registry)) return 0;
+///       ClusterCoordinator coordinator(registry);
+///       PerWorkerValues batches = coordinator.create_per_worker_dataset("train", {64});
+///       for (int step = 0; step < 1000; ++step) coordinator.schedule("train_step", {batches});
+///       coordinator.join();
+///       coordinator.shutdown();
+///     }
+///
+/// Threads: any. Source: tf.distribute.coordinator.ClusterCoordinator; docs/coordinator.md.
+class STRATA_API ClusterCoordinator {
+ public:
+  using RemoteValue = ps::RemoteValue;
+  using PerWorkerValues = ps::PerWorkerValues;
+  using Value = ps::Value;
+
+  /// Starts to connect to the workers, and returns at once.
+  /// @throws Error  kInvalidArgument: no cluster, no workers, this task is not the chief, bad
+  ///   options; as cluster::Server.
+  explicit ClusterCoordinator(const ps::FunctionRegistry& registry,
+                              const ClusterCoordinatorOptions& options = {});
+  /// Without `shutdown` before, the workers take it for lost, and wait for it to come back.
+  ~ClusterCoordinator();
+  ClusterCoordinator(const ClusterCoordinator&) = delete;
+  ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
+
+  // As ps::Coordinator, all of these.
+
+  RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
+                       wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+  void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+  bool done();
+  Value fetch(const RemoteValue& value,
+              wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
+  std::vector<Value> fetch(const std::vector<RemoteValue>& values,
+                           wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
+
+  /// An iterator on each worker over what `register_dataset`'s function gives there. A worker that
+  /// was lost and came back begins anew; so does no other.
+  /// @throws Error  kInvalidArgument: `name` is of no dataset; as
+  /// ps::Coordinator::create_per_worker.
+  PerWorkerValues create_per_worker_dataset(std::string_view name,
+                                            std::vector<Value> arguments = {});
+  /// What the function, or factory, gives on each worker.
+  PerWorkerValues create_per_worker_values(std::string_view name,
+                                           std::vector<Value> arguments = {});
+
+  int num_workers() const;
+  int num_ready_workers() const;
+  void wait_for_workers(int count, wire::Deadline deadline);
+  ps::CoordinatorCounts counts() const;
+  void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
+
+  static constexpr std::chrono::hours kNoLimit = ps::Coordinator::kNoLimit;
+
+ private:
+  const ps::FunctionRegistry registry_;
+  const std::unique_ptr<ps::Coordinator> coordinator_;
+};
+
+}  // namespace strata
