@@ -65,15 +65,17 @@ at::Tensor ServerEmbedding::lookup(const at::Tensor& ids) const {
   ps::PulledRows rows = impl_->table->pull(ids);
   if (!at::GradMode::is_enabled()) return rows.gather();
   rows.values.set_requires_grad(true);
-  detail::add_gradient_tap({.leaf = rows.values,
-                            .take = [impl = impl_, rows](const at::Tensor& gradient,
-                                                         const detail::GradientShare& share) {
-                              impl->table->push(rows, gradient,
-                                                {.learning_rate = impl->options.learning_rate,
-                                                 .scale = share.scale,
-                                                 .weight = share.weight,
-                                                 .precision = impl->options.push_precision});
-                            }});
+  detail::add_gradient_tap(
+      {.leaf = rows.values,
+       .take =
+           [impl = impl_, rows](const at::Tensor& gradient, const detail::GradientShare& share) {
+             impl->table->push(rows, gradient,
+                               {.learning_rate = impl->options.learning_rate,
+                                .scale = share.scale,
+                                .weight = share.weight,
+                                .precision = impl->options.push_precision});
+           }},
+      impl_->group->step());
   return at::embedding(rows.values, rows.inverse);
 }
 
