@@ -109,6 +109,11 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
   }
   optimizers::check_variables(kName, variables_);
   ReplicaGroup& replicas = variables_[0].group();
+  STRATA_CHECK(!replicas.has_mirrors(), kUnimplemented, "[", kName, "] build: '",
+               variables_[0].name(), "' has its only copy on ",
+               replicas.options().parameter_device->name,
+               ", away from the replicas' devices; libtorch's optimizers update where gradients "
+               "are: use one of strata's, or leave parameter_device out");
   if (replicas.shares_storage() && replicas.num_replicas() > 1) {
     for (const Variable& variable : variables_) {
       if (!variable.state()->has_home()) share_storage(variable);

@@ -23,6 +23,14 @@ DistributedDataset distributed(const Model& model, const Dataset& data, int64_t 
   return model->strategy().distribute(data, {.prefetch = prefetch});
 }
 
+/// What is not training: of workers that step by themselves, each goes through all of it.
+DistributedDataset not_shared_out(const Model& model, const Dataset& data, int64_t prefetch) {
+  const bool apart = model->strategy().group().options().num_workers > 1;
+  if (!apart) return distributed(model, data, prefetch);
+  return distributed(model, data.with_options({.auto_shard_policy = data::AutoShardPolicy::kOff}),
+                     prefetch);
+}
+
 template <typename Call, typename... Arguments>
 void tell(const Callbacks& callbacks, Call call, Arguments&&... arguments) {
   for (const callbacks::CallbackRef& each : callbacks) ((*each).*call)(arguments...);
@@ -131,7 +139,7 @@ void check_length(const Model& model, int64_t steps_per_execution, int64_t cardi
 }  // namespace
 
 Logs one_batch(const Model& model, const data::Example& batch, bool training) {
-  BatchFeed feed(distributed(model, Dataset::from_tensors(batch), 0), false);
+  BatchFeed feed(not_shared_out(model, Dataset::from_tensors(batch), 0), false);
   prepare(model, feed);
   execute(model, feed.next(1), training, nullptr,
           [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
@@ -372,7 +380,7 @@ TestLoop::TestLoop(Model model, const Dataset& data, int64_t steps, Callbacks ca
     : TrainingRun(std::move(model)),
       max_steps_(steps),
       callbacks_(std::move(callbacks)),
-      feed_(distributed(model_, data, data::kAutotune), false) {
+      feed_(not_shared_out(model_, data, data::kAutotune), false) {
   check_length(model_, model_->trainer().options().steps_per_execution, feed_.cardinality(), steps,
                "evaluate");
   steps_ = known_steps(feed_.cardinality(), steps);
@@ -406,7 +414,7 @@ Logs TestLoop::run() {
 PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions options)
     : TrainingRun(std::move(model)),
       options_(std::move(options)),
-      feed_(distributed(model_, data, data::kAutotune), false) {
+      feed_(not_shared_out(model_, data, data::kAutotune), false) {
   check_length(model_, 1, feed_.cardinality(), options_.steps, "predict");
   steps_ = known_steps(feed_.cardinality(), options_.steps);
   verbose_ = verbosity(model_, options_.verbose);

@@ -7,7 +7,8 @@
 namespace strata::optimizers {
 
 /// The update by operators, on each replica's own device with slots of its own: GPUs, and dtypes
-/// that the flat pass does not know. Gradients come reduced, one per replica.
+/// that the flat pass does not know. Gradients come reduced, one per replica. Where variables have
+/// one copy, the first replica updates it, with the only slots, where it lies.
 class DeviceUpdate : public UpdatePass {
  public:
   DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
@@ -24,6 +25,10 @@ class DeviceUpdate : public UpdatePass {
   std::vector<at::Tensor> slot_copies(size_t entry, int slot) const override;
 
  private:
+  /// How many copies of a variable are updated.
+  size_t num_copies() const;
+  bool updates(int replica) const { return static_cast<size_t>(replica) < num_copies(); }
+  at::Tensor parameter(size_t entry, int replica) const;
   std::vector<at::Tensor>& slots_of(int replica, size_t entry) {
     return slots_[static_cast<size_t>(replica)][entry];
   }
@@ -32,7 +37,7 @@ class DeviceUpdate : public UpdatePass {
   ReplicaGroup& group_;
   const ExtraSlots extras_;
   const std::vector<Entry> entries_;
-  std::vector<std::vector<std::vector<at::Tensor>>> slots_;  // by replica, entry, slot
+  std::vector<std::vector<std::vector<at::Tensor>>> slots_;  // by copy, entry, slot
 };
 
 }  // namespace strata::optimizers

@@ -96,7 +96,8 @@ void check_weight(std::string_view optimizer, double weight) {
 
 std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor& loss,
                                     const std::vector<Variable>& variables, int replica,
-                                    const OnGradient& on_gradient) {
+                                    const OnGradient& on_gradient,
+                                    const std::vector<at::Tensor>& more) {
   STRATA_CHECK(loss.defined() && loss.numel() == 1, kInvalidArgument, "[", optimizer,
                "] minimize: got a loss of shape ",
                loss.defined() ? loss.sizes() : at::IntArrayRef{},
@@ -117,10 +118,14 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
     inputs.push_back(tensor);
     indices.push_back(i);
   }
+  for (const at::Tensor& leaf : more) {
+    plain = plain && !leaf.grad().defined() && !has_hook_of_grad(leaf);
+    inputs.push_back(leaf);
+  }
   std::vector<at::Tensor> found;
   if (plain && !inputs.empty()) {
     const OnGradient on_input = [&](size_t input, const at::Tensor& gradient) {
-      on_gradient(indices[input], gradient);
+      if (input < indices.size()) on_gradient(indices[input], gradient);
     };
     found = gradients_of(loss, inputs, on_gradient ? on_input : OnGradient());
   } else {
@@ -136,6 +141,7 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
                             ? std::move(*next++)
                             : std::exchange(tensor.mutable_grad(), at::Tensor()));
   }
+  std::move(next, found.end(), std::back_inserter(gradients));
   return gradients;
 }
 

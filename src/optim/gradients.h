@@ -32,11 +32,13 @@ void check_weight(std::string_view optimizer, double weight);
 /// `.grad` held before. By the replica of this process with local number `replica`.
 /// @param on_gradient  Told of variables by index, where that is possible while backward runs; it
 ///                     need not be told of all, or of any.
+/// @param more  Other leaves. Their gradients stand behind the variables' in what is returned.
 /// @throws Error  kInvalidArgument: not a scalar, does not need gradients. kFailedPrecondition: a
 ///                variable was changed in place.
 std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor& loss,
                                     const std::vector<Variable>& variables, int replica,
-                                    const OnGradient& on_gradient = {});
+                                    const OnGradient& on_gradient = {},
+                                    const std::vector<at::Tensor>& more = {});
 
 /// Sums dense gradients over the replicas through the strategy's CrossDeviceOps, all in one batch.
 /// @param gradients  For each of `variables` one a replica; undefined ones count as zero.

@@ -64,6 +64,8 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
                       .pass = make_update_pass(*rule_, *group_, entries, extras()),
                       .step = {}});
   }
+  // Other processes may have begun.
+  for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);
   if (!rule_->carried_name().empty()) {
     carried_ = at::full({}, 1.0, at::TensorOptions().dtype(variables_[0].dtype()));
   }

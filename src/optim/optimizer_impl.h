@@ -12,6 +12,7 @@
 #include "optim/gradients.h"
 #include "optim/step.h"
 #include "strata/optim/optimizer.h"
+#include "strata/runtime/gradient_taps.h"
 
 namespace strata::optimizers {
 
@@ -72,6 +73,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   }
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
+  std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,
+                                       const strata::detail::GradientShare& share);
   void make_exchange();
   bool shards() const { return exchange_ && exchange_->shards(); }
   /// As `slots`, every copy of each; of sharded ones only this process's elements are there.
@@ -84,6 +87,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
+  void reduce_at_home();
   void check_finite();
   void take_accumulated();
   void scale_by_norms();

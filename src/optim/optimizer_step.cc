@@ -19,7 +19,7 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
   const ReplicaContext& context = replica("minimize");
   const int id = context.local_replica();
   if (loss_scale() == 1 || !loss.defined()) {
-    apply_gradients(backward_to(rule_->name(), loss, variables_, id, early(id)), options);
+    apply_gradients(gradients_of(loss, id, {.weight = options.weight}), options);
     return;
   }
   // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
@@ -39,8 +39,23 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
         loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
       },
       reinterpret_cast<uintptr_t>(this));
-  apply_gradients(
-      backward_to(rule_->name(), at::mul(loss, loss_factor_), variables_, id, early(id)), {});
+  apply_gradients(gradients_of(at::mul(loss, loss_factor_), id, {.scale = 1 / loss_scale()}), {});
+}
+
+/// The variables' gradients; those of taps go where they belong.
+std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, int local,
+                                                      const strata::detail::GradientShare& share) {
+  const std::vector<strata::detail::GradientTap> taps = strata::detail::take_gradient_taps();
+  std::vector<at::Tensor> leaves;
+  for (const auto& tap : taps) leaves.push_back(tap.leaf);
+  std::vector<at::Tensor> gradients =
+      backward_to(rule_->name(), loss, variables_, local, early(local), leaves);
+  for (size_t i = 0; i < taps.size(); ++i) {
+    const at::Tensor& gradient = gradients[variables_.size() + i];
+    if (gradient.defined()) taps[i].take(gradient, share);
+  }
+  gradients.resize(variables_.size());
+  return gradients;
 }
 
 OnGradient Optimizer::Impl::early(int local) const {
@@ -166,6 +181,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     step.prepared = rule_->prepare(step.scalars);
     step.clip_value = options_.clipvalue;
     step.weight_decay = options_.weight_decay;
+    step.weight = weight;
     step.gradients.assign(part.variables.size(), {});
     for (size_t i = 0; i < part.variables.size(); ++i) {
       step.gradients[i].scale = scale;
@@ -194,9 +210,10 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
                            size_t variable) {
   bool dense = false;
   bool sparse = false;
+  const auto& home = group_->options().parameter_device;  // all are added where the variable is
   for (const Contribution* each : all) {
     const at::Tensor& value = each->gradients[variable];
-    gradient.sources.push_back(value);
+    gradient.sources.push_back(home && value.defined() ? value.to(home->physical) : value);
     if (!value.defined()) continue;
     (value.is_sparse() ? sparse : dense) = true;
   }
@@ -215,6 +232,7 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
 /// dtype; absent ones count as zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
   if (all.size() == 1) return;
+  if (group_->has_mirrors()) return reduce_at_home();
   for (Part& part : parts_) {
     if (part.pass->adds() && group_->cross_device_ops() == nullptr) continue;
     std::vector<Variable> variables;
@@ -236,6 +254,16 @@ void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all)
       at::Tensor result = results[i].get(0);
       if (result.strides() != like.strides()) result = at::zeros_like(like).copy_(result);
       targets[i]->sources = {result};
+    }
+  }
+}
+
+/// Where variables have one copy, and mirrors: one sum, which need not travel.
+void Optimizer::Impl::reduce_at_home() {
+  for (Part& part : parts_) {
+    for (EntryGradient& gradient : part.step.gradients) {
+      if (!gradient.used || gradient.rows) continue;
+      gradient.sources = {collective::reduce_in_order(gradient.sources, ReduceOp::kSum)};
     }
   }
 }
@@ -309,10 +337,13 @@ void Optimizer::Impl::finish_step() {
       }
     }
     part.step.gradients.clear();
+    part.pass->end_step();
   }
   if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);
   if (dynamic_scale_) dynamic_scale_->succeeded();
   ++iterations_;
+  if (accumulates()) return;
+  for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);
 }
 
 }  // namespace strata::optimizers

@@ -39,6 +39,7 @@ struct Step {
   tensor::PreparedStep prepared;
   double clip_value = 0;
   double weight_decay = 0;
+  double weight = 0;                     ///< Of all replicas' examples; gradients are divided by it.
   std::vector<EntryGradient> gradients;  ///< By entry.
   bool clear_accumulators = false;       ///< The gradients are the accumulators'; then start anew.
   double average_rate = 0;               ///< How much of the new weights enters their average.
@@ -96,6 +97,11 @@ class UpdatePass {
   virtual void update(const Step& step, int replica) = 0;
   /// Moves the averages towards the weights; perhaps they become the weights then.
   virtual void average(const Step& step, int replica) = 0;
+
+  /// By one replica, when strata has done all that it does to the variables in a step.
+  virtual void end_step() {}
+  /// Where others update the same variables: how many updates there have been.
+  virtual std::optional<int64_t> updates() const { return std::nullopt; }
 
   /// The group has other replicas.
   virtual void reshape() = 0;

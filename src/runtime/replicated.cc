@@ -159,7 +159,7 @@ ReplicatedModules::Seen ReplicatedModules::state_of(const at::Tensor& tensor) {
 void ReplicatedModules::show_outside() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& first = parameters_[i].on_replica(0);
+    const at::Tensor& first = parameters_[i].state()->central();
     at::Tensor& shown = outside_->parameters[i];
     if (shown.const_data_ptr() == first.const_data_ptr()) continue;
     // An optimizer has moved the replicas' storage, or the user (torch::load) the outside's.
@@ -177,12 +177,16 @@ void ReplicatedModules::show_outside() {
 
 void ReplicatedModules::take_parameter(size_t index, int replica) {
   const at::Tensor& shown = outside_->parameters[index];
-  const Seen state = state_of(shown);
+  const Seen now = state_of(shown);
   Seen& seen = seen_parameters_[static_cast<size_t>(replica)][index];
-  if (std::exchange(seen, state) == state) return;
-  if (replica > 0 && parameters_[index].state()->shares_storage()) return;  // replica 0 takes it
-  const at::Tensor target = parameters_[index].on_replica(replica).detach();
-  if (target.const_data_ptr() != shown.const_data_ptr()) target.copy_(shown.detach());
+  if (std::exchange(seen, now) == now) return;
+  const VariableState& state = *parameters_[index].state();
+  if (replica > 0 && state.shares_storage()) return;  // replica 0 takes it
+  const auto take = [&](const at::Tensor& target) {
+    if (target.const_data_ptr() != shown.const_data_ptr()) target.detach().copy_(shown.detach());
+  };
+  if (replica == 0 && state.has_mirrors()) take(state.central());
+  take(state.replicas()[static_cast<size_t>(replica)]);
 }
 
 void ReplicatedModules::take_buffer(size_t index, int replica) {

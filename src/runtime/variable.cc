@@ -48,8 +48,8 @@ void apply(const at::Tensor& target, const WriteRequest& request) {
 }
 
 void apply_to_all(VariableState& variable, const WriteRequest& request) {
-  if (variable.shares_storage()) {
-    apply(variable.replicas()[0], request);
+  if (variable.shares_storage() || variable.has_mirrors()) {
+    apply(variable.central(), request);
   } else {
     for (const at::Tensor& replica : variable.replicas()) apply(replica, request);
   }
@@ -90,6 +90,13 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
   const auto aggregation = variable.options().aggregation;
   const auto local = static_cast<size_t>(replica.local_replica());
   if (variable.on_read() || aggregation == VariableAggregation::kNone) {
+    if (variable.group()->keeps_one_copy() && !variable.on_read()) {
+      STRATA_CHECK(variable.group()->num_replicas() == 1, kFailedPrecondition, "[variable] ",
+                   kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
+                   "' has one copy for all replicas, and a replica wrote to it without "
+                   "aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica)");
+      return apply_to_all(variable, request);
+    }
     STRATA_CHECK(
         !variable.shares_storage() || variable.replicas().size() == 1, kFailedPrecondition,
         "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
@@ -166,12 +173,16 @@ void check_number(const VariableState& variable, Write kind) {
 at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); }
 
 std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tensor& value,
-                                       bool trainable) {
+                                       const VariableOptions& options) {
+  const bool one = group.keeps_one_copy() && group.shares_storage() &&
+                   options.synchronization != VariableSynchronization::kOnRead;
   std::vector<at::Tensor> replicas;
   for (int r = 0; r < group.num_local_replicas(); ++r) {
-    replicas.push_back(value.detach().to(group.device(r).physical, value.scalar_type(),
-                                         /*non_blocking=*/false, /*copy=*/true));
-    replicas.back().set_requires_grad(trainable);
+    replicas.push_back(one && r > 0
+                           ? replicas[0].variable_data()
+                           : value.detach().to(group.device(r).physical, value.scalar_type(),
+                                               /*non_blocking=*/false, /*copy=*/true));
+    replicas.back().set_requires_grad(options.trainable);
   }
   return replicas;
 }
@@ -194,7 +205,7 @@ std::shared_ptr<VariableState> make_state(const at::Tensor& value, VariableOptio
   if (!value.is_floating_point() && !value.is_complex()) options.trainable = false;
   const at::Tensor agreed = detail::initial_value(group, value, options.name);
   return std::make_shared<VariableState>(group.shared_from_this(), options,
-                                         initial_copies(group, agreed, options.trainable));
+                                         initial_copies(group, agreed, options));
 }
 
 }  // namespace
@@ -214,7 +225,7 @@ at::Tensor Variable::value() const {
                state.group()->name(), " and was read by a replica of ", context.group->name(),
                "; Mixing different tf.distribute.Strategy objects is not possible");
   const ReplicaGroup& group = *state.group();
-  if (!state.on_read() || group.num_replicas() == 1) return state.replicas()[0];
+  if (!state.on_read() || group.num_replicas() == 1) return state.central();
   // The others are somewhere else, and a checkpoint is to bring the value.
   if (group.options().joins_late) return state.replicas()[0].clone();
   if (const at::Tensor* known = detail::ReadTogether::value_of(state)) return known->clone();
@@ -288,6 +299,7 @@ VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOption
                              std::vector<at::Tensor> replicas)
     : group_(std::move(group)), options_(std::move(options)), replicas_(std::move(replicas)) {
   STRATA_DCHECK(static_cast<int>(replicas_.size()) == group_->num_local_replicas());
+  if (group_->keeps_one_copy() && !on_read()) keep_one_copy();
   for (const at::Tensor& replica : replicas_) {
     expected_versions_.push_back(replica._version());
   }
@@ -295,6 +307,23 @@ VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOption
 }
 
 VariableState::~VariableState() { group_->remove(this); }
+
+void VariableState::keep_one_copy() {
+  const at::NoGradGuard no_grad;
+  if (group_->shares_storage()) {
+    for (const at::Tensor& replica : replicas_) replica.set_data(replicas_[0].variable_data());
+    shares_storage_ = true;
+    return;
+  }
+  const at::Device device = group_->options().parameter_device->physical;
+  central_ = replicas_[0].detach().to(device, replicas_[0].scalar_type(), /*non_blocking=*/false,
+                                      /*copy=*/true);
+  central_.set_requires_grad(replicas_[0].requires_grad());
+  if (!group_->options().share_storage) return;
+  for (const at::Tensor& replica : replicas_) {
+    if (replica.device() == device) replica.set_data(central_.variable_data());
+  }
+}
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {
   at::Tensor& mine = replicas_[static_cast<size_t>(local)];
@@ -333,6 +362,12 @@ void VariableState::move_into(const std::vector<at::Tensor>& homes, bool shared,
 }
 
 void VariableState::note_write() {
+  if (has_mirrors()) {
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& replica : replicas_) {
+      if (!replica.is_alias_of(central_)) replica.detach().copy_(central_);
+    }
+  }
   for (size_t r = 0; r < replicas_.size(); ++r) {
     replicas_[r].unsafeGetTensorImpl()->bump_version();
     expected_versions_[r] = replicas_[r]._version();

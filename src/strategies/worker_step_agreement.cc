@@ -32,10 +32,18 @@ WorkerStepAgreement::WorkerStepAgreement(std::shared_ptr<cluster::Server> server
   begin_round();
 }
 
-WorkerStepAgreement::~WorkerStepAgreement() { end_round(); }
+WorkerStepAgreement::~WorkerStepAgreement() {
+  const bool offered = end_round();
+  if (!offered) return;
+  try {  // the others may agree without this worker, and then be in the next round, but no further
+    server_->set(key(round_ + 1, "step", rank_), kEnd);
+  } catch (const std::exception& error) {
+    STRATA_VLOG(1) << "[preemption] the cluster has ended: " << error.what();
+  }
+}
 
-std::string WorkerStepAgreement::key(const char* what, int rank) const {
-  return str_cat("strata/preemption/", number_, '/', round_, '/', what, '/', rank);
+std::string WorkerStepAgreement::key(int64_t round, const char* what, int rank) const {
+  return str_cat("strata/preemption/", number_, '/', round, '/', what, '/', rank);
 }
 
 void WorkerStepAgreement::begin_round() {
@@ -48,7 +56,8 @@ void WorkerStepAgreement::begin_round() {
 }
 
 /// Wakes the listener, and tells those who wait for this worker's offer that there will be none.
-void WorkerStepAgreement::end_round() {
+/// @return whether there was one.
+bool WorkerStepAgreement::end_round() {
   bool offered = false;
   {
     const std::lock_guard lock(mutex_);
@@ -56,17 +65,18 @@ void WorkerStepAgreement::end_round() {
     offered = offered_.has_value();
   }
   try {
-    if (!offered) server_->set(key("step", rank_), kEnd);
-    server_->set(key("stop", rank_), kEnd);
+    if (!offered) server_->set(key(round_, "step", rank_), kEnd);
+    server_->set(key(round_, "stop", rank_), kEnd);
   } catch (const std::exception& error) {  // then the listener's wait has ended, too
     STRATA_VLOG(1) << "[preemption] the cluster has ended: " << error.what();
   }
   listener_.join();
+  return offered;
 }
 
 void WorkerStepAgreement::listen() {
   try {
-    const std::string why = server_->get(key("stop", rank_), never());
+    const std::string why = server_->get(key(round_, "stop", rank_), never());
     const std::lock_guard lock(mutex_);
     if (leaving_) return;
     if (told_.empty()) told_ = why;
@@ -79,12 +89,12 @@ void WorkerStepAgreement::listen() {
 
 void WorkerStepAgreement::tell_all(const char* why) {
   told_ = why;
-  for (int rank = 0; rank < num_workers_; ++rank) server_->set(key("stop", rank), why);
+  for (int rank = 0; rank < num_workers_; ++rank) server_->set(key(round_, "stop", rank), why);
 }
 
 void WorkerStepAgreement::offer(int64_t step) {
   offered_ = step;
-  server_->set(key("step", rank_), str_cat(step, ' ', told_));
+  server_->set(key(round_, "step", rank_), str_cat(step, ' ', told_));
 }
 
 /// Who was told to stop saves and ends, also where others only know of a worker to take in.
@@ -92,7 +102,7 @@ void WorkerStepAgreement::wait_for_all() {
   int64_t latest = 0;
   bool regroups = true;
   for (int rank = 0; rank < num_workers_; ++rank) {
-    const std::string offer = server_->get(key("step", rank), never());
+    const std::string offer = server_->get(key(round_, "step", rank), never());
     if (offer == kEnd) {
       alone_ = true;
       return;

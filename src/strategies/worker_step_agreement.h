@@ -34,9 +34,9 @@ class WorkerStepAgreement final : public StepAgreement {
   void end() override { on_end_(); }
 
  private:
-  std::string key(const char* what, int rank) const;
+  std::string key(int64_t round, const char* what, int rank) const;
   void begin_round();
-  void end_round();
+  bool end_round();
   void listen();
   void tell_all(const char* why);
   void offer(int64_t step);

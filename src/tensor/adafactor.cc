@@ -72,6 +72,7 @@ class Adafactor final : public UpdateRule {
       : UpdateRule(kSgd, {"row", "column", "velocity"}), options_(options) {}
 
   std::string_view name() const override { return "adafactor"; }
+  RuleOptions options() const override { return options_; }
   bool whole_variables() const override { return true; }
   std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const override {
     std::vector<int64_t> shape = sizes.vec();

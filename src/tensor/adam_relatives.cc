@@ -31,6 +31,7 @@ class Adamax final : public UpdateRule {
       : UpdateRule(kAdamax, {"momentum", "norm"}), options_(options) {}
 
   std::string_view name() const override { return "adamax"; }
+  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
             {1 - std::pow(options_.beta_1, number_of(step)), 1 - options_.beta_1, options_.beta_2,
@@ -56,6 +57,7 @@ class Nadam final : public UpdateRule {
       : UpdateRule(kNadam, {"momentum", "velocity"}), options_(options) {}
 
   std::string_view name() const override { return "nadam"; }
+  RuleOptions options() const override { return options_; }
   std::string_view carried_name() const override { return "u_product"; }
   double next_carried(double product, int64_t iteration) const override {
     return product * momentum(iteration + 1, 0.96);
@@ -94,6 +96,7 @@ class Lion final : public UpdateRule {
   explicit Lion(const LionRule& options) : UpdateRule(kLion, {"momentum"}), options_(options) {}
 
   std::string_view name() const override { return "lion"; }
+  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
             {options_.beta_1, 1 - options_.beta_1, options_.beta_2, 1 - options_.beta_2}};
@@ -118,6 +121,7 @@ class Lamb final : public UpdateRule {
       : UpdateRule(kLambStep, {"momentum", "velocity"}), options_(options) {}
 
   std::string_view name() const override { return "lamb"; }
+  RuleOptions options() const override { return options_; }
   bool whole_variables() const override { return true; }
   PreparedStep prepare(const StepScalars& step) const override {
     const double t = number_of(step);
@@ -191,6 +195,7 @@ class MovingAverage final : public UpdateRule {
   MovingAverage() : UpdateRule(kMovingAverage, {}) {}
 
   std::string_view name() const override { return "moving_average"; }
+  RuleOptions options() const override { return MovingAverageRule{}; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate, {1 - step.learning_rate}};
   }

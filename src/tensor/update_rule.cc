@@ -136,6 +136,7 @@ class Sgd final : public UpdateRule {
         options_(options) {}
 
   std::string_view name() const override { return "sgd"; }
+  RuleOptions options() const override { return options_; }
   bool zero_gradient_is_identity() const override { return options_.momentum == 0; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate, {options_.momentum}};
@@ -170,6 +171,7 @@ class Adam final : public UpdateRule {
         options_(options) {}
 
   std::string_view name() const override { return "adam"; }
+  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     const auto t = static_cast<double>(step.iteration + 1);
     const double alpha = step.learning_rate * std::sqrt(1 - std::pow(options_.beta_2, t)) /
@@ -199,6 +201,7 @@ class Adagrad final : public UpdateRule {
       : UpdateRule(kAdagrad, {"accumulator"}), options_(options) {}
 
   std::string_view name() const override { return "adagrad"; }
+  RuleOptions options() const override { return options_; }
   double slot_initial_value(int) const override { return options_.initial_accumulator_value; }
   bool zero_gradient_is_identity() const override { return true; }
   PreparedStep prepare(const StepScalars& step) const override {
@@ -225,6 +228,7 @@ class Rmsprop final : public UpdateRule {
         options_(options) {}
 
   std::string_view name() const override { return "rmsprop"; }
+  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
             {options_.rho, 1 - options_.rho, options_.epsilon, options_.momentum}};
@@ -267,6 +271,7 @@ class Adadelta final : public UpdateRule {
       : UpdateRule(kAdadelta, {"accumulated_grad", "accumulated_delta_var"}), options_(options) {}
 
   std::string_view name() const override { return "adadelta"; }
+  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate, {options_.rho, 1 - options_.rho, options_.epsilon}};
   }
@@ -295,6 +300,7 @@ class Ftrl final : public UpdateRule {
         options_(options) {}
 
   std::string_view name() const override { return "ftrl"; }
+  RuleOptions options() const override { return options_; }
   double slot_initial_value(int slot) const override {
     return slot == 0 ? options_.initial_accumulator_value : 0;
   }
@@ -376,6 +382,24 @@ std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options) {
                      options.l2_shrinkage_regularization_strength);
   check_not_negative("ftrl", "beta", options.beta);
   return std::make_unique<Ftrl>(options);
+}
+
+std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options) {
+  struct Make {
+    std::unique_ptr<UpdateRule> operator()(const SgdRule& rule) { return make_sgd(rule); }
+    std::unique_ptr<UpdateRule> operator()(const AdamRule& rule) { return make_adam(rule); }
+    std::unique_ptr<UpdateRule> operator()(const AdagradRule& rule) { return make_adagrad(rule); }
+    std::unique_ptr<UpdateRule> operator()(const RmspropRule& rule) { return make_rmsprop(rule); }
+    std::unique_ptr<UpdateRule> operator()(const AdadeltaRule& rule) { return make_adadelta(rule); }
+    std::unique_ptr<UpdateRule> operator()(const FtrlRule& rule) { return make_ftrl(rule); }
+    std::unique_ptr<UpdateRule> operator()(const AdamaxRule& rule) { return make_adamax(rule); }
+    std::unique_ptr<UpdateRule> operator()(const NadamRule& rule) { return make_nadam(rule); }
+    std::unique_ptr<UpdateRule> operator()(const LionRule& rule) { return make_lion(rule); }
+    std::unique_ptr<UpdateRule> operator()(const LambRule& rule) { return make_lamb(rule); }
+    std::unique_ptr<UpdateRule> operator()(const AdafactorRule& r) { return make_adafactor(r); }
+    std::unique_ptr<UpdateRule> operator()(MovingAverageRule) { return make_moving_average(); }
+  };
+  return std::visit(Make{}, options);
 }
 
 }  // namespace strata::tensor

@@ -27,6 +27,7 @@ const std::vector<Ratio> kRatios = {
     {"vs_limit", "strata-mw-2", "independent-2"},
     {"vs_ddp", "strata-mw-2", "ddp-2"},
     {"vs_tf_mw", "strata-mw-2", "tf-mw-2"},
+    {"vs_mirrored", "strata-central-2", "strata-2"},
     {"vs_libtorch", "strata-1", "libtorch-1"},
     {"vs_libtorch_tuned", "strata-1", "libtorch-1-tuned"},
     {"vs_tf", "strata-1", "tf-1"},

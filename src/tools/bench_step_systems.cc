@@ -51,7 +51,7 @@ class Catalogue {
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
         tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}), workers(),
-        tf_workers()};
+        tf_workers(), central()};
     if (case_ == "run") systems.resize(2);
     return systems;
   }
@@ -76,6 +76,11 @@ class Catalogue {
             images(replicas),
             {{"", {strata_process(ours_, replicas, replicas == 1 ? one_ : both_)}}},
             {}};
+  }
+  SystemSpec central() const {
+    ProcessSpec process = strata_process(ours_, 2, both_);
+    process.argv.insert(process.argv.end(), {"--storage", "central"});
+    return {"strata-central-2", images(2), {{"", {process}}}, {}};
   }
   SystemSpec independent() const {
     Variant variant;

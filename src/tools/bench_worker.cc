@@ -24,6 +24,7 @@
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
+#include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
@@ -154,17 +155,18 @@ data::Example read_pool(const std::string& path, int64_t batch) {
   return {x, y};
 }
 
-MirroredStrategy make_strategy(int replicas) {
+MirroredStrategy make_strategy(int replicas, bool share_storage) {
   set_logical_devices("cpu", replicas);
   MirroredOptions options;
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
   options.seed = 1;
   options.threads_per_replica = 1;
+  options.share_storage = share_storage;
   return MirroredStrategy(options);
 }
 
 int run_worker(const std::vector<std::string>& arguments) {
-  std::string name, data, cluster;
+  std::string name, data, cluster, storage;
   std::optional<bool> overlap;
   int replicas = 1;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
@@ -172,6 +174,7 @@ int run_worker(const std::vector<std::string>& arguments) {
     if (arguments[i] == "--data") data = arguments[i + 1];
     if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
     if (arguments[i] == "--cluster") cluster = arguments[i + 1];
+    if (arguments[i] == "--storage") storage = arguments[i + 1];
     if (arguments[i] == "--overlap") overlap = arguments[i + 1] == "yes";
   }
   if (name == "resnet50") return run_models_worker(data, replicas);
@@ -184,7 +187,13 @@ int run_worker(const std::vector<std::string>& arguments) {
     serve_case(strategy, name, data);
     return 0;
   }
-  MirroredStrategy strategy = make_strategy(replicas);
+  if (storage == "central") {
+    set_logical_devices("cpu", replicas);
+    CentralStorageStrategy strategy({.seed = 1, .threads_per_replica = 1});
+    serve_case(strategy, name, data);
+    return 0;
+  }
+  MirroredStrategy strategy = make_strategy(replicas, /*share_storage=*/storage != "copies");
   if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
     const data::Example pool = read_pool(data, kBatch);

@@ -14,7 +14,7 @@ namespace strata::tools {
 data::Example read_pool(const std::string& path, int64_t batch);
 
 /// A core and a thread a replica.
-MirroredStrategy make_strategy(int replicas);
+MirroredStrategy make_strategy(int replicas, bool share_storage = true);
 
 /// Serves steps of Model::fit. @param rows  x `[n, 784]`, or `[n, 28, 28, 1]` for `images`; y
 /// `[n]`.

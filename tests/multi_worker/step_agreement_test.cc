@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -21,16 +22,16 @@ namespace strata {
 namespace {
 
 /// Each worker with its agreement; `work` ends with all of them.
-void with_agreements(
-    int workers,
-    const std::function<void(Strategy& strategy, int worker, StepAgreement& agreement)>& work) {
+void with_agreements(int workers,
+                     const std::function<void(Strategy& strategy, int worker,
+                                              std::shared_ptr<StepAgreement>& agreement)>& work) {
   set_logical_devices("cpu", 1);
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", workers}}));
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
     MultiWorkerMirroredStrategy strategy(
         task.taking_part(MultiWorkerMirroredOptions{.devices = cpus(1)}));
-    const auto agreement = detail::make_step_agreement(strategy.group());
-    work(strategy, task.id.index, *agreement);
+    std::shared_ptr<StepAgreement> agreement = detail::make_step_agreement(strategy.group());
+    work(strategy, task.id.index, agreement);
   }));
 }
 
@@ -48,10 +49,11 @@ TEST(StepAgreementTest, AllStopAfterTheSameStepWhoeverIsToldWhenever) {
     const int64_t first = *std::min_element(told_at.begin(), told_at.end());
     std::mutex mutex;
     std::vector<int64_t> stopped;
-    with_agreements(workers, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
+    with_agreements(workers, [&](Strategy& strategy, int worker,
+                                 std::shared_ptr<StepAgreement>& agreement) {
       for (int64_t step = 3;; ++step) {  // a run that goes on from step 2
         step_together(strategy);
-        const auto agreed = agreement.agree(step, step >= told_at[static_cast<size_t>(worker)]);
+        const auto agreed = agreement->agree(step, step >= told_at[static_cast<size_t>(worker)]);
         if (!agreed || step < *agreed) continue;
         EXPECT_EQ(*agreed, step);
         const std::lock_guard lock(mutex);
@@ -70,31 +72,60 @@ TEST(StepAgreementTest, AllStopAfterTheSameStepWhoeverIsToldWhenever) {
 TEST(StepAgreementTest, AfterOneAgreementComesTheNext) {
   std::mutex mutex;
   std::map<int64_t, int> stops;  // how many stopped there
-  with_agreements(3, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
-    int rounds = 0;
-    for (int64_t step = 1; rounds < 2; ++step) {
-      step_together(strategy);
-      const bool told = rounds == 0 ? worker == 1 && step >= 4 : worker == 2 && step >= 9;
-      const auto agreed = agreement.agree(step, told);
-      if (!agreed || step < *agreed) continue;
-      ++rounds;
-      const std::lock_guard lock(mutex);
-      ++stops[step];
-    }
-  });
+  with_agreements(
+      3, [&](Strategy& strategy, int worker, std::shared_ptr<StepAgreement>& agreement) {
+        int rounds = 0;
+        for (int64_t step = 1; rounds < 2; ++step) {
+          step_together(strategy);
+          const bool told = rounds == 0 ? worker == 1 && step >= 4 : worker == 2 && step >= 9;
+          const auto agreed = agreement->agree(step, told);
+          if (!agreed || step < *agreed) continue;
+          ++rounds;
+          const std::lock_guard lock(mutex);
+          ++stops[step];
+        }
+      });
   ASSERT_EQ(stops.size(), 2);
   for (const auto& [step, workers] : stops) EXPECT_EQ(workers, 3) << step;
 }
 
 TEST(StepAgreementTest, WhoHasEndedHoldsUpNobody) {
-  with_agreements(2, [&](Strategy& strategy, int worker, StepAgreement& agreement) {
-    step_together(strategy);
-    EXPECT_FALSE(agreement.agree(1, false));
-    step_together(strategy);  // nobody is told before that
-    if (worker == 0) return;
-    EXPECT_FALSE(agreement.agree(2, true));
-    EXPECT_FALSE(agreement.agree(3, true));
-  });
+  std::latch ended(1);
+  with_agreements(2,
+                  [&](Strategy& strategy, int worker, std::shared_ptr<StepAgreement>& agreement) {
+                    step_together(strategy);
+                    EXPECT_FALSE(agreement->agree(1, false));
+                    if (worker == 0) {
+                      agreement.reset();
+                      ended.count_down();
+                      return;
+                    }
+                    ended.wait();
+                    EXPECT_FALSE(agreement->agree(2, true));
+                    EXPECT_FALSE(agreement->agree(3, true));
+                  });
+}
+
+TEST(StepAgreementTest, WhoEndsBehindAnAgreementHoldsUpNobody) {
+  std::latch agreed(1);
+  std::latch ended(1);
+  with_agreements(2,
+                  [&](Strategy& strategy, int worker, std::shared_ptr<StepAgreement>& agreement) {
+                    step_together(strategy);
+                    EXPECT_FALSE(agreement->agree(1, false));
+                    step_together(strategy);
+                    if (worker == 0) {  // has heard of the step by itself, and never asks for it
+                      agreed.wait();
+                      agreement.reset();
+                      ended.count_down();
+                      return;
+                    }
+                    EXPECT_EQ(agreement->agree(2, true), 2);
+                    agreed.count_down();
+                    ended.wait();
+                    EXPECT_FALSE(agreement->agree(3, true));
+                    EXPECT_FALSE(agreement->agree(4, true));
+                  });
 }
 
 using Work = std::function<void(cluster::Server& server, int worker, StepAgreement& agreement)>;

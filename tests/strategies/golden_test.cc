@@ -11,6 +11,7 @@
 #include "strata/optim/average_loss.h"
 #include "strata/optim/mean.h"
 #include "strata/optim/optimizers.h"
+#include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
 #include "support/source_path.h"
@@ -291,6 +292,28 @@ TEST_F(TensorFlowTest, Variables) {
         EXPECT_TRUE(same(variable.value(), each["out"][1]));
       }
     }
+  }
+  // CentralStorageStrategy: the same numbers on one copy; without an aggregation it raises.
+  CentralStorageStrategy central({.compute_devices = cpus(2)});
+  for (const json& each : cases_of("write_by_replicas")) {
+    if (each["synchronization"] == "ON_READ") continue;
+    SCOPED_TRACE(each.dump());
+    const auto aggregation = aggregations.at(each["aggregation"].get<std::string>());
+    Variable variable = central.scope([&] {
+      return Variable(torch::tensor(1.0f), {.trainable = false, .aggregation = aggregation});
+    });
+    const auto act = [&] {
+      central.run([&](const Tensor& value) { write(variable, each["method"], value); },
+                  tensors_of(each["in"]));
+    };
+    if (aggregation == VariableAggregation::kNone) {
+      EXPECT_TRUE(
+          throws(ErrorCode::kFailedPrecondition, {"one copy", "give it an aggregation"}, act));
+      continue;
+    }
+    act();
+    EXPECT_TRUE(same(variable.value(), each["out"][1]));
+    EXPECT_TRUE(variable.on_replica(1).is_alias_of(variable.value()));
   }
   for (const json& each : cases_of("integer_on_read_sum")) {
     Variable variable = mirrored(2).scope([] {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -17,6 +18,7 @@
 namespace strata {
 
 class CrossDeviceOps;
+class ParameterStore;
 class ReplicaContext;
 class Strategy;
 
@@ -32,6 +34,16 @@ struct ReplicaGroupOptions {
   std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `shared` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
+  /// Where optimizers' values are kept, if not here.
+  std::shared_ptr<ParameterStore> parameter_store = {};
+  /// Where processes train the same variables, each in steps of its own: how many there are, and
+  /// which this is. The first is the chief.
+  int num_workers = 1;
+  int worker = 0;
+  /// Where each variable has its only copy; replicas on other devices read mirrors of it. Variables
+  /// that are synchronized on read are the replicas' own even so. Unset: each replica has a copy of
+  /// every variable. One process only.
+  std::optional<LogicalDevice> parameter_device = {};
   /// Of the replicas' random streams.
   uint64_t seed = 0;
   /// Of every wait for another replica.
@@ -102,7 +114,14 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu() const { return all_cpu_; }
   /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  bool shares_storage() const { return options_.share_storage && all_cpu_; }
+  bool shares_storage() const {
+    return options_.share_storage && all_cpu_ &&
+           (!options_.parameter_device || options_.parameter_device->physical.is_cpu());
+  }
+  /// Each variable has one copy, on options().parameter_device.
+  bool keeps_one_copy() const { return options_.parameter_device.has_value(); }
+  /// And replicas read mirrors of it.
+  bool has_mirrors() const { return keeps_one_copy() && !shares_storage(); }
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 

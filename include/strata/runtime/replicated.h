@@ -32,9 +32,8 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// @param modules  One per replica of this process; unless the group has just one, one more,
-  /// which
-  ///                 stands for all of them outside `run`.
+  /// @param modules  One per replica of this process, and one that stands for all of them outside
+  ///   `run`; not for one replica that has no mirrors.
   /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
@@ -61,8 +60,8 @@ class STRATA_API ReplicatedModules : public RunObserver {
                     std::function<std::shared_ptr<torch::nn::Module>()> more,
                     const ReplicateOptions& options);
 
-  /// The module that stands for all replicas outside `run`: its parameters are replica 0's storage,
-  /// its buffers are made anew on the first look after a run.
+  /// The module that stands for all replicas outside `run`: its parameters are the storage of the
+  /// copy that counts, its buffers are made anew on the first look after a run.
   struct Outside {
     size_t index;  // among the modules
     std::vector<torch::nn::Module*> parts;

@@ -129,6 +129,10 @@ class STRATA_API VariableState {
   bool has_home() const { return home_ != nullptr; }
   /// All replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
+  /// The copy that counts outside `run`: the one on the parameter device, which the replicas'
+  /// tensors mirror, or else the first replica's.
+  const at::Tensor& central() const { return central_.defined() ? central_ : replicas_[0]; }
+  bool has_mirrors() const { return central_.defined(); }
 
   /// From now on `tensor` is replica `local`'s: it gets the storage that the replica has.
   void move_to(int local, const at::Tensor& tensor);
@@ -136,8 +140,8 @@ class STRATA_API VariableState {
   /// value.
   void reshape();
 
-  /// Records that strata itself has written: makes tensors that autograd saved before stale, and
-  /// the new version the expected one.
+  /// Records that strata itself has written (to `central()`, where there are mirrors, which then
+  /// follow): makes tensors that autograd saved before stale, and the new version the expected one.
   void note_write();
   /// Takes the present versions as expected; at the start of a run, for one replica.
   void expect_present_version(int replica);
@@ -145,9 +149,12 @@ class STRATA_API VariableState {
   void check_version(int replica) const;
 
  private:
+  void keep_one_copy();
+
   std::shared_ptr<ReplicaGroup> group_;
   VariableOptions options_;
   std::vector<at::Tensor> replicas_;
+  at::Tensor central_;  // undefined without mirrors
   std::vector<uint32_t> expected_versions_;
   std::shared_ptr<void> home_;
   bool shares_storage_ = false;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -53,84 +54,6 @@ struct UpdateModifiers {
   double gradient_scale = 1;
   double clip_value = 0;
   double weight_decay = 0;
-};
-
-/// How one optimizer changes one element, or (Lamb, Adafactor) one variable. Stateless (the slots
-/// are the caller's), so any number of threads may use one rule at once.
-///
-/// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on
-/// how a range is cut into spans, on alignment, or on the instruction set that the processor
-/// offers: no fused multiply-add, IEEE division and square root, the same order of operations
-/// everywhere. (The one exception is Ftrl with a learning_rate_power other than -0.5 and 0, which
-/// calls libm's pow.)
-///
-/// Source: Keras 3.15's optimizers, formulas and defaults.
-class STRATA_API UpdateRule {
- public:
-  virtual ~UpdateRule();
-  UpdateRule(const UpdateRule&) = delete;
-  UpdateRule& operator=(const UpdateRule&) = delete;
-
-  /// "sgd", "adam", ..., as Keras names the optimizer.
-  virtual std::string_view name() const = 0;
-  int num_slots() const { return static_cast<int>(slot_names_.size()); }
-  /// "momentum", "velocity", ..., as Keras names the variable. @throws Error kOutOfRange.
-  std::string_view slot_name(int slot) const;
-  virtual double slot_initial_value(int slot) const;
-  /// The shape of a variable's slot. That of the variable, but for Adafactor's rows and columns.
-  virtual std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
-
-  /// True if an element's step depends on the rest of its variable (norms, means): then a span is a
-  /// whole variable, contiguous, and `sizes` says its shape.
-  virtual bool whole_variables() const { return false; }
-
-  /// A number that the rule keeps from step to step beside the slots, 1 at first: Nadam's
-  /// "u_product". "": none.
-  virtual std::string_view carried_name() const { return {}; }
-  /// Its value in the step after `iteration` finished ones, from that of the step before.
-  virtual double next_carried(double carried, int64_t iteration) const;
-
-  /// True if an element whose gradient is zero keeps parameter and slots bit for bit (weight decay
-  /// aside): rows of an embedding without a gradient may be skipped. SGD without momentum, Adagrad.
-  virtual bool zero_gradient_is_identity() const { return false; }
-
-  virtual PreparedStep prepare(const StepScalars& step) const = 0;
-
-  /// Updates `span.parameter` and the slots in place. @pre num_slots() slots are set.
-  /// Cost: one pass; about 20 ns a call besides (about 100 with StepScalars). Threads: any.
-  void apply(const UpdateSpan<float>& span, const PreparedStep& step) const;
-  void apply(const UpdateSpan<double>& span, const PreparedStep& step) const;
-  void apply(const UpdateSpan<float>& span, const StepScalars& step) const {
-    apply(span, prepare(step));
-  }
-  void apply(const UpdateSpan<double>& span, const StepScalars& step) const {
-    apply(span, prepare(step));
-  }
-
-  /// The same rule by ATen operators, in place: any device, any floating dtype, any strides. An
-  /// undefined `gradient` means zeros. Equal to the span form up to rounding.
-  /// @throws Error kInvalidArgument: wrong number of slots.
-  void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
-             const UpdateModifiers& modifiers, const StepScalars& step) const;
-
- protected:
-  UpdateRule(int kernel, std::vector<std::string_view> slot_names);
-
-  /// `span` by one of the kernels; rules of whole variables are made of several.
-  template <typename T>
-  static void run_kernel(int kernel, const UpdateSpan<T>& span, const PreparedStep& step);
-
-  /// `gradient` is defined, scaled and clipped, and may be overwritten.
-  virtual void do_apply(at::Tensor& parameter, at::Tensor& gradient, std::vector<at::Tensor>& slots,
-                        const PreparedStep& step) const = 0;
-
- private:
-  /// By the kernel; rules of whole variables do more.
-  virtual void do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const;
-  virtual void do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const;
-
-  int kernel_;
-  std::vector<std::string_view> slot_names_;
 };
 
 struct SgdRule {
@@ -202,6 +125,94 @@ struct AdafactorRule {
   double clip_threshold = 1;
 };
 
+/// (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate.
+struct MovingAverageRule {};
+
+/// What a rule is made from.
+using RuleOptions =
+    std::variant<SgdRule, AdamRule, AdagradRule, RmspropRule, AdadeltaRule, FtrlRule, AdamaxRule,
+                 NadamRule, LionRule, LambRule, AdafactorRule, MovingAverageRule>;
+
+/// How one optimizer changes one element, or (Lamb, Adafactor) one variable. Stateless (the slots
+/// are the caller's), so any number of threads may use one rule at once.
+///
+/// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on
+/// how a range is cut into spans, on alignment, or on the instruction set that the processor
+/// offers: no fused multiply-add, IEEE division and square root, the same order of operations
+/// everywhere. (The one exception is Ftrl with a learning_rate_power other than -0.5 and 0, which
+/// calls libm's pow.)
+///
+/// Source: Keras 3.15's optimizers, formulas and defaults.
+class STRATA_API UpdateRule {
+ public:
+  virtual ~UpdateRule();
+  UpdateRule(const UpdateRule&) = delete;
+  UpdateRule& operator=(const UpdateRule&) = delete;
+
+  /// "sgd", "adam", ..., as Keras names the optimizer.
+  virtual std::string_view name() const = 0;
+  /// `make_rule(options())` makes the same rule.
+  virtual RuleOptions options() const = 0;
+  int num_slots() const { return static_cast<int>(slot_names_.size()); }
+  /// "momentum", "velocity", ..., as Keras names the variable. @throws Error kOutOfRange.
+  std::string_view slot_name(int slot) const;
+  virtual double slot_initial_value(int slot) const;
+  /// The shape of a variable's slot. That of the variable, but for Adafactor's rows and columns.
+  virtual std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
+
+  /// True if an element's step depends on the rest of its variable (norms, means): then a span is a
+  /// whole variable, contiguous, and `sizes` says its shape.
+  virtual bool whole_variables() const { return false; }
+
+  /// A number that the rule keeps from step to step beside the slots, 1 at first: Nadam's
+  /// "u_product". "": none.
+  virtual std::string_view carried_name() const { return {}; }
+  /// Its value in the step after `iteration` finished ones, from that of the step before.
+  virtual double next_carried(double carried, int64_t iteration) const;
+
+  /// True if an element whose gradient is zero keeps parameter and slots bit for bit (weight decay
+  /// aside): rows of an embedding without a gradient may be skipped. SGD without momentum, Adagrad.
+  virtual bool zero_gradient_is_identity() const { return false; }
+
+  virtual PreparedStep prepare(const StepScalars& step) const = 0;
+
+  /// Updates `span.parameter` and the slots in place. @pre num_slots() slots are set.
+  /// Cost: one pass; about 20 ns a call besides (about 100 with StepScalars). Threads: any.
+  void apply(const UpdateSpan<float>& span, const PreparedStep& step) const;
+  void apply(const UpdateSpan<double>& span, const PreparedStep& step) const;
+  void apply(const UpdateSpan<float>& span, const StepScalars& step) const {
+    apply(span, prepare(step));
+  }
+  void apply(const UpdateSpan<double>& span, const StepScalars& step) const {
+    apply(span, prepare(step));
+  }
+
+  /// The same rule by ATen operators, in place: any device, any floating dtype, any strides. An
+  /// undefined `gradient` means zeros. Equal to the span form up to rounding.
+  /// @throws Error kInvalidArgument: wrong number of slots.
+  void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
+             const UpdateModifiers& modifiers, const StepScalars& step) const;
+
+ protected:
+  UpdateRule(int kernel, std::vector<std::string_view> slot_names);
+
+  /// `span` by one of the kernels; rules of whole variables are made of several.
+  template <typename T>
+  static void run_kernel(int kernel, const UpdateSpan<T>& span, const PreparedStep& step);
+
+  /// `gradient` is defined, scaled and clipped, and may be overwritten.
+  virtual void do_apply(at::Tensor& parameter, at::Tensor& gradient, std::vector<at::Tensor>& slots,
+                        const PreparedStep& step) const = 0;
+
+ private:
+  /// By the kernel; rules of whole variables do more.
+  virtual void do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const;
+  virtual void do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const;
+
+  int kernel_;
+  std::vector<std::string_view> slot_names_;
+};
+
 /// @throws Error kInvalidArgument: a value outside the range that Keras allows.
 STRATA_API std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adam(const AdamRule& options = {});
@@ -215,8 +226,9 @@ STRATA_API std::unique_ptr<UpdateRule> make_lion(const LionRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_lamb(const LambRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adafactor(const AdafactorRule& options = {});
 
-/// No optimizer's: the parameter becomes the average (1 - rate) * parameter + rate * gradient,
-/// where rate is the step's learning rate.
+/// No optimizer's.
 STRATA_API std::unique_ptr<UpdateRule> make_moving_average();
+
+STRATA_API std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options);
 
 }  // namespace strata::tensor

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "strata/core/export.h"
+
+namespace strata::detail {
+
+/// How the gradients of a step are to be divided.
+struct GradientShare {
+  double scale = 1;   ///< They are multiplied by it.
+  double weight = 0;  ///< As MinimizeOptions::weight.
+};
+
+/// A leaf that is no variable's, such as rows of a table on parameter servers, and who gets its
+/// gradient.
+struct GradientTap {
+  at::Tensor leaf;
+  std::function<void(const at::Tensor& gradient, const GradientShare& share)> take;
+};
+
+/// The next `minimize` of this thread takes the gradient of `tap.leaf`, too, and calls `tap.take`
+/// unless its loss does not depend on the leaf.
+/// @param run  ReplicaGroup::step: those of an earlier run, which ended in an error, are dropped.
+STRATA_API void add_gradient_tap(GradientTap tap, uint64_t run);
+
+/// For optimizers: those of this thread that nobody has taken. They are gone then.
+STRATA_API std::vector<GradientTap> take_gradient_taps();
+
+}  // namespace strata::detail

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace strata::ps {
+
+/// Memory that messages come into and go out of, used again: fresh pages cost more than the copy.
+/// Threads: any.
+class BufferPool {
+ public:
+  /// Goes back to its pool, which must outlive it.
+  class Buffer {
+   public:
+    Buffer() = default;
+    Buffer(Buffer&& other) noexcept { swap(other); }
+    Buffer& operator=(Buffer&& other) noexcept {
+      Buffer moved(std::move(other));
+      swap(moved);
+      return *this;
+    }
+    ~Buffer() {
+      if (pool_ != nullptr) pool_->give_back(std::move(memory_), capacity_);
+    }
+
+    std::byte* data() const { return memory_.get(); }
+    size_t size() const { return size_; }
+
+   private:
+    friend class BufferPool;
+    void swap(Buffer& other) noexcept {
+      std::swap(pool_, other.pool_);
+      std::swap(memory_, other.memory_);
+      std::swap(size_, other.size_);
+      std::swap(capacity_, other.capacity_);
+    }
+
+    BufferPool* pool_ = nullptr;
+    std::unique_ptr<std::byte[]> memory_;
+    size_t size_ = 0;
+    size_t capacity_ = 0;
+  };
+
+  /// Of `size` bytes, whose values are arbitrary; aligned for every number.
+  Buffer take(size_t size);
+
+ private:
+  struct Free {
+    std::unique_ptr<std::byte[]> memory;
+    size_t capacity;
+  };
+  void give_back(std::unique_ptr<std::byte[]> memory, size_t capacity);
+
+  std::mutex mutex_;
+  std::vector<Free> free_;  // guarded by mutex_
+};
+
+}  // namespace strata::ps

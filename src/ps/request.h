@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "strata/core/error.h"
+
+namespace strata::ps {
+
+/// What a connection between a worker and a server is for, and what travels on it.
+constexpr std::string_view kPurpose = "ps";
+constexpr uint32_t kCallChannel = 1;  ///< requests and replies
+constexpr uint32_t kBeatChannel = 2;  ///< signs of life
+constexpr uint32_t kDataChannel = 3;  ///< values, ids and gradients, tagged with the request's id
+
+/// What workers ask servers. Numbers are the wire's: never reuse one.
+enum class RequestKind : uint32_t {
+  kCreate = 1,    ///< text: the table's spec as JSON; flag: waits until the table has its values
+  kFill = 2,      ///< data: a flat table's first values, or new ones (slot 0), or a slot's
+  kPull = 3,      ///< brings a flat table's values
+  kPush = 4,      ///< data: gradients of a flat table; flag: brings the new values
+  kPullRows = 5,  ///< data: row numbers; brings these rows
+  kPushRows = 6,  ///< data: row numbers, and gradients of these rows
+  kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
+  kCounters = 8,  ///< brings the table's counters, as JSON
+  kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
+};
+
+/// How gradients travel. The numbers are the wire's.
+enum class PushEncoding : uint32_t { kWhole = 0, kFloat16 = 1, kBFloat16 = 2 };
+
+struct Request {
+  RequestKind kind = RequestKind::kCreate;
+  uint32_t id = 0;         ///< the sender's, never 0; its data and the reply have it, too
+  std::string table = {};  ///< empty: none
+  std::string text = {};
+  bool flag = false;
+  int64_t slot = 0;         ///< 0: the values; k: the rule's slot k - 1
+  uint64_t rows = 0;        ///< how many numbers of rows follow
+  uint64_t data_bytes = 0;  ///< how many bytes of values or gradients follow
+  int64_t step = 0;         ///< of a push: of the values that it is for; kFill: the version now
+  uint64_t sequence = 0;    ///< of a push: of this worker's pushes to this table, from 1
+  double learning_rate = 0;
+  double weight_decay = 0;
+  double clip_value = 0;
+  double scale = 1;   ///< gradients are multiplied by it
+  double weight = 0;  ///< kSynchronous: divides the sum by the workers' total of it; 0: does not
+  PushEncoding encoding = PushEncoding::kWhole;
+
+  friend bool operator==(const Request&, const Request&) = default;
+};
+
+struct Reply {
+  uint32_t id = 0;
+  ErrorCode code = ErrorCode::kOk;
+  std::string text = {};  ///< of the error; kCounters: the counters
+  int64_t version = 0;    ///< of the table: how many updates it has had
+  int64_t step = 0;       ///< kSynchronous: the step that the table is in
+  bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale
+
+  friend bool operator==(const Reply&, const Reply&) = default;
+};
+
+/// Protocol Buffers' format, as control messages between tasks are (cluster/control_message.h).
+std::string encode(const Request& request);
+std::string encode(const Reply& reply);
+
+/// @throws Error  kDataLoss: not such a message; says where.
+Request decode_request(std::string_view bytes);
+Reply decode_reply(std::string_view bytes);
+
+}  // namespace strata::ps

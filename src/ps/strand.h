@@ -1,0 +1,36 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+
+#include "strata/core/thread.h"
+
+namespace strata::ps {
+
+/// Runs tasks one at a time, in the order in which they come: on a thread of its own, or, where
+/// that is idle and the task is short, at once on the caller's, which saves waking it. Tasks must
+/// not throw. What has not begun when the strand goes is dropped.
+class Strand {
+ public:
+  explicit Strand(const std::string& name);
+  ~Strand();
+  Strand(const Strand&) = delete;
+  Strand& operator=(const Strand&) = delete;
+
+  void run(std::function<void()> task, bool is_short);
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
+  bool busy_ = false;                        // guarded by mutex_
+  bool ending_ = false;                      // guarded by mutex_
+  Thread thread_;
+};
+
+}  // namespace strata::ps

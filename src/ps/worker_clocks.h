@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace strata::ps {
+
+/// How many steps each of the workers that train a table has finished. Who is lost is waited for no
+/// longer; who comes, or comes back, counts as being where the slowest is.
+class WorkerClocks {
+ public:
+  void join(const std::string& worker) { finished_.try_emplace(worker, slowest()); }
+  void leave(const std::string& worker) { finished_.erase(worker); }
+
+  /// `worker` has finished another step. @return how many there are now.
+  int64_t tick(const std::string& worker) {
+    join(worker);
+    return ++finished_[worker];
+  }
+
+  /// 0: there is nobody.
+  int64_t slowest() const;
+  /// How far `worker` is ahead of the slowest.
+  int64_t lead(const std::string& worker) const;
+  size_t size() const { return finished_.size(); }
+
+ private:
+  std::map<std::string, int64_t> finished_;
+};
+
+}  // namespace strata::ps

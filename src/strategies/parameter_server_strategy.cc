@@ -1,0 +1,109 @@
+#include "strata/strategies/parameter_server_strategy.h"
+
+#include <optional>
+#include <utility>
+
+#include "strata/cluster/roles.h"
+#include "strata/cluster/tls_environment.h"
+#include "strata/cluster/wire_environment.h"
+#include "strata/core/log.h"
+#include "strata/ps/client.h"
+#include "strata/ps/parameter_server.h"
+#include "strata/runtime/cross_device_ops.h"
+#include "strategies/default_seed.h"
+#include "strategies/find_devices.h"
+#include "strategies/server_store.h"
+
+namespace strata {
+namespace {
+
+constexpr auto kName = "parameter_server_strategy";
+
+std::optional<cluster::Cluster> find_cluster(
+    const std::shared_ptr<const cluster::ClusterResolver>& resolver) {
+  return resolver ? cluster::resolve_cluster(*resolver) : cluster::resolve_cluster();
+}
+
+cluster::ServerOptions with_environment(cluster::ServerOptions options,
+                                        const cluster::TaskId& task) {
+  if (!options.tls) options.tls = cluster::tls_from_environment(task);
+  if (!options.wire && !options.transport) options.wire = cluster::wire_from_environment();
+  return options;
+}
+
+}  // namespace
+
+struct ParameterServerStrategy::Joined {
+  ReplicaGroupOptions group;
+  std::shared_ptr<ps::Client> client;
+
+  static Joined make(const ParameterServerStrategyOptions& options);
+};
+
+ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
+    const ParameterServerStrategyOptions& options) {
+  Joined joined;
+  ReplicaGroupOptions& group = joined.group;
+  group.name = kName;
+  group.devices = detail::find_devices(kName, options.devices);
+  group.cross_device_ops = choose_cross_device_ops(group.devices);
+  group.seed = options.seed.value_or(detail::default_seed());
+  group.permits = options.permits;
+  group.threads_per_replica = options.threads_per_replica;
+  group.pin_threads = options.pin_threads;
+
+  const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
+  if (!cluster || cluster->task.job == cluster::kEvaluator ||
+      !cluster->spec.has_job(cluster::kPs)) {
+    return joined;
+  }
+  STRATA_CHECK(cluster->task.job != cluster::kPs, kFailedPrecondition, "[", kName,
+               "] this process is ", cluster->task.to_string(),
+               ", a parameter server, and trains nothing: call run_parameter_server() before, and "
+               "end the program if it returns true");
+  group.num_workers = cluster::worker_count(cluster->spec, cluster->task);
+  group.worker = cluster::id_in_cluster(cluster->spec, cluster->task);
+  group.seed += static_cast<uint64_t>(group.worker);
+  joined.client = std::make_shared<ps::Client>(
+      cluster->spec, cluster->task,
+      ps::ClientOptions{.server = with_environment(options.server, cluster->task),
+                        .timeout = options.timeout});
+  ps::ConsistencyOptions consistency = options.consistency;
+  consistency.workers = group.num_workers;
+  group.parameter_store = std::make_shared<detail::ServerStore>(
+      joined.client, detail::ServerStore::Options{.consistency = consistency,
+                                                  .precision = options.push_precision,
+                                                  .placement = options.placement,
+                                                  .chief = group.worker == 0});
+  return joined;
+}
+
+ParameterServerStrategy::ParameterServerStrategy(const ParameterServerStrategyOptions& options)
+    : ParameterServerStrategy(Joined::make(options)) {}
+
+ParameterServerStrategy::ParameterServerStrategy(Joined joined)
+    : Strategy(std::move(joined.group)), client_(std::move(joined.client)) {}
+
+ParameterServerStrategy::~ParameterServerStrategy() {
+  if (!client_) return;
+  try {
+    client_->leave(/*job_done=*/is_chief());
+  } catch (const Error& error) {  // then the servers take this worker for lost
+    STRATA_LOG(kWarning) << error.what();
+  }
+}
+
+int ParameterServerStrategy::num_workers() const { return group().options().num_workers; }
+int ParameterServerStrategy::worker() const { return group().options().worker; }
+int ParameterServerStrategy::num_servers() const { return client_ ? client_->num_servers() : 0; }
+
+bool run_parameter_server(const RunParameterServerOptions& options) {
+  const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
+  if (!cluster || cluster->task.job != cluster::kPs) return false;
+  ps::ParameterServer server(cluster->spec, cluster->task,
+                             {.server = with_environment(options.server, cluster->task)});
+  server.join();
+  return true;
+}
+
+}  // namespace strata

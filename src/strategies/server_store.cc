@@ -1,0 +1,119 @@
+#include "strategies/server_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "strata/core/error.h"
+#include "strata/ps/flat_table.h"
+
+namespace strata::detail {
+namespace {
+
+using Entry = ParameterStore::Entry;
+
+class ServerTable final : public ParameterStore::Table {
+ public:
+  ServerTable(std::shared_ptr<ps::FlatTable> table, std::vector<Entry> entries,
+              ps::PushPrecision precision, bool chief)
+      : table_(std::move(table)),
+        entries_(std::move(entries)),
+        precision_(precision),
+        chief_(chief) {}
+
+  void step(const ParameterStore::Gradients& gradients, const at::Tensor& values) override {
+    const bool together = table_->spec().consistency.kind == ps::Consistency::kSynchronous;
+    // A step of all is the mean over all examples: each process brings the sum over its own.
+    if (together && gradients.weight > 0) gradients.values.mul_(gradients.weight);
+    try {
+      table_->push_pull(gradients.values, values,
+                        {.learning_rate = gradients.learning_rate,
+                         .weight = together ? gradients.weight : 0,
+                         .weight_decay = gradients.weight_decay,
+                         .clip_value = gradients.clip_value,
+                         .precision = precision_});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kInvalidArgument) throw;
+      throw Error(error.code(), str_cat(error.what(), not_finite(gradients.values)));
+    }
+  }
+
+  int64_t updates() const override { return table_->version(); }
+  at::Tensor read_slot(int slot) override { return table_->read_slot(slot); }
+  void write(const at::Tensor& values, int64_t updates) override {
+    if (chief_) table_->write(values, updates);
+  }
+  void write_slot(int slot, const at::Tensor& values) override {
+    if (chief_) table_->write_slot(slot, values);
+  }
+
+ private:
+  /// For people, who know variables by their names.
+  std::string not_finite(const at::Tensor& gradients) const {
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      const int64_t end = i + 1 < entries_.size() ? entries_[i + 1].begin : gradients.numel();
+      const at::Tensor part = gradients.slice(0, entries_[i].begin, end);
+      if (!part.isfinite().all().item<bool>()) {
+        return str_cat(". It is of the variable '", entries_[i].name, "'");
+      }
+    }
+    return {};
+  }
+
+  const std::shared_ptr<ps::FlatTable> table_;
+  const std::vector<Entry> entries_;
+  const ps::PushPrecision precision_;
+  const bool chief_;
+};
+
+/// The places of variables as places in the table; gaps belong to what stands before them.
+std::vector<ps::TablePart> parts_of(const ps::Placement& placement,
+                                    const std::vector<Entry>& entries, int64_t elements) {
+  std::vector<ps::TablePart> parts;
+  for (const ps::Piece& piece : placement.pieces) {
+    const int64_t begin = parts.empty() ? 0 : entries[piece.variable].begin + piece.begin;
+    if (!parts.empty()) parts.back().end = begin;
+    if (parts.empty() || parts.back().server != piece.server) {
+      parts.push_back({.begin = begin, .end = begin, .server = piece.server});
+    }
+  }
+  if (!parts.empty()) parts.back().end = elements;
+  return parts;
+}
+
+std::vector<ps::TablePart> undecayed_of(const std::vector<Entry>& entries, int64_t elements) {
+  std::vector<ps::TablePart> parts;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    if (entries[i].decays) continue;
+    const int64_t end = i + 1 < entries.size() ? entries[i + 1].begin : elements;
+    parts.push_back({.begin = entries[i].begin, .end = end});
+  }
+  return parts;
+}
+
+}  // namespace
+
+std::unique_ptr<ParameterStore::Table> ServerStore::make_table(const tensor::RuleOptions& rule,
+                                                               const std::vector<Entry>& entries,
+                                                               const at::Tensor& values) {
+  std::vector<ps::VariableSpec> variables;
+  for (const Entry& entry : entries) {
+    variables.push_back(
+        {.name = entry.name, .shape = entry.shape, .dtype = values.scalar_type()});
+  }
+  const ps::Placement placement =
+      ps::place(variables, client_->num_servers(), options_.placement);
+  // Processes make their optimizers in the same order.
+  auto table = client_->create_flat(
+      {.name = str_cat("optimizer ", ++made_, '/', c10::toString(values.scalar_type())),
+       .dtype = values.scalar_type(),
+       .rule = rule,
+       .consistency = options_.consistency,
+       .parts = parts_of(placement, entries, values.numel()),
+       .undecayed = undecayed_of(entries, values.numel())},
+      values, options_.chief);
+  return std::make_unique<ServerTable>(std::move(table), entries, options_.precision,
+                                       options_.chief);
+}
+
+}  // namespace strata::detail

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <memory>
+
+#include "strata/ps/client.h"
+#include "strata/ps/placement.h"
+#include "strata/ps/push.h"
+#include "strata/ps/table.h"
+#include "strata/runtime/parameter_store.h"
+
+namespace strata::detail {
+
+/// Optimizers' values on the parameter servers of a cluster.
+class ServerStore final : public ParameterStore {
+ public:
+  struct Options {
+    ps::ConsistencyOptions consistency = {};
+    ps::PushPrecision precision = ps::PushPrecision::kWhole;
+    ps::PlacementOptions placement = {};
+    bool chief = true;  ///< Brings the first values, and may write others.
+  };
+
+  ServerStore(std::shared_ptr<ps::Client> client, Options options)
+      : client_(std::move(client)), options_(std::move(options)) {}
+
+  std::unique_ptr<Table> make_table(const tensor::RuleOptions& rule,
+                                    const std::vector<Entry>& entries,
+                                    const at::Tensor& values) override;
+
+ private:
+  const std::shared_ptr<ps::Client> client_;
+  const Options options_;
+  int made_ = 0;
+};
+
+}  // namespace strata::detail

@@ -1,0 +1,240 @@
+// ParameterServerStrategy: the tasks are threads on a network in memory.
+#include "strata/strategies/parameter_server_strategy.h"
+
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <mutex>
+
+#include "parity/models.h"
+#include "ps/ps_cluster.h"
+#include "strata/checkpoint/checkpoint.h"
+#include "strata/cluster/simple_resolver.h"
+#include "support/replicas.h"
+#include "support/temp_folder.h"
+
+namespace strata {
+namespace {
+
+using namespace strata::parity;  // NOLINT
+using test::PsCluster;
+
+constexpr int kSteps = 12;
+
+/// Runs `body` as every worker of a cluster, each under a strategy of its own.
+std::vector<Status> train(int servers, int workers,
+                          const std::function<void(ParameterServerStrategy&, int worker)>& body,
+                          const ParameterServerStrategyOptions& options = {}) {
+  set_logical_devices("cpu", 2);
+  PsCluster cluster(servers, workers);
+  return cluster.run_tasks([&](const cluster::TaskId& task, cluster::ServerOptions server) {
+    ParameterServerStrategyOptions own = options;
+    own.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
+        cluster.spec(), cluster::SimpleOptions{.task_type = task.job, .task_id = task.index});
+    if (own.devices.empty()) own.devices = {"cpu:0"};
+    own.seed = 5;
+    own.server = std::move(server);
+    own.threads_per_replica = 1;
+    ParameterServerStrategy strategy(own);
+    body(strategy, task.index);
+  });
+}
+
+/// A worker's rows of each batch.
+Batches part_of(const Batches& batches, int workers, int worker) {
+  Batches parts;
+  for (const data::Example& batch : batches) {
+    const int64_t rows = batch.num_rows();
+    const int64_t begin = rows * worker / workers;
+    const int64_t count = rows * (worker + 1) / workers - begin;
+    parts.push_back({batch.x().narrow(0, begin, count), batch.y().narrow(0, begin, count)});
+  }
+  return parts;
+}
+
+Outcome train_part(ParameterServerStrategy& strategy, Kind kind, const Batches& batches,
+                   const OptimizerCase& optimizer_case) {
+  const auto net = strategy.replicate([&] { return std::make_shared<Net>(kind, at::kDouble); });
+  const auto optimizer = optimizer_case.make(net.variables());
+  for (const data::Example& batch : batches) {
+    strategy.run([&] {
+      (void)train_step(*net, *optimizer, batch, std::max<int64_t>(1, batch.num_rows()),
+                       Form::kWeight);
+    });
+  }
+  return outcome_of(net, *optimizer);
+}
+
+TEST(ParameterServerStrategyTest, SynchronousTrainingIsOneDevices) {
+  const ParameterServerStrategyOptions options = {
+      .consistency = {.kind = ps::Consistency::kSynchronous}};
+  int cases = 0;
+  for (const OptimizerCase& each : optimizer_cases()) {
+    if (each.name.find("clipnorm") != std::string::npos) continue;  // of each worker's gradient
+    const Kind kind = kAllKinds[cases % 2 == 0 ? 0 : 2];
+    const int workers = 1 + cases % 3;
+    const int servers = 1 + cases++ % 2;
+    const Batches batches = make_batches(kind, at::kDouble, kSteps, {13, 7, 16, 3});
+    const Outcome one = train_on_one_device(kind, at::kDouble, batches, each, Form::kWeight);
+    PsCluster::expect_ok(train(
+        servers, workers,
+        [&](ParameterServerStrategy& strategy, int worker) {
+          const Outcome many = train_part(strategy, kind, part_of(batches, workers, worker), each);
+          EXPECT_LE(difference(many.weights, one.weights), 1e-7)
+              << each.name << ", " << workers << " workers, " << servers << " servers";
+          EXPECT_LE(difference(many.slots, one.slots), 1e-7) << each.name;
+        },
+        options));
+  }
+  EXPECT_GT(cases, 10);
+}
+
+TEST(ParameterServerStrategyTest, OneWorkerTrainsAsOneDevice) {
+  for (const OptimizerCase& each : more_optimizer_cases()) {
+    if (each.name.starts_with("lamb") || each.name == "adafactor") continue;  // whole variables
+    const Batches batches = make_batches(Kind::kMlp, at::kDouble, kSteps, {13, 7, 16, 3});
+    const Outcome one = train_on_one_device(Kind::kMlp, at::kDouble, batches, each, Form::kWeight);
+    PsCluster::expect_ok(train(2, 1, [&](ParameterServerStrategy& strategy, int) {
+      const Outcome many = train_part(strategy, Kind::kMlp, batches, each);
+      EXPECT_LE(difference(many.weights, one.weights), 1e-7) << each.name;
+      EXPECT_LE(difference(many.slots, one.slots), 1e-7) << each.name;
+    }));
+  }
+}
+
+TEST(ParameterServerStrategyTest, SeveralReplicasOfAWorkerMakeOneStep) {
+  const OptimizerCase adam = optimizer_cases()[5];
+  const Batches batches = make_batches(Kind::kMlp, at::kDouble, kSteps, {13, 7, 16, 3});
+  const Outcome one = train_on_one_device(Kind::kMlp, at::kDouble, batches, adam, Form::kWeight);
+  PsCluster::expect_ok(train(2, 1,
+                             [&](ParameterServerStrategy& strategy, int) {
+                               EXPECT_EQ(strategy.num_replicas_in_sync(), 2);
+                               const Outcome many = train_under(strategy, Kind::kMlp, at::kDouble,
+                                                                batches, adam, Form::kWeight);
+                               EXPECT_LE(difference(many.weights, one.weights), 1e-7);
+                             },
+                             {.devices = {"cpu:0", "cpu:1"}}));
+}
+
+TEST(ParameterServerStrategyTest, WorkersTakeTheBatchesInTurnAndAllStepsCount) {
+  const Batches batches = make_batches(Kind::kMlp, at::kFloat, 10, {8});
+  std::mutex mutex;
+  std::vector<int64_t> taken;
+  std::latch done(3);
+  PsCluster::expect_ok(train(2, 3, [&](ParameterServerStrategy& strategy, int worker) {
+    EXPECT_EQ(strategy.is_chief(), worker == 0);
+    EXPECT_EQ(strategy.num_workers(), 3);
+    EXPECT_EQ(strategy.num_servers(), 2);
+    const auto net =
+        strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kFloat); });
+    optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+    const auto distributed = strategy.distribute(as_dataset(batches));
+    int64_t count = 0;
+    for (const auto& batch : distributed) {
+      strategy.run(
+          [&](const data::Example& rows) {
+            (void)train_step(*net, sgd, rows, rows.num_rows(), Form::kWeight);
+          },
+          batch);
+      ++count;
+    }
+    done.arrive_and_wait();
+    {
+      const std::lock_guard lock(mutex);
+      taken.push_back(count);
+    }
+    EXPECT_EQ(distributed.describe(), "batches " + std::to_string(worker) + ", " +
+                                          std::to_string(worker + 3) +
+                                          ", ... of all, for 1 replicas");
+  }));
+  std::ranges::sort(taken);
+  EXPECT_EQ(taken, (std::vector<int64_t>{3, 3, 4}));
+}
+
+TEST(ParameterServerStrategyTest, ACheckpointGoesOnWithOtherNumbersOfServersAndWorkers) {
+  const test::TempFolder folder;
+  const OptimizerCase adam = optimizer_cases()[5];
+  const Batches batches = make_batches(Kind::kMlp, at::kDouble, 8, {16});
+  const Outcome one = train_on_one_device(Kind::kMlp, at::kDouble, batches, adam, Form::kWeight);
+  const ParameterServerStrategyOptions options = {
+      .consistency = {.kind = ps::Consistency::kSynchronous}};
+  std::string path;
+  const auto half = [&](int servers, int workers, size_t begin, bool restores) {
+    PsCluster::expect_ok(train(
+        servers, workers,
+        [&](ParameterServerStrategy& strategy, int worker) {
+          const auto net =
+              strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kDouble); });
+          const auto optimizer = adam.make(net.variables());
+          Checkpoint checkpoint({{"net", net}, {"optimizer", *optimizer}});
+          if (restores) checkpoint.restore(path);
+          const Batches mine = part_of(batches, workers, worker);
+          for (size_t step = begin; step < begin + 4; ++step) {
+            strategy.run([&] { (void)train_step(*net, *optimizer, mine[step], 1, Form::kWeight); });
+          }
+          EXPECT_EQ(optimizer->iterations(), static_cast<int64_t>(begin) + 4);
+          if (!restores) {
+            const std::string saved = checkpoint.save(folder.path() + "/half");
+            if (strategy.is_chief()) path = saved;
+            return;
+          }
+          EXPECT_LE(difference(outcome_of(net, *optimizer).weights, one.weights), 1e-7);
+          EXPECT_LE(difference(outcome_of(net, *optimizer).slots, one.slots), 1e-7);
+        },
+        options));
+  };
+  half(2, 2, 0, /*restores=*/false);
+  half(3, 1, 4, /*restores=*/true);
+  half(1, 3, 4, /*restores=*/true);
+}
+
+TEST(ParameterServerStrategyTest, AGradientThatIsNotFiniteNamesItsVariable) {
+  const std::vector<Status> outcomes = train(2, 1, [&](ParameterServerStrategy& strategy, int) {
+    const Variable good(at::ones({100}), {.name = "good"});
+    const Variable bad = strategy.scope([] { return Variable(at::ones({3}), {.name = "bad"}); });
+    optimizers::Sgd sgd({bad}, {.learning_rate = 0.1});
+    EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                       {"not finite from /job:worker/task:0", "nothing of this push was applied",
+                        "It is of the variable 'bad'"},
+                       [&] {
+                         strategy.run(
+                             [&] { sgd.minimize((bad.value() - 1).sqrt().sum() * at::zeros({})); });
+                       }));
+    EXPECT_TRUE(bad.value().equal(at::ones({3})));
+  });
+  PsCluster::expect_ok(outcomes);
+}
+
+TEST(ParameterServerStrategyTest, WhatServersCannotUpdateIsNamed) {
+  PsCluster::expect_ok(train(1, 1, [&](ParameterServerStrategy& strategy, int) {
+    const Variable variable = strategy.scope([] { return Variable(at::ones({3, 3})); });
+    EXPECT_TRUE(throws(ErrorCode::kUnimplemented, {"lamb", "norms of whole variables"},
+                       [&] { optimizers::Lamb lamb({variable}, {}); }));
+    const Variable half =
+        strategy.scope([] { return Variable(at::ones({3}, at::kHalf), {.name = "h"}); });
+    EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
+                       {"'h' of Half; parameter servers hold float32 and float64"},
+                       [&] { optimizers::Sgd sgd({half}, {}); }));
+  }));
+}
+
+TEST(ParameterServerStrategyTest, AParameterServerDoesNotTrain) {
+  const cluster::ClusterSpec spec = {{"ps", {"127.0.0.1:1"}}, {"worker", {"127.0.0.1:2"}}};
+  const auto resolver = std::make_shared<cluster::SimpleResolver>(
+      spec, cluster::SimpleOptions{.task_type = "ps", .task_id = 0});
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                     {"this process is /job:ps/task:0", "call run_parameter_server() before"},
+                     [&] { ParameterServerStrategy strategy({.cluster_resolver = resolver}); }));
+  const auto worker = std::make_shared<cluster::SimpleResolver>(
+      spec, cluster::SimpleOptions{.task_type = "worker", .task_id = 0});
+  EXPECT_FALSE(run_parameter_server({.cluster_resolver = worker}));
+}
+
+TEST(ParameterServerStrategyTest, WithoutServersItIsOneProcess) {
+  ParameterServerStrategy strategy({.devices = {"cpu:0"}});
+  EXPECT_EQ(strategy.num_servers(), 0);
+  EXPECT_TRUE(strategy.is_chief());
+}
+
+}  // namespace
+}  // namespace strata

@@ -1,0 +1,61 @@
+#include "ps/request.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "support/expect_error.h"
+
+namespace strata::ps {
+namespace {
+
+TEST(RequestTest, WhatIsWrittenComesBack) {
+  const Request request = {.kind = RequestKind::kPushRows,
+                           .id = 0xFFFFFFFF,
+                           .table = "users",
+                           .text = "{}",
+                           .flag = true,
+                           .slot = 3,
+                           .rows = 10,
+                           .data_bytes = uint64_t{1} << 40,
+                           .step = -1,
+                           .sequence = 12,
+                           .learning_rate = 0.1,
+                           .weight_decay = 0.2,
+                           .clip_value = 0.3,
+                           .scale = 0,
+                           .weight = 0.5,
+                           .encoding = PushEncoding::kBFloat16};
+  EXPECT_EQ(decode_request(encode(request)), request);
+  EXPECT_EQ(decode_request(encode(Request{})), Request{});
+  const Reply reply = {
+      .id = 7, .code = ErrorCode::kNotFound, .text = "no", .version = -3, .flag = true};
+  EXPECT_EQ(decode_reply(encode(reply)), reply);
+}
+
+TEST(RequestTest, DamagedBytesAreErrorsOrOtherRequests) {
+  const std::string good = encode(Request{.id = 3, .table = "users", .rows = 10});
+  std::mt19937 random(1);
+  int refused = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bytes = good;
+    bytes[random() % bytes.size()] = static_cast<char>(random());
+    bytes.resize(random() % (bytes.size() + 1));
+    try {
+      (void)decode_request(bytes);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::kDataLoss);
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+TEST(RequestTest, AFieldOfAnotherKindIsNamed) {
+  expect_error([] { (void)decode_request(std::string("\x1a\x01x\x11", 4)); }, ErrorCode::kDataLoss,
+               "[ps] request: offset 4: got a field of another kind; expected the bytes of a "
+               "request");
+}
+
+}  // namespace
+}  // namespace strata::ps
