@@ -47,7 +47,7 @@ void register_all(FunctionRegistry& registry, PsCluster& servers, int num_server
     model.table->push(gradient, {.learning_rate = 0.1});
     return gradient.abs().max().item<double>();
   });
-  registry.add("version", [](Model& model) { return model.table->version(); });
+  registry.add("version", [](Model& model) { return model.table->counters().at(0).version; });
 }
 
 TEST(CoordinatorWithServersTest, WorkersTrainAndALostOneStopsNobody) {
@@ -95,6 +95,12 @@ TEST(CoordinatorWithServersTest, ALostServerIsRaisedAgainAndAgain) {
     for (const RemoteValue& each : steps) EXPECT_TRUE(each.done());
   }
   EXPECT_EQ(coordinator->counts().lost, 0U);  // no worker
+  // When it has been started again, new clients meet it.
+  servers.start_server(1);
+  const PerWorkerValues anew = coordinator->create_per_worker("model");
+  for (int i = 0; i < 100; ++i) coordinator->schedule("step", {anew, 1.0});
+  coordinator->join(soon());
+  EXPECT_LT(coordinator->schedule("step", {anew, 1.0}).get<double>(soon()), 0.1);
   coordinator->shutdown(soon());
 }
 
