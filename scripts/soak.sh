@@ -4,7 +4,8 @@
 #
 # First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed, and fit with every
 # callback STRATA_SOAK_FIT_KILLS times (200); STRATA_SOAK_SEED=n repeats a run's choices. Then STRATA_SOAK_CLUSTER_FAULTS
-# (300) clusters lose a task or a link, STRATA_SOAK_JOB_FAULTS (500) jobs that train lose a worker, and
+# (300) clusters lose a task or a link, STRATA_SOAK_JOB_FAULTS (500) jobs that train lose a worker, the workers of
+# STRATA_SOAK_COORDINATOR (1000, threads) and STRATA_SOAK_COORDINATOR_FAULTS (200, processes) coordinators come and go, and
 # STRATA_FUZZ_STRANGERS (10000) send noise to a cluster. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read;
 # STRATA_FUZZ_SEED=n repeats them.
 set -euo pipefail
@@ -28,6 +29,13 @@ if [ -x "$build/strata_multi_worker_faults_test" ]; then
   echo "soak: jobs that train, with faults"
   STRATA_SOAK_JOB_FAULTS=${STRATA_SOAK_JOB_FAULTS:-500} STRATA_SOAK_SEED=$kill_seed \
     "$build/strata_multi_worker_faults_test" --gtest_filter='*WhateverHappens*'
+fi
+if [ -x "$build/strata_ps_coordinator_process_test" ]; then
+  echo "soak: coordinators whose workers come and go"
+  STRATA_SOAK_COORDINATOR=${STRATA_SOAK_COORDINATOR:-1000} STRATA_SOAK_SEED=$kill_seed \
+    "$build/strata_ps_coordinator_test" --gtest_filter='*WhateverHappens*'
+  STRATA_SOAK_COORDINATOR_FAULTS=${STRATA_SOAK_COORDINATOR_FAULTS:-200} STRATA_SOAK_SEED=$kill_seed \
+    "$build/strata_ps_coordinator_process_test" --gtest_filter='*WhateverHappens*'
 fi
 if [ -x "$build/strata_keras_files_test" ]; then
   fuzz_seed=${STRATA_FUZZ_SEED:-$((RANDOM + 1))}

@@ -14,8 +14,8 @@ constexpr auto kConnectFor = std::chrono::seconds(5);
 constexpr auto kPauseAfterRefusal = std::chrono::milliseconds(250);
 // Of calls in one message; some more with the last.
 constexpr size_t kBatchBytes = size_t{256} << 10;
-// What is sent behind another call at most, tensors not counted.
-constexpr size_t kAheadBytes = size_t{8} << 20;
+// Nothing is sent behind calls that have so many bytes: they are in the worker's memory.
+constexpr size_t kAheadBytes = size_t{32} << 20;
 // Of a function that has not run yet: nothing is sent behind it.
 constexpr int64_t kUnknown = 3'600'000'000'000;
 // Calls behind one that takes so long are taken back for others.
@@ -296,7 +296,7 @@ void CoordinatorCore::finish(Worker& worker, Arriving& arriving, Clock::time_poi
 // It is no longer there.
 void CoordinatorCore::forget(Worker& worker, const Closure& closure) {
   worker.backlog_ns -= closure.estimate_ns;
-  worker.backlog_bytes -= closure.arguments.text.size();
+  worker.backlog_bytes -= closure.arguments.bytes();
 }
 
 // What the next calls will take, by the last ones.
@@ -360,7 +360,7 @@ void CoordinatorCore::dispatch() {
     closure.sent = {};
     closure.estimate_ns = known < 0 ? kUnknown : known;
     worker->backlog_ns += closure.estimate_ns;
-    worker->backlog_bytes += closure.arguments.text.size();
+    worker->backlog_bytes += closure.arguments.bytes();
     worker->last_turn = next_turn_++;
     worker->batch.push_back(&closure);
     worker->batch_bytes += closure.arguments.text.size();

@@ -15,6 +15,12 @@ namespace strata::ps {
 struct EncodedValues {
   std::string text;
   std::vector<at::Tensor> tensors;
+
+  size_t bytes() const {
+    size_t sum = text.size();
+    for (const at::Tensor& each : tensors) sum += each.nbytes();
+    return sum;
+  }
 };
 
 /// Up to so many bytes of a tensor, and of all tensors together, are in the text.
