@@ -81,6 +81,14 @@ void serve_calls(const std::string& name,
   }
 }
 
+void serve_others(const std::string& name) {
+  std::cout << "ready " << name << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::printf("ok %.9g\n", line == "cpu" ? own_cpu_seconds() : 0.0);
+    std::fflush(stdout);
+  }
+}
+
 CallServers::CallServers(const std::string& name, const std::vector<ProcessSpec>& processes,
                          const std::filesystem::path& logs) {
   for (const ProcessSpec& process : processes) {

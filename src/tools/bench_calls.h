@@ -31,6 +31,10 @@ struct Calls {
 void serve_calls(const std::string& name,
                  const std::function<std::function<void()>(const Calls&)>& prepare);
 
+/// The same for a process that only serves the others of its system, on threads of its own: answers
+/// `cpu` as above and everything else with 0, at once.
+void serve_others(const std::string& name);
+
 /// A started set of processes that answers calls together.
 class CallServers {
  public:
