@@ -1,5 +1,6 @@
 """A parameter server on torch.distributed.rpc, for suite ps (README.md): rank 0 is the worker, the others are servers.
-The harness starts all ranks, and gives each every line; the servers answer at once."""
+The harness starts all ranks, and gives each every line; the servers answer at once. --wire any: what TensorPipe picks,
+which is the host's memory; tcp: its TCP."""
 
 import os
 import sys
@@ -14,6 +15,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--rank", type=int, required=True)
 parser.add_argument("--servers", type=int, required=True)
 parser.add_argument("--store", required=True)
+parser.add_argument("--wire", default="any", choices=("any", "tcp"))
 parser.add_argument("--cpus", default="")
 args = parser.parse_args()
 if args.cpus:
@@ -125,7 +127,9 @@ rpc.init_rpc(
     "worker" if args.rank == 0 else f"server{args.rank - 1}",
     rank=args.rank,
     world_size=1 + args.servers,
-    rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=f"file://{args.store}"),
+    rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
+        init_method=f"file://{args.store}", **({"_transports": ["uv"]} if args.wire == "tcp" else {})
+    ),
 )
 torch.set_grad_enabled(False)
 print(f"ready torch {torch.__version__}", flush=True)

@@ -179,7 +179,7 @@ def serve_mnist():
         opt = keras.optimizers.legacy.Adam(**peer.ADAM)
     entropy = keras.losses.SparseCategoricalCrossentropy(from_logits=True, reduction="none")
 
-    def dataset(_):
+    def dataset():
         return tf.data.Dataset.from_tensor_slices((xs, ys)).repeat().prefetch(2)
 
     batches = iter(coordinator.create_per_worker_dataset(dataset))

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <iostream>
-#include <optional>
+#include <map>
 
 #include "strata/core/str_cat.h"
 #include "tools/bench_interleaved.h"
@@ -22,6 +22,8 @@ constexpr double kTurnSeconds = 0.2;
 constexpr int kServers[] = {1, 2, 4};
 constexpr int64_t kDenseBytes[] = {1 << 20, 25000000, 64 << 20};
 constexpr int64_t kPullBytes = 1024;
+const std::map<std::string, std::string> kRatios = {
+    {"rpc", "vs_rpc"}, {"rpc-tcp", "vs_rpc_tcp"}, {"tf-ps", "vs_tf_ps"}, {"copy", "vs_limit"}};
 
 /// One case of calls, and which of the systems take part.
 struct Measured {
@@ -54,7 +56,8 @@ class ServersRun {
     const bool copies =
         std::any_of(cases.begin(), cases.end(), [](const Measured& each) { return each.has_copy; });
     if (wanted("strata")) systems_.push_back(started_.strata());
-    if (wanted("rpc")) systems_.push_back(started_.rpc());
+    if (wanted("rpc")) systems_.push_back(started_.rpc("rpc", "any"));
+    if (wanted("rpc-tcp")) systems_.push_back(started_.rpc("rpc-tcp", "tcp"));
     if (wanted("tf-ps")) systems_.push_back(started_.tensorflow());
     if (copies && wanted("copy")) systems_.push_back(started_.copy());
     report_idle("ps", str_cat("servers/", servers), systems_);
@@ -77,9 +80,10 @@ class ServersRun {
       call_case.systems.push_back(system);
       std::vector<std::string>& operations = call_case.systems.back().operations;
       for (std::string& operation : operations) operation = measured.operation + operation;
-      if (system.name == "rpc") call_case.ratios.push_back({"vs_rpc", "strata", "rpc"});
-      if (system.name == "tf-ps") call_case.ratios.push_back({"vs_tf_ps", "strata", "tf-ps"});
-      if (system.name == "copy") call_case.ratios.push_back({"vs_limit", "strata", "copy"});
+      const auto ratio = kRatios.find(system.name);
+      if (ratio != kRatios.end()) {
+        call_case.ratios.push_back({ratio->second, "strata", system.name});
+      }
     }
     if (!wanted("strata")) call_case.ratios.clear();
     const CallResults results = run_call_case(turns_, call_case);

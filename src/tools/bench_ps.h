@@ -26,7 +26,8 @@ class PsSystems {
 
   // Each starts its processes. A system that cannot be started has its reason in `missing`.
   CallSystem strata();
-  CallSystem rpc();
+  /// @param wire  "any": what torch picks on one host, its memory; "tcp".
+  CallSystem rpc(const std::string& name, const std::string& wire);
   CallSystem tensorflow();
   /// As many bytes to the servers' processes and back, without parameter servers.
   CallSystem copy();

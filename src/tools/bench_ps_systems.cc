@@ -65,16 +65,16 @@ CallSystem PsSystems::copy() {
   return start("copy", "", strata_processes("copy-worker", "copy-server"));
 }
 
-CallSystem PsSystems::rpc() {
+CallSystem PsSystems::rpc(const std::string& name, const std::string& wire) {
   const PythonPeers python(options_, {});
   std::vector<ProcessSpec> processes;
   for (int rank = 0; rank <= servers_; ++rank) {  // rank 0 is the worker
-    processes.push_back(python.process(
-        "torch", "rpc_ps.py",
-        {"--rank", str_cat(rank), "--servers", str_cat(servers_), "--store", folder_ / "rpc-store"},
-        {cpus_[rank == 0 ? 0 : 1]}));
+    processes.push_back(python.process("torch", "rpc_ps.py",
+                                       {"--rank", str_cat(rank), "--servers", str_cat(servers_),
+                                        "--store", folder_ / (name + "-store"), "--wire", wire},
+                                       {cpus_[rank == 0 ? 0 : 1]}));
   }
-  return start("rpc", python.missing("torch", "rpc_ps.py"), processes);
+  return start(name, python.missing("torch", "rpc_ps.py"), processes);
 }
 
 CallSystem PsSystems::tensorflow() {
