@@ -102,8 +102,11 @@ def dense(operation, size):
 
 def rows():
     lengths = [-(-(ROWS - i) // len(servers)) for i in range(len(servers))]
-    tables = [variable(f"rows-{i}", lambda n=n: tf.random.uniform([n, WIDTH], -0.1, 0.1)) for i, n in enumerate(lengths)]
-    squares = [variable(f"squares-{i}", lambda n=n: tf.fill([n, WIDTH], 0.1)) for i, n in enumerate(lengths)]
+    tables, squares = [], []  # all tables first: servers take turns, and each needs one of both
+    for i, n in enumerate(lengths):
+        tables.append(variable(f"rows-{i}", lambda n=n: tf.random.uniform([n, WIDTH], -0.1, 0.1)))
+    for i, n in enumerate(lengths):
+        squares.append(variable(f"squares-{i}", lambda n=n: tf.fill([n, WIDTH], 0.1)))
 
     def update(i, ids, gradients):
         tf.raw_ops.ResourceSparseApplyAdagradV2(

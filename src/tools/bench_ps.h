@@ -46,7 +46,7 @@ class PsSystems {
   std::deque<HeldPorts> ports_;  // of each system
 };
 
-constexpr int kPsMnistPorts = 12;  ///< of mnist's systems
+constexpr int kPsMnistPorts = 9;  ///< of mnist's systems
 
 /// Case `mnist`: two workers, a core each, and a server, which runs on whichever is free.
 /// @param ports  kPsMnistPorts of them.

@@ -105,25 +105,22 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
     for (const std::string& address : addresses_of(ports, 0, 2)) workers.push_back(address);
     cluster.set("worker", std::move(workers));
     cluster.set("ps", Json::array().push_back(addresses_of(ports, 2, 1)[0]));
-    const auto process = [&](std::vector<std::string> argv, const char* type, int index,
-                             std::vector<int> where) -> ProcessSpec {
-      Json task = Json::object();
-      task.set("type", type).set("index", index);
-      Json config = Json::object();
-      config.set("cluster", cluster).set("task", std::move(task));
-      argv.insert(argv.begin(), {options.command, "bench"});
-      return {std::move(argv), {{"TF_CONFIG", config.dump()}}, std::move(where)};
-    };
     Variant variant;
     for (int i = 0; i < 2; ++i) {
-      variant.processes.push_back(
-          process({"worker", "--case", "mlp-loop", "--data", data, "--cluster", "servers"},
-                  "worker", i, {cpus[static_cast<size_t>(i)]}));
+      Json task = Json::object();
+      task.set("type", "worker").set("index", i);
+      Json config = Json::object();
+      config.set("cluster", cluster).set("task", std::move(task));
+      variant.processes.push_back({{options.command, "bench", "worker", "--case", "mlp-loop",
+                                    "--data", data, "--cluster", "servers"},
+                                   {{"TF_CONFIG", config.dump()}},
+                                   {cpus[static_cast<size_t>(i)]}});
     }
     variant.processes.push_back(
-        process({"ps-worker", "--role", "server", "--task", "0", "--workers",
-                 joined(addresses_of(ports, 0, 2)), "--servers", joined(addresses_of(ports, 2, 1))},
-                "ps", 0, cpus));
+        {{options.command, "bench", "ps-worker", "--role", "server", "--task", "0", "--workers",
+          joined(addresses_of(ports, 0, 2)), "--servers", joined(addresses_of(ports, 2, 1))},
+         {},
+         cpus});
     return {"strata", 2 * kStepBatch, {std::move(variant)}, {}};
   };
   const auto theirs = [&]() -> SystemSpec {
