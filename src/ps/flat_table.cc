@@ -37,7 +37,8 @@ FlatTable::FlatTable(TableSpec spec, std::shared_ptr<ServerCalls> calls)
     : spec_(std::move(spec)),
       calls_(std::move(calls)),
       parts_(static_cast<size_t>(calls_->num_servers())),
-      versions_(parts_.size()) {
+      versions_(parts_.size()),
+      steps_(parts_.size()) {
   for (const TablePart& part : spec_.parts) {
     parts_[static_cast<size_t>(part.server)].push_back(part);
   }
@@ -76,6 +77,7 @@ void FlatTable::read_into(const at::Tensor& values, int64_t slot, bool waits) {
   if (slot != 0) return;
   for (size_t server = 0; server < replies.size(); ++server) {
     versions_[server] = replies[server].version;
+    steps_[server] = replies[server].step;
   }
 }
 
@@ -98,7 +100,7 @@ PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values
   std::vector<BufferPool::Buffer> encoded;
   std::vector<ServerCalls::Exchange> exchanges;
   for (size_t server = 0; server < parts_.size(); ++server) {
-    request.step = versions_[server];
+    request.step = steps_[server];
     request.data_bytes = 0;
     ServerCalls::Exchange exchange{.server = static_cast<int>(server)};
     for (const TablePart& part : parts_[server]) {
@@ -125,6 +127,7 @@ PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values
   PushResult result;
   for (size_t server = 0; server < replies.size(); ++server) {
     versions_[server] = replies[server].version;
+    steps_[server] = replies[server].step;
     result.applied = result.applied && !replies[server].flag;
   }
   result.version = version();

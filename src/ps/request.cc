@@ -43,6 +43,7 @@ void visit_reply(Message& reply, Visit visit) {
   visit(3, reply.text);
   visit(4, reply.version);
   visit(5, reply.flag);
+  visit(6, reply.step);
 }
 
 class Put {

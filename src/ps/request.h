@@ -39,7 +39,7 @@ struct Request {
   int64_t slot = 0;         ///< 0: the values; k: the rule's slot k - 1
   uint64_t rows = 0;        ///< how many numbers of rows follow
   uint64_t data_bytes = 0;  ///< how many bytes of values or gradients follow
-  int64_t step = 0;         ///< of a push: the version that the worker saw; kFill: the version now
+  int64_t step = 0;         ///< of a push: of the values that it is for; kFill: the version now
   uint64_t sequence = 0;    ///< of a push: of this worker's pushes to this table, from 1
   double learning_rate = 0;
   double weight_decay = 0;
@@ -56,6 +56,7 @@ struct Reply {
   ErrorCode code = ErrorCode::kOk;
   std::string text = {};  ///< of the error; kCounters: the counters
   int64_t version = 0;    ///< of the table: how many updates it has had
+  int64_t step = 0;       ///< kSynchronous: the step that the table is in
   bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale
 
   friend bool operator==(const Reply&, const Reply&) = default;

@@ -55,7 +55,8 @@ at::Tensor PulledRows::gather() const {
 RowTable::RowTable(TableSpec spec, std::shared_ptr<ServerCalls> calls)
     : spec_(std::move(spec)),
       calls_(std::move(calls)),
-      versions_(static_cast<size_t>(calls_->num_servers())) {}
+      versions_(static_cast<size_t>(calls_->num_servers())),
+      steps_(versions_.size()) {}
 
 PulledRows RowTable::pull(const at::Tensor& ids) {
   STRATA_CHECK(ids.defined() && ids.scalar_type() == at::kLong && ids.device().is_cpu(),
@@ -96,6 +97,7 @@ PulledRows RowTable::pull(const at::Tensor& ids) {
       calls_->run(std::move(exchanges), str_cat("pull of table '", spec_.name, "'"));
   for (size_t server = 0; server < replies.size(); ++server) {
     versions_[server] = replies[server].version;
+    steps_[server] = replies[server].step;
   }
   return rows;
 }
@@ -131,7 +133,7 @@ PushResult RowTable::push(const PulledRows& rows, const at::Tensor& gradients,
     const int64_t size = rows.begins[static_cast<size_t>(server) + 1] - begin;
     const auto part =
         bits.subspan(static_cast<size_t>(begin) * row_bytes, static_cast<size_t>(size) * row_bytes);
-    request.step = versions_[static_cast<size_t>(server)];
+    request.step = steps_[static_cast<size_t>(server)];
     request.rows = static_cast<uint64_t>(size);
     request.data_bytes = part.size();
     exchanges.push_back(
@@ -145,6 +147,7 @@ PushResult RowTable::push(const PulledRows& rows, const at::Tensor& gradients,
   PushResult result;
   for (size_t server = 0; server < replies.size(); ++server) {
     versions_[server] = replies[server].version;
+    steps_[server] = replies[server].step;
     result.applied = result.applied && !replies[server].flag;
   }
   result.version = version();

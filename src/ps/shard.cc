@@ -156,15 +156,15 @@ size_t Shard::pushes_a_step() const {
 }
 
 void Shard::push_in_step(const CallPtr& call) {
-  if (call->request().step < version_) {
+  if (call->request().step < step_number_) {
     ++dropped_;
     Reply reply{.flag = true};
     if (call->request().flag) return answer_with_values(call, std::move(reply));
     return answer(call, std::move(reply));
   }
-  STRATA_CHECK(call->request().step == version_, kFailedPrecondition, "[ps] table '", spec_.name,
-               "': got a push of step ", call->request().step, " from ", call->worker(),
-               "; this server is in step ", version_);
+  STRATA_CHECK(call->request().step == step_number_, kFailedPrecondition, "[ps] table '",
+               spec_.name, "': got a push of step ", call->request().step, " from ", call->worker(),
+               "; this server is in step ", step_number_);
   join(call->worker());
   step_[call->worker()] = call;
   if (step_.size() >= pushes_a_step()) end_step();
@@ -174,6 +174,7 @@ void Shard::end_step() {
   std::vector<CallPtr> pushes;
   for (const auto& [worker, push] : step_) pushes.push_back(push);
   step_.clear();
+  ++step_number_;
   for (const CallPtr& push : pushes) clocks_.tick(push->worker());
   update(pushes);
   for (const CallPtr& push : pushes) answer(push);
@@ -207,6 +208,7 @@ void Shard::update(const std::vector<CallPtr>& pushes) {
 
 void Shard::answer(const CallPtr& call, Reply reply) {
   reply.version = version_;
+  reply.step = step_number_;
   call->reply(std::move(reply));
   done_(call);
 }

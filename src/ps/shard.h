@@ -96,7 +96,8 @@ class Shard {
 
   const Done done_;
   bool filled_ = false;
-  int64_t version_ = 0;
+  int64_t version_ = 0;      // updates; a program that restores a checkpoint sets it
+  int64_t step_number_ = 0;  // kSynchronous: of the step that is being made
   double carried_ = 1;
   WorkerClocks clocks_;
   std::set<std::string> gone_;                     // workers that were there

@@ -185,6 +185,7 @@ TEST(ParameterServerStrategyTest, ACheckpointGoesOnWithOtherNumbersOfServersAndW
   };
   half(2, 2, 0, /*restores=*/false);
   half(3, 1, 4, /*restores=*/true);
+  half(1, 3, 4, /*restores=*/true);
 }
 
 TEST(ParameterServerStrategyTest, AGradientThatIsNotFiniteNamesItsVariable) {

@@ -68,6 +68,7 @@ class STRATA_API FlatTable {
   const std::shared_ptr<ServerCalls> calls_;
   std::vector<std::vector<TablePart>> parts_;  // by server
   std::vector<int64_t> versions_;              // by server
+  std::vector<int64_t> steps_;                 // by server: of the values that came last
   uint64_t pushes_ = 0;
 };
 
