@@ -25,6 +25,7 @@ import torch  # noqa: E402
 import torch.distributed.rpc as rpc  # noqa: E402
 
 ROWS, WIDTH, ROWS_A_CALL = 2000000, 16, 65536
+TCP = {"_transports": ["uv"], "_channels": ["mpt_uv", "basic"]}  # else tensors go past TCP (process_vm_readv)
 
 torch.set_num_threads(1)
 tables = {}  # of a server
@@ -128,7 +129,7 @@ rpc.init_rpc(
     rank=args.rank,
     world_size=1 + args.servers,
     rpc_backend_options=rpc.TensorPipeRpcBackendOptions(
-        init_method=f"file://{args.store}", **({"_transports": ["uv"]} if args.wire == "tcp" else {})
+        init_method=f"file://{args.store}", **(TCP if args.wire == "tcp" else {})
     ),
 )
 torch.set_grad_enabled(False)

@@ -34,7 +34,8 @@ class PsSystems {
 
  private:
   CallSystem start(const std::string& name, const std::string& missing,
-                   const std::vector<ProcessSpec>& processes);
+                   const std::vector<ProcessSpec>& processes,
+                   BetweenCalls between = BetweenCalls::kSleep);
   /// The worker's command first: it ends first.
   std::vector<ProcessSpec> strata_processes(const std::string& worker_role,
                                             const std::string& server_role);

@@ -32,11 +32,11 @@ PsSystems::PsSystems(const BenchOptions& options, int servers, fs::path folder)
     : options_(options), servers_(servers), folder_(std::move(folder)), cpus_(two_cores()) {}
 
 CallSystem PsSystems::start(const std::string& name, const std::string& missing,
-                            const std::vector<ProcessSpec>& processes) {
+                            const std::vector<ProcessSpec>& processes, BetweenCalls between) {
   CallSystem system{name, nullptr, {""}, missing};
   if (!missing.empty()) return system;
   try {
-    system.servers = std::make_shared<CallServers>(name, processes, folder_);
+    system.servers = std::make_shared<CallServers>(name, processes, folder_, between);
   } catch (const Error& error) {
     system.missing = error.what();
   }
@@ -74,7 +74,9 @@ CallSystem PsSystems::rpc(const std::string& name, const std::string& wire) {
                                         "--store", folder_ / (name + "-store"), "--wire", wire},
                                        {cpus_[rank == 0 ? 0 : 1]}));
   }
-  return start(name, python.missing("torch", "rpc_ps.py"), processes);
+  // TensorPipe polls the host's memory without a pause.
+  return start(name, python.missing("torch", "rpc_ps.py"), processes,
+               wire == "tcp" ? BetweenCalls::kSleep : BetweenCalls::kSpin);
 }
 
 CallSystem PsSystems::tensorflow() {
