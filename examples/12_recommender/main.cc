@@ -8,7 +8,7 @@
 // prints, among other lines,
 //
 //   worker:0 | 10000000 rows of 16 on 2 parameter servers
-//   worker:0 | epoch 3: AUC 0.7602; the clicks' own law has 0.7689
+//   worker:0 | epoch 3: AUC 0.7339; the clicks' own law has 0.8005
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
@@ -36,8 +36,11 @@ TORCH_MODULE(Net);
 
 void train(const examples::Arguments& arguments) {
   strata::ParameterServerStrategy strategy({.devices = arguments.devices, .seed = 1});
-  const strata::ServerEmbedding table(
-      strategy, {.name = "rows", .rows = kUsers + kItems, .width = kWidth, .learning_rate = 0.1});
+  const strata::ServerEmbedding table(strategy, {.name = "rows",
+                                                 .rows = kUsers + kItems,
+                                                 .width = kWidth,
+                                                 .rule = strata::tensor::AdamRule{},
+                                                 .learning_rate = 0.02});
   if (strategy.is_chief()) {
     std::printf("%lld rows of %lld on %d parameter servers\n",
                 static_cast<long long>(kUsers + kItems), static_cast<long long>(kWidth),

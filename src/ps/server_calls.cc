@@ -114,14 +114,15 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
     check(pending, server.connection->status());
     start(pending);
   }
-  const bool in_time = transport_->wait_until([&] { return look(all); }, deadline);
+  (void)transport_->wait_until([&] { return look(all); }, deadline);
+  for (const Pending& pending : all) {  // whose loss has ended the wait
+    const Server& server = *servers_[static_cast<size_t>(pending.exchange.server)];
+    if (!pending.reply) check(pending, server.connection->status());
+  }
   std::vector<Reply> replies;
   for (Pending& pending : all) {
-    const Server& server = *servers_[static_cast<size_t>(pending.exchange.server)];
     if (!pending.reply) {
-      check(pending, server.connection->status());
-      check(pending, Status(ErrorCode::kDeadlineExceeded,
-                            in_time ? "another server is lost" : "no answer in time"));
+      check(pending, Status(ErrorCode::kDeadlineExceeded, "no answer in time"));
     }
     check(pending, Status(pending.reply->code, pending.reply->text));
     check(pending, transport_->wait_all(pending.transfers, deadline));
