@@ -48,7 +48,7 @@ soak: build
 
 bench: build
 	scripts/install_peers.sh
-	for suite in step models reduce collective network data checkpoint; do $(BUILD)/strata bench $$suite > $(BUILD)/bench_$$suite.jsonl || exit 1; done
+	for suite in step models reduce collective network ps data checkpoint; do $(BUILD)/strata bench $$suite > $(BUILD)/bench_$$suite.jsonl || exit 1; done
 	cat $(BUILD)/bench_*.jsonl
 	scripts/write_results.py benchmarks $(BUILD)/bench_*.jsonl
 

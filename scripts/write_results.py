@@ -74,6 +74,12 @@ def bar_of(line):
         if metric == "vs_gloo" and case.startswith("tcp/"):
             return 2
         return {"vs_mpi": 0.91, "vs_gloo": 0.91, "vs_best_algorithm": 0.9}.get(metric)
+    if line["suite"] == "ps":
+        if case.startswith("rows/"):
+            return 5 if metric in ("vs_rpc", "vs_tf_ps") else None
+        if case.startswith("dense/"):
+            return {"vs_rpc": 3, "vs_tf_ps": 3, "vs_limit": 0.6}.get(metric)
+        return 5 if case == "mnist" else None
     if line["suite"] == "network":
         ours = line["system"].startswith("strata")
         if metric == "vs_wire" and ours and not case.split("/")[1] == "2":
@@ -150,7 +156,7 @@ def calls(lines):
     """A row a case: microseconds of each system, then the ratios, with what is wanted of them."""
     rows, systems, metrics = {}, [], []
     for line in lines:
-        if line["metric"] in ("idle_cpu", "vs_algorithm", "bandwidth") or ":" in line["system"]:
+        if line["metric"] in ("idle_cpu", "vs_algorithm", "bandwidth", "rows_per_s") or ":" in line["system"]:
             continue
         column = line["metric"]
         if column == "us":
@@ -179,6 +185,11 @@ def calls(lines):
         if line["metric"] == "bandwidth" and "value" in line:
             text += f"\niperf3 on `{line['case']}`: {line['value']:.4g} MB/s."
     return text + "".join(f"\nMissing, {reason}." for reason in reasons) + "\n"
+
+
+def rows_a_second(lines):
+    found = [x for x in lines if x["metric"] == "rows_per_s"]
+    return "".join(f"`{x['case']}`, `{x['system']}`: {x['value'] / 1e6:.3g} million rows a second.  \n" for x in found)
 
 
 def waiting(lines):
@@ -229,6 +240,8 @@ def main():
     reduce = [x for x in lines if x["suite"] == "reduce"]
     collective = [x for x in lines if x["suite"] == "collective"]
     network = [x for x in lines if x["suite"] == "network"]
+    servers = [x for x in lines if x["suite"] == "ps" and x["case"] != "mnist"]
+    servers_mnist = [x for x in lines if x["suite"] == "ps" and x["case"] == "mnist"]
     data = [x for x in lines if x["suite"] == "data"]
     checkpoint = [x for x in lines if x["suite"] == "checkpoint"]
     text = f"""# Results
@@ -265,6 +278,16 @@ Microseconds a call; ratios above 1: strata is faster. In brackets what the proj
 Microseconds a call. `vs_wire`: of what the lines carry.
 
 {calls(network)}
+## Parameter servers
+
+Microseconds a call. A pull of 1 KiB may take at most 30.
+
+{calls(servers)}
+{rows_a_second(servers)}
+MNIST, two workers and a server, images a second:
+
+{ratios(servers_mnist)}
+{rates(servers_mnist)}
 ## Input pipelines, two cores
 
 Rows (images, records) a second.

@@ -1,5 +1,5 @@
 // `strata bench SUITE`: the suites, their options and their help. What is measured, and against
-// whom, is in bench_step.cc, bench_models.cc, bench_reduce.cc and bench_data.cc.
+// whom, is in bench_step.cc, bench_models.cc, bench_reduce.cc, bench_ps.cc and bench_data.cc.
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -10,6 +10,7 @@
 #include "strata/core/error.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_options.h"
+#include "tools/bench_ps.h"
 #include "tools/commands.h"
 
 namespace strata::tools {
@@ -39,14 +40,18 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             cases: 1gbit/2 1gbit/4 1gbit/8 100mbit/2 100mbit/4 100mbit/8
                    modelled-5ms/2 modelled-5ms/4 modelled-5ms/8 overlap
             systems: strata strata-ring gloo mpi
+  ps        parameter servers beside torch.distributed.rpc and TensorFlow's, and beside a plain copy
+            cases: dense/P/1MiB dense/P/25MB dense/P/64MiB rows/P (P: 1, 2 or 4 servers)
+                   pull/1KiB mnist
+            systems: strata rpc rpc-tcp tf-ps copy
   checkpoint
             what saving 100 MB costs the training, and the disk's speed
             cases: async files
 
   --case A,B               some cases only
-  --systems A,B            some systems only (step, models, data, collective, network)
+  --systems A,B            some systems only (step, models, data, collective, network, ps)
   --pairs N                interleaved pairs, at least 15 (default 15)
-  --seconds-per-sample S   default 0.5; collective 0.1, network 0.2
+  --seconds-per-sample S   default 0.5; collective 0.1, network and ps 0.2
   --quick yes              models: batch 2 of 64 x 64, to see that all systems run; not a result
   --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
                            machine is busy; not a result
@@ -142,6 +147,7 @@ int bench_main(int argc, char** argv) {
   if (arguments[0] == "collective-worker") {
     return run_collective_worker({arguments.begin() + 1, arguments.end()});
   }
+  if (arguments[0] == "ps-worker") return run_ps_worker({arguments.begin() + 1, arguments.end()});
   if (arguments[0] == "step") return run_step_suite(read_options(arguments));
   if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
   if (arguments[0] == "checkpoint") return run_checkpoint_suite(read_options(arguments));
@@ -149,8 +155,9 @@ int bench_main(int argc, char** argv) {
   if (arguments[0] == "models") return run_models_suite(read_options(arguments));
   if (arguments[0] == "network") return run_network_suite(read_options(arguments));
   if (arguments[0] == "collective") return run_collective_suite(read_options(arguments));
+  if (arguments[0] == "ps") return run_ps_suite(read_options(arguments));
   STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
-               "; expected step, models, reduce, collective, network, checkpoint or data");
+               "; expected step, models, reduce, collective, network, ps, checkpoint or data");
   return 2;
 }
 

@@ -81,8 +81,17 @@ void serve_calls(const std::string& name,
   }
 }
 
+void serve_others(const std::string& name) {
+  std::cout << "ready " << name << std::endl;
+  for (std::string line; std::getline(std::cin, line);) {
+    std::printf("ok %.9g\n", line == "cpu" ? own_cpu_seconds() : 0.0);
+    std::fflush(stdout);
+  }
+}
+
 CallServers::CallServers(const std::string& name, const std::vector<ProcessSpec>& processes,
-                         const std::filesystem::path& logs) {
+                         const std::filesystem::path& logs, BetweenCalls between)
+    : between_(between) {
   for (const ProcessSpec& process : processes) {
     const std::string log = str_cat(name, "-", processes_.size(), ".log");
     processes_.push_back(std::make_unique<BenchProcess>(process, logs / log));
@@ -92,6 +101,19 @@ CallServers::CallServers(const std::string& name, const std::vector<ProcessSpec>
     const std::string line = process->receive(deadline);
     STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it says: ", line);
   }
+  freeze();
+}
+
+CallServers::~CallServers() { thaw(); }
+
+void CallServers::freeze() {
+  if (between_ == BetweenCalls::kSleep) return;
+  for (const auto& process : processes_) process->freeze();
+}
+
+void CallServers::thaw() {
+  if (between_ == BetweenCalls::kSleep) return;
+  for (const auto& process : processes_) process->thaw();
 }
 
 double CallServers::ask(const std::string& line, bool sum) {
@@ -106,6 +128,7 @@ double CallServers::ask(const std::string& line, bool sum) {
 }
 
 double CallServers::ask_all(const std::string& line, bool sum) {
+  thaw();
   for (const auto& process : processes_) process->send(line);
   const auto deadline = Clock::now() + kTurnTimeout;
   double result = 0;
@@ -115,6 +138,7 @@ double CallServers::ask_all(const std::string& line, bool sum) {
     const double value = std::strtod(answer.c_str() + 3, nullptr);
     result = sum ? result + value : std::max(result, value);
   }
+  freeze();
   return result;
 }
 

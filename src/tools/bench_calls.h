@@ -31,13 +31,26 @@ struct Calls {
 void serve_calls(const std::string& name,
                  const std::function<std::function<void()>(const Calls&)>& prepare);
 
+/// The same for a process that only serves the others of its system, on threads of its own: answers
+/// `cpu` as above and everything else with 0, at once.
+void serve_others(const std::string& name);
+
+/// What processes do while they are not asked.
+enum class BetweenCalls {
+  kSleep,
+  kSpin,  ///< They would slow down whoever is measured then, and are stopped (SIGSTOP).
+};
+
 /// A started set of processes that answers calls together.
 class CallServers {
  public:
   /// @param logs  Folder for their standard error.
   /// @throws Error  they do not start, with the reason.
   CallServers(const std::string& name, const std::vector<ProcessSpec>& processes,
-              const std::filesystem::path& logs);
+              const std::filesystem::path& logs, BetweenCalls between = BetweenCalls::kSleep);
+  ~CallServers();
+  CallServers(const CallServers&) = delete;
+  CallServers& operator=(const CallServers&) = delete;
 
   /// @return microseconds of the slowest process. @throws Error  one ended, or does not answer.
   double run(const Calls& calls);
@@ -48,6 +61,10 @@ class CallServers {
   double ask(const std::string& line, bool sum);
   double ask_all(const std::string& line, bool sum);
 
+  void freeze();
+  void thaw();
+
+  const BetweenCalls between_;
   std::string failure_;  // who did not answer once may answer another question later: the end
   std::vector<std::unique_ptr<BenchProcess>> processes_;
 };

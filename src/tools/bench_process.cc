@@ -83,6 +83,9 @@ BenchProcess::~BenchProcess() {
   waitpid(pid_, nullptr, 0);
 }
 
+void BenchProcess::freeze() { kill(pid_, SIGSTOP); }
+void BenchProcess::thaw() { kill(pid_, SIGCONT); }
+
 void BenchProcess::end_input() {
   if (to_child_ >= 0) close(to_child_);
   to_child_ = -1;

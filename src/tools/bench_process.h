@@ -33,6 +33,10 @@ class BenchProcess {
   /// kDeadlineExceeded.
   std::string receive(std::chrono::steady_clock::time_point deadline);
 
+  /// Stops it where it stands, and lets it go on.
+  void freeze();
+  void thaw();
+
   /// Ends the child's input: its sign to stop.
   void end_input();
 

@@ -27,6 +27,7 @@
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "strata/strategies/parameter_server_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "tools/bench_options.h"
 #include "tools/bench_serve.h"
@@ -184,6 +185,11 @@ int run_worker(const std::vector<std::string>& arguments) {
                                           .seed = 1,
                                           .communication_options = {.overlap = overlap},
                                           .threads_per_replica = 1});
+    serve_case(strategy, name, data);
+    return 0;
+  }
+  if (cluster == "servers") {
+    ParameterServerStrategy strategy({.devices = {"cpu:0"}, .seed = 1, .threads_per_replica = 1});
     serve_case(strategy, name, data);
     return 0;
   }

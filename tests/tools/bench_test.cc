@@ -97,7 +97,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   options.command = "/nonexistent/strata";
   const HeldPorts ports(kStepPorts);
   const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
-  ASSERT_EQ(systems.size(), 12);
+  ASSERT_EQ(systems.size(), 13);
   for (const SystemSpec& system : systems) {
     const bool ours = system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
     EXPECT_EQ(system.missing.empty(), ours) << system.name;

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/bench_calls.h"
+#include "tools/bench_options.h"
+#include "tools/bench_process.h"
+#include "tools/bench_systems.h"
+#include "tools/held_ports.h"
+
+namespace strata::tools {
+
+// What case `rows` pulls and pushes.
+constexpr int64_t kPsRows = 2000000;     ///< of the table
+constexpr int64_t kPsWidth = 16;         ///< float32
+constexpr int64_t kPsRowsACall = 65536;  ///< random ones
+
+/// The processes of suite ps: one worker on the first core, `servers` servers on the second.
+class PsSystems {
+ public:
+  PsSystems(const BenchOptions& options, int servers, std::filesystem::path folder);
+
+  // Each starts its processes. A system that cannot be started has its reason in `missing`.
+  CallSystem strata();
+  /// @param wire  "any": what torch picks on one host, its memory; "tcp".
+  CallSystem rpc(const std::string& name, const std::string& wire);
+  CallSystem tensorflow();
+  /// As many bytes to the servers' processes and back, without parameter servers.
+  CallSystem copy();
+
+ private:
+  CallSystem start(const std::string& name, const std::string& missing,
+                   const std::vector<ProcessSpec>& processes,
+                   BetweenCalls between = BetweenCalls::kSleep);
+  /// The worker's command first: it ends first.
+  std::vector<ProcessSpec> strata_processes(const std::string& worker_role,
+                                            const std::string& server_role);
+
+  const BenchOptions& options_;
+  const int servers_;
+  const std::filesystem::path folder_;
+  const std::vector<int> cpus_;
+  std::deque<HeldPorts> ports_;  // of each system
+};
+
+constexpr int kPsMnistPorts = 9;  ///< of mnist's systems
+
+/// Case `mnist`: two workers, a core each, and a server, which runs on whichever is free.
+/// @param ports  kPsMnistPorts of them.
+std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
+                                         const std::filesystem::path& data, const HeldPorts& ports);
+
+int run_ps_suite(const BenchOptions& options);
+
+/// `strata bench ps-worker`: a process of strata, or of the copy, on a pipe.
+int run_ps_worker(const std::vector<std::string>& arguments);
+
+}  // namespace strata::tools
