@@ -21,7 +21,7 @@ constexpr int64_t kBlock = 1024;
 template <typename T>
 class FlatShard<T>::Gradients {
  public:
-  explicit Gradients(const std::vector<const Call*>& pushes)
+  explicit Gradients(const std::vector<const TableCall*>& pushes)
       : pushes_(pushes),
         as_it_is_(pushes.size() == 1 && pushes[0]->request().encoding == PushEncoding::kWhole),
         decoded_(as_it_is_ ? 0 : pushes.size() * kBlock),
@@ -51,7 +51,7 @@ class FlatShard<T>::Gradients {
   }
 
  private:
-  const std::vector<const Call*>& pushes_;
+  const std::vector<const TableCall*>& pushes_;
   const bool as_it_is_;
   mutable std::vector<T> decoded_;
   mutable std::vector<const T*> sources_;
@@ -117,7 +117,7 @@ std::vector<size_t> FlatShard<T>::layout_of(const Request& request) const {
 }
 
 template <typename T>
-void FlatShard<T>::check(const Call& push) const {
+void FlatShard<T>::check(const TableCall& push) const {
   if (push.request().kind != RequestKind::kPush) return;
   if (!push.not_finite) return;
   const int64_t bad = *push.not_finite;
@@ -130,12 +130,12 @@ void FlatShard<T>::check(const Call& push) const {
 
 /// Message by message, so that what is updated is sent while the rest is still being updated.
 template <typename T>
-void FlatShard<T>::apply(const std::vector<const Call*>& pushes, const Update& update,
-                         const std::vector<Call*>& answered) {
+void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Update& update,
+                         const std::vector<TableCall*>& answered) {
   const Gradients gradients(pushes);
   std::vector<std::byte*> rooms;
   rooms.reserve(answered.size());
-  for (Call* call : answered) {
+  for (TableCall* call : answered) {
     rooms.push_back(call->make_room(pool_, static_cast<size_t>(elements_) * sizeof(T)));
   }
   auto segment = segments_.begin();
@@ -168,14 +168,14 @@ void FlatShard<T>::apply_block(const T* gradient, int64_t begin, int64_t size, c
 }
 
 template <typename T>
-void FlatShard<T>::send_values(Call& call) {
+void FlatShard<T>::send_values(TableCall& call) {
   std::byte* room = call.make_room(pool_, static_cast<size_t>(elements_) * sizeof(T));
   for_each_part(
       [&](int64_t begin, int64_t end) { send_part(call, room, call.request().slot, begin, end); });
 }
 
 template <typename T>
-void FlatShard<T>::send_part(Call& call, std::byte* room, int64_t slot, int64_t begin,
+void FlatShard<T>::send_part(TableCall& call, std::byte* room, int64_t slot, int64_t begin,
                              int64_t end) {
   const auto bytes = static_cast<size_t>(end - begin) * sizeof(T);
   std::memcpy(room + static_cast<size_t>(begin) * sizeof(T), values(slot) + begin, bytes);
@@ -195,7 +195,7 @@ void FlatShard<T>::for_each_part(Work work) const {
 }
 
 template <typename T>
-void FlatShard<T>::fill(const Call& call) {
+void FlatShard<T>::fill(const TableCall& call) {
   if (elements_ == 0) return;
   std::memcpy(values(call.request().slot), call.data(), static_cast<size_t>(elements_) * sizeof(T));
 }

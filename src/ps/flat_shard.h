@@ -33,11 +33,11 @@ class FlatShard final : public Shard {
     bool decays;
   };
 
-  void check(const Call& push) const override;
-  void apply(const std::vector<const Call*>& pushes, const Update& update,
-             const std::vector<Call*>& answered) override;
-  void send_values(Call& call) override;
-  void fill(const Call& call) override;
+  void check(const TableCall& push) const override;
+  void apply(const std::vector<const TableCall*>& pushes, const Update& update,
+             const std::vector<TableCall*>& answered) override;
+  void send_values(TableCall& call) override;
+  void fill(const TableCall& call) override;
   bool fills_itself() const override { return elements_ == 0; }
 
   class Gradients;
@@ -45,7 +45,7 @@ class FlatShard final : public Shard {
   void make_segments();
   template <typename Work>
   void for_each_part(Work work) const;
-  void send_part(Call& call, std::byte* room, int64_t slot, int64_t begin, int64_t end);
+  void send_part(TableCall& call, std::byte* room, int64_t slot, int64_t begin, int64_t end);
   T* values(int64_t slot) const;
   void apply_block(const T* gradient, int64_t begin, int64_t size, const Update& update,
                    bool decays);

@@ -75,10 +75,7 @@ void FlatTable::read_into(const at::Tensor& values, int64_t slot, bool waits) {
   const std::vector<Reply> replies =
       calls_->run(std::move(exchanges), str_cat("pull of table '", spec_.name, "'"));
   if (slot != 0) return;
-  for (size_t server = 0; server < replies.size(); ++server) {
-    versions_[server] = replies[server].version;
-    steps_[server] = replies[server].step;
-  }
+  take_replies(replies, versions_, steps_);
 }
 
 PushResult FlatTable::push(const at::Tensor& gradients, const PushOptions& options) {
@@ -124,14 +121,7 @@ PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values
   }
   const std::vector<Reply> replies =
       calls_->run(std::move(exchanges), str_cat("push to table '", spec_.name, "'"));
-  PushResult result;
-  for (size_t server = 0; server < replies.size(); ++server) {
-    versions_[server] = replies[server].version;
-    steps_[server] = replies[server].step;
-    result.applied = result.applied && !replies[server].flag;
-  }
-  result.version = version();
-  return result;
+  return take_replies(replies, versions_, steps_);
 }
 
 int64_t FlatTable::version() const { return *std::ranges::min_element(versions_); }

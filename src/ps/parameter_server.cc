@@ -13,10 +13,10 @@
 
 #include "cluster/make_transport.h"
 #include "ps/buffer_pool.h"
-#include "ps/call.h"
 #include "ps/request.h"
 #include "ps/shard.h"
 #include "ps/strand.h"
+#include "ps/table_call.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
@@ -45,8 +45,8 @@ struct ParameterServer::Impl {
     std::shared_ptr<wire::Connection> connection;
     std::string name;
     Clock::time_point heard = Clock::now();
-    std::vector<std::string> inbox = {};              // requests that nobody has looked at
-    std::list<std::shared_ptr<Call>> receiving = {};  // their data are on the way
+    std::vector<std::string> inbox = {};                   // requests that nobody has looked at
+    std::list<std::shared_ptr<TableCall>> receiving = {};  // their data are on the way
     bool left = false;
   };
 
@@ -59,14 +59,14 @@ struct ParameterServer::Impl {
   void accept();
   void take_requests(Worker& worker);
   void begin(Worker& worker, const std::string& bytes);
-  bool has_come(Call& call);
+  bool has_come(TableCall& call);
   void advance(Worker& worker);
-  void hand_over(const std::shared_ptr<Call>& call);
-  Table& table_of(const Call& call);
-  void refuse(const std::shared_ptr<Call>& call, const Error& error);
+  void hand_over(const std::shared_ptr<TableCall>& call);
+  Table& table_of(const TableCall& call);
+  void refuse(const std::shared_ptr<TableCall>& call, const Error& error);
   void lose(Worker& worker, const Status& why);
   void look_around();
-  void done(std::shared_ptr<Call> call);
+  void done(std::shared_ptr<TableCall> call);
 
   const cluster::ClusterSpec spec;
   const cluster::TaskId task;
@@ -77,17 +77,17 @@ struct ParameterServer::Impl {
   BufferPool pool;                      // before the calls that use it
   std::map<std::string, Table> tables;  // the serving thread's, as all here
   std::list<Worker> workers;
-  std::vector<std::shared_ptr<Call>> sending;
+  std::vector<std::shared_ptr<TableCall>> sending;
   Clock::time_point last_there = Clock::now();
 
   std::atomic<bool> arrived{false};
   std::atomic<bool> finished{false};  // calls came back from their shards
   std::mutex mutex;
   std::condition_variable_any changed;
-  std::vector<std::shared_ptr<Call>> back;  // guarded by mutex
-  bool job_done = false;                    // guarded by mutex
-  bool lonely = false;                      // guarded by mutex
-  bool ended = false;                       // guarded by mutex
+  std::vector<std::shared_ptr<TableCall>> back;  // guarded by mutex
+  bool job_done = false;                         // guarded by mutex
+  bool lonely = false;                           // guarded by mutex
+  bool ended = false;                            // guarded by mutex
   Thread thread;
 };
 
@@ -151,7 +151,7 @@ void ParameterServer::Impl::serve(const std::stop_token& stop) {
       std::ranges::move(back, std::back_inserter(sending));
       back.clear();
     }
-    std::erase_if(sending, [](const std::shared_ptr<Call>& call) { return call->sent(); });
+    std::erase_if(sending, [](const std::shared_ptr<TableCall>& call) { return call->sent(); });
     look_around();
   }
   const std::lock_guard lock(mutex);
@@ -166,11 +166,11 @@ bool ParameterServer::Impl::something_to_do() {
                std::ranges::any_of(sending, [](const auto& call) { return call->sent(); });
   for (Worker& worker : workers) {
     if (worker.left || !worker.connection->status().ok()) continue;
-    while (auto message = worker.connection->try_receive_message(kCallChannel)) {
+    while (auto message = worker.connection->try_receive_message(kTableChannel)) {
       worker.inbox.push_back(std::move(*message));
     }
     found = found || !worker.inbox.empty();
-    for (const std::shared_ptr<Call>& call : worker.receiving) found |= has_come(*call);
+    for (const std::shared_ptr<TableCall>& call : worker.receiving) found |= has_come(*call);
   }
   return found;
 }
@@ -206,7 +206,7 @@ void ParameterServer::Impl::take_requests(Worker& worker) {
 void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   Request request = decode_request(bytes);
   if (request.kind == RequestKind::kLeave) {
-    const auto call = std::make_shared<Call>(request, worker.connection, worker.name);
+    const auto call = std::make_shared<TableCall>(request, worker.connection, worker.name);
     call->reply({});
     if (request.flag) {
       const std::lock_guard lock(mutex);
@@ -216,7 +216,7 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
     lose(worker, {});
     return;
   }
-  const auto call = std::make_shared<Call>(std::move(request), worker.connection, worker.name);
+  const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
   std::vector<size_t> layout;
   try {
     Table& table = table_of(*call);
@@ -233,13 +233,13 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   }
 }
 
-bool ParameterServer::Impl::has_come(Call& call) {
+bool ParameterServer::Impl::has_come(TableCall& call) {
   return call.take_arrived([&](size_t offset, size_t bytes) {
     tables.find(call.request().table)->second.shard->inspect(call, offset, bytes);
   });
 }
 
-ParameterServer::Impl::Table& ParameterServer::Impl::table_of(const Call& call) {
+ParameterServer::Impl::Table& ParameterServer::Impl::table_of(const TableCall& call) {
   const Request& request = call.request();
   const auto found = tables.find(request.table);
   if (request.kind != RequestKind::kCreate) {
@@ -258,19 +258,20 @@ ParameterServer::Impl::Table& ParameterServer::Impl::table_of(const Call& call) 
   }
   Table table;
   table.spec = request.text;
-  table.shard = Shard::make(table_from_json(Json::parse(request.text)), task.index, servers, pool,
-                            [this](std::shared_ptr<Call> answered) { done(std::move(answered)); });
+  table.shard =
+      Shard::make(table_from_json(Json::parse(request.text)), task.index, servers, pool,
+                  [this](std::shared_ptr<TableCall> answered) { done(std::move(answered)); });
   table.strand = std::make_unique<Strand>(str_cat("ps-", request.table));
   return tables.emplace(request.table, std::move(table)).first->second;
 }
 
-void ParameterServer::Impl::refuse(const std::shared_ptr<Call>& call, const Error& error) {
+void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Error& error) {
   STRATA_LOG(kWarning) << "[ps] refuses a request of " << call->worker() << ": " << error.what();
   call->reply({.code = error.code(), .text = error.what()});
 }
 
 void ParameterServer::Impl::advance(Worker& worker) {
-  std::erase_if(worker.receiving, [&](const std::shared_ptr<Call>& call) {
+  std::erase_if(worker.receiving, [&](const std::shared_ptr<TableCall>& call) {
     if (!has_come(*call)) return false;
     hand_over(call);
     return true;
@@ -278,7 +279,7 @@ void ParameterServer::Impl::advance(Worker& worker) {
   if (!worker.left && !worker.connection->status().ok()) lose(worker, worker.connection->status());
 }
 
-void ParameterServer::Impl::hand_over(const std::shared_ptr<Call>& call) {
+void ParameterServer::Impl::hand_over(const std::shared_ptr<TableCall>& call) {
   try {
     call->check_received();
     const Request& request = call->request();
@@ -291,7 +292,7 @@ void ParameterServer::Impl::hand_over(const std::shared_ptr<Call>& call) {
 }
 
 /// A call comes back: its answer is on its way. On a strand.
-void ParameterServer::Impl::done(std::shared_ptr<Call> call) {
+void ParameterServer::Impl::done(std::shared_ptr<TableCall> call) {
   if (call->sent()) return;
   {
     const std::lock_guard lock(mutex);

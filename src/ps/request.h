@@ -10,9 +10,9 @@ namespace strata::ps {
 
 /// What a connection between a worker and a server is for, and what travels on it.
 constexpr std::string_view kPurpose = "ps";
-constexpr uint32_t kCallChannel = 1;  ///< requests and replies
-constexpr uint32_t kBeatChannel = 2;  ///< signs of life
-constexpr uint32_t kDataChannel = 3;  ///< values, ids and gradients, tagged with the request's id
+constexpr uint32_t kTableChannel = 1;  ///< requests and replies
+constexpr uint32_t kBeatChannel = 2;   ///< signs of life
+constexpr uint32_t kDataChannel = 3;   ///< values, ids and gradients, tagged with the request's id
 
 /// What workers ask servers. Numbers are the wire's: never reuse one.
 enum class RequestKind : uint32_t {

@@ -69,7 +69,7 @@ std::vector<size_t> RowShard<T>::layout_of(const Request& request) const {
 }
 
 template <typename T>
-void RowShard<T>::check_rows(const Call& call) const {
+void RowShard<T>::check_rows(const TableCall& call) const {
   const int64_t* rows = call.rows();
   int64_t last = -1;
   for (uint64_t i = 0; i < call.request().rows; ++i) {
@@ -83,7 +83,7 @@ void RowShard<T>::check_rows(const Call& call) const {
 }
 
 template <typename T>
-void RowShard<T>::check(const Call& push) const {
+void RowShard<T>::check(const TableCall& push) const {
   check_rows(push);
   if (push.request().kind != RequestKind::kPushRows) return;
   const int64_t bad = push.not_finite.value_or(0);
@@ -103,8 +103,8 @@ void RowShard<T>::fetch(int64_t row, int64_t arrays) const {
 }
 
 template <typename T>
-void RowShard<T>::apply(const std::vector<const Call*>& pushes, const Update& update,
-                        const std::vector<Call*>&) {
+void RowShard<T>::apply(const std::vector<const TableCall*>& pushes, const Update& update,
+                        const std::vector<TableCall*>&) {
   struct Place {
     int64_t row;
     size_t push;
@@ -113,7 +113,7 @@ void RowShard<T>::apply(const std::vector<const Call*>& pushes, const Update& up
   const auto arrays = static_cast<int64_t>(data_.size());
   std::vector<T> buffer(static_cast<size_t>(spec_.width));
   const auto gradient_of = [&](const Place& place, T* into) {
-    const Call& push = *pushes[place.push];
+    const TableCall& push = *pushes[place.push];
     return gradient_values(push.data(), push.request().encoding, place.at * spec_.width,
                            spec_.width, into);
   };
@@ -160,7 +160,7 @@ void RowShard<T>::apply_row(int64_t row, const T* gradient, const Update& update
 }
 
 template <typename T>
-void RowShard<T>::send_values(Call& call) {
+void RowShard<T>::send_values(TableCall& call) {
   const auto width = static_cast<size_t>(spec_.width) * sizeof(T);
   const T* values = data_[static_cast<size_t>(call.request().slot)];
   const bool all = call.request().kind == RequestKind::kRead;
@@ -178,7 +178,7 @@ void RowShard<T>::send_values(Call& call) {
 }
 
 template <typename T>
-void RowShard<T>::fill(const Call& call) {
+void RowShard<T>::fill(const TableCall& call) {
   std::memcpy(data_[static_cast<size_t>(call.request().slot)], call.data(),
               static_cast<size_t>(local_rows_ * spec_.width) * sizeof(T));
 }

@@ -21,12 +21,12 @@ class RowShard final : public Shard {
   }
 
  private:
-  void check(const Call& push) const override;
-  void check_rows(const Call& call) const;
-  void apply(const std::vector<const Call*>& pushes, const Update& update,
-             const std::vector<Call*>& answered) override;
-  void send_values(Call& call) override;
-  void fill(const Call& call) override;
+  void check(const TableCall& push) const override;
+  void check_rows(const TableCall& call) const;
+  void apply(const std::vector<const TableCall*>& pushes, const Update& update,
+             const std::vector<TableCall*>& answered) override;
+  void send_values(TableCall& call) override;
+  void fill(const TableCall& call) override;
   bool fills_itself() const override { return true; }
 
   int64_t local(int64_t row) const { return row / servers_; }

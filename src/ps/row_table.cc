@@ -95,10 +95,7 @@ PulledRows RowTable::pull(const at::Tensor& ids) {
   }
   const std::vector<Reply> replies =
       calls_->run(std::move(exchanges), str_cat("pull of table '", spec_.name, "'"));
-  for (size_t server = 0; server < replies.size(); ++server) {
-    versions_[server] = replies[server].version;
-    steps_[server] = replies[server].step;
-  }
+  take_replies(replies, versions_, steps_);
   return rows;
 }
 
@@ -144,14 +141,7 @@ PushResult RowTable::push(const PulledRows& rows, const at::Tensor& gradients,
   }
   const std::vector<Reply> replies =
       calls_->run(std::move(exchanges), str_cat("push to table '", spec_.name, "'"));
-  PushResult result;
-  for (size_t server = 0; server < replies.size(); ++server) {
-    versions_[server] = replies[server].version;
-    steps_[server] = replies[server].step;
-    result.applied = result.applied && !replies[server].flag;
-  }
-  result.version = version();
-  return result;
+  return take_replies(replies, versions_, steps_);
 }
 
 int64_t RowTable::rows_of(int server) const {

@@ -66,7 +66,7 @@ void ServerCalls::start(Pending& pending) {
       pending.transfers.push_back(connection.receive(tag, part.subspan(offset, bytes)));
     });
   }
-  connection.send_message(kCallChannel, encode(exchange.request));
+  connection.send_message(kTableChannel, encode(exchange.request));
   for (const std::span<const std::byte> part : exchange.out) {
     for_each_message(part.size(), [&](size_t offset, size_t bytes) {
       pending.transfers.push_back(connection.send(tag, part.subspan(offset, bytes)));
@@ -81,7 +81,7 @@ bool ServerCalls::look(std::vector<Pending>& all) {
     if (pending.reply) continue;
     Server& server = *servers_[static_cast<size_t>(pending.exchange.server)];
     try {
-      while (const auto message = server.connection->try_receive_message(kCallChannel)) {
+      while (const auto message = server.connection->try_receive_message(kTableChannel)) {
         Reply reply = decode_reply(*message);
         if (reply.id != pending.exchange.request.id) continue;  // of a request that was given up
         server.heard = Clock::now().time_since_epoch().count();

@@ -32,7 +32,7 @@ Shard::Shard(TableSpec spec, BufferPool& pool, Done done)
 
 Shard::~Shard() = default;
 
-void Shard::run(std::shared_ptr<Call> call) {
+void Shard::run(std::shared_ptr<TableCall> call) {
   try {
     dispatch(call);
   } catch (const Error& error) {
@@ -89,7 +89,7 @@ void Shard::create(const CallPtr& call) {
   answer(call, {.flag = !filled_});
 }
 
-bool Shard::may_pull(const Call& call) const {
+bool Shard::may_pull(const TableCall& call) const {
   if (!filled_) return false;
   if (call.request().kind == RequestKind::kCreate) return true;
   const ConsistencyOptions& consistency = spec_.consistency;
@@ -107,11 +107,11 @@ void Shard::pull(const CallPtr& call) {
   answer_with_values(call);
 }
 
-void Shard::begin_step(const Call& call) {
+void Shard::begin_step(const TableCall& call) {
   most_lead_ = std::max(most_lead_, clocks_.lead(call.worker()));
 }
 
-void Shard::inspect(Call& call, size_t offset, size_t bytes) const {
+void Shard::inspect(TableCall& call, size_t offset, size_t bytes) const {
   const RequestKind kind = call.request().kind;
   if (call.not_finite || (kind != RequestKind::kPush && kind != RequestKind::kPushRows)) return;
   const bool is_double = spec_.dtype == c10::ScalarType::Double;
@@ -184,8 +184,8 @@ void Shard::end_step() {
 void Shard::update(const std::vector<CallPtr>& pushes) {
   const Request& first = pushes[0]->request();
   double weight = 0;
-  std::vector<const Call*> calls;
-  std::vector<Call*> answered;
+  std::vector<const TableCall*> calls;
+  std::vector<TableCall*> answered;
   for (const CallPtr& push : pushes) {
     weight += push->request().weight;
     calls.push_back(push.get());

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ps/buffer_pool.h"
-#include "ps/call.h"
+#include "ps/table_call.h"
 #include "ps/worker_clocks.h"
 #include "strata/core/json.h"
 #include "strata/ps/table.h"
@@ -22,7 +22,7 @@ namespace strata::ps {
 class Shard {
  public:
   /// Takes back each call when the shard is done with it: then its answer is on its way.
-  using Done = std::function<void(std::shared_ptr<Call>)>;
+  using Done = std::function<void(std::shared_ptr<TableCall>)>;
 
   /// @param server  This one, of `servers`.
   static std::unique_ptr<Shard> make(const TableSpec& spec, int server, int servers,
@@ -37,13 +37,13 @@ class Shard {
   /// @throws Error  kInvalidArgument: not as much as the table needs; names both.
   virtual std::vector<size_t> layout_of(const Request& request) const = 0;
   /// Looks at data of a call as they come: notes the first that are not finite. Any thread.
-  void inspect(Call& call, size_t offset, size_t bytes) const;
+  void inspect(TableCall& call, size_t offset, size_t bytes) const;
   /// How much memory the request touches, about. Any thread.
   virtual uint64_t bytes_of(const Request& request) const = 0;
 
   /// Does what the call asks for, now or once the others are as far. What is wrong with it is its
   /// answer. Never throws.
-  void run(std::shared_ptr<Call> call);
+  void run(std::shared_ptr<TableCall> call);
   /// `worker` has ended, or is lost: nobody waits for it any more.
   void leave(const std::string& worker);
 
@@ -60,13 +60,13 @@ class Shard {
 
   /// Of a push or a pull: its rows, its gradients.
   /// @throws Error  kInvalidArgument: names worker, element and what is wrong with it.
-  virtual void check(const Call& call) const = 0;
+  virtual void check(const TableCall& call) const = 0;
   /// The sum of the pushes' gradients, in their order. Sends the new values to `answered`.
-  virtual void apply(const std::vector<const Call*>& pushes, const Update& update,
-                     const std::vector<Call*>& answered) = 0;
+  virtual void apply(const std::vector<const TableCall*>& pushes, const Update& update,
+                     const std::vector<TableCall*>& answered) = 0;
   /// Sends the values (or the slot) that the request asks for.
-  virtual void send_values(Call& call) = 0;
-  virtual void fill(const Call& call) = 0;
+  virtual void send_values(TableCall& call) = 0;
+  virtual void fill(const TableCall& call) = 0;
   /// Where the table's first values do not come from a worker.
   virtual bool fills_itself() const = 0;
 
@@ -75,7 +75,7 @@ class Shard {
   BufferPool& pool_;
 
  private:
-  using CallPtr = std::shared_ptr<Call>;
+  using CallPtr = std::shared_ptr<TableCall>;
 
   void dispatch(const CallPtr& call);
   void join(const std::string& worker);
@@ -88,9 +88,9 @@ class Shard {
   void update(const std::vector<CallPtr>& pushes);
   void answer(const CallPtr& call, Reply reply = {});
   void answer_with_values(const CallPtr& call, Reply reply = {});
-  void begin_step(const Call& call);
+  void begin_step(const TableCall& call);
   void release_waiting();
-  bool may_pull(const Call& call) const;
+  bool may_pull(const TableCall& call) const;
   size_t pushes_a_step() const;
   Json counters() const;
 

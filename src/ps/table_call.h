@@ -16,9 +16,9 @@ namespace strata::ps {
 
 /// A request that a server works on: first its data arrive, then a shard does it, then the answer
 /// goes out. One thread at a time has it.
-class Call {
+class TableCall {
  public:
-  Call(Request request, std::shared_ptr<wire::Connection> connection, std::string worker)
+  TableCall(Request request, std::shared_ptr<wire::Connection> connection, std::string worker)
       : request_(std::move(request)),
         connection_(std::move(connection)),
         worker_(std::move(worker)) {}

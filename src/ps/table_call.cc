@@ -1,4 +1,4 @@
-#include "ps/call.h"
+#include "ps/table_call.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 
 namespace strata::ps {
 
-void Call::receive(BufferPool& pool, const std::vector<size_t>& contiguous) {
+void TableCall::receive(BufferPool& pool, const std::vector<size_t>& contiguous) {
   const auto post = [&](BufferPool::Buffer& buffer, const std::vector<size_t>& parts) {
     std::byte* to = buffer.data();
     for (const size_t part : parts) {
@@ -29,7 +29,7 @@ void Call::receive(BufferPool& pool, const std::vector<size_t>& contiguous) {
   }
 }
 
-bool Call::take_arrived(const std::function<void(size_t offset, size_t bytes)>& inspect) {
+bool TableCall::take_arrived(const std::function<void(size_t offset, size_t bytes)>& inspect) {
   for (; arrived_ < receives_.size() && receives_[arrived_].done(); ++arrived_) {
     const size_t bytes = sizes_[arrived_];
     if (bytes == 0) continue;
@@ -39,32 +39,32 @@ bool Call::take_arrived(const std::function<void(size_t offset, size_t bytes)>& 
   return arrived_ == receives_.size();
 }
 
-void Call::check_received() const {
+void TableCall::check_received() const {
   for (const wire::Transfer& transfer : receives_) transfer.status().throw_if_error();
 }
 
-std::byte* Call::make_room(BufferPool& pool, size_t bytes) {
+std::byte* TableCall::make_room(BufferPool& pool, size_t bytes) {
   if (data_.size() != bytes) answer_ = pool.take(bytes);
   room_ = data_.size() == bytes ? data_.data() : answer_.data();
   answered_ = 0;
   return room_;
 }
 
-void Call::send(size_t bytes) {
+void TableCall::send(size_t bytes) {
   sends_.push_back(connection_->send(tag(), {room_ + answered_, bytes}));
   answered_ += bytes;
 }
 
-void Call::reply(Reply reply) {
+void TableCall::reply(Reply reply) {
   reply.id = request_.id;
   try {
-    connection_->send_message(kCallChannel, encode(reply));
+    connection_->send_message(kTableChannel, encode(reply));
   } catch (const Error& error) {  // the worker is gone: the server will notice
     STRATA_VLOG(4) << "[ps] no answer to " << worker_ << ": " << error.what();
   }
 }
 
-bool Call::sent() const {
+bool TableCall::sent() const {
   return std::ranges::all_of(sends_, [](const wire::Transfer& each) { return each.done(); });
 }
 
