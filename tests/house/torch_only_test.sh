@@ -15,5 +15,6 @@ for package in ZLIB JPEG PNG OpenSSL MPI CLI11 GTest nlohmann_json; do off+=("-D
 cmake -S "$source_dir" -B "$work" -G Ninja "${off[@]}" -DSTRATA_BENCHMARKS=OFF \
   -DTORCH_ROOT="$torch_root" \
   -DCMAKE_BUILD_TYPE="$(cached CMAKE_BUILD_TYPE)" -DCMAKE_CXX_FLAGS="$(cached CMAKE_CXX_FLAGS)" \
-  -DCMAKE_CXX_FLAGS_RELEASE="$(cached CMAKE_CXX_FLAGS_RELEASE)"
+  -DCMAKE_CXX_FLAGS_RELEASE="$(cached CMAKE_CXX_FLAGS_RELEASE)" \
+  -DCMAKE_COMPILE_WARNING_AS_ERROR="$(cached CMAKE_COMPILE_WARNING_AS_ERROR)"
 cmake --build "$work"
