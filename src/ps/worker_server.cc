@@ -99,7 +99,8 @@ struct WorkerServer::Impl {
   void lose(const Status& status);
   void tick(Clock::time_point now);
   void end(Status status);
-  bool has_task() const { return session_ != nullptr && session_->has_task(); }
+  void bury(WorkerSession& session);
+  bool has_work() const { return !dead_.empty() || (session_ != nullptr && session_->has_task()); }
 
   // On threads that call functions.
   void serve(const std::stop_token& stop);
@@ -122,6 +123,8 @@ struct WorkerServer::Impl {
   int serving_ = 0;                         // threads that call functions
   int waiting_ = 0;                         // those of them that have nothing to call
   int running_ = 0;                         // functions, those of former sessions among them
+  WorkerSession::Dead dead_;                // objects that a thread which calls functions destroys
+  int burying_ = 0;                         // threads that do
   Clock::time_point ticked_;
   Clock::time_point alone_since_;
   std::string alone_why_ = "nobody ever came";
@@ -173,8 +176,11 @@ void WorkerServer::Impl::work() {
     if (session_ != nullptr && !ended_) {
       try {
         session_->poll(now);
-        // What still runs is of a session before.
-        if (serving_ > 0 && running_ == 0) session_->open_if_asked(options_.threads);
+        bury(*session_);
+        // What still runs, or is being destroyed, is of a session before.
+        if (serving_ > 0 && running_ == 0 && burying_ == 0 && dead_.empty()) {
+          session_->open_if_asked(options_.threads);
+        }
         if (session_->anything_waits()) session_->flush();
         if (session_->said_end()) end(Status());
       } catch (const std::exception& error) {
@@ -182,7 +188,7 @@ void WorkerServer::Impl::work() {
       }
     }
     if (now >= ticked_ + kTickInterval) tick(now);
-    wake = waiting_ > 0 && (ended_ || has_task());
+    wake = waiting_ > 0 && (ended_ || has_work());
   }
   if (wake) transport_->wake();
 }
@@ -206,10 +212,15 @@ void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Cloc
 void WorkerServer::Impl::lose(const Status& status) {
   STRATA_LOG(kInfo) << "[ps] the coordinator is lost: " << status.message();
   session_->drop(status);
+  bury(*session_);
   session_.reset();
   door_->serve_nobody();
   alone_since_ = Clock::now();
   alone_why_ = str_cat("the last one was lost: ", status.message());
+}
+
+void WorkerServer::Impl::bury(WorkerSession& session) {
+  for (auto& each : session.take_dead()) dead_.push_back(std::move(each));
 }
 
 void WorkerServer::Impl::tick(Clock::time_point now) {
@@ -277,22 +288,32 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
   while (true) {
     std::shared_ptr<WorkerSession::Task> task;
     std::shared_ptr<WorkerSession> session;
+    WorkerSession::Dead dead;
     {
       const std::lock_guard lock(mutex_);
       if (ended_) return;
-      if (session_ != nullptr) task = session_->take();
-      if (task != nullptr) {
+      dead.swap(dead_);
+      if (dead.empty() && session_ != nullptr) task = session_->take();
+      if (!dead.empty()) {
+        ++burying_;
+      } else if (task != nullptr) {
         session = session_;
         ++running_;
       } else {
         ++waiting_;
       }
     }
+    if (!dead.empty()) {
+      dead.clear();
+      const std::lock_guard lock(mutex_);
+      --burying_;
+      continue;
+    }
     if (task == nullptr) {
       const bool found = attendant_->wait(
           [&] {
             const std::lock_guard lock(mutex_);
-            return ended_ || has_task() || interrupted();
+            return ended_ || has_work() || interrupted();
           },
           wire::Deadline::after(std::chrono::hours(1)), stop);
       const std::lock_guard lock(mutex_);
@@ -343,6 +364,13 @@ void WorkerServer::Impl::join(const std::stop_token& stop) {
     if (session_ != nullptr) connection = session_->shared_connection();
   }
   if (connection != nullptr) connection->close(wire::Deadline::after(kCloseWithin));
+  WorkerSession::Dead dead;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_ != nullptr) lose({ErrorCode::kCancelled, "[ps] the worker has ended"});
+    dead.swap(dead_);
+  }
+  dead.clear();
   outcome.throw_if_error();
 }
 

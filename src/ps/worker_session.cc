@@ -59,7 +59,13 @@ void WorkerSession::handle(const CallMessage& message, Clock::time_point now) {
       return;
     case CallKind::kForget:
       for (const uint64_t number : message.numbers) {
-        if (resources_.erase(number) == 0) forgotten_.insert(number);
+        const auto found = resources_.find(number);
+        if (found == resources_.end()) {
+          forgotten_.insert(number);
+        } else {
+          dead_.push_back(std::move(found->second));
+          resources_.erase(found);
+        }
       }
       return;
     case CallKind::kTakeBack:
@@ -168,7 +174,11 @@ void WorkerSession::end(const Task& task, Done done, bool more) {
   if (task.creates) {
     --creating_;
     done.made->status = done.status;
-    if (forgotten_.erase(task.number) == 0) resources_[task.number] = std::move(done.made);
+    if (forgotten_.erase(task.number) == 0) {
+      resources_[task.number] = std::move(done.made);
+    } else {
+      dead_.push_back(std::move(done.made));
+    }
   } else if (done.status.ok() && !task.discard) {
     try {
       kept.values = encode_values({&done.value, 1});
@@ -212,6 +222,7 @@ void WorkerSession::flush() {
 void WorkerSession::drop(const Status& status) {
   for (const auto& [number, task] : running_) task->stop.request_stop();
   waiting_.clear();
+  for (auto& [number, resource] : resources_) dead_.push_back(std::move(resource));
   resources_.clear();
   outcomes_.clear();
   connection_->fail(status);

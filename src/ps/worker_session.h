@@ -9,6 +9,7 @@
 #include <set>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ps/call_message.h"
@@ -73,6 +74,11 @@ class WorkerSession {
   /// Nobody is there any more: nothing waits, and what runs is asked to stop.
   void drop(const Status& status);
 
+  /// What each worker has one of and nobody needs any more, all of it after `drop`: to be destroyed
+  /// by who is not in a hurry. The user's destructors may do anything.
+  using Dead = std::vector<std::shared_ptr<const detail::Resource>>;
+  Dead take_dead() { return std::exchange(dead_, {}); }
+
   bool said_end() const { return said_end_; }
   Clock::time_point heard() const { return heard_; }
   /// This task stood still for so long.
@@ -111,6 +117,7 @@ class WorkerSession {
   int creating_ = 0;  // of those that run
   detail::Resources resources_;
   std::set<uint64_t> forgotten_;  // before they were made
+  Dead dead_;
   std::vector<Kept> outcomes_;
   Clock::time_point first_outcome_;
   std::deque<Sending> sending_;
