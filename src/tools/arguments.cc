@@ -2,11 +2,19 @@
 
 #include <charconv>
 #include <cmath>
+#include <sstream>
 #include <utility>
 
 #include "strata/core/error.h"
 
 namespace strata::tools {
+
+std::vector<std::string> split_list(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream in(text);
+  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
+  return parts;
+}
 
 Arguments::Arguments(std::string command, std::vector<std::string> words)
     : command_(std::move(command)), words_(std::move(words)) {}

@@ -7,6 +7,9 @@
 
 namespace strata::tools {
 
+/// "a,b" as its parts.
+std::vector<std::string> split_list(const std::string& text);
+
 /// The words after a subcommand, read one after the other: `--name value` or `--name=value`.
 class Arguments {
  public:

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "strata/core/error.h"
+#include "tools/arguments.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_options.h"
 #include "tools/bench_ps.h"
@@ -63,13 +63,6 @@ A JSON line a result on standard output; progress on standard error. Stop whatev
 machine first. benchmarks/README.md explains every number.
 )";
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 fs::path default_peers_dir() {
   if (const char* peers = std::getenv("STRATA_PEERS")) return peers;
   if (const char* cache = std::getenv("XDG_CACHE_HOME")) return fs::path(cache) / "strata/peers";
@@ -89,9 +82,9 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
     const std::string& value = arguments[++i];
     try {
       if (name == "--case") {
-        options.cases = split(value);
+        options.cases = split_list(value);
       } else if (name == "--systems") {
-        options.systems = split(value);
+        options.systems = split_list(value);
       } else if (name == "--pairs") {
         options.pairs = std::stoi(value);
       } else if (name == "--seconds-per-sample") {

@@ -6,7 +6,6 @@
 #include <iostream>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "strata/cluster/server.h"
 #include "strata/collective/measure_links.h"
@@ -15,6 +14,7 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/tensor/cpu_allocator.h"
+#include "tools/arguments.h"
 #include "tools/bench_calls.h"
 #include "tools/bench_collective.h"
 #include "tools/bench_floor.h"
@@ -135,13 +135,6 @@ class CommunicatorCalls {
   at::Tensor buffer_;
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 WorkerOptions read(const std::vector<std::string>& arguments) {
   WorkerOptions options;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
@@ -156,7 +149,7 @@ WorkerOptions read(const std::vector<std::string>& arguments) {
     } else if (name == "--ranks-per-host") {
       options.ranks_per_host = std::stoi(value);
     } else if (name == "--addresses") {
-      options.addresses = split(value);
+      options.addresses = split_list(value);
     } else if (name == "--memory-fd") {
       options.memory_fd = std::stoi(value);
     } else {

@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <map>
 #include <memory>
-#include <sstream>
 
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
@@ -19,6 +18,7 @@
 #include "strata/ps/row_table.h"
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/wire/socket_transport.h"
+#include "tools/arguments.h"
 #include "tools/bench_calls.h"
 #include "tools/bench_ps.h"
 
@@ -204,13 +204,6 @@ class Copy {
   uint32_t call_ = 0;
 };
 
-std::vector<std::string> split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream in(text);
-  for (std::string part; std::getline(in, part, ',');) parts.push_back(part);
-  return parts;
-}
-
 WorkerOptions read(const std::vector<std::string>& arguments) {
   WorkerOptions options;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
@@ -221,9 +214,9 @@ WorkerOptions read(const std::vector<std::string>& arguments) {
     } else if (name == "--task") {
       options.task = std::stoi(value);
     } else if (name == "--workers") {
-      options.workers = split(value);
+      options.workers = split_list(value);
     } else if (name == "--servers") {
-      options.servers = split(value);
+      options.servers = split_list(value);
     } else {
       STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name);
     }
