@@ -41,12 +41,17 @@ struct ParameterServer::Impl {
     std::unique_ptr<Shard> shard;
     std::unique_ptr<Strand> strand;  // behind the shard, which it uses
   };
+  /// A call whose data are on the way.
+  struct Arriving {
+    std::shared_ptr<TableCall> call;
+    Table* table;
+  };
   struct Worker {
     std::shared_ptr<wire::Connection> connection;
     std::string name;
     Clock::time_point heard = Clock::now();
-    std::vector<std::string> inbox = {};                   // requests that nobody has looked at
-    std::list<std::shared_ptr<TableCall>> receiving = {};  // their data are on the way
+    std::vector<std::string> inbox = {};  // requests that nobody has looked at
+    std::list<Arriving> receiving = {};
     bool left = false;
   };
 
@@ -59,9 +64,9 @@ struct ParameterServer::Impl {
   void accept();
   void take_requests(Worker& worker);
   void begin(Worker& worker, const std::string& bytes);
-  bool has_come(TableCall& call);
+  bool has_come(const Arriving& arriving);
   void advance(Worker& worker);
-  void hand_over(const std::shared_ptr<TableCall>& call);
+  void hand_over(const Arriving& arriving);
   Table& table_of(const TableCall& call);
   void refuse(const std::shared_ptr<TableCall>& call, const Error& error);
   void lose(Worker& worker, const Status& why);
@@ -170,7 +175,7 @@ bool ParameterServer::Impl::something_to_do() {
       worker.inbox.push_back(std::move(*message));
     }
     found = found || !worker.inbox.empty();
-    for (const std::shared_ptr<TableCall>& call : worker.receiving) found |= has_come(*call);
+    for (const Arriving& each : worker.receiving) found |= has_come(each);
   }
   return found;
 }
@@ -217,25 +222,26 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
     return;
   }
   const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
+  Arriving arriving{.call = call, .table = nullptr};
   std::vector<size_t> layout;
   try {
-    Table& table = table_of(*call);
-    layout = table.shard->layout_of(call->request());
+    arriving.table = &table_of(*call);
+    layout = arriving.table->shard->layout_of(call->request());
   } catch (const Error& error) {
     refuse(call, error);
     return;
   }
   call->receive(pool, layout);
-  if (has_come(*call)) {
-    hand_over(call);
+  if (has_come(arriving)) {
+    hand_over(arriving);
   } else {
-    worker.receiving.push_back(call);
+    worker.receiving.push_back(std::move(arriving));
   }
 }
 
-bool ParameterServer::Impl::has_come(TableCall& call) {
-  return call.take_arrived([&](size_t offset, size_t bytes) {
-    tables.find(call.request().table)->second.shard->inspect(call, offset, bytes);
+bool ParameterServer::Impl::has_come(const Arriving& arriving) {
+  return arriving.call->take_arrived([&](size_t offset, size_t bytes) {
+    arriving.table->shard->inspect(*arriving.call, offset, bytes);
   });
 }
 
@@ -271,21 +277,21 @@ void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const
 }
 
 void ParameterServer::Impl::advance(Worker& worker) {
-  std::erase_if(worker.receiving, [&](const std::shared_ptr<TableCall>& call) {
-    if (!has_come(*call)) return false;
-    hand_over(call);
+  std::erase_if(worker.receiving, [&](const Arriving& each) {
+    if (!has_come(each)) return false;
+    hand_over(each);
     return true;
   });
   if (!worker.left && !worker.connection->status().ok()) lose(worker, worker.connection->status());
 }
 
-void ParameterServer::Impl::hand_over(const std::shared_ptr<TableCall>& call) {
+void ParameterServer::Impl::hand_over(const Arriving& arriving) {
+  const std::shared_ptr<TableCall>& call = arriving.call;
   try {
     call->check_received();
-    const Request& request = call->request();
-    Table& table = table_of(*call);
-    const uint64_t bytes = table.shard->bytes_of(request);
-    table.strand->run([shard = table.shard.get(), call] { shard->run(call); }, bytes <= kShort);
+    Shard* const shard = arriving.table->shard.get();
+    const uint64_t bytes = shard->bytes_of(call->request());
+    arriving.table->strand->run([shard, call] { shard->run(call); }, bytes <= kShort);
   } catch (const Error& error) {
     refuse(call, error);
   }
