@@ -1,4 +1,4 @@
-#include "ps/call_message.h"
+#include "ps/coordinator/call_message.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Rule 70, without workers: the order, what a lost worker had, errors raised once.
-#include "ps/closure_queue.h"
+#include "ps/coordinator/closure_queue.h"
 
 #include <gtest/gtest.h>
 

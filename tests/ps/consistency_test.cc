@@ -13,7 +13,7 @@
 #include <set>
 
 #include "ps/ps_cluster.h"
-#include "ps/worker_clocks.h"
+#include "ps/tables/worker_clocks.h"
 #include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"

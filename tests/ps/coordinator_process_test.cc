@@ -168,9 +168,13 @@ void one_fault(uint64_t seed) {
     (void)cluster.wait(victim, 30s);
     cluster.start(victim);
   }
+  const auto ended = cluster.wait(kChief, 60s);
+  expect_done(ended, kChief);
+  // Killed in the very moment in which all was done: who came in its place has nobody to serve.
+  const bool unnoticed = !stop && !chief && ended.output.find("lost 0") != std::string::npos;
   for (const TaskId& task : cluster.tasks()) {
-    const auto exit = cluster.wait(task, 60s);
-    expect_done(exit, task);
+    if (unnoticed && task == victim) continue;
+    expect_done(cluster.wait(task, 60s), task);
   }
 }
 

@@ -1,9 +1,9 @@
 // One task of a coordinator's cluster of processes: what coordinator_process_test.cc starts, kills
 // and stops. Workers serve. The chief
 //
-//   run N PAUSE_US READY  has N calls made that take so long, in rounds of 50, raises what is
-//   raised,
-//                         checks every result, waits until READY workers are there, ends all
+//   run N PAUSE_US READY  waits until READY workers are there, has N calls made that take so long,
+//                         in rounds of 50, raises what is raised, checks every result, waits for
+//                         READY workers again, ends all
 //   bench N               prints how long a call takes there and back, and N of them a second
 //
 // STRATA_LIVENESS_MS sets the liveness interval, STRATA_TIMEOUT_MS how long workers wait for a
@@ -70,6 +70,7 @@ void register_all(ps::FunctionRegistry& registry) {
 }
 
 void run(ps::Coordinator& coordinator, int64_t count, int64_t pause_us, int ready) {
+  coordinator.wait_for_workers(ready, soon());
   const ps::PerWorkerValues counters = coordinator.create_per_worker("counter");
   constexpr int64_t kRound = 50;
   int64_t checked = 0;

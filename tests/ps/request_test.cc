@@ -1,4 +1,4 @@
-#include "ps/request.h"
+#include "ps/tables/request.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "ps/row_values.h"
+#include "ps/tables/row_values.h"
 #include "support/expect_error.h"
 
 namespace strata::ps {

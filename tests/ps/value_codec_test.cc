@@ -1,5 +1,5 @@
 // Values on the wire: what goes in comes out, and bytes that are none are refused.
-#include "ps/value_codec.h"
+#include "ps/coordinator/value_codec.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>

@@ -1,0 +1,175 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ps/coordinator/attendant.h"
+#include "ps/coordinator/call_message.h"
+#include "ps/coordinator/closure_queue.h"
+#include "strata/core/thread.h"
+#include "strata/ps/coordinator.h"
+#include "strata/wire/connection.h"
+#include "strata/wire/transport.h"
+
+namespace strata::ps::detail {
+
+/// A Coordinator's state: the queue, and a connection a worker. Everything is under one mutex; who
+/// waits, or the attendant, reads what has come, hands out calls, and looks who has fallen silent.
+class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  CoordinatorCore(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                  const FunctionRegistry& registry, CoordinatorOptions options);
+  /// Connects to the workers from now on.
+  void start();
+  /// Ends everything here; calls that have not ended are cancelled.
+  void stop();
+
+  RemoteValue schedule(std::string_view function, const std::vector<Value>& arguments,
+                       wire::Deadline deadline);
+  void join(wire::Deadline deadline);
+  bool done();
+  PerWorkerValues create_per_worker(std::string_view function, const std::vector<Value>& arguments);
+  int num_workers() const { return static_cast<int>(workers_.size()); }
+  int num_ready_workers() const;
+  void wait_for_workers(int count, wire::Deadline deadline);
+  CoordinatorCounts counts() const;
+  void shutdown(wire::Deadline deadline);
+
+  /// Waits for a call's end. @return false at the deadline.
+  bool wait(const RemoteState& state, wire::Deadline deadline);
+
+ private:
+  // A result whose tensors are on their way.
+  struct Arriving {
+    uint64_t number = 0;
+    uint64_t run_ns = 0;
+    uint64_t here_ns = 0;
+    Value value;
+    std::vector<at::Tensor> tensors;
+    std::vector<wire::Transfer> transfers;
+  };
+  struct Sending {
+    at::Tensor tensor;  // before its transfer, which goes first
+    wire::Transfer transfer;
+  };
+  enum class State { kAway, kOpening, kReady };
+  struct Worker {
+    int index = 0;
+    cluster::TaskId task;
+    wire::Address address;
+    State state = State::kAway;
+    std::string problem;  // why it is away
+    std::shared_ptr<wire::Connection> connection;
+    Thread connector;
+
+    Clock::time_point heard;
+    uint64_t bytes_heard = 0;
+    uint64_t threads = 1;
+    std::set<uint64_t> creating;  // resources
+    std::deque<Sending> sending;
+    std::deque<Arriving> arriving;
+    std::vector<const Closure*> batch;  // begun, and not yet sent
+    size_t batch_bytes = 0;
+    uint64_t last_turn = 0;
+    int64_t backlog_ns = 0;  // what is there will take so long
+    size_t backlog_bytes = 0;
+    int64_t overhead_ns = 50'000;  // of a call, besides the function: the way, mostly
+    bool taking_back = false;
+  };
+  struct PerWorker {
+    uint32_t function = 0;
+    std::string name;
+    std::optional<std::type_index> object;  // a factory's
+    EncodedValues arguments;
+    std::weak_ptr<const ResourceId> handle;
+    std::vector<std::shared_ptr<const ResourceId>> takes;  // other ones
+  };
+  // Handles go wherever they go, under the mutex, too.
+  struct Forgotten {
+    std::mutex mutex;
+    std::vector<uint64_t> numbers;
+  };
+
+  std::string name_of(const Worker& worker) const;
+  void check_arguments(const FunctionRegistry::Found& function, const std::vector<Value>& arguments,
+                       std::vector<std::shared_ptr<const ResourceId>>& resources) const;
+  void check_value(const FunctionRegistry::Found& function, size_t index, const Value& value,
+                   const Type& type,
+                   std::vector<std::shared_ptr<const ResourceId>>& resources) const;
+  bool wait_until(const std::function<bool()>& done, wire::Deadline deadline,
+                  bool until_interrupt = true);
+  void raise(wire::Deadline deadline, std::string_view call);
+  bool quiet() const;
+  std::string describe_running() const;
+  std::string describe_away() const;
+
+  // coordinator_links.cc; all with mutex_ held, but for `work` and `connect`
+  void work();
+  void connect(Worker& worker, bool refused, const std::stop_token& stop);
+  void begin_connecting(Worker& worker, bool refused);
+  void attach(Worker& worker, std::shared_ptr<wire::Connection> connection);
+  void lose(Worker& worker, ErrorCode code, const std::string& why, bool refused = false);
+  void poll(Worker& worker, Clock::time_point now);
+  void handle(Worker& worker, const CallMessage& message, Clock::time_point now);
+  void handle_ready(Worker& worker, const CallMessage& message);
+  void handle_outcome(Worker& worker, const Outcome& outcome, Clock::time_point now);
+  void finish(Worker& worker, Arriving& arriving, Clock::time_point now);
+  void forget(Worker& worker, const Closure& closure);
+  void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t here_ns,
+               Clock::time_point now);
+  void dispatch();
+  Worker* next_worker(Clock::time_point now);
+  bool has_room(const Worker& worker, Clock::time_point now) const;
+  bool stuck(const Worker& worker, Clock::time_point now) const;
+  void send_batch(Worker& worker);
+  void send(Worker& worker, const CallMessage& message,
+            const std::vector<at::Tensor>& tensors = {});
+  void send_create(Worker& worker, uint64_t number, const PerWorker& resource);
+  void forget_unused();
+  void tick(Clock::time_point now);
+  void take_back_prefetched(Clock::time_point now);
+  void spread_error();
+
+  const cluster::ClusterSpec spec_;
+  const cluster::TaskId task_;
+  const FunctionRegistry registry_;
+  const CoordinatorOptions options_;
+  const uint64_t incarnation_;  // of this coordinator
+  const Clock::duration silence_limit_;
+  const Clock::duration beat_;
+  const std::shared_ptr<wire::Transport> transport_;
+  const std::shared_ptr<Forgotten> forgotten_ = std::make_shared<Forgotten>();
+
+  mutable std::mutex mutex_;
+  ClosureQueue queue_;
+  std::deque<Worker> workers_;
+  std::map<uint64_t, PerWorker> resources_;
+  std::vector<int64_t> run_ns_;  // by function; -1: not known
+  uint64_t next_number_ = 1;
+  uint64_t next_turn_ = 1;
+  uint64_t lost_ = 0;
+  bool changed_ = false;       // somebody may wait for it
+  bool error_spread_ = false;  // the workers know
+  bool ending_ = false;        // nothing is scheduled any more
+  bool ended_ = false;         // who is away stays away
+  Clock::time_point ticked_;
+  Clock::time_point beat_at_;
+  Clock::time_point all_away_since_;
+
+  std::optional<Attendant> attendant_;
+};
+
+}  // namespace strata::ps::detail

@@ -1,0 +1,259 @@
+#include "ps/coordinator/value_codec.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
+
+#include <cstring>
+#include <limits>
+
+#include "core/proto_wire.h"
+
+namespace strata::ps {
+namespace {
+
+using strata::detail::WireReader;
+using strata::detail::WireType;
+
+// Numbers are the wire's: never reuse one. A Value has one of these fields, or none.
+enum Field : uint32_t {
+  kTensor = 1,
+  kDouble = 2,
+  kInt = 3,
+  kBool = 4,
+  kString = 5,
+  kList = 6,
+  kResource = 7,
+};
+// An undefined tensor has none. A dtype is c10::ScalarType's number, which files use, too.
+enum TensorField : uint32_t { kDtype = 1, kSize = 2, kBytes = 3, kFollows = 4 };
+constexpr uint32_t kElement = 1;  // of a list
+
+constexpr int kMaxDepth = 32;
+constexpr size_t kMaxDims = 64;
+constexpr uint64_t kMaxTensor = uint64_t{1} << 40;  // bytes
+
+constexpr strata::detail::WireText kText = {"[ps] values", "values"};
+
+class Writer {
+ public:
+  explicit Writer(EncodedValues& out) : out_(out) {}
+
+  void list(std::span<const Value> values, std::string& to, int depth) {
+    STRATA_CHECK(depth < kMaxDepth, kInvalidArgument, "[ps] Value: got lists in lists, more than ",
+                 kMaxDepth, " deep");
+    std::string one;
+    for (const Value& each : values) {
+      one.clear();
+      value(each, one, depth);
+      strata::detail::put_bytes(kElement, one, to);
+    }
+  }
+
+ private:
+  void value(const Value& value, std::string& to, int depth) {
+    switch (value.kind()) {
+      case Value::Kind::kNothing:
+        return;
+      case Value::Kind::kTensor:
+        return tensor(value.tensor(), to);
+      case Value::Kind::kDouble:
+        return strata::detail::put_double(kDouble, value.as_double(), to);
+      case Value::Kind::kInt:
+        return strata::detail::put_integer(kInt, value.as_int(), to);
+      case Value::Kind::kBool:
+        return strata::detail::put_integer(kBool, value.as_bool() ? 1 : 0, to);
+      case Value::Kind::kString:
+        return strata::detail::put_bytes(kString, value.text(), to);
+      case Value::Kind::kList: {
+        std::string all;
+        list(value.list(), all, depth + 1);
+        return strata::detail::put_bytes(kList, all, to);
+      }
+      case Value::Kind::kResource:
+        return strata::detail::put_integer(kResource, static_cast<int64_t>(value.resource().number),
+                                           to);
+    }
+  }
+
+  void tensor(const at::Tensor& tensor, std::string& to) {
+    std::string text;
+    if (tensor.defined()) {
+      STRATA_CHECK(tensor.layout() == at::kStrided && !c10::isQIntType(tensor.scalar_type()),
+                   kInvalidArgument, "[ps] Value: got a tensor of ", tensor.toString(),
+                   "; expected a dense one; call to_dense() or dequantize()");
+      // Views that are conjugate or negative in name only are made so.
+      const at::Tensor dense =
+          tensor.detach().to(at::kCPU).resolve_conj().resolve_neg().contiguous();
+      strata::detail::put_integer(kDtype, static_cast<int64_t>(dense.scalar_type()), text);
+      for (const int64_t size : dense.sizes()) strata::detail::put_integer(kSize, size, text);
+      const size_t bytes = dense.nbytes();
+      if (bytes <= kInlineTensor && inlined_ + bytes <= kInlineTensors) {
+        inlined_ += bytes;
+        strata::detail::put_bytes(
+            kBytes, std::string_view(static_cast<const char*>(dense.const_data_ptr()), bytes),
+            text);
+      } else {
+        strata::detail::put_integer(kFollows, 1, text);
+        out_.tensors.push_back(dense);
+      }
+    }
+    strata::detail::put_bytes(kTensor, text, to);
+  }
+
+  EncodedValues& out_;
+  size_t inlined_ = 0;
+};
+
+class Reader {
+ public:
+  Reader(std::string_view whole, std::vector<at::Tensor>& follow)
+      : whole_(whole), follow_(follow) {}
+
+  std::vector<Value> list(std::string_view bytes, int depth) {
+    std::vector<Value> values;
+    WireReader reader(bytes, whole_, kText);
+    if (depth >= kMaxDepth) reader.fail("lists in lists without end");
+    while (!reader.at_end()) {
+      WireType type;
+      const uint32_t field = reader.field(type);
+      if (field == kElement) {
+        expect(reader, type, WireType::kBytes);
+        values.push_back(value(reader.bytes(), depth));
+      } else {
+        reader.skip(type);
+      }
+    }
+    return values;
+  }
+
+ private:
+  static void expect(const WireReader& reader, WireType type, WireType wanted) {
+    if (type != wanted) reader.fail("a field of another kind");
+  }
+
+  Value value(std::string_view bytes, int depth) {
+    Value found;
+    WireReader reader(bytes, whole_, kText);
+    while (!reader.at_end()) {
+      WireType type;
+      const uint32_t field = reader.field(type);
+      switch (field) {
+        case kTensor:
+          expect(reader, type, WireType::kBytes);
+          found = tensor(reader.bytes());
+          break;
+        case kDouble:
+          expect(reader, type, WireType::kFixed64);
+          found = std::bit_cast<double>(reader.fixed<uint64_t>());
+          break;
+        case kInt:
+          expect(reader, type, WireType::kVarint);
+          found = static_cast<int64_t>(reader.varint());
+          break;
+        case kBool:
+          expect(reader, type, WireType::kVarint);
+          found = reader.varint() != 0;
+          break;
+        case kString:
+          expect(reader, type, WireType::kBytes);
+          found = reader.bytes();
+          break;
+        case kList:
+          expect(reader, type, WireType::kBytes);
+          found = list(reader.bytes(), depth + 1);
+          break;
+        case kResource:
+          expect(reader, type, WireType::kVarint);
+          found = ResourceId{reader.varint()};
+          break;
+        default:
+          reader.skip(type);
+      }
+    }
+    return found;
+  }
+
+  at::Tensor tensor(std::string_view bytes) {
+    WireReader reader(bytes, whole_, kText);
+    if (reader.at_end()) return {};
+    std::optional<at::ScalarType> dtype;
+    std::vector<int64_t> sizes;
+    std::optional<std::string_view> data;
+    bool follows = false;
+    while (!reader.at_end()) {
+      WireType type;
+      const uint32_t field = reader.field(type);
+      switch (field) {
+        case kDtype: {
+          expect(reader, type, WireType::kVarint);
+          const uint64_t number = reader.varint();
+          if (number >= static_cast<uint64_t>(at::ScalarType::NumOptions) ||
+              number == static_cast<uint64_t>(at::ScalarType::Undefined) ||
+              c10::isQIntType(static_cast<at::ScalarType>(number))) {
+            reader.fail("a dtype that is none");
+          }
+          dtype = static_cast<at::ScalarType>(number);
+          break;
+        }
+        case kSize:
+          expect(reader, type, WireType::kVarint);
+          sizes.push_back(static_cast<int64_t>(reader.varint()));
+          if (sizes.back() < 0 || sizes.size() > kMaxDims) reader.fail("sizes that are none");
+          break;
+        case kBytes:
+          expect(reader, type, WireType::kBytes);
+          data = reader.bytes();
+          break;
+        case kFollows:
+          expect(reader, type, WireType::kVarint);
+          follows = reader.varint() != 0;
+          break;
+        default:
+          reader.skip(type);
+      }
+    }
+    if (!dtype || data.has_value() == follows) reader.fail("a tensor without dtype or bytes");
+    const uint64_t size = bytes_of(sizes, c10::elementSize(*dtype));
+    if (size > kMaxTensor) reader.fail("a tensor of more than 1 TiB");
+    if (data && data->size() != size) reader.fail("a tensor of other sizes than its bytes");
+    at::Tensor made = at::empty(sizes, at::TensorOptions(*dtype));
+    if (follows) {
+      follow_.push_back(made);
+    } else if (size > 0) {
+      std::memcpy(made.mutable_data_ptr(), data->data(), data->size());
+    }
+    return made;
+  }
+
+  static uint64_t bytes_of(const std::vector<int64_t>& sizes, uint64_t element) {
+    uint64_t bytes = element;
+    for (const int64_t size : sizes) {
+      if (size == 0) return 0;
+    }
+    for (const int64_t size : sizes) {
+      if (static_cast<uint64_t>(size) > kMaxTensor / bytes) return kMaxTensor + 1;
+      bytes *= static_cast<uint64_t>(size);
+    }
+    return bytes;
+  }
+
+  const std::string_view whole_;
+  std::vector<at::Tensor>& follow_;
+};
+
+}  // namespace
+
+EncodedValues encode_values(std::span<const Value> values) {
+  EncodedValues out;
+  Writer(out).list(values, out.text, 0);
+  STRATA_CHECK(out.text.size() <= kMaxValuesText, kInvalidArgument,
+               "[ps] Value: got lists and texts of ", out.text.size(), " bytes; expected at most ",
+               kMaxValuesText, "; put numbers into a tensor, which may be of any size");
+  return out;
+}
+
+std::vector<Value> decode_values(std::string_view bytes, std::vector<at::Tensor>& follow) {
+  return Reader(bytes, follow).list(bytes, 0);
+}
+
+}  // namespace strata::ps

@@ -1,0 +1,389 @@
+#include "strata/ps/worker_server.h"
+
+#include <ATen/ThreadLocalState.h>
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "cluster/make_transport.h"
+#include "ps/coordinator/attendant.h"
+#include "ps/coordinator/worker_session.h"
+#include "strata/cluster/roles.h"
+#include "strata/core/interrupt.h"
+#include "strata/core/log.h"
+#include "strata/core/thread.h"
+
+namespace strata::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
+constexpr auto kTickInterval = std::chrono::milliseconds(5);
+constexpr auto kCloseWithin = std::chrono::seconds(2);
+
+double seconds(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
+/// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
+class Door {
+ public:
+  explicit Door(std::string task) : task_(std::move(task)) {}
+
+  Status admit(const wire::Hello& peer) const {
+    const auto refuse = [&](const std::string& why) {
+      return Status(ErrorCode::kPermissionDenied,
+                    str_cat("[ps] ", task_, " refuses ", peer.task, ": ", why));
+    };
+    if (peer.purpose != kCoordinatorPurpose) {
+      return refuse(
+          str_cat("got purpose \"", peer.purpose, "\"; expected \"", kCoordinatorPurpose, "\""));
+    }
+    const std::lock_guard lock(mutex_);
+    if (served_ && *served_ != peer.generation) {
+      return refuse(str_cat("it serves another coordinator, ", whom_,
+                            "; one at a time, or wait until that one is lost"));
+    }
+    return {};
+  }
+
+  void serve(const wire::Connection& connection) {
+    const std::lock_guard lock(mutex_);
+    served_ = connection.peer().generation;
+    whom_ = connection.name();
+  }
+  void serve_nobody() {
+    const std::lock_guard lock(mutex_);
+    served_.reset();
+  }
+
+ private:
+  const std::string task_;
+  mutable std::mutex mutex_;
+  std::optional<uint64_t> served_;  // its incarnation
+  std::string whom_;
+};
+
+WorkerOptions checked(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                      WorkerOptions options) {
+  STRATA_CHECK(task.job == cluster::kWorker && spec.has_task(task), kInvalidArgument,
+               "[ps] WorkerServer: got the task ", task.to_string(), "; expected a worker of ",
+               spec.to_string());
+  STRATA_CHECK(options.threads >= 1, kInvalidArgument, "[ps] WorkerServer: got ", options.threads,
+               " threads; expected 1 at least");
+  STRATA_CHECK(options.server.liveness >= kShortestLiveness, kInvalidArgument,
+               "[ps] WorkerServer: got a liveness interval of ", seconds(options.server.liveness),
+               " s; expected 0.1 s at least");
+  return options;
+}
+
+}  // namespace
+
+struct WorkerServer::Impl {
+  Impl(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+       const FunctionRegistry& registry, WorkerOptions options);
+  ~Impl();
+
+  void join(const std::stop_token& stop);
+
+  // With mutex_ held, but for `work`.
+  void work();
+  void meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now);
+  void lose(const Status& status);
+  void tick(Clock::time_point now);
+  void end(Status status);
+  void bury(WorkerSession& session);
+  bool has_work() const { return !dead_.empty() || (session_ != nullptr && session_->has_task()); }
+
+  // On threads that call functions.
+  void serve(const std::stop_token& stop);
+  WorkerSession::Done call(const WorkerSession::Task& task) const;
+
+  const cluster::ClusterSpec spec_;
+  const cluster::TaskId task_;
+  const int num_workers_;
+  const FunctionRegistry registry_;
+  std::vector<FunctionRegistry::Found> functions_;
+  const WorkerOptions options_;
+  const Clock::duration silence_limit_;
+  const std::shared_ptr<wire::Transport> transport_;
+  const std::shared_ptr<Door> door_;
+  std::string address_;
+  std::atomic<uint64_t> calls_{0};
+
+  std::mutex mutex_;
+  std::shared_ptr<WorkerSession> session_;  // null: nobody is there
+  int serving_ = 0;                         // threads that call functions
+  int waiting_ = 0;                         // those of them that have nothing to call
+  int running_ = 0;                         // functions, those of former sessions among them
+  WorkerSession::Dead dead_;                // objects that a thread which calls functions destroys
+  int burying_ = 0;                         // threads that do
+  Clock::time_point ticked_;
+  Clock::time_point alone_since_;
+  std::string alone_why_ = "nobody ever came";
+  std::optional<Status> ended_;
+
+  std::optional<Attendant> attendant_;
+};
+
+WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                         const FunctionRegistry& registry, WorkerOptions options)
+    : spec_(spec),
+      task_(task),
+      num_workers_(spec.has_job(cluster::kWorker) ? spec.num_tasks(cluster::kWorker) : 0),
+      registry_(registry),
+      options_(checked(spec, task, std::move(options))),
+      silence_limit_(options_.server.liveness * 9 / 10),
+      transport_(cluster::make_transport(options_.server)),
+      door_(std::make_shared<Door>(task.to_string())),
+      ticked_(Clock::now()),
+      alone_since_(ticked_) {
+  while (const auto found = registry_.at(static_cast<uint32_t>(functions_.size()))) {
+    functions_.push_back(*found);
+  }
+  const wire::Address at =
+      wire::Address::parse(options_.server.listen_address.value_or(spec.task_address(task)));
+  const wire::Hello hello = {
+      .job = options_.server.job, .task = task.to_string(), .generation = 0, .purpose = "worker"};
+  address_ =
+      transport_
+          ->listen(at, hello,
+                   {.admit = [door = door_](const wire::Hello& peer,
+                                            const wire::Address&) { return door->admit(peer); }})
+          .to_string();
+  attendant_.emplace("strata-worker", *transport_, [this] { work(); });
+}
+
+WorkerServer::Impl::~Impl() {
+  attendant_->stop();
+  const std::lock_guard lock(mutex_);
+  if (session_ != nullptr) lose({ErrorCode::kUnavailable, "[ps] the worker has gone"});
+}
+
+void WorkerServer::Impl::work() {
+  bool wake = false;
+  {
+    const std::lock_guard lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    while (auto connection = transport_->try_accept()) meet(std::move(connection), now);
+    if (session_ != nullptr && !ended_) {
+      try {
+        session_->poll(now);
+        bury(*session_);
+        // What still runs, or is being destroyed, is of a session before.
+        if (serving_ > 0 && running_ == 0 && burying_ == 0 && dead_.empty()) {
+          session_->open_if_asked(options_.threads);
+        }
+        if (session_->anything_waits()) session_->flush();
+        if (session_->said_end()) end(Status());
+      } catch (const std::exception& error) {
+        lose(Status(ErrorCode::kUnavailable, error.what()));
+      }
+    }
+    if (now >= ticked_ + kTickInterval) tick(now);
+    wake = waiting_ > 0 && (ended_ || has_work());
+  }
+  if (wake) transport_->wake();
+}
+
+void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now) {
+  if (ended_) return connection->fail({ErrorCode::kCancelled, "[ps] the worker has ended"});
+  if (session_ != nullptr) {
+    if (session_->connection().peer().generation != connection->peer().generation) {
+      // Both came before one of them was here.
+      return connection->fail({ErrorCode::kPermissionDenied,
+                               str_cat("[ps] ", task_.to_string(), " serves another coordinator, ",
+                                       session_->connection().name())});
+    }
+    lose({ErrorCode::kUnavailable, "[ps] the coordinator has connected anew"});
+  }
+  STRATA_LOG(kInfo) << "[ps] serves " << connection->name();
+  door_->serve(*connection);
+  session_ = std::make_shared<WorkerSession>(std::move(connection), registry_, now);
+}
+
+void WorkerServer::Impl::lose(const Status& status) {
+  STRATA_LOG(kInfo) << "[ps] the coordinator is lost: " << status.message();
+  session_->drop(status);
+  bury(*session_);
+  session_.reset();
+  door_->serve_nobody();
+  alone_since_ = Clock::now();
+  alone_why_ = str_cat("the last one was lost: ", status.message());
+}
+
+void WorkerServer::Impl::bury(WorkerSession& session) {
+  for (auto& each : session.take_dead()) dead_.push_back(std::move(each));
+}
+
+void WorkerServer::Impl::tick(Clock::time_point now) {
+  const auto gap = now - ticked_;
+  ticked_ = now;
+  if (ended_) return;
+  const bool stood_still = gap > silence_limit_ / 2;
+  if (session_ != nullptr) {
+    if (stood_still) session_->forgive(gap);
+    if (now - session_->heard() >= silence_limit_) {
+      lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
+                                             seconds(silence_limit_), " s")});
+    }
+    return;
+  }
+  if (stood_still) alone_since_ += gap;
+  if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
+    end({ErrorCode::kUnavailable,
+         str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
+                 seconds(options_.coordinator_timeout), " s (WorkerOptions::coordinator_timeout); ",
+                 alone_why_)});
+  }
+}
+
+void WorkerServer::Impl::end(Status status) {
+  if (!ended_) ended_ = std::move(status);
+}
+
+WorkerSession::Done WorkerServer::Impl::call(const WorkerSession::Task& task) const {
+  WorkerSession::Done done;
+  if (task.creates) done.made = std::make_shared<detail::Resource>();
+  std::string name = "an unknown function";
+  const auto failed = [&](ErrorCode code, std::string_view what) {
+    done.status = Status(code, str_cat("[ps] ", name, " on ", task_.to_string(), ": ", what));
+  };
+  const Clock::time_point start = Clock::now();
+  try {
+    STRATA_CHECK(task.function < functions_.size(), kDataLoss, "got function ", task.function,
+                 "; expected one of ", functions_.size());
+    const FunctionRegistry::Found& found = functions_[task.function];
+    name = found.name;
+    if (task.creates) done.made->name = name;
+    STRATA_CHECK(task.values.size() == found.entry.parameters.size(), kDataLoss, "got ",
+                 task.values.size(), " arguments; expected ", found.entry.parameters.size());
+    STRATA_CHECK(task.creates || !found.entry.object, kDataLoss, "it makes per-worker objects");
+    const CallContext context(task_, num_workers_, task.stop.get_token(), task.resources);
+    if (found.entry.object) {
+      done.made->type = found.entry.object;
+      done.made->object = found.entry.make(context, task.values);
+      STRATA_CHECK(done.made->object != nullptr, kInternal, "it made nothing");
+    } else {
+      (task.creates ? done.made->value : done.value) = found.entry.call(context, task.values);
+    }
+  } catch (const c10::Error& error) {
+    failed(ErrorCode::kUnknown, error.what_without_backtrace());
+  } catch (...) {
+    const Status status = Status::from_current_exception();
+    failed(status.code() == ErrorCode::kOk ? ErrorCode::kUnknown : status.code(), status.message());
+  }
+  done.run = Clock::now() - start;
+  return done;
+}
+
+void WorkerServer::Impl::serve(const std::stop_token& stop) {
+  while (true) {
+    std::shared_ptr<WorkerSession::Task> task;
+    std::shared_ptr<WorkerSession> session;
+    WorkerSession::Dead dead;
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return;
+      dead.swap(dead_);
+      if (dead.empty() && session_ != nullptr) task = session_->take();
+      if (!dead.empty()) {
+        ++burying_;
+      } else if (task != nullptr) {
+        session = session_;
+        ++running_;
+      } else {
+        ++waiting_;
+      }
+    }
+    if (!dead.empty()) {
+      dead.clear();
+      const std::lock_guard lock(mutex_);
+      --burying_;
+      continue;
+    }
+    if (task == nullptr) {
+      const bool found = attendant_->wait(
+          [&] {
+            const std::lock_guard lock(mutex_);
+            return ended_ || has_work() || interrupted();
+          },
+          wire::Deadline::after(std::chrono::hours(1)), stop);
+      const std::lock_guard lock(mutex_);
+      --waiting_;
+      if ((!found && stop.stop_requested()) || interrupted()) {
+        end({ErrorCode::kCancelled, "[ps] join was stopped"});
+        return;
+      }
+      continue;
+    }
+    WorkerSession::Done done = call(*task);
+    calls_.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    --running_;
+    if (session == session_) session->end(*task, std::move(done), session->has_task());
+  }
+}
+
+void WorkerServer::Impl::join(const std::stop_token& stop) {
+  {
+    const std::lock_guard lock(mutex_);
+    STRATA_CHECK(serving_ == 0, kFailedPrecondition,
+                 "[ps] WorkerServer: join was called twice; make a new server");
+    serving_ = options_.threads;
+    alone_since_ = Clock::now();
+  }
+  // Functions that run when it is stopped are asked to stop, too.
+  const std::stop_callback stopped(stop, [this] {
+    const std::lock_guard lock(mutex_);
+    end({ErrorCode::kCancelled, "[ps] join was stopped"});
+    if (session_ != nullptr) lose({ErrorCode::kCancelled, "[ps] the worker was stopped"});
+  });
+  std::vector<Thread> others;
+  const at::ThreadLocalState caller;
+  for (int i = 1; i < options_.threads; ++i) {
+    others.emplace_back(str_cat("strata-call-", i), [this, &caller, stop] {
+      const at::ThreadLocalStateGuard guard(caller);
+      serve(stop);
+    });
+  }
+  serve(stop);
+  others.clear();
+  std::shared_ptr<wire::Connection> connection;
+  Status outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    outcome = *ended_;
+    if (session_ != nullptr) connection = session_->shared_connection();
+  }
+  if (connection != nullptr) connection->close(wire::Deadline::after(kCloseWithin));
+  WorkerSession::Dead dead;
+  {
+    const std::lock_guard lock(mutex_);
+    if (session_ != nullptr) lose({ErrorCode::kCancelled, "[ps] the worker has ended"});
+    dead.swap(dead_);
+  }
+  dead.clear();
+  outcome.throw_if_error();
+}
+
+WorkerServer::WorkerServer(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                           const FunctionRegistry& registry, WorkerOptions options)
+    : impl_(std::make_unique<Impl>(spec, task, registry, std::move(options))) {}
+
+WorkerServer::~WorkerServer() = default;
+
+const std::string& WorkerServer::address() const { return impl_->address_; }
+
+void WorkerServer::join(std::stop_token stop) { impl_->join(stop); }
+
+uint64_t WorkerServer::calls() const { return impl_->calls_.load(std::memory_order_relaxed); }
+
+}  // namespace strata::ps

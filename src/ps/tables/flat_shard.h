@@ -1,0 +1,60 @@
+#pragma once
+
+#include <vector>
+
+#include "ps/tables/shard.h"
+#include "strata/tensor/arena.h"
+
+namespace strata::ps {
+
+/// A part of a flat table: this server's elements one after the other, and as many of each slot.
+/// T: float or double.
+template <typename T>
+class FlatShard final : public Shard {
+ public:
+  FlatShard(const TableSpec& spec, int server, BufferPool& pool, Done done);
+
+  std::vector<size_t> layout_of(const Request& request) const override;
+  uint64_t bytes_of(const Request&) const override {
+    return static_cast<uint64_t>(elements_) * sizeof(T);
+  }
+
+ private:
+  /// Neighbours in the table and here.
+  struct Run {
+    int64_t table_begin;
+    int64_t begin;
+    int64_t size;
+  };
+  /// Elements that weight decay acts on, or not.
+  struct Segment {
+    int64_t begin;
+    int64_t end;
+    bool decays;
+  };
+
+  void check(const TableCall& push) const override;
+  void apply(const std::vector<const TableCall*>& pushes, const Update& update,
+             const std::vector<TableCall*>& answered) override;
+  void send_values(TableCall& call) override;
+  void fill(const TableCall& call) override;
+  bool fills_itself() const override { return elements_ == 0; }
+
+  class Gradients;
+
+  void make_segments();
+  template <typename Work>
+  void for_each_part(Work work) const;
+  void send_part(TableCall& call, std::byte* room, int64_t slot, int64_t begin, int64_t end);
+  T* values(int64_t slot) const;
+  void apply_block(const T* gradient, int64_t begin, int64_t size, const Update& update,
+                   bool decays);
+
+  std::vector<Run> runs_;
+  std::vector<Segment> segments_;
+  int64_t elements_ = 0;
+  tensor::Arena parameters_;
+  std::vector<tensor::Arena> slots_;
+};
+
+}  // namespace strata::ps

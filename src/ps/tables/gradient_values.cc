@@ -1,0 +1,87 @@
+#include "ps/tables/gradient_values.h"
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+namespace strata::ps {
+namespace {
+
+constexpr int64_t kBlock = 4096;
+
+template <typename T>
+bool all_finite(const T* values, int64_t size) {
+  // All exponent bits set: neither number nor zero. Without branches, so that it is vectorised.
+  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr Bits kExponent =
+      sizeof(T) == 4 ? Bits{0x7F800000} : static_cast<Bits>(0x7FF0000000000000);
+  Bits found = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    found |= (std::bit_cast<Bits>(values[i]) & kExponent) == kExponent ? 1 : 0;
+  }
+  return found == 0;
+}
+
+template <typename Half, typename T>
+const T* decode(const std::byte* data, int64_t begin, int64_t size, T* buffer) {
+  const Half* from = reinterpret_cast<const Half*>(data) + begin;
+  for (int64_t i = 0; i < size; ++i) buffer[i] = static_cast<T>(static_cast<float>(from[i]));
+  return buffer;
+}
+
+template <typename Half, typename T>
+void encode(const T* values, int64_t size, std::byte* data) {
+  Half* to = reinterpret_cast<Half*>(data);
+  for (int64_t i = 0; i < size; ++i) to[i] = static_cast<Half>(static_cast<float>(values[i]));
+}
+
+}  // namespace
+
+template <typename T>
+const T* gradient_values(const std::byte* data, PushEncoding encoding, int64_t begin, int64_t size,
+                         T* buffer) {
+  switch (encoding) {
+    case PushEncoding::kFloat16:
+      return decode<c10::Half>(data, begin, size, buffer);
+    case PushEncoding::kBFloat16:
+      return decode<c10::BFloat16>(data, begin, size, buffer);
+    case PushEncoding::kWhole:
+      break;
+  }
+  return reinterpret_cast<const T*>(data) + begin;
+}
+
+template <typename T>
+int64_t find_not_finite(const std::byte* data, PushEncoding encoding, int64_t size) {
+  T buffer[kBlock];
+  for (int64_t begin = 0; begin < size; begin += kBlock) {
+    const int64_t count = std::min(kBlock, size - begin);
+    const T* values = gradient_values(data, encoding, begin, count, buffer);
+    if (all_finite(values, count)) continue;
+    return begin + (std::find_if(values, values + count,
+                                 [](const T& value) { return !all_finite(&value, 1); }) -
+                    values);
+  }
+  return size;
+}
+
+template <typename T>
+void encode_gradients(const T* values, PushEncoding encoding, int64_t size, std::byte* to) {
+  if (encoding == PushEncoding::kFloat16) {
+    encode<c10::Half>(values, size, to);
+  } else {
+    encode<c10::BFloat16>(values, size, to);
+  }
+}
+
+template const float* gradient_values(const std::byte*, PushEncoding, int64_t, int64_t, float*);
+template const double* gradient_values(const std::byte*, PushEncoding, int64_t, int64_t, double*);
+template int64_t find_not_finite<float>(const std::byte*, PushEncoding, int64_t);
+template int64_t find_not_finite<double>(const std::byte*, PushEncoding, int64_t);
+template void encode_gradients(const float*, PushEncoding, int64_t, std::byte*);
+template void encode_gradients(const double*, PushEncoding, int64_t, std::byte*);
+
+}  // namespace strata::ps

@@ -1,0 +1,368 @@
+#include "strata/ps/parameter_server.h"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cluster/make_transport.h"
+#include "ps/tables/buffer_pool.h"
+#include "ps/tables/request.h"
+#include "ps/tables/shard.h"
+#include "ps/tables/strand.h"
+#include "ps/tables/table_call.h"
+#include "strata/cluster/roles.h"
+#include "strata/core/error.h"
+#include "strata/core/log.h"
+#include "strata/core/thread.h"
+
+namespace strata::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Calls that bring and take no more than this are worked on by the thread that received them.
+constexpr uint64_t kShort = 64 << 10;
+
+/// Of what is told apart in a quiet moment: who has been silent, whether to stop.
+constexpr std::chrono::milliseconds kLook{50};
+
+}  // namespace
+
+struct ParameterServer::Impl {
+  struct Table {
+    std::string spec;  // as JSON
+    std::unique_ptr<Shard> shard;
+    std::unique_ptr<Strand> strand;  // behind the shard, which it uses
+  };
+  /// A call whose data are on the way.
+  struct Arriving {
+    std::shared_ptr<TableCall> call;
+    Table* table;
+  };
+  struct Worker {
+    std::shared_ptr<wire::Connection> connection;
+    std::string name;
+    Clock::time_point heard = Clock::now();
+    std::vector<std::string> inbox = {};  // requests that nobody has looked at
+    std::list<Arriving> receiving = {};
+    bool left = false;
+  };
+
+  Impl(const cluster::ClusterSpec& all, const cluster::TaskId& self, ParameterServerOptions chosen);
+  ~Impl();
+
+  Status admit(const wire::Hello& peer) const;
+  void serve(const std::stop_token& stop);
+  bool something_to_do();
+  void accept();
+  void take_requests(Worker& worker);
+  void begin(Worker& worker, const std::string& bytes);
+  bool has_come(const Arriving& arriving);
+  void advance(Worker& worker);
+  void hand_over(const Arriving& arriving);
+  Table& table_of(const TableCall& call);
+  void refuse(const std::shared_ptr<TableCall>& call, const Error& error);
+  void lose(Worker& worker, const Status& why);
+  void look_around();
+  void done(std::shared_ptr<TableCall> call);
+
+  const cluster::ClusterSpec spec;
+  const cluster::TaskId task;
+  const ParameterServerOptions options;
+  const int servers;
+  const std::shared_ptr<wire::Transport> transport;
+
+  BufferPool pool;                      // before the calls that use it
+  std::map<std::string, Table> tables;  // the serving thread's, as all here
+  std::list<Worker> workers;
+  std::vector<std::shared_ptr<TableCall>> sending;
+  Clock::time_point last_there = Clock::now();
+
+  std::atomic<bool> arrived{false};
+  std::atomic<bool> finished{false};  // calls came back from their shards
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::vector<std::shared_ptr<TableCall>> back;  // guarded by mutex
+  bool job_done = false;                         // guarded by mutex
+  bool lonely = false;                           // guarded by mutex
+  bool ended = false;                            // guarded by mutex
+  Thread thread;
+};
+
+ParameterServer::Impl::Impl(const cluster::ClusterSpec& all, const cluster::TaskId& self,
+                            ParameterServerOptions chosen)
+    : spec(all),
+      task(self),
+      options(std::move(chosen)),
+      servers(all.has_job(cluster::kPs) ? all.num_tasks(cluster::kPs) : 0),
+      transport(cluster::make_transport(options.server)) {
+  STRATA_CHECK(task.job == cluster::kPs && spec.has_task(task), kInvalidArgument,
+               "[ps] ParameterServer: got ", task.to_string(), " of ", spec.to_string(),
+               "; expected a task of the job \"ps\"");
+  const wire::Address address =
+      wire::Address::parse(options.server.listen_address.value_or(spec.task_address(task)));
+  transport->listen(
+      address,
+      {.job = options.server.job, .task = task.to_string(), .purpose = std::string(kPurpose)},
+      {.admit = [this](const wire::Hello& peer, const wire::Address&) { return admit(peer); },
+       .arrived = [this] { arrived.store(true, std::memory_order_release); }});
+  thread = Thread("strata-ps", [this](const std::stop_token& stop) { serve(stop); });
+}
+
+ParameterServer::Impl::~Impl() {
+  thread.request_stop();
+  transport->wake();
+  thread.join();
+  for (auto& [name, table] : tables) table.strand.reset();
+}
+
+Status ParameterServer::Impl::admit(const wire::Hello& peer) const {
+  const auto refuse = [&](const std::string& why) {
+    return Status(ErrorCode::kPermissionDenied,
+                  str_cat("[ps] ", task.to_string(), " refuses ", peer.task, ": ", why));
+  };
+  try {
+    if (!spec.has_task(cluster::TaskId::parse(peer.task))) {
+      return refuse(str_cat("it is not in ", spec.to_string()));
+    }
+  } catch (const Error&) {
+    return refuse("that is no name of a task");
+  }
+  if (peer.purpose != kPurpose) {
+    return refuse(str_cat("it came for \"", peer.purpose,
+                          "\"; this task is a parameter server: start the workers with a "
+                          "ParameterServerStrategy"));
+  }
+  return {};
+}
+
+void ParameterServer::Impl::serve(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    transport->wait_until([this] { return something_to_do(); }, wire::Deadline::after(kLook), stop);
+    if (arrived.exchange(false)) accept();
+    for (Worker& worker : workers) {
+      take_requests(worker);
+      advance(worker);
+    }
+    if (finished.exchange(false)) {
+      const std::lock_guard lock(mutex);
+      std::ranges::move(back, std::back_inserter(sending));
+      back.clear();
+    }
+    std::erase_if(sending, [](const std::shared_ptr<TableCall>& call) { return call->sent(); });
+    look_around();
+  }
+  const std::lock_guard lock(mutex);
+  ended = true;
+  changed.notify_all();
+}
+
+/// Called while it waits, by this thread: messages go into the inboxes.
+bool ParameterServer::Impl::something_to_do() {
+  bool found = arrived.load(std::memory_order_acquire) ||
+               finished.load(std::memory_order_acquire) ||
+               std::ranges::any_of(sending, [](const auto& call) { return call->sent(); });
+  for (Worker& worker : workers) {
+    if (worker.left || !worker.connection->status().ok()) continue;
+    while (auto message = worker.connection->try_receive_message(kTableChannel)) {
+      worker.inbox.push_back(std::move(*message));
+    }
+    found = found || !worker.inbox.empty();
+    for (const Arriving& each : worker.receiving) found |= has_come(each);
+  }
+  return found;
+}
+
+void ParameterServer::Impl::accept() {
+  while (auto connection = transport->try_accept()) {
+    const std::string& name = connection->peer().task;
+    for (Worker& worker : workers) {  // started anew before it was missed
+      if (worker.name == name && !worker.left) {
+        lose(worker, Status(ErrorCode::kUnavailable, "it has come again"));
+      }
+    }
+    STRATA_VLOG(4) << "[ps] " << name << " has come";
+    workers.push_back({.connection = std::move(connection), .name = name});
+  }
+}
+
+void ParameterServer::Impl::take_requests(Worker& worker) {
+  if (worker.inbox.empty()) return;
+  worker.heard = Clock::now();
+  const std::vector<std::string> inbox = std::exchange(worker.inbox, {});
+  for (const std::string& bytes : inbox) {
+    if (worker.left) return;
+    try {
+      begin(worker, bytes);
+    } catch (const Error& error) {  // it does not speak this language
+      worker.connection->fail(Status(error.code(), error.what()));
+      lose(worker, Status(error.code(), error.what()));
+    }
+  }
+}
+
+void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
+  Request request = decode_request(bytes);
+  if (request.kind == RequestKind::kLeave) {
+    const auto call = std::make_shared<TableCall>(request, worker.connection, worker.name);
+    call->reply({});
+    if (request.flag) {
+      const std::lock_guard lock(mutex);
+      job_done = true;
+      changed.notify_all();
+    }
+    lose(worker, {});
+    return;
+  }
+  const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
+  Arriving arriving{.call = call, .table = nullptr};
+  std::vector<size_t> layout;
+  try {
+    arriving.table = &table_of(*call);
+    layout = arriving.table->shard->layout_of(call->request());
+  } catch (const Error& error) {
+    refuse(call, error);
+    return;
+  }
+  call->receive(pool, layout);
+  if (has_come(arriving)) {
+    hand_over(arriving);
+  } else {
+    worker.receiving.push_back(std::move(arriving));
+  }
+}
+
+bool ParameterServer::Impl::has_come(const Arriving& arriving) {
+  return arriving.call->take_arrived([&](size_t offset, size_t bytes) {
+    arriving.table->shard->inspect(*arriving.call, offset, bytes);
+  });
+}
+
+ParameterServer::Impl::Table& ParameterServer::Impl::table_of(const TableCall& call) {
+  const Request& request = call.request();
+  const auto found = tables.find(request.table);
+  if (request.kind != RequestKind::kCreate) {
+    STRATA_CHECK(found != tables.end(), kNotFound, "[ps] got a request of ", call.worker(),
+                 " for the table '", request.table, "', which ", task.to_string(),
+                 " does not have; make it first. Was this server started anew? Then start the job "
+                 "again from its last checkpoint");
+    return found->second;
+  }
+  if (found != tables.end()) {
+    STRATA_CHECK(found->second.spec == request.text, kInvalidArgument, "[ps] table '",
+                 request.table, "': ", call.worker(), " makes it as ", request.text,
+                 "; it was made as ", found->second.spec,
+                 ": all workers must run the same program with the same options");
+    return found->second;
+  }
+  Table table;
+  table.spec = request.text;
+  table.shard =
+      Shard::make(table_from_json(Json::parse(request.text)), task.index, servers, pool,
+                  [this](std::shared_ptr<TableCall> answered) { done(std::move(answered)); });
+  table.strand = std::make_unique<Strand>(str_cat("ps-", request.table));
+  return tables.emplace(request.table, std::move(table)).first->second;
+}
+
+void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Error& error) {
+  STRATA_LOG(kWarning) << "[ps] refuses a request of " << call->worker() << ": " << error.what();
+  call->reply({.code = error.code(), .text = error.what()});
+}
+
+void ParameterServer::Impl::advance(Worker& worker) {
+  std::erase_if(worker.receiving, [&](const Arriving& each) {
+    if (!has_come(each)) return false;
+    hand_over(each);
+    return true;
+  });
+  if (!worker.left && !worker.connection->status().ok()) lose(worker, worker.connection->status());
+}
+
+void ParameterServer::Impl::hand_over(const Arriving& arriving) {
+  const std::shared_ptr<TableCall>& call = arriving.call;
+  try {
+    call->check_received();
+    Shard* const shard = arriving.table->shard.get();
+    const uint64_t bytes = shard->bytes_of(call->request());
+    arriving.table->strand->run([shard, call] { shard->run(call); }, bytes <= kShort);
+  } catch (const Error& error) {
+    refuse(call, error);
+  }
+}
+
+/// A call comes back: its answer is on its way. On a strand.
+void ParameterServer::Impl::done(std::shared_ptr<TableCall> call) {
+  if (call->sent()) return;
+  {
+    const std::lock_guard lock(mutex);
+    back.push_back(std::move(call));
+  }
+  finished.store(true, std::memory_order_release);
+  transport->wake();
+}
+
+/// Ok: it has left in order.
+void ParameterServer::Impl::lose(Worker& worker, const Status& why) {
+  worker.left = true;
+  if (!why.ok()) {
+    STRATA_LOG(kWarning) << "[ps] " << worker.name << " is lost: " << why.message()
+                         << "; nobody waits for it any more";
+  }
+  for (auto& [name, table] : tables) {
+    table.strand->run([shard = table.shard.get(), who = worker.name] { shard->leave(who); }, false);
+  }
+}
+
+void ParameterServer::Impl::look_around() {
+  const Clock::time_point now = Clock::now();
+  for (Worker& worker : workers) {
+    if (worker.left) continue;
+    try {
+      while (worker.connection->try_receive_message(kBeatChannel)) {
+        worker.heard = now;
+        worker.connection->send_message(kBeatChannel, "");
+      }
+    } catch (const Error&) {
+      continue;  // `advance` sees it
+    }
+    if (now - worker.heard > options.server.liveness) {
+      const Status silent(ErrorCode::kUnavailable,
+                          str_cat("[ps] ", worker.name, " has been silent for ",
+                                  std::chrono::duration<double>(now - worker.heard).count(), " s"));
+      worker.connection->fail(silent);
+      lose(worker, silent);
+    }
+  }
+  workers.remove_if([](const Worker& worker) { return worker.left && worker.receiving.empty(); });
+  if (!workers.empty()) last_there = now;
+  const std::lock_guard lock(mutex);
+  const bool over = job_done && workers.empty();
+  lonely = now - last_there > options.lonely_limit;
+  if (over || lonely) {
+    ended = true;
+    changed.notify_all();
+  }
+}
+
+ParameterServer::ParameterServer(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                                 ParameterServerOptions options)
+    : impl_(std::make_unique<Impl>(spec, task, std::move(options))) {}
+ParameterServer::~ParameterServer() = default;
+
+void ParameterServer::join(std::stop_token stop) {
+  std::unique_lock lock(impl_->mutex);
+  impl_->changed.wait(lock, stop, [&] { return impl_->ended; });
+  STRATA_CHECK(!impl_->lonely || impl_->job_done, kDeadlineExceeded, "[ps] ",
+               impl_->task.to_string(), ": no worker was there for ",
+               std::chrono::duration<double>(impl_->options.lonely_limit).count(),
+               " s; are the workers' specs the same? ", impl_->spec.to_string());
+}
+
+}  // namespace strata::ps

@@ -1,0 +1,189 @@
+#include "ps/tables/row_shard.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "ps/tables/gradient_values.h"
+#include "ps/tables/message_blocks.h"
+#include "ps/tables/row_values.h"
+#include "strata/core/error.h"
+
+namespace strata::ps {
+namespace {
+
+/// Rows lie anywhere in memory: so many before its turn, a row is fetched.
+constexpr size_t kAhead = 8;
+
+}  // namespace
+
+template <typename T>
+RowShard<T>::RowShard(const TableSpec& spec, int server, int servers, BufferPool& pool, Done done)
+    : Shard(spec, pool, std::move(done)),
+      server_(server),
+      servers_(servers),
+      local_rows_((spec_.rows - server + servers - 1) / servers),
+      parameters_({{.sizes = {local_rows_ * spec_.width}}}, spec_.dtype) {
+  data_.push_back(static_cast<T*>(parameters_.flat().mutable_data_ptr()));
+  for (int slot = 0; slot < rule_->num_slots(); ++slot) {
+    slots_.push_back(parameters_.make_like());
+    data_.push_back(static_cast<T*>(slots_.back().flat().mutable_data_ptr()));
+    const double initial = rule_->slot_initial_value(slot);
+    if (initial != 0) {
+      std::fill_n(data_.back(), local_rows_ * spec_.width, static_cast<T>(initial));
+    }
+  }
+  initialize();
+}
+
+template <typename T>
+void RowShard<T>::initialize() {
+  const RowInitializer& initializer = spec_.initializer;
+  if (initializer.kind == RowInitializer::Kind::kConstant && initializer.a == 0) return;
+  for (int64_t i = 0; i < local_rows_; ++i) {
+    make_row(initializer, i * servers_ + server_, spec_.width, data_[0] + i * spec_.width);
+  }
+}
+
+template <typename T>
+std::vector<size_t> RowShard<T>::layout_of(const Request& request) const {
+  const RequestKind kind = request.kind;
+  const bool of_rows = kind == RequestKind::kPullRows || kind == RequestKind::kPushRows;
+  const auto width = static_cast<size_t>(spec_.width);
+  STRATA_CHECK(request.rows <= static_cast<uint64_t>(local_rows_) && (of_rows || request.rows == 0),
+               kInvalidArgument, "[ps] table '", spec_.name, "': got ", request.rows,
+               " rows; this server has ", local_rows_, ", each of which comes once");
+  size_t wanted = 0;
+  if (kind == RequestKind::kPushRows) {
+    wanted = request.rows * width * bytes_of_element<T>(request.encoding);
+  } else if (kind == RequestKind::kFill) {
+    wanted = static_cast<size_t>(local_rows_) * width * sizeof(T);
+  }
+  STRATA_CHECK(request.data_bytes == wanted, kInvalidArgument, "[ps] table '", spec_.name,
+               "': got ", request.data_bytes, " bytes; expected ", wanted, " for ", request.rows,
+               " rows of ", spec_.width);
+  STRATA_CHECK(request.slot >= 0 && request.slot <= rule_->num_slots(), kInvalidArgument,
+               "[ps] table '", spec_.name, "': got slot ", request.slot - 1, " of ", rule_->name(),
+               ", which has ", rule_->num_slots());
+  return {wanted};
+}
+
+template <typename T>
+void RowShard<T>::check_rows(const TableCall& call) const {
+  const int64_t* rows = call.rows();
+  int64_t last = -1;
+  for (uint64_t i = 0; i < call.request().rows; ++i) {
+    const int64_t row = rows[i];
+    STRATA_CHECK(row > last && row < spec_.rows && row % servers_ == server_, kInvalidArgument,
+                 "[ps] table '", spec_.name, "': got row ", row, " behind row ", last, " from ",
+                 call.worker(), "; this server has the rows below ", spec_.rows, " that are ",
+                 server_, " modulo ", servers_, ", which come in ascending order");
+    last = row;
+  }
+}
+
+template <typename T>
+void RowShard<T>::check(const TableCall& push) const {
+  check_rows(push);
+  if (push.request().kind != RequestKind::kPushRows) return;
+  const int64_t bad = push.not_finite.value_or(0);
+  STRATA_CHECK(!push.not_finite, kInvalidArgument, "[ps] table '", spec_.name,
+               "': got a gradient that is not finite from ", push.worker(), ", row ",
+               push.rows()[bad / spec_.width], ", column ", bad % spec_.width,
+               "; nothing of this push was applied");
+}
+
+template <typename T>
+void RowShard<T>::fetch(int64_t row, int64_t arrays) const {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t array = 0; array < arrays; ++array) {
+    const T* at = data_[static_cast<size_t>(array)] + local(row) * spec_.width;
+    for (int64_t i = 0; i < spec_.width; i += kLine) __builtin_prefetch(at + i, 0, 2);
+  }
+}
+
+template <typename T>
+void RowShard<T>::apply(const std::vector<const TableCall*>& pushes, const Update& update,
+                        const std::vector<TableCall*>&) {
+  struct Place {
+    int64_t row;
+    size_t push;
+    int64_t at;  // in it
+  };
+  const auto arrays = static_cast<int64_t>(data_.size());
+  std::vector<T> buffer(static_cast<size_t>(spec_.width));
+  const auto gradient_of = [&](const Place& place, T* into) {
+    const TableCall& push = *pushes[place.push];
+    return gradient_values(push.data(), push.request().encoding, place.at * spec_.width,
+                           spec_.width, into);
+  };
+  if (pushes.size() == 1) {
+    const int64_t* rows = pushes[0]->rows();
+    const size_t count = pushes[0]->request().rows;
+    for (size_t i = 0; i < count; ++i) {
+      if (i + kAhead < count) fetch(rows[i + kAhead], arrays);
+      apply_row(rows[i], gradient_of({rows[i], 0, static_cast<int64_t>(i)}, buffer.data()), update);
+    }
+    return;
+  }
+  std::vector<Place> places;
+  for (size_t p = 0; p < pushes.size(); ++p) {
+    for (uint64_t i = 0; i < pushes[p]->request().rows; ++i) {
+      places.push_back({pushes[p]->rows()[i], p, static_cast<int64_t>(i)});
+    }
+  }
+  std::ranges::stable_sort(places, {}, &Place::row);
+  std::vector<T> sum(static_cast<size_t>(spec_.width));
+  for (size_t i = 0; i < places.size();) {
+    const int64_t row = places[i].row;
+    std::ranges::fill(sum, T(0));
+    for (; i < places.size() && places[i].row == row; ++i) {
+      const T* gradient = gradient_of(places[i], buffer.data());
+      for (size_t j = 0; j < sum.size(); ++j) sum[j] += gradient[j];
+    }
+    if (i + kAhead < places.size()) fetch(places[i + kAhead].row, arrays);
+    apply_row(row, sum.data(), update);
+  }
+}
+
+template <typename T>
+void RowShard<T>::apply_row(int64_t row, const T* gradient, const Update& update) {
+  const int64_t at = local(row) * spec_.width;
+  tensor::UpdateSpan<T> span{.parameter = data_[0] + at,
+                             .gradient = gradient,
+                             .size = spec_.width,
+                             .gradient_scale = update.scale,
+                             .clip_value = update.clip_value,
+                             .weight_decay = update.weight_decay};
+  for (size_t slot = 1; slot < data_.size(); ++slot) span.slots[slot - 1] = data_[slot] + at;
+  rule_->apply(span, update.step);
+}
+
+template <typename T>
+void RowShard<T>::send_values(TableCall& call) {
+  const auto width = static_cast<size_t>(spec_.width) * sizeof(T);
+  const T* values = data_[static_cast<size_t>(call.request().slot)];
+  const bool all = call.request().kind == RequestKind::kRead;
+  const size_t count = all ? static_cast<size_t>(local_rows_) : call.request().rows;
+  std::byte* to = call.make_room(pool_, count * width);
+  size_t next = 0;  // row
+  for_each_message(count * width, [&](size_t offset, size_t size) {
+    for (; next * width < offset + size; ++next) {
+      if (!all && next + kAhead < count) fetch(call.rows()[next + kAhead], 1);
+      const int64_t row = all ? static_cast<int64_t>(next) : local(call.rows()[next]);
+      std::memcpy(to + next * width, values + row * spec_.width, width);
+    }
+    call.send(size);
+  });
+}
+
+template <typename T>
+void RowShard<T>::fill(const TableCall& call) {
+  std::memcpy(data_[static_cast<size_t>(call.request().slot)], call.data(),
+              static_cast<size_t>(local_rows_ * spec_.width) * sizeof(T));
+}
+
+template class RowShard<float>;
+template class RowShard<double>;
+
+}  // namespace strata::ps

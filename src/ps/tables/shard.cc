@@ -1,0 +1,257 @@
+#include "ps/tables/shard.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/tables/flat_shard.h"
+#include "ps/tables/gradient_values.h"
+#include "ps/tables/row_shard.h"
+#include "strata/core/error.h"
+
+namespace strata::ps {
+
+std::unique_ptr<Shard> Shard::make(const TableSpec& spec, int server, int servers, BufferPool& pool,
+                                   Done done) {
+  check_table(spec, servers);
+  const bool is_double = spec.dtype == c10::ScalarType::Double;
+  if (spec.is_flat()) {
+    if (is_double) return std::make_unique<FlatShard<double>>(spec, server, pool, std::move(done));
+    return std::make_unique<FlatShard<float>>(spec, server, pool, std::move(done));
+  }
+  if (is_double) {
+    return std::make_unique<RowShard<double>>(spec, server, servers, pool, std::move(done));
+  }
+  return std::make_unique<RowShard<float>>(spec, server, servers, pool, std::move(done));
+}
+
+Shard::Shard(TableSpec spec, BufferPool& pool, Done done)
+    : spec_(std::move(spec)),
+      rule_(tensor::make_rule(spec_.rule)),
+      pool_(pool),
+      done_(std::move(done)) {}
+
+Shard::~Shard() = default;
+
+void Shard::run(std::shared_ptr<TableCall> call) {
+  try {
+    dispatch(call);
+  } catch (const Error& error) {
+    ++rejected_;
+    answer(call, {.code = error.code(), .text = error.what()});
+  } catch (const std::exception& error) {  // memory
+    answer(call, {.code = ErrorCode::kInternal, .text = error.what()});
+  }
+}
+
+void Shard::dispatch(const CallPtr& call) {
+  switch (call->request().kind) {
+    case RequestKind::kCreate:
+      return create(call);
+    case RequestKind::kFill:
+      fill(*call);
+      if (call->request().slot == 0) version_ = call->request().step;
+      filled_ = true;
+      answer(call);
+      return release_waiting();
+    case RequestKind::kPull:
+    case RequestKind::kPullRows:
+      check(*call);
+      return pull(call);
+    case RequestKind::kPush:
+    case RequestKind::kPushRows:
+      return push(call);
+    case RequestKind::kRead:
+      return answer_with_values(call);
+    case RequestKind::kCounters:
+      return answer(call, {.text = counters().dump()});
+    case RequestKind::kLeave:
+      break;  // the server's
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("[ps] got request ", static_cast<uint32_t>(call->request().kind), " from ",
+                      call->worker(), ", which is none"));
+}
+
+void Shard::join(const std::string& worker) {
+  clocks_.join(worker);
+  gone_.erase(worker);
+}
+
+/// The first worker brings the values, if it has them; the others wait for them.
+void Shard::create(const CallPtr& call) {
+  join(call->worker());
+  last_sequence_.erase(call->worker());  // it may have been started anew
+  filled_ = filled_ || fills_itself();
+  if (!filled_ && call->request().flag) {
+    waiting_.push_back(call);
+    return;
+  }
+  answer(call, {.flag = !filled_});
+}
+
+bool Shard::may_pull(const TableCall& call) const {
+  if (!filled_) return false;
+  if (call.request().kind == RequestKind::kCreate) return true;
+  const ConsistencyOptions& consistency = spec_.consistency;
+  if (consistency.kind != Consistency::kBounded) return true;
+  return clocks_.lead(call.worker()) <= consistency.staleness;
+}
+
+void Shard::pull(const CallPtr& call) {
+  join(call->worker());
+  if (!may_pull(*call)) {
+    waiting_.push_back(call);
+    return;
+  }
+  begin_step(*call);
+  answer_with_values(call);
+}
+
+void Shard::begin_step(const TableCall& call) {
+  most_lead_ = std::max(most_lead_, clocks_.lead(call.worker()));
+}
+
+void Shard::inspect(TableCall& call, size_t offset, size_t bytes) const {
+  const RequestKind kind = call.request().kind;
+  if (call.not_finite || (kind != RequestKind::kPush && kind != RequestKind::kPushRows)) return;
+  const bool is_double = spec_.dtype == c10::ScalarType::Double;
+  const PushEncoding encoding = call.request().encoding;
+  const size_t element =
+      is_double ? bytes_of_element<double>(encoding) : bytes_of_element<float>(encoding);
+  const std::byte* data = call.data() + offset;
+  const auto size = static_cast<int64_t>(bytes / element);
+  const int64_t bad = is_double ? find_not_finite<double>(data, encoding, size)
+                                : find_not_finite<float>(data, encoding, size);
+  if (bad < size) call.not_finite = static_cast<int64_t>(offset / element) + bad;
+}
+
+void Shard::push(const CallPtr& call) {
+  const Request& request = call->request();
+  STRATA_CHECK(filled_, kFailedPrecondition, "[ps] table '", spec_.name, "': got a push from ",
+               call->worker(), " before its values");
+  check(*call);
+  uint64_t& last = last_sequence_[call->worker()];
+  if (request.sequence != 0 && request.sequence <= last) {  // it has not heard the answer
+    ++repeated_;
+    if (request.flag) return answer_with_values(call);
+    return answer(call);
+  }
+  last = request.sequence;
+  if (spec_.consistency.kind == Consistency::kSynchronous) return push_in_step(call);
+  clocks_.tick(call->worker());
+  update({call});
+  if (!request.flag || may_pull(*call)) {
+    answer(call);
+  } else {  // its values have to wait for the others
+    waiting_.push_back(call);
+  }
+  release_waiting();
+}
+
+/// Who is lost is not waited for; who has not come yet is.
+size_t Shard::pushes_a_step() const {
+  const int all = spec_.consistency.workers;
+  const int there = all - static_cast<int>(gone_.size());
+  return static_cast<size_t>(std::max(1, std::min(all - spec_.consistency.backups, there)));
+}
+
+void Shard::push_in_step(const CallPtr& call) {
+  if (call->request().step < step_number_) {
+    ++dropped_;
+    Reply reply{.flag = true};
+    if (call->request().flag) return answer_with_values(call, std::move(reply));
+    return answer(call, std::move(reply));
+  }
+  STRATA_CHECK(call->request().step == step_number_, kFailedPrecondition, "[ps] table '",
+               spec_.name, "': got a push of step ", call->request().step, " from ", call->worker(),
+               "; this server is in step ", step_number_);
+  join(call->worker());
+  step_[call->worker()] = call;
+  if (step_.size() >= pushes_a_step()) end_step();
+}
+
+void Shard::end_step() {
+  std::vector<CallPtr> pushes;
+  for (const auto& [worker, push] : step_) pushes.push_back(push);
+  step_.clear();
+  ++step_number_;
+  for (const CallPtr& push : pushes) clocks_.tick(push->worker());
+  update(pushes);
+  for (const CallPtr& push : pushes) answer(push);
+  release_waiting();
+}
+
+void Shard::update(const std::vector<CallPtr>& pushes) {
+  const Request& first = pushes[0]->request();
+  double weight = 0;
+  std::vector<const TableCall*> calls;
+  std::vector<TableCall*> answered;
+  for (const CallPtr& push : pushes) {
+    weight += push->request().weight;
+    calls.push_back(push.get());
+    if (push->request().flag && may_pull(*push)) {
+      begin_step(*push);
+      answered.push_back(push.get());
+    }
+  }
+  if (!rule_->carried_name().empty()) carried_ = rule_->next_carried(carried_, version_);
+  apply(calls,
+        {.step = rule_->prepare(
+             {.learning_rate = first.learning_rate, .iteration = version_, .carried = carried_}),
+         .scale = first.scale / (weight > 0 ? weight : 1),
+         .weight_decay = first.weight_decay,
+         .clip_value = first.clip_value},
+        answered);
+  ++version_;
+  pushes_ += static_cast<int64_t>(pushes.size());
+}
+
+void Shard::answer(const CallPtr& call, Reply reply) {
+  reply.version = version_;
+  reply.step = step_number_;
+  call->reply(std::move(reply));
+  done_(call);
+}
+
+void Shard::answer_with_values(const CallPtr& call, Reply reply) {
+  send_values(*call);
+  answer(call, std::move(reply));
+}
+
+void Shard::release_waiting() {
+  std::vector<CallPtr> waiting = std::move(waiting_);
+  waiting_.clear();
+  for (CallPtr& call : waiting) {
+    if (!may_pull(*call)) {
+      waiting_.push_back(std::move(call));
+    } else if (call->request().kind == RequestKind::kCreate) {
+      answer(call);
+    } else {
+      begin_step(*call);
+      answer_with_values(call);
+    }
+  }
+}
+
+void Shard::leave(const std::string& worker) {
+  clocks_.leave(worker);
+  gone_.insert(worker);
+  std::erase_if(waiting_, [&](const CallPtr& call) { return call->worker() == worker; });
+  step_.erase(worker);
+  if (!step_.empty() && step_.size() >= pushes_a_step()) end_step();
+  release_waiting();
+}
+
+Json Shard::counters() const {
+  Json json = Json::object();
+  json.set("version", version_);
+  json.set("pushes", pushes_);
+  json.set("dropped", dropped_);
+  json.set("rejected", rejected_);
+  json.set("repeated", repeated_);
+  json.set("most_lead", most_lead_);
+  json.set("workers", static_cast<int64_t>(clocks_.size()));
+  return json;
+}
+
+}  // namespace strata::ps

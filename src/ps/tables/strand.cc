@@ -1,0 +1,48 @@
+#include "ps/tables/strand.h"
+
+#include <utility>
+
+namespace strata::ps {
+
+Strand::Strand(const std::string& name) : thread_(name, [this] { work(); }) {}
+
+Strand::~Strand() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Strand::run(std::function<void()> task, bool is_short) {
+  std::unique_lock lock(mutex_);
+  if (!is_short || busy_ || !tasks_.empty()) {
+    tasks_.push_back(std::move(task));
+    changed_.notify_all();
+    return;
+  }
+  busy_ = true;
+  lock.unlock();
+  task();
+  lock.lock();
+  busy_ = false;
+  if (!tasks_.empty() || ending_) changed_.notify_all();
+}
+
+void Strand::work() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [&] { return ending_ || (!busy_ && !tasks_.empty()); });
+    if (ending_) return;
+    const std::function<void()> task = std::move(tasks_.front());
+    tasks_.pop_front();
+    busy_ = true;
+    lock.unlock();
+    task();
+    lock.lock();
+    busy_ = false;
+  }
+}
+
+}  // namespace strata::ps

@@ -1,0 +1,18 @@
+#include "ps/tables/worker_clocks.h"
+
+#include <algorithm>
+
+namespace strata::ps {
+
+int64_t WorkerClocks::slowest() const {
+  if (finished_.empty()) return 0;
+  return std::ranges::min_element(finished_, {}, [](const auto& each) { return each.second; })
+      ->second;
+}
+
+int64_t WorkerClocks::lead(const std::string& worker) const {
+  const auto found = finished_.find(worker);
+  return found == finished_.end() ? 0 : found->second - slowest();
+}
+
+}  // namespace strata::ps
