@@ -105,7 +105,8 @@ class STRATA_API Coordinator {
   int num_workers() const;
   /// Workers that take calls now. Threads: any.
   int num_ready_workers() const;
-  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not.
+  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not. What
+  ///   `join` raises, if that comes first: that a worker has other functions, say.
   void wait_for_workers(int count, wire::Deadline deadline);
 
   CoordinatorCounts counts() const;

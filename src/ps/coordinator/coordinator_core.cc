@@ -313,10 +313,12 @@ int CoordinatorCore::num_ready_workers() const {
 void CoordinatorCore::wait_for_workers(int count, wire::Deadline deadline) {
   STRATA_CHECK(count <= num_workers(), kInvalidArgument, "[ps] wait_for_workers: got ", count,
                "; expected at most ", num_workers(), ", as many as the cluster has");
-  const bool there = wait_until(
-      [&] { return std::ranges::count(workers_, State::kReady, &Worker::state) >= count; },
-      deadline);
-  if (there) return;
+  const auto there = [&] {
+    return std::ranges::count(workers_, State::kReady, &Worker::state) >= count;
+  };
+  (void)wait_until([&] { return queue_.has_error() || there(); }, deadline);
+  if (num_ready_workers() >= count) return;
+  raise(deadline, "wait_for_workers");  // they may never come
   const std::lock_guard lock(mutex_);
   throw Error(ErrorCode::kDeadlineExceeded,
               str_cat("[ps] wait_for_workers: the deadline passed before ", count,
