@@ -25,11 +25,18 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                            .clip_value = 0.3,
                            .scale = 0,
                            .weight = 0.5,
-                           .encoding = PushEncoding::kBFloat16};
+                           .encoding = PushEncoding::kBFloat16,
+                           .instead_of = 2,
+                           .worker = "/job:worker/task:1"};
   EXPECT_EQ(decode_request(encode(request)), request);
   EXPECT_EQ(decode_request(encode(Request{})), Request{});
-  const Reply reply = {
-      .id = 7, .code = ErrorCode::kNotFound, .text = "no", .version = -3, .flag = true};
+  const Reply reply = {.id = 7,
+                       .code = ErrorCode::kNotFound,
+                       .text = "no",
+                       .version = -3,
+                       .flag = true,
+                       .alone = true,
+                       .replaces = true};
   EXPECT_EQ(decode_reply(encode(reply)), reply);
 }
 

@@ -32,6 +32,7 @@ TEST(TableTest, ASpecComesBackFromJson) {
       .dtype = c10::ScalarType::Double,
       .rule = tensor::AdagradRule{.epsilon = 1e-5},
       .consistency = {.kind = Consistency::kBounded, .staleness = 3},
+      .standby = true,
       .undecayed = {{1, 2, 0}},
       .rows = 10,
       .width = 4,
@@ -42,6 +43,7 @@ TEST(TableTest, ASpecComesBackFromJson) {
   EXPECT_EQ(table_to_json(back).dump(), text);
   EXPECT_EQ(back.initializer.seed, ~uint64_t{0});
   EXPECT_EQ(back.consistency, spec.consistency);
+  EXPECT_TRUE(back.standby);
   EXPECT_EQ(back.undecayed, spec.undecayed);
 }
 
@@ -66,6 +68,10 @@ TEST(TableTest, WhatIsWrongWithASpecIsNamed) {
   both.rows = 3;
   expect_error_containing([&] { check_table(both, 2); }, ErrorCode::kInvalidArgument,
                           "a table has either parts or rows");
+  TableSpec alone = {.name = "t", .standby = true, .parts = cut_evenly(100, 4, 1)};
+  expect_error([&] { check_table(alone, 1); },
+               "[ps] table 't': got standby with 1 server; a copy needs another one: start two, or "
+               "do without");
   TableSpec backups = good;
   backups.consistency = {.kind = Consistency::kSynchronous, .workers = 2, .backups = 2};
   expect_error_containing([&] { check_table(backups, 2); }, ErrorCode::kInvalidArgument,

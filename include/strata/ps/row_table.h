@@ -63,7 +63,7 @@ class STRATA_API RowTable {
   const std::shared_ptr<ServerCalls> calls_;
   std::vector<int64_t> versions_;  // by server
   std::vector<int64_t> steps_;     // by server: of the values that came last
-  uint64_t pushes_ = 0;
+  uint64_t pushes_ = 0;  // and fills
 };
 
 }  // namespace strata::ps

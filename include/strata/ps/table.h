@@ -60,6 +60,10 @@ struct TableSpec {
   c10::ScalarType dtype = c10::ScalarType::Float;  ///< float32 or float64
   tensor::RuleOptions rule = tensor::SgdRule{};
   ConsistencyOptions consistency = {};
+  /// Server i's part has a copy on server i + 1 (the last one's on the first), which takes its
+  /// place when it is lost. Two servers at least. Costs: each push travels a second time and is
+  /// applied a second time, and is answered when the copy's server has it; twice the memory.
+  bool standby = false;
 
   /// Flat: ascending, from 0, without gaps. Empty: a table of rows.
   std::vector<TablePart> parts = {};

@@ -137,12 +137,15 @@ void FlatTable::write_slot(int slot, const at::Tensor& values) { write_from(valu
 
 void FlatTable::write_from(const at::Tensor& values, int64_t slot, int64_t version) {
   check(values, "write");
+  ++pushes_;
   std::vector<ServerCalls::Exchange> exchanges;
   for (size_t server = 0; server < parts_.size(); ++server) {
-    ServerCalls::Exchange exchange{
-        .server = static_cast<int>(server),
-        .request = {
-            .kind = RequestKind::kFill, .table = spec_.name, .slot = slot, .step = version}};
+    ServerCalls::Exchange exchange{.server = static_cast<int>(server),
+                                   .request = {.kind = RequestKind::kFill,
+                                               .table = spec_.name,
+                                               .slot = slot,
+                                               .step = version,
+                                               .sequence = pushes_}};
     for (const TablePart& part : parts_[server]) {
       exchange.out.emplace_back(data_of(values) + bytes_of(part.begin, values),
                                 bytes_of(part.end - part.begin, values));

@@ -34,6 +34,8 @@ void visit_request(Message& request, Visit visit) {
   visit(14, request.scale);
   visit(15, request.weight);
   visit(16, request.encoding);
+  visit(17, request.instead_of);
+  visit(18, request.worker);
 }
 
 template <typename Message, typename Visit>
@@ -44,6 +46,8 @@ void visit_reply(Message& reply, Visit visit) {
   visit(4, reply.version);
   visit(5, reply.flag);
   visit(6, reply.step);
+  visit(7, reply.alone);
+  visit(8, reply.replaces);
 }
 
 class Put {

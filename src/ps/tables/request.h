@@ -10,6 +10,8 @@ namespace strata::ps {
 
 /// What a connection between a worker and a server is for, and what travels on it.
 constexpr std::string_view kPurpose = "ps";
+/// The same between a server and the one that keeps a copy of its tables.
+constexpr std::string_view kStandbyPurpose = "ps-standby";
 constexpr uint32_t kTableChannel = 1;  ///< requests and replies
 constexpr uint32_t kBeatChannel = 2;   ///< signs of life
 constexpr uint32_t kDataChannel = 3;   ///< values, ids and gradients, tagged with the request's id
@@ -25,6 +27,8 @@ enum class RequestKind : uint32_t {
   kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
   kCounters = 8,  ///< brings the table's counters, as JSON
   kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
+  kStandby = 10,  ///< a server to its standby, the first: its copies begin; flag: are worth nothing
+  kReplaces = 11,  ///< reply's flag: whether the receiver has taken the place of `instead_of`
 };
 
 /// How gradients travel. The numbers are the wire's.
@@ -40,13 +44,15 @@ struct Request {
   uint64_t rows = 0;        ///< how many numbers of rows follow
   uint64_t data_bytes = 0;  ///< how many bytes of values or gradients follow
   int64_t step = 0;         ///< of a push: of the values that it is for; kFill: the version now
-  uint64_t sequence = 0;    ///< of a push: of this worker's pushes to this table, from 1
+  uint64_t sequence = 0;    ///< of a push or fill: of this worker's to this table, from 1
   double learning_rate = 0;
   double weight_decay = 0;
   double clip_value = 0;
   double scale = 1;   ///< gradients are multiplied by it
   double weight = 0;  ///< kSynchronous: divides the sum by the workers' total of it; 0: does not
   PushEncoding encoding = PushEncoding::kWhole;
+  uint32_t instead_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
+  std::string worker = {};  ///< between servers: who has brought the sender this
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -58,6 +64,8 @@ struct Reply {
   int64_t version = 0;    ///< of the table: how many updates it has had
   int64_t step = 0;       ///< kSynchronous: the step that the table is in
   bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale
+  bool alone = false;     ///< the server has lost its standby: do not turn to that
+  bool replaces = false;  ///< the server has taken the place of the one before it
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

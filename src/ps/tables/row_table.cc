@@ -180,6 +180,7 @@ void RowTable::write_all(const at::Tensor& values, int64_t slot, int64_t version
                    values.scalar_type() == spec_.dtype && values.device().is_cpu(),
                kInvalidArgument, "[ps] write of table '", spec_.name, "': expected ", spec_.rows,
                " rows of ", spec_.width, " of ", c10::toString(spec_.dtype), " on the CPU");
+  ++pushes_;
   std::vector<at::Tensor> parts;
   std::vector<ServerCalls::Exchange> exchanges;
   for (int server = 0; server < servers; ++server) {
@@ -189,7 +190,8 @@ void RowTable::write_all(const at::Tensor& values, int64_t slot, int64_t version
                                      .table = spec_.name,
                                      .slot = slot,
                                      .data_bytes = parts.back().nbytes(),
-                                     .step = version},
+                                     .step = version,
+                                     .sequence = pushes_},
                          .out = {{row_of(parts.back(), 0), parts.back().nbytes()}}});
   }
   calls_->run(std::move(exchanges), str_cat("write of table '", spec_.name, "'"));

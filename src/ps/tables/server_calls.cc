@@ -16,11 +16,15 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Where a server is not there, so long until the others are tried.
+constexpr std::chrono::seconds kFirstTry{1};
+
 }  // namespace
 
 /// One request under way.
 struct ServerCalls::Pending {
   Exchange exchange;
+  int at = 0;  // the server that is asked: the exchange's, or its standby
   std::vector<wire::Transfer> transfers = {};
   std::optional<Reply> reply = {};
 };
@@ -41,26 +45,72 @@ ServerCalls::~ServerCalls() {
   pulse_.join();
 }
 
+/// A server that is not there may have been replaced by its standby, once that is there.
 void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self) {
   const wire::Deadline deadline = wire::Deadline::after(options_.server.start_timeout);
   for (const int index : spec.task_indices(cluster::kPs)) {
-    const cluster::TaskId task = {std::string(cluster::kPs), index};
-    auto server = std::make_unique<Server>();
-    server->task = task;
-    server->connection = transport_->connect(
-        wire::Address::parse(spec.task_address(task)),
-        {.job = options_.server.job, .task = self.to_string(), .purpose = std::string(kPurpose)},
-        deadline, {.peer = task.to_string()});
-    server->heard = Clock::now().time_since_epoch().count();
-    servers_.push_back(std::move(server));
+    servers_.push_back(std::make_unique<Server>());
+    servers_.back()->task = {std::string(cluster::kPs), index};
   }
+  const auto try_to = [&](Server& server, wire::Deadline until) {
+    server.connection = transport_->connect(
+        wire::Address::parse(spec.task_address(server.task)),
+        {.job = options_.server.job, .task = self.to_string(), .purpose = std::string(kPurpose)},
+        until, {.peer = server.task.to_string()});
+    server.heard = Clock::now().time_since_epoch().count();
+  };
+  std::chrono::nanoseconds limit = num_servers() > 1 ? kFirstTry : options_.server.start_timeout;
+  for (bool all = false; !all; limit *= 2) {
+    all = true;
+    for (int index = 0; index < num_servers(); ++index) {
+      Server& server = *servers_[static_cast<size_t>(index)];
+      if (server.connection || server.replaced) continue;
+      server.replaced = asks_standby(index);
+      if (server.replaced) continue;
+      try {
+        try_to(server, wire::Deadline::sooner(deadline, wire::Deadline::after(limit)));
+      } catch (const Error& error) {
+        if (error.code() != ErrorCode::kDeadlineExceeded || deadline.passed()) throw;
+        all = false;
+      }
+    }
+  }
+}
+
+/// Whether it has taken the server's place. Before there are other calls.
+bool ServerCalls::asks_standby(int server) {
+  const int standby = standby_of(server);
+  if (standby == server || !status_of(standby).ok()) return false;
+  std::vector<Pending> all(1);
+  all[0].at = all[0].exchange.server = standby;
+  all[0].exchange.request = {.kind = RequestKind::kReplaces,
+                             .id = ++last_id_,
+                             .instead_of = static_cast<uint32_t>(server) + 1};
+  try {
+    start(all[0]);
+    (void)transport_->wait_until([&] { return look(all); },
+                                 wire::Deadline::after(options_.server.liveness));
+  } catch (const Error&) {
+    return false;
+  }
+  return all[0].reply && all[0].reply->flag;
+}
+
+void ServerCalls::has_standby(const std::string& table) {
+  const std::lock_guard lock(turn_);
+  with_standby_.insert(table);
+}
+
+Status ServerCalls::status_of(int server) const {
+  const auto& connection = servers_[static_cast<size_t>(server)]->connection;
+  return connection ? connection->status() : Status(ErrorCode::kUnavailable, "it is not there");
 }
 
 void ServerCalls::start(Pending& pending) {
   Exchange& exchange = pending.exchange;
-  wire::Connection& connection = *servers_[static_cast<size_t>(exchange.server)]->connection;
-  exchange.request.id = last_id_;
-  const wire::Tag tag = {.channel = kDataChannel, .id = last_id_};
+  wire::Connection& connection = *servers_[static_cast<size_t>(pending.at)]->connection;
+  const uint32_t id = exchange.request.id;
+  const wire::Tag tag = {.channel = kDataChannel, .id = id};
   for (const std::span<std::byte> part : exchange.in) {
     for_each_message(part.size(), [&](size_t offset, size_t bytes) {
       pending.transfers.push_back(connection.receive(tag, part.subspan(offset, bytes)));
@@ -74,26 +124,98 @@ void ServerCalls::start(Pending& pending) {
   }
 }
 
-/// Takes the replies that have come. @return whether all have, or one never will.
+/// Takes the replies that have come. @return whether all have, or there is something to do first.
 bool ServerCalls::look(std::vector<Pending>& all) {
   bool complete = true;
   for (Pending& pending : all) {
     if (pending.reply) continue;
-    Server& server = *servers_[static_cast<size_t>(pending.exchange.server)];
+    Server& server = *servers_[static_cast<size_t>(pending.at)];
     try {
       while (const auto message = server.connection->try_receive_message(kTableChannel)) {
         Reply reply = decode_reply(*message);
-        if (reply.id != pending.exchange.request.id) continue;  // of a request that was given up
         server.heard = Clock::now().time_since_epoch().count();
-        pending.reply = std::move(reply);
-        break;
+        // Of two requests to this server, or of one that was given up.
+        const auto whose = std::ranges::find_if(all, [&](const Pending& each) {
+          return each.at == pending.at && each.exchange.request.id == reply.id;
+        });
+        if (whose != all.end()) whose->reply = std::move(reply);
+        if (pending.reply) break;
       }
-    } catch (const Error&) {  // the connection has failed
+    } catch (const Error& error) {  // the connection has failed, or does now
+      server.connection->fail(Status(error.code(), error.what()));
       return true;
     }
-    if (!pending.reply) complete = false;
+    if (!pending.reply) {
+      complete = false;
+    } else if (pending.reply->code == ErrorCode::kUnavailable) {
+      return true;
+    }
   }
   return complete;
+}
+
+/// Ok: it is answered, or may still be.
+Status ServerCalls::outcome(Pending& pending, wire::Deadline deadline) {
+  if (!pending.reply) return status_of(pending.at);
+  if (pending.reply->code != ErrorCode::kOk) {
+    return Status(pending.reply->code, pending.reply->text);
+  }
+  return transport_->wait_all(pending.transfers, deadline);
+}
+
+/// A call to a server that is lost, or that its standby has replaced. @return false: it has no
+/// standby that can be asked.
+bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
+  const bool leaving = pending.exchange.request.kind == RequestKind::kLeave;
+  if (leaving && !with_standby_.empty()) {  // it need not hear
+    pending.transfers.clear();
+    pending.reply = Reply();
+    return true;
+  }
+  const int index = pending.exchange.server;
+  Server& server = *servers_[static_cast<size_t>(index)];
+  if (pending.at != index || server.alone ||
+      !with_standby_.contains(pending.exchange.request.table))
+    return false;
+  const Server& standby = *servers_[static_cast<size_t>(standby_of(index))];
+  if (!server.replaced) {
+    STRATA_LOG(kWarning) << "[ps] " << server.task.to_string() << " is lost: " << why.message()
+                         << "; its standby " << standby.task.to_string() << " takes its place";
+    server.replaced = true;
+  }
+  pending.transfers.clear();  // nobody touches their memory any more
+  pending.reply.reset();
+  pending.at = standby_of(index);
+  pending.exchange.request.instead_of = static_cast<uint32_t>(index) + 1;
+  if (++last_id_ == 0) ++last_id_;
+  pending.exchange.request.id = last_id_;  // the standby may be asked for parts of its own, too
+  return true;
+}
+
+/// What a reply says of standbys. @throws Error  kDataLoss.
+void ServerCalls::note(const Pending& pending) {
+  Server& server = *servers_[static_cast<size_t>(pending.at)];
+  if (pending.at != pending.exchange.server) return;
+  server.alone = server.alone || pending.reply->alone;
+  if (!pending.reply->replaces) return;
+  const int index = (pending.at + num_servers() - 1) % num_servers();
+  Server& before = *servers_[static_cast<size_t>(index)];
+  STRATA_CHECK(!before.alone, kDataLoss, "[ps] ", before.task.to_string(), " and its standby ",
+               server.task.to_string(),
+               " have lost each other, and both serve its tables: links between several tasks were "
+               "cut at once. Start the job again from its last checkpoint");
+  before.replaced = true;
+}
+
+void ServerCalls::fail(const Pending& pending, const Status& status,
+                       const std::string& what) const {
+  const Server& server = *servers_[static_cast<size_t>(pending.at)];
+  const Server& meant = *servers_[static_cast<size_t>(pending.exchange.server)];
+  std::string text = str_cat("[ps] ", what, ": ", server.task.to_string());
+  if (&server != &meant) text += str_cat(" in the place of ", meant.task.to_string());
+  text += str_cat(": ", status.message());
+  if (&server == &meant && meant.alone) text += " (its standby had been lost before)";
+  throw Error(status.code(), text);
 }
 
 std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::string& what) {
@@ -101,31 +223,48 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
   if (++last_id_ == 0) ++last_id_;
   const wire::Deadline deadline = wire::Deadline::after(options_.timeout);
   std::vector<Pending> all;
-  for (Exchange& exchange : exchanges) all.push_back({.exchange = std::move(exchange)});
-  const auto check = [&](const Pending& pending, const Status& status) {
-    if (status.ok()) return;
-    throw Error(status.code(),
-                str_cat("[ps] ", what, ": ",
-                        servers_[static_cast<size_t>(pending.exchange.server)]->task.to_string(),
-                        ": ", status.message()));
-  };
-  for (Pending& pending : all) {
-    const Server& server = *servers_[static_cast<size_t>(pending.exchange.server)];
-    check(pending, server.connection->status());
-    start(pending);
+  for (Exchange& exchange : exchanges) {
+    exchange.request.id = last_id_;
+    all.push_back({.exchange = std::move(exchange)});
+    all.back().at = all.back().exchange.server;
   }
-  (void)transport_->wait_until([&] { return look(all); }, deadline);
-  for (const Pending& pending : all) {  // whose loss has ended the wait
-    const Server& server = *servers_[static_cast<size_t>(pending.exchange.server)];
-    if (!pending.reply) check(pending, server.connection->status());
+  // A server that is lost is asked no more, where there is a standby.
+  const auto begin = [&](Pending& pending) {
+    Status status = status_of(pending.at);
+    const bool leaves = pending.exchange.request.kind == RequestKind::kLeave;
+    const bool replaced = !leaves && servers_[static_cast<size_t>(pending.at)]->replaced;
+    if ((replaced || !status.ok()) && turn_to_standby(pending, status)) {
+      if (pending.reply) return;
+      status = status_of(pending.at);
+    }
+    if (!status.ok()) fail(pending, status, what);
+    start(pending);
+  };
+  for (Pending& pending : all) begin(pending);
+  for (bool complete = false; !complete;) {
+    const bool in_time =
+        transport_->wait_until([&] { return look(all); }, deadline) && !deadline.passed();
+    complete = true;
+    for (Pending& pending : all) {  // whose loss has ended the wait
+      const Status status = outcome(pending, deadline);
+      if (status.ok()) {
+        complete = complete && pending.reply;
+      } else {
+        const bool lost = status.code() == ErrorCode::kUnavailable || !status_of(pending.at).ok();
+        if (!lost || !turn_to_standby(pending, status)) fail(pending, status, what);
+        if (!pending.reply) begin(pending);
+        complete = false;
+      }
+    }
+    for (const Pending& pending : all) {
+      if (!complete && !in_time && !pending.reply) {
+        fail(pending, Status(ErrorCode::kDeadlineExceeded, "no answer in time"), what);
+      }
+    }
   }
   std::vector<Reply> replies;
   for (Pending& pending : all) {
-    if (!pending.reply) {
-      check(pending, Status(ErrorCode::kDeadlineExceeded, "no answer in time"));
-    }
-    check(pending, Status(pending.reply->code, pending.reply->text));
-    check(pending, transport_->wait_all(pending.transfers, deadline));
+    note(pending);
     replies.push_back(std::move(*pending.reply));
   }
   return replies;
@@ -161,6 +300,7 @@ void ServerCalls::pulse(const std::stop_token& stop) {
   while (!never.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
     transport_->progress();
     for (const std::unique_ptr<Server>& server : servers_) {
+      if (!server->connection) continue;
       try {
         while (server->connection->try_receive_message(kBeatChannel)) {
           server->heard = Clock::now().time_since_epoch().count();

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,9 @@ class ServerCalls {
     std::vector<std::span<std::byte>> in = {};
   };
 
+  /// Where a server of this table is lost, calls go to its standby from now on.
+  void has_standby(const std::string& table);
+
   /// Makes all requests at once and waits for all answers.
   /// @param what  For errors: "push to table 'x'".
   /// @return the replies, in the order of `exchanges`.
@@ -50,14 +54,24 @@ class ServerCalls {
  private:
   struct Server {
     cluster::TaskId task;
-    std::shared_ptr<wire::Connection> connection;
+    std::shared_ptr<wire::Connection> connection;  // null: its standby had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
+    bool replaced = false;  // guarded by turn_: tables with a standby are served by that
+    bool alone = false;     // guarded by turn_: it has lost its standby
   };
   struct Pending;
 
   void connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
+  bool asks_standby(int server);
+  Status status_of(int server) const;
+  int standby_of(int server) const { return (server + 1) % num_servers(); }
   void start(Pending& pending);
   bool look(std::vector<Pending>& all);
+  Status outcome(Pending& pending, wire::Deadline deadline);
+  bool turn_to_standby(Pending& pending, const Status& why);
+  void note(const Pending& pending);
+  [[noreturn]] void fail(const Pending& pending, const Status& status,
+                         const std::string& what) const;
   void pulse(const std::stop_token& stop);
 
   const ClientOptions options_;
@@ -65,7 +79,8 @@ class ServerCalls {
   BufferPool pool_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::mutex turn_;
-  uint32_t last_id_ = 0;  // guarded by turn_
+  uint32_t last_id_ = 0;                // guarded by turn_
+  std::set<std::string> with_standby_;  // guarded by turn_: tables
   Thread pulse_;
 };
 

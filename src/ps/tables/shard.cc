@@ -33,6 +33,9 @@ Shard::Shard(TableSpec spec, BufferPool& pool, Done done)
 Shard::~Shard() = default;
 
 void Shard::run(std::shared_ptr<TableCall> call) {
+  if (!given_up_.empty()) {
+    return answer(call, {.code = ErrorCode::kUnavailable, .text = given_up_});
+  }
   try {
     dispatch(call);
   } catch (const Error& error) {
@@ -48,11 +51,7 @@ void Shard::dispatch(const CallPtr& call) {
     case RequestKind::kCreate:
       return create(call);
     case RequestKind::kFill:
-      fill(*call);
-      if (call->request().slot == 0) version_ = call->request().step;
-      filled_ = true;
-      answer(call);
-      return release_waiting();
+      return fill_once(call);
     case RequestKind::kPull:
     case RequestKind::kPullRows:
       check(*call);
@@ -65,6 +64,8 @@ void Shard::dispatch(const CallPtr& call) {
     case RequestKind::kCounters:
       return answer(call, {.text = counters().dump()});
     case RequestKind::kLeave:
+    case RequestKind::kStandby:
+    case RequestKind::kReplaces:
       break;  // the server's
   }
   throw Error(ErrorCode::kInvalidArgument,
@@ -80,13 +81,29 @@ void Shard::join(const std::string& worker) {
 /// The first worker brings the values, if it has them; the others wait for them.
 void Shard::create(const CallPtr& call) {
   join(call->worker());
-  last_sequence_.erase(call->worker());  // it may have been started anew
+  taken_.erase(call->worker());  // it may have been started anew
   filled_ = filled_ || fills_itself();
   if (!filled_ && call->request().flag) {
     waiting_.push_back(call);
     return;
   }
   answer(call, {.flag = !filled_});
+}
+
+/// Again it would undo the pushes that came between.
+void Shard::fill_once(const CallPtr& call) {
+  const Request& request = call->request();
+  Taken& last = taken_[call->worker()];
+  if (request.sequence != 0 && request.sequence <= last.sequence) {
+    ++repeated_;
+    return answer(call);
+  }
+  last = {.sequence = request.sequence};
+  fill(*call);
+  if (request.slot == 0) version_ = request.step;
+  filled_ = true;
+  answer(call);
+  release_waiting();
 }
 
 bool Shard::may_pull(const TableCall& call) const {
@@ -130,14 +147,10 @@ void Shard::push(const CallPtr& call) {
   STRATA_CHECK(filled_, kFailedPrecondition, "[ps] table '", spec_.name, "': got a push from ",
                call->worker(), " before its values");
   check(*call);
-  uint64_t& last = last_sequence_[call->worker()];
-  if (request.sequence != 0 && request.sequence <= last) {  // it has not heard the answer
-    ++repeated_;
-    if (request.flag) return answer_with_values(call);
-    return answer(call);
-  }
-  last = request.sequence;
+  Taken& last = taken_[call->worker()];
+  if (request.sequence != 0 && request.sequence <= last.sequence) return push_again(call, last);
   if (spec_.consistency.kind == Consistency::kSynchronous) return push_in_step(call);
+  last = {.sequence = request.sequence};
   clocks_.tick(call->worker());
   update({call});
   if (!request.flag || may_pull(*call)) {
@@ -148,6 +161,23 @@ void Shard::push(const CallPtr& call) {
   release_waiting();
 }
 
+/// Its worker has not heard the answer to a push that was taken.
+void Shard::push_again(const CallPtr& call, const Taken& last) {
+  ++repeated_;
+  join(call->worker());
+  const auto waiting = step_.find(call->worker());
+  if (waiting != step_.end()) {  // the same gradients: there is no answer yet
+    waiting->second = call;
+  } else if (!call->request().flag) {
+    answer(call, {.flag = last.dropped});
+  } else if (may_pull(*call)) {
+    begin_step(*call);
+    answer_with_values(call, {.flag = last.dropped});
+  } else {
+    waiting_.push_back(call);
+  }
+}
+
 /// Who is lost is not waited for; who has not come yet is.
 size_t Shard::pushes_a_step() const {
   const int all = spec_.consistency.workers;
@@ -156,15 +186,18 @@ size_t Shard::pushes_a_step() const {
 }
 
 void Shard::push_in_step(const CallPtr& call) {
+  STRATA_CHECK(call->request().step <= step_number_, kFailedPrecondition, "[ps] table '",
+               spec_.name, "': got a push of step ", call->request().step, " from ", call->worker(),
+               "; this server is in step ", step_number_);
+  Taken& last = taken_[call->worker()];
+  last = {.sequence = call->request().sequence};
   if (call->request().step < step_number_) {
+    last.dropped = true;
     ++dropped_;
     Reply reply{.flag = true};
     if (call->request().flag) return answer_with_values(call, std::move(reply));
     return answer(call, std::move(reply));
   }
-  STRATA_CHECK(call->request().step == step_number_, kFailedPrecondition, "[ps] table '",
-               spec_.name, "': got a push of step ", call->request().step, " from ", call->worker(),
-               "; this server is in step ", step_number_);
   join(call->worker());
   step_[call->worker()] = call;
   if (step_.size() >= pushes_a_step()) end_step();
@@ -237,9 +270,22 @@ void Shard::leave(const std::string& worker) {
   clocks_.leave(worker);
   gone_.insert(worker);
   std::erase_if(waiting_, [&](const CallPtr& call) { return call->worker() == worker; });
-  step_.erase(worker);
+  if (step_.erase(worker) > 0) taken_.erase(worker);  // should it come again, it counts
   if (!step_.empty() && step_.size() >= pushes_a_step()) end_step();
   release_waiting();
+}
+
+void Shard::keep_only(const std::set<std::string>& there) {
+  for (const std::string& worker : clocks_.workers()) {
+    if (!there.contains(worker)) leave(worker);
+  }
+}
+
+void Shard::give_up(const std::string& why) {
+  given_up_ = why;
+  std::vector<CallPtr> open = std::exchange(waiting_, {});
+  for (const auto& [worker, push] : std::exchange(step_, {})) open.push_back(push);
+  for (const CallPtr& call : open) answer(call, {.code = ErrorCode::kUnavailable, .text = why});
 }
 
 Json Shard::counters() const {

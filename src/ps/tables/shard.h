@@ -46,6 +46,11 @@ class Shard {
   void run(std::shared_ptr<TableCall> call);
   /// `worker` has ended, or is lost: nobody waits for it any more.
   void leave(const std::string& worker);
+  /// This copy is the table from now on: who is not `there` has left.
+  void keep_only(const std::set<std::string>& there);
+  /// A copy is the table from now on: all calls end with kUnavailable and `why`, those that wait
+  /// and those that come.
+  void give_up(const std::string& why);
 
  protected:
   Shard(TableSpec spec, BufferPool& pool, Done done);
@@ -76,6 +81,11 @@ class Shard {
 
  private:
   using CallPtr = std::shared_ptr<TableCall>;
+  /// A worker's push (or fill) that was taken last: it comes again where its answer was lost.
+  struct Taken {
+    uint64_t sequence = 0;
+    bool dropped = false;
+  };
 
   void dispatch(const CallPtr& call);
   void join(const std::string& worker);
@@ -83,6 +93,8 @@ class Shard {
   void pull(const CallPtr& call);
   void push(const CallPtr& call);
   void push_in_step(const CallPtr& call);
+  void push_again(const CallPtr& call, const Taken& last);
+  void fill_once(const CallPtr& call);
   void end_step();
   /// Sends the new values to those pushes that want them, and may have them now.
   void update(const std::vector<CallPtr>& pushes);
@@ -100,10 +112,11 @@ class Shard {
   int64_t step_number_ = 0;  // kSynchronous: of the step that is being made
   double carried_ = 1;
   WorkerClocks clocks_;
-  std::set<std::string> gone_;                     // workers that were there
-  std::map<std::string, CallPtr> step_;            // kSynchronous: this step's pushes by worker
-  std::map<std::string, uint64_t> last_sequence_;  // by worker: of its pushes that were taken
-  std::vector<CallPtr> waiting_;                   // pulls, and workers that wait for the values
+  std::set<std::string> gone_;           // workers that were there
+  std::map<std::string, CallPtr> step_;  // kSynchronous: this step's pushes by worker
+  std::map<std::string, Taken> taken_;   // by worker
+  std::vector<CallPtr> waiting_;         // pulls, and workers that wait for the values
+  std::string given_up_;                 // why; empty: it is not
 
   // What the counters say.
   int64_t pushes_ = 0;

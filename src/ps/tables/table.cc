@@ -56,6 +56,8 @@ void check_table(const TableSpec& spec, int servers) {
   STRATA_CHECK(consistency.backups >= 0 && consistency.backups < consistency.workers,
                kInvalidArgument, where(), "got ", consistency.backups, " backups of ",
                consistency.workers, " workers; a step needs one push at least");
+  STRATA_CHECK(!spec.standby || servers >= 2, kInvalidArgument, where(), "got standby with ",
+               servers, " server; a copy needs another one: start two, or do without");
   int64_t next = 0;
   for (const TablePart& part : spec.parts) {
     STRATA_CHECK(part.begin == next && part.end > part.begin, kInvalidArgument, where(),
@@ -83,6 +85,7 @@ Json table_to_json(const TableSpec& spec) {
   const ConsistencyOptions& consistency = spec.consistency;
   json.set("consistency", Json::array({static_cast<int>(consistency.kind), consistency.staleness,
                                        consistency.workers, consistency.backups}));
+  json.set("standby", spec.standby);
   json.set("parts", parts_to_json(spec.parts));
   json.set("undecayed", parts_to_json(spec.undecayed));
   json.set("rows", spec.rows);
@@ -108,6 +111,7 @@ TableSpec table_from_json(const Json& json) {
                       .staleness = consistency[1].as_int(),
                       .workers = static_cast<int>(consistency[2].as_int()),
                       .backups = static_cast<int>(consistency[3].as_int())};
+  spec.standby = json.at("standby").as_bool();
   spec.parts = parts_from_json(json.at("parts"));
   spec.undecayed = parts_from_json(json.at("undecayed"));
   spec.rows = json.at("rows").as_int();

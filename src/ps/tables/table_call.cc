@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ps/tables/message_blocks.h"
+#include "ps/tables/standby.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 
@@ -44,8 +45,9 @@ void TableCall::check_received() const {
 }
 
 std::byte* TableCall::make_room(BufferPool& pool, size_t bytes) {
-  if (data_.size() != bytes) answer_ = pool.take(bytes);
-  room_ = data_.size() == bytes ? data_.data() : answer_.data();
+  const bool over_the_data = data_.size() == bytes && standby_ == nullptr;
+  if (!over_the_data) answer_ = pool.take(bytes);
+  room_ = over_the_data ? data_.data() : answer_.data();
   answered_ = 0;
   return room_;
 }
@@ -56,16 +58,25 @@ void TableCall::send(size_t bytes) {
 }
 
 void TableCall::reply(Reply reply) {
+  if (!request_.worker.empty()) return;  // that server answers
   reply.id = request_.id;
-  try {
-    connection_->send_message(kTableChannel, encode(reply));
-  } catch (const Error& error) {  // the worker is gone: the server will notice
-    STRATA_VLOG(4) << "[ps] no answer to " << worker_ << ": " << error.what();
+  if (standby_ != nullptr) {
+    standby_->pass(connection_, std::move(reply));
+  } else {
+    send_reply(*connection_, reply);
   }
 }
 
 bool TableCall::sent() const {
   return std::ranges::all_of(sends_, [](const wire::Transfer& each) { return each.done(); });
+}
+
+void send_reply(wire::Connection& to, const Reply& reply) {
+  try {
+    to.send_message(kTableChannel, encode(reply));
+  } catch (const Error& error) {
+    STRATA_VLOG(4) << "[ps] no answer to " << to.peer().task << ": " << error.what();
+  }
 }
 
 }  // namespace strata::ps

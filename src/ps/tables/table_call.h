@@ -14,6 +14,8 @@
 
 namespace strata::ps {
 
+class Standby;
+
 /// A request that a server works on: first its data arrive, then a shard does it, then the answer
 /// goes out. One thread at a time has it.
 class TableCall {
@@ -40,6 +42,9 @@ class TableCall {
   /// Of the data: the first element that is infinite or NaN.
   std::optional<int64_t> not_finite = std::nullopt;
 
+  /// Its answer, and the memory that its data are in, wait until the standby has what is behind it.
+  void answer_through(Standby& standby) { standby_ = &standby; }
+
   const std::byte* data() const { return data_.data(); }
   const int64_t* rows() const { return reinterpret_cast<const int64_t*>(rows_.data()); }
 
@@ -48,7 +53,7 @@ class TableCall {
   /// the place that the answer has come to.
   std::byte* make_room(BufferPool& pool, size_t bytes);
   void send(size_t bytes);
-  /// The answer; the data stand before it.
+  /// The answer; the data stand before it. Nothing where a standby does what its server did.
   void reply(Reply reply);
   /// All of the answer has gone out, or never will.
   bool sent() const;
@@ -59,6 +64,7 @@ class TableCall {
   const Request request_;
   const std::shared_ptr<wire::Connection> connection_;
   const std::string worker_;
+  Standby* standby_ = nullptr;
   BufferPool::Buffer rows_;
   BufferPool::Buffer data_;
   BufferPool::Buffer answer_;
@@ -70,5 +76,8 @@ class TableCall {
   std::vector<wire::Transfer> receives_;  // behind the buffers, which they use
   std::vector<wire::Transfer> sends_;
 };
+
+/// To a worker that may be gone: then the server will notice.
+void send_reply(wire::Connection& to, const Reply& reply);
 
 }  // namespace strata::ps

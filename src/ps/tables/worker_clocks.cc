@@ -15,4 +15,10 @@ int64_t WorkerClocks::lead(const std::string& worker) const {
   return found == finished_.end() ? 0 : found->second - slowest();
 }
 
+std::vector<std::string> WorkerClocks::workers() const {
+  std::vector<std::string> names;
+  for (const auto& [worker, finished] : finished_) names.push_back(worker);
+  return names;
+}
+
 }  // namespace strata::ps

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace strata::ps {
 
@@ -24,6 +25,7 @@ class WorkerClocks {
   /// How far `worker` is ahead of the slowest.
   int64_t lead(const std::string& worker) const;
   size_t size() const { return finished_.size(); }
+  std::vector<std::string> workers() const;
 
  private:
   std::map<std::string, int64_t> finished_;

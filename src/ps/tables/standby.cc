@@ -1,0 +1,272 @@
+#include "ps/tables/standby.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "ps/tables/message_blocks.h"
+#include "strata/core/error.h"
+#include "strata/core/log.h"
+
+namespace strata::ps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+Standby::Standby(Options options) : options_(std::move(options)) { connect(options_.liveness); }
+
+/// On a thread of its own: the server serves meanwhile.
+void Standby::connect(std::chrono::nanoseconds limit) {
+  connecting_ = Thread("strata-standby", [this, limit](const std::stop_token& stop) {
+    std::shared_ptr<wire::Connection> connection;
+    std::string why;
+    try {
+      connection = options_.transport->connect(options_.address, options_.hello,
+                                               wire::Deadline::after(limit),
+                                               {.peer = options_.holder}, stop);
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      fresh_ = std::move(connection);
+      no_connection_ = std::move(why);
+    }
+    options_.transport->wake();
+  });
+}
+
+void Standby::forward(std::shared_ptr<TableCall> call, std::vector<size_t> layout) {
+  Request request = call->request();
+  request.worker = call->worker();
+  // A copy answers nobody. (A worker that makes a table may wait there as here.)
+  if (request.kind != RequestKind::kCreate) request.flag = false;
+  add({.number = 0,
+       .request = std::move(request),
+       .call = std::move(call),
+       .layout = std::move(layout)});
+}
+
+void Standby::forward_leave(const std::string& worker) {
+  add({.number = 0, .request = {.kind = RequestKind::kLeave, .worker = worker}});
+}
+
+void Standby::add(Input input) {
+  if (state_ == State::kAlone || state_ == State::kReplaced) return;
+  {
+    const std::lock_guard lock(mutex_);
+    input.number = ++forwarded_;
+  }
+  input.request.id = static_cast<uint32_t>(input.number);
+  inputs_.push_back(std::move(input));
+  if (state_ == State::kTogether) send(inputs_.back());
+}
+
+void Standby::send(Input& input) {
+  try {
+    connection_->send_message(kTableChannel, encode(input.request));
+  } catch (const Error&) {
+    return;  // `tend` sees it
+  }
+  const wire::Tag tag = {.channel = kDataChannel, .id = input.request.id};
+  const auto send_part = [&](const std::byte* from, size_t size) {
+    for_each_message(size, [&](size_t offset, size_t bytes) {
+      input.sends.push_back(connection_->send(tag, {from + offset, bytes}));
+    });
+  };
+  if (input.request.rows > 0) {
+    send_part(reinterpret_cast<const std::byte*>(input.call->rows()),
+              input.request.rows * sizeof(int64_t));
+  }
+  if (input.request.data_bytes == 0) return;
+  const std::byte* from = input.call->data();
+  for (const size_t part : input.layout) {
+    send_part(from, part);
+    from += part;
+  }
+}
+
+void Standby::pass(std::shared_ptr<wire::Connection> to, Reply reply) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool decided = state_ == State::kAlone || state_ == State::kReplaced;
+    if (!decided && acknowledged_ < forwarded_) {
+      held_.push_back({forwarded_, std::move(to), std::move(reply)});
+      return;
+    }
+    reply = as_it_is_now(std::move(reply));
+  }
+  send_reply(*to, reply);
+}
+
+Reply Standby::as_it_is_now(Reply reply) const {
+  if (state_ == State::kReplaced) {
+    return {.id = reply.id, .code = ErrorCode::kUnavailable, .text = why_replaced()};
+  }
+  reply.alone = state_ == State::kAlone;
+  reply.replaces = replaces_;
+  return reply;
+}
+
+std::string Standby::why_replaced() const {
+  return str_cat("[ps] ", options_.holder, " has taken the place of ", options_.hello.task);
+}
+
+void Standby::set_replaces() {
+  const std::lock_guard lock(mutex_);
+  replaces_ = true;
+}
+
+bool Standby::look() {
+  if (connection_) {
+    try {
+      while (auto message = connection_->try_receive_message(kTableChannel)) {
+        inbox_.push_back(std::move(*message));
+      }
+    } catch (const Error&) {
+      return true;
+    }
+    if (!inbox_.empty()) return true;
+  }
+  const std::lock_guard lock(mutex_);
+  return fresh_ != nullptr || !no_connection_.empty();
+}
+
+void Standby::tend() {
+  std::shared_ptr<wire::Connection> fresh;
+  std::string no_connection;
+  {
+    const std::lock_guard lock(mutex_);
+    fresh = std::exchange(fresh_, nullptr);
+    no_connection = std::exchange(no_connection_, {});
+  }
+  if (fresh) {
+    connection_ = std::move(fresh);
+    greet();
+  }
+  if (!no_connection.empty()) go_alone(no_connection, /*expected=*/false);
+  for (const std::string& message : std::exchange(inbox_, {})) {
+    try {
+      take(decode_reply(message));
+    } catch (const Error& error) {
+      connection_->fail(Status(error.code(), error.what()));
+    }
+    if (!connection_) return;
+    heard_ = Clock::now();
+  }
+  if (connection_) beat();
+  if (connection_ && !connection_->status().ok()) lost(connection_->status().message());
+}
+
+void Standby::greet() {
+  heard_ = beat_ = Clock::now();
+  try {
+    connection_->send_message(kTableChannel, encode(Request{.kind = RequestKind::kStandby,
+                                                            .flag = state_ == State::kSettling}));
+  } catch (const Error&) {  // `tend` sees it
+  }
+}
+
+/// Id 0: of `greet`, or unasked.
+void Standby::take(const Reply& reply) {
+  switch (reply.code) {
+    case ErrorCode::kOk:
+      break;
+    case ErrorCode::kAborted:
+      return give_way();
+    case ErrorCode::kCancelled:
+      return go_alone("it has ended in order", /*expected=*/true);
+    default:
+      return go_alone(reply.text, /*expected=*/false);
+  }
+  if (reply.id != 0) return take_acknowledged(reply.id);
+  if (state_ == State::kSettling) {
+    return go_alone("the line to it was broken, and its copies are behind", /*expected=*/false);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = State::kTogether;
+  }
+  STRATA_VLOG(4) << "[ps] " << options_.holder << " keeps a copy of " << options_.hello.task;
+  for (Input& input : inputs_) send(input);
+}
+
+void Standby::take_acknowledged(uint32_t id) {
+  std::vector<Held> ready;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!inputs_.empty() && acknowledged_ < forwarded_) {
+      acknowledged_ = inputs_.front().number;
+      inputs_.pop_front();
+      if (static_cast<uint32_t>(acknowledged_) == id) break;
+    }
+    while (!held_.empty() && held_.front().number <= acknowledged_) {
+      held_.front().reply = as_it_is_now(std::move(held_.front().reply));
+      ready.push_back(std::move(held_.front()));
+      held_.pop_front();
+    }
+  }
+  for (const Held& each : ready) send_reply(*each.to, each.reply);
+}
+
+/// Signs of life, both ways.
+void Standby::beat() {
+  const Clock::time_point now = Clock::now();
+  try {
+    while (connection_->try_receive_message(kBeatChannel)) heard_ = now;
+    if (now - beat_ > options_.liveness / 4) {
+      beat_ = now;
+      connection_->send_message(kBeatChannel, "");
+    }
+  } catch (const Error&) {
+    return;  // `tend` sees it
+  }
+  if (now - heard_ <= options_.liveness) return;
+  connection_->fail(
+      Status(ErrorCode::kUnavailable,
+             str_cat("silent for ", std::chrono::duration<double>(now - heard_).count(), " s")));
+}
+
+void Standby::lost(const std::string& why) {
+  connection_ = nullptr;
+  inbox_.clear();
+  if (state_ == State::kSettling) return go_alone(why, /*expected=*/false);
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = State::kSettling;
+  }
+  STRATA_VLOG(4) << "[ps] " << options_.hello.task << ": the line to " << options_.holder
+                 << " is broken: " << why;
+  connect(options_.liveness / 4);
+}
+
+void Standby::go_alone(const std::string& why, bool expected) {
+  if (!expected) {
+    STRATA_LOG(kWarning) << "[ps] " << options_.hello.task << " goes on without its standby "
+                         << options_.holder << ": " << why
+                         << ". If it is lost, too, start the job again from its last checkpoint";
+  }
+  end(State::kAlone);
+}
+
+void Standby::give_way() {
+  STRATA_LOG(kWarning) << why_replaced()
+                       << ", which a worker could not reach; it serves its tables no longer";
+  end(State::kReplaced);
+}
+
+void Standby::end(State state) {
+  connection_ = nullptr;
+  inputs_.clear();
+  std::deque<Held> held;
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = state;
+    held = std::exchange(held_, {});
+    for (Held& each : held) each.reply = as_it_is_now(std::move(each.reply));
+  }
+  for (const Held& each : held) send_reply(*each.to, each.reply);
+}
+
+}  // namespace strata::ps

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "ps/tables/request.h"
+#include "ps/tables/table_call.h"
+#include "strata/core/thread.h"
+#include "strata/wire/address.h"
+#include "strata/wire/connection.h"
+#include "strata/wire/hello.h"
+#include "strata/wire/transfer.h"
+#include "strata/wire/transport.h"
+
+namespace strata::ps {
+
+/// A server's line to its standby, the server that keeps a copy of its tables: brings it what
+/// changes them, in the order in which that is done here, and holds answers back until the standby
+/// has all that they tell of.
+///
+/// Where the line breaks, the server asks the standby once more which of them goes on: it, and the
+/// copies are worth nothing from then on; or the standby, which a worker has told that this server
+/// is lost. A standby that does not answer is lost itself.
+///
+/// Threads: `pass` any; all else the serving thread's.
+class Standby {
+ public:
+  struct Options {
+    std::shared_ptr<wire::Transport> transport;
+    std::string holder;     ///< "/job:ps/task:1"
+    wire::Address address;  ///< the holder's
+    wire::Hello hello;      ///< this server's
+    std::chrono::nanoseconds liveness;
+  };
+
+  explicit Standby(Options options);
+  Standby(const Standby&) = delete;
+  Standby& operator=(const Standby&) = delete;
+
+  /// Before the call is done here. @param layout  As it came.
+  void forward(std::shared_ptr<TableCall> call, std::vector<size_t> layout);
+  void forward_leave(const std::string& worker);
+
+  /// An answer to a worker: now, or when the standby has all that was forwarded so far.
+  void pass(std::shared_ptr<wire::Connection> to, Reply reply);
+
+  /// Whether there is something for `tend`. Called while the serving thread waits.
+  bool look();
+  void tend();
+
+  /// For good: the standby has taken this server's place.
+  bool replaced() const { return state_ == State::kReplaced; }
+  /// What workers are told then.
+  std::string why_replaced() const;
+  /// This server has taken the place of the one before it, which answers say from now on.
+  void set_replaces();
+
+ private:
+  enum class State {
+    kConnecting,  ///< for the first time
+    kTogether,
+    kSettling,  ///< The line broke: connecting once more.
+    kAlone,
+    kReplaced,
+  };
+  /// Something that changes tables, until the standby has it.
+  struct Input {
+    uint64_t number;
+    Request request;
+    std::shared_ptr<TableCall> call = {};  // null: it has no data
+    std::vector<size_t> layout = {};
+    std::vector<wire::Transfer> sends = {};  // behind the call, whose memory they use
+  };
+  struct Held {
+    uint64_t number;  // of the input that it waits for
+    std::shared_ptr<wire::Connection> to;
+    Reply reply;
+  };
+
+  void connect(std::chrono::nanoseconds limit);
+  void greet();
+  void add(Input input);
+  void send(Input& input);
+  void take(const Reply& reply);
+  void take_acknowledged(uint32_t id);
+  void beat();
+  void lost(const std::string& why);
+  void go_alone(const std::string& why, bool expected);
+  void give_way();
+  void end(State state);
+  Reply as_it_is_now(Reply reply) const;
+
+  const Options options_;
+  std::shared_ptr<wire::Connection> connection_;
+  std::vector<std::string> inbox_;
+  std::deque<Input> inputs_;  // that the standby does not have, or has not said so
+  std::chrono::steady_clock::time_point heard_;
+  std::chrono::steady_clock::time_point beat_;
+
+  mutable std::mutex mutex_;
+  State state_ = State::kConnecting;  // written by the serving thread with mutex_ held
+  bool replaces_ = false;             // guarded by mutex_, as all that follows
+  uint64_t forwarded_ = 0;
+  uint64_t acknowledged_ = 0;
+  std::deque<Held> held_;
+  std::shared_ptr<wire::Connection> fresh_;
+  std::string no_connection_;  // why
+  Thread connecting_;
+};
+
+}  // namespace strata::ps
