@@ -36,6 +36,7 @@ cluster::ServerOptions with_environment(cluster::ServerOptions options,
 struct ParameterServerStrategy::Joined {
   ReplicaGroupOptions group;
   std::shared_ptr<ps::Client> client;
+  bool standby = false;
 
   static Joined make(const ParameterServerStrategyOptions& options);
 };
@@ -74,7 +75,9 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
       joined.client, detail::ServerStore::Options{.consistency = consistency,
                                                   .precision = options.push_precision,
                                                   .placement = options.placement,
+                                                  .standby = options.standby,
                                                   .chief = group.worker == 0});
+  joined.standby = options.standby;
   return joined;
 }
 
@@ -82,7 +85,9 @@ ParameterServerStrategy::ParameterServerStrategy(const ParameterServerStrategyOp
     : ParameterServerStrategy(Joined::make(options)) {}
 
 ParameterServerStrategy::ParameterServerStrategy(Joined joined)
-    : Strategy(std::move(joined.group)), client_(std::move(joined.client)) {}
+    : Strategy(std::move(joined.group)),
+      client_(std::move(joined.client)),
+      standby_(joined.standby) {}
 
 ParameterServerStrategy::~ParameterServerStrategy() {
   if (!client_) return;

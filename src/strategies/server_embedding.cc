@@ -55,6 +55,7 @@ ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbedd
   impl_->table = impl_->client->create_rows({.name = options.name,
                                              .dtype = options.dtype,
                                              .rule = options.rule,
+                                             .standby = strategy.standby(),
                                              .rows = options.rows,
                                              .width = options.width,
                                              .initializer = options.initializer});

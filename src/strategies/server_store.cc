@@ -98,17 +98,16 @@ std::unique_ptr<ParameterStore::Table> ServerStore::make_table(const tensor::Rul
                                                                const at::Tensor& values) {
   std::vector<ps::VariableSpec> variables;
   for (const Entry& entry : entries) {
-    variables.push_back(
-        {.name = entry.name, .shape = entry.shape, .dtype = values.scalar_type()});
+    variables.push_back({.name = entry.name, .shape = entry.shape, .dtype = values.scalar_type()});
   }
-  const ps::Placement placement =
-      ps::place(variables, client_->num_servers(), options_.placement);
+  const ps::Placement placement = ps::place(variables, client_->num_servers(), options_.placement);
   // Processes make their optimizers in the same order.
   auto table = client_->create_flat(
       {.name = str_cat("optimizer ", ++made_, '/', c10::toString(values.scalar_type())),
        .dtype = values.scalar_type(),
        .rule = rule,
        .consistency = options_.consistency,
+       .standby = options_.standby,
        .parts = parts_of(placement, entries, values.numel()),
        .undecayed = undecayed_of(entries, values.numel())},
       values, options_.chief);

@@ -1,6 +1,6 @@
 // A job with parameter servers that may be killed anywhere: all tasks run this program.
 //
-//   trainer together|apart FOLDER STEPS
+//   trainer together|apart FOLDER STEPS [standby]
 //
 // Workers print "step N" as they go and a SHA-256 of weights and slots at the end. The chief saves
 // every fifth step; a job that is started again goes on from there.
@@ -39,11 +39,12 @@ std::shared_ptr<torch::nn::LinearImpl> make_net() {
   return net;
 }
 
-void train(bool together, const std::string& folder, int64_t steps) {
+void train(bool together, const std::string& folder, int64_t steps, bool standby) {
   ParameterServerStrategy strategy(
       {.devices = {"cpu:0"},
        .consistency = {.kind = together ? ps::Consistency::kSynchronous
                                         : ps::Consistency::kAsynchronous},
+       .standby = standby,
        .server = {.liveness = 2s},
        .threads_per_replica = 1});
   const auto net = strategy.replicate(make_net);
@@ -71,9 +72,9 @@ void train(bool together, const std::string& folder, int64_t steps) {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 4) return 2;
+  if (argc != 4 && argc != 5) return 2;
   if (run_parameter_server({.server = {.liveness = 2s}})) return 0;
-  train(std::string(argv[1]) == "together", argv[2], std::stoll(argv[3]));
+  train(std::string(argv[1]) == "together", argv[2], std::stoll(argv[3]), argc == 5);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

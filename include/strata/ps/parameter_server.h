@@ -36,7 +36,7 @@ class STRATA_API ParameterServer {
   ParameterServer& operator=(const ParameterServer&) = delete;
 
   /// Serves until the chief (or worker 0) has said that the job is done and all workers have gone,
-  /// or until `stop`.
+  /// until its standby has its place and nobody is there any more, or until `stop`.
   /// @throws Error  kDeadlineExceeded: no worker was there for `lonely_limit`.
   void join(std::stop_token stop = {});
 

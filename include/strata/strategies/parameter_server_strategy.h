@@ -24,8 +24,8 @@ class Client;
 struct ParameterServerStrategyOptions {
   // What is computed.
   /// Says which cluster this process is in, and as which task; null: what started it (TF_CONFIG,
-  /// mpirun, srun, Kubernetes). Without a cluster, or in one without parameter servers, the strategy
-  /// is that of one process.
+  /// mpirun, srun, Kubernetes). Without a cluster, or in one without parameter servers, the
+  /// strategy is that of one process.
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
   /// This worker's: {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
   std::vector<std::string> devices = {};
@@ -38,6 +38,9 @@ struct ParameterServerStrategyOptions {
   ps::PushPrecision push_precision = ps::PushPrecision::kWhole;
   /// Who holds which variable: automatic (equal bytes), or TensorFlow's rules.
   ps::PlacementOptions placement = {};
+  /// Each server's part has a copy on the next one, so that a lost server costs no step
+  /// (TableSpec); of embeddings, too. The same in all workers; takes two servers at least.
+  bool standby = false;
   /// How long to wait for the servers at the start, how soon a silent one is lost, TLS.
   cluster::ServerOptions server = {};
   /// Of a wait for a server, or, through it, for other workers.
@@ -49,14 +52,14 @@ struct ParameterServerStrategyOptions {
   bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
 };
 
-/// Training with parameter servers: tasks of the job `ps` hold what optimizers train, and update it;
-/// each worker computes gradients by itself, brings them and gets the new values in each step. A slow
-/// or lost worker does not stop the others, and one that is started anew takes part again.
+/// Training with parameter servers: tasks of the job `ps` hold what optimizers train, and update
+/// it; each worker computes gradients by itself, brings them and gets the new values in each step.
+/// A slow or lost worker does not stop the others, and one that is started anew takes part again.
 ///
 /// What variables an optimizer trains is on the servers from then on: the chief's first values, and
 /// the present ones in all workers after each of their steps. Variables that no optimizer trains
-/// (moving statistics) are each worker's own. Steps are of one worker: `num_replicas_in_sync` is the
-/// number of its devices, and an optimizer's `iterations` counts all workers' steps.
+/// (moving statistics) are each worker's own. Steps are of one worker: `num_replicas_in_sync` is
+/// the number of its devices, and an optimizer's `iterations` counts all workers' steps.
 ///
 /// In a process that is a parameter server the constructor throws; `run_parameter_server` comes
 /// before it:
@@ -64,7 +67,8 @@ struct ParameterServerStrategyOptions {
 ///     if (run_parameter_server()) return 0;
 ///     ParameterServerStrategy strategy;
 ///
-/// Where a server is lost, the next step ends with kUnavailable, which names it.
+/// Where a server is lost, the next step ends with kUnavailable, which names it; with `standby` it
+/// goes on, and a warning names it.
 /// Threads: as Strategy.
 /// Source: tf.distribute.ParameterServerStrategy, without a coordinator.
 class STRATA_API ParameterServerStrategy : public Strategy {
@@ -83,12 +87,15 @@ class STRATA_API ParameterServerStrategy : public Strategy {
 
   /// Null: there are no servers.
   const std::shared_ptr<ps::Client>& client() const { return client_; }
+  /// Whether tables have a standby.
+  bool standby() const { return standby_; }
 
  private:
   struct Joined;
   explicit ParameterServerStrategy(Joined joined);
 
   std::shared_ptr<ps::Client> client_;
+  bool standby_;
 };
 
 struct RunParameterServerOptions {

@@ -32,11 +32,6 @@ using Clock = std::chrono::steady_clock;
 /// Calls that bring and take no more than this are worked on by the thread that received them.
 constexpr uint64_t kShort = 64 << 10;
 
-bool changes_table(RequestKind kind) {
-  return kind == RequestKind::kCreate || kind == RequestKind::kFill || kind == RequestKind::kPush ||
-         kind == RequestKind::kPushRows;
-}
-
 /// Of what is told apart in a quiet moment: who has been silent, whether to stop.
 constexpr std::chrono::milliseconds kLook{50};
 
@@ -63,6 +58,11 @@ struct ParameterServer::Impl {
   struct Arriving {
     std::shared_ptr<TableCall> call;
     Table* table;  // null: a worker that has left another server
+  };
+  /// The connection of one that has left, until that has closed it: it has to hear the answer.
+  struct Parting {
+    std::shared_ptr<wire::Connection> connection;
+    Clock::time_point since = Clock::now();
   };
   struct Worker {
     std::shared_ptr<wire::Connection> connection;
@@ -103,6 +103,7 @@ struct ParameterServer::Impl {
   void begin_input(Worker& server, Request request);
   void take_inputs(Worker& server);
   void replace(const std::string& who);
+  bool may_replace() const;
   void tell_servers(ErrorCode code);
   cluster::TaskId neighbour(int offset) const;
 
@@ -118,6 +119,7 @@ struct ParameterServer::Impl {
   Tables copied;
   Copies copies = Copies::kFollow;
   std::list<Worker> workers;
+  std::list<Parting> parting;
   std::vector<std::shared_ptr<TableCall>> sending;
   Clock::time_point last_there = Clock::now();
   bool gave_way = false;
@@ -261,12 +263,13 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   Request request = decode_request(bytes);
   if (worker.is_server) return begin_input(worker, std::move(request));
   if (request.kind == RequestKind::kReplaces) {
-    const bool does = copies == Copies::kServe && request.instead_of == neighbour(-1).index + 1u;
+    const bool does = request.instead_of == neighbour(-1).index + 1u && may_replace();
     return send_reply(*worker.connection, {.id = request.id, .flag = does});
   }
   if (request.kind == RequestKind::kLeave) {
     const auto call = std::make_shared<TableCall>(request, worker.connection, worker.name);
     call->reply({});
+    parting.push_back({.connection = worker.connection});
     if (request.flag) {
       const std::lock_guard lock(mutex);
       job_done = true;
@@ -446,10 +449,14 @@ void ParameterServer::Impl::look_around() {
     }
   }
   workers.remove_if([](const Worker& worker) { return worker.left && worker.receiving.empty(); });
+  parting.remove_if([&](const Parting& each) {
+    return !each.connection->status().ok() || now - each.since > options.server.liveness;
+  });
   const bool there = workers_are_there();
   if (there) last_there = now;
   const std::lock_guard lock(mutex);
-  const bool over = job_done && !there;
+  const bool needless = gave_way && workers.empty();
+  const bool over = (job_done && !there) || needless;
   lonely = now - last_there > options.lonely_limit;
   if (over || lonely) {
     ended = true;
@@ -554,6 +561,14 @@ void ParameterServer::Impl::replace(const std::string& who) {
   for (auto& [name, table] : copied.by_name) {
     table.strand->run([shard = table.shard.get(), there] { shard->keep_only(there); }, false);
   }
+}
+
+/// For a worker that cannot reach the other server: it has been replaced, or was there and is lost.
+bool ParameterServer::Impl::may_replace() const {
+  if (copies != Copies::kFollow) return copies == Copies::kServe;
+  const bool line =
+      std::ranges::any_of(workers, [](const Worker& each) { return each.is_server && !each.left; });
+  return !copied.by_name.empty() && !line;
 }
 
 void ParameterServer::Impl::tell_servers(ErrorCode code) {

@@ -28,8 +28,15 @@ enum class RequestKind : uint32_t {
   kCounters = 8,  ///< brings the table's counters, as JSON
   kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
   kStandby = 10,  ///< a server to its standby, the first: its copies begin; flag: are worth nothing
-  kReplaces = 11,  ///< reply's flag: whether the receiver has taken the place of `instead_of`
+  kReplaces =
+      11,  ///< reply's flag: whether the receiver has, or can take, the place of `instead_of`
 };
+
+/// Whether a table is another one behind it: its standby must have it, too.
+constexpr bool changes_table(RequestKind kind) {
+  return kind == RequestKind::kCreate || kind == RequestKind::kFill || kind == RequestKind::kPush ||
+         kind == RequestKind::kPushRows;
+}
 
 /// How gradients travel. The numbers are the wire's.
 enum class PushEncoding : uint32_t { kWhole = 0, kFloat16 = 1, kBFloat16 = 2 };

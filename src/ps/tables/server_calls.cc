@@ -65,13 +65,13 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
     for (int index = 0; index < num_servers(); ++index) {
       Server& server = *servers_[static_cast<size_t>(index)];
       if (server.connection || server.replaced) continue;
-      server.replaced = asks_standby(index);
-      if (server.replaced) continue;
       try {
         try_to(server, wire::Deadline::sooner(deadline, wire::Deadline::after(limit)));
       } catch (const Error& error) {
-        if (error.code() != ErrorCode::kDeadlineExceeded || deadline.passed()) throw;
-        all = false;
+        if (error.code() != ErrorCode::kDeadlineExceeded) throw;
+        server.replaced = asks_standby(index);
+        if (!server.replaced && deadline.passed()) throw;
+        all = all && server.replaced;
       }
     }
   }
@@ -174,8 +174,8 @@ bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
   }
   const int index = pending.exchange.server;
   Server& server = *servers_[static_cast<size_t>(index)];
-  if (pending.at != index || server.alone ||
-      !with_standby_.contains(pending.exchange.request.table))
+  const bool behind = server.alone && !server.replaced;
+  if (pending.at != index || behind || !with_standby_.contains(pending.exchange.request.table))
     return false;
   const Server& standby = *servers_[static_cast<size_t>(standby_of(index))];
   if (!server.replaced) {
@@ -192,19 +192,23 @@ bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
   return true;
 }
 
-/// What a reply says of standbys. @throws Error  kDataLoss.
+/// What a reply says of standbys. @throws Error  kDataLoss: two servers have changed the same part.
 void ServerCalls::note(const Pending& pending) {
-  Server& server = *servers_[static_cast<size_t>(pending.at)];
-  if (pending.at != pending.exchange.server) return;
+  const int index = pending.at;
+  if (index != pending.exchange.server) return;
+  Server& server = *servers_[static_cast<size_t>(index)];
+  Server& before = *servers_[static_cast<size_t>((index + num_servers() - 1) % num_servers())];
   server.alone = server.alone || pending.reply->alone;
-  if (!pending.reply->replaces) return;
-  const int index = (pending.at + num_servers() - 1) % num_servers();
-  Server& before = *servers_[static_cast<size_t>(index)];
-  STRATA_CHECK(!before.alone, kDataLoss, "[ps] ", before.task.to_string(), " and its standby ",
-               server.task.to_string(),
-               " have lost each other, and both serve its tables: links between several tasks were "
-               "cut at once. Start the job again from its last checkpoint");
-  before.replaced = true;
+  if (pending.reply->alone && changes_table(pending.exchange.request.kind)) {
+    server.changed_alone = true;
+  }
+  before.replaced = before.replaced || pending.reply->replaces;
+  for (const Server* each : {&server, &before}) {
+    STRATA_CHECK(!each->replaced || !each->changed_alone, kDataLoss, "[ps] ",
+                 each->task.to_string(),
+                 " and its standby have lost each other, and both serve its tables: links between "
+                 "several tasks were cut at once. Start the job again from its last checkpoint");
+  }
 }
 
 void ServerCalls::fail(const Pending& pending, const Status& status,

@@ -56,8 +56,9 @@ class ServerCalls {
     cluster::TaskId task;
     std::shared_ptr<wire::Connection> connection;  // null: its standby had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
-    bool replaced = false;  // guarded by turn_: tables with a standby are served by that
-    bool alone = false;     // guarded by turn_: it has lost its standby
+    bool replaced = false;       // guarded by turn_: tables with a standby are served by that
+    bool alone = false;          // guarded by turn_: it has lost its standby,
+    bool changed_alone = false;  // and has taken what its standby does not have
   };
   struct Pending;
 

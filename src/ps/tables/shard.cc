@@ -267,8 +267,7 @@ void Shard::release_waiting() {
 }
 
 void Shard::leave(const std::string& worker) {
-  clocks_.leave(worker);
-  gone_.insert(worker);
+  if (clocks_.leave(worker)) gone_.insert(worker);
   std::erase_if(waiting_, [&](const CallPtr& call) { return call->worker() == worker; });
   if (step_.erase(worker) > 0) taken_.erase(worker);  // should it come again, it counts
   if (!step_.empty() && step_.size() >= pushes_a_step()) end_step();

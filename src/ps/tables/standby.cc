@@ -12,6 +12,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Of the liveness interval: so long a server whose line is broken tries to reach its standby,
+/// while its workers wait. One that is there answers at once.
+constexpr int kSettleWithin = 8;
+
 }  // namespace
 
 Standby::Standby(Options options) : options_(std::move(options)) { connect(options_.liveness); }
@@ -238,7 +242,7 @@ void Standby::lost(const std::string& why) {
   }
   STRATA_VLOG(4) << "[ps] " << options_.hello.task << ": the line to " << options_.holder
                  << " is broken: " << why;
-  connect(options_.liveness / 4);
+  connect(options_.liveness / kSettleWithin);
 }
 
 void Standby::go_alone(const std::string& why, bool expected) {

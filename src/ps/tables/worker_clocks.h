@@ -12,7 +12,8 @@ namespace strata::ps {
 class WorkerClocks {
  public:
   void join(const std::string& worker) { finished_.try_emplace(worker, slowest()); }
-  void leave(const std::string& worker) { finished_.erase(worker); }
+  /// @return whether it was there.
+  bool leave(const std::string& worker) { return finished_.erase(worker) > 0; }
 
   /// `worker` has finished another step. @return how many there are now.
   int64_t tick(const std::string& worker) {
