@@ -5,7 +5,8 @@
 # First a training run is killed STRATA_SOAK_KILLS times (300) at random moments and resumed, and fit with every
 # callback STRATA_SOAK_FIT_KILLS times (200); STRATA_SOAK_SEED=n repeats a run's choices. Then STRATA_SOAK_CLUSTER_FAULTS
 # (300) clusters lose a task or a link, STRATA_SOAK_JOB_FAULTS (500) jobs that train lose a worker, the workers of
-# STRATA_SOAK_COORDINATOR (1000, threads) and STRATA_SOAK_COORDINATOR_FAULTS (200, processes) coordinators come and go, and
+# STRATA_SOAK_COORDINATOR (1000, threads) and STRATA_SOAK_COORDINATOR_FAULTS (200, processes) coordinators come and go,
+# STRATA_SOAK_PS_FAULTS (500, a tenth of them processes) jobs with parameter servers lose tasks or links, and
 # STRATA_FUZZ_STRANGERS (10000) send noise to a cluster. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read;
 # STRATA_FUZZ_SEED=n repeats them.
 set -euo pipefail
@@ -36,6 +37,13 @@ if [ -x "$build/strata_ps_coordinator_process_test" ]; then
     "$build/strata_ps_coordinator_test" --gtest_filter='*WhateverHappens*'
   STRATA_SOAK_COORDINATOR_FAULTS=${STRATA_SOAK_COORDINATOR_FAULTS:-200} STRATA_SOAK_SEED=$kill_seed \
     "$build/strata_ps_coordinator_process_test" --gtest_filter='*WhateverHappens*'
+fi
+if [ -x "$build/strata_ps_faults_test" ]; then
+  echo "soak: jobs with parameter servers, with faults"
+  for test in ps_faults parameter_servers_job; do
+    STRATA_SOAK_PS_FAULTS=${STRATA_SOAK_PS_FAULTS:-500} STRATA_SOAK_SEED=$kill_seed \
+      "$build/strata_${test}_test" --gtest_filter='*WhateverHappens*'
+  done
 fi
 if [ -x "$build/strata_keras_files_test" ]; then
   fuzz_seed=${STRATA_FUZZ_SEED:-$((RANDOM + 1))}

@@ -199,7 +199,8 @@ void ServerCalls::note(const Pending& pending) {
   Server& server = *servers_[static_cast<size_t>(index)];
   Server& before = *servers_[static_cast<size_t>((index + num_servers() - 1) % num_servers())];
   server.alone = server.alone || pending.reply->alone;
-  if (pending.reply->alone && changes_table(pending.exchange.request.kind)) {
+  const RequestKind kind = pending.exchange.request.kind;
+  if (pending.reply->alone && changes_table(kind) && kind != RequestKind::kCreate) {
     server.changed_alone = true;
   }
   before.replaced = before.replaced || pending.reply->replaces;
