@@ -98,6 +98,7 @@ void Shard::fill_once(const CallPtr& call) {
     ++repeated_;
     return answer(call);
   }
+  join(call->worker());
   last = {.sequence = request.sequence};
   fill(*call);
   if (request.slot == 0) version_ = request.step;
@@ -189,6 +190,7 @@ void Shard::push_in_step(const CallPtr& call) {
   STRATA_CHECK(call->request().step <= step_number_, kFailedPrecondition, "[ps] table '",
                spec_.name, "': got a push of step ", call->request().step, " from ", call->worker(),
                "; this server is in step ", step_number_);
+  join(call->worker());
   Taken& last = taken_[call->worker()];
   last = {.sequence = call->request().sequence};
   if (call->request().step < step_number_) {
@@ -198,7 +200,6 @@ void Shard::push_in_step(const CallPtr& call) {
     if (call->request().flag) return answer_with_values(call, std::move(reply));
     return answer(call, std::move(reply));
   }
-  join(call->worker());
   step_[call->worker()] = call;
   if (step_.size() >= pushes_a_step()) end_step();
 }
