@@ -19,8 +19,10 @@ class ServerCalls;
 /// and gradients go straight from and to the tensors that are given, `[elements]`, contiguous, on
 /// the CPU and of the table's dtype; kInvalidArgument otherwise.
 ///
-/// All calls @throws Error  kUnavailable: a server is lost. kDeadlineExceeded: the client's
-/// timeout. Threads: any; calls take turns.
+/// All calls @throws Error  kUnavailable: a server is lost, and its standby, where the table has
+/// one. kDataLoss: server and standby have lost each other, and both have changed the table; begin
+/// again from a checkpoint. kDeadlineExceeded: the client's timeout. Threads: any; calls take
+/// turns.
 class STRATA_API FlatTable {
  public:
   /// By Client::create_flat.
@@ -69,7 +71,7 @@ class STRATA_API FlatTable {
   std::vector<std::vector<TablePart>> parts_;  // by server
   std::vector<int64_t> versions_;              // by server
   std::vector<int64_t> steps_;                 // by server: of the values that came last
-  uint64_t pushes_ = 0;  // and fills
+  uint64_t pushes_ = 0;                        // and fills
 };
 
 }  // namespace strata::ps

@@ -28,8 +28,10 @@ struct PulledRows {
 
 /// The worker's side of a table of rows: an embedding that may be larger than any one machine.
 ///
-/// All calls @throws Error  kUnavailable: a server is lost. kDeadlineExceeded: the client's
-/// timeout. Threads: any; calls take turns. Source: tf.nn.embedding_lookup of a sharded variable.
+/// All calls @throws Error  kUnavailable: a server is lost, and its standby, where the table has
+/// one. kDataLoss: server and standby have lost each other, and both have changed the table; begin
+/// again from a checkpoint. kDeadlineExceeded: the client's timeout. Threads: any; calls take
+/// turns. Source: tf.nn.embedding_lookup of a sharded variable.
 class STRATA_API RowTable {
  public:
   /// By Client::create_rows.
@@ -63,7 +65,7 @@ class STRATA_API RowTable {
   const std::shared_ptr<ServerCalls> calls_;
   std::vector<int64_t> versions_;  // by server
   std::vector<int64_t> steps_;     // by server: of the values that came last
-  uint64_t pushes_ = 0;  // and fills
+  uint64_t pushes_ = 0;            // and fills
 };
 
 }  // namespace strata::ps

@@ -34,8 +34,8 @@ void visit_request(Message& request, Visit visit) {
   visit(14, request.scale);
   visit(15, request.weight);
   visit(16, request.encoding);
-  visit(17, request.instead_of);
-  visit(18, request.worker);
+  visit(18, request.instead_of);
+  visit(19, request.worker);
 }
 
 template <typename Message, typename Visit>

@@ -27,9 +27,8 @@ enum class RequestKind : uint32_t {
   kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
   kCounters = 8,  ///< brings the table's counters, as JSON
   kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
-  kStandby = 10,  ///< a server to its standby, the first: its copies begin; flag: are worth nothing
-  kReplaces =
-      11,  ///< reply's flag: whether the receiver has, or can take, the place of `instead_of`
+  kStandby = 12,  ///< a server to its standby, the first: its copies begin; flag: are worth nothing
+  kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `instead_of`'s place
 };
 
 /// Whether a table is another one behind it: its standby must have it, too.

@@ -103,7 +103,7 @@ void ServerCalls::has_standby(const std::string& table) {
 
 Status ServerCalls::status_of(int server) const {
   const auto& connection = servers_[static_cast<size_t>(server)]->connection;
-  return connection ? connection->status() : Status(ErrorCode::kUnavailable, "it is not there");
+  return connection ? connection->status() : Status(ErrorCode::kUnavailable, "it was lost before this worker came");
 }
 
 void ServerCalls::start(Pending& pending) {
