@@ -5,9 +5,12 @@
 #include <ATen/ops/full_like.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
+#include <functional>
 
 #include "ps/ps_cluster.h"
+#include "strata/core/log.h"
 #include "strata/core/str_cat.h"
 #include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
@@ -240,6 +243,41 @@ TEST(StandbyTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
       EXPECT_EQ(here, counted[0] + counted[1]);
     }
   }
+}
+
+// The server has taken the push and thrown it away with its worker, and so has its standby: there
+// it comes again.
+TEST(StandbyTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
+  PsCluster cluster(2, 2, {.liveness = 2s});
+  auto first = cluster.client(0);
+  auto second = cluster.client(1);
+  const ConsistencyOptions together = {.kind = Consistency::kSynchronous, .workers = 2};
+  const at::Tensor values = all_of(0);
+  const at::Tensor theirs = all_of(0);
+  auto table = first->create_flat(table_of(2, together), values, true);
+  auto same = second->create_flat(table_of(2, together), theirs, false);
+  std::atomic<bool> replaced = false;
+  LogSink before = set_log_sink([&](const LogRecord& record) {
+    if (record.message.find("takes the place of") != std::string::npos) replaced = true;
+  });
+  // Behind the push, with a sign of life; what goes to the standby takes longer than the news
+  // there.
+  cluster.network().cut_after("worker-0", "ps-0", kElements / 2 * sizeof(double) + 300);
+  cluster.network().set_link("worker-0", "ps-1", {.latency = 200ms});
+  Thread other("other", [&] {
+    EXPECT_TRUE(table->push_pull(all_of(1), values, {.learning_rate = 1}).applied);
+  });
+  const auto wait_until = [](const std::function<bool()>& done) {
+    const auto start = std::chrono::steady_clock::now();
+    while (!done()) ASSERT_LT(std::chrono::steady_clock::now() - start, 60s);
+  };
+  wait_until([&] { return replaced.load(); });
+  wait_until([&] { return same->counters()[0].workers == 2; });  // the push is there
+  set_log_sink(std::move(before));
+  EXPECT_TRUE(same->push_pull(all_of(2), theirs, {.learning_rate = 1}).applied);
+  other.join();
+  EXPECT_EQ(only_value_of(values), -3);
+  EXPECT_EQ(only_value_of(theirs), -3);
 }
 
 // Who is lost beside the server, or comes later.
