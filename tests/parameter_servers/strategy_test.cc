@@ -10,6 +10,7 @@
 #include "ps/ps_cluster.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/cluster/simple_resolver.h"
+#include "strata/strategies/server_embedding.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
 
@@ -22,11 +23,10 @@ using test::PsCluster;
 constexpr int kSteps = 12;
 
 /// Runs `body` as every worker of a cluster, each under a strategy of its own.
-std::vector<Status> train(int servers, int workers,
+std::vector<Status> train(PsCluster& cluster,
                           const std::function<void(ParameterServerStrategy&, int worker)>& body,
                           const ParameterServerStrategyOptions& options = {}) {
   set_logical_devices("cpu", 2);
-  PsCluster cluster(servers, workers);
   return cluster.run_tasks([&](const cluster::TaskId& task, cluster::ServerOptions server) {
     ParameterServerStrategyOptions own = options;
     own.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
@@ -38,6 +38,13 @@ std::vector<Status> train(int servers, int workers,
     ParameterServerStrategy strategy(own);
     body(strategy, task.index);
   });
+}
+
+std::vector<Status> train(int servers, int workers,
+                          const std::function<void(ParameterServerStrategy&, int worker)>& body,
+                          const ParameterServerStrategyOptions& options = {}) {
+  PsCluster cluster(servers, workers);
+  return train(cluster, body, options);
 }
 
 /// A worker's rows of each batch.
@@ -186,6 +193,34 @@ TEST(ParameterServerStrategyTest, ACheckpointGoesOnWithOtherNumbersOfServersAndW
   half(2, 2, 0, /*restores=*/false);
   half(3, 1, 4, /*restores=*/true);
   half(1, 3, 4, /*restores=*/true);
+}
+
+TEST(ParameterServerStrategyTest, WithAStandbyALostServerCostsNoStepAndNoRow) {
+  at::Tensor weights[2];
+  at::Tensor rows[2];
+  for (const bool lost : {false, true}) {
+    PsCluster cluster(2, 1, {.liveness = std::chrono::seconds(4)});
+    PsCluster::expect_ok(train(
+        cluster,
+        [&](ParameterServerStrategy& strategy, int) {
+          const Variable weight = strategy.scope([] { return Variable(at::ones({100})); });
+          optimizers::Adam adam({weight}, {.learning_rate = 0.1});
+          const ServerEmbedding table(strategy, {.rows = 20, .width = 3, .learning_rate = 0.1});
+          for (int64_t step = 0; step < 8; ++step) {
+            if (lost && step == 4) cluster.end_server(1);
+            strategy.run([&] {
+              const at::Tensor looked_up = table.lookup(at::arange(step, 20, 2, at::kLong));
+              adam.minimize(weight.value().square().sum() + (looked_up - 1).square().sum());
+            });
+          }
+          weights[lost ? 1 : 0] = weight.value().clone();
+          rows[lost ? 1 : 0] = table.table().read();
+        },
+        {.standby = true}));
+  }
+  EXPECT_TRUE(weights[0].equal(weights[1]));
+  EXPECT_LT(weights[0].max().item<float>(), 0.5);
+  EXPECT_TRUE(rows[0].equal(rows[1]));
 }
 
 TEST(ParameterServerStrategyTest, AGradientThatIsNotFiniteNamesItsVariable) {
