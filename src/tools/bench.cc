@@ -43,7 +43,7 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
   ps        parameter servers beside torch.distributed.rpc and TensorFlow's, and beside a plain copy
             cases: dense/P/1MiB dense/P/25MB dense/P/64MiB rows/P (P: 1, 2 or 4 servers)
                    pull/1KiB mnist
-            systems: strata rpc rpc-tcp tf-ps copy
+            systems: strata strata-tcp rpc rpc-tcp tf-ps copy copy-tcp
   checkpoint
             what saving 100 MB costs the training, and the disk's speed
             cases: async files

@@ -26,11 +26,15 @@ class PsSystems {
 
   // Each starts its processes. A system that cannot be started has its reason in `missing`.
   CallSystem strata();
+  /// Without the host's memory: all goes through sockets.
+  CallSystem strata_by_wire();
   /// @param wire  "any": what torch picks on one host, its memory; "tcp".
   CallSystem rpc(const std::string& name, const std::string& wire);
   CallSystem tensorflow();
-  /// As many bytes to the servers' processes and back, without parameter servers.
+  /// As many bytes to the servers' processes and back, without parameter servers: through the
+  /// host's memory, and through sockets.
   CallSystem copy();
+  CallSystem copy_by_wire();
 
  private:
   CallSystem start(const std::string& name, const std::string& missing,
@@ -55,6 +59,17 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
                                          const std::filesystem::path& data, const HeldPorts& ports);
 
 int run_ps_suite(const BenchOptions& options);
+
+struct PsWorkerOptions {
+  std::string role;
+  int task = 0;
+  std::vector<std::string> workers;  ///< addresses
+  std::vector<std::string> servers;
+};
+
+/// An end of a plain copy: through sockets, or through the host's memory.
+int run_ps_copy(const PsWorkerOptions& options);
+int run_ps_memory_copy(const PsWorkerOptions& options);
 
 /// `strata bench ps-worker`: a process of strata, or of the copy, on a pipe.
 int run_ps_worker(const std::vector<std::string>& arguments);

@@ -25,7 +25,8 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                            .clip_value = 0.3,
                            .scale = 0,
                            .weight = 0.5,
-                           .encoding = PushEncoding::kBFloat16};
+                           .encoding = PushEncoding::kBFloat16,
+                           .memory = {0, 5, uint64_t{1} << 63}};
   EXPECT_EQ(decode_request(encode(request)), request);
   EXPECT_EQ(decode_request(encode(Request{})), Request{});
   const Reply reply = {

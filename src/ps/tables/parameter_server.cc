@@ -13,6 +13,7 @@
 
 #include "cluster/make_transport.h"
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
 #include "ps/tables/shard.h"
 #include "ps/tables/strand.h"
@@ -29,6 +30,10 @@ using Clock = std::chrono::steady_clock;
 
 /// Calls that bring and take no more than this are worked on by the thread that received them.
 constexpr uint64_t kShort = 64 << 10;
+
+bool is_about_worker(RequestKind kind) {
+  return kind == RequestKind::kLeave || kind == RequestKind::kMap || kind == RequestKind::kForget;
+}
 
 /// Of what is told apart in a quiet moment: who has been silent, whether to stop.
 constexpr std::chrono::milliseconds kLook{50};
@@ -52,6 +57,7 @@ struct ParameterServer::Impl {
     Clock::time_point heard = Clock::now();
     std::vector<std::string> inbox = {};  // requests that nobody has looked at
     std::list<Arriving> receiving = {};
+    MappedMemory memory = {};
     bool left = false;
   };
 
@@ -64,6 +70,7 @@ struct ParameterServer::Impl {
   void accept();
   void take_requests(Worker& worker);
   void begin(Worker& worker, const std::string& bytes);
+  void serve_worker(Worker& worker, TableCall& call);
   bool has_come(const Arriving& arriving);
   void advance(Worker& worker);
   void hand_over(const Arriving& arriving);
@@ -210,28 +217,22 @@ void ParameterServer::Impl::take_requests(Worker& worker) {
 
 void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   Request request = decode_request(bytes);
-  if (request.kind == RequestKind::kLeave) {
-    const auto call = std::make_shared<TableCall>(request, worker.connection, worker.name);
-    call->reply({});
-    if (request.flag) {
-      const std::lock_guard lock(mutex);
-      job_done = true;
-      changed.notify_all();
-    }
-    lose(worker, {});
-    return;
-  }
   const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
+  if (is_about_worker(call->request().kind)) return serve_worker(worker, *call);
   Arriving arriving{.call = call, .table = nullptr};
-  std::vector<size_t> layout;
   try {
     arriving.table = &table_of(*call);
-    layout = arriving.table->shard->layout_of(call->request());
+    const Shard& shard = *arriving.table->shard;
+    const PartSizes data = shard.data_sizes_of(call->request());
+    if (call->request().memory.empty()) {
+      call->receive(pool, data);
+    } else {
+      call->take_in_place(worker.memory, data, shard.answer_sizes_of(call->request()));
+    }
   } catch (const Error& error) {
     refuse(call, error);
     return;
   }
-  call->receive(pool, layout);
   if (has_come(arriving)) {
     hand_over(arriving);
   } else {
@@ -239,9 +240,28 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   }
 }
 
+/// What is not a table's.
+void ParameterServer::Impl::serve_worker(Worker& worker, TableCall& call) {
+  const Request& request = call.request();
+  const auto segment = static_cast<uint64_t>(request.slot);
+  if (request.kind == RequestKind::kMap) {
+    call.reply({.flag = worker.memory.map(segment, request.text)});
+    return;
+  }
+  if (request.kind == RequestKind::kForget) worker.memory.forget(segment);
+  call.reply({});
+  if (request.kind != RequestKind::kLeave) return;
+  if (request.flag) {
+    const std::lock_guard lock(mutex);
+    job_done = true;
+    changed.notify_all();
+  }
+  lose(worker, {});
+}
+
 bool ParameterServer::Impl::has_come(const Arriving& arriving) {
-  return arriving.call->take_arrived([&](size_t offset, size_t bytes) {
-    arriving.table->shard->inspect(*arriving.call, offset, bytes);
+  return arriving.call->take_arrived([&](size_t first, const std::byte* data, size_t bytes) {
+    arriving.table->shard->inspect(*arriving.call, first, data, bytes);
   });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/core/error.h"
 
@@ -25,6 +26,8 @@ enum class RequestKind : uint32_t {
   kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
   kCounters = 8,  ///< brings the table's counters, as JSON
   kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
+  kMap = 10,      ///< text: how to map a segment (slot: its number) of the worker's memory
+  kForget = 11,   ///< slot: a segment that is no more
 };
 
 /// How gradients travel. The numbers are the wire's.
@@ -47,6 +50,9 @@ struct Request {
   double scale = 1;   ///< gradients are multiplied by it
   double weight = 0;  ///< kSynchronous: divides the sum by the workers' total of it; 0: does not
   PushEncoding encoding = PushEncoding::kWhole;
+  /// Where rows, data and answer are in the worker's memory, for each part of at least a byte its
+  /// segment and its offset there. Empty: they travel.
+  std::vector<uint64_t> memory = {};
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -57,7 +63,8 @@ struct Reply {
   std::string text = {};  ///< of the error; kCounters: the counters
   int64_t version = 0;    ///< of the table: how many updates it has had
   int64_t step = 0;       ///< kSynchronous: the step that the table is in
-  bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale
+  bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale;
+                          ///< kMap: it is mapped
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

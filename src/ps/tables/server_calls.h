@@ -1,16 +1,21 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/request.h"
+#include "ps/tables/worker_memory.h"
 #include "strata/core/thread.h"
 #include "strata/ps/client.h"
 #include "strata/ps/push.h"
@@ -44,25 +49,45 @@ class ServerCalls {
 
   std::vector<TableCounters> counters(const std::string& table);
 
-  /// For data that is made for a request.
-  BufferPool& pool() { return pool_; }
+  /// For data that is made for a request: memory that servers of this host share, if they do.
+  BufferPool& pool() { return *pool_; }
+  /// Such memory as a tensor, contiguous and of arbitrary values; other memory if there is none.
+  at::Tensor make_tensor(at::IntArrayRef sizes, c10::ScalarType dtype);
+  /// `tensor`, if it lies in such memory or there is none, else a copy of it that does.
+  at::Tensor within_reach(const at::Tensor& tensor);
+  /// The same, to be kept: `[elements]` zeros that are nobody's before and after.
+  at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype);
+  /// Whether servers may be on this host.
+  bool shares_memory() const;
 
  private:
   struct Server {
     cluster::TaskId task;
     std::shared_ptr<wire::Connection> connection;
     std::atomic<std::chrono::steady_clock::rep> heard{0};
+    std::atomic<bool> is_near{true};   // maps this worker's memory, as far as one knows
+    std::set<uint64_t> segments = {};  // that it has mapped; guarded by turn_
   };
   struct Pending;
 
   void connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
+  std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what);
+  void use_memory(std::vector<Exchange>& exchanges, const std::string& what);
+  std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
+  static std::optional<uint64_t> unseen_segment(const Server& server,
+                                                const std::vector<uint64_t>& places);
+  void forget_gone();
+  void withdraw_unanswered(const std::vector<Pending>& all);
+  BufferPool::Block fresh_block(size_t bytes);
+  void next_id();
   void start(Pending& pending);
   bool look(std::vector<Pending>& all);
   void pulse(const std::stop_token& stop);
 
   const ClientOptions options_;
   const std::shared_ptr<wire::Transport> transport_;
-  BufferPool pool_;
+  WorkerMemory memory_;
+  const std::shared_ptr<BufferPool> pool_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::mutex turn_;
   uint32_t last_id_ = 0;  // guarded by turn_
