@@ -234,16 +234,20 @@ int run_ps_worker(const std::vector<std::string>& arguments) {
     serve_calls("copy", [&](const Calls& calls) { return copy.prepare(calls); });
     return 0;
   }
+  const cluster::ClusterSpec spec = {{"worker", options.workers}, {"ps", options.servers}};
   if (options.role == "server") {
-    ps::ParameterServer server({{"worker", options.workers}, {"ps", options.servers}},
-                               {"ps", options.task});
+    ps::ParameterServer server(spec, {"ps", options.task});
     serve_others("strata");
     server.join();  // the worker leaves; who waits too long is ended
     return 0;
   }
-  STRATA_CHECK(options.role == "worker", kInvalidArgument, "[strata bench] ps-worker: got role ",
-               options.role, "; expected worker, server, copy-worker or copy-server");
   tensor::install_cpu_allocator();  // as every strategy does
+  if (options.role == "trainer") {
+    serve_ps_training(spec, {"worker", options.task});
+    return 0;
+  }
+  STRATA_CHECK(options.role == "worker", kInvalidArgument, "[strata bench] ps-worker: got role ",
+               options.role, "; expected worker, trainer, server, copy-worker or copy-server");
   TableCalls tables(options);
   serve_calls("strata", [&](const Calls& calls) { return tables.prepare(calls); });
   return 0;
