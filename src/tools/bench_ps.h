@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/cluster/cluster_spec.h"
 #include "tools/bench_calls.h"
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
@@ -70,6 +71,14 @@ struct PsWorkerOptions {
 /// An end of a plain copy: through sockets, or through the host's memory.
 int run_ps_copy(const PsWorkerOptions& options);
 int run_ps_memory_copy(const PsWorkerOptions& options);
+
+/// Cases `ps/...` of suite network. @param names  Which of `ps_lines_cases`.
+void run_ps_lines_cases(const BenchOptions& options, const std::vector<std::string>& names);
+std::vector<std::string> ps_lines_cases();
+
+/// A worker of PsOnLines: answers `train CONSISTENCY BYTES COMPUTE SECONDS` with the times at which
+/// its steps ended, the first of them when it was ready to begin.
+void serve_ps_training(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
 
 /// `strata bench ps-worker`: a process of strata, or of the copy, on a pipe.
 int run_ps_worker(const std::vector<std::string>& arguments);

@@ -125,18 +125,22 @@ int run_ps_worker(const std::vector<std::string>& arguments) {
   at::set_num_threads(1);  // others would spin beside it
   if (options.role.starts_with("copy-")) return run_ps_copy(options);
   if (options.role.starts_with("memory-")) return run_ps_memory_copy(options);
+  const cluster::ClusterSpec spec = {{"worker", options.workers}, {"ps", options.servers}};
   if (options.role == "server") {
-    ps::ParameterServer server({{"worker", options.workers}, {"ps", options.servers}},
-                               {"ps", options.task});
+    ps::ParameterServer server(spec, {"ps", options.task});
     serve_others("strata");
     server.join();  // the worker leaves; who waits too long is ended
     return 0;
   }
+  tensor::install_cpu_allocator();  // as every strategy does
+  if (options.role == "trainer") {
+    serve_ps_training(spec, {"worker", options.task});
+    return 0;
+  }
   STRATA_CHECK(options.role == "worker" || options.role == "wire-worker", kInvalidArgument,
                "[strata bench] ps-worker: got role ", options.role,
-               "; expected worker, wire-worker, server, copy-worker, copy-server, memory-worker or "
-               "memory-server");
-  tensor::install_cpu_allocator();  // as every strategy does
+               "; expected worker, wire-worker, trainer, server, copy-worker, copy-server, "
+               "memory-worker or memory-server");
   TableCalls tables(options);
   serve_calls("strata", [&](const Calls& calls) { return tables.prepare(calls); });
   return 0;
