@@ -78,7 +78,7 @@ def bar_of(line):
         if case.startswith("rows/"):
             return 5 if metric in ("vs_rpc", "vs_tf_ps") else None
         if case.startswith("dense/"):
-            return {"vs_rpc": 3, "vs_tf_ps": 3, "vs_limit": 0.6}.get(metric)
+            return {"vs_rpc": 3, "vs_tf_ps": 3, "vs_limit": 0.6, "vs_limit_tcp": 0.6}.get(metric)
         return 5 if case == "mnist" else None
     if line["suite"] == "network":
         if metric == "vs_law":
