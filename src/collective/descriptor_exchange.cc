@@ -1,7 +1,6 @@
 #include "collective/descriptor_exchange.h"
 
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -9,8 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
-#include "collective/shared_segment.h"
+#include "core/random_hex.h"
 #include "strata/core/error.h"
+#include "wire/shared_memory.h"
 
 namespace strata::collective {
 namespace {
@@ -20,19 +20,7 @@ constexpr int kSliceMs = 20;
 
 [[noreturn]] void throw_system(const char* what) {
   const int error = errno;
-  detail::throw_error(ErrorCode::kUnavailable, str_cat(what, ": ", system_error_text(error)));
-}
-
-std::string random_hex() {
-  unsigned char bytes[kRandomBytes];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) throw_system("getrandom");
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
+  detail::throw_error(ErrorCode::kUnavailable, str_cat(what, ": ", wire::system_error_text(error)));
 }
 
 wire::FileDescriptor make_socket() {
@@ -115,7 +103,7 @@ wire::FileDescriptor receive_descriptor(int socket, const DescriptorExchange::Ch
 }  // namespace
 
 void DescriptorExchange::listen() {
-  const std::string name = random_hex();
+  const std::string name = detail::random_hex(kRandomBytes);
   listener_ = make_socket();
   sockaddr_un address = {};
   const socklen_t size = fill_name(name, address);
@@ -123,7 +111,7 @@ void DescriptorExchange::listen() {
       ::listen(listener_.get(), SOMAXCONN) != 0) {
     throw_system("listening at an abstract Unix address");
   }
-  address_ = name + random_hex();
+  address_ = name + detail::random_hex(kRandomBytes);
   source_ = true;
 }
 

@@ -5,9 +5,7 @@
 
 #include <c10/util/SmallVector.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include "core/stream_copy.h"
 
 namespace strata::collective {
 namespace {
@@ -15,32 +13,6 @@ namespace {
 constexpr int64_t kBlockBytes = 8192;
 
 }  // namespace
-
-#if defined(__x86_64__)
-void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
-  constexpr int64_t kLine = 64;
-  const auto misaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(target) % kLine);
-  const int64_t head = std::min(bytes, (kLine - misaligned) % kLine);
-  std::memcpy(target, source, static_cast<size_t>(head));
-  int64_t at = head;
-  for (; at + kLine <= bytes; at += kLine) {
-    __m128i parts[4];
-    for (int i = 0; i < 4; ++i) {
-      parts[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + at) + i);
-    }
-    for (int i = 0; i < 4; ++i) {
-      _mm_stream_si128(reinterpret_cast<__m128i*>(target + at) + i, parts[i]);
-    }
-  }
-  std::memcpy(target + at, source + at, static_cast<size_t>(bytes - at));
-}
-void stream_fence() { _mm_sfence(); }
-#else
-void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
-  std::memcpy(target, source, static_cast<size_t>(bytes));
-}
-void stream_fence() {}
-#endif
 
 void reduce_to_all(const Reduction& reduction, std::span<const Operand> sources, int64_t elements,
                    std::span<std::byte* const> targets, bool stream) {
@@ -58,7 +30,7 @@ void reduce_to_all(const Reduction& reduction, std::span<const Operand> sources,
     reduction.reduce(at.data(), n, count, {.data = sums}, true);
     for (std::byte* const target : targets) {
       if (stream) {
-        stream_copy(target + begin * width, sums, count * width);
+        detail::stream_copy(target + begin * width, sums, count * width);
       } else {
         std::memcpy(target + begin * width, sums, static_cast<size_t>(count * width));
       }
@@ -69,7 +41,7 @@ void reduce_to_all(const Reduction& reduction, std::span<const Operand> sources,
                      count * (operand.partial ? reduction.partial_bytes() : width);
     }
   }
-  if (stream) stream_fence();
+  if (stream) detail::stream_fence();
 }
 
 }  // namespace strata::collective

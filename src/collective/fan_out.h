@@ -8,11 +8,6 @@
 
 namespace strata::collective {
 
-/// Copies to memory that nobody reads soon: past the caches, so that its old content is not read
-/// first. Any size and alignment. `stream_fence` must follow before another rank is told of it.
-void stream_copy(std::byte* target, const std::byte* source, int64_t bytes);
-void stream_fence();
-
 /// The tree over `sources` to each of `targets` (whole values; one may be a source), block by
 /// block.
 /// @param stream  The targets are so large that they leave the caches anyway.

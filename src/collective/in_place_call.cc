@@ -5,6 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "collective/fan_out.h"
+#include "core/stream_copy.h"
 
 namespace strata::collective {
 
@@ -49,7 +50,7 @@ bool InPlaceCall::somewhere(uint32_t first) const {
 
 void InPlaceCall::run(uint32_t first, const SharedWait& wait) {
   work(first);
-  stream_fence();
+  detail::stream_fence();
   const uint32_t done = lane_.step();
   lane_.publish();
   lane_.await(done, wait);
@@ -70,7 +71,7 @@ void InPlaceCall::work(uint32_t first) const {
   const int ranks = lane_.num_ranks();
   const bool stream = call_.bytes() >= kStreamBytes;
   const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
-    if (stream) return stream_copy(to, from, bytes);
+    if (stream) return detail::stream_copy(to, from, bytes);
     std::memcpy(to, from, static_cast<size_t>(bytes));
   };
   const Range mine = call_.part(lane_.rank(), ranks);

@@ -42,4 +42,15 @@ void Placement::check() const {
   }
 }
 
+std::vector<int> hosts_of(const std::vector<std::string>& identities) {
+  std::vector<std::string> known;
+  std::vector<int> hosts;
+  for (const std::string& identity : identities) {
+    const auto found = std::find(known.begin(), known.end(), identity);
+    hosts.push_back(static_cast<int>(found - known.begin()));
+    if (found == known.end()) known.push_back(identity);
+  }
+  return hosts;
+}
+
 }  // namespace strata::collective

@@ -14,7 +14,7 @@ constexpr int64_t pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kP
 }  // namespace
 
 wire::FileDescriptor SharedBuffer::make(int64_t bytes_a_rank, int ranks) {
-  return make_memory_file("strata buffer", kHeadBytes + pages(bytes_a_rank) * ranks);
+  return wire::make_memory_file("strata buffer", kHeadBytes + pages(bytes_a_rank) * ranks);
 }
 
 SharedBuffer::SharedBuffer(const wire::FileDescriptor& file, int64_t bytes_a_rank, int ranks)

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <optional>
 
-#include "collective/shared_segment.h"
+#include "wire/shared_memory.h"
 
 namespace strata::collective {
 
@@ -36,7 +36,7 @@ class SharedBuffer {
     return *reinterpret_cast<std::atomic<uint32_t>*>(mapping_.data());
   }
 
-  SharedMapping mapping_;
+  wire::SharedMapping mapping_;
   int64_t stride_;
   int ranks_;
 };

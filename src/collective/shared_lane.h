@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
-#include "collective/shared_segment.h"
 #include "strata/core/error.h"
+#include "wire/shared_memory.h"
 
 namespace strata::collective {
 
@@ -112,7 +112,7 @@ class SharedLane {
   }
   void await_rank(int rank, uint32_t step, const SharedWait& wait) const;
 
-  SharedMapping memory_;
+  wire::SharedMapping memory_;
   int rank_;
   int ranks_;
   uint32_t step_ = 1;

@@ -6,9 +6,10 @@
 #include <new>
 
 #include "collective/shared_lane.h"
-#include "strata/collective/host_identity.h"
+#include "strata/collective/placement.h"
 #include "strata/core/error.h"
 #include "strata/wire/deadline.h"
+#include "strata/wire/host_identity.h"
 
 namespace strata::collective {
 namespace {
@@ -76,7 +77,7 @@ SharedSetup set_up_shared_memory(Communicator& bootstrap, const SharedMemoryOpti
   SharedSetup setup;
   setup.names =
       meeting.gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name);
-  const std::vector<int> hosts = hosts_of(meeting.gather(host_identity()));
+  const std::vector<int> hosts = hosts_of(meeting.gather(wire::host_identity()));
   for (int other = 1; other < ranks; ++other) {
     const auto index = static_cast<size_t>(other);
     STRATA_CHECK(hosts[index] == 0, kFailedPrecondition, kWhere, "ranks 0 (", setup.names[0],
@@ -95,11 +96,11 @@ SharedSetup set_up_shared_memory(Communicator& bootstrap, const SharedMemoryOpti
   meeting.together(setup.names, [&] {
     if (rank == 0) {
       setup.descriptors.accept(ranks - 1, check);
-      setup.file = make_memory_file("strata collectives",
-                                    SharedLane::offset(SharedHeader::kMostLanes, ranks));
+      setup.file = wire::make_memory_file("strata collectives",
+                                          SharedLane::offset(SharedHeader::kMostLanes, ranks));
     }
     setup.file = setup.descriptors.share(std::move(setup.file), check);
-    setup.header = SharedMapping(setup.file, 0, sizeof(SharedHeader));
+    setup.header = wire::SharedMapping(setup.file, 0, sizeof(SharedHeader));
   });
   return setup;
 }

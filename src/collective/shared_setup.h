@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "collective/descriptor_exchange.h"
-#include "collective/shared_segment.h"
 #include "strata/collective/communicator.h"
 #include "strata/collective/shared_memory_communicator.h"
+#include "wire/shared_memory.h"
 
 namespace strata::collective {
 
@@ -16,7 +16,7 @@ struct SharedSetup {
   std::vector<std::string> names;  ///< by rank, for messages
   DescriptorExchange descriptors;  ///< for buffers
   wire::FileDescriptor file;       ///< SharedHeader and lanes
-  SharedMapping header;
+  wire::SharedMapping header;
 };
 
 /// Every rank calls it. @throws Error  as SharedMemoryCommunicator: the same on all ranks.

@@ -6,6 +6,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "collective/fan_out.h"
+#include "core/stream_copy.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -180,7 +181,7 @@ void StagedCall::take(const Range& range, const std::byte* from) const {
   const int64_t bytes = range.size() * call_.element_bytes;
   if (bytes == 0) return;
   if (stream_) {
-    stream_copy(call_.at(range.begin), from, bytes);  // this rank's own: no fence
+    detail::stream_copy(call_.at(range.begin), from, bytes);  // this rank's own: no fence
   } else {
     std::memcpy(call_.at(range.begin), from, static_cast<size_t>(bytes));
   }

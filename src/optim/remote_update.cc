@@ -26,7 +26,7 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
                               const std::vector<Entry>& entries, const ExtraSlots& extras)
     : rule_(rule), group_(group), entries_(entries), extras_(extras) {
   move_variables();
-  gradients_ = values_.make_like();
+  gradients_ = values_.make_like(buffers());
   for (int i = 0; i < extras_.count(); ++i) local_.push_back(values_.make_like());
   std::vector<ParameterStore::Entry> places;
   for (size_t i = 0; i < entries_.size(); ++i) {
@@ -43,6 +43,14 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
   note_versions();
 }
 
+/// Memory that the store can reach.
+template <typename T>
+std::function<at::Tensor(int64_t)> RemoteUpdate<T>::buffers() const {
+  return [this](int64_t elements) {
+    return group_.options().parameter_store->make_buffer(elements, c10::CppTypeToScalarType<T>());
+  };
+}
+
 template <typename T>
 void RemoteUpdate<T>::move_variables() {
   std::vector<tensor::ArenaEntry> layouts;
@@ -52,7 +60,7 @@ void RemoteUpdate<T>::move_variables() {
                  "', which another optimizer trains; on parameter servers a variable has one");
     layouts.push_back(layout_of(entry.variable));
   }
-  values_ = tensor::Arena(layouts, entries_[0].variable.dtype());
+  values_ = tensor::Arena(layouts, entries_[0].variable.dtype(), buffers());
   const auto keep = std::make_shared<tensor::Arena>(values_);
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Variable& variable = entries_[i].variable;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -46,6 +47,7 @@ class RemoteUpdate final : public UpdatePass {
 
   bool in_place() const { return group_.shares_storage(); }
   T* data(const tensor::Arena& arena, size_t entry) const;
+  std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();
   void add_gradients(const Step& step);
   void write_what_changed(int64_t updates);

@@ -24,6 +24,9 @@ class ServerStore final : public ParameterStore {
   ServerStore(std::shared_ptr<ps::Client> client, Options options)
       : client_(std::move(client)), options_(std::move(options)) {}
 
+  at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype) override {
+    return client_->make_buffer(elements, dtype);
+  }
   std::unique_ptr<Table> make_table(const tensor::RuleOptions& rule,
                                     const std::vector<Entry>& entries,
                                     const at::Tensor& values) override;

@@ -8,7 +8,7 @@
 #include "strata/cluster/roles.h"
 #include "strata/cluster/tls_environment.h"
 #include "strata/cluster/wire_environment.h"
-#include "strata/collective/host_identity.h"
+#include "strata/wire/host_identity.h"
 #include "strata/collective/measure_links.h"
 #include "strata/collective/mpi_communicator.h"
 #include "strata/collective/planner.h"
@@ -132,7 +132,7 @@ void WorkerGroup::form() {
 
   server_->set(
       key_of(server_->task()),
-      Card{.replicas = replicas_, .host = collective::host_identity(), .common = common_}.write());
+      Card{.replicas = replicas_, .host = wire::host_identity(), .common = common_}.write());
   std::vector<std::string> hosts;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));

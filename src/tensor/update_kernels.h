@@ -38,6 +38,7 @@ struct UpdateArguments {
   T* parameter;
   const T* gradient;  ///< nullptr: zeros
   T* slots[4];
+  T* copy;  ///< nullptr: none
   int64_t size;
   T gradient_scale;
   T clip_limit;  ///< infinity: no clipping

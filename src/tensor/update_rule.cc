@@ -77,6 +77,7 @@ void UpdateRule::run_kernel(int kernel, const UpdateSpan<T>& span, const Prepare
   arguments.parameter = span.parameter;
   arguments.gradient = span.gradient;
   for (int i = 0; i < kMaxSlots; ++i) arguments.slots[i] = span.slots[static_cast<size_t>(i)];
+  arguments.copy = span.copy;
   arguments.size = span.size;
   arguments.gradient_scale = static_cast<T>(span.gradient_scale);
   arguments.clip_limit =
@@ -92,11 +93,20 @@ void UpdateRule::run_kernel(int kernel, const UpdateSpan<T>& span, const Prepare
 template void UpdateRule::run_kernel(int, const UpdateSpan<float>&, const PreparedStep&);
 template void UpdateRule::run_kernel(int, const UpdateSpan<double>&, const PreparedStep&);
 
+template <typename T>
+void UpdateRule::apply_and_copy(UpdateSpan<T> span, const PreparedStep& step) const {
+  T* const copy = std::exchange(span.copy, nullptr);
+  do_apply_span(span, step);
+  std::copy_n(span.parameter, span.size, copy);
+}
+
 void UpdateRule::apply(const UpdateSpan<float>& span, const PreparedStep& step) const {
+  if (span.copy != nullptr && whole_variables()) return apply_and_copy(span, step);
   do_apply_span(span, step);
 }
 
 void UpdateRule::apply(const UpdateSpan<double>& span, const PreparedStep& step) const {
+  if (span.copy != nullptr && whole_variables()) return apply_and_copy(span, step);
   do_apply_span(span, step);
 }
 

@@ -39,11 +39,14 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             on modelled lines of 5 ms
             cases: 1gbit/2 1gbit/4 1gbit/8 100mbit/2 100mbit/4 100mbit/8
                    modelled-5ms/2 modelled-5ms/4 modelled-5ms/8 overlap
+                   parameter servers: ps/100mbit/8MB ps/300mbit/25MB ps/one-worker/8MB
+                   ps/fast-workers/8MB ps/slow-worker/asynchronous ps/slow-worker/backups
+                   ps/slow-worker/synchronous ps/slow-line/asynchronous
             systems: strata strata-ring gloo mpi
   ps        parameter servers beside torch.distributed.rpc and TensorFlow's, and beside a plain copy
             cases: dense/P/1MiB dense/P/25MB dense/P/64MiB rows/P (P: 1, 2 or 4 servers)
                    pull/1KiB mnist
-            systems: strata rpc rpc-tcp tf-ps copy
+            systems: strata strata-tcp rpc rpc-tcp tf-ps copy copy-tcp
   checkpoint
             what saving 100 MB costs the training, and the disk's speed
             cases: async files

@@ -1,5 +1,5 @@
 // Suite `network`: all-reduce between hosts on shaped lines, which are namespaces of this machine;
-// and on modelled lines with long delays.
+// and on modelled lines with long delays. Parameter servers on shaped lines: bench_ps_lines.cc.
 #include <signal.h>
 
 #include <algorithm>
@@ -20,6 +20,7 @@
 #include "tools/bench_collective.h"
 #include "tools/bench_interleaved.h"
 #include "tools/bench_overlap.h"
+#include "tools/bench_ps.h"
 #include "tools/bench_stats.h"
 #include "tools/network_lab.h"
 
@@ -287,11 +288,13 @@ int run_network_suite(const BenchOptions& options) {
   }
   for (const int hosts : kHosts) known.push_back(str_cat("modelled-5ms/", hosts));
   known.emplace_back("overlap");
+  for (const std::string& name : ps_lines_cases()) known.push_back(name);
   const std::vector<std::string> names = chosen_cases(options, "network", known);
   const auto wanted = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
   if (wanted("overlap")) run_overlap_case(options);
+  run_ps_lines_cases(options, names);
   const std::string missing = NetworkLab::missing();
   for (const Lines& lines : kLines) {
     for (const int hosts : kHosts) {

@@ -22,8 +22,12 @@ constexpr double kTurnSeconds = 0.2;
 constexpr int kServers[] = {1, 2, 4};
 constexpr int64_t kDenseBytes[] = {1 << 20, 25000000, 64 << 20};
 constexpr int64_t kPullBytes = 1024;
-const std::map<std::string, std::string> kRatios = {
-    {"rpc", "vs_rpc"}, {"rpc-tcp", "vs_rpc_tcp"}, {"tf-ps", "vs_tf_ps"}, {"copy", "vs_limit"}};
+/// Name, what is measured, what it is compared with.
+const CallRatio kRatios[] = {{"vs_rpc", "strata", "rpc"},
+                             {"vs_rpc_tcp", "strata-tcp", "rpc-tcp"},
+                             {"vs_tf_ps", "strata", "tf-ps"},
+                             {"vs_limit", "strata", "copy"},
+                             {"vs_limit_tcp", "strata-tcp", "copy-tcp"}};
 
 /// One case of calls, and which of the systems take part.
 struct Measured {
@@ -56,10 +60,12 @@ class ServersRun {
     const bool copies =
         std::any_of(cases.begin(), cases.end(), [](const Measured& each) { return each.has_copy; });
     if (wanted("strata")) systems_.push_back(started_.strata());
+    if (wanted("strata-tcp")) systems_.push_back(started_.strata_by_wire());
     if (wanted("rpc")) systems_.push_back(started_.rpc("rpc", "any"));
     if (wanted("rpc-tcp")) systems_.push_back(started_.rpc("rpc-tcp", "tcp"));
     if (wanted("tf-ps")) systems_.push_back(started_.tensorflow());
     if (copies && wanted("copy")) systems_.push_back(started_.copy());
+    if (copies && wanted("copy-tcp")) systems_.push_back(started_.copy_by_wire());
     report_idle("ps", str_cat("servers/", servers), systems_);
   }
 
@@ -73,19 +79,24 @@ class ServersRun {
     return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
   }
 
+  static bool takes_part(const CallCase& call_case, const std::string& name) {
+    return std::ranges::any_of(call_case.systems,
+                               [&](const CallSystem& system) { return system.name == name; });
+  }
+
   void measure(const Measured& measured) {
     CallCase call_case{"ps", measured.name, measured.bytes, {}, {}};
     for (const CallSystem& system : systems_) {
-      if (system.name == "copy" && !measured.has_copy) continue;
+      if (system.name.starts_with("copy") && !measured.has_copy) continue;
       call_case.systems.push_back(system);
       std::vector<std::string>& operations = call_case.systems.back().operations;
       for (std::string& operation : operations) operation = measured.operation + operation;
-      const auto ratio = kRatios.find(system.name);
-      if (ratio != kRatios.end()) {
-        call_case.ratios.push_back({ratio->second, "strata", system.name});
+    }
+    for (const CallRatio& ratio : kRatios) {
+      if (takes_part(call_case, ratio.ours) && takes_part(call_case, ratio.theirs)) {
+        call_case.ratios.push_back(ratio);
       }
     }
-    if (!wanted("strata")) call_case.ratios.clear();
     const CallResults results = run_call_case(turns_, call_case);
     if (measured.operation != "rows") return;
     for (const auto& [name, us] : results.us) {

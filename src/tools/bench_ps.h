@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/cluster/cluster_spec.h"
 #include "tools/bench_calls.h"
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
@@ -26,11 +27,15 @@ class PsSystems {
 
   // Each starts its processes. A system that cannot be started has its reason in `missing`.
   CallSystem strata();
+  /// Without the host's memory: all goes through sockets.
+  CallSystem strata_by_wire();
   /// @param wire  "any": what torch picks on one host, its memory; "tcp".
   CallSystem rpc(const std::string& name, const std::string& wire);
   CallSystem tensorflow();
-  /// As many bytes to the servers' processes and back, without parameter servers.
+  /// As many bytes to the servers' processes and back, without parameter servers: through the
+  /// host's memory, and through sockets.
   CallSystem copy();
+  CallSystem copy_by_wire();
 
  private:
   CallSystem start(const std::string& name, const std::string& missing,
@@ -55,6 +60,25 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
                                          const std::filesystem::path& data, const HeldPorts& ports);
 
 int run_ps_suite(const BenchOptions& options);
+
+struct PsWorkerOptions {
+  std::string role;
+  int task = 0;
+  std::vector<std::string> workers;  ///< addresses
+  std::vector<std::string> servers;
+};
+
+/// An end of a plain copy: through sockets, or through the host's memory.
+int run_ps_copy(const PsWorkerOptions& options);
+int run_ps_memory_copy(const PsWorkerOptions& options);
+
+/// Cases `ps/...` of suite network. @param names  Which of `ps_lines_cases`.
+void run_ps_lines_cases(const BenchOptions& options, const std::vector<std::string>& names);
+std::vector<std::string> ps_lines_cases();
+
+/// A worker of PsOnLines: answers `train CONSISTENCY BYTES COMPUTE SECONDS` with the times at which
+/// its steps ended, the first of them when it was ready to begin.
+void serve_ps_training(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
 
 /// `strata bench ps-worker`: a process of strata, or of the copy, on a pipe.
 int run_ps_worker(const std::vector<std::string>& arguments);

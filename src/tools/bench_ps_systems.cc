@@ -61,8 +61,16 @@ std::vector<ProcessSpec> PsSystems::strata_processes(const std::string& worker_r
 
 CallSystem PsSystems::strata() { return start("strata", "", strata_processes("worker", "server")); }
 
+CallSystem PsSystems::strata_by_wire() {
+  return start("strata-tcp", "", strata_processes("wire-worker", "server"));
+}
+
 CallSystem PsSystems::copy() {
-  return start("copy", "", strata_processes("copy-worker", "copy-server"));
+  return start("copy", "", strata_processes("memory-worker", "memory-server"));
+}
+
+CallSystem PsSystems::copy_by_wire() {
+  return start("copy-tcp", "", strata_processes("copy-worker", "copy-server"));
 }
 
 CallSystem PsSystems::rpc(const std::string& name, const std::string& wire) {

@@ -44,7 +44,7 @@ TEST(SharedHeaderTest, EveryIdHasALaneUntilThereIsNone) {
 TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
   constexpr int kRanks = 3;
   constexpr uint64_t kCalls = 5'000;
-  const wire::FileDescriptor file = make_memory_file("test", SharedLane::offset(2, kRanks));
+  const wire::FileDescriptor file = wire::make_memory_file("test", SharedLane::offset(2, kRanks));
   std::vector<Thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back("rank", [&, rank] {
@@ -69,7 +69,7 @@ TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
 }
 
 TEST(SharedLaneTest, AWaitEndsWithWhatTheCheckSays) {
-  const wire::FileDescriptor file = make_memory_file("test", SharedLane::offset(2, 2));
+  const wire::FileDescriptor file = wire::make_memory_file("test", SharedLane::offset(2, 2));
   SharedLane lane(file, 0, 0, 2);
   const uint32_t first = lane.step();
   lane.publish();
@@ -101,10 +101,10 @@ TEST(DescriptorExchangeTest, AStrangerGetsNothing) {
   DescriptorExchange other;
   other.connect(source.address(), [] {});
   source.accept(1, [] {});
-  const wire::FileDescriptor sent = source.share(make_memory_file("test", 8), [] {});
+  const wire::FileDescriptor sent = source.share(wire::make_memory_file("test", 8), [] {});
   const wire::FileDescriptor got = other.share({}, [] {});
-  const SharedMapping here(sent, 0, 8);
-  const SharedMapping there(got, 0, 8);
+  const wire::SharedMapping here(sent, 0, 8);
+  const wire::SharedMapping there(got, 0, 8);
   here.data()[3] = std::byte{42};
   EXPECT_EQ(there.data()[3], std::byte{42});
   char byte;

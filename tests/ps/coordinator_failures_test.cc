@@ -221,15 +221,14 @@ TEST(CoordinatorErrorsTest, DeadlinesSayWhatIsStillRunning) {
 TEST(CoordinatorErrorsTest, CtrlCEndsEveryWaitAndTheWorkGoesOn) {
   WorkerThreads cluster(1);
   Gate gate;
-  cluster.registry().add("wait", [&](const CallContext& context) {
-    return gate.pass(context.stop());
-  });
+  cluster.registry().add("wait",
+                         [&](const CallContext& context) { return gate.pass(context.stop()); });
   cluster.start();
   const auto coordinator = cluster.coordinator();
   const RemoteValue waits = coordinator->schedule("wait");
   ASSERT_TRUE(gate.wait_for(1));
-  for (const auto& wait : std::vector<std::function<void()>>{
-           [&] { coordinator->join(soon()); }, [&] { (void)waits.fetch(soon()); }}) {
+  for (const auto& wait : std::vector<std::function<void()>>{[&] { coordinator->join(soon()); },
+                                                             [&] { (void)waits.fetch(soon()); }}) {
     const InterruptGuard guard;
     std::raise(SIGINT);
     EXPECT_TRUE(throws(ErrorCode::kCancelled, {"interrupted by Ctrl-C"}, wait));

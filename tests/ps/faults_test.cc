@@ -76,7 +76,8 @@ struct Plan {
   tensor::RuleOptions rule = tensor::SgdRule{};
   PushPrecision precision = PushPrecision::kWhole;
   bool brings_values = false;
-  int worker = 0;  // the victim
+  bool shared = false;  // gradients and values lie in memory that servers of this host can map
+  int worker = 0;       // the victim
   int server = 0;
   int step = 0;         // of the victim: in front of this push
   bool during = false;  // or in it
@@ -99,7 +100,8 @@ struct Plan {
                    ", worker ", worker, ", server ", server, ", step ", step, ", ", bytes,
                    " bytes, consistency ", static_cast<int>(consistency.kind), "/",
                    consistency.staleness, "/", consistency.backups, ", ", workers(), " workers, ",
-                   servers, " servers", standby ? ", standby" : "", rows ? ", rows" : ", flat");
+                   servers, " servers", standby ? ", standby" : "", rows ? ", rows" : ", flat",
+                   shared ? ", shared memory" : "");
   }
 };
 
@@ -137,6 +139,7 @@ Plan draw(uint64_t seed) {
   plan.network.seed = seed;
   plan.network.shuffle = below(2) == 0;
   plan.network.link.fragment = below(3) == 0;
+  plan.shared = below(2) == 0;
   return plan;
 }
 
@@ -198,7 +201,10 @@ class AnyTable {
       rows_ = client.create_rows(spec);
     } else {
       spec.parts = cut_evenly(kElements, sizeof(double), plan.servers);
-      values_ = at::zeros({kElements}, at::kDouble);
+      for (at::Tensor* each : {&values_, &gradients_}) {
+        *each = plan.shared ? client.make_buffer(kElements, at::kDouble)
+                            : at::zeros({kElements}, at::kDouble);
+      }
       flat_ = client.create_flat(spec, values_, first);
     }
     random_.seed(plan.seed * 31 + static_cast<uint64_t>(worker));
@@ -216,9 +222,9 @@ class AnyTable {
   PushResult push(const std::set<int64_t>& places, double value) {
     const PushOptions options = {.learning_rate = 1, .precision = plan_.precision};
     if (!plan_.rows) {
-      const at::Tensor gradients = at::full({kElements}, value, at::kDouble);
-      if (plan_.brings_values) return flat_->push_pull(gradients, values_, options);
-      const PushResult result = flat_->push(gradients, options);
+      gradients_.fill_(value);
+      if (plan_.brings_values) return flat_->push_pull(gradients_, values_, options);
+      const PushResult result = flat_->push(gradients_, options);
       flat_->pull(values_);
       return result;
     }
@@ -251,6 +257,7 @@ class AnyTable {
   std::shared_ptr<FlatTable> flat_;
   std::shared_ptr<RowTable> rows_;
   at::Tensor values_;
+  at::Tensor gradients_;
   std::mt19937_64 random_;
 };
 

@@ -26,6 +26,7 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                            .scale = 0,
                            .weight = 0.5,
                            .encoding = PushEncoding::kBFloat16,
+                           .memory = {0, 5, uint64_t{1} << 63},
                            .instead_of = 2,
                            .worker = "/job:worker/task:1"};
   EXPECT_EQ(decode_request(encode(request)), request);

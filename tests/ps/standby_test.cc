@@ -60,6 +60,7 @@ struct Case {
   tensor::RuleOptions rule;
   PushPrecision precision;
   c10::ScalarType dtype;
+  bool shared = false;  // in memory that servers of this host map
 };
 
 constexpr int kSteps = 6;
@@ -73,7 +74,11 @@ struct Trainer {
                    .rule = which.rule,
                    .consistency = {.kind = which.consistency, .staleness = 1, .workers = 2},
                    .standby = true};
-    values = waves({kElements}, 0.1, which.dtype);
+    for (at::Tensor* tensor : {&values, &gradients}) {
+      *tensor = which.shared ? client->make_buffer(kElements, which.dtype)
+                             : at::empty({kElements}, which.dtype);
+    }
+    values.copy_(waves({kElements}, 0.1, which.dtype));
     if (which.rows) {
       spec.rows = kRows;
       spec.width = kWidth;
@@ -90,7 +95,8 @@ struct Trainer {
         .learning_rate = 0.1, .weight_decay = 0.01, .precision = each.precision};
     const double phase = number * 2 + index;
     if (flat) {
-      flat->push_pull(waves({kElements}, phase, each.dtype), values, options);
+      gradients.copy_(waves({kElements}, phase, each.dtype));
+      flat->push_pull(gradients, values, options);
       return;
     }
     const PulledRows pulled = rows->pull(at::arange(number + index, kRows, 3, at::kLong));
@@ -115,6 +121,7 @@ struct Trainer {
   int index;
   std::unique_ptr<Client> client;
   at::Tensor values;
+  at::Tensor gradients;
   std::shared_ptr<FlatTable> flat;
   std::shared_ptr<RowTable> rows;
 };
@@ -146,10 +153,12 @@ TEST(StandbyTest, TheCopiesHaveTheSameBits) {
       {Consistency::kAsynchronous, false, sgd, PushPrecision::kFloat16, at::kFloat},
       {Consistency::kAsynchronous, true, adam, PushPrecision::kWhole, at::kDouble},
       {Consistency::kAsynchronous, true, sgd, PushPrecision::kFloat16, at::kFloat},
+      {Consistency::kAsynchronous, false, adam, PushPrecision::kWhole, at::kFloat, true},
       {Consistency::kBounded, false, adam, PushPrecision::kFloat16, at::kFloat},
       {Consistency::kBounded, false, sgd, PushPrecision::kWhole, at::kDouble},
       {Consistency::kBounded, true, adam, PushPrecision::kWhole, at::kFloat},
       {Consistency::kSynchronous, false, adam, PushPrecision::kWhole, at::kDouble},
+      {Consistency::kSynchronous, false, adam, PushPrecision::kWhole, at::kDouble, true},
       {Consistency::kSynchronous, false, sgd, PushPrecision::kFloat16, at::kFloat},
       {Consistency::kSynchronous, true, adam, PushPrecision::kWhole, at::kFloat},
   };
@@ -171,21 +180,26 @@ struct Link {
 
 /// Worker 0 makes the table and pushes five times, worker 1 reads; `link` is cut after so many
 /// bytes.
-void push_over_a_link_that_breaks(const Link& link, uint64_t bytes, bool brings_values) {
+void push_over_a_link_that_breaks(const Link& link, uint64_t bytes, bool brings_values,
+                                  bool shared) {
   SCOPED_TRACE(str_cat(link.from, " to ", link.to, " after ", bytes, " bytes"));
   PsCluster cluster(2, 2, {.liveness = 2s});
   auto client = cluster.client(0);
   auto reader = cluster.client(1);
   cluster.network().cut_after(link.from, link.to, bytes);
-  const at::Tensor values = all_of(100);
+  const auto make = [&](double value) {
+    at::Tensor made = shared ? client->make_buffer(kElements, at::kDouble) : all_of(0);
+    return made.fill_(value);
+  };
+  const at::Tensor values = make(100);
   auto table = client->create_flat(table_of(2), values, true);
   for (int push = 0; push < 5; ++push) {
     PushResult result;
     if (brings_values) {
-      result = table->push_pull(all_of(push), values, {.learning_rate = 1});
+      result = table->push_pull(make(push), values, {.learning_rate = 1});
       EXPECT_EQ(only_value_of(values), 100 - push * (push + 1) / 2);
     } else {
-      result = table->push(all_of(push), {.learning_rate = 1});
+      result = table->push(make(push), {.learning_rate = 1});
     }
     EXPECT_TRUE(result.applied);
     EXPECT_EQ(result.version, push + 1);
@@ -203,7 +217,10 @@ TEST(StandbyTest, APushCountsOnceWhereverALinkBreaks) {
   for (const Link link : {Link{"worker-0", "ps-0"}, Link{"ps-0", "worker-0"}, Link{"ps-0", "ps-1"},
                           Link{"ps-1", "ps-0"}, Link{"worker-0", "ps-1"}}) {
     for (uint64_t bytes = 1; bytes < 26'000; bytes += 1999) {
-      push_over_a_link_that_breaks(link, bytes, bytes % 2 == 0);
+      push_over_a_link_that_breaks(link, bytes, bytes % 4 < 2, /*shared=*/false);
+    }
+    for (uint64_t bytes = 1; bytes < 4'000; bytes += 399) {
+      push_over_a_link_that_breaks(link, bytes, bytes % 4 < 2, /*shared=*/true);
     }
   }
 }

@@ -121,6 +121,41 @@ TYPED_TEST(UpdateRuleTest, CuttingARangeChangesNoBit) {
   }
 }
 
+/// At every alignment, of every size around a piece's; whole-variable rules, too.
+TYPED_TEST(UpdateRuleTest, TheCopyHasTheSameBits) {
+  std::vector<NamedRule> rules = every_rule();
+  rules.push_back({"lamb", make_lamb()});
+  for (const auto& [label, rule] : rules) {
+    for (const int64_t size : {0, 1, 15, 64, 200, 517}) {
+      for (const int64_t offset : {0, 1, 7, 16}) {
+        State<TypeParam> with(*rule, size, 1), without(*rule, size, 1);
+        std::vector<TypeParam> copy(static_cast<size_t>(offset + size) + 3, TypeParam(-7));
+        for (int64_t step = 0; step < 2; ++step) {
+          auto span = without.span(0, size);
+          with_modifiers(span);
+          if (step == 1) span.gradient = nullptr;
+          const int64_t shape[] = {size};
+          span.sizes = shape;
+          rule->apply(span, {0.01, step});
+          auto copied = with.span(0, size);
+          with_modifiers(copied);
+          if (step == 1) copied.gradient = nullptr;
+          copied.sizes = shape;
+          copied.copy = copy.data() + offset;
+          rule->apply(copied, {0.01, step});
+        }
+        EXPECT_TRUE(with.same_bits(without)) << label << " " << size << " " << offset;
+        for (int64_t i = 0; i < static_cast<int64_t>(copy.size()); ++i) {
+          const bool inside = i >= offset && i < offset + size;
+          const TypeParam expected =
+              inside ? with.parameter[static_cast<size_t>(i - offset)] : TypeParam(-7);
+          ASSERT_EQ(copy[static_cast<size_t>(i)], expected) << label << " " << size << " " << i;
+        }
+      }
+    }
+  }
+}
+
 TYPED_TEST(UpdateRuleTest, EveryInstructionSetGivesTheSameBits) {
   for (int kernel = 0; kernel < kNumUpdateKernels; ++kernel) {
     std::vector<std::vector<TypeParam>> reference;

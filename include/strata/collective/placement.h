@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -28,5 +29,9 @@ struct STRATA_API Placement {
 
   friend bool operator==(const Placement&, const Placement&) = default;
 };
+
+/// For Placement::host_of_rank: equal numbers for equal identities, from 0 in the order of ranks.
+/// @param identities  wire::host_identity() by rank; each process makes its own and tells the others.
+STRATA_API std::vector<int> hosts_of(const std::vector<std::string>& identities);
 
 }  // namespace strata::collective

@@ -24,6 +24,10 @@ struct ClientOptions {
   cluster::ServerOptions server = {};
   /// Of a call, waiting for other workers included.
   std::chrono::nanoseconds timeout = std::chrono::minutes(30);
+  /// With servers of this host (wire::host_identity): what lies in memory that this client has made
+  /// (`make_buffer`) is read and written there by them, and does not travel. Needs memfd_create and
+  /// /proc; where they are missing, or the server may not look into this process, all travels.
+  bool share_memory = true;
 };
 
 /// A worker's way to all parameter servers of its cluster.
@@ -44,6 +48,11 @@ class STRATA_API Client {
   Client& operator=(const Client&) = delete;
 
   int num_servers() const;
+
+  /// Zeros, `[elements]`, on the CPU: memory for gradients and values that servers of this host
+  /// need not be sent. Ordinary memory where no server is on this host. The tensor may outlive the
+  /// client.
+  at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype = c10::kFloat);
 
   /// Makes a flat table, or finds it: all workers make the same ones.
   /// @param initial  `[elements]` of the table's dtype on the CPU: its values, if this worker is

@@ -55,6 +55,10 @@ class STRATA_API ParameterStore {
 
   virtual ~ParameterStore();
 
+  /// Zeros, `[elements]` on the CPU: where gradients and values for `step` best lie. Other memory
+  /// will do, too.
+  virtual at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype);
+
   /// Makes a table, or finds it: all processes make the same ones in the same order.
   /// @param entries  Ascending by `begin`; what lies between two counts to the first.
   /// @param values  `[elements]`, contiguous, on the CPU: the first values, if this process is the

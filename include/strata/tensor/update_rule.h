@@ -47,6 +47,9 @@ struct UpdateSpan {
   double clip_value = 0;       ///< > 0: then clamp to [-clip_value, clip_value]
   double weight_decay = 0;     ///< decoupled: p -= p * weight_decay * learning_rate before the rule
   at::IntArrayRef sizes = {};  ///< the variable's shape, for rules of whole variables only
+  /// Gets the new parameters, too, past the caches (core/stream_copy.h: who tells others of it
+  /// calls `stream_fence` first). For large tensors that nobody reads soon.
+  T* copy = nullptr;
 };
 
 /// The same three, for the form over tensors.
@@ -208,6 +211,10 @@ class STRATA_API UpdateRule {
   /// By the kernel; rules of whole variables do more.
   virtual void do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const;
   virtual void do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const;
+
+  /// For rules of whole variables, which go over them several times.
+  template <typename T>
+  void apply_and_copy(UpdateSpan<T> span, const PreparedStep& step) const;
 
   int kernel_;
   std::vector<std::string_view> slot_names_;

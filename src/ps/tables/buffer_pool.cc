@@ -1,6 +1,7 @@
 #include "ps/tables/buffer_pool.h"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace strata::ps {
@@ -9,7 +10,20 @@ namespace {
 /// A call has up to three buffers, and few calls are under way at a time.
 constexpr size_t kMostFree = 16;
 
+constexpr size_t kLeast = 4096;
+
+/// Somewhat more, so that a call for somewhat more can use it.
+size_t round_up(size_t size) {
+  const size_t step = std::max(kLeast, std::bit_floor(size) / 8);
+  return std::max(kLeast, (size + step - 1) / step * step);
+}
+
 }  // namespace
+
+BufferPool::BufferPool()
+    : BufferPool([](size_t bytes) -> Block {
+        return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+      }) {}
 
 BufferPool::Buffer BufferPool::take(size_t size) {
   Buffer buffer;
@@ -20,7 +34,7 @@ BufferPool::Buffer BufferPool::take(size_t size) {
     const std::lock_guard lock(mutex_);
     auto best = free_.end();
     for (auto each = free_.begin(); each != free_.end(); ++each) {
-      if (each->capacity < size || each->capacity / 2 > size) continue;
+      if (each->capacity < size || each->capacity / 2 > std::max(size, kLeast)) continue;
       if (best == free_.end() || each->capacity < best->capacity) best = each;
     }
     if (best != free_.end()) {
@@ -30,15 +44,15 @@ BufferPool::Buffer BufferPool::take(size_t size) {
       return buffer;
     }
   }
-  buffer.memory_ = std::make_unique_for_overwrite<std::byte[]>(std::max<size_t>(size, 1));
-  buffer.capacity_ = size;
+  buffer.capacity_ = round_up(size);
+  buffer.memory_ = allocate_(buffer.capacity_);
   return buffer;
 }
 
-void BufferPool::give_back(std::unique_ptr<std::byte[]> memory, size_t capacity) {
+void BufferPool::give_back(Free memory) {
   const std::lock_guard lock(mutex_);
   if (free_.size() >= kMostFree) free_.erase(free_.begin());
-  free_.push_back({std::move(memory), capacity});
+  free_.push_back(std::move(memory));
 }
 
 }  // namespace strata::ps

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace strata::ps {
@@ -11,6 +13,14 @@ namespace strata::ps {
 /// Threads: any.
 class BufferPool {
  public:
+  /// Memory, and what holds it.
+  using Block = std::shared_ptr<std::byte>;
+
+  BufferPool();
+  /// @param allocate  Where fresh memory comes from.
+  explicit BufferPool(std::function<Block(size_t bytes)> allocate)
+      : allocate_(std::move(allocate)) {}
+
   /// Goes back to its pool, which must outlive it.
   class Buffer {
    public:
@@ -22,7 +32,7 @@ class BufferPool {
       return *this;
     }
     ~Buffer() {
-      if (pool_ != nullptr) pool_->give_back(std::move(memory_), capacity_);
+      if (pool_ != nullptr) pool_->give_back({std::move(memory_), capacity_});
     }
 
     std::byte* data() const { return memory_.get(); }
@@ -38,7 +48,7 @@ class BufferPool {
     }
 
     BufferPool* pool_ = nullptr;
-    std::unique_ptr<std::byte[]> memory_;
+    Block memory_;
     size_t size_ = 0;
     size_t capacity_ = 0;
   };
@@ -48,11 +58,12 @@ class BufferPool {
 
  private:
   struct Free {
-    std::unique_ptr<std::byte[]> memory;
+    Block memory;
     size_t capacity;
   };
-  void give_back(std::unique_ptr<std::byte[]> memory, size_t capacity);
+  void give_back(Free memory);
 
+  const std::function<Block(size_t bytes)> allocate_;
   std::mutex mutex_;
   std::vector<Free> free_;  // guarded by mutex_
 };

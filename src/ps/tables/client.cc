@@ -39,6 +39,11 @@ Client::~Client() = default;
 
 int Client::num_servers() const { return calls_->num_servers(); }
 
+at::Tensor Client::make_buffer(int64_t elements, c10::ScalarType dtype) {
+  STRATA_CHECK(elements >= 0, kInvalidArgument, "[ps] make_buffer: got ", elements, " elements");
+  return calls_->make_buffer(elements, dtype);
+}
+
 std::shared_ptr<FlatTable> Client::create_flat(TableSpec spec, const at::Tensor& initial,
                                                bool first) {
   STRATA_CHECK(spec.is_flat(), kInvalidArgument, "[ps] create_flat: got the table '", spec.name,

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/stream_copy.h"
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/core/error.h"
@@ -14,6 +15,10 @@ namespace {
 
 /// Elements that are added at a time, in the first-level cache.
 constexpr int64_t kBlock = 1024;
+/// And updated, in the second-level cache.
+constexpr int64_t kStrip = 16 << 10;
+/// Bytes of a table that leaves the caches between two steps.
+constexpr size_t kLarge = size_t{4} << 20;
 
 }  // namespace
 
@@ -27,19 +32,26 @@ class FlatShard<T>::Gradients {
         decoded_(as_it_is_ ? 0 : pushes.size() * kBlock),
         sources_(pushes.size()) {}
 
+  /// From now on `for_each_block` is about a run, which begins at this element.
+  void set_run(size_t run, int64_t begin) {
+    run_ = run;
+    run_begin_ = begin;
+  }
+
   /// Calls `work(gradient, first, size)` for elements [begin, end), piece by piece.
   template <typename Work>
   void for_each_block(int64_t begin, int64_t end, Work work) const {
     if (as_it_is_) {
-      work(reinterpret_cast<const T*>(pushes_[0]->data()) + begin, begin, end - begin);
+      const auto* gradient = reinterpret_cast<const T*>(pushes_[0]->data(run_));
+      work(gradient + (begin - run_begin_), begin, end - begin);
       return;
     }
     alignas(64) T sum[kBlock];
     for (int64_t at = begin; at < end; at += kBlock) {
       const int64_t size = std::min(kBlock, end - at);
       for (size_t i = 0; i < pushes_.size(); ++i) {
-        sources_[i] = gradient_values(pushes_[i]->data(), pushes_[i]->request().encoding, at, size,
-                                      decoded_.data() + i * kBlock);
+        sources_[i] = gradient_values(pushes_[i]->data(run_), pushes_[i]->request().encoding,
+                                      at - run_begin_, size, decoded_.data() + i * kBlock);
       }
       const T* gradient = sources_[0];
       if (sources_.size() > 1) {
@@ -53,6 +65,8 @@ class FlatShard<T>::Gradients {
  private:
   const std::vector<const TableCall*>& pushes_;
   const bool as_it_is_;
+  size_t run_ = 0;
+  int64_t run_begin_ = 0;
   mutable std::vector<T> decoded_;
   mutable std::vector<const T*> sources_;
 };
@@ -97,7 +111,14 @@ T* FlatShard<T>::values(int64_t slot) const {
 }
 
 template <typename T>
-std::vector<size_t> FlatShard<T>::layout_of(const Request& request) const {
+PartSizes FlatShard<T>::sizes_of_runs(size_t element) const {
+  PartSizes sizes;
+  for (const Run& run : runs_) sizes.push_back(static_cast<size_t>(run.size) * element);
+  return sizes;
+}
+
+template <typename T>
+PartSizes FlatShard<T>::data_sizes_of(const Request& request) const {
   const bool brings = request.kind == RequestKind::kPush || request.kind == RequestKind::kFill;
   const size_t element =
       request.kind == RequestKind::kPush ? bytes_of_element<T>(request.encoding) : sizeof(T);
@@ -109,11 +130,14 @@ std::vector<size_t> FlatShard<T>::layout_of(const Request& request) const {
   STRATA_CHECK(request.slot >= 0 && request.slot <= rule_->num_slots(), kInvalidArgument,
                "[ps] table '", spec_.name, "': got slot ", request.slot - 1, " of ", rule_->name(),
                ", which has ", rule_->num_slots());
-  std::vector<size_t> layout;
-  if (brings) {
-    for (const Run& run : runs_) layout.push_back(static_cast<size_t>(run.size) * element);
-  }
-  return layout;
+  return brings ? sizes_of_runs(element) : PartSizes();
+}
+
+template <typename T>
+PartSizes FlatShard<T>::answer_sizes_of(const Request& request) const {
+  const bool brings = request.kind == RequestKind::kPull || request.kind == RequestKind::kRead ||
+                      (request.kind == RequestKind::kPush && request.flag);
+  return brings ? sizes_of_runs(sizeof(T)) : PartSizes();
 }
 
 template <typename T>
@@ -128,76 +152,116 @@ void FlatShard<T>::check(const TableCall& push) const {
                       "; nothing of this push was applied"));
 }
 
-/// Message by message, so that what is updated is sent while the rest is still being updated.
+/// Message by message, so that what is updated is sent while the rest is still being updated; and
+/// strip by strip, so that it is copied while it is in the caches. One worker's large answer in its
+/// memory is written by the update itself.
 template <typename T>
 void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Update& update,
                          const std::vector<TableCall*>& answered) {
-  const Gradients gradients(pushes);
-  std::vector<std::byte*> rooms;
-  rooms.reserve(answered.size());
-  for (TableCall* call : answered) {
-    rooms.push_back(call->make_room(pool_, static_cast<size_t>(elements_) * sizeof(T)));
-  }
-  auto segment = segments_.begin();
-  for_each_part([&](int64_t begin, int64_t end) {
-    for (int64_t at = begin; at < end;) {
-      const int64_t until = std::min(end, segment->end);
-      gradients.for_each_block(at, until, [&](const T* gradient, int64_t first, int64_t size) {
-        apply_block(gradient, first, size, update, segment->decays);
-      });
-      at = until;
-      if (at == segment->end) ++segment;
+  Gradients gradients(pushes);
+  for (TableCall* call : answered) call->make_room(pool_, sizes_of_runs(sizeof(T)));
+  TableCall* const streamed =
+      answered.size() == 1 && streams_to(*answered[0]) ? answered[0] : nullptr;
+  auto segment = segments_.cbegin();
+  for_each_message_of([&](size_t run, int64_t begin, int64_t end) {
+    gradients.set_run(run, runs_[run].begin);
+    for (int64_t at = begin; at < end; at += kStrip) {
+      const int64_t until = std::min(end, at + kStrip);
+      T* const copy = streamed == nullptr ? nullptr : room_of(*streamed, run, at);
+      apply_strip(gradients, update, segment, at, until, copy);
+      if (streamed != nullptr) continue;
+      for (TableCall* call : answered) put_values(*call, run, 0, at, until);
     }
-    for (size_t i = 0; i < answered.size(); ++i) send_part(*answered[i], rooms[i], 0, begin, end);
+    for (TableCall* call : answered) send_values_of(*call, run, begin, end);
   });
+  detail::stream_fence();
 }
 
 template <typename T>
-void FlatShard<T>::apply_block(const T* gradient, int64_t begin, int64_t size, const Update& update,
-                               bool decays) {
-  tensor::UpdateSpan<T> span{.parameter = values(0) + begin,
-                             .gradient = gradient,
-                             .size = size,
-                             .gradient_scale = update.scale,
-                             .clip_value = update.clip_value,
-                             .weight_decay = decays ? update.weight_decay : 0};
-  for (size_t slot = 0; slot < slots_.size(); ++slot) {
-    span.slots[slot] = values(static_cast<int64_t>(slot) + 1) + begin;
+void FlatShard<T>::apply_strip(const Gradients& gradients, const Update& update,
+                               typename std::vector<Segment>::const_iterator& segment,
+                               int64_t begin, int64_t end, T* copy) {
+  for (int64_t at = begin; at < end;) {
+    const int64_t until = std::min(end, segment->end);
+    gradients.for_each_block(at, until, [&](const T* gradient, int64_t first, int64_t size) {
+      tensor::UpdateSpan<T> span{.parameter = values(0) + first,
+                                 .gradient = gradient,
+                                 .size = size,
+                                 .gradient_scale = update.scale,
+                                 .clip_value = update.clip_value,
+                                 .weight_decay = segment->decays ? update.weight_decay : 0,
+                                 .copy = copy == nullptr ? nullptr : copy + (first - begin)};
+      for (size_t slot = 0; slot < slots_.size(); ++slot) {
+        span.slots[slot] = values(static_cast<int64_t>(slot) + 1) + first;
+      }
+      rule_->apply(span, update.step);
+    });
+    at = until;
+    if (at == segment->end) ++segment;
   }
-  rule_->apply(span, update.step);
 }
 
 template <typename T>
 void FlatShard<T>::send_values(TableCall& call) {
-  std::byte* room = call.make_room(pool_, static_cast<size_t>(elements_) * sizeof(T));
-  for_each_part(
-      [&](int64_t begin, int64_t end) { send_part(call, room, call.request().slot, begin, end); });
+  call.make_room(pool_, sizes_of_runs(sizeof(T)));
+  for_each_message_of([&](size_t run, int64_t begin, int64_t end) {
+    put_values(call, run, call.request().slot, begin, end);
+    send_values_of(call, run, begin, end);
+  });
+  detail::stream_fence();
+}
+
+/// What travels is read at once; a worker reads a large table from memory anyway.
+template <typename T>
+bool FlatShard<T>::streams_to(const TableCall& call) const {
+  return call.in_place() && static_cast<size_t>(elements_) * sizeof(T) >= kLarge;
+}
+
+/// Where the answer has an element of a run.
+template <typename T>
+T* FlatShard<T>::room_of(const TableCall& call, size_t run, int64_t element) const {
+  return reinterpret_cast<T*>(call.room(run)) + (element - runs_[run].begin);
 }
 
 template <typename T>
-void FlatShard<T>::send_part(TableCall& call, std::byte* room, int64_t slot, int64_t begin,
-                             int64_t end) {
+void FlatShard<T>::put_values(TableCall& call, size_t run, int64_t slot, int64_t begin,
+                              int64_t end) const {
+  T* const to = room_of(call, run, begin);
+  const T* const from = values(slot) + begin;
   const auto bytes = static_cast<size_t>(end - begin) * sizeof(T);
-  std::memcpy(room + static_cast<size_t>(begin) * sizeof(T), values(slot) + begin, bytes);
-  call.send(bytes);
+  if (streams_to(call)) {
+    detail::stream_copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+                        static_cast<int64_t>(bytes));
+  } else {
+    std::memcpy(to, from, bytes);
+  }
 }
 
-/// Calls `work(begin, end)` for the elements of each message.
+template <typename T>
+void FlatShard<T>::send_values_of(TableCall& call, size_t run, int64_t begin, int64_t end) const {
+  call.send(run, static_cast<size_t>(begin - runs_[run].begin) * sizeof(T),
+            static_cast<size_t>(end - begin) * sizeof(T));
+}
+
+/// Calls `work(run, begin, end)` for the elements of each message.
 template <typename T>
 template <typename Work>
-void FlatShard<T>::for_each_part(Work work) const {
-  for (const Run& run : runs_) {
+void FlatShard<T>::for_each_message_of(Work work) const {
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    const Run& run = runs_[i];
     for_each_message(static_cast<size_t>(run.size) * sizeof(T), [&](size_t offset, size_t bytes) {
       const int64_t begin = run.begin + static_cast<int64_t>(offset / sizeof(T));
-      work(begin, begin + static_cast<int64_t>(bytes / sizeof(T)));
+      work(i, begin, begin + static_cast<int64_t>(bytes / sizeof(T)));
     });
   }
 }
 
 template <typename T>
 void FlatShard<T>::fill(const TableCall& call) {
-  if (elements_ == 0) return;
-  std::memcpy(values(call.request().slot), call.data(), static_cast<size_t>(elements_) * sizeof(T));
+  for (size_t i = 0; i < runs_.size(); ++i) {
+    std::memcpy(values(call.request().slot) + runs_[i].begin, call.data(i),
+                static_cast<size_t>(runs_[i].size) * sizeof(T));
+  }
 }
 
 template class FlatShard<float>;

@@ -14,7 +14,8 @@ class FlatShard final : public Shard {
  public:
   FlatShard(const TableSpec& spec, int server, BufferPool& pool, Done done);
 
-  std::vector<size_t> layout_of(const Request& request) const override;
+  PartSizes data_sizes_of(const Request& request) const override;
+  PartSizes answer_sizes_of(const Request& request) const override;
   uint64_t bytes_of(const Request&) const override {
     return static_cast<uint64_t>(elements_) * sizeof(T);
   }
@@ -43,12 +44,18 @@ class FlatShard final : public Shard {
   class Gradients;
 
   void make_segments();
+  PartSizes sizes_of_runs(size_t element) const;
   template <typename Work>
-  void for_each_part(Work work) const;
-  void send_part(TableCall& call, std::byte* room, int64_t slot, int64_t begin, int64_t end);
+  void for_each_message_of(Work work) const;
   T* values(int64_t slot) const;
-  void apply_block(const T* gradient, int64_t begin, int64_t size, const Update& update,
-                   bool decays);
+  bool streams_to(const TableCall& call) const;
+  T* room_of(const TableCall& call, size_t run, int64_t element) const;
+  /// @param copy  nullptr, or where the updated values go, too.
+  void apply_strip(const Gradients& gradients, const Update& update,
+                   typename std::vector<Segment>::const_iterator& segment, int64_t begin,
+                   int64_t end, T* copy);
+  void put_values(TableCall& call, size_t run, int64_t slot, int64_t begin, int64_t end) const;
+  void send_values_of(TableCall& call, size_t run, int64_t begin, int64_t end) const;
 
   std::vector<Run> runs_;
   std::vector<Segment> segments_;

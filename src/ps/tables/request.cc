@@ -34,6 +34,7 @@ void visit_request(Message& request, Visit visit) {
   visit(14, request.scale);
   visit(15, request.weight);
   visit(16, request.encoding);
+  visit(17, request.memory);
   visit(18, request.instead_of);
   visit(19, request.worker);
 }
@@ -58,6 +59,11 @@ class Put {
     if (!text.empty()) detail::put_bytes(field, text, out_);
   }
   void operator()(uint32_t field, double value) const { detail::put_double(field, value, out_); }
+  void operator()(uint32_t field, const std::vector<uint64_t>& values) const {
+    for (const uint64_t value : values) {
+      detail::put_integer(field, static_cast<int64_t>(value), out_);
+    }
+  }
   template <typename Number>
   void operator()(uint32_t field, Number value) const {
     if (value != Number{}) detail::put_integer(field, static_cast<int64_t>(value), out_);
@@ -83,6 +89,9 @@ class Take {
     } else if constexpr (std::same_as<Member, double>) {
       want(WireType::kFixed64);
       member = std::bit_cast<double>(reader_.fixed<uint64_t>());
+    } else if constexpr (std::same_as<Member, std::vector<uint64_t>>) {
+      want(WireType::kVarint);
+      member.push_back(reader_.varint());
     } else {
       want(WireType::kVarint);
       member = static_cast<Member>(reader_.varint());

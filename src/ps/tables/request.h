@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "strata/core/error.h"
 
@@ -27,6 +28,8 @@ enum class RequestKind : uint32_t {
   kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
   kCounters = 8,  ///< brings the table's counters, as JSON
   kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
+  kMap = 10,      ///< text: how to map a segment (slot: its number) of the worker's memory
+  kForget = 11,   ///< slot: a segment that is no more
   kStandby = 12,  ///< a server to its standby, the first: its copies begin; flag: are worth nothing
   kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `instead_of`'s place
 };
@@ -57,6 +60,9 @@ struct Request {
   double scale = 1;   ///< gradients are multiplied by it
   double weight = 0;  ///< kSynchronous: divides the sum by the workers' total of it; 0: does not
   PushEncoding encoding = PushEncoding::kWhole;
+  /// Where rows, data and answer are in the worker's memory, for each part of at least a byte its
+  /// segment and its offset there. Empty: they travel.
+  std::vector<uint64_t> memory = {};
   uint32_t instead_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
   std::string worker = {};  ///< between servers: who has brought the sender this
 
@@ -69,7 +75,8 @@ struct Reply {
   std::string text = {};  ///< of the error; kCounters: the counters
   int64_t version = 0;    ///< of the table: how many updates it has had
   int64_t step = 0;       ///< kSynchronous: the step that the table is in
-  bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale
+  bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale;
+                          ///< kMap: it is mapped
   bool alone = false;     ///< the server has lost its standby: do not turn to that
   bool replaces = false;  ///< the server has taken the place of the one before it
 

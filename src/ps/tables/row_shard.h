@@ -13,7 +13,8 @@ class RowShard final : public Shard {
  public:
   RowShard(const TableSpec& spec, int server, int servers, BufferPool& pool, Done done);
 
-  std::vector<size_t> layout_of(const Request& request) const override;
+  PartSizes data_sizes_of(const Request& request) const override;
+  PartSizes answer_sizes_of(const Request& request) const override;
   uint64_t bytes_of(const Request& request) const override {
     const bool all = request.kind == RequestKind::kRead || request.kind == RequestKind::kFill;
     const uint64_t rows = all ? static_cast<uint64_t>(local_rows_) : request.rows;
@@ -29,10 +30,9 @@ class RowShard final : public Shard {
   void fill(const TableCall& call) override;
   bool fills_itself() const override { return true; }
 
-  int64_t local(int64_t row) const { return row / servers_; }
+  int64_t local(int64_t row) const { return servers_ == 1 ? row : row / servers_; }
   void initialize();
   void apply_row(int64_t row, const T* gradient, const Update& update);
-  void fetch(int64_t row, int64_t arrays) const;
 
   const int server_;
   const int servers_;

@@ -1,6 +1,5 @@
 #include "strata/ps/row_table.h"
 
-#include <ATen/ops/_unique2.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/index_select.h>
 
@@ -10,6 +9,7 @@
 
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/pushing.h"
+#include "ps/tables/row_ids.h"
 #include "ps/tables/server_calls.h"
 #include "strata/core/error.h"
 
@@ -21,27 +21,13 @@ std::span<const std::byte> bytes_of(const T* from, int64_t count, size_t element
   return {reinterpret_cast<const std::byte*>(from), static_cast<size_t>(count) * element};
 }
 
+std::span<int64_t> elements_of(const at::Tensor& ids) {
+  return {ids.mutable_data_ptr<int64_t>(), static_cast<size_t>(ids.numel())};
+}
+
 std::byte* row_of(const at::Tensor& tensor, int64_t row) {
   return static_cast<std::byte*>(tensor.mutable_data_ptr()) +
          static_cast<size_t>(row * tensor.stride(0)) * tensor.element_size();
-}
-
-/// One server's rows behind the other's. @return where each of `unique` has gone.
-std::vector<int64_t> deal_out(const at::Tensor& unique, int servers, PulledRows& rows) {
-  const auto* from = unique.const_data_ptr<int64_t>();
-  const int64_t count = unique.numel();
-  rows.begins.assign(static_cast<size_t>(servers) + 1, 0);
-  for (int64_t i = 0; i < count; ++i) ++rows.begins[static_cast<size_t>(from[i] % servers) + 1];
-  for (size_t s = 0; s < static_cast<size_t>(servers); ++s) rows.begins[s + 1] += rows.begins[s];
-  std::vector<int64_t> next(rows.begins.begin(), rows.begins.end() - 1);
-  std::vector<int64_t> place(static_cast<size_t>(count));
-  auto* to = rows.ids.mutable_data_ptr<int64_t>();
-  for (int64_t i = 0; i < count; ++i) {
-    const int64_t at = next[static_cast<size_t>(from[i] % servers)]++;
-    to[at] = from[i];
-    place[static_cast<size_t>(i)] = at;
-  }
-  return place;
 }
 
 }  // namespace
@@ -63,23 +49,21 @@ PulledRows RowTable::pull(const at::Tensor& ids) {
                kInvalidArgument, "[ps] pull of table '", spec_.name,
                "': expected ids of int64 on the CPU, got ",
                ids.defined() ? ids.toString() : std::string("an undefined tensor"));
-  auto [unique, inverse, counts] = at::_unique2(ids, /*sorted=*/true, /*return_inverse=*/true);
-  const int64_t count = unique.numel();
-  if (count > 0) {
-    const auto* sorted = unique.const_data_ptr<int64_t>();
-    const int64_t bad = sorted[0] < 0 ? sorted[0] : sorted[count - 1];
-    STRATA_CHECK(bad >= 0 && bad < spec_.rows, kOutOfRange, "[ps] pull of table '", spec_.name,
-                 "': got row ", bad, "; it has rows 0 to ", spec_.rows - 1);
-  }
   PulledRows rows;
-  rows.ids = at::empty({count}, at::kLong);
-  rows.values = at::empty({count, spec_.width}, at::TensorOptions().dtype(spec_.dtype));
-  const std::vector<int64_t> place = deal_out(unique, calls_->num_servers(), rows);
-  rows.inverse = std::move(inverse);
-  auto* indices = rows.inverse.mutable_data_ptr<int64_t>();
-  for (int64_t i = 0; i < rows.inverse.numel(); ++i) {
-    indices[i] = place[static_cast<size_t>(indices[i])];
+  rows.inverse = at::empty(ids.sizes(), at::kLong);
+  const at::Tensor asked = ids.contiguous();
+  RowIds found;
+  try {
+    found =
+        find_rows(elements_of(asked), spec_.rows, calls_->num_servers(), elements_of(rows.inverse));
+  } catch (const Error& error) {
+    throw Error(error.code(), str_cat("[ps] pull of table '", spec_.name, "': ", error.what()));
   }
+  const auto count = static_cast<int64_t>(found.rows.size());
+  rows.ids = calls_->make_tensor({count}, at::kLong);
+  std::ranges::copy(found.rows, rows.ids.mutable_data_ptr<int64_t>());
+  rows.values = calls_->make_tensor({count, spec_.width}, spec_.dtype);
+  rows.begins = std::move(found.begins);
   std::vector<ServerCalls::Exchange> exchanges;
   for (int server = 0; server < calls_->num_servers(); ++server) {
     const int64_t begin = rows.begins[static_cast<size_t>(server)];
@@ -107,7 +91,7 @@ PushResult RowTable::push(const PulledRows& rows, const at::Tensor& gradients,
                gradients.defined() ? str_cat(gradients.toString(), " of shape ", gradients.sizes())
                                    : "an undefined tensor",
                "; expected ", rows.values.toString(), " of shape ", rows.values.sizes());
-  const at::Tensor dense = gradients.contiguous();
+  const at::Tensor dense = calls_->within_reach(gradients.contiguous());
   Request request = push_request(RequestKind::kPushRows, spec_.name, options, ++pushes_);
   BufferPool::Buffer encoded;
   auto bits = bytes_of(static_cast<const std::byte*>(dense.const_data_ptr()), dense.numel(),

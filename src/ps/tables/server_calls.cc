@@ -2,8 +2,15 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <cstring>
+#include <iterator>
 #include <optional>
 #include <utility>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <c10/util/accumulate.h>
 
 #include "cluster/make_transport.h"
 #include "ps/tables/message_blocks.h"
@@ -16,6 +23,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// Whether the answer goes where the data are, which a standby is still being sent.
+bool overlap(const ServerCalls::Exchange& exchange) {
+  const auto disjoint = [](std::span<const std::byte> a, std::span<const std::byte> b) {
+    return a.data() + a.size() <= b.data() || b.data() + b.size() <= a.data();
+  };
+  return std::ranges::any_of(exchange.in, [&](std::span<const std::byte> in) {
+    return std::ranges::any_of(exchange.out,
+                               [&](std::span<const std::byte> out) { return !disjoint(in, out); });
+  });
+}
+
 /// Where a server is not there, so long until the others are tried.
 constexpr std::chrono::seconds kFirstTry{1};
 
@@ -25,13 +43,23 @@ constexpr std::chrono::seconds kFirstTry{1};
 struct ServerCalls::Pending {
   Exchange exchange;
   int at = 0;  // the server that is asked: the exchange's, or its standby
+  bool started = false;
+  /// An answer of the standby, which waits until the lost server writes elsewhere.
+  struct Late {
+    std::vector<std::byte> bytes;
+    std::span<std::byte> to;
+  };
+  std::vector<Late> late = {};
+  std::vector<uint64_t> lost_segments = {};  // that the lost server may still write to
   std::vector<wire::Transfer> transfers = {};
   std::optional<Reply> reply = {};
 };
 
 ServerCalls::ServerCalls(const cluster::ClusterSpec& spec, const cluster::TaskId& self,
                          ClientOptions options)
-    : options_(std::move(options)), transport_(cluster::make_transport(options_.server)) {
+    : options_(std::move(options)),
+      transport_(cluster::make_transport(options_.server)),
+      pool_(std::make_shared<BufferPool>([this](size_t bytes) { return fresh_block(bytes); })) {
   STRATA_CHECK(spec.has_job(cluster::kPs), kInvalidArgument, "[ps] Client: got ", spec.to_string(),
                "; expected a cluster with tasks of the job \"ps\"");
   STRATA_CHECK(self.job != cluster::kPs, kInvalidArgument, "[ps] Client: got ", self.to_string(),
@@ -58,6 +86,7 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
         {.job = options_.server.job, .task = self.to_string(), .purpose = std::string(kPurpose)},
         until, {.peer = server.task.to_string()});
     server.heard = Clock::now().time_since_epoch().count();
+    server.is_near = options_.share_memory;
   };
   std::chrono::nanoseconds limit = num_servers() > 1 ? kFirstTry : options_.server.start_timeout;
   for (bool all = false; !all; limit *= 2) {
@@ -70,6 +99,7 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kDeadlineExceeded) throw;
         server.replaced = asks_standby(index);
+        server.is_near = false;
         if (!server.replaced && deadline.passed()) throw;
         all = all && server.replaced;
       }
@@ -103,25 +133,39 @@ void ServerCalls::has_standby(const std::string& table) {
 
 Status ServerCalls::status_of(int server) const {
   const auto& connection = servers_[static_cast<size_t>(server)]->connection;
-  return connection ? connection->status() : Status(ErrorCode::kUnavailable, "it was lost before this worker came");
+  return connection ? connection->status()
+                    : Status(ErrorCode::kUnavailable, "it was lost before this worker came");
+}
+
+BufferPool::Block ServerCalls::fresh_block(size_t bytes) {
+  BufferPool::Block block = shares_memory() ? memory_.take(bytes) : nullptr;
+  if (block) return block;
+  return {new std::byte[bytes], std::default_delete<std::byte[]>()};
 }
 
 void ServerCalls::start(Pending& pending) {
   Exchange& exchange = pending.exchange;
   wire::Connection& connection = *servers_[static_cast<size_t>(pending.at)]->connection;
-  const uint32_t id = exchange.request.id;
-  const wire::Tag tag = {.channel = kDataChannel, .id = id};
+  const wire::Tag tag = {.channel = kDataChannel, .id = exchange.request.id};
+  const bool in_place = !exchange.request.memory.empty();
+  pending.started = true;
   for (const std::span<std::byte> part : exchange.in) {
+    if (in_place) break;
     for_each_message(part.size(), [&](size_t offset, size_t bytes) {
       pending.transfers.push_back(connection.receive(tag, part.subspan(offset, bytes)));
     });
   }
   connection.send_message(kTableChannel, encode(exchange.request));
+  if (!exchange.request.memory.empty()) return;
   for (const std::span<const std::byte> part : exchange.out) {
     for_each_message(part.size(), [&](size_t offset, size_t bytes) {
       pending.transfers.push_back(connection.send(tag, part.subspan(offset, bytes)));
     });
   }
+}
+
+void ServerCalls::next_id() {
+  if (++last_id_ == 0) ++last_id_;
 }
 
 /// Takes the replies that have come. @return whether all have, or there is something to do first.
@@ -166,17 +210,19 @@ Status ServerCalls::outcome(Pending& pending, wire::Deadline deadline) {
 /// A call to a server that is lost, or that its standby has replaced. @return false: it has no
 /// standby that can be asked.
 bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
-  const bool leaving = pending.exchange.request.kind == RequestKind::kLeave;
-  if (leaving && !with_standby_.empty()) {  // it need not hear
+  Exchange& exchange = pending.exchange;
+  const RequestKind kind = exchange.request.kind;
+  const bool of_the_server = kind == RequestKind::kLeave || kind == RequestKind::kMap;
+  if (of_the_server && !with_standby_.empty()) {  // it need not hear
     pending.transfers.clear();
     pending.reply = Reply();
     return true;
   }
-  const int index = pending.exchange.server;
+  const int index = exchange.server;
   Server& server = *servers_[static_cast<size_t>(index)];
   const bool behind = server.alone && !server.replaced;
-  if (pending.at != index || behind || !with_standby_.contains(pending.exchange.request.table))
-    return false;
+  const bool has_one = with_standby_.contains(exchange.request.table);
+  if (pending.at != index || behind || !has_one) return false;
   const Server& standby = *servers_[static_cast<size_t>(standby_of(index))];
   if (!server.replaced) {
     STRATA_LOG(kWarning) << "[ps] " << server.task.to_string() << " is lost: " << why.message()
@@ -186,9 +232,21 @@ bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
   pending.transfers.clear();  // nobody touches their memory any more
   pending.reply.reset();
   pending.at = standby_of(index);
-  pending.exchange.request.instead_of = static_cast<uint32_t>(index) + 1;
-  if (++last_id_ == 0) ++last_id_;
-  pending.exchange.request.id = last_id_;  // the standby may be asked for parts of its own, too
+  exchange.request.instead_of = static_cast<uint32_t>(index) + 1;
+  next_id();
+  exchange.request.id = last_id_;  // the standby may be asked for parts of its own, too
+  std::vector<uint64_t>& places = exchange.request.memory;
+  if (!pending.started) {
+    if (!standby.is_near || unseen_segment(standby, places)) places.clear();
+    return true;
+  }
+  if (places.empty()) return true;
+  for (size_t i = 0; i < places.size(); i += 2) pending.lost_segments.push_back(places[i]);
+  places.clear();
+  for (std::span<std::byte>& part : exchange.in) {
+    pending.late.push_back({.bytes = std::vector<std::byte>(part.size()), .to = part});
+    part = pending.late.back().bytes;
+  }
   return true;
 }
 
@@ -225,7 +283,13 @@ void ServerCalls::fail(const Pending& pending, const Status& status,
 
 std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::string& what) {
   const std::lock_guard lock(turn_);
-  if (++last_id_ == 0) ++last_id_;
+  use_memory(exchanges, what);
+  return exchange_all(std::move(exchanges), what);
+}
+
+std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,
+                                             const std::string& what) {
+  next_id();
   const wire::Deadline deadline = wire::Deadline::after(options_.timeout);
   std::vector<Pending> all;
   for (Exchange& exchange : exchanges) {
@@ -233,19 +297,37 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
     all.push_back({.exchange = std::move(exchange)});
     all.back().at = all.back().exchange.server;
   }
-  // A server that is lost is asked no more, where there is a standby.
-  const auto begin = [&](Pending& pending) {
-    Status status = status_of(pending.at);
-    const bool leaves = pending.exchange.request.kind == RequestKind::kLeave;
-    const bool replaced = !leaves && servers_[static_cast<size_t>(pending.at)]->replaced;
-    if ((replaced || !status.ok()) && turn_to_standby(pending, status)) {
-      if (pending.reply) return;
-      status = status_of(pending.at);
-    }
-    if (!status.ok()) fail(pending, status, what);
-    start(pending);
-  };
-  for (Pending& pending : all) begin(pending);
+  try {
+    for (Pending& pending : all) begin(pending, what);
+    wait_for_all(all, deadline, what);
+  } catch (const Error&) {
+    withdraw_from_lost(all);
+    throw;
+  }
+  withdraw_from_lost(all);
+  std::vector<Reply> replies;
+  for (Pending& pending : all) {
+    note(pending);
+    for (const Pending::Late& late : pending.late) std::ranges::copy(late.bytes, late.to.begin());
+    replies.push_back(std::move(*pending.reply));
+  }
+  return replies;
+}
+
+/// A server that is lost is asked no more, where there is a standby.
+void ServerCalls::begin(Pending& pending, const std::string& what) {
+  Status status = status_of(pending.at);
+  const bool replaced = pending.at != server_for(pending.exchange);
+  if ((replaced || !status.ok()) && turn_to_standby(pending, status)) {
+    if (pending.reply) return;
+    status = status_of(pending.at);
+  }
+  if (!status.ok()) fail(pending, status, what);
+  start(pending);
+}
+
+void ServerCalls::wait_for_all(std::vector<Pending>& all, wire::Deadline deadline,
+                               const std::string& what) {
   for (bool complete = false; !complete;) {
     const bool in_time =
         transport_->wait_until([&] { return look(all); }, deadline) && !deadline.passed();
@@ -254,12 +336,12 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
       const Status status = outcome(pending, deadline);
       if (status.ok()) {
         complete = complete && pending.reply;
-      } else {
-        const bool lost = status.code() == ErrorCode::kUnavailable || !status_of(pending.at).ok();
-        if (!lost || !turn_to_standby(pending, status)) fail(pending, status, what);
-        if (!pending.reply) begin(pending);
-        complete = false;
+        continue;
       }
+      const bool lost = status.code() == ErrorCode::kUnavailable || !status_of(pending.at).ok();
+      if (!lost || !turn_to_standby(pending, status)) fail(pending, status, what);
+      if (!pending.reply) begin(pending, what);
+      complete = false;
     }
     for (const Pending& pending : all) {
       if (!complete && !in_time && !pending.reply) {
@@ -267,12 +349,128 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
       }
     }
   }
-  std::vector<Reply> replies;
-  for (Pending& pending : all) {
-    note(pending);
-    replies.push_back(std::move(*pending.reply));
+}
+
+/// Which server serves it now.
+int ServerCalls::server_for(const Exchange& exchange) const {
+  const bool replaced = servers_[static_cast<size_t>(exchange.server)]->replaced &&
+                        with_standby_.contains(exchange.request.table);
+  return replaced ? standby_of(exchange.server) : exchange.server;
+}
+
+bool ServerCalls::shares_memory() const {
+  return std::ranges::any_of(servers_, [](const auto& server) { return server->is_near.load(); });
+}
+
+/// Where the bytes of an exchange lie, if all are in memory that can be shared.
+std::optional<std::vector<uint64_t>> ServerCalls::places_of(const Exchange& exchange) const {
+  std::vector<uint64_t> places;
+  const auto add = [&](std::span<const std::byte> part) {
+    if (part.empty()) return true;
+    const auto place = memory_.find(part);
+    if (!place) return false;
+    places.insert(places.end(), {place->segment, place->offset});
+    return true;
+  };
+  if (std::ranges::all_of(exchange.out, add) && std::ranges::all_of(exchange.in, add)) {
+    return places;
   }
-  return replies;
+  return std::nullopt;
+}
+
+/// Has the servers of this host find the data, and put the answers, where they are.
+void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string& what) {
+  forget_gone();
+  const auto server_of = [&](const Exchange& exchange) -> Server& {
+    return *servers_[static_cast<size_t>(server_for(exchange))];
+  };
+  for (Exchange& exchange : exchanges) {
+    if (!server_of(exchange).is_near || !status_of(server_for(exchange)).ok()) continue;
+    if (with_standby_.contains(exchange.request.table) && overlap(exchange)) continue;
+    if (auto places = places_of(exchange)) exchange.request.memory = std::move(*places);
+  }
+  while (true) {  // segments that a server has not seen are introduced to it, one a round
+    std::vector<Exchange> introductions;
+    for (Exchange& exchange : exchanges) {
+      Server& server = server_of(exchange);
+      if (!server.is_near) exchange.request.memory.clear();
+      const std::optional<uint64_t> segment = unseen_segment(server, exchange.request.memory);
+      const bool is_met = std::ranges::find(introductions, server_for(exchange),
+                                            &Exchange::server) != introductions.end();
+      if (!segment || is_met) continue;  // one server may be asked for two parts
+      introductions.push_back({.server = server_for(exchange),
+                               .request = {.kind = RequestKind::kMap,
+                                           .text = memory_.introduce(*segment),
+                                           .slot = static_cast<int64_t>(*segment)}});
+    }
+    if (introductions.empty()) return;
+    const std::vector<Reply> replies = exchange_all(introductions, what);
+    for (size_t i = 0; i < replies.size(); ++i) {
+      Server& server = *servers_[static_cast<size_t>(introductions[i].server)];
+      server.is_near = replies[i].flag;
+      server.segments.insert(static_cast<uint64_t>(introductions[i].request.slot));
+    }
+  }
+}
+
+std::optional<uint64_t> ServerCalls::unseen_segment(const Server& server,
+                                                    const std::vector<uint64_t>& places) {
+  for (size_t i = 0; i < places.size(); i += 2) {
+    if (!server.segments.contains(places[i])) return places[i];
+  }
+  return std::nullopt;
+}
+
+void ServerCalls::forget_gone() {
+  for (const uint64_t segment : memory_.take_gone()) {
+    for (const std::unique_ptr<Server>& server : servers_) {
+      if (server->segments.erase(segment) == 0 || !server->connection->status().ok()) continue;
+      next_id();  // nobody waits for the answer
+      server->connection->send_message(kTableChannel,
+                                       encode(Request{.kind = RequestKind::kForget,
+                                                      .id = last_id_,
+                                                      .slot = static_cast<int64_t>(segment)}));
+    }
+  }
+}
+
+/// A server that has not answered may still write where the answer was to be.
+void ServerCalls::withdraw_from_lost(std::vector<Pending>& all) {
+  std::vector<uint64_t> segments;
+  for (Pending& pending : all) {
+    std::ranges::move(pending.lost_segments, std::back_inserter(segments));
+    if (pending.reply || !pending.started) continue;
+    const std::vector<uint64_t>& places = pending.exchange.request.memory;
+    for (size_t i = 0; i < places.size(); i += 2) segments.push_back(places[i]);
+  }
+  if (!segments.empty()) memory_.withdraw(segments);
+}
+
+at::Tensor ServerCalls::make_tensor(at::IntArrayRef sizes, c10::ScalarType dtype) {
+  const at::TensorOptions options = at::TensorOptions().dtype(dtype);
+  if (!shares_memory()) return at::empty(sizes, options);
+  const auto bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
+  auto buffer = std::make_shared<BufferPool::Buffer>(pool_->take(bytes));
+  return at::from_blob(
+      buffer->data(), sizes, [buffer, pool = pool_](void*) mutable { buffer.reset(); }, options);
+}
+
+at::Tensor ServerCalls::within_reach(const at::Tensor& tensor) {
+  const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
+  if (!shares_memory() || memory_.find({data, tensor.nbytes()})) return tensor;
+  at::Tensor copy = make_tensor(tensor.sizes(), tensor.scalar_type());
+  std::memcpy(copy.mutable_data_ptr(), data, tensor.nbytes());
+  return copy;
+}
+
+at::Tensor ServerCalls::make_buffer(int64_t elements, c10::ScalarType dtype) {
+  const at::TensorOptions options = at::TensorOptions().dtype(dtype);
+  auto block = shares_memory()
+                   ? memory_.take(static_cast<size_t>(elements) * c10::elementSize(dtype))
+                   : nullptr;
+  if (!block) return at::zeros({elements}, options);
+  return at::from_blob(
+      block.get(), {elements}, [block](void*) {}, options);
 }
 
 std::vector<TableCounters> ServerCalls::counters(const std::string& table) {

@@ -1,10 +1,13 @@
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -12,6 +15,7 @@
 
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/request.h"
+#include "ps/tables/worker_memory.h"
 #include "strata/core/thread.h"
 #include "strata/ps/client.h"
 #include "strata/ps/push.h"
@@ -48,17 +52,27 @@ class ServerCalls {
 
   std::vector<TableCounters> counters(const std::string& table);
 
-  /// For data that is made for a request.
-  BufferPool& pool() { return pool_; }
+  /// For data that is made for a request: memory that servers of this host share, if they do.
+  BufferPool& pool() { return *pool_; }
+  /// Such memory as a tensor, contiguous and of arbitrary values; other memory if there is none.
+  at::Tensor make_tensor(at::IntArrayRef sizes, c10::ScalarType dtype);
+  /// `tensor`, if it lies in such memory or there is none, else a copy of it that does.
+  at::Tensor within_reach(const at::Tensor& tensor);
+  /// The same, to be kept: `[elements]` zeros that are nobody's before and after.
+  at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype);
+  /// Whether servers may be on this host.
+  bool shares_memory() const;
 
  private:
   struct Server {
     cluster::TaskId task;
     std::shared_ptr<wire::Connection> connection;  // null: its standby had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
-    bool replaced = false;       // guarded by turn_: tables with a standby are served by that
-    bool alone = false;          // guarded by turn_: it has lost its standby,
-    bool changed_alone = false;  // and has taken what its standby does not have
+    std::atomic<bool> is_near{true};   // maps this worker's memory, as far as one knows
+    std::set<uint64_t> segments = {};  // that it has mapped; guarded by turn_
+    bool replaced = false;             // guarded by turn_: tables with a standby are served by that
+    bool alone = false;                // guarded by turn_: it has lost its standby,
+    bool changed_alone = false;        // and has taken what its standby does not have
   };
   struct Pending;
 
@@ -66,18 +80,31 @@ class ServerCalls {
   bool asks_standby(int server);
   Status status_of(int server) const;
   int standby_of(int server) const { return (server + 1) % num_servers(); }
+  int server_for(const Exchange& exchange) const;
+  std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what);
+  void use_memory(std::vector<Exchange>& exchanges, const std::string& what);
+  std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
+  static std::optional<uint64_t> unseen_segment(const Server& server,
+                                                const std::vector<uint64_t>& places);
+  void forget_gone();
+  void withdraw_from_lost(std::vector<Pending>& all);
+  BufferPool::Block fresh_block(size_t bytes);
+  void next_id();
   void start(Pending& pending);
   bool look(std::vector<Pending>& all);
   Status outcome(Pending& pending, wire::Deadline deadline);
   bool turn_to_standby(Pending& pending, const Status& why);
   void note(const Pending& pending);
+  void begin(Pending& pending, const std::string& what);
+  void wait_for_all(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what);
   [[noreturn]] void fail(const Pending& pending, const Status& status,
                          const std::string& what) const;
   void pulse(const std::stop_token& stop);
 
   const ClientOptions options_;
   const std::shared_ptr<wire::Transport> transport_;
-  BufferPool pool_;
+  WorkerMemory memory_;
+  const std::shared_ptr<BufferPool> pool_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::mutex turn_;
   uint32_t last_id_ = 0;                // guarded by turn_

@@ -37,6 +37,7 @@ void Shard::run(std::shared_ptr<TableCall> call) {
     return answer(call, {.code = ErrorCode::kUnavailable, .text = given_up_});
   }
   try {
+    if (call->in_place()) inspect_in_place(*call);
     dispatch(call);
   } catch (const Error& error) {
     ++rejected_;
@@ -64,6 +65,8 @@ void Shard::dispatch(const CallPtr& call) {
     case RequestKind::kCounters:
       return answer(call, {.text = counters().dump()});
     case RequestKind::kLeave:
+    case RequestKind::kMap:
+    case RequestKind::kForget:
     case RequestKind::kStandby:
     case RequestKind::kReplaces:
       break;  // the server's
@@ -129,18 +132,25 @@ void Shard::begin_step(const TableCall& call) {
   most_lead_ = std::max(most_lead_, clocks_.lead(call.worker()));
 }
 
-void Shard::inspect(TableCall& call, size_t offset, size_t bytes) const {
+void Shard::inspect_in_place(TableCall& call) const {
+  size_t first = 0;
+  for (size_t part = 0; part < call.data_sizes().size(); ++part) {
+    inspect(call, first, call.data(part), call.data_sizes()[part]);
+    first += call.data_sizes()[part];
+  }
+}
+
+void Shard::inspect(TableCall& call, size_t first, const std::byte* data, size_t bytes) const {
   const RequestKind kind = call.request().kind;
   if (call.not_finite || (kind != RequestKind::kPush && kind != RequestKind::kPushRows)) return;
   const bool is_double = spec_.dtype == c10::ScalarType::Double;
   const PushEncoding encoding = call.request().encoding;
   const size_t element =
       is_double ? bytes_of_element<double>(encoding) : bytes_of_element<float>(encoding);
-  const std::byte* data = call.data() + offset;
   const auto size = static_cast<int64_t>(bytes / element);
   const int64_t bad = is_double ? find_not_finite<double>(data, encoding, size)
                                 : find_not_finite<float>(data, encoding, size);
-  if (bad < size) call.not_finite = static_cast<int64_t>(offset / element) + bad;
+  if (bad < size) call.not_finite = static_cast<int64_t>(first / element) + bad;
 }
 
 void Shard::push(const CallPtr& call) {

@@ -33,11 +33,14 @@ class Shard {
 
   const TableSpec& spec() const { return spec_; }
 
-  /// Bytes of each contiguous part of what the request brings. Any thread.
+  /// What the request brings. Any thread.
   /// @throws Error  kInvalidArgument: not as much as the table needs; names both.
-  virtual std::vector<size_t> layout_of(const Request& request) const = 0;
-  /// Looks at data of a call as they come: notes the first that are not finite. Any thread.
-  void inspect(TableCall& call, size_t offset, size_t bytes) const;
+  virtual PartSizes data_sizes_of(const Request& request) const = 0;
+  /// What its answer brings. Any thread.
+  virtual PartSizes answer_sizes_of(const Request& request) const = 0;
+  /// Looks at data of a call, as they come if they travel: notes the first that are not finite.
+  /// @param first  So many bytes of data stand before these. Any thread.
+  void inspect(TableCall& call, size_t first, const std::byte* data, size_t bytes) const;
   /// How much memory the request touches, about. Any thread.
   virtual uint64_t bytes_of(const Request& request) const = 0;
 
@@ -88,6 +91,7 @@ class Shard {
   };
 
   void dispatch(const CallPtr& call);
+  void inspect_in_place(TableCall& call) const;
   void join(const std::string& worker);
   void create(const CallPtr& call);
   void pull(const CallPtr& call);

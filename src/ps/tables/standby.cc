@@ -41,15 +41,13 @@ void Standby::connect(std::chrono::nanoseconds limit) {
   });
 }
 
-void Standby::forward(std::shared_ptr<TableCall> call, std::vector<size_t> layout) {
+void Standby::forward(std::shared_ptr<TableCall> call) {
   Request request = call->request();
+  request.memory.clear();
   request.worker = call->worker();
   // A copy answers nobody. (A worker that makes a table may wait there as here.)
   if (request.kind != RequestKind::kCreate) request.flag = false;
-  add({.number = 0,
-       .request = std::move(request),
-       .call = std::move(call),
-       .layout = std::move(layout)});
+  add({.number = 0, .request = std::move(request), .call = std::move(call)});
 }
 
 void Standby::forward_leave(const std::string& worker) {
@@ -83,12 +81,9 @@ void Standby::send(Input& input) {
     send_part(reinterpret_cast<const std::byte*>(input.call->rows()),
               input.request.rows * sizeof(int64_t));
   }
-  if (input.request.data_bytes == 0) return;
-  const std::byte* from = input.call->data();
-  for (const size_t part : input.layout) {
-    send_part(from, part);
-    from += part;
-  }
+  if (!input.call) return;
+  const PartSizes& sizes = input.call->data_sizes();
+  for (size_t part = 0; part < sizes.size(); ++part) send_part(input.call->data(part), sizes[part]);
 }
 
 void Standby::pass(std::shared_ptr<wire::Connection> to, Reply reply) {

@@ -42,8 +42,8 @@ class Standby {
   Standby(const Standby&) = delete;
   Standby& operator=(const Standby&) = delete;
 
-  /// Before the call is done here. @param layout  As it came.
-  void forward(std::shared_ptr<TableCall> call, std::vector<size_t> layout);
+  /// Before the call is done here.
+  void forward(std::shared_ptr<TableCall> call);
   void forward_leave(const std::string& worker);
 
   /// An answer to a worker: now, or when the standby has all that was forwarded so far.
@@ -72,8 +72,7 @@ class Standby {
   struct Input {
     uint64_t number;
     Request request;
-    std::shared_ptr<TableCall> call = {};  // null: it has no data
-    std::vector<size_t> layout = {};
+    std::shared_ptr<TableCall> call = {};    // null: it has no data
     std::vector<wire::Transfer> sends = {};  // behind the call, whose memory they use
   };
   struct Held {

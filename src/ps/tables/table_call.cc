@@ -1,6 +1,7 @@
 #include "ps/tables/table_call.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "ps/tables/message_blocks.h"
 #include "ps/tables/standby.h"
@@ -8,33 +9,76 @@
 #include "strata/core/log.h"
 
 namespace strata::ps {
+namespace {
 
-void TableCall::receive(BufferPool& pool, const std::vector<size_t>& contiguous) {
-  const auto post = [&](BufferPool::Buffer& buffer, const std::vector<size_t>& parts) {
-    std::byte* to = buffer.data();
-    for (const size_t part : parts) {
-      for_each_message(part, [&](size_t offset, size_t bytes) {
-        receives_.push_back(connection_->receive(tag(), {to + offset, bytes}));
-        sizes_.push_back(&buffer == &data_ ? bytes : 0);
-      });
-      to += part;
-    }
-  };
-  if (request_.rows > 0) {
-    rows_ = pool.take(request_.rows * sizeof(int64_t));
-    post(rows_, {rows_.size()});
-  }
-  if (request_.data_bytes > 0) {
-    data_ = pool.take(request_.data_bytes);
-    post(data_, contiguous);
+template <typename Byte>
+void lay_out(const PartSizes& sizes, Byte* at, std::vector<Byte*>& parts) {
+  parts.clear();
+  for (const size_t size : sizes) {
+    parts.push_back(at);
+    at += size;
   }
 }
 
-bool TableCall::take_arrived(const std::function<void(size_t offset, size_t bytes)>& inspect) {
+size_t total(const PartSizes& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), size_t{0});
+}
+
+}  // namespace
+
+void TableCall::receive(BufferPool& pool, const PartSizes& data) {
+  const auto post = [&](const BufferPool::Buffer& buffer, const PartSizes& sizes) {
+    std::byte* to = buffer.data();
+    for (const size_t size : sizes) {
+      for_each_message(size, [&](size_t offset, size_t bytes) {
+        receives_.push_back(connection_->receive(tag(), {to + offset, bytes}));
+        sizes_.push_back(&buffer == &data_buffer_ ? bytes : 0);
+      });
+      to += size;
+    }
+  };
+  if (request_.rows > 0) {
+    row_buffer_ = pool.take(request_.rows * sizeof(int64_t));
+    rows_ = row_buffer_.data();
+    post(row_buffer_, {row_buffer_.size()});
+  }
+  data_sizes_ = data;
+  if (request_.data_bytes > 0) {
+    data_buffer_ = pool.take(request_.data_bytes);
+    post(data_buffer_, data);
+  }
+  lay_out<const std::byte>(data_sizes_, data_buffer_.data(), data_parts_);
+}
+
+void TableCall::take_in_place(const MappedMemory& memory, const PartSizes& data,
+                              const PartSizes& answer) {
+  in_place_ = true;
+  const std::vector<uint64_t>& places = request_.memory;
+  size_t next = 0;
+  const auto take = [&](size_t bytes) -> std::byte* {
+    if (bytes == 0) return nullptr;
+    STRATA_CHECK(next + 2 <= places.size(), kInvalidArgument, "[ps] got ", places.size() / 2,
+                 " places in the memory of ", worker_, "; expected more");
+    memory_.push_back(memory.at(places[next], places[next + 1], bytes));
+    next += 2;
+    return memory_.back().get();
+  };
+  rows_ = take(request_.rows * sizeof(int64_t));
+  data_sizes_ = data;
+  for (const size_t bytes : data) data_parts_.push_back(take(bytes));
+  for (const size_t bytes : answer) room_parts_.push_back(take(bytes));
+  STRATA_CHECK(next == places.size(), kInvalidArgument, "[ps] got ", places.size() / 2,
+               " places in the memory of ", worker_, "; expected ", next / 2);
+}
+
+bool TableCall::take_arrived(
+    const std::function<void(size_t first, const std::byte*, size_t bytes)>& inspect) {
   for (; arrived_ < receives_.size() && receives_[arrived_].done(); ++arrived_) {
     const size_t bytes = sizes_[arrived_];
     if (bytes == 0) continue;
-    if (receives_[arrived_].status().ok()) inspect(inspected_, bytes);
+    if (receives_[arrived_].status().ok()) {
+      inspect(inspected_, data_buffer_.data() + inspected_, bytes);
+    }
     inspected_ += bytes;
   }
   return arrived_ == receives_.size();
@@ -44,17 +88,17 @@ void TableCall::check_received() const {
   for (const wire::Transfer& transfer : receives_) transfer.status().throw_if_error();
 }
 
-std::byte* TableCall::make_room(BufferPool& pool, size_t bytes) {
-  const bool over_the_data = data_.size() == bytes && standby_ == nullptr;
-  if (!over_the_data) answer_ = pool.take(bytes);
-  room_ = over_the_data ? data_.data() : answer_.data();
-  answered_ = 0;
-  return room_;
+void TableCall::make_room(BufferPool& pool, const PartSizes& answer) {
+  if (in_place_) return;
+  const size_t bytes = total(answer);
+  const bool reuses = data_buffer_.size() == bytes && standby_ == nullptr;
+  if (!reuses) answer_buffer_ = pool.take(bytes);
+  lay_out(answer, reuses ? data_buffer_.data() : answer_buffer_.data(), room_parts_);
 }
 
-void TableCall::send(size_t bytes) {
-  sends_.push_back(connection_->send(tag(), {room_ + answered_, bytes}));
-  answered_ += bytes;
+void TableCall::send(size_t part, size_t offset, size_t bytes) {
+  if (in_place_) return;
+  sends_.push_back(connection_->send(tag(), {room_parts_[part] + offset, bytes}));
 }
 
 void TableCall::reply(Reply reply) {

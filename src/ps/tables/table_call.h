@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
 #include "strata/wire/connection.h"
 
@@ -16,8 +17,12 @@ namespace strata::ps {
 
 class Standby;
 
+/// The bytes of each contiguous part of a request's data, or of its answer's.
+using PartSizes = std::vector<size_t>;
+
 /// A request that a server works on: first its data arrive, then a shard does it, then the answer
-/// goes out. One thread at a time has it.
+/// goes out. Where the worker's memory is mapped, nothing arrives and goes: the data and the room
+/// for the answer are there. One thread at a time has it.
 class TableCall {
  public:
   TableCall(Request request, std::shared_ptr<wire::Connection> connection, std::string worker)
@@ -31,11 +36,17 @@ class TableCall {
   const std::shared_ptr<wire::Connection>& connection() const { return connection_; }
 
   /// Starts to receive the numbers of rows and the data that the request says will follow.
-  /// @param contiguous  The bytes of each contiguous part of the data.
-  void receive(BufferPool& pool, const std::vector<size_t>& contiguous);
-  /// Calls `inspect(offset, bytes)` for the data that have come since the last time, which are
-  /// still in the caches. @return whether all have come, or failed.
-  bool take_arrived(const std::function<void(size_t offset, size_t bytes)>& inspect);
+  void receive(BufferPool& pool, const PartSizes& data);
+  /// In the place of `receive`: they are in the worker's memory, and so is the room for the answer.
+  /// @throws Error  kInvalidArgument: they are not.
+  void take_in_place(const MappedMemory& memory, const PartSizes& data, const PartSizes& answer);
+  bool in_place() const { return in_place_; }
+
+  /// Calls `inspect(first, data, bytes)` for the data that have come since the last time, which are
+  /// still in the caches; `first` bytes of data are before them. @return whether all have come, or
+  /// failed.
+  bool take_arrived(
+      const std::function<void(size_t first, const std::byte*, size_t bytes)>& inspect);
   /// @throws Error  What came was not that, or the worker is gone. Once all have come.
   void check_received() const;
 
@@ -45,14 +56,17 @@ class TableCall {
   /// Its answer, and the memory that its data are in, wait until the standby has what is behind it.
   void answer_through(Standby& standby) { standby_ = &standby; }
 
-  const std::byte* data() const { return data_.data(); }
-  const int64_t* rows() const { return reinterpret_cast<const int64_t*>(rows_.data()); }
+  /// Of a contiguous part of the data.
+  const std::byte* data(size_t part) const { return data_parts_[part]; }
+  const PartSizes& data_sizes() const { return data_sizes_; }
+  const int64_t* rows() const { return reinterpret_cast<const int64_t*>(rows_); }
 
-  /// Memory for the answer's data, `bytes` in all, which `send` sends from the front on. Where the
-  /// data that came are as many, it is theirs: it is in the caches, and nobody needs them behind
-  /// the place that the answer has come to.
-  std::byte* make_room(BufferPool& pool, size_t bytes);
-  void send(size_t bytes);
+  /// Finds memory for the answer's data, which `send` sends from the front on, so many bytes of one
+  /// part at a time. Where the data that came are as many, it is theirs: it is in the caches, and
+  /// nobody needs them behind the place that the answer has come to (but a standby).
+  void make_room(BufferPool& pool, const PartSizes& answer);
+  std::byte* room(size_t part) const { return room_parts_[part]; }
+  void send(size_t part, size_t offset, size_t bytes);
   /// The answer; the data stand before it. Nothing where a standby does what its server did.
   void reply(Reply reply);
   /// All of the answer has gone out, or never will.
@@ -65,11 +79,17 @@ class TableCall {
   const std::shared_ptr<wire::Connection> connection_;
   const std::string worker_;
   Standby* standby_ = nullptr;
-  BufferPool::Buffer rows_;
-  BufferPool::Buffer data_;
-  BufferPool::Buffer answer_;
-  std::byte* room_ = nullptr;             // of the answer
-  size_t answered_ = 0;                   // bytes of it that `send` has begun to send
+  const std::byte* rows_ = nullptr;
+  std::vector<const std::byte*> data_parts_;
+  PartSizes data_sizes_;
+  std::vector<std::byte*> room_parts_;
+
+  bool in_place_ = false;
+  std::vector<std::shared_ptr<std::byte>> memory_;  // of the worker, that is held
+
+  BufferPool::Buffer row_buffer_;
+  BufferPool::Buffer data_buffer_;
+  BufferPool::Buffer answer_buffer_;
   size_t arrived_ = 0;                    // of `receives_`, from the front
   size_t inspected_ = 0;                  // bytes of the data
   std::vector<size_t> sizes_;             // of `receives_`; 0: not data

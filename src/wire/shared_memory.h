@@ -7,7 +7,7 @@
 
 #include "wire/file_descriptor.h"
 
-namespace strata::collective {
+namespace strata::wire {
 
 /// "Operation not permitted", of errno.
 std::string system_error_text(int error);
@@ -15,14 +15,14 @@ std::string system_error_text(int error);
 /// A file in memory, without a name: it goes with the last descriptor and mapping, whatever becomes
 /// of the processes. Its bytes are zeros, and take memory once they are touched.
 /// @throws Error  kUnavailable: the system has none (says why).
-wire::FileDescriptor make_memory_file(const std::string& name, int64_t bytes);
+FileDescriptor make_memory_file(const std::string& name, int64_t bytes);
 
 /// A part of such a file in this process's address space.
 class SharedMapping {
  public:
   SharedMapping() = default;
   /// @throws Error  kUnavailable, kResourceExhausted: the system refuses (says why).
-  SharedMapping(const wire::FileDescriptor& file, int64_t offset, int64_t bytes);
+  SharedMapping(const FileDescriptor& file, int64_t offset, int64_t bytes);
   SharedMapping(SharedMapping&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_) {}
   SharedMapping& operator=(SharedMapping&& other) noexcept {
@@ -34,7 +34,7 @@ class SharedMapping {
 
   /// Takes the memory now, in large pages where the system gives them, so that its lack is an error
   /// and no signal later. @throws Error  kResourceExhausted.
-  void reserve(const wire::FileDescriptor& file);
+  void reserve(const FileDescriptor& file);
 
   std::byte* data() const { return data_; }
   int64_t bytes() const { return bytes_; }
@@ -44,4 +44,4 @@ class SharedMapping {
   int64_t bytes_ = 0;
 };
 
-}  // namespace strata::collective
+}  // namespace strata::wire

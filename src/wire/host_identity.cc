@@ -1,15 +1,14 @@
-#include "strata/collective/host_identity.h"
+#include "strata/wire/host_identity.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <fstream>
 #include <random>
 
 #include "strata/core/str_cat.h"
 
-namespace strata::collective {
+namespace strata::wire {
 
 std::string host_identity() {
   std::string boot;
@@ -23,15 +22,4 @@ std::string host_identity() {
                  ::geteuid());
 }
 
-std::vector<int> hosts_of(const std::vector<std::string>& identities) {
-  std::vector<std::string> known;
-  std::vector<int> hosts;
-  for (const std::string& identity : identities) {
-    const auto found = std::find(known.begin(), known.end(), identity);
-    hosts.push_back(static_cast<int>(found - known.begin()));
-    if (found == known.end()) known.push_back(identity);
-  }
-  return hosts;
-}
-
-}  // namespace strata::collective
+}  // namespace strata::wire

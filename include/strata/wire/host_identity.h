@@ -1,0 +1,14 @@
+#pragma once
+
+#include <string>
+
+#include "strata/core/export.h"
+
+namespace strata::wire {
+
+/// Equal for processes that share memory where strata has them do so: one boot of one kernel, one
+/// network namespace, one user. Containers with networks of their own are hosts of
+/// their own. Where the system does not tell (no /proc), no two processes are equal.
+STRATA_API std::string host_identity();
+
+}  // namespace strata::wire

@@ -1,0 +1,155 @@
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "ps/tables/parameter_server_impl.h"
+#include "strata/cluster/roles.h"
+#include "strata/core/log.h"
+
+namespace strata::ps {
+
+cluster::TaskId ParameterServer::Impl::neighbour(int offset) const {
+  const int all = std::max(1, servers);
+  return {std::string(cluster::kPs), (task.index + offset + all) % all};
+}
+
+void ParameterServer::Impl::start_standby() {
+  const cluster::TaskId holder = neighbour(1);
+  standby = std::make_unique<Standby>(
+      Standby::Options{.transport = transport,
+                       .holder = holder.to_string(),
+                       .address = wire::Address::parse(spec.task_address(holder)),
+                       .hello = {.job = options.server.job,
+                                 .task = task.to_string(),
+                                 .purpose = std::string(kStandbyPurpose)},
+                       .liveness = options.server.liveness});
+  if (copies == Copies::kServe) standby->set_replaces();
+}
+
+void ParameterServer::Impl::replicate(const Arriving& arriving) {
+  const std::shared_ptr<TableCall>& call = arriving.call;
+  const bool is_own = call->request().worker.empty() && call->request().instead_of == 0;
+  const bool changes = changes_table(call->request().kind);
+  if (!is_own || !changes || !arriving.table->shard->spec().standby) return;
+  standby->forward(call);
+}
+
+void ParameterServer::Impl::tend_standby() {
+  standby->tend();
+  if (!standby->replaced() || gave_way) return;
+  gave_way = true;
+  for (auto& [name, table] : own.by_name) {
+    if (!table.shard->spec().standby) continue;
+    table.strand->run(
+        [shard = table.shard.get(), why = standby->why_replaced()] { shard->give_up(why); }, false);
+  }
+}
+
+/// A server whose standby this is has come: for the first time in its life, or to settle who goes
+/// on, since the line was broken.
+void ParameterServer::Impl::greet(Worker& server, const Request& request) {
+  // Copies without the server that they are of: it was started anew, and has nothing.
+  if (!request.flag && copies == Copies::kFollow && !copied.by_name.empty()) replace(server.name);
+  Reply reply;
+  if (copies == Copies::kServe) {
+    reply.code = ErrorCode::kAborted;
+  } else if (request.flag) {
+    copies = Copies::kStale;
+    copied.by_name.clear();
+  } else if (copies == Copies::kStale) {
+    reply.code = ErrorCode::kFailedPrecondition;
+    reply.text = "a former life of this server went on without it";
+  }
+  send_reply(*server.connection, reply);
+}
+
+void ParameterServer::Impl::begin_input(Worker& server, Request request) {
+  if (request.kind == RequestKind::kStandby) return greet(server, request);
+  if (copies != Copies::kFollow) return;
+  const std::string worker = request.worker;
+  STRATA_CHECK(!worker.empty(), kDataLoss, "[ps] got an input of ", server.name,
+               " that names no worker");
+  const auto call = std::make_shared<TableCall>(std::move(request), server.connection, worker);
+  Arriving arriving{.call = call, .table = nullptr};
+  if (call->request().kind != RequestKind::kLeave) {
+    arriving.table = &table_of(*call, copied);
+    call->receive(pool, arriving.table->shard->data_sizes_of(call->request()));
+  }
+  server.receiving.push_back(std::move(arriving));
+}
+
+/// In their order. It is told at once that they are here: what is here will be done.
+void ParameterServer::Impl::take_inputs(Worker& server) {
+  if (server.left) return;
+  std::list<Arriving>& receiving = server.receiving;
+  std::list<Arriving> ready;
+  try {
+    while (!receiving.empty() && has_come(receiving.front())) {
+      receiving.front().call->check_received();
+      ready.splice(ready.end(), receiving, receiving.begin());
+    }
+    server.connection->status().throw_if_error();
+  } catch (const Error& error) {
+    lose(server, Status(error.code(), error.what()));
+  }
+  if (ready.empty()) return;
+  send_reply(*server.connection, {.id = ready.back().call->request().id});
+  for (const Arriving& each : ready) {
+    if (each.table == nullptr) {
+      leave(copied, each.call->worker());
+    } else {
+      hand_over(each);
+    }
+  }
+}
+
+/// The copies are the tables from now on. What their server had brought and had not heard of comes
+/// again, from the workers.
+void ParameterServer::Impl::replace(const std::string& who) {
+  STRATA_LOG(kWarning) << "[ps] " << task.to_string() << " takes the place of "
+                       << neighbour(-1).to_string() << ", which " << who << " has lost";
+  copies = Copies::kServe;
+  if (standby) standby->set_replaces();
+  tell_servers(ErrorCode::kAborted);
+  std::set<std::string> there;
+  for (const Worker& worker : workers) {
+    if (!worker.left && !worker.is_server) there.insert(worker.name);
+  }
+  for (auto& [name, table] : copied.by_name) {
+    table.strand->run([shard = table.shard.get(), there] { shard->keep_only(there); }, false);
+  }
+}
+
+/// For a worker that cannot reach the other server: it has been replaced, or was there and is lost.
+bool ParameterServer::Impl::may_replace() const {
+  if (copies != Copies::kFollow) return copies == Copies::kServe;
+  const bool line =
+      std::ranges::any_of(workers, [](const Worker& each) { return each.is_server && !each.left; });
+  return !copied.by_name.empty() && !line;
+}
+
+void ParameterServer::Impl::tell_servers(ErrorCode code) {
+  for (Worker& server : workers) {
+    if (!server.is_server || server.left) continue;
+    send_reply(*server.connection, {.code = code});
+    lose(server, Status(code, "it was told"));
+  }
+}
+
+/// Whoever asks for another server's says that that server is lost.
+ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& request,
+                                                                 const std::string& who) {
+  if (request.instead_of == 0) return own;
+  const cluster::TaskId before = neighbour(-1);
+  STRATA_CHECK(servers > 1 && request.instead_of == before.index + 1u, kInvalidArgument,
+               "[ps] got a request in the place of /job:ps/task:", int64_t{request.instead_of} - 1,
+               "; ", task.to_string(), " keeps copies for ", before.to_string());
+  STRATA_CHECK(copies != Copies::kStale, kUnavailable, "[ps] ", task.to_string(),
+               " cannot take the place of ", before.to_string(),
+               ", which went on without it: its copies are behind. Start the job again from its "
+               "last checkpoint");
+  if (copies == Copies::kFollow) replace(who);
+  return copied;
+}
+
+}  // namespace strata::ps

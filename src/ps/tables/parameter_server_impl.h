@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "ps/tables/buffer_pool.h"
+#include "ps/tables/mapped_memory.h"
+#include "ps/tables/request.h"
+#include "ps/tables/shard.h"
+#include "ps/tables/standby.h"
+#include "ps/tables/strand.h"
+#include "ps/tables/table_call.h"
+#include "strata/core/error.h"
+#include "strata/core/thread.h"
+#include "strata/ps/parameter_server.h"
+#include "strata/wire/connection.h"
+#include "strata/wire/hello.h"
+#include "strata/wire/transport.h"
+
+namespace strata::ps {
+
+/// One thread serves: parameter_server.cc has what it does for workers, parameter_server_copies.cc
+/// what it does for its standby, and as the standby of another server.
+struct ParameterServer::Impl {
+  using Clock = std::chrono::steady_clock;
+
+  struct Table {
+    std::string spec;  // as JSON
+    std::unique_ptr<Shard> shard;
+    std::unique_ptr<Strand> strand;  // behind the shard, which it uses
+  };
+  /// One server's parts.
+  struct Tables {
+    int server;
+    std::map<std::string, Table> by_name = {};
+  };
+  /// What the copies of another server's tables are.
+  enum class Copies {
+    kFollow,  ///< Copies, if there are any.
+    kServe,   ///< The tables: workers have said that that server is lost.
+    kStale,   ///< Nothing: that server goes on without them.
+  };
+  /// A call whose data are on the way.
+  struct Arriving {
+    std::shared_ptr<TableCall> call;
+    Table* table;  // null: a worker that has left another server
+  };
+  /// The connection of one that has left, until that has closed it: it has to hear the answer.
+  struct Parting {
+    std::shared_ptr<wire::Connection> connection;
+    Clock::time_point since = Clock::now();
+  };
+  struct Worker {
+    std::shared_ptr<wire::Connection> connection;
+    std::string name;
+    bool is_server = false;  // whose tables are copied here: it brings what changes them
+    Clock::time_point heard = Clock::now();
+    std::vector<std::string> inbox = {};  // requests that nobody has looked at
+    std::list<Arriving> receiving = {};
+    MappedMemory memory = {};
+    bool left = false;
+  };
+
+  Impl(const cluster::ClusterSpec& all, const cluster::TaskId& self, ParameterServerOptions chosen);
+  ~Impl();
+
+  Status admit(const wire::Hello& peer) const;
+  void serve(const std::stop_token& stop);
+  bool something_to_do();
+  void accept();
+  void take_requests(Worker& worker);
+  void begin(Worker& worker, const std::string& bytes);
+  void serve_worker(Worker& worker, TableCall& call);
+  bool has_come(const Arriving& arriving);
+  void advance(Worker& worker);
+  void hand_over(const Arriving& arriving);
+  Table& table_of(const TableCall& call, Tables& among);
+  Table& make_table(const TableCall& call, Tables& among);
+  Tables& tables_for(const Request& request, const std::string& who);
+  void refuse(const std::shared_ptr<TableCall>& call, const Error& error);
+  void lose(Worker& worker, const Status& why);
+  static void leave(Tables& tables, const std::string& worker);
+  void look_around();
+  void done(std::shared_ptr<TableCall> call);
+  bool workers_are_there() const;
+
+  // With a standby, and as one.
+  void start_standby();
+  void replicate(const Arriving& arriving);
+  void tend_standby();
+  void greet(Worker& server, const Request& request);
+  void begin_input(Worker& server, Request request);
+  void take_inputs(Worker& server);
+  void replace(const std::string& who);
+  bool may_replace() const;
+  void tell_servers(ErrorCode code);
+  cluster::TaskId neighbour(int offset) const;
+
+  const cluster::ClusterSpec spec;
+  const cluster::TaskId task;
+  const ParameterServerOptions options;
+  const int servers;
+  const std::shared_ptr<wire::Transport> transport;
+
+  BufferPool pool;                   // before the calls that use it
+  std::unique_ptr<Standby> standby;  // null: no table has one; before the calls, too
+  Tables own;                        // the serving thread's, as all here
+  Tables copied;
+  Copies copies = Copies::kFollow;
+  std::list<Worker> workers;
+  std::list<Parting> parting;
+  std::vector<std::shared_ptr<TableCall>> sending;
+  Clock::time_point last_there = Clock::now();
+  bool gave_way = false;
+
+  std::atomic<bool> arrived{false};
+  std::atomic<bool> finished{false};  // calls came back from their shards
+  std::mutex mutex;
+  std::condition_variable_any changed;
+  std::vector<std::shared_ptr<TableCall>> back;  // guarded by mutex
+  bool job_done = false;                         // guarded by mutex
+  bool lonely = false;                           // guarded by mutex
+  bool ended = false;                            // guarded by mutex
+  Thread thread;
+};
+
+}  // namespace strata::ps
