@@ -334,6 +334,8 @@ class Job {
     auto table = std::make_unique<AnyTable>(*client, plan_, worker, worker == 0);
     for (int step = 0; step < kSteps; ++step) {
       progress_.begin(worker);
+      // Who comes later counts as being where the slowest is, and would wait for that one sooner.
+      if (plan_.fault == Fault::kWorkerSlow) progress_.wait_for_others(worker, 1, 0);
       if (victim && step == plan_.step && !strike(worker, step, client, table)) return;
       push(worker, step, *table);
       progress_.complete(worker);
