@@ -41,7 +41,7 @@ int Client::num_servers() const { return calls_->num_servers(); }
 
 at::Tensor Client::make_buffer(int64_t elements, c10::ScalarType dtype) {
   STRATA_CHECK(elements >= 0, kInvalidArgument, "[ps] make_buffer: got ", elements, " elements");
-  return calls_->make_buffer(elements, dtype);
+  return calls_->memory().make_buffer(elements, dtype);
 }
 
 std::shared_ptr<FlatTable> Client::create_flat(TableSpec spec, const at::Tensor& initial,

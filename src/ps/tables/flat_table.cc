@@ -110,7 +110,7 @@ PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values
         exchange.out.emplace_back(data_of(gradients) + bytes_of(part.begin, gradients),
                                   bytes_of(size, gradients));
       } else {
-        encoded.push_back(calls_->pool().take(static_cast<size_t>(size) * 2));
+        encoded.push_back(calls_->memory().pool().take(static_cast<size_t>(size) * 2));
         encode_part(gradients, part, request.encoding, encoded.back().data());
         exchange.out.emplace_back(encoded.back().data(), encoded.back().size());
       }

@@ -60,9 +60,9 @@ PulledRows RowTable::pull(const at::Tensor& ids) {
     throw Error(error.code(), str_cat("[ps] pull of table '", spec_.name, "': ", error.what()));
   }
   const auto count = static_cast<int64_t>(found.rows.size());
-  rows.ids = calls_->make_tensor({count}, at::kLong);
+  rows.ids = calls_->memory().make_tensor({count}, at::kLong);
   std::ranges::copy(found.rows, rows.ids.mutable_data_ptr<int64_t>());
-  rows.values = calls_->make_tensor({count, spec_.width}, spec_.dtype);
+  rows.values = calls_->memory().make_tensor({count, spec_.width}, spec_.dtype);
   rows.begins = std::move(found.begins);
   std::vector<ServerCalls::Exchange> exchanges;
   for (int server = 0; server < calls_->num_servers(); ++server) {
@@ -91,13 +91,13 @@ PushResult RowTable::push(const PulledRows& rows, const at::Tensor& gradients,
                gradients.defined() ? str_cat(gradients.toString(), " of shape ", gradients.sizes())
                                    : "an undefined tensor",
                "; expected ", rows.values.toString(), " of shape ", rows.values.sizes());
-  const at::Tensor dense = calls_->within_reach(gradients.contiguous());
+  const at::Tensor dense = calls_->memory().within_reach(gradients.contiguous());
   Request request = push_request(RequestKind::kPushRows, spec_.name, options, ++pushes_);
   BufferPool::Buffer encoded;
   auto bits = bytes_of(static_cast<const std::byte*>(dense.const_data_ptr()), dense.numel(),
                        dense.element_size());
   if (request.encoding != PushEncoding::kWhole) {
-    encoded = calls_->pool().take(static_cast<size_t>(dense.numel()) * 2);
+    encoded = calls_->memory().pool().take(static_cast<size_t>(dense.numel()) * 2);
     if (spec_.dtype == at::kDouble) {
       encode_gradients(dense.const_data_ptr<double>(), request.encoding, dense.numel(),
                        encoded.data());

@@ -7,11 +7,6 @@
 #include <optional>
 #include <utility>
 
-#include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <ATen/ops/zeros.h>
-#include <c10/util/accumulate.h>
-
 #include "cluster/make_transport.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/cluster/roles.h"
@@ -23,48 +18,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Whether the answer goes where the data are, which a standby is still being sent.
-bool overlap(const ServerCalls::Exchange& exchange) {
-  const auto disjoint = [](std::span<const std::byte> a, std::span<const std::byte> b) {
-    return a.data() + a.size() <= b.data() || b.data() + b.size() <= a.data();
-  };
-  return std::ranges::any_of(exchange.in, [&](std::span<const std::byte> in) {
-    return std::ranges::any_of(exchange.out,
-                               [&](std::span<const std::byte> out) { return !disjoint(in, out); });
-  });
-}
-
 /// Where a server is not there, so long until the others are tried.
 constexpr std::chrono::seconds kFirstTry{1};
 
 }  // namespace
 
-/// One request under way.
-struct ServerCalls::Pending {
-  Exchange exchange;
-  int at = 0;  // the server that is asked: the exchange's, or its standby
-  bool started = false;
-  /// An answer of the standby, which waits until the lost server writes elsewhere.
-  struct Late {
-    std::vector<std::byte> bytes;
-    std::span<std::byte> to;
-  };
-  std::vector<Late> late = {};
-  std::vector<uint64_t> lost_segments = {};  // that the lost server may still write to
-  std::vector<wire::Transfer> transfers = {};
-  std::optional<Reply> reply = {};
-};
-
 ServerCalls::ServerCalls(const cluster::ClusterSpec& spec, const cluster::TaskId& self,
                          ClientOptions options)
-    : options_(std::move(options)),
-      transport_(cluster::make_transport(options_.server)),
-      pool_(std::make_shared<BufferPool>([this](size_t bytes) { return fresh_block(bytes); })) {
+    : options_(std::move(options)), transport_(cluster::make_transport(options_.server)) {
   STRATA_CHECK(spec.has_job(cluster::kPs), kInvalidArgument, "[ps] Client: got ", spec.to_string(),
                "; expected a cluster with tasks of the job \"ps\"");
   STRATA_CHECK(self.job != cluster::kPs, kInvalidArgument, "[ps] Client: got ", self.to_string(),
                " as this task; parameter servers run a ParameterServer");
   connect(spec, self);
+  note_who_is_near();
   pulse_ = Thread("strata-ps-pulse", [this](const std::stop_token& stop) { pulse(stop); });
 }
 
@@ -135,12 +102,6 @@ Status ServerCalls::status_of(int server) const {
   const auto& connection = servers_[static_cast<size_t>(server)]->connection;
   return connection ? connection->status()
                     : Status(ErrorCode::kUnavailable, "it was lost before this worker came");
-}
-
-BufferPool::Block ServerCalls::fresh_block(size_t bytes) {
-  BufferPool::Block block = shares_memory() ? memory_.take(bytes) : nullptr;
-  if (block) return block;
-  return {new std::byte[bytes], std::default_delete<std::byte[]>()};
 }
 
 void ServerCalls::start(Pending& pending) {
@@ -356,121 +317,6 @@ int ServerCalls::server_for(const Exchange& exchange) const {
   const bool replaced = servers_[static_cast<size_t>(exchange.server)]->replaced &&
                         with_standby_.contains(exchange.request.table);
   return replaced ? standby_of(exchange.server) : exchange.server;
-}
-
-bool ServerCalls::shares_memory() const {
-  return std::ranges::any_of(servers_, [](const auto& server) { return server->is_near.load(); });
-}
-
-/// Where the bytes of an exchange lie, if all are in memory that can be shared.
-std::optional<std::vector<uint64_t>> ServerCalls::places_of(const Exchange& exchange) const {
-  std::vector<uint64_t> places;
-  const auto add = [&](std::span<const std::byte> part) {
-    if (part.empty()) return true;
-    const auto place = memory_.find(part);
-    if (!place) return false;
-    places.insert(places.end(), {place->segment, place->offset});
-    return true;
-  };
-  if (std::ranges::all_of(exchange.out, add) && std::ranges::all_of(exchange.in, add)) {
-    return places;
-  }
-  return std::nullopt;
-}
-
-/// Has the servers of this host find the data, and put the answers, where they are.
-void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string& what) {
-  forget_gone();
-  const auto server_of = [&](const Exchange& exchange) -> Server& {
-    return *servers_[static_cast<size_t>(server_for(exchange))];
-  };
-  for (Exchange& exchange : exchanges) {
-    if (!server_of(exchange).is_near || !status_of(server_for(exchange)).ok()) continue;
-    if (with_standby_.contains(exchange.request.table) && overlap(exchange)) continue;
-    if (auto places = places_of(exchange)) exchange.request.memory = std::move(*places);
-  }
-  while (true) {  // segments that a server has not seen are introduced to it, one a round
-    std::vector<Exchange> introductions;
-    for (Exchange& exchange : exchanges) {
-      Server& server = server_of(exchange);
-      if (!server.is_near) exchange.request.memory.clear();
-      const std::optional<uint64_t> segment = unseen_segment(server, exchange.request.memory);
-      const bool is_met = std::ranges::find(introductions, server_for(exchange),
-                                            &Exchange::server) != introductions.end();
-      if (!segment || is_met) continue;  // one server may be asked for two parts
-      introductions.push_back({.server = server_for(exchange),
-                               .request = {.kind = RequestKind::kMap,
-                                           .text = memory_.introduce(*segment),
-                                           .slot = static_cast<int64_t>(*segment)}});
-    }
-    if (introductions.empty()) return;
-    const std::vector<Reply> replies = exchange_all(introductions, what);
-    for (size_t i = 0; i < replies.size(); ++i) {
-      Server& server = *servers_[static_cast<size_t>(introductions[i].server)];
-      server.is_near = replies[i].flag;
-      server.segments.insert(static_cast<uint64_t>(introductions[i].request.slot));
-    }
-  }
-}
-
-std::optional<uint64_t> ServerCalls::unseen_segment(const Server& server,
-                                                    const std::vector<uint64_t>& places) {
-  for (size_t i = 0; i < places.size(); i += 2) {
-    if (!server.segments.contains(places[i])) return places[i];
-  }
-  return std::nullopt;
-}
-
-void ServerCalls::forget_gone() {
-  for (const uint64_t segment : memory_.take_gone()) {
-    for (const std::unique_ptr<Server>& server : servers_) {
-      if (server->segments.erase(segment) == 0 || !server->connection->status().ok()) continue;
-      next_id();  // nobody waits for the answer
-      server->connection->send_message(kTableChannel,
-                                       encode(Request{.kind = RequestKind::kForget,
-                                                      .id = last_id_,
-                                                      .slot = static_cast<int64_t>(segment)}));
-    }
-  }
-}
-
-/// A server that has not answered may still write where the answer was to be.
-void ServerCalls::withdraw_from_lost(std::vector<Pending>& all) {
-  std::vector<uint64_t> segments;
-  for (Pending& pending : all) {
-    std::ranges::move(pending.lost_segments, std::back_inserter(segments));
-    if (pending.reply || !pending.started) continue;
-    const std::vector<uint64_t>& places = pending.exchange.request.memory;
-    for (size_t i = 0; i < places.size(); i += 2) segments.push_back(places[i]);
-  }
-  if (!segments.empty()) memory_.withdraw(segments);
-}
-
-at::Tensor ServerCalls::make_tensor(at::IntArrayRef sizes, c10::ScalarType dtype) {
-  const at::TensorOptions options = at::TensorOptions().dtype(dtype);
-  if (!shares_memory()) return at::empty(sizes, options);
-  const auto bytes = static_cast<size_t>(c10::multiply_integers(sizes)) * c10::elementSize(dtype);
-  auto buffer = std::make_shared<BufferPool::Buffer>(pool_->take(bytes));
-  return at::from_blob(
-      buffer->data(), sizes, [buffer, pool = pool_](void*) mutable { buffer.reset(); }, options);
-}
-
-at::Tensor ServerCalls::within_reach(const at::Tensor& tensor) {
-  const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
-  if (!shares_memory() || memory_.find({data, tensor.nbytes()})) return tensor;
-  at::Tensor copy = make_tensor(tensor.sizes(), tensor.scalar_type());
-  std::memcpy(copy.mutable_data_ptr(), data, tensor.nbytes());
-  return copy;
-}
-
-at::Tensor ServerCalls::make_buffer(int64_t elements, c10::ScalarType dtype) {
-  const at::TensorOptions options = at::TensorOptions().dtype(dtype);
-  auto block = shares_memory()
-                   ? memory_.take(static_cast<size_t>(elements) * c10::elementSize(dtype))
-                   : nullptr;
-  if (!block) return at::zeros({elements}, options);
-  return at::from_blob(
-      block.get(), {elements}, [block](void*) {}, options);
 }
 
 std::vector<TableCounters> ServerCalls::counters(const std::string& table) {

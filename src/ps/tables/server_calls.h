@@ -1,7 +1,5 @@
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -13,9 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "ps/tables/buffer_pool.h"
 #include "ps/tables/request.h"
-#include "ps/tables/worker_memory.h"
+#include "ps/tables/request_memory.h"
 #include "strata/core/thread.h"
 #include "strata/ps/client.h"
 #include "strata/ps/push.h"
@@ -52,29 +49,35 @@ class ServerCalls {
 
   std::vector<TableCounters> counters(const std::string& table);
 
-  /// For data that is made for a request: memory that servers of this host share, if they do.
-  BufferPool& pool() { return *pool_; }
-  /// Such memory as a tensor, contiguous and of arbitrary values; other memory if there is none.
-  at::Tensor make_tensor(at::IntArrayRef sizes, c10::ScalarType dtype);
-  /// `tensor`, if it lies in such memory or there is none, else a copy of it that does.
-  at::Tensor within_reach(const at::Tensor& tensor);
-  /// The same, to be kept: `[elements]` zeros that are nobody's before and after.
-  at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype);
-  /// Whether servers may be on this host.
-  bool shares_memory() const;
+  RequestMemory& memory() { return memory_; }
 
  private:
   struct Server {
     cluster::TaskId task;
     std::shared_ptr<wire::Connection> connection;  // null: its standby had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
-    std::atomic<bool> is_near{true};   // maps this worker's memory, as far as one knows
-    std::set<uint64_t> segments = {};  // that it has mapped; guarded by turn_
-    bool replaced = false;             // guarded by turn_: tables with a standby are served by that
-    bool alone = false;                // guarded by turn_: it has lost its standby,
+    // Guarded by turn_, as all that follows.
+    bool is_near = true;               // it maps this worker's memory, as far as one knows,
+    std::set<uint64_t> segments = {};  // and these of it
+    bool replaced = false;             // tables with a standby are served by that
+    bool alone = false;                // it has lost its standby,
     bool changed_alone = false;        // and has taken what its standby does not have
   };
-  struct Pending;
+  /// One request under way.
+  struct Pending {
+    Exchange exchange;
+    int at = 0;  // the server that is asked: the exchange's, or its standby
+    bool started = false;
+    /// An answer of the standby, which waits until the lost server writes elsewhere.
+    struct Late {
+      std::vector<std::byte> bytes;
+      std::span<std::byte> to;
+    };
+    std::vector<Late> late = {};
+    std::vector<uint64_t> lost_segments = {};  // that the lost server may still write to
+    std::vector<wire::Transfer> transfers = {};
+    std::optional<Reply> reply = {};
+  };
 
   void connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
   bool asks_standby(int server);
@@ -82,13 +85,13 @@ class ServerCalls {
   int standby_of(int server) const { return (server + 1) % num_servers(); }
   int server_for(const Exchange& exchange) const;
   std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what);
+  void note_who_is_near();
   void use_memory(std::vector<Exchange>& exchanges, const std::string& what);
   std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
   static std::optional<uint64_t> unseen_segment(const Server& server,
                                                 const std::vector<uint64_t>& places);
   void forget_gone();
   void withdraw_from_lost(std::vector<Pending>& all);
-  BufferPool::Block fresh_block(size_t bytes);
   void next_id();
   void start(Pending& pending);
   bool look(std::vector<Pending>& all);
@@ -103,8 +106,7 @@ class ServerCalls {
 
   const ClientOptions options_;
   const std::shared_ptr<wire::Transport> transport_;
-  WorkerMemory memory_;
-  const std::shared_ptr<BufferPool> pool_;
+  RequestMemory memory_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::mutex turn_;
   uint32_t last_id_ = 0;                // guarded by turn_

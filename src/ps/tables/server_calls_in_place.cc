@@ -1,0 +1,114 @@
+// How requests to servers of this host find their data, and put their answers, in its memory.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "ps/tables/server_calls.h"
+
+namespace strata::ps {
+namespace {
+
+/// Whether the answer goes where the data are, which a standby is still being sent.
+bool overlap(const ServerCalls::Exchange& exchange) {
+  const auto disjoint = [](std::span<const std::byte> a, std::span<const std::byte> b) {
+    return a.data() + a.size() <= b.data() || b.data() + b.size() <= a.data();
+  };
+  return std::ranges::any_of(exchange.in, [&](std::span<const std::byte> in) {
+    return std::ranges::any_of(exchange.out,
+                               [&](std::span<const std::byte> out) { return !disjoint(in, out); });
+  });
+}
+
+}  // namespace
+
+void ServerCalls::note_who_is_near() {
+  memory_.set_shared(
+      std::ranges::any_of(servers_, [](const auto& server) { return server->is_near; }));
+}
+
+/// Where the bytes of an exchange lie, if all are in memory that can be shared.
+std::optional<std::vector<uint64_t>> ServerCalls::places_of(const Exchange& exchange) const {
+  std::vector<uint64_t> places;
+  const auto add = [&](std::span<const std::byte> part) {
+    if (part.empty()) return true;
+    const auto place = memory_.segments().find(part);
+    if (!place) return false;
+    places.insert(places.end(), {place->segment, place->offset});
+    return true;
+  };
+  if (std::ranges::all_of(exchange.out, add) && std::ranges::all_of(exchange.in, add)) {
+    return places;
+  }
+  return std::nullopt;
+}
+
+/// Has the servers of this host find the data, and put the answers, where they are.
+void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string& what) {
+  forget_gone();
+  const auto server_of = [&](const Exchange& exchange) -> Server& {
+    return *servers_[static_cast<size_t>(server_for(exchange))];
+  };
+  for (Exchange& exchange : exchanges) {
+    if (!server_of(exchange).is_near || !status_of(server_for(exchange)).ok()) continue;
+    if (with_standby_.contains(exchange.request.table) && overlap(exchange)) continue;
+    if (auto places = places_of(exchange)) exchange.request.memory = std::move(*places);
+  }
+  while (true) {  // segments that a server has not seen are introduced to it, one a round
+    std::vector<Exchange> introductions;
+    for (Exchange& exchange : exchanges) {
+      Server& server = server_of(exchange);
+      if (!server.is_near) exchange.request.memory.clear();
+      const std::optional<uint64_t> segment = unseen_segment(server, exchange.request.memory);
+      const bool is_met = std::ranges::find(introductions, server_for(exchange),
+                                            &Exchange::server) != introductions.end();
+      if (!segment || is_met) continue;  // one server may be asked for two parts
+      introductions.push_back({.server = server_for(exchange),
+                               .request = {.kind = RequestKind::kMap,
+                                           .text = memory_.segments().introduce(*segment),
+                                           .slot = static_cast<int64_t>(*segment)}});
+    }
+    if (introductions.empty()) return;
+    const std::vector<Reply> replies = exchange_all(introductions, what);
+    for (size_t i = 0; i < replies.size(); ++i) {
+      Server& server = *servers_[static_cast<size_t>(introductions[i].server)];
+      server.is_near = replies[i].flag;
+      server.segments.insert(static_cast<uint64_t>(introductions[i].request.slot));
+    }
+    note_who_is_near();
+  }
+}
+
+std::optional<uint64_t> ServerCalls::unseen_segment(const Server& server,
+                                                    const std::vector<uint64_t>& places) {
+  for (size_t i = 0; i < places.size(); i += 2) {
+    if (!server.segments.contains(places[i])) return places[i];
+  }
+  return std::nullopt;
+}
+
+void ServerCalls::forget_gone() {
+  for (const uint64_t segment : memory_.segments().take_gone()) {
+    for (const std::unique_ptr<Server>& server : servers_) {
+      if (server->segments.erase(segment) == 0 || !server->connection->status().ok()) continue;
+      next_id();  // nobody waits for the answer
+      server->connection->send_message(kTableChannel,
+                                       encode(Request{.kind = RequestKind::kForget,
+                                                      .id = last_id_,
+                                                      .slot = static_cast<int64_t>(segment)}));
+    }
+  }
+}
+
+/// A server that has not answered may still write where the answer was to be.
+void ServerCalls::withdraw_from_lost(std::vector<Pending>& all) {
+  std::vector<uint64_t> segments;
+  for (Pending& pending : all) {
+    std::ranges::move(pending.lost_segments, std::back_inserter(segments));
+    if (pending.reply || !pending.started) continue;
+    const std::vector<uint64_t>& places = pending.exchange.request.memory;
+    for (size_t i = 0; i < places.size(); i += 2) segments.push_back(places[i]);
+  }
+  if (!segments.empty()) memory_.segments().withdraw(segments);
+}
+
+}  // namespace strata::ps
