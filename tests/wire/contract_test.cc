@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -332,6 +333,7 @@ TEST_P(WireContractTest, ControlMessagesComeInOrderWithinAChannel) {
   Mesh pair = mesh(2);
   const std::string large(3'000'000, 'x');
   constexpr int kCount = 300;
+  std::atomic<bool> heard = false;
   Thread sender("sender", [&] {
     for (int i = 0; i < kCount; ++i) {
       pair.connection(0, 1).send_message(i % 2, std::to_string(i));
@@ -339,6 +341,8 @@ TEST_P(WireContractTest, ControlMessagesComeInOrderWithinAChannel) {
     }
     pair.connection(0, 1).send_message(7, "");
     EXPECT_EQ(pair.connection(0, 1).receive_message(1, soon()), "thanks");
+    heard = true;
+    pair.transport(1).wake();
   });
   Connection& connection = pair.connection(1, 0);
   for (int i = 1; i < kCount; i += 2)
@@ -349,6 +353,8 @@ TEST_P(WireContractTest, ControlMessagesComeInOrderWithinAChannel) {
   EXPECT_EQ(connection.receive_message(7, soon()), "");
   EXPECT_EQ(connection.try_receive_message(7), std::nullopt);
   connection.send_message(1, "thanks");
+  // The call may have left some of it for whoever waits here.
+  EXPECT_TRUE(pair.transport(1).wait_until([&] { return heard.load(); }, soon()));
 }
 
 TEST_P(WireContractTest, ControlMessagesHaveALimit) {
