@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -108,16 +106,17 @@ void ServerCalls::start(Pending& pending) {
   Exchange& exchange = pending.exchange;
   wire::Connection& connection = *servers_[static_cast<size_t>(pending.at)]->connection;
   const wire::Tag tag = {.channel = kDataChannel, .id = exchange.request.id};
-  const bool in_place = !exchange.request.memory.empty();
   pending.started = true;
+  if (!exchange.request.memory.empty()) {  // nothing else travels
+    connection.send_message(kTableChannel, encode(exchange.request));
+    return;
+  }
   for (const std::span<std::byte> part : exchange.in) {
-    if (in_place) break;
     for_each_message(part.size(), [&](size_t offset, size_t bytes) {
       pending.transfers.push_back(connection.receive(tag, part.subspan(offset, bytes)));
     });
   }
   connection.send_message(kTableChannel, encode(exchange.request));
-  if (!exchange.request.memory.empty()) return;
   for (const std::span<const std::byte> part : exchange.out) {
     for_each_message(part.size(), [&](size_t offset, size_t bytes) {
       pending.transfers.push_back(connection.send(tag, part.subspan(offset, bytes)));
@@ -202,7 +201,7 @@ bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
     return true;
   }
   if (places.empty()) return true;
-  for (size_t i = 0; i < places.size(); i += 2) pending.lost_segments.push_back(places[i]);
+  add_segments(places, pending.lost_segments);
   places.clear();
   for (std::span<std::byte>& part : exchange.in) {
     pending.late.push_back({.bytes = std::vector<std::byte>(part.size()), .to = part});

@@ -90,6 +90,7 @@ class ServerCalls {
   std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
   static std::optional<uint64_t> unseen_segment(const Server& server,
                                                 const std::vector<uint64_t>& places);
+  static void add_segments(const std::vector<uint64_t>& places, std::vector<uint64_t>& segments);
   void forget_gone();
   void withdraw_from_lost(std::vector<Pending>& all);
   void next_id();

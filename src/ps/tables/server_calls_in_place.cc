@@ -86,6 +86,11 @@ std::optional<uint64_t> ServerCalls::unseen_segment(const Server& server,
   return std::nullopt;
 }
 
+void ServerCalls::add_segments(const std::vector<uint64_t>& places,
+                               std::vector<uint64_t>& segments) {
+  for (size_t i = 0; i < places.size(); i += 2) segments.push_back(places[i]);
+}
+
 void ServerCalls::forget_gone() {
   for (const uint64_t segment : memory_.segments().take_gone()) {
     for (const std::unique_ptr<Server>& server : servers_) {
@@ -105,8 +110,7 @@ void ServerCalls::withdraw_from_lost(std::vector<Pending>& all) {
   for (Pending& pending : all) {
     std::ranges::move(pending.lost_segments, std::back_inserter(segments));
     if (pending.reply || !pending.started) continue;
-    const std::vector<uint64_t>& places = pending.exchange.request.memory;
-    for (size_t i = 0; i < places.size(); i += 2) segments.push_back(places[i]);
+    add_segments(pending.exchange.request.memory, segments);
   }
   if (!segments.empty()) memory_.segments().withdraw(segments);
 }
