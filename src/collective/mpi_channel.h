@@ -2,13 +2,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
 #include "collective/contributions.h"
 #include "collective/mpi_requests.h"
 #include "collective/mpi_setup.h"
 #include "collective/shared_call.h"
+#include "core/timed_mutex.h"
 
 namespace strata::collective {
 
@@ -22,7 +22,7 @@ class MpiChannel {
              int64_t small_bytes);
 
   /// Held during a call: those of several threads go one after the other.
-  std::timed_mutex& calls() { return calls_; }
+  TimedMutex& calls() { return calls_; }
 
   /// What ranks bring travels with their messages.
   bool is_small(const SharedCall& call) const;
@@ -46,7 +46,7 @@ class MpiChannel {
   const int rank_;
   const int tag_;
   const int64_t most_bytes_;  // that a rank brings
-  std::timed_mutex calls_;
+  TimedMutex calls_;
   std::vector<std::byte> mine_;      // guarded by calls_
   std::vector<std::byte> received_;  // guarded by calls_
   int64_t word_ = 0;                 // guarded by calls_

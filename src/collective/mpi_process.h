@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "core/timed_mutex.h"
 #include "strata/core/thread.h"
 
 namespace strata::collective {
@@ -43,7 +44,7 @@ class MpiProcess {
   void run(std::function<void()> body, const std::function<void()>& check);
 
   /// To be held during each call of MPI; none of those may block.
-  std::timed_mutex& calls() { return calls_; }
+  TimedMutex& calls() { return calls_; }
 
   /// A call has failed: MPI may use `memory` as long as the process lives, and the others may not
   /// come to MPI_Finalize.
@@ -57,7 +58,7 @@ class MpiProcess {
   std::shared_ptr<Job> begin(std::function<void()> body);
   static void finalize_at_exit();
 
-  std::timed_mutex calls_;
+  TimedMutex calls_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::shared_ptr<Job>> jobs_;        // guarded by mutex_

@@ -19,6 +19,7 @@
 #include "collective/in_place_call.h"
 #include "collective/shared_setup.h"
 #include "collective/staged_call.h"
+#include "core/timed_mutex.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {
@@ -32,7 +33,7 @@ struct LocalLane {
   explicit LocalLane(SharedLane shared) : lane(std::move(shared)) {}
 
   SharedLane lane;
-  std::timed_mutex mutex;  // guards lane
+  TimedMutex mutex;  // guards lane
 };
 
 /// Keeps `use` as long as it lives.

@@ -20,7 +20,7 @@ using Bytes = std::vector<std::byte>;
 // The connection breaks when k bytes have gone, for every kind of k: nothing hangs, nothing false
 // is delivered, both sides name each other.
 TEST(MemoryNetworkTest, ACutAtAnyByteEndsBothSides) {
-  int cut_early = 0;
+  std::atomic<int> cut_early{0};
   for (uint64_t k = 0; k < 6000; k += k < 700 ? 7 : 131) {
     MemoryWires wires({.seed = k,
                        .link = {.fragment = k % 2 == 1},
