@@ -65,7 +65,8 @@ class STRATA_API Connection {
   }
 
   /// A control message; they arrive in order within a channel, and a channel's numbers are not
-  /// those of tags. The text is copied.
+  /// those of tags. The text is copied; some of it may be left for whoever waits next on the
+  /// transport to send, so a task that has sent its last word still waits, or closes.
   /// @param text  At most kMaxMessage bytes.
   /// @throws Error kInvalidArgument: too long. kResourceExhausted: more than 4 * kMaxMessage bytes
   ///   wait to be sent. The connection's status if it has failed.
