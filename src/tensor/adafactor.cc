@@ -138,7 +138,7 @@ class Adafactor final : public UpdateRule {
     step_whole(span, step);
   }
 
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     const auto rms_of = [](const at::Tensor& x) {
       return x.to(at::kDouble).square().mean().sqrt_().to(x.scalar_type());
@@ -155,9 +155,9 @@ class Adafactor final : public UpdateRule {
     }
     const at::Tensor alpha =
         rms_of(parameter).clamp_min_(options_.epsilon_2).mul_(step.constants[kRho]);
-    gradient.div_(slots[kVelocity].sqrt());
-    gradient.div_(rms_of(gradient).div_(options_.clip_threshold).clamp_min_(1));
-    parameter.sub_(gradient.mul_(alpha));
+    const at::Tensor update = at::div(gradient, slots[kVelocity].sqrt());
+    update.div_(rms_of(update).div_(options_.clip_threshold).clamp_min_(1));
+    parameter.sub_(update.mul_(alpha));
   }
 
   const AdafactorRule options_;

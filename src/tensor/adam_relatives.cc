@@ -6,6 +6,7 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/sign.h>
 #include <ATen/ops/sqrt.h>
+#include <ATen/ops/square.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
@@ -39,11 +40,11 @@ class Adamax final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     slots[0].lerp_(gradient, 1 - options_.beta_1);
     slots[1].mul_(options_.beta_2);
-    at::maximum_out(slots[1], slots[1], gradient.abs_());
+    at::maximum_out(slots[1], slots[1], at::abs(gradient));
     parameter.addcdiv_(slots[0], at::mul(slots[1].add(options_.epsilon), step.constants[0]),
                        -step.learning_rate);
   }
@@ -78,7 +79,7 @@ class Nadam final : public UpdateRule {
   double momentum(int64_t t, double decay) const {
     return options_.beta_1 * (1 - 0.5 * std::pow(decay, static_cast<double>(t)));
   }
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     const auto& [of_momentum, of_gradient, rate_1, rate_2, correction, epsilon] = step.constants;
     slots[0].lerp_(gradient, rate_1);
@@ -103,7 +104,7 @@ class Lion final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     const at::Tensor direction =
         at::mul(slots[0], options_.beta_1).add_(gradient, 1 - options_.beta_1).sign_();
@@ -172,11 +173,11 @@ class Lamb final : public UpdateRule {
     step_whole(span, step);
   }
 
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     const auto& [rate_1, rate_2, correction_1, correction_2, epsilon, unused] = step.constants;
     slots[0].lerp_(gradient, rate_1);
-    slots[1].lerp_(gradient.square_(), rate_2);
+    slots[1].lerp_(at::square(gradient), rate_2);
     const at::Tensor update =
         at::div(slots[0], correction_1).div_(at::div(slots[1], correction_2).sqrt_().add_(epsilon));
     // On the device: the host does not wait for the norms.
@@ -201,7 +202,7 @@ class MovingAverage final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots&,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots&,
                 const PreparedStep& step) const override {
     parameter.mul_(step.constants[0]).add_(gradient, step.learning_rate);
   }

@@ -1,6 +1,9 @@
 #include "strata/tensor/update_rule.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/_fused_adam.h>
+#include <ATen/ops/clamp.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/pow.h>
@@ -117,16 +120,12 @@ void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
                "[update_rule] apply: got ", slots.size(), " slots for ", name(), "; expected ",
                num_slots());
   const at::NoGradGuard no_grad;
-  at::Tensor g;
-  if (gradient.defined()) {
-    g = at::mul(gradient, modifiers.gradient_scale);
-    if (modifiers.clip_value > 0) g.clamp_(-modifiers.clip_value, modifiers.clip_value);
-  } else {
-    g = at::zeros_like(parameter);
-  }
+  at::Tensor g = gradient.defined() ? gradient : at::zeros_like(parameter);
+  if (modifiers.gradient_scale != 1) g = at::mul(g, modifiers.gradient_scale);
+  if (modifiers.clip_value > 0) g = at::clamp(g, -modifiers.clip_value, modifiers.clip_value);
   const PreparedStep prepared = prepare(step);
   if (modifiers.weight_decay != 0) {
-    parameter.sub_(at::mul(parameter, modifiers.weight_decay), prepared.learning_rate);
+    parameter.mul_(1 - modifiers.weight_decay * prepared.learning_rate);
   }
   do_apply(parameter, g, slots, prepared);
 }
@@ -153,7 +152,7 @@ class Sgd final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     if (options_.momentum == 0) {
       parameter.sub_(gradient, step.learning_rate);
@@ -191,12 +190,22 @@ class Adam final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     const auto& [alpha, one_minus_beta_1, one_minus_beta_2, epsilon, unused_0, unused_1] =
         step.constants;
+    if (parameter.is_cuda()) {
+      // The kernel's own bias correction, which scales epsilon, too, is 1 after infinite steps.
+      const at::Tensor steps = at::full({}, std::numeric_limits<float>::infinity(),
+                                        parameter.options().dtype(at::kFloat));
+      const auto largest = options_.amsgrad ? at::TensorList(slots[2]) : at::TensorList();
+      at::_fused_adam_(parameter, gradient, slots[0], slots[1], largest, steps, alpha,
+                       options_.beta_1, options_.beta_2, /*weight_decay=*/0, epsilon,
+                       options_.amsgrad, /*maximize=*/false);
+      return;
+    }
     slots[0].lerp_(gradient, one_minus_beta_1);
-    slots[1].lerp_(gradient.square_(), one_minus_beta_2);
+    slots[1].lerp_(at::square(gradient), one_minus_beta_2);
     if (options_.amsgrad) at::maximum_out(slots[2], slots[2], slots[1]);
     parameter.addcdiv_(slots[0], at::sqrt(options_.amsgrad ? slots[2] : slots[1]).add_(epsilon),
                        -alpha);
@@ -219,7 +228,7 @@ class Adagrad final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     slots[0].addcmul_(gradient, gradient);
     parameter.addcdiv_(gradient, slots[0].add(options_.epsilon).sqrt_(), -step.learning_rate);
@@ -252,7 +261,7 @@ class Rmsprop final : public UpdateRule {
     return names;
   }
 
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     at::Tensor& velocity = slots[0];
     velocity.mul_(options_.rho).addcmul_(gradient, gradient, 1 - options_.rho);
@@ -287,7 +296,7 @@ class Adadelta final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     slots[0].mul_(options_.rho).addcmul_(gradient, gradient, 1 - options_.rho);
     const at::Tensor minus_delta = slots[1]
@@ -323,7 +332,7 @@ class Ftrl final : public UpdateRule {
   }
 
  private:
-  void do_apply(at::Tensor& parameter, at::Tensor& gradient, Slots& slots,
+  void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     const auto& [exponent, l1, two_l2, two_shrinkage, unused_0, unused_1] = step.constants;
     at::Tensor& accumulator = slots[0];
@@ -332,7 +341,7 @@ class Ftrl final : public UpdateRule {
     accumulator.addcmul_(gradient, gradient);
     const at::Tensor after = at::pow(accumulator, exponent);
     const double lr = step.learning_rate;
-    linear.add_(gradient.add_(parameter, two_shrinkage))
+    linear.add_(gradient.add(parameter, two_shrinkage))
         .sub_(after.sub(before).div_(lr).mul_(parameter));
     parameter.copy_(linear.clamp(-l1, l1).sub_(linear).div_(after.div(lr).add_(two_l2)));
   }

@@ -191,7 +191,8 @@ class STRATA_API UpdateRule {
   }
 
   /// The same rule by ATen operators, in place: any device, any floating dtype, any strides. An
-  /// undefined `gradient` means zeros. Equal to the span form up to rounding.
+  /// undefined `gradient` means zeros. Equal to the span form up to rounding. On a GPU Adam is one
+  /// kernel, others take a handful a call, so give them many variables as one flat tensor.
   /// @throws Error kInvalidArgument: wrong number of slots.
   void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
              const UpdateModifiers& modifiers, const StepScalars& step) const;
@@ -203,9 +204,9 @@ class STRATA_API UpdateRule {
   template <typename T>
   static void run_kernel(int kernel, const UpdateSpan<T>& span, const PreparedStep& step);
 
-  /// `gradient` is defined, scaled and clipped, and may be overwritten.
-  virtual void do_apply(at::Tensor& parameter, at::Tensor& gradient, std::vector<at::Tensor>& slots,
-                        const PreparedStep& step) const = 0;
+  /// `gradient` is defined, scaled and clipped.
+  virtual void do_apply(at::Tensor& parameter, const at::Tensor& gradient,
+                        std::vector<at::Tensor>& slots, const PreparedStep& step) const = 0;
 
  private:
   /// By the kernel; rules of whole variables do more.
