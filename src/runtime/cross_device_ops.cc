@@ -107,6 +107,15 @@ Values ReductionToOneDevice::do_reduce(ReduceOp op, const Values& values) {
   return to_devices_of(result, values);
 }
 
+std::vector<Values> ReductionToOneDevice::do_batch_reduce(ReduceOp op,
+                                                          const std::vector<Values>& values) {
+  const bool pack = !options_.accumulation_fn && std::ranges::all_of(values, [&](const Values& v) {
+    return v.get(0).is_cuda() && v.get(0).scalar_type() == values[0].get(0).scalar_type();
+  });
+  return detail::reduce_packed(values, pack ? 1 : 0,
+                               [&](const Values& each) { return do_reduce(op, each); });
+}
+
 HierarchicalCopyAllReduce::HierarchicalCopyAllReduce(PackingOptions options) : options_(options) {
   check_packs("hierarchical_copy_all_reduce", options);
 }
@@ -200,7 +209,9 @@ std::vector<Values> reduce_packed(const std::vector<Values>& values, int num_pac
   std::vector<Values> results;
   std::vector<at::Tensor> joined;
   for (const auto& packs : reduced) {
-    joined.push_back(packs.empty() ? flat[0].narrow(0, 0, 0) : at::cat(packs));
+    joined.push_back(packs.empty()       ? flat[0].narrow(0, 0, 0)
+                     : packs.size() == 1 ? packs[0]
+                                         : at::cat(packs));
   }
   int64_t begin = 0;
   for (const Values& each : values) {

@@ -145,6 +145,14 @@ class MergeMoments : public torch::autograd::Function<MergeMoments> {
 
 }  // namespace
 
+SyncBatchNormResult sync_batch_norm(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias, double eps,
+                                    const ReplicaContext* context) {
+  const bool fused = x.is_cpu() && (context == nullptr || context->group().all_cpu());
+  return (fused ? sync_batch_norm_fused : sync_batch_norm_by_operators)(x, weight, bias, eps,
+                                                                        context);
+}
+
 SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
                                           const at::Tensor& bias, double eps,
                                           const ReplicaContext* context) {
@@ -211,9 +219,16 @@ at::Tensor SyncBatchNormImpl::forward(const at::Tensor& input) {
                           /*momentum=*/0, options.eps(), /*cudnn_enabled=*/true);
   }
   const ReplicaContext* context = get_replica_context();
-  const auto run =
-      input.is_cpu() ? detail::sync_batch_norm_fused : detail::sync_batch_norm_by_operators;
-  const auto [output, moments] = run(input, weight, bias, options.eps(), context);
+  if (!input.is_cpu() && detail::alone(context) && input.numel() > input.size(1) &&
+      options.momentum().has_value()) {
+    // One pass, and the host waits for nothing.
+    if (is_training() && options.track_running_stats()) num_batches_tracked.add_(1);
+    return at::batch_norm(input, weight, bias, running_mean, running_var, /*training=*/true,
+                          is_training() ? *options.momentum() : 0, options.eps(),
+                          /*cudnn_enabled=*/true);
+  }
+  const auto [output, moments] =
+      detail::sync_batch_norm(input, weight, bias, options.eps(), context);
   STRATA_CHECK(moments.count != 1, kInvalidArgument,
                "[sync_batch_norm] forward: got one value a channel in the whole global batch (",
                input.sizes(), " here); expected more than one when training");

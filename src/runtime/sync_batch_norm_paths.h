@@ -15,8 +15,12 @@ struct SyncBatchNormResult {
   Moments moments;  ///< Of the global batch, the same on every replica.
 };
 
-/// Two ways to one result. `context` null: no other replicas.
-///
+/// The better way of those below. What their backwards exchange differs, so all replicas of the
+/// group take the same. `context` null: no other replicas.
+SyncBatchNormResult sync_batch_norm(const at::Tensor& x, const at::Tensor& weight,
+                                    const at::Tensor& bias, double eps,
+                                    const ReplicaContext* context);
+
 /// CPU tensors, by fused loops.
 SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
                                           const at::Tensor& bias, double eps,

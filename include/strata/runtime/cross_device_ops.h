@@ -51,7 +51,8 @@ class STRATA_API CrossDeviceOps {
                                               const std::vector<LogicalDevice>& devices);
 };
 
-/// Copies all values to one device, adds them there in the fixed tree order, and copies back.
+/// Copies all values to one device, adds them there in the fixed tree order, and copies back. Of
+/// values on GPUs a batch is packed into one: a GPU's time goes into starting kernels.
 /// Source: tf.distribute.ReductionToOneDevice.
 class STRATA_API ReductionToOneDevice : public CrossDeviceOps {
  public:
@@ -65,6 +66,8 @@ class STRATA_API ReductionToOneDevice : public CrossDeviceOps {
 
  private:
   PerReplica<at::Tensor> do_reduce(ReduceOp op, const PerReplica<at::Tensor>& values) override;
+  std::vector<PerReplica<at::Tensor>> do_batch_reduce(
+      ReduceOp op, const std::vector<PerReplica<at::Tensor>>& values) override;
 
   Options options_;
 };

@@ -200,10 +200,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
   Normalized by_global_batch(const at::Tensor& x, const at::Tensor& weight,
                              const at::Tensor& bias) const {
     const ChannelsSecond channels(x, axis_);
-    const auto run = x.is_cpu() ? strata::detail::sync_batch_norm_fused
-                                : strata::detail::sync_batch_norm_by_operators;
-    const auto [output, moments] =
-        run(channels.view(), weight, bias, arguments_.options.epsilon, get_replica_context());
+    const auto [output, moments] = strata::detail::sync_batch_norm(
+        channels.view(), weight, bias, arguments_.options.epsilon, get_replica_context());
     if (moments.count == 0) return {channels.back(output), {}, {}};
     return {channels.back(output), moments.mean.to(x.options()),
             (moments.m2 / moments.count).to(x.options())};
