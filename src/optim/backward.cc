@@ -4,12 +4,14 @@
 #include <ATen/ops/ones_like.h>
 #include <c10/core/AutogradState.h>
 #include <c10/core/GradMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <typeinfo>
@@ -38,10 +40,20 @@ bool has_hooks(Node& node) {
          node.tensor_post_acc_grad_hooks() != nullptr;
 }
 
-bool on_cpu(const Node& node) {
+/// The calling thread's stream of the loss's GPU; none: all is on the CPU.
+using GpuStream = std::optional<c10::Stream>;
+
+GpuStream stream_of(c10::Device device) {
+  if (device.is_cpu()) return std::nullopt;
+  return c10::impl::VirtualGuardImpl(device.type()).getStream(device);
+}
+
+/// What the engine would do on another thread or stream, for its order.
+bool may_run_here(const Node& node, const GpuStream& gpu) {
   for (uint32_t i = 0; i < node.num_inputs(); ++i) {
     const auto& metadata = node.input_metadata(i);
-    if (metadata.was_default_constructed() || !metadata.device().is_cpu()) return false;
+    if (metadata.was_default_constructed()) return false;
+    if (!metadata.device().is_cpu() && metadata.stream() != gpu) return false;
   }
   return true;
 }
@@ -57,11 +69,11 @@ bool is_leaf(const Node& node) { return typeid(node) == typeid(autograd::Accumul
 class Graph {
  public:
   /// Finds all nodes behind `root`; false if the engine has to run them.
-  bool find(Node* root, const std::vector<Node*>& leaves) {
+  bool find(Node* root, const std::vector<Node*>& leaves, const GpuStream& gpu) {
     add(root);
     for (size_t next = 0; next < tasks_.size(); ++next) {
       Node& node = *tasks_[next].node;
-      if (has_hooks(node) || !on_cpu(node)) return false;
+      if (has_hooks(node) || !may_run_here(node, gpu)) return false;
       if (is_leaf(node)) {
         if (std::find(leaves.begin(), leaves.end(), &node) == leaves.end()) return false;
         tasks_[next].leaf = true;
@@ -156,7 +168,7 @@ std::optional<std::vector<at::Tensor>> backward_here(const at::Tensor& loss,
   }
   const Edge root = autograd::impl::gradient_edge(loss);
   Graph graph;
-  if (!graph.find(root.function.get(), leaf_nodes)) return std::nullopt;
+  if (!graph.find(root.function.get(), leaf_nodes, stream_of(loss.device()))) return std::nullopt;
 
   const c10::AutoGradMode no_graph(false);
   const c10::AutoFwGradMode no_forward_gradients(false);

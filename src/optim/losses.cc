@@ -5,12 +5,12 @@
 #include <ATen/ops/amax.h>
 #include <ATen/ops/binary_cross_entropy_with_logits.h>
 #include <ATen/ops/div.h>
-#include <ATen/ops/gather.h>
 #include <ATen/ops/huber_loss.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ne.h>
+#include <ATen/ops/nll_loss.h>
 #include <ATen/ops/rsqrt.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/softmax.h>
@@ -21,6 +21,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <limits>
 #include <numbers>
 
 #include "optim/cross_entropy.h"
@@ -127,15 +128,13 @@ void check_labels(const Tensor& labels, int64_t classes, std::optional<int64_t> 
 // Half precision and GPUs.
 Tensor unfused_cross_entropy(const Tensor& logits, const Tensor& labels,
                              std::optional<int64_t> ignore_class) {
-  check_labels(labels, logits.size(-1), ignore_class);
-  Tensor index = labels.to(at::kLong);
-  Tensor ignored;
-  if (ignore_class) {
-    ignored = index == *ignore_class;
-    index = index.masked_fill(ignored, 0);
-  }
-  Tensor losses = -at::log_softmax(logits, -1).gather(-1, index.unsqueeze(-1)).squeeze(-1);
-  return ignore_class ? losses.masked_fill(ignored, 0) : losses;
+  const int64_t classes = logits.size(-1);
+  check_labels(labels, classes, ignore_class);
+  constexpr int64_t kIgnoreNone = std::numeric_limits<int64_t>::min();
+  return at::nll_loss(at::log_softmax(logits.reshape({-1, classes}), -1),
+                      labels.to(at::kLong).reshape({-1}), /*weight=*/{}, at::Reduction::None,
+                      ignore_class.value_or(kIgnoreNone))
+      .reshape(labels.sizes());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "optim/row_gradient.h"
 
 #include <ATen/ops/cat.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -34,6 +35,9 @@ RowGradient join_rows(const std::vector<at::Tensor>& gradients, const std::strin
                  " sparse dimensions; expected 1 (rows of an embedding)");
     row_parts.push_back(gradient._indices()[0].cpu());
     value_parts.push_back(gradient._values());
+    if (value_parts.back().device() != value_parts[0].device()) {  // two cards
+      value_parts.back() = value_parts.back().to(value_parts[0].device());
+    }
   }
   const at::Tensor rows = at::cat(row_parts).contiguous();
   const at::Tensor values = at::cat(value_parts).contiguous();
@@ -60,6 +64,10 @@ RowGradient join_rows(const std::vector<at::Tensor>& gradients, const std::strin
     add_rows<float>(values, target, result);
   } else if (values.scalar_type() == at::kDouble && values.is_cpu()) {
     add_rows<double>(values, target, result);
+  } else if (values.is_cuda()) {
+    // Sorts by target and adds in that order, whatever threads run first.
+    const at::Tensor places = at::tensor(target, at::kLong).to(values.device());
+    result.values.index_put_({places}, values, /*accumulate=*/true);
   } else {
     for (size_t i = 0; i < target.size(); ++i) {
       result.values[target[i]].add_(values[static_cast<int64_t>(i)]);
