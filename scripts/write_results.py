@@ -7,6 +7,7 @@
 import datetime
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -66,6 +67,8 @@ BARS = {
 def bar_of(line):
     """What a ratio is asked to be, or None."""
     case, metric = line["case"], line["metric"]
+    if line["suite"] == "gpu":
+        return 1 if metric == "vs_libtorch" else None
     if line["system"] == "strata-mw-2":
         return BARS.get((case, "strata-mw-2", metric))
     if (case, metric) in BARS:
@@ -109,6 +112,13 @@ def cpu_name():
     return "unknown"
 
 
+def gpu_name():
+    if shutil.which("nvidia-smi") is None:
+        return "a GPU"
+    query = ["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"]
+    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()[0]
+
+
 def commit():
     result = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return result.stdout.strip() or "unknown"
@@ -133,8 +143,9 @@ def ratios(lines):
     for line in lines:
         if not line["metric"].startswith("vs_"):
             continue
-        workers = " (strata-mw-2)" if line["system"] == "strata-mw-2" else ""
-        name = f"| `{line['case']}` | `{line['metric']}`{workers} "
+        others = ("strata-mw-2", "strata-central-2", "strata-gpu-2", "strata-gpu-4")
+        system = f" ({line['system']})" if line["system"] in others else ""
+        name = f"| `{line['case']}` | `{line['metric']}`{system} "
         bar = bar_of(line)
         wanted = "" if bar is None else f">= {bar}"
         if "missing" in line:
@@ -233,6 +244,18 @@ def plot(lines):
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *rows, "</svg>"]) + "\n"
 
 
+def gpu_section(lines):
+    if not lines:
+        return ""
+    return f"""## On a GPU
+
+{gpu_name()}; images a second.
+
+{ratios(lines)}
+{rates(lines)}
+"""
+
+
 def main():
     folder, files = sys.argv[1], sys.argv[2:]
     lines = []
@@ -241,6 +264,7 @@ def main():
             lines += [json.loads(line) for line in file if line.startswith("{")]
     step = [x for x in lines if x["suite"] == "step"]
     models = [x for x in lines if x["suite"] == "models"]
+    gpu = [x for x in lines if x["suite"] == "gpu"]
     reduce = [x for x in lines if x["suite"] == "reduce"]
     collective = [x for x in lines if x["suite"] == "collective"]
     network = [x for x in lines if x["suite"] == "network" and not x["case"].startswith("ps/")]
@@ -270,7 +294,7 @@ Training through `fit`, images of 224 x 224, batch 16 a replica, a core and a th
 
 {ratios(models)}
 {rates(models)}
-## All-reduce in one process, two replicas
+{gpu_section(gpu)}## All-reduce in one process, two replicas
 
 {reduce_table(reduce)}
 ## Collectives between processes of this machine

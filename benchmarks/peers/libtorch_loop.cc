@@ -6,8 +6,10 @@
 //   also
 //                     preloads mimalloc. --channels-last is a variant of it; the better one counts.
 //
+// And of `strata bench gpu`, by --device cuda: the same loops with model and batches on a GPU.
+//
 // Usage: strata-peer-libtorch --case mlp-loop|cnn-loop|wide-loop --data FILE [--tuned]
-// [--channels-last] Protocol: see benchmarks/peers/README.md.
+// [--channels-last] [--device cuda] Protocol: see benchmarks/peers/README.md.
 #include <torch/torch.h>
 
 #include <cstdint>
@@ -63,7 +65,7 @@ class FusedOptimizer {
       first_.push_back(torch::zeros_like(p));
       if (adam_) {
         second_.push_back(torch::zeros_like(p));
-        steps_.push_back(torch::zeros({}));
+        steps_.push_back(torch::zeros({}, p.options().requires_grad(false)));
       }
     }
   }
@@ -73,7 +75,7 @@ class FusedOptimizer {
     gradients.reserve(parameters_.size());
     for (auto& p : parameters_) gradients.push_back(p.mutable_grad());
     if (adam_) {
-      for (auto& s : steps_) s.add_(1);
+      at::_foreach_add_(steps_, 1);
       at::_fused_adam_(parameters_, gradients, first_, second_, {}, steps_, 1e-3, 0.9, 0.999, 0.0,
                        1e-7, false, false);
     } else {
@@ -95,11 +97,13 @@ class FusedOptimizer {
 struct Options {
   std::string name, data;
   bool tuned = false, channels_last = false;
+  torch::Device device = torch::kCPU;
 };
 
 template <class Net>
 void serve(Net net, const Options& options, const peer::Pool& pool, bool images) {
   const bool adam = !images;
+  net->to(options.device);
   if (options.channels_last) {
     for (auto& p : net->parameters()) {
       if (p.dim() == 4) p.set_data(p.contiguous(torch::MemoryFormat::ChannelsLast));
@@ -110,8 +114,8 @@ void serve(Net net, const Options& options, const peer::Pool& pool, bool images)
     auto x = pool.x[i];
     if (images) x = x.view({kBatch, 1, 28, 28});
     if (options.channels_last && images) x = x.contiguous(torch::MemoryFormat::ChannelsLast);
-    xs.push_back(x);
-    ys.push_back(pool.y[i]);
+    xs.push_back(x.to(options.device));
+    ys.push_back(pool.y[i].to(options.device));
   }
 
   std::unique_ptr<torch::optim::Optimizer> optimizer;
@@ -166,6 +170,8 @@ int main(int argc, char** argv) try {
       options.name = argv[++i];
     } else if (arg == "--data" && i + 1 < argc) {
       options.data = argv[++i];
+    } else if (arg == "--device" && i + 1 < argc) {
+      options.device = torch::Device(argv[++i]);
     } else {
       throw std::runtime_error("unknown argument " + arg);
     }

@@ -4,7 +4,9 @@
 //   libtorch-1                libtorch's default memory format
 //   libtorch-1-channels-last  --channels-last: weights and images in channels last
 //
-// Usage: strata-peer-libtorch-models --data FILE [--channels-last]
+// And of `strata bench gpu`, by --device cuda: the model on a GPU, a batch copied there a step.
+//
+// Usage: strata-peer-libtorch-models --data FILE [--channels-last] [--device cuda]
 #include <torch/torch.h>
 
 #include <cmath>
@@ -83,12 +85,13 @@ struct ResNet50Impl : torch::nn::Module {
 };
 TORCH_MODULE(ResNet50);
 
-void train(const std::string& data, bool channels_last) {
+void train(const std::string& data, bool channels_last, torch::Device device) {
   const peer::Pool pool = peer::read_pool(data, 0);
   const int64_t side = std::lround(std::sqrt(static_cast<double>(pool.x.size(2)) / 3));
   const auto format =
       channels_last ? torch::MemoryFormat::ChannelsLast : torch::MemoryFormat::Contiguous;
   ResNet50 net;
+  net->to(device);
   if (channels_last) {
     for (auto& p : net->parameters()) {
       if (p.dim() == 4) p.set_data(p.contiguous(format));
@@ -106,7 +109,8 @@ void train(const std::string& data, bool channels_last) {
     torch::Tensor loss;
     for (int64_t i = 0; i < count; ++i, at = (at + 1) % xs.size()) {
       optimizer.zero_grad();
-      loss = torch::nn::functional::cross_entropy(net->forward(xs[at]), ys[at]);
+      loss =
+          torch::nn::functional::cross_entropy(net->forward(xs[at].to(device)), ys[at].to(device));
       loss.backward();
       optimizer.step();
     }
@@ -119,19 +123,22 @@ void train(const std::string& data, bool channels_last) {
 int main(int argc, char** argv) try {
   std::string data;
   bool channels_last = false;
+  torch::Device device = torch::kCPU;
   for (int i = 1; i < argc; ++i) {
     const std::string arg = argv[i];
     if (arg == "--channels-last") {
       channels_last = true;
     } else if (arg == "--data" && i + 1 < argc) {
       data = argv[++i];
+    } else if (arg == "--device" && i + 1 < argc) {
+      device = torch::Device(argv[++i]);
     } else {
       throw std::runtime_error("unknown argument " + arg);
     }
   }
   torch::set_num_threads(1);
   torch::manual_seed(1);
-  train(data, channels_last);
+  train(data, channels_last, device);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "strata-peer-libtorch-models: %s\n", error.what());

@@ -27,6 +27,10 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
                      strata-central-2
   models    images/s of training ResNet-50 through fit, 224 x 224, batch 16 a replica
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-channels-last tf-1
+  gpu       images/s of training loops and of ResNet-50 on the first GPU (a CUDA build)
+            cases: mlp-loop cnn-loop wide-loop resnet50
+            systems: strata-gpu-1 strata-gpu-2 strata-gpu-4 (logical GPUs) libtorch-gpu
+                     libtorch-gpu-tuned libtorch-gpu-channels-last
   reduce    the in-process all-reduce of two CPU replicas
   data      batches of input pipelines, strata beside tf.data and torch's DataLoader; and how
             long a training step waits for its input
@@ -52,10 +56,10 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             cases: async files
 
   --case A,B               some cases only
-  --systems A,B            some systems only (step, models, data, collective, network, ps)
+  --systems A,B            some systems only (step, models, gpu, data, collective, network, ps)
   --pairs N                interleaved pairs, at least 15 (default 15)
   --seconds-per-sample S   default 0.5; collective 0.1, network and ps 0.2
-  --quick yes              models: batch 2 of 64 x 64, to see that all systems run; not a result
+  --quick yes              models, gpu: batch 2 of 64 x 64, to see that all systems run; not a result
   --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
                            machine is busy; not a result
   --peers-dir DIR          peers' Python environments (default ~/.cache/strata/peers,
@@ -151,9 +155,10 @@ int bench_main(int argc, char** argv) {
   if (arguments[0] == "models") return run_models_suite(read_options(arguments));
   if (arguments[0] == "network") return run_network_suite(read_options(arguments));
   if (arguments[0] == "collective") return run_collective_suite(read_options(arguments));
+  if (arguments[0] == "gpu") return run_gpu_suite(read_options(arguments));
   if (arguments[0] == "ps") return run_ps_suite(read_options(arguments));
   STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
-               "; expected step, models, reduce, collective, network, ps, checkpoint or data");
+               "; expected step, models, gpu, reduce, collective, network, ps, checkpoint or data");
   return 2;
 }
 

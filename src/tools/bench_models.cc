@@ -1,7 +1,4 @@
 // Suite `models`: ResNet-50, images per second of training.
-#include <array>
-#include <cstdint>
-#include <random>
 #include <string>
 #include <vector>
 
@@ -15,14 +12,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int64_t kClasses = 1000;
-
-struct Size {
-  int64_t batch;  ///< Of each replica.
-  int64_t side;   ///< Of an image, in pixels.
-};
-constexpr Size kFull = {16, 224};
-constexpr Size kQuick = {2, 64};
+constexpr ImageData kFull = {.batch = 16, .side = 224};
+constexpr ImageData kQuick = {.batch = 2, .side = 64};
 
 const std::vector<Ratio> kRatios = {
     {"vs_libtorch", "strata-1", "libtorch-1"},
@@ -31,19 +22,7 @@ const std::vector<Ratio> kRatios = {
     {"vs_limit", "strata-2", "independent-2"},
 };
 
-/// Four batches of noise, channels last: how long a step takes does not depend on what is in them.
-void write_data(const fs::path& path, const Size& size) {
-  const std::array<int64_t, 4> head = {4, size.batch, size.side * size.side * 3, kClasses};
-  std::mt19937_64 bits(1);
-  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
-  std::vector<float> x(static_cast<size_t>(head[0] * head[1] * head[2]));
-  for (float& value : x) value = uniform(bits);
-  std::vector<int64_t> y(static_cast<size_t>(head[0] * head[1]));
-  for (int64_t& value : y) value = static_cast<int64_t>(bits() % kClasses);
-  write_batches(path, head, x, y);
-}
-
-std::vector<SystemSpec> systems(const BenchOptions& options, const Size& size,
+std::vector<SystemSpec> systems(const BenchOptions& options, const ImageData& size,
                                 const std::string& data) {
   const std::vector<int> both = two_cores();
   const std::vector<int> one = {both.back()};
@@ -82,10 +61,10 @@ std::vector<SystemSpec> systems(const BenchOptions& options, const Size& size,
 
 int run_models_suite(const BenchOptions& options) {
   chosen_cases(options, "models", {"resnet50"});
-  const Size& size = options.quick ? kQuick : kFull;
+  const ImageData& size = options.quick ? kQuick : kFull;
   const BenchWorkspace workspace;
   const fs::path data = workspace.path() / "data";
-  write_data(data, size);
+  write_image_data(data, size);
   run_interleaved(options,
                   {.suite = "models",
                    .name = "resnet50",

@@ -12,8 +12,8 @@
 
 namespace strata::tools {
 
-int run_models_worker(const std::string& path, int replicas) {
-  MirroredStrategy strategy = make_strategy(replicas);
+int run_models_worker(const std::string& path, int replicas, const std::string& device) {
+  MirroredStrategy strategy = make_strategy(replicas, device);
   const data::Example pool = read_pool(path, 0);
   const int64_t batch = pool.x().size(1);
   const int64_t side = std::lround(std::sqrt(static_cast<double>(pool.x().size(2)) / 3));

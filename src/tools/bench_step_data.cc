@@ -41,4 +41,15 @@ void write_step_data(const std::filesystem::path& path, const StepData& data) {
   write_batches(path, {data.batches, data.batch, data.features, data.classes}, x, y);
 }
 
+void write_image_data(const std::filesystem::path& path, const ImageData& data) {
+  const std::array<int64_t, 4> head = {4, data.batch, data.side * data.side * 3, 1000};
+  std::mt19937_64 bits(1);
+  std::uniform_real_distribution<float> uniform(-1.0F, 1.0F);
+  std::vector<float> x(static_cast<size_t>(head[0] * head[1] * head[2]));
+  for (float& value : x) value = uniform(bits);
+  std::vector<int64_t> y(static_cast<size_t>(head[0] * head[1]));
+  for (int64_t& value : y) value = static_cast<int64_t>(bits() % static_cast<uint64_t>(head[3]));
+  write_batches(path, head, x, y);
+}
+
 }  // namespace strata::tools

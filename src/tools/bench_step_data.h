@@ -24,4 +24,13 @@ struct StepData {
 /// Batches like MNIST's: a fifth of the pixels lit, each class a pattern of its own with noise.
 void write_step_data(const std::filesystem::path& path, const StepData& data);
 
+struct ImageData {
+  int64_t batch;  ///< Of each replica.
+  int64_t side;   ///< Of an image, in pixels.
+};
+
+/// Four batches of noise, channels last, 1000 classes: how long a step takes does not depend on
+/// what is in them.
+void write_image_data(const std::filesystem::path& path, const ImageData& data);
+
 }  // namespace strata::tools

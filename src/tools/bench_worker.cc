@@ -69,7 +69,8 @@ struct Cnn : torch::nn::Module {
 
 using Batches = std::vector<PerReplica<data::Example>>;
 
-/// Global batches: step i, replica r gets batch i * replicas + r. Those of this process's replicas.
+/// Global batches: step i, replica r gets batch i * replicas + r. Those of this process's replicas,
+/// on their devices.
 Batches read_batches(const std::string& path, const Strategy& strategy, bool images) {
   const data::Example pool = read_pool(path, 0);
   const at::Tensor& x = pool.x();
@@ -80,7 +81,8 @@ Batches read_batches(const std::string& path, const Strategy& strategy, bool ima
     std::vector<data::Example> parts;
     for (int local = 0; local < group.num_local_replicas(); ++local) {
       const int64_t r = i + group.replica_id(local);
-      parts.push_back({images ? x[r].view({-1, 1, 28, 28}) : x[r], y[r]});
+      const at::Device device = group.device(local).physical;
+      parts.push_back({(images ? x[r].view({-1, 1, 28, 28}) : x[r]).to(device), y[r].to(device)});
     }
     batches.emplace_back(std::move(parts));
   }
@@ -156,10 +158,10 @@ data::Example read_pool(const std::string& path, int64_t batch) {
   return {x, y};
 }
 
-MirroredStrategy make_strategy(int replicas, bool share_storage) {
-  set_logical_devices("cpu", replicas);
+MirroredStrategy make_strategy(int replicas, const std::string& device, bool share_storage) {
+  set_logical_devices(device == "gpu" ? "gpu:0" : device, replicas);
   MirroredOptions options;
-  for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
+  for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat(device, ":", i));
   options.seed = 1;
   options.threads_per_replica = 1;
   options.share_storage = share_storage;
@@ -168,17 +170,19 @@ MirroredStrategy make_strategy(int replicas, bool share_storage) {
 
 int run_worker(const std::vector<std::string>& arguments) {
   std::string name, data, cluster, storage;
+  std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
   for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
     if (arguments[i] == "--case") name = arguments[i + 1];
     if (arguments[i] == "--data") data = arguments[i + 1];
     if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
+    if (arguments[i] == "--device") device = arguments[i + 1];
     if (arguments[i] == "--cluster") cluster = arguments[i + 1];
     if (arguments[i] == "--storage") storage = arguments[i + 1];
     if (arguments[i] == "--overlap") overlap = arguments[i + 1] == "yes";
   }
-  if (name == "resnet50") return run_models_worker(data, replicas);
+  if (name == "resnet50") return run_models_worker(data, replicas, device);
   torch::manual_seed(1);
   if (cluster == "yes") {
     MultiWorkerMirroredStrategy strategy({.devices = {"cpu:0"},
@@ -199,7 +203,8 @@ int run_worker(const std::vector<std::string>& arguments) {
     serve_case(strategy, name, data);
     return 0;
   }
-  MirroredStrategy strategy = make_strategy(replicas, /*share_storage=*/storage != "copies");
+  MirroredStrategy strategy =
+      make_strategy(replicas, device, /*share_storage=*/storage != "copies");
   if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
     const data::Example pool = read_pool(data, kBatch);

@@ -13,14 +13,14 @@ namespace strata::tools {
 /// @throws Error kDataLoss: another batch than `batch` (0: any), or cut short.
 data::Example read_pool(const std::string& path, int64_t batch);
 
-/// A core and a thread a replica.
-MirroredStrategy make_strategy(int replicas, bool share_storage = true);
+/// A core and a thread a replica. @param device  "cpu"; "gpu": logical ones of the first card.
+MirroredStrategy make_strategy(int replicas, const std::string& device, bool share_storage = true);
 
 /// Serves steps of Model::fit. @param rows  x `[n, 784]`, or `[n, 28, 28, 1]` for `images`; y
 /// `[n]`.
 void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_batch, bool images);
 
 /// Serves training steps of ResNet-50 through fit, on batches of the size that the file has.
-int run_models_worker(const std::string& path, int replicas);
+int run_models_worker(const std::string& path, int replicas, const std::string& device);
 
 }  // namespace strata::tools
