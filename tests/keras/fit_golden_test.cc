@@ -11,10 +11,9 @@
 #include "strata/keras/optimizer_config.h"
 #include "strata/keras/sequential.h"
 #include "strata/optim/loss_scale_optimizer.h"
-#include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
-#include "support/replicas.h"
 #include "support/source_path.h"
+#include "support/test_devices.h"
 
 namespace strata::keras {
 namespace {
@@ -74,11 +73,15 @@ void expect_scale(const optimizers::Optimizer& optimizer, const json& scale) {
   }
 }
 
-class FitGoldenTest : public testing::TestWithParam<int> {};
+class FitGoldenTest : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    if (!test::has_test_devices()) GTEST_SKIP() << "this machine has no GPU";
+  }
+};
 
 TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
-  set_logical_devices("cpu", 3);
-  MirroredStrategy strategy({.devices = cpus(GetParam())});
+  MirroredStrategy strategy({.devices = test::test_devices(GetParam())});
   const json all = cases();
   ASSERT_GE(all.size(), 14u);
   for (const json& test : all) {
@@ -131,7 +134,7 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     for (const Weight& weight : model->weights()) {
       const at::Tensor theirs = tensor(test["final_weights"][i++]);
       const double error =
-          (weight.variable.value().detach() - theirs).abs().max().item().toDouble();
+          (weight.variable.value().detach().cpu() - theirs).abs().max().item().toDouble();
       EXPECT_LE(error, tolerance * std::max(1.0, theirs.abs().max().item().toDouble()))
           << weight.variable.name();
     }
@@ -141,7 +144,8 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     if (test.contains("scale")) expect_scale(model.optimizer(), test["scale"]);
     const at::Tensor predictions =
         model.predict(fields[0].slice(0, rows), {.verbose = 0, .batch_size = 5});
-    const double error = (predictions - tensor(test["predictions"])).abs().max().item().toDouble();
+    const double error =
+        (predictions.cpu() - tensor(test["predictions"])).abs().max().item().toDouble();
     EXPECT_LE(error, 10 * tolerance);
   }
 }

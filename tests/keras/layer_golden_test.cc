@@ -20,7 +20,9 @@
 #include "keras/call_context.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
+#include "strata/strategies/one_device_strategy.h"
 #include "support/source_path.h"
+#include "support/test_devices.h"
 
 namespace strata::keras {
 namespace {
@@ -46,6 +48,11 @@ Json read_family(const std::string& family) {
   return Json::parse(text.str());
 }
 
+at::Device device() {
+  static const at::Device device = find_device(test::test_devices(1)[0]).physical;
+  return device;
+}
+
 at::Tensor tensor(const Json& json) {
   const std::string& dtype = json.at("dtype").as_string();
   const at::ScalarType type = dtype == "float32"    ? at::kFloat
@@ -61,7 +68,7 @@ at::Tensor tensor(const Json& json) {
   for (const Json& each : json.at("data").as_array()) {
     data.push_back(each.is_bool() ? static_cast<double>(each.as_bool()) : each.as_double());
   }
-  return at::tensor(data, at::kDouble).reshape(shape).to(type);
+  return at::tensor(data, at::kDouble).reshape(shape).to(type).to(device());
 }
 
 Tensors tensors(const Json* list) {
@@ -78,7 +85,8 @@ at::Tensor mask(const Json& json) {
   if (json.is_null()) return {};
   Tensors rows;
   for (const Json& each : json.as_array()) {
-    rows.push_back(each.is_array() ? mask(each) : at::scalar_tensor(each.as_int(), at::kBool));
+    rows.push_back(each.is_array() ? mask(each)
+                                   : at::scalar_tensor(each.as_int(), at::kBool).to(device()));
   }
   return at::stack(rows);
 }
@@ -120,8 +128,8 @@ std::vector<Shape> shapes_with_free_batch(const Tensors& inputs) {
     return ::testing::AssertionFailure() << got.sizes() << " instead of " << wanted.sizes();
   }
   if (wanted.numel() == 0) return ::testing::AssertionSuccess();
-  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().to(at::kDouble);
-  const at::Tensor b = wanted.to(at::kDouble);
+  const at::Tensor a = (got.is_sparse() ? got.to_dense() : got).detach().cpu().to(at::kDouble);
+  const at::Tensor b = wanted.cpu().to(at::kDouble);
   // What is 0 in exact arithmetic (a key's bias shifts all scores alike) is noise in float32.
   if (std::max(a.abs().max().item<double>(), b.abs().max().item<double>()) < tolerance) {
     return ::testing::AssertionSuccess();
@@ -362,16 +370,22 @@ void run_case(const Json& test, double tolerance) {
   if (test.find("no_empty_batch") == nullptr) run_empty_batch(layer, inputs, test);
 }
 
-class LayerGoldenTest : public ::testing::TestWithParam<std::string> {};
+class LayerGoldenTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (!test::has_test_devices()) GTEST_SKIP() << "this machine has no GPU";
+  }
+};
 
 TEST_P(LayerGoldenTest, EqualsKeras) {
   const Json golden = read_family(GetParam());
   ASSERT_FALSE(golden.at("cases").as_array().empty());
   const Json* tolerance = golden.find("tolerance");
+  OneDeviceStrategy strategy({.device = test::test_devices(1)[0]});
   for (const Json& test : golden.at("cases").as_array()) {
     SCOPED_TRACE(test.at("layer").at("class_name").as_string() + " " + test.at("name").as_string());
     try {
-      run_case(test, tolerance == nullptr ? 1e-5 : tolerance->as_double());
+      strategy.scope([&] { run_case(test, tolerance == nullptr ? 1e-5 : tolerance->as_double()); });
     } catch (const std::exception& error) {
       ADD_FAILURE() << error.what();
     }

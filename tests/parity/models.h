@@ -321,14 +321,16 @@ inline Outcome train_under(Strategy& strategy, Kind kind, at::ScalarType dtype,
   return outcome;
 }
 
-/// Largest absolute difference; infinite where the shapes differ or one is not a number.
+/// Largest absolute difference, of tensors on any devices; infinite where the shapes differ or one
+/// is not a number.
 inline double difference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   if (a.size() != b.size()) return kInfinite;
   double largest = 0;
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i].sizes() != b[i].sizes()) return kInfinite;
-    const double most = (a[i].to(at::kDouble) - b[i].to(at::kDouble)).abs().max().item<double>();
+    const at::Tensor apart = a[i].cpu().to(at::kDouble) - b[i].cpu().to(at::kDouble);
+    const double most = apart.abs().max().item<double>();
     if (!(most < kInfinite)) return kInfinite;
     largest = std::max(largest, most);
   }

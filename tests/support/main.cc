@@ -9,7 +9,7 @@
 
 namespace {
 
-// `<Suite>.<Test>` lines; `#` starts a comment.
+// `<Suite>.<Test>` or `<Suite>.*` lines; `#` starts a comment.
 std::set<std::string> allowed_skips() {
   std::set<std::string> names;
   std::ifstream file(strata::test::source_path("tests/skips_allowed.txt"));
@@ -48,8 +48,9 @@ int main(int argc, char** argv) {
     for (int t = 0; t < suite.total_test_count(); ++t) {
       const auto& test = *suite.GetTestInfo(t);
       if (!test.should_run() || !test.result()->Skipped()) continue;
-      const std::string name = std::string(suite.name()) + "." + test.name();
-      if (allowed.contains(name)) {
+      const std::string prefix = std::string(suite.name()) + ".";
+      const std::string name = prefix + test.name();
+      if (allowed.contains(name) || allowed.contains(prefix + "*")) {
         std::cerr << "[strata] skipped " << name << ": " << why_skipped(*test.result()) << "\n";
         continue;
       }

@@ -1,0 +1,91 @@
+// torch::optim optimizers, and libtorch's modules in several processes, on GPUs.
+
+#include <gtest/gtest.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
+
+#include "gpu/gpus.h"
+#include "parity/models.h"
+#include "strata/interop/distributed_data_parallel.h"
+#include "strata/interop/torch_optimizer.h"
+#include "strata/strategies/one_device_strategy.h"
+#include "support/thread_cluster.h"
+
+namespace strata::parity {
+namespace {
+
+class GpuInteropTest : public test::GpuTest {};
+
+template <typename TorchOptim, typename Options>
+std::vector<at::Tensor> train(Strategy& strategy, Kind kind, const Options& options) {
+  const auto net = strategy.replicate([&] { return std::make_shared<Net>(kind, at::kDouble); });
+  interop::TorchOptimizer<TorchOptim> optimizer(net.variables(), options);
+  const Batches batches = make_batches(kind, at::kDouble, 10, {13, 7, 16});
+  size_t step = 0;
+  for (const auto& batch : strategy.distribute(as_dataset(batches))) {
+    const int64_t rows = batches[step++].num_rows();
+    strategy.run(
+        [&](const data::Example& part) {
+          optimizer.minimize(
+              compute_average_loss(losses::sparse_categorical_crossentropy(
+                                       part.y(), net->forward(part.x()), {.from_logits = true}),
+                                   rows));
+        },
+        batch);
+  }
+  std::vector<at::Tensor> weights;
+  for (const Variable& variable : net.variables()) weights.push_back(variable.value().detach());
+  return weights;
+}
+
+TEST_F(GpuInteropTest, TorchOptimizersEqualOneCpus) {
+  for (const Kind kind : {Kind::kMlp, Kind::kCnn}) {
+    const auto expect_parity = [&]<typename TorchOptim, typename Options>(const Options& options) {
+      OneDeviceStrategy cpu({.device = "cpu:0", .threads_per_replica = 1});
+      const std::vector<at::Tensor> expected = train<TorchOptim>(cpu, kind, options);
+      for (const int replicas : {1, 2}) {
+        MirroredStrategy gpus({.devices = test::logical_gpus(replicas)});
+        EXPECT_LE(difference(train<TorchOptim>(gpus, kind, options), expected), 1e-7) << replicas;
+      }
+    };
+    expect_parity.operator()<torch::optim::Adam>(torch::optim::AdamOptions(0.01));
+    expect_parity.operator()<torch::optim::SGD>(torch::optim::SGDOptions(0.1).momentum(0.9));
+  }
+}
+
+TEST_F(GpuInteropTest, DistributedDataParallelEqualsOneCpu) {
+  const Batches batches = make_batches(Kind::kMlp, at::kDouble, 8, {16});
+  const auto loss_of = [](Net& net, const data::Example& rows, c10::Device device) {
+    return losses::sparse_categorical_crossentropy(
+               rows.y().to(device), net.forward(rows.x().to(device)), {.from_logits = true})
+        .mean();
+  };
+  Net alone(Kind::kMlp, at::kDouble);
+  torch::optim::SGD sgd(alone.parameters(), 0.1);
+  for (const data::Example& batch : batches) {
+    sgd.zero_grad();
+    loss_of(alone, batch, c10::kCPU).backward();
+    sgd.step();
+  }
+
+  test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 2}}));
+  test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
+    const c10::Device gpu(c10::kCUDA, 0);
+    auto module = std::make_shared<Net>(Kind::kMlp, at::kDouble);
+    module->to(gpu);
+    DistributedDataParallel<std::shared_ptr<Net>> net(
+        module, task.taking_part(DistributedDataParallelOptions()));
+    torch::optim::SGD mine(module->parameters(), 0.1);
+    for (const data::Example& batch : batches) {
+      mine.zero_grad();
+      const data::Example half =
+          batch.map([&](const at::Tensor& field) { return field.narrow(0, 8 * net.rank(), 8); });
+      loss_of(*module, half, gpu).backward();
+      mine.step();
+    }
+    EXPECT_LE(difference(module->parameters(), alone.parameters()), 1e-7);
+  }));
+}
+
+}  // namespace
+}  // namespace strata::parity
