@@ -6,6 +6,7 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -31,6 +32,10 @@ void set_intra_op_threads(int count) {
     return;
   }
   at::get_num_threads();  // libtorch's own first-call initialisation must not come after ours
+  // OpenMP may be told to give fewer (OMP_THREAD_LIMIT), and oneDNN, which does not look, then
+  // waits for ever or leaves work undone.
+  static auto* const limit = find_function<int()>("omp_get_thread_limit");
+  if (limit != nullptr) count = std::min(count, limit());
   set_openmp(count);
   if (set_mkl != nullptr) set_mkl(count);
 }
