@@ -20,13 +20,13 @@ const std::vector<std::string> kCases = {"mlp-loop", "cnn-loop", "wide-loop", "r
 constexpr ImageData kFull = {.batch = 64, .side = 224};
 constexpr ImageData kQuick = {.batch = 2, .side = 64};
 
-const std::vector<Ratio> kRatios = {
-    {"vs_libtorch", "strata-gpu-1", "libtorch-gpu"},
-    {"vs_libtorch_tuned", "strata-gpu-1", "libtorch-gpu-tuned"},
-    {"vs_libtorch_channels_last", "strata-gpu-1", "libtorch-gpu-channels-last"},
-    {"vs_one", "strata-gpu-2", "strata-gpu-1"},
-    {"vs_one", "strata-gpu-4", "strata-gpu-1"},
-};
+std::vector<Ratio> ratios(bool models) {
+  return {{"vs_libtorch", "strata-gpu-1", "libtorch-gpu"},
+          models ? Ratio{"vs_libtorch_channels_last", "strata-gpu-1", "libtorch-gpu-channels-last"}
+                 : Ratio{"vs_libtorch_tuned", "strata-gpu-1", "libtorch-gpu-tuned"},
+          {"vs_one", "strata-gpu-2", "strata-gpu-1"},
+          {"vs_one", "strata-gpu-4", "strata-gpu-1"}};
+}
 
 std::vector<SystemSpec> systems(const BenchOptions& options, const std::string& name,
                                 const std::string& data, int64_t batch) {
@@ -79,7 +79,7 @@ int run_gpu_suite(const BenchOptions& options) {
          .name = name,
          .items = "images",
          .systems = systems(options, name, data.string(), models ? size.batch : kStepBatch),
-         .ratios = kRatios},
+         .ratios = ratios(models)},
         workspace.path());
   }
   return 0;

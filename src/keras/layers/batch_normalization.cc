@@ -1,6 +1,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/batch_norm.h>
+#include <ATen/ops/lerp.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -182,8 +183,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
     }
     const int64_t count = x.size(axis_) == 0 ? 0 : x.numel() / x.size(axis_);
     // With a momentum of 1 libtorch's moving averages are this batch's statistics.
-    at::Tensor mean = at::zeros({x.size(axis_)}, x.options());
-    at::Tensor variance = at::zeros({x.size(axis_)}, x.options());
+    const at::Tensor statistics = at::zeros({2, x.size(axis_)}, x.options());
+    const at::Tensor mean = statistics[0], variance = statistics[1];
     Normalized result{.output = channels.back(at::batch_norm(
                           channels.view(), weight, bias, mean, variance, /*training=*/true,
                           /*momentum=*/1, arguments_.options.epsilon, /*cudnn_enabled=*/true)),
@@ -242,7 +243,9 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
     const double momentum = arguments_.options.momentum;
     const auto move = [&](Variable variable, const at::Tensor& value) {
       const at::Tensor old = variable.value();
-      variable.assign(old * momentum + cast(value, old) * (1 - momentum));
+      const at::Tensor now = cast(value, old);
+      variable.assign(old.is_cpu() ? old * momentum + now * (1 - momentum)
+                                   : at::lerp(old, now, 1 - momentum));  // one kernel
     };
     move(*moving_mean_, mean);
     move(*moving_variance_, variance);
