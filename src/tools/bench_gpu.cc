@@ -1,5 +1,5 @@
 // Suite `gpu`: training on the first GPU, beside the loop that a libtorch user writes by hand.
-#include <algorithm>
+#include <filesystem>
 #include <string>
 #include <vector>
 

@@ -140,10 +140,7 @@ std::string hash_after_noise(const std::vector<std::string>& devices) {
   for (const auto& batch : strategy.distribute(as_dataset(batches))) {
     strategy.run(
         [&](const data::Example& part) {
-          adam.minimize(losses::sparse_categorical_crossentropy(part.y(), net->forward(part.x()),
-                                                                {.from_logits = true})
-                            .sum(),
-                        {.weight = static_cast<double>(part.num_rows())});
+          train_step(*net, adam, part, part.num_rows(), Form::kWeight);
         },
         batch);
   }

@@ -263,8 +263,9 @@ struct Outcome {
 };
 
 /// One step on one replica's rows; returns its share of the mean loss.
-inline double train_step(Net& net, optimizers::Optimizer& optimizer, const data::Example& rows,
-                         int64_t global_rows, Form form) {
+template <typename Model>
+double train_step(Model& net, optimizers::Optimizer& optimizer, const data::Example& rows,
+                  int64_t global_rows, Form form) {
   const at::Tensor per_example = losses::sparse_categorical_crossentropy(
       rows.y(), net.forward(rows.x()), {.from_logits = true});
   if (form == Form::kAverageLoss) {
