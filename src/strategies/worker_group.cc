@@ -8,7 +8,6 @@
 #include "strata/cluster/roles.h"
 #include "strata/cluster/tls_environment.h"
 #include "strata/cluster/wire_environment.h"
-#include "strata/wire/host_identity.h"
 #include "strata/collective/measure_links.h"
 #include "strata/collective/mpi_communicator.h"
 #include "strata/collective/planner.h"
@@ -16,6 +15,7 @@
 #include "strata/collective/wire_communicator.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
+#include "strata/wire/host_identity.h"
 
 namespace strata::detail {
 namespace {
@@ -31,6 +31,7 @@ constexpr auto kMpi = "MPI";
 struct Card {
   std::map<TaskId, int> replicas;  // its own number, and what it knows of others
   std::string host;
+  bool all_cpu;
   Common common;
 
   std::string write() const {
@@ -39,6 +40,7 @@ struct Card {
     Json json = Json::object();
     json.set("replicas", std::move(known));
     json.set("host", host);
+    json.set("all_cpu", all_cpu);
     json.set("seed", std::to_string(common.seed));
     json.set("threads_per_replica", common.threads_per_replica);
     return json.dump();
@@ -47,6 +49,7 @@ struct Card {
     const Json json = Json::parse(text);
     Card card{.replicas = {},
               .host = json.at("host").as_string(),
+              .all_cpu = json.at("all_cpu").as_bool(),
               .common = {.seed = std::stoull(json.at("seed").as_string()),
                          .threads_per_replica =
                              static_cast<int>(json.at("threads_per_replica").as_int())}};
@@ -99,11 +102,12 @@ std::optional<cluster::Cluster> find_workers(
 }
 
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
-                         const collective::CommunicationOptions& communication, int replicas,
-                         const Common& common)
+                         const collective::CommunicationOptions& communication,
+                         const WorkerReplicas& replicas, const Common& common)
     : communication_(communication),
       patience_(options.start_timeout),
-      replicas_({{cluster.task, replicas}}),
+      replicas_({{cluster.task, replicas.count}}),
+      all_cpu_(replicas.all_cpu),
       common_(common) {
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
@@ -130,10 +134,13 @@ void WorkerGroup::form() {
   }
   const auto rank = static_cast<int>(std::ranges::find(tasks_, server_->task()) - tasks_.begin());
 
-  server_->set(
-      key_of(server_->task()),
-      Card{.replicas = replicas_, .host = wire::host_identity(), .common = common_}.write());
+  server_->set(key_of(server_->task()), Card{.replicas = replicas_,
+                                             .host = wire::host_identity(),
+                                             .all_cpu = all_cpu_,
+                                             .common = common_}
+                                            .write());
   std::vector<std::string> hosts;
+  std::vector<bool> all_cpu;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
     for (const auto& [task, count] : card.replicas) {
@@ -144,8 +151,10 @@ void WorkerGroup::form() {
                    "; start a worker anew with as many as it had");
     }
     hosts.push_back(card.host);
+    all_cpu.push_back(card.all_cpu);
     if (r == 0) common_ = card.common;
   }
+  check_kinds(all_cpu, deadline);
   collective::Placement placement;
   placement.rank_of_replica = ranks_of_replicas(workers, tasks_, replicas_);
   placement.host_of_rank = collective::hosts_of(hosts);
@@ -174,6 +183,21 @@ void WorkerGroup::form() {
           .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
   communicator_ =
       communication_.implementation == kMpi ? over_mpi(wire, explain) : share_memory(wire, explain);
+}
+
+void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline deadline) const {
+  const auto cpu = std::ranges::find(all_cpu, true) - all_cpu.begin();
+  const auto gpu = std::ranges::find(all_cpu, false) - all_cpu.begin();
+  const auto count = static_cast<std::ptrdiff_t>(all_cpu.size());
+  if (cpu == count || gpu == count) return;
+  server_->barrier("strata/kinds of devices", deadline);  // nobody leaves before all know why
+  const auto name = [&](std::ptrdiff_t rank) {
+    return tasks_[static_cast<size_t>(rank)].to_string();
+  };
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("[multi_worker] ", name(gpu), " has GPUs and ", name(cpu),
+                      " only CPUs; expected the same kind in all workers: give each a GPU, or all "
+                      "of them devices = {\"cpu:0\"}"));
 }
 
 collective::LinkModel WorkerGroup::measure_links(

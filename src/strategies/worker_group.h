@@ -23,6 +23,13 @@ struct Common {
   int threads_per_replica = 1;
 };
 
+/// What a worker brings along.
+struct WorkerReplicas {
+  int count = 0;  ///< At least one.
+  /// Workers of which only some are so do not train together: other sums cross replicas.
+  bool all_cpu = true;
+};
+
 /// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
 /// and the only worker do.
 /// @param resolver  Null: what started this process says it.
@@ -34,10 +41,10 @@ std::optional<cluster::Cluster> find_workers(
 class WorkerGroup {
  public:
   /// Meets the other workers, and forms a group with them.
-  /// @param replicas  Of this process, at least one.
-  /// @throws Error  as cluster::Server.
+  /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not. As
+  ///                cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
-              const collective::CommunicationOptions& communication, int replicas,
+              const collective::CommunicationOptions& communication, const WorkerReplicas& replicas,
               const Common& common);
 
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
@@ -57,6 +64,7 @@ class WorkerGroup {
 
  private:
   void form();
+  void check_kinds(const std::vector<bool>& all_cpu, wire::Deadline deadline) const;
   collective::LinkModel measure_links(int rank, const collective::Placement& placement,
                                       const std::vector<std::shared_ptr<wire::Connection>>& peers,
                                       wire::Deadline deadline) const;
@@ -72,6 +80,7 @@ class WorkerGroup {
   std::string wire_;  // for the log
   std::shared_ptr<cluster::Server> server_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
+  const bool all_cpu_;
   Common common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;

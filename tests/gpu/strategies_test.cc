@@ -63,5 +63,19 @@ TEST_F(GpuStrategiesTest, SeveralWorkers) {
   }));
 }
 
+TEST_F(GpuStrategiesTest, WorkersOfTwoKindsAreRefused) {
+  const std::vector<std::string> devices{"cpu:0", logical_gpus(1)[0], "cpu:0"};
+  test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", 3}}));
+  for (const auto& [task, status] : cluster.run([&](test::ThreadCluster::Task& task) {
+         const MultiWorkerMirroredStrategy strategy(task.taking_part(
+             MultiWorkerMirroredOptions{.devices = {devices[static_cast<size_t>(task.id.index)]}}));
+       })) {
+    EXPECT_EQ(status.code(), ErrorCode::kInvalidArgument) << task.to_string();
+    EXPECT_NE(status.message().find("/job:worker/task:1 has GPUs and /job:worker/task:0 only CPUs"),
+              std::string::npos)
+        << status.message();
+  }
+}
+
 }  // namespace
 }  // namespace strata::parity

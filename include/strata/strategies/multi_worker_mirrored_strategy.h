@@ -26,7 +26,7 @@ struct MultiWorkerMirroredOptions {
   /// mpirun, srun, Kubernetes). Without a cluster the strategy is that of one process.
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
   /// This process's: {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU. Processes may
-  /// have unequal numbers.
+  /// have unequal numbers; all have GPUs, or none has.
   std::vector<std::string> devices = {};
   /// Of the random streams; unset: the chief's libtorch's (torch::manual_seed). The chief's counts.
   std::optional<uint64_t> seed = {};
@@ -71,8 +71,9 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
  public:
   /// Meets the other workers; returns when all are there.
   /// @throws Error  as MirroredStrategy, cluster::resolve_cluster and cluster::Server.
-  ///   kInvalidArgument: an implementation that there is not; elastic with MPI. With
-  ///   implementation MPI also as collective::make_mpi_communicator.
+  ///   kInvalidArgument: an implementation that there is not; elastic with MPI; some workers
+  ///   have GPUs and some only CPUs. With implementation MPI also as
+  ///   collective::make_mpi_communicator.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
   /// The orderly end: waits until the others are done, too, so that each can end whenever it likes.
   /// While an exception is under way, the others hear that this worker cannot go on; not if it is
