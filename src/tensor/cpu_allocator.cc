@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <string_view>
 
 #include "tensor/block_cache.h"
@@ -90,6 +91,8 @@ CachingCpuAllocator& caching_allocator() {
 
 bool install_cpu_allocator(const CpuAllocatorOptions& options) {
   if (!caching_wanted()) return false;
+  static std::mutex one_at_a_time;  // strategies may be made by several threads
+  const std::lock_guard lock(one_at_a_time);
   BlockCache& cache = BlockCache::instance();
   if (!cache.init()) return false;
   if (options.max_cached_bytes > 0) {
