@@ -73,7 +73,8 @@ struct State {
 
   bool same_bits(const State& other) const {
     const auto same = [](const std::vector<T>& a, const std::vector<T>& b) {
-      return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+      return a.size() == b.size() &&
+             (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0);
     };
     if (!same(parameter, other.parameter)) return false;
     for (size_t s = 0; s < slots.size(); ++s) {
