@@ -97,11 +97,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   const int threads = group.threads_per_replica > 0 ? group.threads_per_replica
                                                     : std::max(1, num_cores() / replicas);
   joined.workers = std::make_shared<detail::WorkerGroup>(
-      *cluster, options.server, options.communication_options,
-      detail::WorkerReplicas{
-          .count = replicas,
-          .all_cpu = std::ranges::all_of(
-              group.devices, [](const LogicalDevice& device) { return device.physical.is_cpu(); })},
+      *cluster, options.server, options.communication_options, group.devices,
       detail::Common{.seed = group.seed, .threads_per_replica = threads});
   group.communicator = joined.workers->communicator();
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());

@@ -103,11 +103,12 @@ std::optional<cluster::Cluster> find_workers(
 
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication,
-                         const WorkerReplicas& replicas, const Common& common)
+                         const std::vector<LogicalDevice>& devices, const Common& common)
     : communication_(communication),
       patience_(options.start_timeout),
-      replicas_({{cluster.task, replicas.count}}),
-      all_cpu_(replicas.all_cpu),
+      replicas_({{cluster.task, static_cast<int>(devices.size())}}),
+      all_cpu_(std::ranges::all_of(
+          devices, [](const LogicalDevice& device) { return device.physical.is_cpu(); })),
       common_(common) {
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);

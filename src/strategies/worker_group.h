@@ -13,6 +13,7 @@
 #include "strata/collective/communication_options.h"
 #include "strata/collective/communicator.h"
 #include "strata/collective/link_model.h"
+#include "strata/runtime/devices.h"
 #include "strata/wire/connection.h"
 
 namespace strata::detail {
@@ -21,13 +22,6 @@ namespace strata::detail {
 struct Common {
   uint64_t seed = 0;
   int threads_per_replica = 1;
-};
-
-/// What a worker brings along.
-struct WorkerReplicas {
-  int count = 0;  ///< At least one.
-  /// Workers of which only some are so do not train together: other sums cross replicas.
-  bool all_cpu = true;
 };
 
 /// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
@@ -41,11 +35,12 @@ std::optional<cluster::Cluster> find_workers(
 class WorkerGroup {
  public:
   /// Meets the other workers, and forms a group with them.
-  /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not. As
-  ///                cluster::Server.
+  /// @param devices  Of this process's replicas, at least one.
+  /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
+  ///                other sums would cross replicas. As cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
-              const collective::CommunicationOptions& communication, const WorkerReplicas& replicas,
-              const Common& common);
+              const collective::CommunicationOptions& communication,
+              const std::vector<LogicalDevice>& devices, const Common& common);
 
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
   /// order of ranks; those of a lost worker belong to the ones with fewest.
