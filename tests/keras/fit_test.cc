@@ -23,6 +23,7 @@
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/expect_error.h"
+#include "support/faulty_file_system.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
 
@@ -260,6 +261,41 @@ TEST(FitTest, ARunThatIsCutOffEndsAsIfItHadNotBeen) {
       EXPECT_EQ(cut.weights, whole.weights) << save_freq;
       EXPECT_EQ(cut.history, whole.history) << save_freq;
       EXPECT_EQ(cut.csv, whole.csv) << save_freq;
+    }
+  }
+}
+
+/// From the training's end on, the disk denies every change but the first ones.
+struct DenyAtTheEnd : callbacks::Callback {
+  explicit DenyAtTheEnd(int64_t changes) : changes(changes) {}
+  int64_t changes;
+  void on_train_end(Logs&) override { test::faulty_disk().start(test::Fault::kDenied, changes); }
+};
+
+TEST(FitTest, ARunThatEndsWhileItRemovesItsBackupsCanBeStartedAgain) {
+  const auto train = [](const std::string& folder, int64_t changes) {
+    const Model model = compiled();
+    FitOptions options{.epochs = 2, .verbose = 0};
+    options.callbacks = {DenyAtTheEnd(changes), callbacks::BackupAndRestore(folder)};
+    try {
+      (void)model.fit(rows(8).batch(4), options);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::kPermissionDenied) throw;
+    }
+    test::faulty_disk().stop();
+  };
+  for (int64_t changes = 0;; ++changes) {
+    const test::TempFolder folder;
+    const std::string backup = test::on_faulty_disk(join_path(folder.path(), "backup"));
+    train(backup, changes);
+    if (!file_system_of(backup).info(backup)) {
+      EXPECT_GT(changes, 3);  // moved aside; its files, itself and the folder removed
+      break;
+    }
+    train(backup, 1000);
+    if (!file_system_of(backup).info(backup)) continue;
+    for (const std::string& name : file_system_of(backup).list(backup)) {
+      EXPECT_TRUE(name.starts_with(".trash-")) << name << " after " << changes << " changes";
     }
   }
 }

@@ -1,5 +1,6 @@
 #include "strata/keras/callbacks/backup_and_restore.h"
 
+#include "checkpoint/scratch.h"
 #include "runtime/group_agreement.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
@@ -56,8 +57,7 @@ void BackupAndRestore::on_train_end(keras::Logs&) {
   const auto remove_all = [&] {
     const FileSystem& files = file_system_of(folder_);
     for (const std::string& backup : manager_->checkpoints()) {
-      for (const std::string& name : files.list(backup)) files.remove(join_path(backup, name));
-      files.remove(backup);
+      checkpoint::discard_checkpoint(files, backup);
     }
     for (const std::string& name : files.list(folder_)) {
       if (!files.info(join_path(folder_, name))->is_folder) files.remove(join_path(folder_, name));
