@@ -114,7 +114,7 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
                replicas.options().parameter_device->name,
                ", away from the replicas' devices; libtorch's optimizers update where gradients "
                "are: use one of strata's, or leave parameter_device out");
-  if (replicas.shares_storage() && replicas.num_replicas() > 1) {
+  if (replicas.may_share_storage() && replicas.num_replicas() > 1) {
     for (const Variable& variable : variables_) {
       if (!variable.state()->has_home()) share_storage(variable);
     }

@@ -14,6 +14,21 @@ T* data_of(const tensor::Arena& arena, size_t i) {
   return arena.view(static_cast<int64_t>(i)).template mutable_data_ptr<T>();
 }
 
+/// Parameters of at most this many bytes fit into a core's own cache. From there a replica reads a
+/// copy of its own faster than, line by line, what others have just written in theirs.
+constexpr int64_t kSmall = int64_t{2} << 20;
+
+/// All processes decide alike.
+bool shares_parameters(const ReplicaGroup& group, const std::vector<Entry>& entries) {
+  if (!group.may_share_storage()) return false;
+  if (group.options().share_storage || group.keeps_one_copy()) return true;
+  int64_t bytes = 0;
+  for (const Entry& entry : entries) {
+    bytes += static_cast<int64_t>(entry.variable.on_replica(0).nbytes());
+  }
+  return bytes > kSmall;
+}
+
 }  // namespace
 
 tensor::ArenaEntry layout_of(const Variable& variable) {
@@ -24,7 +39,9 @@ tensor::ArenaEntry layout_of(const Variable& variable) {
 template <typename T>
 FlatStorage<T>::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
                             std::vector<tensor::Arena> slots)
-    : group_(group), share_storage_(group.shares_storage()), entries_(std::move(entries)) {
+    : group_(group),
+      share_storage_(shares_parameters(group, entries)),
+      entries_(std::move(entries)) {
   move_parameters();
   find_parameters();
   take_slots(std::move(slots));

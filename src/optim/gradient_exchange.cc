@@ -217,7 +217,8 @@ uint8_t GradientExchange::manner() const {
       group_.options().overlap) {
     return 0;
   }
-  return group_.shares_storage() ? 1 : 2;
+  if (!group_.may_share_storage()) return 1;
+  return group_.options().share_storage ? 2 : 3;  // where parameters lie: see FlatStorage
 }
 
 /// One message of fixed size: of each replica its weight, how its process adds, and a byte a

@@ -245,7 +245,10 @@ void ReplicatedModules::show_again() {
 void ReplicatedModules::before_run() {
   if (!outside_) return;
   const at::NoGradGuard no_grad;
-  for (size_t i = 0; i < parameters_.size(); ++i) take_parameter(i, 0);
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    take_parameter(i, 0);
+    parameters_[i].state()->spread_change();
+  }
 }
 
 void ReplicatedModules::run_begins(int replica) {

@@ -98,11 +98,11 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
       return apply_to_all(variable, request);
     }
     STRATA_CHECK(
-        !variable.shares_storage() || variable.replicas().size() == 1, kFailedPrecondition,
+        !variable.has_one_value() || variable.replicas().size() == 1, kFailedPrecondition,
         "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
-        "' is trained by an optimizer, so its replicas share one storage, and a replica wrote "
-        "to it without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or "
-        "make the strategy with {.share_storage = false}");
+        "' is trained by an optimizer, so its replicas have one value, and a replica wrote to it "
+        "without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or make the "
+        "strategy with {.share_storage = false}");
     apply(variable.replicas()[local], request);
     variable.expect_present_version(replica.local_replica());
     return;
@@ -174,7 +174,7 @@ at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); 
 
 std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tensor& value,
                                        const VariableOptions& options) {
-  const bool one = group.keeps_one_copy() && group.shares_storage() &&
+  const bool one = group.keeps_one_copy() && group.may_share_storage() &&
                    options.synchronization != VariableSynchronization::kOnRead;
   std::vector<at::Tensor> replicas;
   for (int r = 0; r < group.num_local_replicas(); ++r) {
@@ -310,7 +310,7 @@ VariableState::~VariableState() { group_->remove(this); }
 
 void VariableState::keep_one_copy() {
   const at::NoGradGuard no_grad;
-  if (group_->shares_storage()) {
+  if (group_->may_share_storage()) {
     for (const at::Tensor& replica : replicas_) replica.set_data(replicas_[0].variable_data());
     shares_storage_ = true;
     return;
@@ -319,7 +319,7 @@ void VariableState::keep_one_copy() {
   central_ = replicas_[0].detach().to(device, replicas_[0].scalar_type(), /*non_blocking=*/false,
                                       /*copy=*/true);
   central_.set_requires_grad(replicas_[0].requires_grad());
-  if (!group_->options().share_storage) return;
+  if (!group_->options().share_storage.value_or(true)) return;
   for (const at::Tensor& replica : replicas_) {
     if (replica.device() == device) replica.set_data(central_.variable_data());
   }
@@ -371,6 +371,19 @@ void VariableState::note_write() {
   for (size_t r = 0; r < replicas_.size(); ++r) {
     replicas_[r].unsafeGetTensorImpl()->bump_version();
     expected_versions_[r] = replicas_[r]._version();
+  }
+}
+
+void VariableState::spread_change() {
+  if (!has_one_value() || shares_storage_) return;
+  for (size_t changed = 0; changed < replicas_.size(); ++changed) {
+    if (replicas_[changed]._version() == static_cast<int64_t>(expected_versions_[changed]))
+      continue;
+    const at::NoGradGuard no_grad;
+    for (size_t r = 0; r < replicas_.size(); ++r) {
+      if (r != changed) replicas_[r].detach().copy_(replicas_[changed].detach());
+    }
+    return note_write();
   }
 }
 

@@ -43,7 +43,8 @@ inline std::vector<Status> run(const Spread& replicas, const Body& body,
              .communication_options = options.communication_options,
              .shard_optimizer_state = options.shard_optimizer_state,
              .permits = 1,
-             .threads_per_replica = 1}));
+             .threads_per_replica = 1,
+             .share_storage = options.share_storage}));
          body(strategy, task.id.index);
        })) {
     outcomes.push_back(status);

@@ -15,6 +15,7 @@
 namespace strata {
 namespace {
 
+using test::Body;
 using test::run;
 using test::run_well;
 
@@ -99,14 +100,15 @@ TEST(VerifyReplicasTest, EveryProcessNamesTheReplicasAndTheirWorkers) {
 
 // Where replicas share one copy, those of another process are compared with it.
 TEST(VerifyReplicasTest, ACopyThatIsSharedIsCompared) {
-  const std::vector<Status> outcomes = run({2, 2}, [](Strategy& strategy, int worker) {
+  const Body train_and_change_one = [](Strategy& strategy, int worker) {
     const std::vector<Variable> variables = make_variables(strategy);
     optimizers::Sgd sgd(variables, {.learning_rate = 0.1});
     strategy.run([&] { sgd.minimize(variables[0].value().sum()); });
     strategy.verify_replicas(variables);
     if (worker == 1) write_to_one(variables[2], 0);
     strategy.verify_replicas(variables);
-  });
+  };
+  const std::vector<Status> outcomes = run({2, 2}, train_and_change_one, {.share_storage = true});
   for (const Status& outcome : outcomes) {
     EXPECT_NE(outcome.message().find("'third' is not the same everywhere"), std::string::npos)
         << outcome.message();

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,26 +96,30 @@ std::string one_process(const MakeOptimizer& make, Kind kind, const Between& bet
 
 /// As many workers as there are numbers, with so many replicas each. All must end alike.
 std::string workers(const std::vector<int>& replicas, const Training& training,
-                    const MultiWorkerMirroredOptions& options = {}) {
+                    const std::function<MultiWorkerMirroredOptions(int worker)>& options_of) {
   set_logical_devices("cpu", kReplicas);
   test::ThreadCluster cluster(
       test::ThreadCluster::spec_of({{"worker", static_cast<int>(replicas.size())}}));
   std::mutex mutex;
   std::vector<std::string> hashes;
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
-    MultiWorkerMirroredStrategy strategy(task.taking_part(MultiWorkerMirroredOptions{
-        .devices = cpus(replicas[static_cast<size_t>(task.id.index)]),
-        .seed = 5 + static_cast<uint64_t>(task.id.index),  // the chief's counts
-        .communication_options = options.communication_options,
-        .shard_optimizer_state = options.shard_optimizer_state,
-        .permits = 1,
-        .threads_per_replica = 1}));
+    MultiWorkerMirroredOptions options = options_of(task.id.index);
+    options.devices = cpus(replicas[static_cast<size_t>(task.id.index)]);
+    options.seed = 5 + static_cast<uint64_t>(task.id.index);  // the chief's counts
+    options.permits = 1;
+    options.threads_per_replica = 1;
+    MultiWorkerMirroredStrategy strategy(task.taking_part(std::move(options)));
     const std::string hash = training(strategy);
     const std::lock_guard lock(mutex);
     hashes.push_back(hash);
   }));
   for (const std::string& hash : hashes) EXPECT_EQ(hash, hashes[0]);
   return hashes.empty() ? "nobody" : hashes[0];
+}
+
+std::string workers(const std::vector<int>& replicas, const Training& training,
+                    const MultiWorkerMirroredOptions& options = {}) {
+  return workers(replicas, training, [&](int) { return options; });
 }
 
 std::string workers(const std::vector<int>& replicas, const MakeOptimizer& make, Kind kind,
@@ -140,6 +145,26 @@ TEST(MultiWorkerTest, SpreadingReplicasDoesNotChangeABit) {
   for (const std::vector<int>& replicas :
        {std::vector<int>{4, 4}, {3, 3, 2}, {2, 2, 2, 2}, {1, 1, 1, 1, 1, 1, 1, 1}, {7, 1}}) {
     EXPECT_EQ(workers(replicas, adam(), Kind::kCnn), expected) << replicas.size() << " workers";
+  }
+}
+
+// The other tests' models are small: their replicas have copies of the parameters.
+TEST(MultiWorkerTest, StorageDoesNotChangeABit) {
+  const std::optional<bool> storages[] = {true, std::nullopt, false};
+  for (const Kind kind : {Kind::kCnn, Kind::kSparseEmbedding}) {
+    const std::string expected = one_process(adam(), kind);
+    for (const bool share_storage : {true, false}) {
+      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, {.share_storage = share_storage}), expected)
+          << name_of(kind) << (share_storage ? ", shared" : ", unshared");
+    }
+    const auto mixed = [&](int worker) {
+      return MultiWorkerMirroredOptions{.share_storage = storages[worker]};
+    };
+    EXPECT_EQ(
+        workers(
+            {3, 3, 2}, [&](Strategy& strategy) { return train(strategy, adam(), kind); }, mixed),
+        expected)
+        << name_of(kind) << ", workers of three kinds";
   }
 }
 
@@ -185,6 +210,7 @@ TEST(MultiWorkerTest, WhatEveryProcessDoesBetweenStepsHappensOnce) {
   };
   const std::string expected = one_process(adam(), Kind::kMlp, change);
   EXPECT_NE(expected, one_process(adam(), Kind::kMlp));
+  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {.share_storage = true}, change), expected);
   EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {}, change), expected);
   EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp,
                     {.communication_options = {.implementation = "WIRE"}}, change),
@@ -199,7 +225,9 @@ TEST(MultiWorkerTest, ShardingTheOptimizersStateDoesNotChangeABit) {
       EXPECT_EQ(workers(replicas, adam(), kind, sharded()), expected)
           << name_of(kind) << ", " << replicas.size() << " workers";
     }
-    EXPECT_EQ(workers({3, 3, 2}, adam(), kind, sharded(1000)), expected) << name_of(kind);
+    MultiWorkerMirroredOptions one_storage = sharded(1000);
+    one_storage.share_storage = true;
+    EXPECT_EQ(workers({3, 3, 2}, adam(), kind, one_storage), expected) << name_of(kind);
   }
   EXPECT_EQ(workers({3, 5}, adam(0.1), Kind::kMlp, sharded()), one_process(adam(0.1), Kind::kMlp))
       << "clipped";
@@ -313,6 +341,7 @@ TEST(MultiWorkerTest, OptimizersMayHaveVariablesInCommon) {
   const std::string expected = one_process(train_by_two);
   for (const std::vector<int>& replicas : {std::vector<int>{4, 4}, {1, 2, 5}}) {
     EXPECT_EQ(workers(replicas, train_by_two), expected);
+    EXPECT_EQ(workers(replicas, train_by_two, {.share_storage = true}), expected);
   }
 }
 

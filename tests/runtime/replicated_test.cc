@@ -50,8 +50,9 @@ Tensor loss_of(NetImpl& net) {
   return (net.forward(torch::randn({4, 3})) - torch::randn({4, 2})).square().sum();
 }
 
-/// 3 replicas, storage shared or not.
-class ReplicatedTest : public ::testing::TestWithParam<bool> {
+/// 3 replicas: one storage, copies that an optimizer keeps equal (as small ones are), or each its
+/// own.
+class ReplicatedTest : public ::testing::TestWithParam<std::optional<bool>> {
  protected:
   ReplicatedTest() {
     set_logical_devices("cpu", 8);
@@ -63,9 +64,12 @@ class ReplicatedTest : public ::testing::TestWithParam<bool> {
   std::unique_ptr<MirroredStrategy> strategy_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Storage, ReplicatedTest, ::testing::Bool(), [](const auto& info) {
-  return info.param ? std::string("Shared") : std::string("Unshared");
-});
+INSTANTIATE_TEST_SUITE_P(Storage, ReplicatedTest,
+                         ::testing::Values(std::optional(true), std::nullopt, std::optional(false)),
+                         [](const auto& info) -> std::string {
+                           if (!info.param) return "Equal";
+                           return *info.param ? "Shared" : "Unshared";
+                         });
 
 template <typename Module>
 bool all_parameters_are(const Module& module, double value) {
@@ -302,8 +306,25 @@ TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
     }
   }
   const auto address = [&](int r) { return net.variables()[0].on_replica(r).data_ptr(); };
-  EXPECT_EQ(address(0) == address(1), GetParam());
-  EXPECT_EQ(net.variables()[0].state()->shares_storage(), GetParam());
+  EXPECT_EQ(address(0) == address(1), GetParam() == true);
+  EXPECT_EQ(net.variables()[0].state()->shares_storage(), GetParam() == true);
+}
+
+TEST_P(ReplicatedTest, WhatAnOptimizerTrainsHasOneValueUnlessStorageIsUnshared) {
+  const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
+  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  const Variable weight = net.variables()[0];
+  for (const int changed : {0, 2, 1}) {
+    {
+      const torch::NoGradGuard no_grad;
+      weight.on_replica(changed).fill_(changed + 5);
+    }
+    const PerReplica<double> seen =
+        strategy_->run([&] { return net->dense->weight.mean().item<double>(); });
+    for (int r = 0; r < 3 && GetParam() != false; ++r) EXPECT_EQ(seen.get(r), changed + 5);
+    EXPECT_EQ(seen.get(changed), changed + 5);
+    if (GetParam() != false) strategy_->verify_replicas(net.variables());
+  }
 }
 
 TEST_P(ReplicatedTest, ParametersChangedInPlaceInsideRunAreAnError) {

@@ -310,15 +310,29 @@ TEST_P(VariableTest, AddsByReplicasToAMeanOfWhatAnOptimizerTrains) {
   EXPECT_TRUE(variable.on_replica(replicas() - 1).equal(torch::zeros({3})));
 }
 
-TEST_P(VariableTest, WritesWithoutAggregationToSharedStorageAreRefused) {
+// Whether they lie in one storage, as large ones do, or in copies.
+TEST_P(VariableTest, WritesWithoutAggregationToWhatAnOptimizerTrainsAreRefused) {
   if (replicas() == 1) return;  // one replica's own copy is everybody's
+  for (const int64_t size : {3, 1 << 20}) {
+    Variable variable = make(torch::ones({size}), {.name = "w"});
+    optimizers::Sgd sgd({variable}, {.learning_rate = 1.0});
+    EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                       {"[variable] assign: 'w' is trained by an optimizer", "without aggregation",
+                        "{.share_storage = false}"},
+                       [&] { strategy_->run([&] { variable.assign(torch::zeros({size})); }); }));
+    EXPECT_TRUE(variable.value().equal(torch::ones({size})));
+  }
+}
+
+TEST_P(VariableTest, WritesWithoutAggregationToUnsharedStorageAreTheReplicasOwn) {
+  strategy_ = std::make_unique<MirroredStrategy>(
+      MirroredOptions{.devices = cpus(GetParam()), .share_storage = false});
   Variable variable = make(torch::ones({3}), {.name = "w"});
   optimizers::Sgd sgd({variable}, {.learning_rate = 1.0});
-  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
-                     {"[variable] assign: 'w' is trained by an optimizer", "without aggregation",
-                      "{.share_storage = false}"},
-                     [&] { strategy_->run([&] { variable.assign(torch::zeros({3})); }); }));
-  EXPECT_TRUE(variable.value().equal(torch::ones({3})));
+  strategy_->run([&] { variable.assign(torch::full({3}, id())); });
+  for (int r = 0; r < replicas(); ++r) {
+    EXPECT_TRUE(variable.on_replica(r).equal(torch::full({3}, r)));
+  }
 }
 
 TEST_P(VariableTest, DifferentWritesByReplicasAreAnError) {

@@ -63,8 +63,9 @@ struct ReplicaGroupOptions {
   int permits = 0;
   /// Intra-op threads; 0: cores / replicas, at least 1.
   int threads_per_replica = 0;
-  /// CPU replicas keep one copy of what an optimizer updates.
-  bool share_storage = true;
+  /// CPU replicas keep one copy of what an optimizer updates; false: each one of its own. Unset:
+  /// one copy, if all of it together has more than 2 MiB.
+  std::optional<bool> share_storage = {};
   /// Keep each replica thread on a core, where there is one for each.
   bool pin_threads = true;
   /// Caching allocator for CPU tensors, faster kernels in replica functions.
@@ -114,14 +115,16 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu() const { return all_cpu_; }
   /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  bool shares_storage() const {
-    return options_.share_storage && all_cpu_ &&
+  /// What an optimizer trains has one value for all replicas of this process, in one storage or in
+  /// copies that the optimizer keeps equal.
+  bool may_share_storage() const {
+    return options_.share_storage.value_or(true) && all_cpu_ &&
            (!options_.parameter_device || options_.parameter_device->physical.is_cpu());
   }
   /// Each variable has one copy, on options().parameter_device.
   bool keeps_one_copy() const { return options_.parameter_device.has_value(); }
   /// And replicas read mirrors of it.
-  bool has_mirrors() const { return keeps_one_copy() && !shares_storage(); }
+  bool has_mirrors() const { return keeps_one_copy() && !may_share_storage(); }
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 

@@ -53,8 +53,10 @@ struct MultiWorkerMirroredOptions {
   // How fast.
   int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
   int threads_per_replica = 0;  ///< Intra-op threads of each, the chief's; 0: its cores / replicas.
-  bool share_storage = true;    ///< CPU replicas keep one copy of the parameters.
-  bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
+  /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
+  /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
+  std::optional<bool> share_storage = {};
+  bool pin_threads = true;  ///< Keep replica threads on cores, where there is one for each.
 };
 
 /// Synchronous training on the devices of several processes and machines, all of which run the same
