@@ -138,6 +138,14 @@ def rates(lines):
     return text
 
 
+def core_distance(lines):
+    found = [x for x in lines if x["metric"] == "round_trip"]
+    if not found:
+        return ""
+    low, high = min(x["low"] for x in found), max(x["high"] for x in found)
+    return f"A message between the two cores took {low:.0f} to {high:.0f} ns there and back.\n\n"
+
+
 def ratios(lines):
     text = "| case | ratio | value | 90 % interval | pairs | wanted |\n| --- | --- | --- | --- | --- | --- |\n"
     for line in lines:
@@ -287,7 +295,7 @@ Above 1 strata is faster. `wanted` is what the project asks of itself.
 
 ![images per second](results.svg)
 
-{rates(step)}
+{core_distance(step)}{rates(step)}
 ## ResNet-50
 
 Training through `fit`, images of 224 x 224, batch 16 a replica, a core and a thread a replica; images a second.

@@ -24,7 +24,7 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
             cases: run mlp-loop cnn-loop wide-loop mlp-fit cnn-fit
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph strata-mw-2 tf-mw-2
-                     strata-central-2
+                     strata-central-2 strata-2-shared strata-2-copies
   models    images/s of training ResNet-50 through fit, 224 x 224, batch 16 a replica
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-channels-last tf-1
   gpu       images/s of training loops and of ResNet-50 on the first GPU (a CUDA build)

@@ -12,6 +12,7 @@
 
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
+#include "tools/bench_core_distance.h"
 #include "tools/bench_stats.h"
 
 namespace strata::tools {
@@ -37,6 +38,7 @@ class CaseRun {
     report_idle_cpu();
     measure();
     report_disturbance();
+    report_core_distance();
     report();
   }
 
@@ -81,6 +83,21 @@ class CaseRun {
     if (got < 0.97) {
       say(str_cat("WARNING: the machine was busy: systems of one core got ", 100 * got,
                   " % of it"));
+    }
+  }
+
+  void report_core_distance() const {
+    if (round_trips_.empty()) return;
+    const Estimate result = estimate(round_trips_);
+    JsonLine json = line("cores", "round_trip");
+    json.add("value", result.median).add("low", result.low).add("high", result.high);
+    json.add("unit", std::string("ns"))
+        .add("samples", static_cast<double>(round_trips_.size()))
+        .print();
+    const auto [near, far] = std::ranges::minmax(round_trips_);
+    if (far > 2 * near) {
+      say(str_cat("WARNING: the host moved the cores: a message between them took ", near, " to ",
+                  far, " ns there and back"));
     }
   }
 
@@ -170,6 +187,9 @@ class CaseRun {
       for (const std::string& name : alone) {
         if (systems_.contains(name)) sample(name);
       }
+      if (!case_.cores.empty()) {
+        round_trips_.push_back(core_round_trip(case_.cores[0], case_.cores[1]));
+      }
       if (round % 5 == 4 || round + 1 == options_.pairs) {
         say(str_cat("round ", round + 1, " of ", options_.pairs));
       }
@@ -219,6 +239,7 @@ class CaseRun {
   std::map<std::string, std::string> missing_;
   std::map<const Ratio*, std::vector<double>> ratios_;  // of case_.ratios
   std::vector<double> cores_got_;
+  std::vector<double> round_trips_;  // between case_.cores, a round each
 };
 
 }  // namespace

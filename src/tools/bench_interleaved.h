@@ -22,6 +22,7 @@ struct BenchCase {
   std::string items;  ///< What a step makes, "images"; empty: microseconds of a step are measured.
   std::vector<SystemSpec> systems;
   std::vector<Ratio> ratios;
+  std::vector<int> cores = {};  ///< Two whose distance is measured; empty: it does not matter.
 };
 
 /// A folder for data files and logs, removed at the end.

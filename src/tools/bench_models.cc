@@ -70,7 +70,8 @@ int run_models_suite(const BenchOptions& options) {
                    .name = "resnet50",
                    .items = "images",
                    .systems = systems(options, size, data.string()),
-                   .ratios = kRatios},
+                   .ratios = kRatios,
+                   .cores = two_cores()},
                   workspace.path());
   return 0;
 }

@@ -28,6 +28,7 @@ const std::vector<Ratio> kRatios = {
     {"vs_ddp", "strata-mw-2", "ddp-2"},
     {"vs_tf_mw", "strata-mw-2", "tf-mw-2"},
     {"vs_mirrored", "strata-central-2", "strata-2"},
+    {"vs_shared", "strata-2-copies", "strata-2-shared"},
     {"vs_libtorch", "strata-1", "libtorch-1"},
     {"vs_libtorch_tuned", "strata-1", "libtorch-1-tuned"},
     {"vs_tf", "strata-1", "tf-1"},
@@ -62,7 +63,8 @@ int run_step_suite(const BenchOptions& options) {
                      .systems = step_systems(options, each.name, data, two_cores(), ports),
                      .ratios = is_run ? std::vector<Ratio>()
                                : std::string_view(each.name).ends_with("-fit") ? kFitRatios
-                                                                               : kRatios},
+                                                                               : kRatios,
+                     .cores = two_cores()},
                     workspace.path());
   }
   return 0;

@@ -51,7 +51,8 @@ class Catalogue {
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
         tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}), workers(),
-        tf_workers(), central()};
+        tf_workers(), stored("strata-central-2", "central"), stored("strata-2-shared", "shared"),
+        stored("strata-2-copies", "copies")};
     if (case_ == "run") systems.resize(2);
     return systems;
   }
@@ -77,10 +78,10 @@ class Catalogue {
             {{"", {strata_process(ours_, replicas, replicas == 1 ? one_ : both_)}}},
             {}};
   }
-  SystemSpec central() const {
+  SystemSpec stored(const std::string& name, const std::string& storage) const {
     ProcessSpec process = strata_process(ours_, 2, both_);
-    process.argv.insert(process.argv.end(), {"--storage", "central"});
-    return {"strata-central-2", images(2), {{"", {process}}}, {}};
+    process.argv.insert(process.argv.end(), {"--storage", storage});
+    return {name, images(2), {{"", {process}}}, {}};
   }
   SystemSpec independent() const {
     Variant variant;

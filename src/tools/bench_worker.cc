@@ -158,7 +158,8 @@ data::Example read_pool(const std::string& path, int64_t batch) {
   return {x, y};
 }
 
-MirroredStrategy make_strategy(int replicas, const std::string& device, bool share_storage) {
+MirroredStrategy make_strategy(int replicas, const std::string& device,
+                               std::optional<bool> share_storage) {
   set_logical_devices(device == "gpu" ? "gpu:0" : device, replicas);
   MirroredOptions options;
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat(device, ":", i));
@@ -203,8 +204,9 @@ int run_worker(const std::vector<std::string>& arguments) {
     serve_case(strategy, name, data);
     return 0;
   }
-  MirroredStrategy strategy =
-      make_strategy(replicas, device, /*share_storage=*/storage != "copies");
+  std::optional<bool> share_storage;
+  if (storage == "shared" || storage == "copies") share_storage = storage == "shared";
+  MirroredStrategy strategy = make_strategy(replicas, device, share_storage);
   if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
     const data::Example pool = read_pool(data, kBatch);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "strata/data/example.h"
@@ -14,7 +15,8 @@ namespace strata::tools {
 data::Example read_pool(const std::string& path, int64_t batch);
 
 /// A core and a thread a replica. @param device  "cpu"; "gpu": logical ones of the first card.
-MirroredStrategy make_strategy(int replicas, const std::string& device, bool share_storage = true);
+MirroredStrategy make_strategy(int replicas, const std::string& device,
+                               std::optional<bool> share_storage = {});
 
 /// Serves steps of Model::fit. @param rows  x `[n, 784]`, or `[n, 28, 28, 1]` for `images`; y
 /// `[n]`.

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "strata/core/error.h"
+#include "strata/tensor/thread_setup.h"
+#include "tools/bench_core_distance.h"
 #include "tools/bench_process.h"
 #include "tools/bench_stats.h"
 #include "tools/bench_step_systems.h"
@@ -40,6 +42,15 @@ TEST(BenchEstimateTest, FewValuesGiveTheirRange) {
   EXPECT_EQ(result.low, 1);
   EXPECT_EQ(result.high, 3);
   EXPECT_EQ(estimate({4, 2}).median, 3);
+}
+
+TEST(BenchCoreDistanceTest, TakesTimeAndLeavesTheCallersCores) {
+  const std::vector<int> before = tensor::allowed_cores();
+  ASSERT_GE(before.size(), 2u);
+  const double nanoseconds = core_round_trip(before[0], before[1]);
+  EXPECT_GT(nanoseconds, 2);  // more than a message within a core's own cache
+  EXPECT_LT(nanoseconds, 1e6);
+  EXPECT_EQ(tensor::allowed_cores(), before);
 }
 
 TEST(BenchJsonLineTest, EscapesAndKeepsOrder) {
@@ -97,7 +108,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   options.command = "/nonexistent/strata";
   const HeldPorts ports(kStepPorts);
   const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
-  ASSERT_EQ(systems.size(), 13);
+  ASSERT_EQ(systems.size(), 15);
   for (const SystemSpec& system : systems) {
     const bool ours = system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
     EXPECT_EQ(system.missing.empty(), ours) << system.name;
