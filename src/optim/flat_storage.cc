@@ -1,10 +1,12 @@
 #include "optim/flat_storage.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <utility>
 
 #include "strata/collective/communicator.h"
+#include "tensor/copy_past_cache.h"
 
 namespace strata::optimizers {
 namespace {
@@ -18,15 +20,22 @@ T* data_of(const tensor::Arena& arena, size_t i) {
 /// copy of its own faster than, line by line, what others have just written in theirs.
 constexpr int64_t kSmall = int64_t{2} << 20;
 
-/// All processes decide alike.
-bool shares_parameters(const ReplicaGroup& group, const std::vector<Entry>& entries) {
-  if (!group.may_share_storage()) return false;
-  if (group.options().share_storage || group.keeps_one_copy()) return true;
+/// Copies of more bytes than that have left the caches before somebody reads them.
+constexpr int64_t kLarge = int64_t{32} << 20;
+
+/// Of all parameters.
+int64_t bytes_of(const std::vector<Entry>& entries) {
   int64_t bytes = 0;
   for (const Entry& entry : entries) {
     bytes += static_cast<int64_t>(entry.variable.on_replica(0).nbytes());
   }
-  return bytes > kSmall;
+  return bytes;
+}
+
+/// All processes decide alike.
+bool shares_parameters(const ReplicaGroup& group, const std::vector<Entry>& entries) {
+  if (!group.may_share_storage()) return false;
+  return group.options().share_storage || group.keeps_one_copy() || bytes_of(entries) > kSmall;
 }
 
 }  // namespace
@@ -41,6 +50,7 @@ FlatStorage<T>::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
                             std::vector<tensor::Arena> slots)
     : group_(group),
       share_storage_(shares_parameters(group, entries)),
+      large_(bytes_of(entries) > kLarge),
       entries_(std::move(entries)) {
   move_parameters();
   find_parameters();
@@ -144,6 +154,19 @@ void FlatStorage<T>::keep_slots_of(const std::vector<collective::Range>& element
     }
   }
   take_slots(std::move(slots));
+}
+
+template <typename T>
+void FlatStorage<T>::spread(size_t entry, int64_t begin, int64_t size) const {
+  const std::vector<T*>& copies = parameters_[entry];
+  const auto bytes = static_cast<size_t>(size) * sizeof(T);
+  for (size_t i = 1; i < copies.size(); ++i) {
+    if (large_) {
+      tensor::copy_past_cache(copies[i] + begin, copies[0] + begin, bytes);
+    } else {
+      std::memcpy(copies[i] + begin, copies[0] + begin, bytes);
+    }
+  }
 }
 
 template <typename T>

@@ -36,6 +36,9 @@ class FlatStorage {
   bool shared() const { return shared_; }
   /// Every copy of an entry, this process's first.
   const std::vector<T*>& parameters(size_t entry) const { return parameters_[entry]; }
+  /// What was written to the first copy of an entry, to elements [begin, begin + size), goes to the
+  /// others.
+  void spread(size_t entry, int64_t begin, int64_t size) const;
   T* slot(size_t slot, size_t entry) const { return slot_data_[slot][entry]; }
   at::Tensor slot_view(size_t slot, size_t entry) const {
     return slots_[slot].view(static_cast<int64_t>(entry));
@@ -52,6 +55,7 @@ class FlatStorage {
 
   ReplicaGroup& group_;
   const bool share_storage_;
+  const bool large_;
   const std::vector<Entry> entries_;
   bool owns_homes_ = false;  // no other optimizer has moved its variables
   bool shared_ = false;

@@ -332,17 +332,15 @@ void FlatUpdate<T>::average(const Step& step, int replica) {
                                       .size = size},
                 rate);
     if (!step.overwrite_by_average) continue;
-    for (T* parameter : storage_.parameters(part.entry)) {
-      std::memcpy(parameter + part.begin, mean, static_cast<size_t>(size) * sizeof(T));
-    }
+    std::copy_n(mean, size, storage_.parameters(part.entry)[0] + part.begin);
+    storage_.spread(part.entry, part.begin, size);
   }
 }
 
 template <typename T>
 void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int64_t begin,
                           int64_t size) const {
-  const std::vector<T*>& parameters = storage_.parameters(entry);
-  tensor::UpdateSpan<T> span{.parameter = parameters[0] + begin,
+  tensor::UpdateSpan<T> span{.parameter = storage_.parameters(entry)[0] + begin,
                              .gradient = gradient,
                              .slots = {},
                              .size = size,
@@ -353,9 +351,7 @@ void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int
     span.slots[i] = storage_.slot(i, entry) + begin;
   if (rule_.whole_variables()) span.sizes = entries_[entry].variable.on_replica(0).sizes();
   rule_.apply(span, step.prepared);
-  for (size_t r = 1; r < parameters.size(); ++r) {
-    std::memcpy(parameters[r] + begin, span.parameter, static_cast<size_t>(size) * sizeof(T));
-  }
+  storage_.spread(entry, begin, size);
 }
 
 template <typename T>

@@ -79,6 +79,13 @@ TEST(StorageTest, WhatTheUserSaysHolds) {
   EXPECT_TRUE(are_copies(trained({kElements + 1}, false)));
 }
 
+// They are written past the caches.
+TEST(StorageTest, CopiesOfVeryLargeParametersAreEqualToo) {
+  const Variable variable = trained({9 << 20}, false)[0];
+  EXPECT_TRUE(are_copies({variable}));
+  EXPECT_LT(variable.on_replica(2).max().item<float>(), 1);
+}
+
 TEST(StorageTest, CentralStorageIsOne) {
   set_logical_devices("cpu", 3);
   CentralStorageStrategy strategy({.compute_devices = cpus(3), .threads_per_replica = 1});

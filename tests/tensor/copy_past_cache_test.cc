@@ -1,0 +1,27 @@
+#include "tensor/copy_past_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <vector>
+
+namespace strata::tensor {
+namespace {
+
+TEST(CopyPastCacheTest, CopiesAnyRangeAndNothingBesideIt) {
+  std::vector<unsigned char> from(400);
+  std::iota(from.begin(), from.end(), 0);
+  for (size_t begin = 0; begin < 70; ++begin) {
+    for (const size_t size : {0, 1, 15, 63, 64, 65, 127, 128, 200, 256}) {
+      std::vector<unsigned char> to(400, 255);
+      copy_past_cache(to.data() + begin, from.data() + 3, size);
+      for (size_t i = 0; i < to.size(); ++i) {
+        const bool inside = i >= begin && i < begin + size;
+        ASSERT_EQ(to[i], inside ? from[i - begin + 3] : 255) << begin << " " << size << " " << i;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace strata::tensor
