@@ -33,9 +33,9 @@ int64_t bytes_of(const std::vector<Entry>& entries) {
 }
 
 /// All processes decide alike.
-bool shares_parameters(const ReplicaGroup& group, const std::vector<Entry>& entries) {
+bool shares_parameters(const ReplicaGroup& group, int64_t bytes) {
   if (!group.may_share_storage()) return false;
-  return group.options().share_storage || group.keeps_one_copy() || bytes_of(entries) > kSmall;
+  return group.options().share_storage || group.keeps_one_copy() || bytes > kSmall;
 }
 
 }  // namespace
@@ -49,8 +49,8 @@ template <typename T>
 FlatStorage<T>::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
                             std::vector<tensor::Arena> slots)
     : group_(group),
-      share_storage_(shares_parameters(group, entries)),
-      large_(bytes_of(entries) > kLarge),
+      bytes_(bytes_of(entries)),
+      share_storage_(shares_parameters(group, bytes_)),
       entries_(std::move(entries)) {
   move_parameters();
   find_parameters();
@@ -161,7 +161,7 @@ void FlatStorage<T>::spread(size_t entry, int64_t begin, int64_t size) const {
   const std::vector<T*>& copies = parameters_[entry];
   const auto bytes = static_cast<size_t>(size) * sizeof(T);
   for (size_t i = 1; i < copies.size(); ++i) {
-    if (large_) {
+    if (bytes_ > kLarge) {
       tensor::copy_past_cache(copies[i] + begin, copies[0] + begin, bytes);
     } else {
       std::memcpy(copies[i] + begin, copies[0] + begin, bytes);

@@ -54,8 +54,8 @@ class FlatStorage {
   std::vector<tensor::ArenaEntry> layouts(const std::vector<size_t>& entries) const;
 
   ReplicaGroup& group_;
+  const int64_t bytes_;  // of one copy of the parameters
   const bool share_storage_;
-  const bool large_;
   const std::vector<Entry> entries_;
   bool owns_homes_ = false;  // no other optimizer has moved its variables
   bool shared_ = false;

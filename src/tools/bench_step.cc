@@ -49,6 +49,7 @@ int run_step_suite(const BenchOptions& options) {
   std::vector<std::string> known;
   for (const Case& each : kCases) known.emplace_back(each.name);
   const std::vector<std::string> names = chosen_cases(options, "step", known);
+  const std::vector<int> cores = two_cores();
   for (const Case& each : kCases) {
     if (std::find(names.begin(), names.end(), each.name) == names.end()) continue;
     const BenchWorkspace workspace;
@@ -60,11 +61,11 @@ int run_step_suite(const BenchOptions& options) {
                     {.suite = "step",
                      .name = each.name,
                      .items = is_run ? "" : "images",
-                     .systems = step_systems(options, each.name, data, two_cores(), ports),
+                     .systems = step_systems(options, each.name, data, cores, ports),
                      .ratios = is_run ? std::vector<Ratio>()
                                : std::string_view(each.name).ends_with("-fit") ? kFitRatios
                                                                                : kRatios,
-                     .cores = two_cores()},
+                     .cores = cores},
                     workspace.path());
   }
   return 0;
