@@ -1,6 +1,7 @@
 #include "strata/core/error.h"
 
 #include <array>
+#include <new>
 #include <utility>
 
 namespace strata {
@@ -40,6 +41,9 @@ Status Status::from_current_exception() {
   } catch (const Error& error) {
     status.code_ = error.code();
     status.message_ = error.what();
+  } catch (const std::bad_alloc&) {
+    status.code_ = ErrorCode::kResourceExhausted;
+    status.message_ = "out of memory";
   } catch (const std::exception& error) {
     status.code_ = ErrorCode::kUnknown;
     status.message_ = error.what();

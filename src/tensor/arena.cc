@@ -8,8 +8,11 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <span>
 #include <utility>
 
+#include "core/checked_size.h"
 #include "strata/core/error.h"
 #include "tensor/huge_pages.h"
 
@@ -52,13 +55,14 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
 }
 
 int64_t count_elements(const ArenaEntry& entry) {
-  int64_t count = 1;
   for (const int64_t size : entry.sizes) {
     STRATA_CHECK(size >= 0, kInvalidArgument, "[arena] Arena: got sizes ",
                  at::IntArrayRef(entry.sizes), "; expected none below zero");
-    count *= size;
   }
-  return count;
+  const auto count = detail::checked_product(std::span<const int64_t>(entry.sizes));
+  STRATA_CHECK(count.has_value(), kInvalidArgument, "[arena] Arena: got sizes ",
+               at::IntArrayRef(entry.sizes), ", whose product is beyond 2^63; use a smaller tensor");
+  return *count;
 }
 
 /// Sorted by stride, each stride must be the product of the sizes before it.
@@ -84,8 +88,8 @@ void check_dense(const ArenaEntry& entry, int64_t count) {
 }  // namespace
 
 int64_t Arena::lay_out(c10::ScalarType dtype) {
-  const auto step =
-      static_cast<int64_t>(std::max<size_t>(kTensorAlignment / c10::elementSize(dtype), 1));
+  const auto element = static_cast<int64_t>(c10::elementSize(dtype));
+  const auto step = std::max<int64_t>(static_cast<int64_t>(kTensorAlignment) / element, 1);
   int64_t next = 0;
   for (ArenaEntry& entry : entries_) {
     const int64_t count = count_elements(entry);
@@ -95,7 +99,13 @@ int64_t Arena::lay_out(c10::ScalarType dtype) {
       check_dense(entry, count);
     }
     sizes_.push_back(count);
-    next += (count + step - 1) / step * step;
+    const auto padded = detail::checked_round_up(count, step);
+    const auto end = padded.has_value() ? detail::checked_sum(next, *padded) : std::nullopt;
+    STRATA_CHECK(end.has_value() && detail::checked_product<int64_t>({*end, element}).has_value(),
+                 kInvalidArgument, "[arena] Arena: got sizes ", at::IntArrayRef(entry.sizes), " of ",
+                 c10::toString(dtype), " behind ", next,
+                 " elements, together beyond 2^63 bytes; use a smaller model");
+    next = *end;
     offsets_.push_back(next);
   }
   return next;

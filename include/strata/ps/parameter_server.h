@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <stop_token>
 
@@ -15,6 +16,9 @@ struct ParameterServerOptions {
   cluster::ServerOptions server = {};
   /// `join` gives up when no worker has been there for so long.
   std::chrono::nanoseconds lonely_limit = std::chrono::minutes(10);
+  /// Bytes that all tables, copies for another server among them, may take here; a table beyond it
+  /// is refused with kResourceExhausted. 0: nine tenths of the host's memory.
+  uint64_t memory_limit = 0;
 };
 
 /// A task of the job `ps`: holds its parts of tables, which the workers make, and updates them with

@@ -17,6 +17,9 @@ namespace strata::ps {
 struct WorkerOptions {
   /// Wire, TLS, liveness interval and where to listen, the same in all tasks.
   cluster::ServerOptions server = {};
+  /// The one task that may coordinate; every other one is refused, with a certificate of the job
+  /// too. Need not be in the cluster.
+  cluster::TaskId coordinator = {"chief", 0};
   /// How long `join` waits for a coordinator: at the start, and for one that was lost.
   std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
   /// So many functions run at once. More than one: functions and objects must stand that.

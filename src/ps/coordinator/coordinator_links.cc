@@ -12,6 +12,7 @@ constexpr auto kTickInterval = std::chrono::milliseconds(5);
 constexpr auto kConnectFor = std::chrono::seconds(5);
 // Before the next try at one that has refused.
 constexpr auto kPauseAfterRefusal = std::chrono::milliseconds(250);
+constexpr auto kLongestPause = std::chrono::milliseconds(4000);
 // Of calls in one message; some more with the last.
 constexpr size_t kBatchBytes = size_t{256} << 10;
 // Nothing is sent behind calls that have so many bytes: they are in the worker's memory.
@@ -58,9 +59,12 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
                              .generation = incarnation_,
                              .purpose = std::string(kCoordinatorPurpose)};
   std::string said;
+  // Longer each time: a worker that serves another coordinator would meet a handshake every few
+  // milliseconds otherwise.
+  std::chrono::milliseconds next_pause = kPauseAfterRefusal;
   const auto pause = [&] {
-    (void)transport_->wait_until([] { return false; }, wire::Deadline::after(kPauseAfterRefusal),
-                                 stop);
+    (void)transport_->wait_until([] { return false; }, wire::Deadline::after(next_pause), stop);
+    next_pause = std::min(next_pause * 2, kLongestPause);
   };
   if (refused) pause();
   while (!stop.stop_requested()) {
@@ -72,14 +76,18 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
       if (stop.stop_requested()) return;
       const std::lock_guard lock(mutex_);
       worker.problem = error.what();
-      if (error.code() == ErrorCode::kDeadlineExceeded || said == error.what()) continue;
-      said = error.what();
-      STRATA_LOG(kWarning) << "[ps] " << name_of(worker) << " is not to be had: " << said;
-      // That does not pass by itself.
-      if (error.code() == ErrorCode::kUnauthenticated) {
-        queue_.fail(Status(error.code(), said));
-        changed_ = true;
+      if (error.code() != ErrorCode::kDeadlineExceeded && said != error.what()) {
+        said = error.what();
+        STRATA_LOG(kWarning) << "[ps] " << name_of(worker) << " is not to be had: " << said;
+        // That does not pass by itself.
+        if (error.code() == ErrorCode::kUnauthenticated) {
+          queue_.fail(Status(error.code(), said));
+          changed_ = true;
+        }
       }
+    } catch (...) {  // memory: the next try may have it
+      const std::lock_guard lock(mutex_);
+      worker.problem = Status::from_current_exception().message();
     }
     pause();
   }

@@ -14,6 +14,7 @@
 #include "cluster/make_transport.h"
 #include "ps/coordinator/attendant.h"
 #include "ps/coordinator/worker_session.h"
+#include "ps/permissions.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
@@ -35,7 +36,8 @@ double seconds(std::chrono::nanoseconds time) {
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
 class Door {
  public:
-  explicit Door(std::string task) : task_(std::move(task)) {}
+  Door(cluster::ClusterSpec spec, std::string task, cluster::TaskId coordinator)
+      : spec_(std::move(spec)), task_(std::move(task)), coordinator_(std::move(coordinator)) {}
 
   Status admit(const wire::Hello& peer) const {
     const auto refuse = [&](const std::string& why) {
@@ -46,6 +48,8 @@ class Door {
       return refuse(
           str_cat("got purpose \"", peer.purpose, "\"; expected \"", kCoordinatorPurpose, "\""));
     }
+    const Status may = permitted(spec_, peer.task, Action::kCoordinate, coordinator_);
+    if (!may.ok()) return refuse(str_cat(may.message(), " (WorkerOptions::coordinator)"));
     const std::lock_guard lock(mutex_);
     if (served_ && *served_ != peer.generation) {
       return refuse(str_cat("it serves another coordinator, ", whom_,
@@ -65,7 +69,9 @@ class Door {
   }
 
  private:
+  const cluster::ClusterSpec spec_;
   const std::string task_;
+  const cluster::TaskId coordinator_;
   mutable std::mutex mutex_;
   std::optional<uint64_t> served_;  // its incarnation
   std::string whom_;
@@ -142,7 +148,7 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
       options_(checked(spec, task, std::move(options))),
       silence_limit_(options_.server.liveness * 9 / 10),
       transport_(cluster::make_transport(options_.server)),
-      door_(std::make_shared<Door>(task.to_string())),
+      door_(std::make_shared<Door>(spec, task.to_string(), options_.coordinator)),
       ticked_(Clock::now()),
       alone_since_(ticked_) {
   while (const auto found = registry_.at(static_cast<uint32_t>(functions_.size()))) {

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <new>
 #include <utility>
+
+#include "core/checked_size.h"
 
 namespace strata::ps {
 namespace {
@@ -15,10 +18,17 @@ constexpr size_t kLeast = 4096;
 /// Somewhat more, so that a call for somewhat more can use it.
 size_t round_up(size_t size) {
   const size_t step = std::max(kLeast, std::bit_floor(size) / 8);
-  return std::max(kLeast, (size + step - 1) / step * step);
+  const auto rounded = detail::checked_round_up(std::max(kLeast, size), step);
+  if (!rounded.has_value()) throw std::bad_alloc();
+  return *rounded;
 }
 
 }  // namespace
+
+BufferPool::BufferPool(std::function<Block(size_t bytes)> allocate)
+    : allocate_(std::move(allocate)) {
+  free_.reserve(kMostFree);
+}
 
 BufferPool::BufferPool()
     : BufferPool([](size_t bytes) -> Block {
@@ -27,7 +37,6 @@ BufferPool::BufferPool()
 
 BufferPool::Buffer BufferPool::take(size_t size) {
   Buffer buffer;
-  buffer.pool_ = this;
   buffer.size_ = size;
   {
     // The smallest that is large enough, and not so large that another call will miss it.
@@ -38,18 +47,24 @@ BufferPool::Buffer BufferPool::take(size_t size) {
       if (best == free_.end() || each->capacity < best->capacity) best = each;
     }
     if (best != free_.end()) {
+      buffer.pool_ = this;
       buffer.memory_ = std::move(best->memory);
       buffer.capacity_ = best->capacity;
       free_.erase(best);
       return buffer;
     }
   }
-  buffer.capacity_ = round_up(size);
-  buffer.memory_ = allocate_(buffer.capacity_);
+  // It is the pool's only once it has memory: an allocation that fails must leave nothing to give
+  // back.
+  const size_t capacity = round_up(size);
+  buffer.memory_ = allocate_(capacity);
+  buffer.capacity_ = capacity;
+  buffer.pool_ = this;
   return buffer;
 }
 
-void BufferPool::give_back(Free memory) {
+/// Called by destructors: `free_` has room already.
+void BufferPool::give_back(Free memory) noexcept {
   const std::lock_guard lock(mutex_);
   if (free_.size() >= kMostFree) free_.erase(free_.begin());
   free_.push_back(std::move(memory));

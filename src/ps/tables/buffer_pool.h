@@ -18,8 +18,7 @@ class BufferPool {
 
   BufferPool();
   /// @param allocate  Where fresh memory comes from.
-  explicit BufferPool(std::function<Block(size_t bytes)> allocate)
-      : allocate_(std::move(allocate)) {}
+  explicit BufferPool(std::function<Block(size_t bytes)> allocate);
 
   /// Goes back to its pool, which must outlive it.
   class Buffer {
@@ -54,6 +53,7 @@ class BufferPool {
   };
 
   /// Of `size` bytes, whose values are arbitrary; aligned for every number.
+  /// @throws what the allocator throws; the pool is then as it was.
   Buffer take(size_t size);
 
  private:
@@ -61,7 +61,7 @@ class BufferPool {
     Block memory;
     size_t capacity;
   };
-  void give_back(Free memory);
+  void give_back(Free memory) noexcept;
 
   const std::function<Block(size_t bytes)> allocate_;
   std::mutex mutex_;

@@ -118,7 +118,7 @@ PartSizes FlatShard<T>::sizes_of_runs(size_t element) const {
 }
 
 template <typename T>
-PartSizes FlatShard<T>::data_sizes_of(const Request& request) const {
+PartSizes FlatShard<T>::do_data_sizes_of(const Request& request) const {
   const bool brings = request.kind == RequestKind::kPush || request.kind == RequestKind::kFill;
   const size_t element =
       request.kind == RequestKind::kPush ? bytes_of_element<T>(request.encoding) : sizeof(T);

@@ -14,7 +14,6 @@ class FlatShard final : public Shard {
  public:
   FlatShard(const TableSpec& spec, int server, BufferPool& pool, Done done);
 
-  PartSizes data_sizes_of(const Request& request) const override;
   PartSizes answer_sizes_of(const Request& request) const override;
   uint64_t bytes_of(const Request&) const override {
     return static_cast<uint64_t>(elements_) * sizeof(T);
@@ -34,6 +33,7 @@ class FlatShard final : public Shard {
     bool decays;
   };
 
+  PartSizes do_data_sizes_of(const Request& request) const override;
   void check(const TableCall& push) const override;
   void apply(const std::vector<const TableCall*>& pushes, const Update& update,
              const std::vector<TableCall*>& answered) override;

@@ -13,7 +13,17 @@
 
 namespace strata::ps {
 
+namespace {
+
+/// Of a worker; it makes one for each of its large tensors.
+constexpr size_t kMostSegments = 4096;
+
+}  // namespace
+
 bool MappedMemory::map(uint64_t segment, const std::string& introduction) {
+  STRATA_CHECK(segments_.size() < kMostSegments || segments_.contains(segment), kResourceExhausted,
+               "[ps] got segment ", segment, " of a worker's memory behind ", segments_.size(),
+               " others; a server maps ", kMostSegments, " of each worker");
   const Json said = Json::parse(introduction);
   if (said.at("host").as_string() != wire::host_identity()) return false;
   const std::string path =

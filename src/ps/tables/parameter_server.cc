@@ -1,11 +1,14 @@
 #include "strata/ps/parameter_server.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <utility>
 
 #include "cluster/make_transport.h"
+#include "ps/permissions.h"
 #include "ps/tables/parameter_server_impl.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
@@ -24,6 +27,18 @@ bool is_about_worker(RequestKind kind) {
          kind == RequestKind::kReplaces;
 }
 
+/// Each has a thread.
+constexpr size_t kMostTables = 1024;
+
+/// Bytes that the pending requests of a worker may hold, however small the tables are.
+constexpr uint64_t kPendingFloor = uint64_t{64} << 20;
+
+/// The host's memory less a tenth.
+uint64_t default_memory_limit() {
+  const auto pages = static_cast<uint64_t>(std::max(0L, ::sysconf(_SC_PHYS_PAGES)));
+  return pages / 10 * 9 * static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
+}
+
 /// Of what is told apart in a quiet moment: who has been silent, whether to stop.
 constexpr std::chrono::milliseconds kLook{50};
 
@@ -35,6 +50,7 @@ ParameterServer::Impl::Impl(const cluster::ClusterSpec& all, const cluster::Task
       task(self),
       options(std::move(chosen)),
       servers(all.has_job(cluster::kPs) ? all.num_tasks(cluster::kPs) : 0),
+      memory_limit(options.memory_limit != 0 ? options.memory_limit : default_memory_limit()),
       transport(cluster::make_transport(options.server)),
       own{.server = task.index},
       copied{.server = neighbour(-1).index} {
@@ -65,17 +81,14 @@ Status ParameterServer::Impl::admit(const wire::Hello& peer) const {
     return Status(ErrorCode::kPermissionDenied,
                   str_cat("[ps] ", task.to_string(), " refuses ", peer.task, ": ", why));
   };
-  try {
-    if (!spec.has_task(cluster::TaskId::parse(peer.task))) {
-      return refuse(str_cat("it is not in ", spec.to_string()));
-    }
-  } catch (const Error&) {
-    return refuse("that is no name of a task");
-  }
   if (peer.purpose == kStandbyPurpose) {
+    const Status may = permitted(spec, peer.task, Action::kKeepCopies);
+    if (!may.ok()) return refuse(may.message());
     if (peer.task == neighbour(-1).to_string()) return {};
     return refuse(str_cat("it keeps copies for ", neighbour(-1).to_string(), " alone"));
   }
+  const Status may = permitted(spec, peer.task, Action::kRead);
+  if (!may.ok()) return refuse(may.message());
   if (peer.purpose != kPurpose) {
     return refuse(str_cat("it came for \"", peer.purpose,
                           "\"; this task is a parameter server: start the workers with a "
@@ -84,27 +97,56 @@ Status ParameterServer::Impl::admit(const wire::Hello& peer) const {
   return {};
 }
 
+/// Nothing that a peer causes ends this thread: what is thrown here is want of memory.
 void ParameterServer::Impl::serve(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    transport->wait_until([this] { return something_to_do(); }, wire::Deadline::after(kLook), stop);
-    if (arrived.exchange(false)) accept();
-    if (standby) tend_standby();
-    for (Worker& worker : workers) {
-      take_requests(worker);
-      advance(worker);
+    try {
+      serve_once(stop);
+    } catch (...) {
+      log_failure("serving", Status::from_current_exception());
+      std::unique_lock lock(mutex);
+      changed.wait_for(lock, stop, kLook, [] { return false; });
     }
-    if (finished.exchange(false)) {
-      const std::lock_guard lock(mutex);
-      std::ranges::move(back, std::back_inserter(sending));
-      back.clear();
-    }
-    std::erase_if(sending, [](const std::shared_ptr<TableCall>& call) { return call->sent(); });
-    look_around();
   }
   const std::lock_guard lock(mutex);
   if (job_done) tell_servers(ErrorCode::kCancelled);
   ended = true;
   changed.notify_all();
+}
+
+void ParameterServer::Impl::serve_once(const std::stop_token& stop) {
+  transport->wait_until([this] { return something_to_do(); }, wire::Deadline::after(kLook), stop);
+  if (arrived.exchange(false)) accept();
+  if (standby) tend_standby();
+  for (Worker& worker : workers) serve_requests(worker);
+  if (finished.exchange(false)) {
+    const std::lock_guard lock(mutex);
+    std::ranges::move(back, std::back_inserter(sending));
+    back.clear();
+  }
+  std::erase_if(sending, [](const std::shared_ptr<TableCall>& call) { return call->sent(); });
+  look_around();
+}
+
+/// A request that could not be served for want of memory costs its worker the connection, which
+/// `advance` then sees, and no other worker anything.
+void ParameterServer::Impl::serve_requests(Worker& worker) {
+  try {
+    take_requests(worker);
+    advance(worker);
+  } catch (...) {
+    const Status status = Status::from_current_exception();
+    worker.inbox.clear();
+    worker.connection->fail(status);
+    log_failure(worker.name, status);
+  }
+}
+
+void ParameterServer::Impl::log_failure(std::string_view what, const Status& why) noexcept {
+  try {
+    STRATA_LOG(kWarning) << "[ps] " << what << ": " << why.message();
+  } catch (...) {  // no memory for the line either
+  }
 }
 
 /// Called while it waits, by this thread: messages go into the inboxes.
@@ -146,9 +188,10 @@ void ParameterServer::Impl::take_requests(Worker& worker) {
     if (worker.left) return;
     try {
       begin(worker, bytes);
-    } catch (const Error& error) {  // it does not speak this language
-      worker.connection->fail(Status(error.code(), error.what()));
-      lose(worker, Status(error.code(), error.what()));
+    } catch (...) {  // it does not speak this language, or memory is lacking
+      const Status status = Status::from_current_exception();
+      worker.connection->fail(status);
+      lose(worker, status);
     }
   }
 }
@@ -157,6 +200,9 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   Request request = decode_request(bytes);
   if (worker.is_server) return begin_input(worker, std::move(request));
   const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
+  if (const Status may = permitted(spec, worker.name, action_of(call->request())); !may.ok()) {
+    return refuse(call, Status(may.code(), str_cat("[ps] ", task.to_string(), ": ", may.message())));
+  }
   if (is_about_worker(call->request().kind)) return serve_worker(worker, *call);
   Arriving arriving{.call = call, .table = nullptr};
   try {
@@ -165,13 +211,15 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
     const Shard& shard = *arriving.table->shard;
     if (&among == &own && shard.spec().standby) call->answer_through(*standby);
     const PartSizes data = shard.data_sizes_of(call->request());
+    const PartSizes answer = shard.answer_sizes_of(call->request());
+    call->charge(worker.pending, pending_limit(), answer);
     if (call->request().memory.empty()) {
       call->receive(pool, data);
     } else {
-      call->take_in_place(worker.memory, data, shard.answer_sizes_of(call->request()));
+      call->take_in_place(pool, worker.memory, data, answer);
     }
-  } catch (const Error& error) {
-    refuse(call, error);
+  } catch (...) {
+    refuse(call, Status::from_current_exception());
     return;
   }
   if (has_come(arriving)) {
@@ -233,19 +281,41 @@ ParameterServer::Impl::Table& ParameterServer::Impl::table_of(const TableCall& c
 ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall& call,
                                                                 Tables& among) {
   const Request& request = call.request();
+  const TableSpec asked = table_from_json(Json::parse(request.text));
+  const uint64_t bytes = Shard::state_bytes(asked, among.server, servers);
+  const uint64_t kept = table_bytes();
+  STRATA_CHECK(own.by_name.size() + copied.by_name.size() < kMostTables, kResourceExhausted,
+               "[ps] table '", asked.name, "': ", task.to_string(), " has ", kMostTables,
+               " tables already; put several variables into one table");
+  STRATA_CHECK(bytes <= memory_limit - std::min(kept, memory_limit), kResourceExhausted,
+               "[ps] table '", asked.name, "': got ", bytes, " bytes for ", task.to_string(),
+               ", which keeps ", kept, " and may keep ", memory_limit,
+               " (ParameterServerOptions::memory_limit); use more servers or a smaller table");
   Table table;
   table.spec = request.text;
+  table.bytes = bytes;
   table.shard =
-      Shard::make(table_from_json(Json::parse(request.text)), among.server, servers, pool,
+      Shard::make(asked, among.server, servers, pool,
                   [this](std::shared_ptr<TableCall> answered) { done(std::move(answered)); });
   table.strand = std::make_unique<Strand>(str_cat("ps-", request.table));
   if (&among == &own && table.shard->spec().standby && !standby) start_standby();
   return among.by_name.emplace(request.table, std::move(table)).first->second;
 }
 
-void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Error& error) {
-  STRATA_LOG(kWarning) << "[ps] refuses a request of " << call->worker() << ": " << error.what();
-  call->reply({.code = error.code(), .text = error.what()});
+void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Status& why) {
+  STRATA_LOG(kWarning) << "[ps] refuses a request of " << call->worker() << ": " << why.message();
+  call->reply({.code = why.code(), .text = why.message()});
+}
+
+/// Of a worker: two requests at a time for all that the tables hold, and some for small ones.
+uint64_t ParameterServer::Impl::pending_limit() const { return 2 * table_bytes() + kPendingFloor; }
+
+uint64_t ParameterServer::Impl::table_bytes() const {
+  uint64_t bytes = 0;
+  for (const Tables* each : {&own, &copied}) {
+    for (const auto& [name, table] : each->by_name) bytes += table.bytes;
+  }
+  return bytes;
 }
 
 void ParameterServer::Impl::advance(Worker& worker) {
@@ -267,8 +337,8 @@ void ParameterServer::Impl::hand_over(const Arriving& arriving) {
     const uint64_t bytes = shard->bytes_of(call->request());
     const uint64_t most = call->in_place() ? kShortInPlace : kShort;
     arriving.table->strand->run([shard, call] { shard->run(call); }, bytes <= most);
-  } catch (const Error& error) {
-    refuse(call, error);
+  } catch (...) {
+    refuse(call, Status::from_current_exception());
   }
 }
 

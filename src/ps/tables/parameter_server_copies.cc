@@ -67,8 +67,8 @@ void ParameterServer::Impl::begin_input(Worker& server, Request request) {
   if (request.kind == RequestKind::kStandby) return greet(server, request);
   if (copies != Copies::kFollow) return;
   const std::string worker = request.worker;
-  STRATA_CHECK(!worker.empty(), kDataLoss, "[ps] got an input of ", server.name,
-               " that names no worker");
+  STRATA_CHECK(!worker.empty() && spec.has_task(cluster::TaskId::parse(worker)), kDataLoss,
+               "[ps] got an input of ", server.name, " that names no worker of ", spec.to_string());
   const auto call = std::make_shared<TableCall>(std::move(request), server.connection, worker);
   Arriving arriving{.call = call, .table = nullptr};
   if (call->request().kind != RequestKind::kLeave) {

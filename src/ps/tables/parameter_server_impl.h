@@ -33,7 +33,8 @@ struct ParameterServer::Impl {
   using Clock = std::chrono::steady_clock;
 
   struct Table {
-    std::string spec;  // as JSON
+    std::string spec;    // as JSON
+    uint64_t bytes = 0;  // of values and slots
     std::unique_ptr<Shard> shard;
     std::unique_ptr<Strand> strand;  // behind the shard, which it uses
   };
@@ -66,6 +67,7 @@ struct ParameterServer::Impl {
     std::vector<std::string> inbox = {};  // requests that nobody has looked at
     std::list<Arriving> receiving = {};
     MappedMemory memory = {};
+    std::shared_ptr<std::atomic<uint64_t>> pending = std::make_shared<std::atomic<uint64_t>>(0);
     bool left = false;
   };
 
@@ -74,6 +76,9 @@ struct ParameterServer::Impl {
 
   Status admit(const wire::Hello& peer) const;
   void serve(const std::stop_token& stop);
+  void serve_once(const std::stop_token& stop);
+  void serve_requests(Worker& worker);
+  static void log_failure(std::string_view what, const Status& why) noexcept;
   bool something_to_do();
   void accept();
   void take_requests(Worker& worker);
@@ -85,7 +90,9 @@ struct ParameterServer::Impl {
   Table& table_of(const TableCall& call, Tables& among);
   Table& make_table(const TableCall& call, Tables& among);
   Tables& tables_for(const Request& request, const std::string& who);
-  void refuse(const std::shared_ptr<TableCall>& call, const Error& error);
+  static void refuse(const std::shared_ptr<TableCall>& call, const Status& why);
+  uint64_t pending_limit() const;
+  uint64_t table_bytes() const;
   void lose(Worker& worker, const Status& why);
   static void leave(Tables& tables, const std::string& worker);
   void look_around();
@@ -108,6 +115,7 @@ struct ParameterServer::Impl {
   const cluster::TaskId task;
   const ParameterServerOptions options;
   const int servers;
+  const uint64_t memory_limit;  // bytes of tables
   const std::shared_ptr<wire::Transport> transport;
 
   BufferPool pool;                   // before the calls that use it

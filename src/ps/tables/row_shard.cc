@@ -53,7 +53,7 @@ void RowShard<T>::initialize() {
 }
 
 template <typename T>
-PartSizes RowShard<T>::data_sizes_of(const Request& request) const {
+PartSizes RowShard<T>::do_data_sizes_of(const Request& request) const {
   const RequestKind kind = request.kind;
   const bool of_rows = kind == RequestKind::kPullRows || kind == RequestKind::kPushRows;
   const auto width = static_cast<size_t>(spec_.width);

@@ -13,7 +13,6 @@ class RowShard final : public Shard {
  public:
   RowShard(const TableSpec& spec, int server, int servers, BufferPool& pool, Done done);
 
-  PartSizes data_sizes_of(const Request& request) const override;
   PartSizes answer_sizes_of(const Request& request) const override;
   uint64_t bytes_of(const Request& request) const override {
     const bool all = request.kind == RequestKind::kRead || request.kind == RequestKind::kFill;
@@ -22,6 +21,7 @@ class RowShard final : public Shard {
   }
 
  private:
+  PartSizes do_data_sizes_of(const Request& request) const override;
   void check(const TableCall& push) const override;
   void check_rows(const TableCall& call) const;
   void apply(const std::vector<const TableCall*>& pushes, const Update& update,

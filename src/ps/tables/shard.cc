@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/checked_size.h"
 #include "ps/tables/flat_shard.h"
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/row_shard.h"
@@ -39,12 +40,75 @@ void Shard::run(std::shared_ptr<TableCall> call) {
   try {
     if (call->in_place()) inspect_in_place(*call);
     dispatch(call);
-  } catch (const Error& error) {
+  } catch (...) {
     ++rejected_;
-    answer(call, {.code = error.code(), .text = error.what()});
-  } catch (const std::exception& error) {  // memory
-    answer(call, {.code = ErrorCode::kInternal, .text = error.what()});
+    answer_failed(call, Status::from_current_exception());
   }
+}
+
+/// Where memory is lacking even for the answer, its worker loses the connection, and so hears of
+/// it.
+void Shard::answer_failed(const CallPtr& call, const Status& status) noexcept {
+  try {
+    answer(call, {.code = status.code(),
+                  .text = status.code() == ErrorCode::kResourceExhausted
+                              ? str_cat("[ps] table '", spec_.name, "': ", status.message(),
+                                        " at this server; nothing was changed")
+                              : status.message()});
+  } catch (...) {
+    call->connection()->fail(Status(ErrorCode::kResourceExhausted, ""));
+  }
+}
+
+PartSizes Shard::data_sizes_of(const Request& request) const {
+  check_form(request);
+  return do_data_sizes_of(request);
+}
+
+/// Every kind that a table takes is named here: one that is added must say for which form it is.
+void Shard::check_form(const Request& request) const {
+  switch (request.kind) {
+    case RequestKind::kCreate:
+    case RequestKind::kFill:
+    case RequestKind::kRead:
+    case RequestKind::kCounters:
+      return;
+    case RequestKind::kPull:
+    case RequestKind::kPush:
+      if (spec_.is_flat()) return;
+      break;
+    case RequestKind::kPullRows:
+    case RequestKind::kPushRows:
+      if (!spec_.is_flat()) return;
+      break;
+    default:
+      throw Error(ErrorCode::kInvalidArgument,
+                  str_cat("[ps] table '", spec_.name, "': got request ",
+                          static_cast<uint32_t>(request.kind), ", which no table takes"));
+  }
+  throw Error(ErrorCode::kInvalidArgument,
+              str_cat("[ps] table '", spec_.name, "': got request ",
+                      static_cast<uint32_t>(request.kind), ", which is for ",
+                      spec_.is_flat() ? "tables of rows; this table is flat"
+                                      : "flat tables; this table has rows"));
+}
+
+uint64_t Shard::state_bytes(const TableSpec& spec, int server, int servers) {
+  check_table(spec, servers);
+  int64_t elements = 0;
+  if (spec.is_flat()) {
+    for (const TablePart& part : spec.parts) {
+      if (part.server == server) elements += part.end - part.begin;
+    }
+  } else {
+    elements = (spec.rows - server + servers - 1) / servers * spec.width;
+  }
+  const auto copies = static_cast<int64_t>(1 + tensor::make_rule(spec.rule)->num_slots());
+  const auto bytes = detail::checked_product<int64_t>(
+      {elements, static_cast<int64_t>(c10::elementSize(spec.dtype)), copies});
+  STRATA_CHECK(bytes.has_value(), kInvalidArgument, "[ps] table '", spec.name, "': got ", elements,
+               " elements with ", copies - 1, " slots, beyond 2^63 bytes; make the table smaller");
+  return static_cast<uint64_t>(*bytes);
 }
 
 void Shard::dispatch(const CallPtr& call) {
@@ -161,9 +225,15 @@ void Shard::push(const CallPtr& call) {
   Taken& last = taken_[call->worker()];
   if (request.sequence != 0 && request.sequence <= last.sequence) return push_again(call, last);
   if (spec_.consistency.kind == Consistency::kSynchronous) return push_in_step(call);
-  last = {.sequence = request.sequence};
+  const Taken before = std::exchange(last, {.sequence = request.sequence});
   clocks_.tick(call->worker());
-  update({call});
+  try {
+    update({call});
+  } catch (...) {  // nothing was applied: the push may come again
+    clocks_.untick(call->worker());
+    taken_[call->worker()] = before;
+    throw;
+  }
   if (!request.flag || may_pull(*call)) {
     answer(call);
   } else {  // its values have to wait for the others
@@ -220,9 +290,24 @@ void Shard::end_step() {
   step_.clear();
   ++step_number_;
   for (const CallPtr& push : pushes) clocks_.tick(push->worker());
-  update(pushes);
+  try {
+    update(pushes);
+  } catch (...) {
+    return fail_step(pushes, Status::from_current_exception());
+  }
   for (const CallPtr& push : pushes) answer(push);
   release_waiting();
+}
+
+/// Nothing was applied: every worker of the step hears why, and the step may be made again.
+void Shard::fail_step(const std::vector<CallPtr>& pushes, const Status& status) {
+  --step_number_;
+  for (const CallPtr& push : pushes) {
+    clocks_.untick(push->worker());
+    taken_.erase(push->worker());
+    ++rejected_;
+    answer_failed(push, status);
+  }
 }
 
 void Shard::update(const std::vector<CallPtr>& pushes) {
@@ -238,14 +323,16 @@ void Shard::update(const std::vector<CallPtr>& pushes) {
       answered.push_back(push.get());
     }
   }
-  if (!rule_->carried_name().empty()) carried_ = rule_->next_carried(carried_, version_);
+  const double carried =
+      rule_->carried_name().empty() ? carried_ : rule_->next_carried(carried_, version_);
   apply(calls,
         {.step = rule_->prepare(
-             {.learning_rate = first.learning_rate, .iteration = version_, .carried = carried_}),
+             {.learning_rate = first.learning_rate, .iteration = version_, .carried = carried}),
          .scale = first.scale / (weight > 0 ? weight : 1),
          .weight_decay = first.weight_decay,
          .clip_value = first.clip_value},
         answered);
+  carried_ = carried;
   ++version_;
   pushes_ += static_cast<int64_t>(pushes.size());
 }

@@ -33,10 +33,15 @@ class Shard {
 
   const TableSpec& spec() const { return spec_; }
 
+  /// Bytes of values and slots that `server`, of `servers`, keeps of the table.
+  /// @throws Error  kInvalidArgument: the table is wrong; as check_table.
+  static uint64_t state_bytes(const TableSpec& spec, int server, int servers);
+
   /// What the request brings. Any thread.
-  /// @throws Error  kInvalidArgument: not as much as the table needs; names both.
-  virtual PartSizes data_sizes_of(const Request& request) const = 0;
-  /// What its answer brings. Any thread.
+  /// @throws Error  kInvalidArgument: the request is for tables of the other form, or does not
+  ///   bring as much as the table needs; names both.
+  PartSizes data_sizes_of(const Request& request) const;
+  /// What its answer brings, once `data_sizes_of` has taken the request. Any thread.
   virtual PartSizes answer_sizes_of(const Request& request) const = 0;
   /// Looks at data of a call, as they come if they travel: notes the first that are not finite.
   /// @param first  So many bytes of data stand before these. Any thread.
@@ -66,10 +71,13 @@ class Shard {
     double clip_value = 0;
   };
 
+  /// As `data_sizes_of`, of a request that fits the table's form.
+  virtual PartSizes do_data_sizes_of(const Request& request) const = 0;
   /// Of a push or a pull: its rows, its gradients.
   /// @throws Error  kInvalidArgument: names worker, element and what is wrong with it.
   virtual void check(const TableCall& call) const = 0;
-  /// The sum of the pushes' gradients, in their order. Sends the new values to `answered`.
+  /// The sum of the pushes' gradients, in their order. Sends the new values to `answered`. Memory
+  /// is found before the first value changes: what throws has changed nothing.
   virtual void apply(const std::vector<const TableCall*>& pushes, const Update& update,
                      const std::vector<TableCall*>& answered) = 0;
   /// Sends the values (or the slot) that the request asks for.
@@ -91,6 +99,8 @@ class Shard {
   };
 
   void dispatch(const CallPtr& call);
+  void check_form(const Request& request) const;
+  void answer_failed(const CallPtr& call, const Status& status) noexcept;
   void inspect_in_place(TableCall& call) const;
   void join(const std::string& worker);
   void create(const CallPtr& call);
@@ -100,6 +110,7 @@ class Shard {
   void push_again(const CallPtr& call, const Taken& last);
   void fill_once(const CallPtr& call);
   void end_step();
+  void fail_step(const std::vector<CallPtr>& pushes, const Status& status);
   /// Sends the new values to those pushes that want them, and may have them now.
   void update(const std::vector<CallPtr>& pushes);
   void answer(const CallPtr& call, Reply reply = {});

@@ -2,7 +2,28 @@
 
 #include <utility>
 
+#include "strata/core/error.h"
+#include "strata/core/log.h"
+
 namespace strata::ps {
+
+namespace {
+
+/// Tasks answer for their own errors. What is left is want of memory, which must neither end the
+/// process nor leave the strand busy.
+void perform(const std::function<void()>& task) noexcept {
+  try {
+    task();
+  } catch (...) {
+    try {
+      STRATA_LOG(kError) << "[ps] a table's task failed: "
+                         << Status::from_current_exception().message();
+    } catch (...) {  // no memory for the line either
+    }
+  }
+}
+
+}  // namespace
 
 Strand::Strand(const std::string& name) : thread_(name, [this] { work(); }) {}
 
@@ -24,7 +45,7 @@ void Strand::run(std::function<void()> task, bool is_short) {
   }
   busy_ = true;
   lock.unlock();
-  task();
+  perform(task);
   lock.lock();
   busy_ = false;
   if (!tasks_.empty() || ending_) changed_.notify_all();
@@ -39,7 +60,7 @@ void Strand::work() {
     tasks_.pop_front();
     busy_ = true;
     lock.unlock();
-    task();
+    perform(task);
     lock.lock();
     busy_ = false;
   }

@@ -11,8 +11,8 @@
 namespace strata::ps {
 
 /// Runs tasks one at a time, in the order in which they come: on a thread of its own, or, where
-/// that is idle and the task is short, at once on the caller's, which saves waking it. Tasks must
-/// not throw. What has not begun when the strand goes is dropped.
+/// that is idle and the task is short, at once on the caller's, which saves waking it. What a task
+/// throws is logged. What has not begun when the strand goes is dropped.
 class Strand {
  public:
   explicit Strand(const std::string& name);

@@ -1,8 +1,10 @@
 #include "strata/ps/table.h"
 
 #include <algorithm>
+#include <limits>
 #include <string_view>
 
+#include "core/checked_size.h"
 #include "strata/core/error.h"
 #include "strata/tensor/rule_json.h"
 
@@ -17,6 +19,22 @@ Json parts_to_json(const std::vector<TablePart>& parts) {
   return json;
 }
 
+template <typename Enum>
+Enum enum_from_json(const Json& json, Enum last, std::string_view what) {
+  const int64_t number = json.as_int();
+  STRATA_CHECK(number >= 0 && number <= static_cast<int64_t>(last), kDataLoss,
+               "[ps] table_from_json: got ", what, " ", number, "; expected 0 to ",
+               static_cast<int64_t>(last));
+  return static_cast<Enum>(number);
+}
+
+int int_from_json(const Json& json, std::string_view what) {
+  const int64_t number = json.as_int();
+  STRATA_CHECK(number >= 0 && number <= std::numeric_limits<int>::max(), kDataLoss,
+               "[ps] table_from_json: got ", number, " as ", what, "; expected 0 to 2^31 - 1");
+  return static_cast<int>(number);
+}
+
 std::vector<TablePart> parts_from_json(const Json& json) {
   std::vector<TablePart> parts;
   for (const Json& part : json.as_array()) {
@@ -25,9 +43,22 @@ std::vector<TablePart> parts_from_json(const Json& json) {
                  numbers.size(), " numbers; expected begin, end and server");
     parts.push_back({.begin = numbers[0].as_int(),
                      .end = numbers[1].as_int(),
-                     .server = static_cast<int>(numbers[2].as_int())});
+                     .server = int_from_json(numbers[2], "server")});
   }
   return parts;
+}
+
+/// Ranges of a flat table's elements, in ascending order and apart.
+void check_undecayed(const TableSpec& spec, const std::string& where) {
+  int64_t next = 0;
+  const int64_t end = spec.is_flat() ? spec.parts.back().end : 0;
+  for (const TablePart& range : spec.undecayed) {
+    STRATA_CHECK(range.begin >= next && range.end >= range.begin && range.end <= end,
+                 kInvalidArgument, where, "got elements ", range.begin, " to ", range.end,
+                 " without weight decay behind ", next, "; expected ascending ranges of the table's ",
+                 end, " elements");
+    next = range.end;
+  }
 }
 
 }  // namespace
@@ -72,6 +103,15 @@ void check_table(const TableSpec& spec, int servers) {
                " rows; a table has either parts or rows");
   STRATA_CHECK(spec.is_flat() || spec.width > 0, kInvalidArgument, where(), "got rows of width ",
                spec.width);
+  const int64_t element = static_cast<int64_t>(c10::elementSize(spec.dtype));
+  const auto bytes = spec.is_flat()
+                         ? detail::checked_product<int64_t>({spec.parts.back().end, element})
+                         : detail::checked_product<int64_t>({spec.rows, spec.width, element});
+  STRATA_CHECK(bytes.has_value(), kInvalidArgument, where(), "got ",
+               spec.is_flat() ? str_cat(spec.parts.back().end, " elements")
+                              : str_cat(spec.rows, " rows of width ", spec.width),
+               ", beyond 2^63 bytes; make the table smaller");
+  check_undecayed(spec, where());
   STRATA_CHECK(!tensor::make_rule(spec.rule)->whole_variables(), kUnimplemented, where(),
                "got the rule ", tensor::make_rule(spec.rule)->name(),
                ", which needs norms of whole variables; servers hold parts of them. Take Adam");
@@ -107,16 +147,16 @@ TableSpec table_from_json(const Json& json) {
   STRATA_CHECK(consistency.size() == 4 && initializer.size() == 4, kDataLoss,
                "[ps] table_from_json: got ", consistency.size(), " and ", initializer.size(),
                " numbers for consistency and initializer; expected 4 and 4");
-  spec.consistency = {.kind = static_cast<Consistency>(consistency[0].as_int()),
+  spec.consistency = {.kind = enum_from_json(consistency[0], Consistency::kSynchronous, "consistency"),
                       .staleness = consistency[1].as_int(),
-                      .workers = static_cast<int>(consistency[2].as_int()),
-                      .backups = static_cast<int>(consistency[3].as_int())};
+                      .workers = int_from_json(consistency[2], "workers"),
+                      .backups = int_from_json(consistency[3], "backups")};
   spec.standby = json.at("standby").as_bool();
   spec.parts = parts_from_json(json.at("parts"));
   spec.undecayed = parts_from_json(json.at("undecayed"));
   spec.rows = json.at("rows").as_int();
   spec.width = json.at("width").as_int();
-  spec.initializer = {.kind = static_cast<RowInitializer::Kind>(initializer[0].as_int()),
+  spec.initializer = {.kind = enum_from_json(initializer[0], RowInitializer::Kind::kNormal, "initializer"),
                       .a = initializer[1].as_double(),
                       .b = initializer[2].as_double(),
                       .seed = static_cast<uint64_t>(initializer[3].as_int())};

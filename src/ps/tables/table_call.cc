@@ -1,6 +1,7 @@
 #include "ps/tables/table_call.h"
 
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include "ps/tables/message_blocks.h"
@@ -26,6 +27,22 @@ size_t total(const PartSizes& sizes) {
 
 }  // namespace
 
+TableCall::~TableCall() {
+  if (pending_ != nullptr) pending_->fetch_sub(charged_);
+}
+
+void TableCall::charge(std::shared_ptr<std::atomic<uint64_t>> pending, uint64_t limit,
+                       const PartSizes& answer) {
+  // `data_sizes_of` has held rows and bytes against the table: nothing here can overflow.
+  charged_ = request_.rows * sizeof(int64_t);
+  if (request_.memory.empty()) charged_ += request_.data_bytes + total(answer);
+  pending_ = std::move(pending);
+  const uint64_t others = pending_->fetch_add(charged_);
+  STRATA_CHECK(charged_ <= limit - std::min(others, limit), kResourceExhausted,
+               "[ps] got a request of ", charged_, " bytes from ", worker_, " while requests of ",
+               others, " bytes wait for their turn; a worker may have ", limit, " under way");
+}
+
 void TableCall::receive(BufferPool& pool, const PartSizes& data) {
   const auto post = [&](const BufferPool::Buffer& buffer, const PartSizes& sizes) {
     std::byte* to = buffer.data();
@@ -50,7 +67,7 @@ void TableCall::receive(BufferPool& pool, const PartSizes& data) {
   lay_out<const std::byte>(data_sizes_, data_buffer_.data(), data_parts_);
 }
 
-void TableCall::take_in_place(const MappedMemory& memory, const PartSizes& data,
+void TableCall::take_in_place(BufferPool& pool, const MappedMemory& memory, const PartSizes& data,
                               const PartSizes& answer) {
   in_place_ = true;
   const std::vector<uint64_t>& places = request_.memory;
@@ -63,7 +80,12 @@ void TableCall::take_in_place(const MappedMemory& memory, const PartSizes& data,
     next += 2;
     return memory_.back().get();
   };
-  rows_ = take(request_.rows * sizeof(int64_t));
+  if (const size_t bytes = request_.rows * sizeof(int64_t); bytes > 0) {
+    // Copied: they are checked and then used, and the worker could change them in between.
+    row_buffer_ = pool.take(bytes);
+    std::memcpy(row_buffer_.data(), take(bytes), bytes);
+    rows_ = row_buffer_.data();
+  }
   data_sizes_ = data;
   for (const size_t bytes : data) data_parts_.push_back(take(bytes));
   for (const size_t bytes : answer) room_parts_.push_back(take(bytes));
@@ -96,9 +118,13 @@ void TableCall::make_room(BufferPool& pool, const PartSizes& answer) {
   lay_out(answer, reuses ? data_buffer_.data() : answer_buffer_.data(), room_parts_);
 }
 
-void TableCall::send(size_t part, size_t offset, size_t bytes) {
+void TableCall::send(size_t part, size_t offset, size_t bytes) noexcept {
   if (in_place_) return;
-  sends_.push_back(connection_->send(tag(), {room_parts_[part] + offset, bytes}));
+  try {
+    sends_.push_back(connection_->send(tag(), {room_parts_[part] + offset, bytes}));
+  } catch (...) {
+    connection_->fail(Status::from_current_exception());
+  }
 }
 
 void TableCall::reply(Reply reply) {

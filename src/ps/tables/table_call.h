@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,16 +32,26 @@ class TableCall {
         connection_(std::move(connection)),
         worker_(std::move(worker)) {}
 
+  ~TableCall();
+  TableCall(const TableCall&) = delete;
+  TableCall& operator=(const TableCall&) = delete;
+
   const Request& request() const { return request_; }
   /// Who asks: "/job:worker/task:1".
   const std::string& worker() const { return worker_; }
   const std::shared_ptr<wire::Connection>& connection() const { return connection_; }
 
+  /// Counts the memory that the call takes here among its worker's `pending` bytes, as long as the
+  /// call lives. @throws Error  kResourceExhausted: that is more than `limit` in all.
+  void charge(std::shared_ptr<std::atomic<uint64_t>> pending, uint64_t limit,
+              const PartSizes& answer);
+
   /// Starts to receive the numbers of rows and the data that the request says will follow.
   void receive(BufferPool& pool, const PartSizes& data);
   /// In the place of `receive`: they are in the worker's memory, and so is the room for the answer.
   /// @throws Error  kInvalidArgument: they are not.
-  void take_in_place(const MappedMemory& memory, const PartSizes& data, const PartSizes& answer);
+  void take_in_place(BufferPool& pool, const MappedMemory& memory, const PartSizes& data,
+                     const PartSizes& answer);
   bool in_place() const { return in_place_; }
 
   /// Calls `inspect(first, data, bytes)` for the data that have come since the last time, which are
@@ -66,7 +78,8 @@ class TableCall {
   /// nobody needs them behind the place that the answer has come to (but a standby).
   void make_room(BufferPool& pool, const PartSizes& answer);
   std::byte* room(size_t part) const { return room_parts_[part]; }
-  void send(size_t part, size_t offset, size_t bytes);
+  /// Where that fails, the worker loses its connection: the table's update must not stop halfway.
+  void send(size_t part, size_t offset, size_t bytes) noexcept;
   /// The answer; the data stand before it. Nothing where a standby does what its server did.
   void reply(Reply reply);
   /// All of the answer has gone out, or never will.
@@ -87,6 +100,8 @@ class TableCall {
   bool in_place_ = false;
   std::vector<std::shared_ptr<std::byte>> memory_;  // of the worker, that is held
 
+  std::shared_ptr<std::atomic<uint64_t>> pending_;  // null: not charged
+  uint64_t charged_ = 0;
   BufferPool::Buffer row_buffer_;
   BufferPool::Buffer data_buffer_;
   BufferPool::Buffer answer_buffer_;

@@ -21,6 +21,12 @@ class WorkerClocks {
     return ++finished_[worker];
   }
 
+  /// Takes back the last `tick`: that step was not made after all.
+  void untick(const std::string& worker) {
+    const auto found = finished_.find(worker);
+    if (found != finished_.end()) --found->second;
+  }
+
   /// 0: there is nobody.
   int64_t slowest() const;
   /// How far `worker` is ahead of the slowest.

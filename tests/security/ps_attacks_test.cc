@@ -1,0 +1,292 @@
+// What a peer that is let in may send to a parameter server. Each attack is refused, and the server
+// goes on to serve the honest worker beside it.
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <new>
+#include <random>
+
+#include "ps/ps_cluster.h"
+#include "ps/tables/buffer_pool.h"
+#include "security/raw_worker.h"
+#include "strata/ps/flat_table.h"
+#include "strata/ps/row_table.h"
+#include "support/expect_error.h"
+
+namespace strata::ps {
+namespace {
+
+using test::PsCluster;
+using test::RawWorker;
+
+constexpr int64_t kElements = 1000;
+constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+
+TableSpec flat_table() {
+  return {.name = "flat", .parts = cut_evenly(kElements, sizeof(float), 1)};
+}
+TableSpec row_table() { return {.name = "rows", .rows = 50, .width = 4}; }
+
+std::vector<std::byte> bytes_of(const std::vector<int64_t>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {bytes.begin(), bytes.end()};
+}
+
+class PsAttacksTest : public testing::Test {
+ protected:
+  PsAttacksTest() : cluster_(1, 2), attacker_(cluster_.network(), "worker-1", "/job:worker/task:1") {
+    honest_ = cluster_.client(0);
+    values_ = at::zeros({kElements});
+    flat_ = honest_->create_flat(flat_table(), values_, true);
+    rows_ = honest_->create_rows(row_table());
+  }
+
+  Reply create(const TableSpec& spec) {
+    return attacker_.ask({.kind = RequestKind::kCreate,
+                          .table = spec.name,
+                          .text = table_to_json(spec).dump()});
+  }
+
+  void expect_refused(const Reply& reply, const std::string& part,
+                      ErrorCode code = ErrorCode::kInvalidArgument) {
+    EXPECT_EQ(error_code_name(reply.code), error_code_name(code)) << reply.text;
+    EXPECT_NE(reply.text.find(part), std::string::npos) << reply.text;
+  }
+
+  /// The server lives, and its tables are as the honest worker has left them.
+  void expect_served() {
+    const int64_t before = flat_->version();
+    flat_->push(at::full({kElements}, 1.0F), {.learning_rate = 1});
+    EXPECT_EQ(flat_->version(), before + 1);
+    flat_->pull(values_);
+    EXPECT_EQ(values_.min().item<double>(), values_.max().item<double>());
+    EXPECT_EQ(values_[0].item<double>(), -static_cast<double>(before + 1));
+  }
+
+  PsCluster cluster_;
+  RawWorker attacker_;
+  std::unique_ptr<Client> honest_;
+  at::Tensor values_;
+  std::shared_ptr<FlatTable> flat_;
+  std::shared_ptr<RowTable> rows_;
+};
+
+// 2^62 rows of width 4 are 2^64 elements: the product was 0, and a row number an absolute address.
+TEST_F(PsAttacksTest, ATableWhoseSizeOverflowsIsRefused) {
+  const int64_t huge = int64_t{1} << 62;
+  for (const auto& [rows, width] : std::vector<std::pair<int64_t, int64_t>>{
+           {huge, 4}, {4, huge}, {huge, 2}, {huge, 1}, {kLargest, 1}, {kLargest, kLargest}}) {
+    expect_refused(create({.name = "huge", .rows = rows, .width = width}), "table 'huge': got ");
+  }
+  TableSpec flat = {.name = "huge", .parts = {{0, kLargest, 0}}};
+  expect_refused(create(flat), "beyond 2^63 bytes");
+  flat.parts = {{0, huge, 0}, {huge, kLargest, 0}};
+  expect_refused(create(flat), "beyond 2^63 bytes");
+  // Fits a number, but not with the rule's slots.
+  expect_refused(create({.name = "huge",
+                         .rule = tensor::AdamRule{},
+                         .rows = int64_t{1} << 60,
+                         .width = 1}),
+                 "with 2 slots, beyond 2^63 bytes");
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, ATableBeyondTheServersMemoryIsRefused) {
+  expect_refused(create({.name = "large", .rows = int64_t{1} << 50, .width = 1}),
+                 "ParameterServerOptions::memory_limit", ErrorCode::kResourceExhausted);
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, ATableOfWrongPartsIsRefused) {
+  TableSpec spec = flat_table();
+  spec.name = "parts";
+  for (const TablePart& part : std::vector<TablePart>{
+           {-8, 0, 0}, {0, -8, 0}, {1000, 1000, 0}, {2000, 3000, 0}, {1000, 2000, 1}}) {
+    spec.parts = flat_table().parts;
+    spec.parts.push_back(part);
+    expect_refused(create(spec), "table 'parts': got a part");
+  }
+  spec.parts = flat_table().parts;
+  for (const TablePart& range : std::vector<TablePart>{{-1, 4, 0}, {0, 1001, 0}, {8, 4, 0}}) {
+    spec.undecayed = {range};
+    expect_refused(create(spec), "without weight decay");
+  }
+  spec.undecayed = {{0, 10, 0}, {5, 20, 0}};
+  expect_refused(create(spec), "without weight decay");
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, NumbersThatAreNoEnumerationAreRefused) {
+  Json json = table_to_json(row_table());
+  const auto create_as = [&](const std::string& member, const Json& value) {
+    Json changed = json;
+    changed.set(member, value);
+    changed.set("name", "odd");
+    return attacker_.ask({.kind = RequestKind::kCreate, .table = "odd", .text = changed.dump()});
+  };
+  expect_refused(create_as("consistency", Json::array({7, 0, 1, 0})), "consistency 7",
+                 ErrorCode::kDataLoss);
+  expect_refused(create_as("consistency", Json::array({-1, 0, 1, 0})), "consistency -1",
+                 ErrorCode::kDataLoss);
+  expect_refused(create_as("consistency", Json::array({2, 0, int64_t{1} << 40, 0})), "as workers",
+                 ErrorCode::kDataLoss);
+  expect_refused(create_as("parts", Json::array({Json::array({0, 8, -1})})), "got -1 as server",
+                 ErrorCode::kDataLoss);
+  expect_refused(create_as("initializer", Json::array({9, 0, 0, 0})), "initializer 9",
+                 ErrorCode::kDataLoss);
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, ARequestMustFitTheTablesForm) {
+  const std::vector<std::byte> rows = bytes_of({0, 1});
+  const std::vector<std::byte> gradients(2 * 4 * sizeof(float));
+  struct Case {
+    RequestKind kind;
+    uint64_t rows;
+    uint64_t bytes;
+    std::vector<uint64_t> memory;
+  };
+  for (const Case& each : std::vector<Case>{
+           {RequestKind::kPushRows, 0, 0, {}},
+           {RequestKind::kPushRows, 2, gradients.size(), {}},
+           {RequestKind::kPullRows, 0, 0, {}},
+           {RequestKind::kPullRows, 2, 0, {}},
+           {RequestKind::kPullRows, 0, 0, {1, 0}},
+           {RequestKind::kPushRows, 0, 0, {1, 0, 1, 0}}}) {
+    expect_refused(attacker_.ask({.kind = each.kind,
+                                  .table = "flat",
+                                  .rows = each.rows,
+                                  .data_bytes = each.bytes,
+                                  .memory = each.memory}),
+                   "is for tables of rows; this table is flat");
+  }
+  for (const RequestKind kind : {RequestKind::kPull, RequestKind::kPush}) {
+    expect_refused(attacker_.ask({.kind = kind, .table = "rows"}), "is for flat tables");
+  }
+  for (uint32_t kind : {12U, 14U, 77U, 4000000000U}) {
+    expect_refused(attacker_.ask({.kind = static_cast<RequestKind>(kind), .table = "flat"}),
+                   "which no table takes");
+  }
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, SizesAndSlotsThatAreNotTheTablesAreRefused) {
+  for (const RequestKind kind : {RequestKind::kPush, RequestKind::kFill, RequestKind::kPull,
+                                 RequestKind::kRead, RequestKind::kCounters}) {
+    for (const uint64_t bytes : {uint64_t{1}, uint64_t{3996}, uint64_t{4001}, ~uint64_t{0}}) {
+      expect_refused(attacker_.ask({.kind = kind, .table = "flat", .data_bytes = bytes}), "bytes");
+    }
+    expect_refused(attacker_.ask({.kind = kind, .table = "flat", .rows = 5}), "");
+  }
+  for (const int64_t slot : {int64_t{-1}, int64_t{1}, kLargest, -kLargest}) {
+    expect_refused(attacker_.ask({.kind = RequestKind::kRead, .table = "flat", .slot = slot}), "slot");
+    expect_refused(attacker_.ask({.kind = RequestKind::kRead, .table = "rows", .slot = slot}), "slot");
+  }
+  for (const uint64_t rows : {uint64_t{51}, uint64_t{1} << 61, ~uint64_t{0}}) {
+    expect_refused(attacker_.ask({.kind = RequestKind::kPullRows, .table = "rows", .rows = rows}),
+                   "each of which comes once");
+  }
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, RowsOutsideTheTableAreRefused) {
+  for (const std::vector<int64_t>& rows : std::vector<std::vector<int64_t>>{
+           {-1}, {50}, {kLargest}, {3, 3}, {4, 3}, {0, int64_t{1} << 40}}) {
+    expect_refused(attacker_.ask({.kind = RequestKind::kPullRows, .table = "rows", .rows = rows.size()},
+                                 {bytes_of(rows)}),
+                   "got row");
+    const uint64_t bytes = rows.size() * 4 * sizeof(float);
+    expect_refused(attacker_.ask({.kind = RequestKind::kPushRows,
+                                  .table = "rows",
+                                  .rows = rows.size(),
+                                  .data_bytes = bytes},
+                                 {bytes_of(rows), std::vector<std::byte>(bytes)}),
+                   "got row");
+  }
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, AWorkerMayHoldSoMuchMemoryAndNoMore) {
+  for (int table = 0; table < 2000; ++table) {
+    const Reply reply = create({.name = "t" + std::to_string(table), .rows = 1, .width = 1});
+    if (reply.code == ErrorCode::kResourceExhausted) {
+      expect_refused(reply, "1024 tables already", ErrorCode::kResourceExhausted);
+      return expect_served();
+    }
+  }
+  FAIL() << "2000 tables were made";
+}
+
+// Any fields in any combination, from a fixed seed: an answer or a refusal, never an end.
+TEST_F(PsAttacksTest, RandomRequestsAreAnsweredOrRefused) {
+  const char* const more = std::getenv("STRATA_FUZZ_REQUESTS");
+  const int requests = more == nullptr ? 3000 : std::atoi(more);
+  std::mt19937_64 random(7);
+  const auto number = [&]() -> int64_t {
+    switch (random() % 6) {
+      case 0: return 0;
+      case 1: return static_cast<int64_t>(random() % 4);
+      case 2: return -static_cast<int64_t>(random() % 4);
+      case 3: return int64_t{1} << (random() % 63);
+      case 4: return 4000;
+      default: return static_cast<int64_t>(random());
+    }
+  };
+  std::optional<RawWorker> peer;
+  for (int i = 0; i < requests; ++i) {
+    // It never receives the values that it asks for, which fill its connection after a while.
+    if (i % 50 == 0 || !peer->connection().status().ok()) {
+      peer.emplace(cluster_.network(), "worker-1", "/job:worker/task:1");
+    }
+    Request request = {.kind = static_cast<RequestKind>(random() % 15),
+                       .id = static_cast<uint32_t>(i + 1),
+                       .table = random() % 2 == 0 ? "flat" : "rows",
+                       .text = random() % 4 == 0 ? "{\"host\": \"x\"}" : "",
+                       .flag = false,
+                       .slot = number(),
+                       .rows = random() % 3 == 0 ? static_cast<uint64_t>(number()) : 0,
+                       .data_bytes = random() % 3 == 0 ? static_cast<uint64_t>(number()) : 0,
+                       .step = number(),
+                       .sequence = 0,
+                       .encoding = static_cast<PushEncoding>(random() % 4)};
+    if (random() % 8 == 0) request.memory = {random() % 3, static_cast<uint64_t>(number())};
+    // What would rightly change the honest worker's table, or wait for data that never come, is
+    // left out.
+    if (request.kind == RequestKind::kPush || request.kind == RequestKind::kFill ||
+        request.kind == RequestKind::kPushRows || request.kind == RequestKind::kPullRows) {
+      request.data_bytes = 12345;
+    }
+    if (request.kind == RequestKind::kLeave) continue;  // after it nothing is answered
+    (void)peer->ask(request);
+  }
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, BytesThatAreNoRequestEndTheConnectionAlone) {
+  std::mt19937_64 random(11);
+  for (int i = 0; i < 200; ++i) {
+    RawWorker peer(cluster_.network(), "worker-1", "/job:worker/task:1");
+    std::string noise(random() % 300, '\0');
+    for (char& byte : noise) byte = static_cast<char>(random());
+    peer.send(noise);
+  }
+  expect_served();
+}
+
+TEST(BufferPoolTest, AnAllocationThatFailsLeavesNothingInThePool) {
+  bool fail = true;
+  BufferPool pool([&](size_t bytes) -> BufferPool::Block {
+    if (fail) throw std::bad_alloc();
+    return {new std::byte[bytes], std::default_delete<std::byte[]>()};
+  });
+  EXPECT_THROW((void)pool.take(1 << 20), std::bad_alloc);
+  fail = false;
+  const BufferPool::Buffer buffer = pool.take(1 << 20);
+  ASSERT_NE(buffer.data(), nullptr);
+  EXPECT_THROW((void)pool.take(~size_t{0}), std::bad_alloc);
+}
+
+}  // namespace
+}  // namespace strata::ps
