@@ -50,6 +50,27 @@ char level_letter(int verbosity) {
 
 }  // namespace
 
+namespace {
+
+/// A line may quote what a peer or a file brought. Its line ends are indented and its control
+/// characters spelled out, so that it can neither look like a line of its own nor command a
+/// terminal.
+void put_message(std::string_view message, std::ostream& out) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  for (const char letter : message) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (letter == '\n') {
+      out << "\n    ";
+    } else if ((byte < 0x20 && letter != '\t') || byte == 0x7F) {
+      out << "\\x" << kDigits[byte >> 4] << kDigits[byte & 15];
+    } else {
+      out << letter;
+    }
+  }
+}
+
+}  // namespace
+
 std::string format_log_record(const LogRecord& record) {
   const auto since_epoch = record.time.time_since_epoch();
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(since_epoch).count();
@@ -65,7 +86,8 @@ std::string format_log_record(const LogRecord& record) {
   out << level_letter(record.verbosity) << ' ' << time << ' ';
   if (!record.task.empty()) out << record.task << ' ';
   if (!record.device.empty()) out << record.device << ' ';
-  out << record.file << ':' << record.line << "] " << record.message;
+  out << record.file << ':' << record.line << "] ";
+  put_message(record.message, out);
   return out.str();
 }
 

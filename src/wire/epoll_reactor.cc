@@ -33,6 +33,13 @@ void EpollReactor::add(int fd, uint64_t key, bool while_readable) {
                "[wire] transport: a connection cannot be watched (", std::strerror(errno), ")");
 }
 
+void EpollReactor::set_reported(int fd, uint64_t key, bool reported) {
+  epoll_event event = {};
+  if (reported) event.events = EPOLLIN;
+  event.data.u64 = key;
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
+}
+
 void EpollReactor::poll(std::vector<uint64_t>& ready, TimePoint until) {
   int timeout_ms = 0;
   if (until != TimePoint::min()) {

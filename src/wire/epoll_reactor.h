@@ -17,6 +17,9 @@ class EpollReactor final : public Reactor {
   /// is readable. Ends when `fd` is closed.
   void add(int fd, uint64_t key, bool while_readable);
 
+  /// Of one that was added with `while_readable`: whether it is reported from now on.
+  void set_reported(int fd, uint64_t key, bool reported);
+
   void poll(std::vector<uint64_t>& ready, TimePoint until) override;
   void interrupt() override;
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/escaped.h"
 #include "strata/core/crc32c.h"
 
 namespace strata::wire {
@@ -38,6 +39,11 @@ std::string in_envelope(std::string_view body) {
   put<uint32_t>(out, crc32c(body.data(), body.size()));
   out += body;
   return out;
+}
+
+/// Names end up in errors and logs of the other side, where a control character could forge a line.
+bool is_text(std::string_view name) {
+  return std::ranges::all_of(name, [](char letter) { return letter >= 0x20 && letter < 0x7F; });
 }
 
 class Reader {
@@ -111,7 +117,7 @@ std::variant<Greeting, Status> decode_greeting(std::string_view envelope, std::s
     const auto code = reader.number<uint8_t>();
     STRATA_CHECK(code >= 1 && code <= static_cast<uint8_t>(ErrorCode::kUnauthenticated), kDataLoss,
                  "a refusal with an unknown code");
-    return Status(static_cast<ErrorCode>(code), reader.rest());
+    return Status(static_cast<ErrorCode>(code), strata::detail::escaped(reader.rest(), kMaxGreeting));
   }
   STRATA_CHECK(kind == kGreeting, kDataLoss, "a greeting of an unknown kind");
   Greeting greeting;
@@ -123,6 +129,10 @@ std::variant<Greeting, Status> decode_greeting(std::string_view envelope, std::s
   greeting.hello.purpose = reader.text();
   greeting.way = reader.text();
   STRATA_CHECK(reader.empty(), kDataLoss, "a greeting that is too long");
+  for (const std::string* name : {&greeting.hello.task, &greeting.hello.purpose, &greeting.way}) {
+    STRATA_CHECK(is_text(*name), kDataLoss, "a greeting whose names are no text: ",
+                 strata::detail::escaped(*name));
+  }
   return greeting;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/escaped.h"
 #include "strata/wire/certificates.h"
 
 namespace strata::wire {
@@ -30,6 +31,7 @@ bool Handshake::ready(bool&, bool hung_up) {
   {
     const std::lock_guard lock(mutex_);
     hung_up_ |= hung_up;
+    looked_at_ = true;
     if (step_ == Step::kSettled) return false;
     while (step_ != Step::kSettled && step()) {
     }
@@ -125,7 +127,7 @@ void Handshake::hear(const Greeting& peer) {
     const std::string& task = peer.hello.task;
     if (!names.empty() && std::ranges::find(names, certificate_name(task)) == names.end()) {
       verdict = Status(ErrorCode::kUnauthenticated,
-                       str_cat("its certificate is of ", names.front(), ", but it says that it is ",
+                       str_cat("its certificate is of ", strata::detail::escaped(names.front()), ", but it says that it is ",
                                task, " (", certificate_name(task), ")"));
     }
   } catch (const Error& error) {
@@ -233,6 +235,11 @@ bool Handshake::hung_up() const {
 bool Handshake::heard_anything() const {
   const std::lock_guard lock(mutex_);
   return !in_.empty();
+}
+
+bool Handshake::silent() const {
+  const std::lock_guard lock(mutex_);
+  return looked_at_ && in_.empty() && stream_ != nullptr && !stream_->heard_anything();
 }
 
 std::string Handshake::progress() const {

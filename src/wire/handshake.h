@@ -34,6 +34,8 @@ class Handshake final : public Pollable {
   /// Where it has come to, for errors.
   std::string progress() const;
   bool heard_anything() const;
+  /// Whether not a byte has come since it was last looked at, though it was looked at.
+  bool silent() const;
   /// Whether the status came from the peer's refusal.
   bool refused() const;
   const Address& address() const { return address_; }
@@ -71,6 +73,7 @@ class Handshake final : public Pollable {
   Greeting peer_;
   bool refused_ = false;
   bool hung_up_ = false;
+  bool looked_at_ = false;
   std::string in_;
   std::string out_;
 };

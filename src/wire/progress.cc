@@ -66,9 +66,11 @@ bool Progress::lead(Clock::time_point until) {
     bool more = false;
     try {
       worked |= pollable->ready(more, key != reported);
-    } catch (const std::exception& error) {
-      // A stranger that cannot be let in: the thread that happens to lead waits for another.
-      STRATA_LOG(kError) << error.what();
+    } catch (...) {
+      // A stranger that cannot be let in, for want of memory, say: the thread that happens to lead
+      // waits for another.
+      const Status status = Status::from_current_exception();
+      if (const auto count = failures_.admit()) STRATA_LOG(kError) << status.message() << *count;
     }
     if (more) again(key);
   }

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/log_limiter.h"
+#include "strata/core/error.h"
 #include "strata/wire/deadline.h"
 #include "wire/reactor.h"
 
@@ -62,6 +64,7 @@ class Progress {
   std::unique_ptr<Reactor> reactor_;
   std::atomic<uint64_t> next_key_{1};
 
+  strata::detail::LogLimiter failures_;
   std::mutex map_mutex_;
   std::unordered_map<uint64_t, std::weak_ptr<Pollable>> map_;
   std::vector<uint64_t> again_;

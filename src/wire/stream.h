@@ -61,6 +61,9 @@ class Stream {
   /// Lets go of it at once. Later calls fail.
   virtual void close() = 0;
 
+  /// Whether a byte of the peer's has ever been read, one of TLS among them.
+  virtual bool heard_anything() const { return false; }
+
   /// Why the last call failed; codes: kUnavailable (the peer is gone), kUnauthenticated (TLS).
   const Status& status() const { return status_; }
 

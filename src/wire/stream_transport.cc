@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::chrono::seconds kHandshakeLimit(10);
 constexpr size_t kMaxKnocking = 128;
-constexpr uint64_t kLoggedRefusals = 20;
 
 }  // namespace
 
@@ -77,8 +76,8 @@ Address StreamTransport::listen(const Address& address, const Hello& hello,
 void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from) {
   const uint64_t key = progress_->new_key();
   Stream& watched = *stream;
-  std::shared_ptr<Handshake> turned_away;
   std::shared_ptr<Handshake> handshake;
+  bool crowded = false;
   {
     const std::lock_guard lock(mutex_);
     const Greeting own = {.hello = hello_,
@@ -93,18 +92,32 @@ void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from)
     handshake = std::make_shared<Handshake>(false, std::move(stream), from, own, std::move(judge),
                                             Deadline::after(kHandshakeLimit),
                                             [this, key] { settled(key); });
-    // Those that say nothing must not keep others out.
-    if (knocking_.size() >= kMaxKnocking) turned_away = knocking_.front().handshake;
+    crowded = knocking_.size() >= kMaxKnocking;
     knocking_.push_back({.key = key, .handshake = handshake});
     knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
   }
-  if (turned_away != nullptr) {
-    turned_away->give_up({ErrorCode::kUnavailable, str_cat(kMaxKnocking,
-                                                           " others came after it, and "
-                                                           "it had not said who it is")});
+  if (crowded && !turn_away_silent()) {
+    handshake->give_up({ErrorCode::kResourceExhausted,
+                        str_cat(kMaxKnocking, " others were saying who they are")});
+    return;
   }
   watched.watch(key);  // first: once it is set, another thread may be done with it
   progress_->set(key, handshake);
+}
+
+/// A peer of the job speaks first, and at once: those that say nothing must not keep it out, and
+/// must not take the place of one that is in the middle of its handshake.
+bool StreamTransport::turn_away_silent() {
+  std::shared_ptr<Handshake> silent;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = std::ranges::find_if(
+        knocking_, [](const Knocking& each) { return each.handshake->silent(); });
+    if (found == knocking_.end()) return false;
+    silent = found->handshake;
+  }
+  silent->give_up({ErrorCode::kUnavailable, "others came after it, and it had said nothing"});
+  return true;
 }
 
 // A knocking one has become a session, or nothing.
@@ -139,22 +152,19 @@ void StreamTransport::settled(uint64_t key) {
   progress_->notify();
 }
 
+/// One that says nothing only looked whether a task is here (a Kubernetes probe does so every few
+/// seconds): it must not use up the lines for those that were refused.
 void StreamTransport::log_refusal(const Handshake& handshake) {
-  uint64_t refusals = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    refusals = ++refusals_;
-  }
+  const Status status = handshake.status();
+  const bool probed = !handshake.heard_anything() && status.code() == ErrorCode::kUnavailable;
+  const auto count = (probed ? probes_ : refusals_).admit();
+  if (!count.has_value()) return;
   const std::string text = str_cat("[wire] refused ", handshake.address().to_string(), ": ",
-                                   handshake.status().message());
-  if (!handshake.heard_anything() && handshake.status().code() == ErrorCode::kUnavailable) {
-    STRATA_LOG(kInfo) << text;  // looked whether somebody is here
-    return;
-  }
-  if (refusals <= kLoggedRefusals) {
+                                   status.message(), *count);
+  if (probed) {
+    STRATA_LOG(kInfo) << text;
+  } else {
     STRATA_LOG(kWarning) << text;
-  } else if ((refusals & (refusals - 1)) == 0) {
-    STRATA_LOG(kWarning) << text << " (" << refusals << " were refused so far)";
   }
 }
 

@@ -9,6 +9,7 @@
 #include <random>
 #include <vector>
 
+#include "core/log_limiter.h"
 #include "strata/wire/transport.h"
 #include "wire/handshake.h"
 #include "wire/progress.h"
@@ -44,6 +45,10 @@ class StreamTransport : public Transport {
   /// A new stream that somebody opened to us.
   void knock(std::unique_ptr<Stream> stream, const Address& from);
 
+  /// Turns the peer away that has been silent for longest, if one has: another one has no place.
+  /// @return whether there was one.
+  bool turn_away_silent();
+
   const std::shared_ptr<Progress>& progress_loop() const { return progress_; }
 
  private:
@@ -77,7 +82,8 @@ class StreamTransport : public Transport {
   std::atomic<size_t> knocking_count_{0};
   std::deque<std::shared_ptr<Session>> accepted_;
   std::vector<std::weak_ptr<Session>> sessions_;
-  uint64_t refusals_ = 0;
+  strata::detail::LogLimiter refusals_;
+  strata::detail::LogLimiter probes_;
   uint64_t sessions_made_ = 0;
 };
 

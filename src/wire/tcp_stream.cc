@@ -77,6 +77,7 @@ Stream::Result TcpStream::read(std::span<const iovec> parts) {
                              ? ::recv(fd_.get(), parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT)
                              : ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (came > 0) {
+      heard_ = true;
       const auto bytes = static_cast<size_t>(came);
       return {Outcome::kMoved, bytes, bytes < asked};
     }

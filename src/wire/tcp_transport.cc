@@ -2,13 +2,17 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "core/log_limiter.h"
 #include "strata/core/log.h"
 #include "wire/resolve.h"
 #include "wire/tcp_stream.h"
@@ -55,35 +59,104 @@ class TcpTransport final : public StreamTransport {
   ~TcpTransport() override { shut_down(); }
 
  private:
+  /// Lets peers in, a few at a time, so that those that are in are heard between two bursts. Where
+  /// the process is out of descriptors or memory it stops listening for a while, which grows: the
+  /// peers stay in the system's queue meanwhile.
   class Listener final : public Pollable {
    public:
+    /// @throws Error  kResourceExhausted: no descriptor left.
     Listener(TcpTransport& transport, FileDescriptor fd)
-        : transport_(transport), fd_(std::move(fd)) {}
+        : transport_(transport),
+          fd_(std::move(fd)),
+          timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
+          key_(transport.progress_loop()->new_key()),
+          resume_(std::make_shared<Resume>(*this)) {
+      STRATA_CHECK(timer_.open(), kResourceExhausted,
+                   "[wire] listen: no file descriptor left; raise `ulimit -n`");
+    }
+
+    /// From now on peers are let in.
+    void start(const std::shared_ptr<Listener>& self) {
+      transport_.progress_loop()->set(key_, self);
+      transport_.reactor_.add(fd_.get(), key_, true);
+      const uint64_t resume_key = transport_.progress_loop()->new_key();
+      transport_.progress_loop()->set(resume_key, resume_);
+      transport_.reactor_.add(timer_.get(), resume_key, true);
+    }
 
     bool ready(bool&, bool) override {
       bool any = false;
-      while (true) {
+      for (int i = 0; i < kBurst; ++i) {
         sockaddr_storage from = {};
         socklen_t size = sizeof from;
         FileDescriptor fd(::accept4(fd_.get(), reinterpret_cast<sockaddr*>(&from), &size,
                                     SOCK_NONBLOCK | SOCK_CLOEXEC));
         if (fd.open()) {
+          pause_ = kFirstPause;
           transport_.come_in(std::move(fd), address_of(from, size));
           any = true;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-          STRATA_LOG(kWarning) << "[wire] a peer cannot be let in: " << std::strerror(errno);
+          const int error = errno;
+          if (transport_.turn_away_silent()) continue;
+          rest(error);
           return any;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
           return any;
         }  // else: that one has gone already
       }
+      return any;
     }
 
-    int fd() const { return fd_.get(); }
-
    private:
+    static constexpr int kBurst = 16;
+    static constexpr std::chrono::milliseconds kFirstPause{50};
+    static constexpr std::chrono::milliseconds kLongestPause{1000};
+
+    /// The timer of a rest has run out.
+    class Resume final : public Pollable {
+     public:
+      explicit Resume(Listener& listener) : listener_(listener) {}
+      bool ready(bool&, bool) override {
+        uint64_t times = 0;
+        if (::read(listener_.timer_.get(), &times, sizeof times) <= 0) return false;
+        listener_.transport_.reactor_.set_reported(listener_.fd_.get(), listener_.key_, true);
+        return true;
+      }
+
+     private:
+      Listener& listener_;
+    };
+
+    void rest(int error) {
+      if (const auto count = refusals_.admit()) {
+        STRATA_LOG(kWarning) << "[wire] no peer can be let in for " << pause_.count()
+                             << " ms: " << std::strerror(error)
+                             << (error == EMFILE ? str_cat("; this process may have ", open_limit(),
+                                                           " open; raise `ulimit -n`")
+                                                 : std::string())
+                             << *count;
+      }
+      transport_.reactor_.set_reported(fd_.get(), key_, false);
+      itimerspec time = {};
+      time.it_value.tv_sec = pause_.count() / 1000;
+      time.it_value.tv_nsec = pause_.count() % 1000 * 1'000'000;
+      ::timerfd_settime(timer_.get(), 0, &time, nullptr);
+      pause_ = std::min(2 * pause_, kLongestPause);
+    }
+
+    static uint64_t open_limit() {
+      rlimit limit = {};
+      ::getrlimit(RLIMIT_NOFILE, &limit);
+      return limit.rlim_cur;
+    }
+
     TcpTransport& transport_;
     const FileDescriptor fd_;
+    const FileDescriptor timer_;
+    const uint64_t key_;
+    const std::shared_ptr<Resume> resume_;
+    std::chrono::milliseconds pause_ = kFirstPause;
+    strata::detail::LogLimiter refusals_{1};
   };
 
   std::unique_ptr<Stream> make_stream(FileDescriptor fd, bool connects) {
@@ -118,9 +191,7 @@ class TcpTransport final : public StreamTransport {
         socklen_t size = sizeof bound;
         ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&bound), &size);
         listener_ = std::make_shared<Listener>(*this, std::move(fd));
-        const uint64_t key = progress_loop()->new_key();
-        progress_loop()->set(key, listener_);
-        reactor_.add(listener_->fd(), key, true);
+        listener_->start(listener_);
         return address_of(bound, size);
       }
       if (error == 0) error = errno;
@@ -138,7 +209,8 @@ class TcpTransport final : public StreamTransport {
     FileDescriptor fd(
         ::socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     STRATA_CHECK(fd.open(), kResourceExhausted,
-                 "[wire] connect: no socket: ", std::strerror(errno));
+                 "[wire] connect: no socket: ", std::strerror(errno),
+                 errno == EMFILE ? "; raise `ulimit -n`" : "");
     const int outcome =
         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size);
     STRATA_CHECK(outcome == 0 || errno == EINPROGRESS, kUnavailable, std::strerror(errno));

@@ -151,6 +151,7 @@ class TlsStream final : public Stream {
   }
 
   void close() override { below_->close(); }
+  bool heard_anything() const override { return below_->heard_anything(); }
 
   std::vector<std::string> peer_names() const override {
     std::vector<std::string> names;

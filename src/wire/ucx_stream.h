@@ -32,6 +32,7 @@ class UcxStream final : public Stream, private UcxReceiver {
   uint64_t made() const override { return sent_; }
   uint64_t passed_on() const override;
   void end() override;
+  bool heard_anything() const override { return tcp_->heard_anything(); }
   void close() override;
 
  private:

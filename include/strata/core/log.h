@@ -26,7 +26,7 @@ struct LogRecord {
 };
 
 /// `W 2026-01-31 12:00:00.000000 worker:1/4 cpu:0 ring.cc:42] message`, without a line end; times
-/// are UTC.
+/// are UTC. Further lines of the message are indented, its control characters read `\xNN`.
 STRATA_API std::string format_log_record(const LogRecord& record);
 
 using LogSink = std::function<void(const LogRecord&)>;
