@@ -20,6 +20,8 @@ Registry& registry() {
 
 }  // namespace
 
+PathLock FileSystem::try_lock(const std::string&) const { return {}; }
+
 const FileSystem& file_system_of(std::string_view path) {
   const size_t end = path.find("://");
   if (end == std::string_view::npos) return local_file_system();
@@ -46,7 +48,13 @@ void register_file_system(const std::string& scheme,
 
 std::string read_file(const std::string& path) {
   const std::unique_ptr<ReadableFile> file = file_system_of(path).open(path);
-  std::string bytes(file->size(), '\0');
+  std::string bytes;
+  try {
+    bytes.resize(file->size());
+  } catch (const std::exception&) {  // bad_alloc, length_error
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("[core] read: ", path, ": no memory for its ", file->size(), " bytes"));
+  }
   bytes.resize(file->read(0, std::as_writable_bytes(std::span(bytes))));
   return bytes;
 }

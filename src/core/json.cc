@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 
 #include "strata/core/error.h"
 
@@ -13,7 +14,7 @@ constexpr int kMaxDepth = 200;  // of nested arrays and objects: the parser recu
 
 class Parser {
  public:
-  explicit Parser(std::string_view text) : text_(text) {}
+  Parser(std::string_view text, const ReadLimits& limits) : text_(text), left_(limits.parts) {}
 
   Json document() {
     Json value = this->value(0);
@@ -47,6 +48,11 @@ class Parser {
 
   Json value(int depth) {
     if (depth > kMaxDepth) fail("fewer nested arrays and objects");
+    if (left_-- == 0) {
+      throw Error(ErrorCode::kResourceExhausted,
+                  str_cat("[core] JSON: got more values at byte ", at_,
+                          " than ReadLimits::parts allows; raise it to read more"));
+    }
     skip_space();
     if (at_ == text_.size()) fail("a value");
     switch (text_[at_]) {
@@ -199,12 +205,17 @@ class Parser {
       if (parsed.ec == std::errc()) return value;
     }
     double value = 0;
-    (void)std::from_chars(text.data(), text.data() + text.size(), value);
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (parsed.ec == std::errc()) return value;
+    value = std::strtod(std::string(text).c_str(), nullptr);  // tells too small from too large
+    at_ = std::isinf(value) ? begin : at_;
+    if (std::isinf(value)) fail("a number that a double can hold");
     return value;
   }
 
   std::string_view text_;
   size_t at_ = 0;
+  uint64_t left_;  // values
 };
 
 void write_string(std::string& out, std::string_view text) {
@@ -322,7 +333,9 @@ const T& get(const Variant& value, std::string_view expected) {
 
 }  // namespace
 
-Json Json::parse(std::string_view text) { return Parser(text).document(); }
+Json Json::parse(std::string_view text, const ReadLimits& limits) {
+  return Parser(text, limits).document();
+}
 
 std::string Json::dump(int indent) const {
   Writer writer(indent);

@@ -1,5 +1,6 @@
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -191,6 +192,26 @@ class LocalFileSystem final : public FileSystem {
     if (fd.get() < 0) fail("sync_folder", folder);
     // Some network file systems cannot sync folders, and need not.
     if (::fsync(fd.get()) != 0 && errno != EINVAL) fail("sync_folder", folder);
+  }
+
+  PathLock try_lock(const std::string& path) const override {
+    using State = PathLock::State;
+    // Not to block where a pipe has that name.
+    auto fd = std::make_shared<const Descriptor>(
+        ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (fd->get() < 0) {
+      return {.state = errno == ENOENT || errno == ENOTDIR ? State::kMissing : State::kUnsupported};
+    }
+    // flock belongs to the open file, not to the process: no other close() here can drop it.
+    if (::flock(fd->get(), LOCK_EX | LOCK_NB) != 0) {
+      return {.state = errno == EWOULDBLOCK ? State::kHeldElsewhere : State::kUnsupported};
+    }
+    struct stat locked {}, there {};
+    if (::fstat(fd->get(), &locked) != 0 || ::stat(path.c_str(), &there) != 0 ||
+        locked.st_ino != there.st_ino || locked.st_dev != there.st_dev) {
+      return {.state = State::kMissing};
+    }
+    return {.state = State::kLocked, .holder = std::move(fd)};
   }
 };
 

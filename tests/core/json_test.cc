@@ -81,6 +81,20 @@ TEST(JsonTest, SaysWhereATextIsWrong) {
         "got '" + std::string(12, '[') + "' at byte 201; expected fewer nested arrays and objects");
 }
 
+TEST(JsonTest, NumbersBeyondADoubleAreRefused) {
+  expect_error([] { (void)Json::parse("[1e999]"); }, ErrorCode::kDataLoss,
+               "[core] JSON: got '1e999]' at byte 1; expected a number that a double can hold");
+  EXPECT_EQ(Json::parse("1e-999").as_double(), 0);
+  EXPECT_EQ(Json::parse("-1e308").as_double(), -1e308);
+}
+
+TEST(JsonTest, MoreValuesThanTheLimitAreRefused) {
+  EXPECT_EQ(Json::parse("[1,[2]]", {.parts = 4}).as_array().size(), 2U);
+  expect_error([] { (void)Json::parse("[1,[2]]", {.parts = 3}); }, ErrorCode::kResourceExhausted,
+               "[core] JSON: got more values at byte 4 than ReadLimits::parts allows; raise it to "
+               "read more");
+}
+
 TEST(JsonTest, OtherTypesAreErrors) {
   const Json json = Json::parse("{\"a\": [1]}");
   const auto wrong = [](const std::function<void()>& call, const std::string& message) {

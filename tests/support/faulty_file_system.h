@@ -94,6 +94,7 @@ class FaultyFileSystem final : public FileSystem {
     plan_->step(folder);
     disk().sync_folder(real(folder));
   }
+  PathLock try_lock(const std::string& path) const override { return disk().try_lock(real(path)); }
 
  private:
   class File final : public WritableFile {

@@ -50,6 +50,19 @@ struct FileInfo {
   int64_t modified_ns = 0;  ///< nanoseconds since 1970
 };
 
+/// An attempt to lock a file or a folder (`FileSystem::try_lock`).
+struct PathLock {
+  enum class State {
+    kLocked,         ///< Until `holder` and its copies are gone, or the process is, however it ends.
+    kHeldElsewhere,  ///< By another process, or by another attempt of this one.
+    kMissing,        ///< There is nothing of that name, or it was renamed meanwhile.
+    kUnsupported,    ///< The file system has no locks.
+  };
+
+  State state = State::kUnsupported;
+  std::shared_ptr<const void> holder = nullptr;
+};
+
 /// Where files live. Everything that strata keeps or reads by path goes through one of these, so
 /// that an object store can be added. Paths are UTF-8 with '/'; symbolic links are followed.
 ///
@@ -87,6 +100,11 @@ class STRATA_API FileSystem {
   /// Returns when the names in `folder` are on the medium: a file that was made or renamed there
   /// survives a power cut only behind this.
   virtual void sync_folder(const std::string& folder) const = 0;
+
+  /// Locks a file or folder without waiting: among all processes that see this file system through
+  /// the same kernel, one holds it. The lock stays with what was locked when that is renamed; it
+  /// keeps nothing and nobody from reading, writing or removing. Not there unless overridden.
+  virtual PathLock try_lock(const std::string& path) const;
 };
 
 /// The disk.

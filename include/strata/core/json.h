@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/core/export.h"
+#include "strata/core/read_limits.h"
 
 namespace strata {
 
@@ -36,8 +37,10 @@ class STRATA_API Json {
   static Json array(Array elements = {}) { return Json(std::move(elements)); }
   static Json object() { return Json(Object{}); }
 
-  /// @throws Error kDataLoss: not JSON; says what was found at which byte.
-  static Json parse(std::string_view text);
+  /// Arrays and objects may be nested 200 deep.
+  /// @throws Error kDataLoss: not JSON; says what was found at which byte. kResourceExhausted: more
+  ///               values than `limits.parts` (each takes some 60 bytes).
+  static Json parse(std::string_view text, const ReadLimits& limits = {});
 
   /// @param indent  Spaces a level; below 0 all stands on one line without spaces.
   /// @throws Error kInvalidArgument: NaN or infinity, which JSON does not have.
