@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "cluster/control_loop.h"
+#include "core/wait_notice.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 
@@ -16,6 +17,7 @@ constexpr auto kGrace = std::chrono::seconds(2);  // for an answer that says "de
 uint64_t ControlLoop::request(ControlMessage message, Slot& slot, wire::Deadline deadline) {
   const std::lock_guard lock(mutex_);
   slot.kind = message.kind;
+  slot.name = message.name;
   const bool of_generation =
       message.kind != MessageKind::kJoin && message.kind != MessageKind::kLeave;
   if (of_generation) failure_.throw_if_error();
@@ -37,17 +39,43 @@ uint64_t ControlLoop::request(ControlMessage message, Slot& slot, wire::Deadline
   return number;
 }
 
+std::string ControlLoop::waits_for(const Slot& slot) const {
+  const auto line = [&](std::string_view call, std::string_view whom) {
+    return str_cat("[cluster] ", call, ": ", options_.task.to_string(), " waits for ", whom);
+  };
+  switch (slot.kind) {
+    case MessageKind::kJoin:
+      return line("rendezvous", str_cat("the tasks that ", options_.leader.to_string(),
+                                        ", the leader, has not met yet"));
+    case MessageKind::kBarrier:
+      return line(str_cat("barrier '", slot.name, "'"), "others to come");
+    case MessageKind::kGet:
+      return line(str_cat("get '", slot.name, "'"), "another task to set it");
+    case MessageKind::kLeave:
+      return line("shutdown", "others to end");
+    default:
+      return line("call", str_cat(options_.leader.to_string(), ", the leader, to answer"));
+  }
+}
+
 void ControlLoop::wait(Slot& slot, uint64_t number, wire::Deadline deadline) {
   const auto last = deadline.time() + kGrace;
+  strata::detail::WaitNotice notice([&] { return waits_for(slot); }, Clock::system().now(),
+                                    deadline.time());
   while (!slot.done.load(std::memory_order_acquire)) {
     TimePoint until;
     {
       const std::lock_guard lock(mutex_);
-      until = std::min(last, next_event(Clock::system().now()));
+      until = std::min({last, next_event(Clock::system().now()), notice.next()});
     }
     (void)transport_.wait_until([&] { return slot.done.load(std::memory_order_acquire) || poll(); },
                                 wire::Deadline::at(until));
     handle_arrivals();
+    // The leader's own log names those that it has not met.
+    const bool known_here = slot.kind == MessageKind::kJoin && coordinator_.has_value();
+    // What may take for ever is no wait for a peer: whether one is told to stop, say.
+    const bool expected = deadline.left() < std::chrono::hours(24);
+    if (expected && !known_here && !slot.done.load()) notice.look(Clock::system().now());
     if (Clock::system().now() < last) continue;
     const std::lock_guard lock(mutex_);
     if (slots_.erase(number) == 0) continue;  // done just now

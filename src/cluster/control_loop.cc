@@ -14,6 +14,9 @@ constexpr uint32_t kChannel = 0;
 constexpr auto kLongestBeat = std::chrono::seconds(1);
 // How late the thread may be with what comes while nobody waits on the transport.
 constexpr auto kTick = std::chrono::milliseconds(20);
+// A task has one control connection, and for a while the one before it, too.
+constexpr ptrdiff_t kMostOfATask = 8;
+constexpr ptrdiff_t kMostOfStrangers = 32;  // tasks that are no members, all together
 
 // So that silence is noticed within the interval, and not just behind it.
 Clock::Duration limit_of(Clock::Duration liveness) { return liveness * 9 / 10; }
@@ -56,14 +59,34 @@ void ControlLoop::stop(wire::Deadline deadline) {
 }
 
 void ControlLoop::accept(std::shared_ptr<wire::Connection> connection) {
+  const TaskId task = TaskId::parse(connection->peer().task);
   {
     const std::lock_guard lock(mutex_);
-    const uint64_t session = next_session_++;
-    coordinator_->opened(session, TaskId::parse(connection->peer().task), Clock::system().now());
     const std::lock_guard arrivals_lock(arrivals_mutex_);
-    connections_[session] = std::move(connection);
+    if (has_room_for(task)) {
+      const uint64_t session = next_session_++;
+      coordinator_->opened(session, task, Clock::system().now());
+      connections_[session] = std::exchange(connection, nullptr);
+    }
   }
-  transport_.wake();  // it may have sent something already
+  if (connection == nullptr) return transport_.wake();  // it may have sent something already
+  const Status why(ErrorCode::kResourceExhausted,
+                   str_cat("[cluster] ", task.to_string(),
+                           " has too many control connections open; expected one"));
+  connection->fail(why);
+  if (const auto count = refusals_.admit()) STRATA_LOG(kWarning) << why.message() << *count;
+}
+
+bool ControlLoop::has_room_for(const TaskId& task) const {
+  const auto member = [this](const TaskId& each) {
+    return std::ranges::count(options_.members, each) > 0;
+  };
+  const bool is_member = member(task);
+  const auto alike = std::ranges::count_if(connections_, [&](const auto& each) {
+    const TaskId other = TaskId::parse(each.second->peer().task);
+    return is_member ? other == task : !member(other);
+  });
+  return alike < (is_member ? kMostOfATask : kMostOfStrangers);
 }
 
 void ControlLoop::attach(std::shared_ptr<wire::Connection> connection) {
@@ -98,9 +121,17 @@ void ControlLoop::run(const std::stop_token& stop) {
       std::unique_lock lock(mutex);
       nobody.wait_until(lock, stop, until, [] { return false; });
     }
-    (void)transport_.progress();  // nothing, if somebody waits there
-    (void)poll();
-    handle_arrivals();
+    try {
+      (void)transport_.progress();  // nothing, if somebody waits there
+      (void)poll();
+      handle_arrivals();
+    } catch (...) {
+      // Want of memory, say: the task lives on, and its waits have deadlines.
+      const Status why = Status::from_current_exception();
+      if (const auto count = refusals_.admit()) {
+        STRATA_LOG(kError) << "[cluster] heartbeats: " << why.message() << *count;
+      }
+    }
   }
 }
 
@@ -172,25 +203,27 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
     }
     return;
   }
-  ControlMessage message;
   try {
-    message = decode(*arrival.text);
-  } catch (const Error& error) {
-    drop(arrival.session, Status(error.code(), error.what()));
-    const std::string how = str_cat("sent what makes no sense: ", error.what());
+    const ControlMessage message = decode(*std::exchange(arrival.text, std::nullopt));
+    if (coordinator_) {
+      coordinator_->received(arrival.session, message, now);
+    } else {
+      leader_heard_ = now;
+      leader_operation_ = message.operation;
+      handle_message(message);
+    }
+  } catch (...) {  // it ends that peer's connection, and never this task
+    const Status why = Status::from_current_exception();
+    drop(arrival.session, Status(why.code(), why.message()));
+    const std::string how =
+        str_cat(why.code() == ErrorCode::kResourceExhausted ? "sent more than there is memory for: "
+                                                            : "sent what makes no sense: ",
+                why.message());
     if (coordinator_) {
       coordinator_->closed(arrival.session, how, now);
     } else {
       leader_is_gone(how);
     }
-    return;
-  }
-  if (coordinator_) {
-    coordinator_->received(arrival.session, message, now);
-  } else {
-    leader_heard_ = now;
-    leader_operation_ = message.operation;
-    handle_message(message);
   }
 }
 

@@ -13,6 +13,7 @@
 
 #include "cluster/control_message.h"
 #include "cluster/coordinator.h"
+#include "core/log_limiter.h"
 #include "strata/cluster/server.h"
 #include "strata/core/thread.h"
 #include "strata/wire/connection.h"
@@ -74,6 +75,7 @@ class ControlLoop {
 
   struct Slot {
     MessageKind kind;
+    std::string name;       // of the key or barrier
     ControlMessage answer;  // guarded by mutex_, until done
     Status status;
     std::atomic<bool> done = false;
@@ -87,6 +89,7 @@ class ControlLoop {
 
   void run(const std::stop_token& stop);
   bool poll();
+  bool has_room_for(const TaskId& task) const;  // with both mutexes held
   void handle_arrivals();
   void handle(Arrival& arrival, TimePoint now);
   void handle_message(const ControlMessage& message);
@@ -99,6 +102,7 @@ class ControlLoop {
   void send(uint64_t session, const ControlMessage& message);
   void drop(uint64_t session, const Status& status);
   uint64_t request(ControlMessage message, Slot& slot, wire::Deadline deadline);
+  std::string waits_for(const Slot& slot) const;
   void wait(Slot& slot, uint64_t number, wire::Deadline deadline);
   TimePoint next_event(TimePoint now) const;
 
@@ -130,6 +134,7 @@ class ControlLoop {
   mutable std::mutex arrivals_mutex_;  // taken after mutex_, if at all
   Connections connections_;
   std::vector<Arrival> arrivals_;
+  strata::detail::LogLimiter refusals_;
 
   Thread thread_;
 };

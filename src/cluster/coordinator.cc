@@ -189,7 +189,7 @@ void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMess
                        TimePoint now) {
   Session& own = sessions_.at(session);
   if (const auto status = refusal(session, message)) {
-    STRATA_LOG(kWarning) << status->message();
+    if (const auto count = refusals_.admit()) STRATA_LOG(kWarning) << status->message() << *count;
     // Of strangers there may be any number.
     if (std::ranges::count(options_.members, own.task) > 0) {
       refused_[own.task] = status->message();
@@ -383,9 +383,9 @@ void Coordinator::broadcast(const ControlMessage& message) {
   for (const auto& active : active_) outbox_.push_back({active.second, message});
 }
 
-void Coordinator::expire_joins(TimePoint now) {
-  std::string absent;
-  size_t there = 0;
+Coordinator::Gathering Coordinator::gathering() const {
+  Gathering result;
+  auto& [absent, there] = result;
   for (const TaskId& member : options_.members) {
     const bool here = std::ranges::any_of(sessions_, [&](const auto& entry) {
       return entry.second.task == member && entry.second.joining;
@@ -398,6 +398,11 @@ void Coordinator::expire_joins(TimePoint now) {
     if (refused_.contains(member)) absent += str_cat(" (refused: ", refused_.at(member), ")");
     if (active_.contains(member)) absent += " (still in the generation before)";
   }
+  return result;
+}
+
+void Coordinator::expire_joins(TimePoint now) {
+  const auto [absent, there] = gathering();
   // Nobody can begin without the leader: where it gives up, all hear why.
   const auto leader = sessions_.find(kLeaderSession);
   const bool all = leader != sessions_.end() && leader->second.joining &&
@@ -411,6 +416,23 @@ void Coordinator::expire_joins(TimePoint now) {
                                     options_.members.size(), " tasks were there")});
     joining.reset();
   }
+}
+
+/// In the leader's log; the others say that they wait for the leader (ControlLoop::wait).
+void Coordinator::say_who_is_waited_for(TimePoint now) {
+  const auto leader = sessions_.find(kLeaderSession);
+  if (leader == sessions_.end() || !leader->second.joining) return gathering_notice_.reset();
+  if (!gathering_notice_) {
+    const auto say = [this] {
+      const auto [absent, there] = gathering();
+      return str_cat("[cluster] rendezvous: waits for ", absent, "; ", there, " of ",
+                     options_.members.size(), " tasks are there");
+    };
+    const Waiter& joining = *leader->second.joining;
+    gathering_notice_.emplace(
+        say, joining.deadline - std::chrono::milliseconds(joining.timeout_ms), joining.deadline);
+  }
+  gathering_notice_->look(now);
 }
 
 void Coordinator::tick(TimePoint now) {
@@ -440,6 +462,7 @@ void Coordinator::tick(TimePoint now) {
   store_.expire(now, outbox_);
   barriers_.expire(now, outbox_);
   expire_joins(now);
+  say_who_is_waited_for(now);
   if (leader_leaves_ && leader_leaves_->deadline <= now) {
     std::string still;
     for (const auto& active : active_)
@@ -459,6 +482,7 @@ TimePoint Coordinator::next_event() const {
   }
   for (const Suspicion& each : suspicions_) next = std::min(next, each.decide_at);
   if (leader_leaves_) next = std::min(next, leader_leaves_->deadline);
+  if (gathering_notice_) next = std::min(next, gathering_notice_->next());
   return next;
 }
 

@@ -10,6 +10,8 @@
 #include "cluster/barriers.h"
 #include "cluster/store.h"
 #include "cluster/waiter.h"
+#include "core/log_limiter.h"
+#include "core/wait_notice.h"
 #include "strata/cluster/cluster_spec.h"
 
 namespace strata::cluster {
@@ -67,6 +69,11 @@ class Coordinator {
     TimePoint decide_at;
   };
 
+  struct Gathering {
+    std::string absent;  // tasks, where they are expected, and why they were refused
+    size_t there = 0;
+  };
+
   void serve(uint64_t session, const ControlMessage& message, TimePoint now);
   void join(uint64_t session, const Waiter& waiter, const ControlMessage& message, TimePoint now);
   std::optional<Status> refusal(uint64_t session, const ControlMessage& message) const;
@@ -78,7 +85,9 @@ class Coordinator {
   void fail_generation(const TaskId& task, const Status& status);
   Suspicion likely_cause() const;
   void broadcast(const ControlMessage& message);
+  Gathering gathering() const;
   void expire_joins(TimePoint now);
+  void say_who_is_waited_for(TimePoint now);
   std::string describe(const TaskId& task) const;
   std::string last_operation(const Session& session, TimePoint now) const;
   bool running() const { return generation_ > 0 && failure_.ok() && !active_.empty(); }
@@ -97,8 +106,10 @@ class Coordinator {
   Store store_;
   Barriers barriers_;
   std::optional<TimePoint> ticked_;
+  std::optional<strata::detail::WaitNotice> gathering_notice_;  // while the leader waits for tasks
   Outbox outbox_;
   std::vector<std::pair<uint64_t, Status>> dropped_;
+  strata::detail::LogLimiter refusals_;  // a stranger may ask as often as it likes
 };
 
 }  // namespace strata::cluster

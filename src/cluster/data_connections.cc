@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "strata/core/log.h"
+
 namespace strata::cluster {
 
 void DataConnections::accept(const std::string& purpose,
@@ -10,9 +12,29 @@ void DataConnections::accept(const std::string& purpose,
   const Key key = {TaskId::parse(connection->peer().task), purpose, connection->peer().generation};
   {
     const std::lock_guard lock(mutex_);
-    connections_[key] = std::move(connection);
+    if (has_room_for(key)) connections_[key] = std::exchange(connection, nullptr);
   }
-  transport_.wake();
+  if (connection == nullptr) return transport_.wake();
+  const Status why(ErrorCode::kResourceExhausted,
+                   str_cat("[cluster] connect: ", std::get<TaskId>(key).to_string(), " has ",
+                           kMostPerPeer, " data connections open; expected no more"));
+  connection->fail(why);
+  if (const auto count = refusals_.admit()) STRATA_LOG(kWarning) << why.message() << *count;
+}
+
+// Keeps closed ones while it can: `broken` tells by them whom this task has lost.
+bool DataConnections::has_room_for(const Key& key) {
+  if (connections_.contains(key)) return true;
+  const auto same_peer = [&](const auto& each) {
+    return std::get<TaskId>(each.first) == std::get<TaskId>(key);
+  };
+  const auto full = [&] {
+    return std::ranges::count_if(connections_, same_peer) >= static_cast<ptrdiff_t>(kMostPerPeer);
+  };
+  if (!full()) return true;
+  std::erase_if(connections_,
+                [&](const auto& each) { return same_peer(each) && !each.second->status().ok(); });
+  return !full();
 }
 
 std::shared_ptr<wire::Connection> DataConnections::find(const Key& key) const {

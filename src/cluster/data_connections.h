@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "core/log_limiter.h"
 #include "strata/cluster/task_id.h"
 #include "strata/core/error.h"
 #include "strata/wire/connection.h"
@@ -23,7 +24,11 @@ class DataConnections {
  public:
   explicit DataConnections(wire::Transport& transport) : transport_(transport) {}
 
-  /// A peer has dialled. @param purpose  As it asked for.
+  /// So many of one peer are kept; each may take some megabytes.
+  static constexpr size_t kMostPerPeer = 256;
+
+  /// A peer has dialled. Beyond kMostPerPeer its closed ones are forgotten, and if all are open the
+  /// new one is refused. @param purpose  As it asked for.
   void accept(const std::string& purpose, std::shared_ptr<wire::Connection> connection);
 
   struct Peer {
@@ -50,11 +55,13 @@ class DataConnections {
   using Key = std::tuple<TaskId, std::string, uint64_t>;
 
   std::shared_ptr<wire::Connection> find(const Key& key) const;
+  bool has_room_for(const Key& key);  // with mutex_ held
   std::map<Key, std::shared_ptr<wire::Connection>> take(uint64_t up_to_generation);
 
   wire::Transport& transport_;
   mutable std::mutex mutex_;
   std::map<Key, std::shared_ptr<wire::Connection>> connections_;
+  strata::detail::LogLimiter refusals_;
 };
 
 }  // namespace strata::cluster

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "cluster/most_tasks.h"
 #include "cluster/split.h"
 #include "strata/core/error.h"
 
@@ -16,6 +17,7 @@ std::map<std::string, int> jobs_of(const KubernetesOptions& options,
                "[cluster] Kubernetes: got no STRATA_KUBERNETES_JOBS; set it to how many tasks each "
                "job has, as in worker=4,ps=2, in the pod's template");
   std::map<std::string, int> jobs;
+  int64_t total = 0;
   for (const std::string& entry : split(*text, ',')) {
     const size_t equals = entry.find('=');
     int count = 0;
@@ -26,6 +28,10 @@ std::map<std::string, int> jobs_of(const KubernetesOptions& options,
     STRATA_CHECK(parsed.ec == std::errc() && parsed.ptr == last && count > 0, kInvalidArgument,
                  "[cluster] Kubernetes: got STRATA_KUBERNETES_JOBS=\"", *text, "\" with \"", entry,
                  "\"; expected numbers of tasks, worker=4,ps=2");
+    total += count;
+    STRATA_CHECK(total <= kMostTasks, kInvalidArgument,
+                 "[cluster] Kubernetes: got STRATA_KUBERNETES_JOBS=\"", *text, "\"; expected at most ",
+                 kMostTasks, " tasks");
     jobs[entry.substr(0, equals)] = count;
   }
   return jobs;

@@ -1,5 +1,6 @@
 #include "strata/cluster/mpi_resolver.h"
 
+#include "cluster/most_tasks.h"
 #include "strata/cluster/slurm_resolver.h"
 #include "strata/core/error.h"
 
@@ -26,6 +27,8 @@ std::optional<Ranks> ranks_of(const Environment& environment) {
     if (!rank || !size) continue;
     STRATA_CHECK(*rank < *size, kInvalidArgument, "[cluster] MPI: got ", names.rank, "=", *rank,
                  " and ", names.size, "=", *size, "; expected a rank below the size");
+    STRATA_CHECK(*size <= kMostTasks, kInvalidArgument, "[cluster] MPI: got ", names.size, "=",
+                 *size, "; expected at most ", kMostTasks);
     return Ranks{*rank, *size, environment.get_number(names.local_size)};
   }
   return std::nullopt;

@@ -10,6 +10,7 @@
 #include "cluster/door.h"
 #include "cluster/local_host.h"
 #include "cluster/make_transport.h"
+#include "core/wait_notice.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
 #include "strata/core/thread.h"
@@ -115,8 +116,11 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
 void Server::Impl::wait_for_name(const std::string& host, wire::Deadline deadline) {
   if (options.transport) return;  // names of another network
   const auto never = [] { return false; };
+  std::string why;
+  strata::detail::WaitNotice notice(
+      [&] { return str_cat("[cluster] ", task.to_string(), " waits for a name: ", why); },
+      Clock::system().now(), deadline.time());
   while (true) {
-    std::string why;
     try {
       return look_up_host(host, deadline);
     } catch (const Error& error) {
@@ -125,6 +129,7 @@ void Server::Impl::wait_for_name(const std::string& host, wire::Deadline deadlin
     const auto pause = wire::Deadline::after(std::chrono::milliseconds(250));
     (void)transport->wait_until(never, wire::Deadline::sooner(deadline, pause));
     if (deadline.passed()) throw Error(ErrorCode::kInvalidArgument, why);
+    notice.look(Clock::system().now());
   }
 }
 
@@ -177,11 +182,16 @@ void Server::Impl::listen(wire::Deadline deadline) {
 void Server::Impl::accept(const std::stop_token& stop) {
   while (door->wait(stop)) {
     while (auto connection = transport->try_accept()) {
-      const std::string& purpose = connection->peer().purpose;
-      if (purpose == kControl) {
-        control->accept(std::move(connection));
-      } else {
-        data.accept(purpose.substr(kData.size()), std::move(connection));
+      try {
+        const std::string purpose = connection->peer().purpose;
+        if (purpose == kControl) {
+          control->accept(std::move(connection));
+        } else {
+          data.accept(purpose.substr(kData.size()), std::move(connection));
+        }
+      } catch (...) {  // want of memory, say: that peer stays outside, and the others do not
+        STRATA_LOG(kError) << "[cluster] a peer could not be taken in: "
+                           << Status::from_current_exception().message();
       }
     }
   }

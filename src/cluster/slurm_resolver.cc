@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "cluster/most_tasks.h"
 #include "cluster/split.h"
 #include "strata/core/error.h"
 
@@ -26,13 +27,15 @@ std::string step_or_job(const Environment& environment, std::string_view step,
 std::vector<Place> block(const std::vector<int>& tasks, int chunk) {
   std::vector<Place> places;
   std::vector<int> used(tasks.size());
-  const auto total = static_cast<size_t>(std::accumulate(tasks.begin(), tasks.end(), 0));
-  while (places.size() < total) {
-    for (size_t node = 0; node < tasks.size(); ++node) {
+  std::vector<size_t> left(tasks.size());  // nodes with tasks that have no place yet
+  std::iota(left.begin(), left.end(), size_t{0});
+  while (!left.empty()) {
+    for (const size_t node : left) {
       for (int i = 0; i < chunk && used[node] < tasks[node]; ++i) {
         places.push_back({node, used[node]++});
       }
     }
+    std::erase_if(left, [&](size_t node) { return used[node] >= tasks[node]; });
   }
   return places;
 }
@@ -92,6 +95,8 @@ Gpus gpus_of(const SlurmOptions& options, const Environment& environment, int mo
                kInvalidArgument, "[cluster] SLURM: got ", gpus.per_task, " GPUs a task for ",
                most_tasks, " tasks on a node with ", gpus.per_node,
                " GPUs; ask for fewer a task (gpus_per_task) or start fewer tasks a node");
+  STRATA_CHECK(gpus.per_node <= kMostTasks, kInvalidArgument, "[cluster] SLURM: got ",
+               gpus.per_node, " GPUs on a node; expected at most ", kMostTasks);
   if (gpus.per_node == 0) return gpus;
   gpus.visible.emplace();
   for (int i = local * gpus.per_task; i < (local + 1) * gpus.per_task; ++i) {
@@ -120,7 +125,10 @@ Resolution SlurmResolver::do_resolve() const {
   STRATA_CHECK(tasks.size() == hosts.size(), kInvalidArgument, "[cluster] SLURM: got ",
                hosts.size(), " nodes and numbers of tasks for ", tasks.size(),
                " of them; the variables are of different steps");
-  const int total = std::accumulate(tasks.begin(), tasks.end(), 0);
+  const int64_t sum = std::accumulate(tasks.begin(), tasks.end(), int64_t{0});
+  STRATA_CHECK(sum <= kMostTasks, kInvalidArgument, "[cluster] SLURM: got ", sum,
+               " tasks; expected at most ", kMostTasks);
+  const int total = static_cast<int>(sum);
   const auto jobs = options_.jobs.value_or(std::map<std::string, int>{{"worker", total}});
   int wanted = 0;
   for (const auto& job : jobs) wanted += job.second;

@@ -1,10 +1,15 @@
 #include "strata/cluster/tf_config_resolver.h"
 
 #include <charconv>
+#include <mutex>
+#include <utility>
 
 #include "cluster/master_url.h"
+#include "core/escaped.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/core/json.h"
+#include "strata/core/log.h"
 
 namespace strata::cluster {
 namespace {
@@ -69,6 +74,22 @@ std::string text_of(const Json& json, std::string_view what) {
   return json.as_string();
 }
 
+/// A misspelt "cluster" is no error in TensorFlow either, but training alone should be no surprise.
+/// Once for each text: programs resolve several times.
+void warn_of_no_cluster(const std::string& text, const Json& config) {
+  if (config.as_object().empty()) return;
+  static std::mutex mutex;
+  static std::string warned;
+  const std::lock_guard lock(mutex);
+  if (std::exchange(warned, text) == text) return;
+  STRATA_LOG(kWarning) << "[cluster] TF_CONFIG has no \"cluster\" but "
+                       << join(config.as_object(),
+                               [](const auto& member) {
+                                 return str_cat('"', detail::escaped(member.first), '"');
+                               })
+                       << ": this process works alone; write it as " << kForm;
+}
+
 // Members that Python would write as None are as good as absent.
 const Json* find(const Json& json, std::string_view name) {
   const Json* found = json.find(name);
@@ -88,6 +109,7 @@ Resolution TfConfigResolver::do_resolve() const {
     STRATA_CHECK(config.is_object(), kInvalidArgument, "[cluster] TF_CONFIG: got ",
                  shortened(*text), "; expected an object, ", kForm);
     if (const Json* cluster = find(config, "cluster")) resolution.spec = spec_of(*cluster);
+    if (resolution.spec.empty()) warn_of_no_cluster(*text, config);
     if (const Json* task = find(config, "task")) {
       STRATA_CHECK(task->is_object(), kInvalidArgument,
                    "[cluster] TF_CONFIG: got task = ", task->dump(),

@@ -70,6 +70,7 @@ class Reader {
 
 constexpr uint8_t kGreeting = 1;
 constexpr uint8_t kRefusal = 2;
+constexpr uint8_t kProof = 3;
 
 }  // namespace
 
@@ -79,6 +80,8 @@ std::string encode_greeting(const Greeting& greeting) {
   put<uint64_t>(body, greeting.hello.generation);
   put<uint64_t>(body, greeting.eager_limit);
   put<uint64_t>(body, greeting.eager_budget);
+  put<uint8_t>(body, greeting.proves ? 1 : 0);
+  body.append(greeting.nonce.data(), greeting.nonce.size());
   put_text(body, greeting.hello.job, "job");
   put_text(body, greeting.hello.task, "task");
   put_text(body, greeting.hello.purpose, "purpose");
@@ -91,6 +94,13 @@ std::string encode_refusal(const Status& why) {
   put<uint8_t>(body, kRefusal);
   put<uint8_t>(body, static_cast<uint8_t>(why.code()));
   body += std::string_view(why.message()).substr(0, kMaxGreeting - body.size());
+  return in_envelope(body);
+}
+
+std::string encode_proof(const Proof& proof) {
+  std::string body;
+  put<uint8_t>(body, kProof);
+  body += proof.bytes;
   return in_envelope(body);
 }
 
@@ -108,7 +118,8 @@ size_t greeting_size(std::string_view envelope) {
   return size;
 }
 
-std::variant<Greeting, Status> decode_greeting(std::string_view envelope, std::string_view body) {
+std::variant<Greeting, Proof, Status> decode_greeting(std::string_view envelope,
+                                                      std::string_view body) {
   STRATA_CHECK(number_at<uint32_t>(envelope, 12) == crc32c(body.data(), body.size()), kDataLoss,
                "a greeting with a wrong checksum");
   Reader reader(body);
@@ -117,13 +128,24 @@ std::variant<Greeting, Status> decode_greeting(std::string_view envelope, std::s
     const auto code = reader.number<uint8_t>();
     STRATA_CHECK(code >= 1 && code <= static_cast<uint8_t>(ErrorCode::kUnauthenticated), kDataLoss,
                  "a refusal with an unknown code");
-    return Status(static_cast<ErrorCode>(code), strata::detail::escaped(reader.rest(), kMaxGreeting));
+    return Status(static_cast<ErrorCode>(code),
+                  strata::detail::escaped(reader.rest(), kMaxGreeting));
+  }
+  if (kind == kProof) {
+    Proof proof = {.bytes = reader.rest()};
+    STRATA_CHECK(proof.bytes.size() == kProofSize, kDataLoss, "a proof of ", proof.bytes.size(),
+                 " bytes");
+    return proof;
   }
   STRATA_CHECK(kind == kGreeting, kDataLoss, "a greeting of an unknown kind");
   Greeting greeting;
   greeting.hello.generation = reader.number<uint64_t>();
   greeting.eager_limit = reader.number<uint64_t>();
   greeting.eager_budget = reader.number<uint64_t>();
+  const auto proves = reader.number<uint8_t>();
+  STRATA_CHECK(proves <= 1, kDataLoss, "a greeting with an unknown way to prove itself");
+  greeting.proves = proves == 1;
+  std::ranges::copy(reader.take(kNonceSize), greeting.nonce.begin());
   greeting.hello.job = reader.text();
   greeting.hello.task = reader.text();
   greeting.hello.purpose = reader.text();

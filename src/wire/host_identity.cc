@@ -10,9 +10,14 @@
 
 namespace strata::wire {
 
-std::string host_identity() {
+std::string machine_identity() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
+  return boot;
+}
+
+std::string host_identity() {
+  const std::string boot = machine_identity();
   struct stat network = {};
   if (boot.empty() || ::stat("/proc/self/ns/net", &network) != 0) {
     std::random_device random;

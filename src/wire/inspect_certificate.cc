@@ -1,5 +1,7 @@
 #include <openssl/err.h>
 
+#include <algorithm>
+#include <chrono>
 #include <ctime>
 
 #include "strata/core/error.h"
@@ -21,10 +23,18 @@ X509Ptr read(const std::string& pem, const char* call) {
   return certificate;
 }
 
+/// A year beyond what the clock can count (9999 is common) is its last moment.
 std::chrono::system_clock::time_point time_of(const ASN1_TIME* time) {
+  using Clock = std::chrono::system_clock;
   std::tm fields = {};
-  ASN1_TIME_to_tm(time, &fields);
-  return std::chrono::system_clock::from_time_t(::timegm(&fields));
+  STRATA_CHECK(ASN1_TIME_to_tm(time, &fields) == 1, kInvalidArgument,
+               "[wire] inspect_certificate: got a date that is none");
+  constexpr auto seconds_of = [](Clock::time_point at) {
+    return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
+  };
+  const auto seconds = std::clamp<int64_t>(::timegm(&fields), seconds_of(Clock::time_point::min()),
+                                           seconds_of(Clock::time_point::max()));
+  return Clock::time_point(std::chrono::seconds(seconds));
 }
 
 std::string text_of(const ASN1_STRING* text) {

@@ -13,10 +13,12 @@ using Impl = MemoryNetwork::Impl;
 class MemoryTransport final : public StreamTransport {
  public:
   MemoryTransport(std::shared_ptr<Impl> network, std::string host,
-                  std::shared_ptr<MemoryReactor::Shared> shared, std::unique_ptr<Reactor> reactor)
+                  std::shared_ptr<MemoryReactor::Shared> shared, std::unique_ptr<Reactor> reactor,
+                  std::optional<JobSecret> job_secret)
       : StreamTransport(
             std::move(reactor),
-            {.eager_limit = network->options.eager_limit,
+            {.job_secret = std::move(job_secret),
+             .eager_limit = network->options.eager_limit,
              .eager_budget = network->options.eager_budget,
              .shuffle_seed =
                  network->options.shuffle ? std::optional(network->options.seed) : std::nullopt}),
@@ -116,10 +118,12 @@ MemoryNetwork::MemoryNetwork(const MemoryNetworkOptions& options)
 
 MemoryNetwork::~MemoryNetwork() = default;
 
-std::unique_ptr<Transport> MemoryNetwork::transport(const std::string& host) {
+std::unique_ptr<Transport> MemoryNetwork::transport(const std::string& host,
+                                                    std::optional<JobSecret> job_secret) {
   auto reactor = std::make_unique<MemoryReactor>();
   const auto shared = reactor->shared();
-  return std::make_unique<MemoryTransport>(impl_, host, shared, std::move(reactor));
+  return std::make_unique<MemoryTransport>(impl_, host, shared, std::move(reactor),
+                                           std::move(job_secret));
 }
 
 void MemoryNetwork::set_link(const std::string& from, const std::string& to,

@@ -1,14 +1,17 @@
 #include "wire/stream_transport.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
+#include "core/wait_notice.h"
 #include "strata/core/log.h"
 
 namespace strata::wire {
 namespace {
 
 constexpr std::chrono::seconds kHandshakeLimit(10);
+constexpr std::chrono::seconds kInTime(3);  // a peer of the job has finished its handshake
 constexpr size_t kMaxKnocking = 128;
 
 }  // namespace
@@ -89,16 +92,16 @@ void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from)
         return admit(peer, from);
       };
     }
-    handshake = std::make_shared<Handshake>(false, std::move(stream), from, own, std::move(judge),
-                                            Deadline::after(kHandshakeLimit),
-                                            [this, key] { settled(key); });
+    handshake = std::make_shared<Handshake>(
+        false, std::move(stream), from, own, std::move(judge), Deadline::after(kHandshakeLimit),
+        [this, key] { settled(key); }, options_.job_secret);
     crowded = knocking_.size() >= kMaxKnocking;
-    knocking_.push_back({.key = key, .handshake = handshake});
+    knocking_.push_back({.key = key, .handshake = handshake, .in_time = Deadline::after(kInTime)});
     knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
   }
-  if (crowded && !turn_away_silent()) {
-    handshake->give_up({ErrorCode::kResourceExhausted,
-                        str_cat(kMaxKnocking, " others were saying who they are")});
+  if (crowded && !turn_away_idle()) {
+    handshake->give_up(
+        {ErrorCode::kResourceExhausted, str_cat(kMaxKnocking, " others were saying who they are")});
     return;
   }
   watched.watch(key);  // first: once it is set, another thread may be done with it
@@ -106,17 +109,23 @@ void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from)
 }
 
 /// A peer of the job speaks first, and at once: those that say nothing must not keep it out, and
-/// must not take the place of one that is in the middle of its handshake.
-bool StreamTransport::turn_away_silent() {
-  std::shared_ptr<Handshake> silent;
+/// must not take the place of one that is in the middle of its handshake. Neither must those that
+/// begin a handshake and do not go on with it.
+bool StreamTransport::turn_away_idle() {
+  std::shared_ptr<Handshake> idle;
+  const char* why = "others came after it, and it had said nothing";
   {
     const std::lock_guard lock(mutex_);
-    const auto found = std::ranges::find_if(
+    auto found = std::ranges::find_if(
         knocking_, [](const Knocking& each) { return each.handshake->silent(); });
-    if (found == knocking_.end()) return false;
-    silent = found->handshake;
+    if (found == knocking_.end()) {
+      if (knocking_.empty() || !knocking_.front().in_time.passed()) return false;
+      found = knocking_.begin();
+      why = "others came after it, and it was slow to say who it is";
+    }
+    idle = found->handshake;
   }
-  silent->give_up({ErrorCode::kUnavailable, "others came after it, and it had said nothing"});
+  idle->give_up({ErrorCode::kUnavailable, why});
   return true;
 }
 
@@ -159,8 +168,8 @@ void StreamTransport::log_refusal(const Handshake& handshake) {
   const bool probed = !handshake.heard_anything() && status.code() == ErrorCode::kUnavailable;
   const auto count = (probed ? probes_ : refusals_).admit();
   if (!count.has_value()) return;
-  const std::string text = str_cat("[wire] refused ", handshake.address().to_string(), ": ",
-                                   status.message(), *count);
+  const std::string text =
+      str_cat("[wire] refused ", handshake.address().to_string(), ": ", status.message(), *count);
   if (probed) {
     STRATA_LOG(kInfo) << text;
   } else {
@@ -177,8 +186,9 @@ void StreamTransport::reap() {
       if (each.handshake->deadline().passed()) late.push_back(each.handshake);
   }
   for (const auto& handshake : late) {
-    handshake->give_up({ErrorCode::kDeadlineExceeded, str_cat("it did not say who it is within ",
-                                                              kHandshakeLimit.count(), " s")});
+    handshake->give_up({ErrorCode::kDeadlineExceeded,
+                        str_cat("it did not say who it is within ", kHandshakeLimit.count(),
+                                " s: ", handshake->progress())});
   }
 }
 
@@ -242,6 +252,18 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
     };
   }
   Status last(ErrorCode::kUnavailable, "nothing was tried");
+  std::string meets = "it does not answer";
+  strata::detail::WaitNotice notice(
+      [&] { return str_cat("[wire] connect: waits for ", whom, ": ", meets); },
+      Deadline::Clock::now(), deadline.time());
+  const auto wait_until = [&](const std::function<bool()>& done, Deadline limit) {
+    while (true) {
+      const Deadline until = Deadline::sooner(limit, Deadline::at(notice.next()));
+      const bool over = progress_->wait_until(done, until, stop);
+      notice.look(Deadline::Clock::now());
+      if (over || stop.stop_requested() || limit.passed()) return over;
+    }
+  };
   std::chrono::milliseconds pause(2);
   while (true) {
     try {
@@ -251,10 +273,11 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
       Stream& watched = *stream;
       const uint64_t key = progress_->new_key();
       const auto handshake = std::make_shared<Handshake>(
-          true, std::move(stream), address, own, judge, limit, [this] { progress_->notify(); });
+          true, std::move(stream), address, own, judge, limit, [this] { progress_->notify(); },
+          options_.job_secret);
       watched.watch(key);
       progress_->set(key, handshake);
-      const bool settled = progress_->wait_until([&] { return handshake->settled(); }, limit, stop);
+      const bool settled = wait_until([&] { return handshake->settled(); }, limit);
       if (settled && handshake->status().ok()) return make_session(*handshake, key, hello.task);
       if (settled) {
         last = handshake->status();
@@ -276,9 +299,10 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
       if (error.code() != ErrorCode::kUnavailable) throw;
       last = Status(error.code(), error.what());
     }
+    meets = last.message();
     const Deadline next = Deadline::sooner(deadline, Deadline::after(pause));
     pause = std::min(2 * pause, std::chrono::milliseconds(200));
-    progress_->wait_until([] { return false; }, next, stop);
+    wait_until([] { return false; }, next);
     STRATA_CHECK(!stop.stop_requested(), kCancelled, "[wire] connect: stopped connecting to ",
                  whom);
     STRATA_CHECK(!deadline.passed(), kDeadlineExceeded,

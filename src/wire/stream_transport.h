@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/log_limiter.h"
+#include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
 #include "wire/handshake.h"
 #include "wire/progress.h"
@@ -18,6 +19,7 @@
 namespace strata::wire {
 
 struct StreamTransportOptions {
+  std::optional<JobSecret> job_secret = std::nullopt;
   size_t eager_limit = 0;
   size_t eager_budget = 0;
   std::optional<uint64_t> shuffle_seed = std::nullopt;
@@ -45,9 +47,9 @@ class StreamTransport : public Transport {
   /// A new stream that somebody opened to us.
   void knock(std::unique_ptr<Stream> stream, const Address& from);
 
-  /// Turns the peer away that has been silent for longest, if one has: another one has no place.
-  /// @return whether there was one.
-  bool turn_away_silent();
+  /// Turns the peer away that has been silent for longest, else the one that has been unfinished
+  /// for longest and too long: another one has no place. @return whether there was one.
+  bool turn_away_idle();
 
   const std::shared_ptr<Progress>& progress_loop() const { return progress_; }
 
@@ -77,6 +79,7 @@ class StreamTransport : public Transport {
   struct Knocking {
     uint64_t key;
     std::shared_ptr<Handshake> handshake;
+    Deadline in_time;  ///< a peer of the job has finished before
   };
   std::deque<Knocking> knocking_;  // the longest first
   std::atomic<size_t> knocking_count_{0};

@@ -97,7 +97,7 @@ class TcpTransport final : public StreamTransport {
           any = true;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
           const int error = errno;
-          if (transport_.turn_away_silent()) continue;
+          if (transport_.turn_away_idle()) continue;
           rest(error);
           return any;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {

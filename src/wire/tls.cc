@@ -4,6 +4,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
+#include "strata/core/log.h"
 
 namespace strata::wire {
 namespace {
@@ -29,6 +31,15 @@ std::string openssl_error() {
   ERR_clear_error();
   const char* reason = code == 0 ? nullptr : ERR_reason_error_string(code);
   return reason == nullptr ? "unknown error of OpenSSL" : reason;
+}
+
+/// A key that other users of the host can read is not a secret. It is not refused: where a platform
+/// mounts keys for a group (Kubernetes), the mode cannot be helped.
+void look_at_mode(const std::string& key_file) {
+  struct stat info = {};
+  if (::stat(key_file.c_str(), &info) != 0 || (info.st_mode & (S_IRWXG | S_IRWXO)) == 0) return;
+  STRATA_LOG(kWarning) << "[wire] TLS: got key_file " << key_file
+                       << ", which other users of this host can open; chmod 600 " << key_file;
 }
 
 class TlsStream final : public Stream {
@@ -294,6 +305,7 @@ class OpenSslContext final : public TlsContext {
           "certificate_file", options.certificate_file);
     check(SSL_CTX_use_PrivateKey_file(context_, options.key_file.c_str(), SSL_FILETYPE_PEM) == 1,
           "key_file", options.key_file);
+    look_at_mode(options.key_file);
   }
 
   SSL_CTX* const context_;

@@ -28,6 +28,7 @@ struct BadCluster {
   // What the last of them says. In the document the ports are 2220 to 2223 and 2229.
   std::string code;
   std::string message;
+  std::vector<std::string> secrets = {};  // of the job; empty: none
 };
 
 std::ostream& operator<<(std::ostream& out, const BadCluster& bad) { return out << bad.name; }
@@ -63,6 +64,9 @@ TEST_P(BadClustersTest, EndsInTimeAndQuotesThePart) {
     const std::string& config = bad.tf_configs[static_cast<size_t>(i)];
     cluster.set_environment({"worker", i}, "TF_CONFIG", replaced(config, ports));
     cluster.set_environment({"worker", i}, "STRATA_START_MS", std::to_string(kDeadlineMs));
+    if (bad.secrets.empty() || bad.secrets[static_cast<size_t>(i)].empty()) continue;
+    cluster.set_environment({"worker", i}, "STRATA_JOB_SECRET",
+                            bad.secrets[static_cast<size_t>(i)]);
   }
   cluster.start();
   for (const auto& [task, exit] : cluster.wait(std::chrono::seconds(60))) {
@@ -141,6 +145,24 @@ const std::vector<BadCluster>& bad_clusters() {
        {R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 0}})"},
        "DEADLINE_EXCEEDED",
        "[cluster] rendezvous: /job:worker/task:1 at 127.0.0.1:P1 did not come within "},
+      {"ATaskWithoutTheSecret",
+       {R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 0}})",
+        R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 1}})"},
+       "UNAUTHENTICATED",
+       "[cluster] rendezvous: /job:worker/task:1 could not reach the leader /job:worker/task:0 at "
+       "127.0.0.1:P0: [wire] connect: /job:worker/task:0 at 127.0.0.1:P0 refused: "
+       "/job:worker/task:1 has no job secret, and /job:worker/task:0 asks for one; set "
+       "STRATA_JOB_SECRET_FILE to a copy of the same file for all tasks (or STRATA_JOB_SECRET, or "
+       "the option job_secret)",
+       {"the secret of this job", ""}},
+      {"ATaskWithAnotherSecret",
+       {R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 0}})",
+        R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 1}})"},
+       "UNAUTHENTICATED",
+       "refused: the job secrets of /job:worker/task:1 and /job:worker/task:0 differ, or something "
+       "between them changes what they send; set STRATA_JOB_SECRET_FILE to a copy of the same file "
+       "for all tasks (or STRATA_JOB_SECRET, or the option job_secret)",
+       {"the secret of this job", "the secret of another job"}},
   };
   return kAll;
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "strata/cluster/roles.h"
+#include "strata/core/log.h"
 
 namespace strata::cluster {
 namespace {
@@ -559,6 +560,46 @@ TEST_F(CoordinatorTest, ARequestCanBeWithdrawn) {
   EXPECT_EQ(sent().size(), 1u);
   send(0, barrier("b", 0));
   EXPECT_TRUE(sent().empty());
+}
+
+// Nobody watches a job that waits in silence.
+TEST_F(CoordinatorTest, ALongRendezvousSaysWhomItWaitsFor) {
+  std::vector<std::string> lines;
+  const LogSink before =
+      set_log_sink([&](const LogRecord& record) { lines.emplace_back(record.message); });
+  start(3);
+  const auto join_patiently = [&](int worker) {
+    const auto session = static_cast<uint64_t>(worker);
+    coordinator_->opened(session, {"worker", worker}, now_);
+    auto message = request(MessageKind::kJoin, "", spec_.to_json().dump());
+    message.address = str_cat("10.0.0.", worker, ":1000");
+    message.timeout_ms = 300'000;
+    send(session, message);
+  };
+  join_patiently(0);
+  pass(seconds(4));
+  EXPECT_TRUE(lines.empty());
+  EXPECT_LE(coordinator_->next_event(), now_ + seconds(2));
+  pass(seconds(3));
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_NE(lines[0].find("[cluster] rendezvous: waits for /job:worker/task:1 at host1:1, "
+                          "/job:worker/task:2 at host2:1; 1 of 3 tasks are there; "),
+            std::string::npos)
+      << lines[0];
+  EXPECT_NE(lines[0].find(" of 300 s so far"), std::string::npos) << lines[0];
+  pass(seconds(25));
+  EXPECT_EQ(lines.size(), 1u);
+  join_patiently(1);
+  pass(seconds(8), {1});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_NE(lines[1].find("waits for /job:worker/task:2 at host2:1; 2 of 3 tasks are there"),
+            std::string::npos)
+      << lines[1];
+  // All are there: it is over.
+  join_patiently(2);
+  pass(seconds(60), {1, 2});
+  EXPECT_EQ(lines.size(), 2u);
+  set_log_sink(before);
 }
 
 }  // namespace

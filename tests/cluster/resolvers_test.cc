@@ -44,6 +44,31 @@ TEST(HostListTest, ErrorsQuoteThePart) {
                "as 2(x2),1");
 }
 
+// A few bytes that ask for more than a machine has.
+TEST(HostListTest, ShortListsMakeNoMoreThanSlurmHas) {
+  const auto repeated = [](const std::string& part, int times) {
+    std::string list = part;
+    for (int i = 1; i < times; ++i) list += "," + part;
+    return list;
+  };
+  EXPECT_EQ(expand_host_list("n[1-65536]").size(), 65536u);
+  EXPECT_EQ(expand_tasks_per_node("1(x65536)").size(), 65536u);
+  for (const std::string& list :
+       {"n[" + repeated("1-65536", 3000) + "]", repeated("n[1-65536]", 3000),
+        "n[" + std::string(100'000, '0') + "-65535]", "n[1-60000]" + std::string(100'000, 'x'),
+        "n[1-60000]" + repeated("[1]", 1) + std::string(1000, 'x') + "[1]"}) {
+    try {
+      (void)expand_host_list(list);
+      ADD_FAILURE() << list.substr(0, 40) << " was taken";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string_view(error.what()).find("more hosts than can be"), std::string::npos);
+    }
+  }
+  expect_error([] { (void)expand_tasks_per_node("1(x65536),1"); },
+               "[cluster] expand_tasks_per_node: got more than 65536 nodes in \"1(x65536),1\"; "
+               "expected at most as many as SLURM has");
+}
+
 Variables step(int rank, int tasks, const std::string& nodes, const std::string& per_node) {
   return {{"SLURM_PROCID", std::to_string(rank)},
           {"SLURM_STEP_NUM_TASKS", std::to_string(tasks)},
@@ -54,6 +79,20 @@ Variables step(int rank, int tasks, const std::string& nodes, const std::string&
 Resolution slurm(Variables variables, SlurmOptions options = {}) {
   options.environment = Environment(std::move(variables));
   return SlurmResolver(options).resolve();
+}
+
+// Numbers from the environment are held against what there can be before names are made of them.
+TEST(SlurmResolverTest, MoreThanThereCanBeIsRefused) {
+  expect_error([] { (void)slurm(step(0, 3, "n[1-3]", "2000000000(x3)")); },
+               "[cluster] SLURM: got 6000000000 tasks; expected at most 65536");
+  auto variables = step(0, 1, "n1", "1");
+  variables["SLURM_GPUS_ON_NODE"] = "2000000000";
+  expect_error([&] { (void)slurm(variables); },
+               "[cluster] SLURM: got 2000000000 GPUs on a node; expected at most 65536");
+  // A node with many tasks among many nodes with one: as many steps as tasks.
+  variables = step(0, 60'000, "n[1-30000]", "30001,1(x29999)");
+  variables["SLURM_DISTRIBUTION"] = "cyclic";
+  EXPECT_EQ(slurm(variables).spec.num_tasks("worker"), 60'000);
 }
 
 TEST(SlurmResolverTest, RanksFollowSlurmsOrderOfNodes) {
@@ -168,6 +207,14 @@ Resolution mpi(Variables variables, MpiOptions options = {}) {
   return MpiResolver(options).resolve();
 }
 
+TEST(MpiResolverTest, MoreRanksThanThereCanBeAreRefused) {
+  expect_error(
+      [] {
+        (void)mpi({{"OMPI_COMM_WORLD_RANK", "1"}, {"OMPI_COMM_WORLD_SIZE", "2000000000"}});
+      },
+      "[cluster] MPI: got OMPI_COMM_WORLD_SIZE=2000000000; expected at most 65536");
+}
+
 TEST(MpiResolverTest, OneHostNeedsNoLeader) {
   const auto resolution = mpi({{"OMPI_COMM_WORLD_RANK", "2"},
                                {"OMPI_COMM_WORLD_SIZE", "3"},
@@ -246,6 +293,15 @@ TEST(KubernetesResolverTest, AStatefulSetAJob) {
   EXPECT_EQ(kubernetes(worker, {.service = "s", .pod_namespace = "n", .port = 1})
                 .spec.task_address("ps", 0),
             "big-net-ps-0.s.n.svc:1");
+}
+
+TEST(KubernetesResolverTest, MoreTasksThanThereCanBeAreRefused) {
+  expect_error(
+      [] {
+        (void)kubernetes({{"STRATA_KUBERNETES_JOBS", "worker=65536,ps=1"}, {"HOSTNAME", "t-ps-0"}});
+      },
+      "[cluster] Kubernetes: got STRATA_KUBERNETES_JOBS=\"worker=65536,ps=1\"; expected at most "
+      "65536 tasks");
 }
 
 TEST(KubernetesResolverTest, ErrorsNameTheVariable) {

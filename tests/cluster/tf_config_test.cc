@@ -3,6 +3,7 @@
 
 #include "strata/cluster/roles.h"
 #include "strata/cluster/tf_config_resolver.h"
+#include "strata/core/log.h"
 #include "support/expect_error.h"
 
 namespace strata::cluster {
@@ -35,6 +36,22 @@ TEST(TfConfigTest, AGoodOneIsTheClusterAndItsTask) {
   EXPECT_EQ(cluster->task, (TaskId{"worker", 1}));
   EXPECT_EQ(cluster->spec, ClusterSpec({{"worker", {"a:1", "b:2"}}}));
   EXPECT_EQ(cluster->resolution.source, "TF_CONFIG");
+}
+
+TEST(TfConfigTest, ThatItNamesNoClusterIsSaidOnce) {
+  std::vector<std::string> lines;
+  const LogSink before =
+      set_log_sink([&](const LogRecord& record) { lines.emplace_back(record.message); });
+  const std::string misspelt = R"({"Cluster": {"worker": ["a:1", "b:2"]}, "task": {}})";
+  EXPECT_FALSE(resolved(misspelt).has_value());
+  EXPECT_FALSE(resolved(misspelt).has_value());
+  EXPECT_FALSE(resolved("{}").has_value());  // asks for one process
+  set_log_sink(before);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            str_cat("[cluster] TF_CONFIG has no \"cluster\" but \"Cluster\", \"task\": this "
+                    "process works alone; write it as ",
+                    kForm));
 }
 
 TEST(TfConfigTest, WithoutAClusterTheProcessIsAlone) {

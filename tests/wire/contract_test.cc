@@ -38,7 +38,18 @@ std::vector<Kind> kinds() {
              .eager_limit = kSmallLimit,
              .eager_budget = kSmallBudget});
        }},
+      {"MemoryInPiecesWithSecret",
+       [] {
+         return std::make_unique<MemoryWires>(
+             MemoryNetworkOptions{
+                 .seed = 8, .link = {.fragment = true, .jitter = std::chrono::microseconds(50)}},
+             JobSecret::random());
+       }},
       {"Socket", [] { return std::make_unique<SocketWires>(); }},
+      {"SocketWithSecret",
+       [] {
+         return std::make_unique<SocketWires>(SocketOptions{.job_secret = JobSecret::random()});
+       }},
       {"SocketSmallBudget",
        [] {
          return std::make_unique<SocketWires>(
@@ -47,8 +58,17 @@ std::vector<Kind> kinds() {
   };
   if (socket_transport_has_tls())
     all.push_back({"Tls", [] { return std::make_unique<TlsWires>(); }});
+  if (socket_transport_has_tls()) {
+    all.push_back({"TlsWithSecret", [] {
+                     return std::make_unique<TlsWires>(
+                         SocketOptions{.job_secret = JobSecret::random()});
+                   }});
+  }
   if (has_ucx_transport()) {
     all.push_back({"Ucx", [] { return std::make_unique<UcxWires>(); }});
+    all.push_back(
+        {"UcxWithSecret",
+         [] { return std::make_unique<UcxWires>(UcxOptions{.job_secret = JobSecret::random()}); }});
     all.push_back({"UcxSmallBudget", [] {
                      return std::make_unique<UcxWires>(
                          UcxOptions{.eager_limit = kSmallLimit, .eager_budget = kSmallBudget});

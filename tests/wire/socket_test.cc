@@ -216,7 +216,7 @@ TEST(SocketTransportTest, StrangersAreRefusedAndLogged) {
     greeting[6] = 9;
     const RawSocket newer(server.address());
     EXPECT_TRUE(newer.send(greeting));
-    EXPECT_NE(newer.receive().find("version 9 of the protocol; this is version 1"),
+    EXPECT_NE(newer.receive().find("version 9 of the protocol; this is version 2"),
               std::string::npos);
   }
   {

@@ -1,13 +1,17 @@
 // Who gets in under TLS, and what the network sees.
 #include <gtest/gtest.h>
 #include <openssl/ssl.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "support/expect_error.h"
+#include "support/source_path.h"
 #include "wire/epoll_reactor.h"
 #include "wire/greeting.h"
 #include "wire/raw_socket.h"
@@ -234,6 +238,21 @@ TEST_F(TlsTest, FilesThatAreWrongAreQuoted) {
                           "[wire] TLS: got key_file " + folder + "/task2.key: ");
 }
 
+TEST_F(TlsTest, AKeyThatOthersCanOpenIsReported) {
+  (void)wires_.transport(1);
+  const TlsOptions files = wires_.files("task1");
+  make_socket_transport({.tls = files});
+  EXPECT_EQ(log_.text().find("chmod"), std::string::npos) << log_.text();
+  for (const mode_t mode : {0640, 0604, 0666}) {
+    SCOPED_TRACE(mode);
+    const LogLines log;
+    ASSERT_EQ(::chmod(files.key_file.c_str(), mode), 0);
+    make_socket_transport({.tls = files});
+    EXPECT_TRUE(log.has("[wire] TLS: got key_file " + files.key_file +
+                        ", which other users of this host can open; chmod 600 " + files.key_file));
+  }
+}
+
 TEST(CertificateTest, NamesTheTask) {
   EXPECT_EQ(certificate_name("/job:worker/task:12"), "worker-12.strata");
   EXPECT_EQ(certificate_name("/job:ps/replica:0/task:0"), "ps-0.strata");
@@ -256,6 +275,15 @@ TEST(CertificateTest, OnlyTheOwnerReadsTheKey) {
   const auto permissions = fs::status(folder.path() + "/certs/authority.key").permissions();
   EXPECT_EQ(permissions, fs::perms::owner_read | fs::perms::owner_write);
   EXPECT_TRUE(fs::exists(folder.path() + "/certs/authority.pem"));
+}
+
+// Found by fuzzing: nanoseconds until the year 9000 and more are beyond what the clock can count.
+TEST(InspectCertificateTest, ADateBeyondTheClockIsItsLastMoment) {
+  std::ifstream file(strata::test::source_path("tests/fuzz/corpus/certificate/crash-date-beyond-the-clock"));
+  std::stringstream pem;
+  pem << file.rdbuf();
+  const CertificateInfo info = inspect_certificate(pem.str());
+  EXPECT_GT(info.valid_until, std::chrono::system_clock::now());
 }
 
 }  // namespace

@@ -35,15 +35,18 @@ class Wires {
 
 class MemoryWires final : public Wires {
  public:
-  explicit MemoryWires(const MemoryNetworkOptions& options = {}) : network_(options) {}
+  explicit MemoryWires(const MemoryNetworkOptions& options = {},
+                       std::optional<JobSecret> secret = std::nullopt)
+      : network_(options), secret_(std::move(secret)) {}
   std::unique_ptr<Transport> transport(int task) override {
-    return network_.transport(place(task).host);
+    return network_.transport(place(task).host, secret_);
   }
   Address place(int task) override { return {.host = str_cat("host", task), .port = 0}; }
   MemoryNetwork& network() { return network_; }
 
  private:
   MemoryNetwork network_;
+  const std::optional<JobSecret> secret_;
 };
 
 class SocketWires : public Wires {

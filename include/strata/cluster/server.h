@@ -14,6 +14,7 @@
 #include "strata/core/export.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/deadline.h"
+#include "strata/wire/job_secret.h"
 #include "strata/wire/socket_transport.h"
 #include "strata/wire/transport.h"
 
@@ -30,13 +31,16 @@ struct ServerOptions {
   /// Where to listen instead of at the address that the spec has: where that is a load balancer's,
   /// or "0.0.0.0:2222". The port must be what reaches this task at the spec's address.
   std::optional<std::string> listen_address = {};
-  /// Tasks of other jobs are refused. Not a secret: only `tls` keeps strangers away.
+  /// Tasks of other jobs are refused. Not a secret: `job_secret` or `tls` keeps strangers away.
   std::string job = "strata";
   std::optional<wire::TlsOptions> tls = {};
+  /// Only tasks that have the same are let in, with TLS or without. Unset: what
+  /// STRATA_JOB_SECRET_FILE or STRATA_JOB_SECRET says (job_secret_from_environment); neither: none.
+  std::optional<wire::JobSecret> job_secret = {};
   /// What carries the bytes, the same in all tasks: "socket", or "ucx", for hosts with RDMA
   /// (wire::make_ucx_transport; not encrypted). Unset: "socket".
   std::optional<std::string> wire = {};
-  /// Instead of either: tests, modelled networks.
+  /// Instead of all three: tests, modelled networks. It has its own secret, or none.
   std::shared_ptr<wire::Transport> transport = {};
 };
 

@@ -11,4 +11,8 @@ namespace strata::wire {
 /// their own. Where the system does not tell (no /proc), no two processes are equal.
 STRATA_API std::string host_identity();
 
+/// Equal for processes that compute on the same processors: one boot of one kernel, containers with
+/// networks of their own among them. Empty where the system does not tell.
+STRATA_API std::string machine_identity();
+
 }  // namespace strata::wire

@@ -4,9 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "strata/core/export.h"
+#include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
 
 namespace strata::wire {
@@ -44,7 +46,9 @@ class STRATA_API MemoryNetwork {
 
   /// A task on `host`; addresses of this network are host names of its transports. Several
   /// transports may share a host.
-  std::unique_ptr<Transport> transport(const std::string& host);
+  /// @param job_secret  As SocketOptions.
+  std::unique_ptr<Transport> transport(const std::string& host,
+                                       std::optional<JobSecret> job_secret = std::nullopt);
 
   /// From now on, for existing connections, too.
   void set_link(const std::string& from, const std::string& to, const LinkOptions& link);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "strata/core/export.h"
+#include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
 
 namespace strata::wire {
@@ -21,6 +22,8 @@ struct TlsOptions {
 
 struct SocketOptions {
   std::optional<TlsOptions> tls = std::nullopt;  ///< none: anybody on the network can read along
+  /// Only peers that have the same are let in. None, and no TLS: anybody who names the job is.
+  std::optional<JobSecret> job_secret = std::nullopt;
 
   /// A connection ends when the peer's host has answered nothing for so long; 0: when the system
   /// loses patience, after many minutes, and never while nothing is sent.
@@ -33,6 +36,7 @@ struct SocketOptions {
 };
 
 /// TCP, or TLS over TCP.
+/// A key file that other users can open is reported in the log, with the chmod that mends it.
 /// @throws Error kUnimplemented: TLS, and this build has no OpenSSL. kInvalidArgument: quotes the
 ///   file that is no certificate or key, or does not belong to the others.
 STRATA_API std::unique_ptr<Transport> make_socket_transport(const SocketOptions& options = {});

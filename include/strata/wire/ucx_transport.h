@@ -3,14 +3,18 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 
 #include "strata/core/export.h"
+#include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
 
 namespace strata::wire {
 
 /// As SocketOptions.
 struct UcxOptions {
+  /// Holds for the beginning, over TCP; what comes later over UCX is not protected by it.
+  std::optional<JobSecret> job_secret = std::nullopt;
   std::chrono::milliseconds silence_limit{0};
   size_t eager_limit = size_t{64} << 10;
   size_t eager_budget = size_t{8} << 20;
