@@ -2,7 +2,6 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
-#include <ATen/Parallel.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 
@@ -11,6 +10,7 @@
 
 #include "strata/core/error.h"
 #include "strata/tensor/tree_sum.h"
+#include "tensor/kernel_threads.h"
 
 namespace strata::detail {
 namespace {
@@ -49,7 +49,8 @@ template <typename Fn>
 void over_channels(const Layout& layout, const Fn& fn) {
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, layout.count()));
   // Eight channels or more of a channels-last row: neighbours share a cache line.
-  at::parallel_for(0, layout.channels, layout.inner == 1 ? std::max<int64_t>(grain, 8) : grain, fn);
+  tensor::parallel_for(0, layout.channels, layout.inner == 1 ? std::max<int64_t>(grain, 8) : grain,
+                       fn);
 }
 
 /// out[c] = the sum of term(i, c) over channel c's elements, for channels [begin, end).
@@ -81,22 +82,22 @@ void sum_channels(const Layout& l, int64_t begin, int64_t end, double* out, cons
 template <typename Fn>
 void over_elements(const Layout& l, const Fn& fn) {
   if (l.inner == 1) {
-    at::parallel_for(0, l.outer, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.channels)),
-                     [&](int64_t begin, int64_t end) {
-                       for (int64_t row = begin; row < end; ++row) {
-                         for (int64_t c = 0; c < l.channels; ++c) fn(row * l.channels + c, c);
-                       }
-                     });
+    tensor::parallel_for(0, l.outer, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.channels)),
+                         [&](int64_t begin, int64_t end) {
+                           for (int64_t row = begin; row < end; ++row) {
+                             for (int64_t c = 0; c < l.channels; ++c) fn(row * l.channels + c, c);
+                           }
+                         });
     return;
   }
-  at::parallel_for(0, l.outer * l.channels,
-                   std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.inner)),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t run = begin; run < end; ++run) {
-                       const int64_t c = run % l.channels;
-                       for (int64_t i = 0; i < l.inner; ++i) fn(run * l.inner + i, c);
-                     }
-                   });
+  tensor::parallel_for(0, l.outer * l.channels,
+                       std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.inner)),
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t run = begin; run < end; ++run) {
+                           const int64_t c = run % l.channels;
+                           for (int64_t i = 0; i < l.inner; ++i) fn(run * l.inner + i, c);
+                         }
+                       });
 }
 
 template <typename T>

@@ -1,3 +1,4 @@
+#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
 #include "strata/runtime/replica_context.h"
@@ -33,6 +34,13 @@ const std::shared_ptr<ReplicaGroup>& default_group() {
 const Context& current_context() { return this_thread(); }
 
 ContextGuard::ContextGuard(const Context& context) : previous_(this_thread()) {
+  // Initial values are computed as replicas compute: on one thread (tensor/thread_setup.h).
+  if (context.replica == nullptr && context.group != default_group().get() &&
+      at::get_num_threads() > 1) {
+    one_thread_.emplace(tensor::ThreadSetup{.intra_op_threads = 1,
+                                            .kernel_threads = at::get_num_threads(),
+                                            .flush_denormals = tensor::denormals_flushed()});
+  }
   this_thread() = context;
 }
 
@@ -45,6 +53,15 @@ void require_cross_replica(std::string_view call) {
                ": called in replica context (by a function that run() executes); expected "
                "cross-replica context; move the call out of the function, or make it inside "
                "get_replica_context()->merge_call(...)");
+}
+
+void require_unmixed(const ReplicaGroup& group, std::string_view call) {
+  const ReplicaGroup* const here = current_context().group;
+  STRATA_CHECK(here == &group || here == default_group().get() || &group == default_group().get(),
+               kFailedPrecondition, "[", group.name(), "] ", call, ": called in the scope of ",
+               here->name(),
+               ", another strategy; Mixing different tf.distribute.Strategy objects is not "
+               "possible: end that scope first");
 }
 
 }  // namespace detail

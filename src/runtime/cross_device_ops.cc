@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "runtime/group_exchange.h"
 #include "runtime/nccl_available.h"
 #include "strata/collective/shared.h"
 #include "strata/tensor/tree_sum.h"
@@ -18,12 +19,16 @@ void check_equal(std::string_view call, const Values& values) {
   STRATA_CHECK(values.size() > 0, kInvalidArgument, "[cross_device_ops] ", call,
                ": got no values; expected one per replica");
   const at::Tensor& first = values.get(0);
+  for (const at::Tensor& value : values) detail::check_value("cross_device_ops", call, value);
   for (int i = 1; i < values.size(); ++i) {
     const at::Tensor& other = values.get(i);
     STRATA_CHECK(other.sizes() == first.sizes() && other.scalar_type() == first.scalar_type(),
                  kInvalidArgument, "[cross_device_ops] ", call, ": got ", first.scalar_type(), " ",
                  first.sizes(), " on replica 0 and ", other.scalar_type(), " ", other.sizes(),
                  " on replica ", i, "; expected equal shapes and dtypes");
+    STRATA_CHECK(other.layout() == first.layout(), kInvalidArgument, "[cross_device_ops] ", call,
+                 ": got layouts ", first.layout(), " on replica 0 and ", other.layout(),
+                 " on replica ", i, "; expected one layout: pass value.to_dense() everywhere");
   }
 }
 
@@ -177,6 +182,9 @@ std::vector<Values> reduce_packed(const std::vector<Values>& values, int num_pac
   if (values.empty()) return {};
   const int replicas = values[0].size();
   for (const Values& each : values) {
+    STRATA_CHECK(!each.get(0).is_sparse(), kInvalidArgument,
+                 "[cross_device_ops] batch_reduce: got sparse tensors, which are not packed; pass "
+                 "them to reduce, or value.to_dense()");
     STRATA_CHECK(each.get(0).scalar_type() == values[0].get(0).scalar_type(), kInvalidArgument,
                  "[cross_device_ops] batch_reduce: got ", values[0].get(0).scalar_type(), " and ",
                  each.get(0).scalar_type(),

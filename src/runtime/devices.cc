@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "runtime/logical_cpus.h"
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
 #include "strata/core/join.h"
@@ -46,6 +47,12 @@ std::string names(const std::vector<LogicalDevice>& devices) {
 }
 
 }  // namespace
+
+bool detail::is_cpu_divided() {
+  Divisions& all = divisions();
+  const std::lock_guard lock(all.mutex);
+  return all.counts.contains(c10::Device(c10::kCPU));
+}
 
 int num_cores() {
   cpu_set_t set;
@@ -111,6 +118,12 @@ LogicalDevice find_device(std::string_view text) {
   for (const LogicalDevice& device : list_logical_devices()) {
     if (wanted.matches(DeviceName::parse(device.name))) return device;
   }
+  STRATA_CHECK(*name.type != "GPU" || !list_physical_devices("GPU").empty(), kNotFound,
+               "[devices] find: got '", text, "', and libtorch sees no GPU here",
+               at::hasCUDA() ? ": check the driver (nvidia-smi) and CUDA_VISIBLE_DEVICES"
+                             : ": this libtorch is built for CPUs alone; build strata with one for "
+                               "CUDA (docs/gpu.md)",
+               "; or use cpu:0");
   detail::throw_error(
       ErrorCode::kNotFound,
       str_cat("[devices] find: got '", text, "'; there are ", names(list_logical_devices()),

@@ -27,6 +27,7 @@ bool is_chief(const ReplicaGroup& group) {
 std::vector<std::string> texts_of_all(const ReplicaGroup& group, const std::string& what,
                                       const std::string& mine) {
   if (group.communicator() == nullptr) return {mine};
+  group.mend();
   return group.communicator()->all_gather_bytes(mine, {.name = what});
 }
 

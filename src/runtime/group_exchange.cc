@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cstring>
@@ -58,12 +60,55 @@ at::Tensor read(std::string_view& text) {
 
 }  // namespace
 
+void check_value(std::string_view module, std::string_view call, const at::Tensor& value) {
+  STRATA_CHECK(value.defined(), kInvalidArgument, "[", module, "] ", call,
+               ": got an undefined tensor; pass one with a value on every replica");
+  STRATA_CHECK((value.layout() == at::kStrided || value.is_sparse()) && !value.is_quantized(),
+               kInvalidArgument, "[", module, "] ", call, ": got layout ", value.layout(), " of ",
+               value.scalar_type(), "; expected a dense or a sparse COO tensor");
+}
+
+namespace {
+
+/// All replicas', as indices and entries.
+at::Tensor reduce_sparse(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
+                         const at::Tensor& first, ReduceOp op, const std::string& what) {
+  std::vector<at::Tensor> indices;
+  std::vector<at::Tensor> entries;
+  std::vector<at::Tensor> sizes;
+  for (const at::Tensor& value : mine) {
+    const bool sparse = value.defined() && value.is_sparse();
+    STRATA_CHECK(!value.defined() || sparse, kInvalidArgument, "[", group.name(), "] ", what,
+                 ": got sparse tensors and dense ones; expected one layout: pass value.to_dense() "
+                 "on every replica");
+    indices.push_back(sparse ? value._indices() : at::Tensor());
+    entries.push_back(sparse ? value._values() : at::Tensor());
+    sizes.push_back(sparse ? at::tensor(value.sizes()) : at::Tensor());
+  }
+  indices = gather_over_group(group, indices, what + " (indices)");
+  entries = gather_over_group(group, entries, what + " (entries)");
+  sizes = gather_over_group(group, sizes, what + " (sizes)");
+  std::vector<at::Tensor> all;
+  for (size_t r = 0; r < indices.size(); ++r) {
+    all.emplace_back();
+    if (!indices[r].defined()) continue;
+    const at::IntArrayRef shape(sizes[r].const_data_ptr<int64_t>(),
+                                static_cast<size_t>(sizes[r].numel()));
+    all.back() = at::sparse_coo_tensor(indices[r].cpu(), entries[r].cpu(), shape);
+  }
+  return collective::reduce_in_order(all, op).to(first.device());
+}
+
+}  // namespace
+
 at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
                              ReduceOp op, const std::string& what) {
   if (group.communicator() == nullptr) return collective::reduce_in_order(mine, op);
+  group.mend();
   const auto first = std::find_if(mine.begin(), mine.end(),
                                   [](const at::Tensor& value) { return value.defined(); });
   STRATA_DCHECK(first != mine.end());
+  if (first->is_sparse()) return reduce_sparse(group, mine, *first, op, what);
   if (!is_added_on_the_way(first->scalar_type())) {
     return collective::reduce_in_order(gather_over_group(group, mine, what), op)
         .to(first->device());
@@ -81,6 +126,7 @@ at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Te
 std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
                                           const std::vector<at::Tensor>& mine,
                                           const std::string& what) {
+  group.mend();
   collective::Communicator* const communicator = group.communicator();
   if (communicator == nullptr) return mine;
   std::string text;
@@ -105,6 +151,7 @@ at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
 
 at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
                           const std::string& what) {
+  group.mend();
   collective::Communicator* const communicator = group.communicator();
   if (communicator == nullptr) return mine;
   at::Tensor value = mine.detach().clone();  // in its order in memory, which decides bits

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/collective/reduce_op.h"
@@ -13,9 +14,14 @@
 /// messages, and must be the same in all processes.
 namespace strata::detail {
 
+/// What a user brings to be summed or gathered.
+/// @throws Error  kInvalidArgument: undefined, quantized, or of a layout that is neither dense nor
+///   sparse COO.
+void check_value(std::string_view module, std::string_view call, const at::Tensor& value);
+
 /// reduce_in_order over all replicas.
-/// @param mine  One a replica of this process, `[*shape]`, equal dtype and shape everywhere; on any
-///              device. Undefined: left out; not all of them may be.
+/// @param mine  One a replica of this process, `[*shape]`, equal dtype, shape and layout (dense or
+///              sparse COO) everywhere; on any device. Undefined: left out; not all of them may be.
 /// @return on the device of the first value that is there.
 at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
                              ReduceOp op, const std::string& what);

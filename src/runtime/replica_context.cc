@@ -1,5 +1,6 @@
 #include "strata/runtime/replica_context.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -51,6 +52,28 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
                           : value.clone(at::MemoryFormat::Contiguous);
   collective::all_reduce_(group.rendezvous(), context.local_replica(), result, op);
   return result;
+}
+
+/// Sparse entries have no place of their own, so they are not added in place.
+at::Tensor all_reduce_sparse(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
+  STRATA_CHECK(!value.requires_grad() || !at::GradMode::is_enabled(), kUnimplemented,
+               "[replica_context] all_reduce: got a sparse tensor that requires gradients, which "
+               "do not flow through its sum; detach it, or pass value.to_dense()");
+  ReplicaGroup& group = context.group();
+  if (group.num_replicas() == 1) return value.clone();
+  struct Visit {
+    at::Tensor in;
+    at::Tensor out;
+  } visit{value.detach(), {}};
+  const auto reduce = [&](const std::vector<void*>& all) {
+    std::vector<at::Tensor> values;
+    for (void* each : all) values.push_back(static_cast<Visit*>(each)->in);
+    const at::Tensor result = detail::reduce_over_group(group, values, op, "all_reduce");
+    for (void* each : all) static_cast<Visit*>(each)->out = result;
+  };
+  constexpr uint64_t kSparse = 100;
+  context.meet("all_reduce", &visit, reduce, kSparse + static_cast<uint64_t>(op));
+  return visit.out.to(value.device()).clone();
 }
 
 class AllReduce : public torch::autograd::Function<AllReduce> {
@@ -155,8 +178,13 @@ Strategy& ReplicaContext::strategy() const {
 }
 
 at::Tensor ReplicaContext::all_reduce(ReduceOp op, const at::Tensor& value) const {
+  detail::check_value("replica_context", "all_reduce", value);
+  STRATA_CHECK(!value.is_complex() || op == ReduceOp::kSum || op == ReduceOp::kMean,
+               kInvalidArgument, "[replica_context] all_reduce: got ", reduce_op_name(op), " of ",
+               value.scalar_type(), ", which has no order; expected SUM or MEAN");
   STRATA_CHECK(value.scalar_type() != at::kBool, kInvalidArgument,
                "[replica_context] all_reduce: got bool; expected a number; cast it to int32 first");
+  if (value.is_sparse()) return all_reduce_sparse(*this, op, value);
   return AllReduce::apply(value, static_cast<int64_t>(op), detail::save_context(this));
 }
 
@@ -168,6 +196,9 @@ std::vector<at::Tensor> ReplicaContext::all_reduce(ReduceOp op,
 }
 
 at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) const {
+  detail::check_value("replica_context", "all_gather", value);
+  STRATA_CHECK(!value.is_sparse(), kUnimplemented,
+               "[replica_context] all_gather: got a sparse tensor; pass value.to_dense()");
   STRATA_CHECK(axis >= 0 && axis < value.dim(), kInvalidArgument,
                "[replica_context] all_gather: got axis ", axis, " for a tensor of rank ",
                value.dim(), "; expected 0 <= axis < rank; scalars have no axis: reshape to [1]");

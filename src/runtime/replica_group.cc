@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "strata/core/interrupt.h"
@@ -39,10 +40,11 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
   STRATA_CHECK(options.threads_per_replica >= 0, kInvalidArgument, "[", options.name,
                "] threads_per_replica: got ", options.threads_per_replica,
                "; expected 0 (cores / replicas) or more");
-  if (options.permits == 0) options.permits = num_cores();
+  const int cores = options.cores.empty() ? num_cores() : static_cast<int>(options.cores.size());
+  if (options.permits == 0) options.permits = cores;
   options.permits = std::min(options.permits, replicas);
   if (options.threads_per_replica == 0) {
-    options.threads_per_replica = std::max(1, num_cores() / replicas);
+    options.threads_per_replica = std::max(1, cores / replicas);
   }
   return options;
 }
@@ -69,13 +71,30 @@ struct ReplicaGroup::Threads {
         rendezvous(owner.num_local_replicas(),
                    {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
     for (int i = 0; i < owner.num_local_replicas(); ++i) contexts.emplace_back(owner, i);
+    // What the caller's thread starts inside `run` may use all of them.
+    const std::vector<int>& chosen = owner.options_.cores;
+    if (owner.options_.pin_threads && owner.all_cpu_ &&
+        chosen.size() < tensor::allowed_cores().size()) {
+      caller_cores = chosen;
+    }
     make_streams(owner.options_.seed);
-    for (int i = 1; i < owner.num_local_replicas(); ++i) {
-      workers.emplace_back([this, i] { serve(i); });
+    try {
+      for (int i = 1; i < owner.num_local_replicas(); ++i) {
+        workers.emplace_back([this, i] { serve(i); });
+      }
+    } catch (const std::system_error& error) {
+      const size_t made = workers.size();
+      stop();  // or those that there are would end the process
+      throw Error(ErrorCode::kResourceExhausted,
+                  str_cat("[", owner.name(), "] replica threads: the system gave ", made, " of ",
+                          owner.num_local_replicas() - 1, ": ", error.what(),
+                          "; it lacks memory for their stacks, or ulimit -u is reached"));
     }
   }
 
-  ~Threads() {
+  ~Threads() { stop(); }
+
+  void stop() {
     {
       std::lock_guard lock(mutex);
       stopping = true;
@@ -92,10 +111,11 @@ struct ReplicaGroup::Threads {
     }
   }
 
-  /// A replica's share of this process's cores; none if there is not one for each.
+  /// A replica's share of the group's cores; none if there is not one for each.
   std::vector<int> cores_for(int local) const {
     if (!group.options_.pin_threads || !group.all_cpu_) return {};
-    const std::vector<int> cores = tensor::allowed_cores();
+    const std::vector<int>& chosen = group.options_.cores;
+    const std::vector<int> cores = chosen.empty() ? tensor::allowed_cores() : chosen;
     const size_t share = cores.size() / static_cast<size_t>(group.num_local_replicas());
     const auto first = cores.begin() + static_cast<std::ptrdiff_t>(share) * local;
     return {first, first + static_cast<std::ptrdiff_t>(share)};
@@ -105,7 +125,8 @@ struct ReplicaGroup::Threads {
   void serve(int local) {
     tensor::apply_thread_setup({.name = str_cat("replica/", group.replica_id(local)),
                                 .cores = cores_for(local),
-                                .intra_op_threads = group.options_.threads_per_replica});
+                                .intra_op_threads = 1,
+                                .kernel_threads = group.options_.threads_per_replica});
     uint64_t seen = 0;
     while (true) {
       const auto started = [&] { return job_number.load(std::memory_order_acquire) != seen; };
@@ -152,10 +173,12 @@ struct ReplicaGroup::Threads {
   collective::Permits permits;
   collective::Rendezvous rendezvous;
   std::vector<ReplicaContext> contexts;
+  std::vector<int> caller_cores;  // of the caller's thread inside `run`; empty: its own
   std::vector<std::unique_ptr<tensor::RandomStream>> streams;
   std::vector<std::thread> workers;
 
   std::mutex turn;  // one run at a time
+  std::atomic<bool> in_run{false};
 
   // Of the present run; written before job_number moves.
   const std::function<void(ReplicaContext&)>* body = nullptr;
@@ -259,13 +282,40 @@ void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
   for (const auto& observer : observers()) observer->reshaped();
 }
 
+void ReplicaGroup::reconnect(std::shared_ptr<collective::Communicator> communicator,
+                             uint64_t step) {
+  STRATA_DCHECK(communicator->replicas().size() == options_.devices.size());
+  // Observers may have threads in calls of it.
+  const std::shared_ptr<collective::Communicator> before =
+      std::exchange(options_.communicator, std::move(communicator));
+  set_step(step);
+  for (const auto& observer : observers()) observer->reconnected();
+}
+
+void ReplicaGroup::mend() const {
+  if (communicator() == nullptr || !communicator()->has_failed() || threads_->in_run) return;
+  const std::lock_guard turn(threads_->turn);
+  mend_in_turn();
+}
+
+void ReplicaGroup::mend_in_turn() const {
+  if (communicator() != nullptr && communicator()->has_failed() && links_.mend) links_.mend();
+}
+
 void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   Threads& t = *threads_;
   detail::require_cross_replica("run");
+  detail::require_unmixed(*this, "run");
   throw_if_interrupted();
   // Inside a run of its own, the default strategy just calls.
   if (detail::current_context().replica == &t.contexts[0]) return body(t.contexts[0]);
   std::lock_guard turn(t.turn);
+  mend_in_turn();
+  struct InRun {
+    explicit InRun(std::atomic<bool>& flag) : flag(flag) { flag = true; }
+    ~InRun() { flag = false; }
+    std::atomic<bool>& flag;
+  } const in_run(t.in_run);
 
   // Observers keep the group alive: it holds them only for as long as a run lasts.
   struct Forget {
@@ -288,7 +338,9 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   }
 
   {
-    const tensor::ThreadSetupGuard as_replica({.intra_op_threads = options_.threads_per_replica});
+    const tensor::ThreadSetupGuard as_replica({.cores = t.caller_cores,
+                                               .intra_op_threads = 1,
+                                               .kernel_threads = options_.threads_per_replica});
     t.take_part(0);
   }
 
@@ -301,7 +353,13 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   }
   const Status status = t.rendezvous.status();
   // The replicas of other processes may be waiting for one of these, which will not come.
-  if (!status.ok() && communicator() != nullptr) communicator()->fail(status);
+  if (!status.ok() && communicator() != nullptr) {
+    if (links_.run_failed) {
+      links_.run_failed(status);
+    } else {
+      communicator()->fail(status);
+    }
+  }
   status.throw_if_error();
 }
 

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "runtime/group_exchange.h"
+#include "strata/core/log.h"
 
 namespace strata::detail {
 namespace {
@@ -263,6 +264,25 @@ void ReplicatedModules::run_begins(int replica) {
 
 void ReplicatedModules::run_ends(int replica) {
   for (const Variable& parameter : parameters_) parameter.state()->check_version(replica);
+  if (replica == 0) look_for_untaken_gradients();
+}
+
+/// torch::optim over `net->parameters()` gets the module outside `run`, in which no gradient ever
+/// arrives, and trains nothing.
+void ReplicatedModules::look_for_untaken_gradients() {
+  constexpr int kEnough = 3;
+  if (!outside_ || parameters_.empty() || runs_untaken_ >= kEnough) return;
+  const Variable& first = parameters_[0];
+  const bool left = group_->may_share_storage() && !first.state()->has_home() &&
+                    first.on_replica(0).grad().defined();
+  runs_untaken_ = left ? runs_untaken_ + 1 : 0;
+  if (runs_untaken_ < kEnough) return;
+  STRATA_LOG(kWarning) << "[replicate] " << kEnough << " runs have left gradients in '"
+                       << first.name()
+                       << "', and it belongs to no optimizer of strata: torch::optim over "
+                          "net->parameters() sees none of them and trains nothing; use "
+                          "interop::TorchOptimizer<torch::optim::Adam>(net.variables(), options), "
+                          "or optimizers::Adam(net.variables())";
 }
 
 }  // namespace strata::detail

@@ -14,30 +14,17 @@
 #include "strata/core/error.h"
 #include "strata/core/join.h"
 #include "strata/core/thread.h"
+#include "tensor/kernel_threads.h"
 
 namespace strata::tensor {
 namespace {
+
+thread_local int kernel_threads = 0;  // 0: libtorch's
 
 /// libtorch brings OpenMP and MKL along without headers; a build without MKL lacks its function.
 template <typename Function>
 Function* find_function(const char* name) {
   return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-}
-
-void set_intra_op_threads(int count) {
-  static auto* const set_openmp = find_function<void(int)>("omp_set_num_threads");
-  static auto* const set_mkl = find_function<int(int)>("MKL_Set_Num_Threads_Local");
-  if (set_openmp == nullptr) {  // a libtorch with its own thread pool has one count for all
-    at::set_num_threads(count);
-    return;
-  }
-  at::get_num_threads();  // libtorch's own first-call initialisation must not come after ours
-  // OpenMP may be told to give fewer (OMP_THREAD_LIMIT), and oneDNN, which does not look, then
-  // waits for ever or leaves work undone.
-  static auto* const limit = find_function<int()>("omp_get_thread_limit");
-  if (limit != nullptr) count = std::min(count, limit());
-  set_openmp(count);
-  if (set_mkl != nullptr) set_mkl(count);
 }
 
 void set_flush_denormals(void* flush) {
@@ -50,7 +37,7 @@ void flush_denormals_in_team(bool flush) {
   // Once is enough, and they keep it: a parallel region at both ends of every run would cost more
   // than it.
   static thread_local int team_flushed = 1;
-  const int count = at::get_num_threads();
+  const int count = num_kernel_threads();
   if (!flush || count <= team_flushed) return;
   using Parallel = void(void (*)(void*), void*, unsigned, unsigned);
   static auto* const parallel = find_function<Parallel>("GOMP_parallel");
@@ -71,7 +58,31 @@ void pin(const std::vector<int>& cores) {
                "; expected some that this process may use, now ", join(allowed_cores()));
 }
 
+/// @return false: a libtorch with its own thread pool, which has one count for all.
+bool set_openmp_threads(int count) {
+  static auto* const set_openmp = find_function<void(int)>("omp_set_num_threads");
+  if (set_openmp == nullptr) return false;
+  // OpenMP may be told to give fewer (OMP_THREAD_LIMIT), and oneDNN, which does not look, then
+  // waits for ever or leaves work undone.
+  static auto* const limit = find_function<int()>("omp_get_thread_limit");
+  set_openmp(limit != nullptr ? std::min(count, limit()) : count);
+  return true;
+}
+
+/// The calling thread's counts, and no other thread's.
+void set_intra_op_threads(int count) {
+  static auto* const set_mkl = find_function<int(int)>("MKL_Set_Num_Threads_Local");
+  at::get_num_threads();  // libtorch's own first-call initialisation must not come after ours
+  if (!set_openmp_threads(count)) {
+    at::set_num_threads(count);
+  } else if (set_mkl != nullptr) {
+    set_mkl(count);
+  }
+}
+
 }  // namespace
+
+int num_kernel_threads() { return kernel_threads > 0 ? kernel_threads : at::get_num_threads(); }
 
 std::vector<int> allowed_cores() {
   cpu_set_t set;
@@ -94,9 +105,13 @@ void apply_thread_setup(const ThreadSetup& setup) {
   STRATA_CHECK(setup.intra_op_threads >= 0, kInvalidArgument,
                "[thread_setup] apply_thread_setup: got ", setup.intra_op_threads,
                " intra-op threads; expected at least 1, or 0 for no change");
+  STRATA_CHECK(setup.kernel_threads >= kLibtorchThreads, kInvalidArgument,
+               "[thread_setup] apply_thread_setup: got ", setup.kernel_threads,
+               " kernel threads; expected at least 1, 0 for no change, or kLibtorchThreads");
   if (!setup.name.empty()) set_thread_name(setup.name);
   if (!setup.cores.empty()) pin(setup.cores);
   if (setup.intra_op_threads > 0) set_intra_op_threads(setup.intra_op_threads);
+  if (setup.kernel_threads != 0) kernel_threads = std::max(0, setup.kernel_threads);
   flush_denormals_in_team(setup.flush_denormals);
 }
 
@@ -104,6 +119,7 @@ ThreadSetupGuard::ThreadSetupGuard(const ThreadSetup& setup)
     : previous_{.name = setup.name.empty() ? std::string() : thread_name(),
                 .cores = setup.cores.empty() ? std::vector<int>() : allowed_cores(),
                 .intra_op_threads = setup.intra_op_threads == 0 ? 0 : at::get_num_threads(),
+                .kernel_threads = kernel_threads == 0 ? kLibtorchThreads : kernel_threads,
                 .flush_denormals = denormals_flushed()} {
   apply_thread_setup(setup);
 }

@@ -4,12 +4,16 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <limits>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "strata/core/error.h"
 #include "strata/core/thread.h"
+#include "tensor/kernel_threads.h"
 
 namespace strata::tensor {
 namespace {
@@ -66,6 +70,34 @@ TEST(ThreadSetupTest, FlushingReachesTheWorkersOfTheThread) {
   }).join();
 }
 
+// A replica has one thread for libtorch's operators and more for this library's.
+TEST(ThreadSetupTest, KernelsHaveThreadsOfTheirOwn) {
+  const int before = num_kernel_threads();
+  EXPECT_EQ(before, at::get_num_threads());
+  std::thread([] {
+    {
+      const ThreadSetupGuard guard({.intra_op_threads = 1, .kernel_threads = 3});
+      EXPECT_EQ(at::get_num_threads(), 1);
+      EXPECT_EQ(num_kernel_threads(), 3);
+      std::mutex mutex;
+      std::set<int> parts;
+      parallel_for(0, 3, 1, [&](int64_t begin, int64_t end) {
+        const std::lock_guard lock(mutex);
+        EXPECT_EQ(end - begin, 1);
+        parts.insert(static_cast<int>(begin));
+      });
+      EXPECT_EQ(parts, (std::set<int>{0, 1, 2}));
+      EXPECT_EQ(at::get_num_threads(), 1);
+      // Denormals are flushed on all three.
+      std::atomic<int> flushing = 0;
+      parallel_for(0, 3, 1, [&](int64_t, int64_t) { flushing += denormals_flushed() ? 1 : 0; });
+      EXPECT_EQ(flushing, 3);
+    }
+    EXPECT_EQ(num_kernel_threads(), at::get_num_threads());
+  }).join();
+  EXPECT_EQ(num_kernel_threads(), before);
+}
+
 TEST(ThreadSetupTest, PinsAndNames) {
   const auto all = allowed_cores();
   ASSERT_FALSE(all.empty());
@@ -114,6 +146,14 @@ TEST(ThreadSetupTest, BadInputIsNamed) {
     EXPECT_STREQ(error.what(),
                  "[thread_setup] apply_thread_setup: got -1 intra-op threads; expected at least 1, "
                  "or 0 for no change");
+  }
+  try {
+    apply_thread_setup({.kernel_threads = -2});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "[thread_setup] apply_thread_setup: got -2 kernel threads; expected at least 1, 0 "
+                 "for no change, or kLibtorchThreads");
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
@@ -14,6 +15,7 @@
 #include "strata/core/export.h"
 #include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_group.h"
+#include "strata/tensor/thread_setup.h"
 
 namespace strata {
 
@@ -38,10 +40,11 @@ class STRATA_API ReplicaContext {
   /// Reduces `value` over the replicas in the fixed tree order. Differentiable: the gradient is
   /// `all_reduce` of the gradients with the same op (kSum, kMean only).
   ///
-  /// @param value  `[*shape]`, equal shape and dtype on every replica; not bool.
+  /// @param value  `[*shape]`, equal shape, dtype and layout on every replica; not bool. A sparse
+  ///   one (COO) is summed as Strategy::reduce does it, and has no gradient.
   /// @return `[*shape]`, this replica's own copy of the result.
-  /// @throws Error  kFailedPrecondition: replicas disagree. kInvalidArgument: bool; gradient of
-  /// min, max.
+  /// @throws Error  kFailedPrecondition: replicas disagree. kInvalidArgument: bool, another layout;
+  /// gradient of min, max. kUnimplemented: sparse, and requires gradients.
   at::Tensor all_reduce(ReduceOp op, const at::Tensor& value) const;
   std::vector<at::Tensor> all_reduce(ReduceOp op, const std::vector<at::Tensor>& values) const;
 
@@ -135,6 +138,7 @@ class STRATA_API ContextGuard {
 
  private:
   Context previous_;
+  std::optional<tensor::ThreadSetupGuard> one_thread_;
 };
 
 /// The group of the default strategy: one replica, the CPU, the caller's own thread and random
@@ -143,6 +147,10 @@ STRATA_API const std::shared_ptr<ReplicaGroup>& default_group();
 
 /// @throws Error  kFailedPrecondition with merge_call as the remedy, when a replica function calls.
 STRATA_API void require_cross_replica(std::string_view call);
+
+/// @throws Error  kFailedPrecondition: this thread is in the scope of another strategy than
+///   `group`'s; the default one mixes with all.
+STRATA_API void require_unmixed(const ReplicaGroup& group, std::string_view call);
 
 }  // namespace detail
 }  // namespace strata

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "strata/collective/communicator.h"
@@ -23,7 +24,7 @@ class ReplicaContext;
 class Strategy;
 
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
-/// number of devices, `threads_per_replica` (a matrix product splits its sums by it) and `seed`.
+/// number of devices and `seed`.
 struct ReplicaGroupOptions {
   /// For messages and thread names.
   std::string name = "strategy";
@@ -59,9 +60,11 @@ struct ReplicaGroupOptions {
   /// them, since a checkpoint will bring all. See caught_up().
   bool joins_late = false;
 
+  /// That the replicas compute on, as the kernel numbers them; empty: all that this process may use.
+  std::vector<int> cores = {};
   /// Replicas that compute at a time; 0: one per core.
   int permits = 0;
-  /// Intra-op threads; 0: cores / replicas, at least 1.
+  /// Intra-op threads; 0: cores / replicas, at least 1. The same bits with any number.
   int threads_per_replica = 0;
   /// CPU replicas keep one copy of what an optimizer updates; false: each one of its own. Unset:
   /// one copy, if all of it together has more than 2 MiB.
@@ -80,6 +83,18 @@ class STRATA_API RunObserver {
   virtual void run_begins(int local) = 0;
   virtual void run_ends(int local) = 0;  ///< Not called where the function threw.
   virtual void reshaped() {}             ///< The group has got other replicas; outside `run`.
+  /// The same replicas have got another communicator: what was made with the one before is over.
+  virtual void reconnected() {}
+};
+
+/// How a group's owner keeps the way to the other processes. Called outside replica functions, while
+/// no run is under way.
+struct GroupLinks {
+  /// A run has failed in this process: tells the others, which may wait for it.
+  std::function<void(const Status&)> run_failed = {};
+  /// A collective call has failed in all processes: meets them and calls `reconnect`.
+  /// @throws Error  why there can be no further call.
+  std::function<void()> mend = {};
 };
 
 namespace detail {
@@ -131,7 +146,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Runs `body` once for each replica of this process, at the same time, and returns when all have
   /// returned.
   /// @throws what the first replica to fail threw; the others are stopped at their next meeting,
-  ///         those of other processes, too. Error kFailedPrecondition: called by a replica
+  ///         those of other processes, too, with an error that names this process. Error kFailedPrecondition: called by a replica
   ///         function.
   /// Threads: any outside a replica function; calls take turns.
   /// Cost: microseconds beyond the body's own while the replica threads are warm (0.3 ms).
@@ -153,6 +168,14 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void reshape(std::vector<LogicalDevice> devices,
                std::shared_ptr<collective::Communicator> communicator);
 
+  /// From now on values travel through `communicator`, which has the placement of the one before.
+  /// @param step  The number of `run`s so far, in which the processes may differ after an error.
+  void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
+  /// Null functions: a failed communicator stays.
+  void set_links(GroupLinks links) { links_ = std::move(links); }
+  /// Before a call of the communicator: after one that failed, gets another first. In a run nothing.
+  void mend() const;
+
   collective::Rendezvous& rendezvous();
 
   /// `observer` is told of every run while somebody else keeps it alive.
@@ -173,11 +196,13 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   struct Threads;
 
   std::vector<std::shared_ptr<RunObserver>> observers();
+  void mend_in_turn() const;
 
   ReplicaGroupOptions options_;
   bool all_cpu_;
   bool shares_gpu_;
   Strategy* strategy_ = nullptr;
+  GroupLinks links_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
   std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_

@@ -7,6 +7,9 @@
 
 namespace strata::tensor {
 
+/// Of ThreadSetup::kernel_threads.
+inline constexpr int kLibtorchThreads = -1;
+
 /// What makes a thread a good replica thread. What belongs to whom, in libtorch 2.11 to 2.15 with
 /// GNU OpenMP and MKL (the tests check it):
 ///
@@ -25,8 +28,13 @@ struct ThreadSetup {
   std::string name = {};
   /// Cores to stay on, as the kernel numbers them. Empty: unchanged.
   std::vector<int> cores = {};
-  /// Threads for one operator, this one included. 0: unchanged.
+  /// Threads for one operator of libtorch's, this one included. 0: unchanged. Their division
+  /// decides bits in the last place (sums, but also where the scalar ends of vectorised loops are),
+  /// so replicas have one.
   int intra_op_threads = 0;
+  /// Threads for one operator of this library, whose bits do not depend on their number. 0:
+  /// unchanged; kLibtorchThreads: as many as libtorch's, which is so from the beginning.
+  int kernel_threads = 0;
   /// Denormal floats read and written as zero; they cost 2-3x on an MLP after some hundred Adam
   /// steps.
   bool flush_denormals = true;

@@ -1,6 +1,5 @@
 #include "tensor/operators/batch_norm.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/native_batch_norm_backward.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "strata/core/error.h"
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/autograd_node.h"
 #include "tensor/operators/batch_norm_kernels.h"
 #include "tensor/operators/products.h"
@@ -49,7 +49,7 @@ BatchNormShape shape_of(const at::Tensor& x) {
 template <typename Part>
 void for_channels(const BatchNormShape& shape, const Part& part) {
   const int64_t grain = std::max<int64_t>(1, (1 << 15) / (shape.images * shape.plane));
-  at::parallel_for(0, shape.channels, grain, part);
+  parallel_for(0, shape.channels, grain, part);
 }
 
 const float* data_or_null(const OptionalTensor& tensor) {

@@ -1,8 +1,8 @@
 #include "tensor/operators/conv_by_phases.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
+
+#include "tensor/kernel_threads.h"
 
 namespace strata::tensor {
 namespace {
@@ -10,10 +10,10 @@ namespace {
 /// Calls part(plane) for planes of `floats` each.
 template <typename Part>
 void for_planes(int64_t planes, int64_t floats, const Part& part) {
-  at::parallel_for(0, planes, std::max<int64_t>(1, (1 << 15) / floats),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t i = begin; i < end; ++i) part(i);
-                   });
+  parallel_for(0, planes, std::max<int64_t>(1, (1 << 15) / floats),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) part(i);
+               });
 }
 
 /// Columns [begin, end) of a phase are inside the image.

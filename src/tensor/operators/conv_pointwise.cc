@@ -1,10 +1,9 @@
 #include "tensor/operators/conv_pointwise.h"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/batch_norm_kernels.h"
 #include "tensor/operators/products.h"
 #include "tensor/operators/scratch.h"
@@ -67,7 +66,7 @@ void multiply_images(const PointwiseShape& shape, int64_t in_channels, const Pix
   const int64_t group = group_of(shape);
   const int64_t groups = (shape.images + group - 1) / group;
   const int64_t work = group * shape.grid.pixels() * in_channels * out_channels;
-  at::parallel_for(0, groups, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+  parallel_for(0, groups, std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
     const Columns from(in_grid, in_channels, group);
     const Columns to(out_grid, out_channels, group);
     for (int64_t i = begin; i < end; ++i) {
@@ -131,7 +130,7 @@ void pointwise_weights_gradient(const PointwiseShape& shape, const float* x, con
     const MatrixView& a = swapped ? x_view : dy_view;
     const MatrixView& b = swapped ? dy_view : x_view;
     const int64_t grain = std::max<int64_t>(1, kGrain / (kPart * columns * k));
-    at::parallel_for(0, parts, grain, [&](int64_t begin, int64_t end) {
+    parallel_for(0, parts, grain, [&](int64_t begin, int64_t end) {
       const int64_t row = begin * kPart;
       multiply_dense_here({.m = std::min(rows, end * kPart) - row,
                            .n = columns,

@@ -22,9 +22,12 @@
 
 #include "strata/core/error.h"
 #include "tensor/cpu_isa.h"
+#include "tensor/kernel_choice.h"
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/conv_by_phases.h"
 #include "tensor/operators/conv_kernels.h"
 #include "tensor/operators/conv_pointwise.h"
+#include "tensor/operators/fixed_parts.h"
 #include "tensor/operators/products.h"
 #include "tensor/operators/replica_kernels.h"
 #include "tensor/operators/scratch.h"
@@ -33,11 +36,7 @@ namespace strata::tensor {
 
 bool use_own_convolution() {
   static const bool use = [] {
-#if defined(__x86_64__)
-    bool wanted = __builtin_cpu_is("amd");
-#else
-    bool wanted = false;
-#endif
+    bool wanted = kernel_choice().own_convolutions;
     if (const char* choice = std::getenv("STRATA_CONV"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
       STRATA_CHECK(name == "mkldnn" || name == "strata", kInvalidArgument,
@@ -199,7 +198,7 @@ void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t imag
   const int64_t in_floats = shape.in_channels * shape.height * shape.width;
   const int64_t out_floats = shape.out_channels * shape.out_height() * shape.out_width();
   const int64_t grain = std::max<int64_t>(1, kGrain / (out_floats * shape.depth()));
-  at::parallel_for(0, images, grain, [&](int64_t begin, int64_t end) {
+  parallel_for(0, images, grain, [&](int64_t begin, int64_t end) {
     const Scratch scratch(kernel.scratch_floats(shape));
     kernel.run(shape, end - begin, x + begin * in_floats, packed.data(), bias,
                y + begin * out_floats, scratch.data());
@@ -211,12 +210,12 @@ void run_weights(const ConvShape& shape, int64_t images, const float* x, const f
   const Weights& kernel = winograd_suits(shape) ? kWinogradWeights : kDirectWeights;
   // Every part reads all gradients of its panel, so there are no more parts than threads ask for.
   const int64_t panels = (shape.out_channels + kConvPanel - 1) / kConvPanel;
-  const int64_t threads = at::in_parallel_region() ? 1 : at::get_num_threads();
+  const int64_t threads = at::in_parallel_region() ? 1 : num_kernel_threads();
   const int64_t chunks =
       std::min(shape.in_channels,
                std::max((threads + panels - 1) / panels,
                         (shape.in_channels + kernel.max_in_channels - 1) / kernel.max_in_channels));
-  at::parallel_for(0, panels * chunks, 1, [&](int64_t begin, int64_t end) {
+  parallel_for(0, panels * chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t chunk = i % chunks;
       const ConvPart part{i / chunks * kConvPanel, shape.in_channels * chunk / chunks,
@@ -328,6 +327,11 @@ at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const 
       OwnConvolution::of(input, weight, {stride, padding, dilation, transposed, groups});
   const bool with_bias = bias.has_value() && bias->defined();
   if (!own || (with_bias && (!plain(*bias, 1) || bias->size(0) != weight.size(0)))) {
+    if (auto parts =
+            convolution_in_parts(keys & kBelow, input, weight, bias,
+                                 {stride, padding, dilation, transposed, output_padding, groups})) {
+      return *std::move(parts);
+    }
     return at::_ops::convolution::redispatch(keys & kBelow, input, weight, bias, stride, padding,
                                              dilation, transposed, output_padding,
                                              std::move(groups));
@@ -349,6 +353,11 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   const bool suits =
       own && is_cpu_float(grad_output) && grad_output.sizes() == at::IntArrayRef(own->out_sizes());
   if (!suits) {
+    if (auto parts = convolution_backward_in_parts(
+            keys & kBelow, grad_output, input, weight, bias_sizes,
+            {stride, padding, dilation, transposed, output_padding, groups}, output_mask)) {
+      return *std::move(parts);
+    }
     return at::_ops::convolution_backward::redispatch(
         keys & kBelow, grad_output, input, weight, bias_sizes, stride, padding, dilation,
         transposed, output_padding, std::move(groups), output_mask);

@@ -1,6 +1,5 @@
 #include "strata/tensor/engine_kernels.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/bmm_ops.h>
@@ -13,7 +12,9 @@
 
 #include "strata/core/str_cat.h"
 #include "tensor/cpu_isa.h"
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/convolution.h"
+#include "tensor/operators/fixed_parts.h"
 #include "tensor/operators/products.h"
 #include "tensor/operators/replica_kernels.h"
 
@@ -28,6 +29,7 @@ constexpr int64_t kGrain = 1 << 20;
 
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   if (auto c = own_product(matrix_of(a), matrix_of(b))) return *std::move(c);
+  if (auto c = mm_in_parts(a, b)) return *std::move(c);
   return at::_ops::mm::redispatch(keys & kBelow, a, b);
 }
 
@@ -40,6 +42,7 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
     const float* const row = bias.const_data_ptr<float>();
     if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
   }
+  if (auto c = addmm_in_parts(bias, a, b, beta, alpha)) return *std::move(c);
   return at::_ops::addmm::redispatch(keys & kBelow, bias, a, b, beta, alpha);
 }
 
@@ -58,18 +61,19 @@ at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& 
     if (!a_view || !b_view) return std::nullopt;
     at::Tensor c = empty_float({batches, m, n});
     float* const out = c.mutable_data_ptr<float>();
-    at::parallel_for(
-        0, batches, std::max<int64_t>(1, kGrain / (m * n * k)), [&](int64_t begin, int64_t end) {
-          for (int64_t i = begin; i < end; ++i) {
-            MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
-            problem.a.data += i * a.stride(0);
-            problem.b.data += i * b.stride(0);
-            multiply_here(problem);
-          }
-        });
+    parallel_for(0, batches, std::max<int64_t>(1, kGrain / (m * n * k)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
+                     problem.a.data += i * a.stride(0);
+                     problem.b.data += i * b.stride(0);
+                     multiply_here(problem);
+                   }
+                 });
     return c;
   };
   if (auto c = own()) return *std::move(c);
+  if (auto c = bmm_in_parts(a, b)) return *std::move(c);
   return at::_ops::bmm::redispatch(keys & kBelow, a, b);
 }
 

@@ -1,6 +1,5 @@
 // aten::clone where it makes planes of images with channels last, or the reverse: libtorch's copy
 // takes single floats from far apart. Reshape and contiguous() come here too.
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/clone_ops.h>
 #include <torch/library.h>
@@ -9,6 +8,7 @@
 #include <optional>
 
 #include "tensor/cpu_isa.h"
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/plane_kernels.h"
 #include "tensor/operators/products.h"
 #include "tensor/operators/replica_kernels.h"
@@ -78,13 +78,13 @@ at::Tensor clone(c10::DispatchKeySet keys, const at::Tensor& x,
   const float* const from = x.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();
   const int64_t image = images->rows * images->columns;
-  at::parallel_for(0, images->images, std::max<int64_t>(1, kGrain / image),
-                   [&](int64_t begin, int64_t end) {
-                     for (int64_t i = begin; i < end; ++i) {
-                       plane_kernels().transpose(from + i * image, images->rows, images->columns,
-                                                 to + i * image);
-                     }
-                   });
+  parallel_for(0, images->images, std::max<int64_t>(1, kGrain / image),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   plane_kernels().transpose(from + i * image, images->rows, images->columns,
+                                             to + i * image);
+                 }
+               });
   return result;
 }
 

@@ -1,6 +1,5 @@
 // aten::max_pool2d over 2 x 2, and its backward; over 3 x 3.
 #include <ATen/EmptyTensor.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/max_pool2d_with_indices_backward_ops.h>
 #include <ATen/ops/max_pool2d_with_indices_ops.h>
@@ -13,6 +12,7 @@
 #include <tuple>
 
 #include "tensor/cpu_isa.h"
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/pool_kernels.h"
 #include "tensor/operators/products.h"
 #include "tensor/operators/replica_kernels.h"
@@ -64,8 +64,8 @@ int64_t pool_size(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayR
 template <typename Part>
 void for_planes(const at::Tensor& input, const Part& part) {
   const int64_t plane = input.size(-2) * input.size(-1);
-  at::parallel_for(0, input.numel() / plane, std::max<int64_t>(1, (1 << 15) / plane),
-                   [&](int64_t begin, int64_t end) { part(begin, end - begin); });
+  parallel_for(0, input.numel() / plane, std::max<int64_t>(1, (1 << 15) / plane),
+               [&](int64_t begin, int64_t end) { part(begin, end - begin); });
 }
 
 std::tuple<at::Tensor, at::Tensor> max_pool2d_with_indices(

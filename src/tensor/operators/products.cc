@@ -1,7 +1,6 @@
 #include "tensor/operators/products.h"
 
 #include <ATen/EmptyTensor.h>
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -9,6 +8,8 @@
 
 #include "strata/core/error.h"
 #include "tensor/cpu_isa.h"
+#include "tensor/kernel_choice.h"
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/scratch.h"
 
 namespace strata::tensor {
@@ -20,11 +21,7 @@ enum class Matmul { kEngine, kOwn, kOwnDense };
 Matmul chosen_matmul() {
   static const Matmul chosen = [] {
     const bool able = cpu_supports(CpuIsa::kAvx512);
-#if defined(__x86_64__)
-    bool wanted = __builtin_cpu_is("amd");
-#else
-    bool wanted = false;
-#endif
+    bool wanted = kernel_choice().own_products;
     if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
       STRATA_CHECK(name == "mkl" || name == "strata" || name == "dense", kInvalidArgument,
@@ -97,7 +94,7 @@ namespace {
 constexpr int64_t kGrain = 1 << 20;
 
 void multiply(const MatmulProblem& problem) {
-  if (problem.m * problem.n * problem.k < 2 * kGrain || at::get_num_threads() == 1) {
+  if (problem.m * problem.n * problem.k < 2 * kGrain || num_kernel_threads() == 1) {
     multiply_here(problem);
     return;
   }
@@ -106,23 +103,23 @@ void multiply(const MatmulProblem& problem) {
   const bool by_columns = problem.n >= problem.m;
   const int64_t size = by_columns ? problem.n : problem.m;
   const int64_t work = kPart * problem.k * (by_columns ? problem.m : problem.n);
-  at::parallel_for(0, (size + kPart - 1) / kPart, std::max<int64_t>(1, kGrain / work),
-                   [&](int64_t begin, int64_t end) {
-                     const int64_t from = begin * kPart;
-                     const int64_t count = std::min(size, end * kPart) - from;
-                     MatmulProblem part = problem;
-                     if (by_columns) {
-                       part.n = count;
-                       part.b.data += from * part.b.column_stride;
-                       part.c += from;
-                       if (part.bias != nullptr) part.bias += from;
-                     } else {
-                       part.m = count;
-                       part.a.data += from * part.a.row_stride;
-                       part.c += from * part.c_stride;
-                     }
-                     multiply_here(part);
-                   });
+  parallel_for(0, (size + kPart - 1) / kPart, std::max<int64_t>(1, kGrain / work),
+               [&](int64_t begin, int64_t end) {
+                 const int64_t from = begin * kPart;
+                 const int64_t count = std::min(size, end * kPart) - from;
+                 MatmulProblem part = problem;
+                 if (by_columns) {
+                   part.n = count;
+                   part.b.data += from * part.b.column_stride;
+                   part.c += from;
+                   if (part.bias != nullptr) part.bias += from;
+                 } else {
+                   part.m = count;
+                   part.a.data += from * part.a.row_stride;
+                   part.c += from * part.c_stride;
+                 }
+                 multiply_here(part);
+               });
 }
 
 }  // namespace

@@ -131,6 +131,9 @@ void register_kernels(torch::Library& library) {
   (library.impl(full_name<Ops>().c_str(), TORCH_FN((Kernel<Ops>::call))), ...);
 }
 
+// Made here, since at::_ops, used below, has a `std` of its own.
+constexpr auto kFillMask = TORCH_FN(fill_mask);
+
 }  // namespace
 
 void register_random_ops(torch::Library& library) {
@@ -146,7 +149,7 @@ void register_random_ops(torch::Library& library) {
                    _scaled_dot_product_efficient_attention, _scaled_dot_product_cudnn_attention>(
       library);
 
-  library.impl(full_name<bernoulli__float>().c_str(), TORCH_FN(fill_mask));
+  library.impl(full_name<bernoulli__float>().c_str(), kFillMask);
 }
 
 }  // namespace detail

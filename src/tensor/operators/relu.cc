@@ -2,7 +2,6 @@
 // backward writes into its gradient where nobody else holds it: of the large activations of
 // convolutions, memory is what a relu costs.
 #include <ATen/EmptyTensor.h>
-#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/relu_ops.h>
@@ -13,6 +12,7 @@
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#include "tensor/kernel_threads.h"
 #include "tensor/operators/autograd_node.h"
 #include "tensor/operators/layer_kernels.h"
 #include "tensor/operators/products.h"
@@ -52,7 +52,7 @@ void for_parts(int64_t size, const Part& part) {
     part(0, size);
     return;
   }
-  at::parallel_for(0, size, kGrain, [&](int64_t begin, int64_t end) { part(begin, end - begin); });
+  parallel_for(0, size, kGrain, [&](int64_t begin, int64_t end) { part(begin, end - begin); });
 }
 
 at::Tensor relu(c10::DispatchKeySet keys, const at::Tensor& x) {
