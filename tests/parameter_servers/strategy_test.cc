@@ -10,6 +10,8 @@
 #include "ps/ps_cluster.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/cluster/simple_resolver.h"
+#include "strata/core/log.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/strategies/server_embedding.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
@@ -265,10 +267,62 @@ TEST(ParameterServerStrategyTest, AParameterServerDoesNotTrain) {
   EXPECT_FALSE(run_parameter_server({.cluster_resolver = worker}));
 }
 
-TEST(ParameterServerStrategyTest, WithoutServersItIsOneProcess) {
-  ParameterServerStrategy strategy({.devices = {"cpu:0"}});
-  EXPECT_EQ(strategy.num_servers(), 0);
-  EXPECT_TRUE(strategy.is_chief());
+// Training alone should be no surprise.
+TEST(ParameterServerStrategyTest, WithoutServersItIsOneProcessAndSaysSo) {
+  const cluster::ClusterSpec workers = {{"worker", {"127.0.0.1:1"}}};
+  const auto no_servers = std::make_shared<cluster::SimpleResolver>(
+      workers, cluster::SimpleOptions{.task_type = "worker", .task_id = 0});
+  const auto no_cluster = std::make_shared<cluster::SimpleResolver>(cluster::ClusterSpec());
+  for (const auto& [resolver, found] :
+       std::vector<std::pair<std::shared_ptr<cluster::ClusterResolver>, std::string>>{
+           {no_servers, workers.to_string()}, {no_cluster, "no cluster"}}) {
+    std::vector<std::string> lines;
+    LogSink before = set_log_sink([&](const LogRecord& record) {
+      if (record.message.find("trains alone") != std::string::npos)
+        lines.emplace_back(record.message);
+    });
+    ParameterServerStrategy strategy({.cluster_resolver = resolver, .devices = {"cpu:0"}});
+    set_log_sink(std::move(before));
+    EXPECT_EQ(strategy.num_servers(), 0);
+    EXPECT_TRUE(strategy.is_chief());
+    ASSERT_EQ(lines.size(), 1U) << found;
+    EXPECT_NE(lines[0].find("found no parameter servers (" + found + ")"), std::string::npos)
+        << lines[0];
+    EXPECT_NE(lines[0].find("strata launch -n 2 --ps 1"), std::string::npos) << lines[0];
+  }
+}
+
+class SpanNames final : public SpanObserver {
+ public:
+  void span_ended(std::string_view name, std::chrono::steady_clock::time_point) override {
+    const std::lock_guard lock(mutex_);
+    names_.emplace_back(name);
+  }
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(names_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> names_;  // guarded by mutex_
+};
+
+TEST(ParameterServerStrategyTest, PushesAndPullsMakeSpans) {
+  PsCluster::expect_ok(train(2, 1, [](ParameterServerStrategy& strategy, int) {
+    const Variable weight = strategy.scope([] { return Variable(at::ones({100})); });
+    optimizers::Sgd sgd({weight}, {.learning_rate = 0.1});
+    const ServerEmbedding table(strategy, {.name = "users", .rows = 20, .width = 3});
+    const auto spans = std::make_shared<SpanNames>();
+    strategy.run([&] {
+      const SpanObserverScope scope(spans);
+      const at::Tensor looked_up = table.lookup(at::arange(0, 20, 2, at::kLong));
+      sgd.minimize(weight.value().sum() + looked_up.sum());
+    });
+    EXPECT_EQ(spans->take(), (std::vector<std::string>{"pull of rows of users", "backward",
+                                                       "push of rows of users",
+                                                       "push and pull of optimizer 1/Float"}));
+  }));
 }
 
 }  // namespace

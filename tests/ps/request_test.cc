@@ -65,5 +65,11 @@ TEST(RequestTest, AFieldOfAnotherKindIsNamed) {
                "request");
 }
 
+TEST(RequestTest, AKindOfZeroIsRefused) {
+  expect_error([] { (void)decode_request(std::string("\x08\x00", 2)); }, ErrorCode::kDataLoss,
+               "[ps] request: got kind 0; expected a kind of RequestKind, which begin at 1; its "
+               "bytes are damaged, or the sender is no worker of this version");
+}
+
 }  // namespace
 }  // namespace strata::ps

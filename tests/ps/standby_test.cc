@@ -274,8 +274,10 @@ TEST(StandbyTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
   auto table = first->create_flat(table_of(2, together), values, true);
   auto same = second->create_flat(table_of(2, together), theirs, false);
   std::atomic<bool> replaced = false;
+  std::atomic<bool> lost = false;
   LogSink before = set_log_sink([&](const LogRecord& record) {
     if (record.message.find("takes the place of") != std::string::npos) replaced = true;
+    if (record.message.find("/job:worker/task:0 is lost") != std::string::npos) lost = true;
   });
   // Behind the push, with a sign of life; what goes to the standby takes longer than the news
   // there.
@@ -289,6 +291,8 @@ TEST(StandbyTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
     while (!done()) ASSERT_LT(std::chrono::steady_clock::now() - start, 60s);
   };
   wait_until([&] { return replaced.load(); });
+  // Until then server 0 may count two as well, and the step be made without the first.
+  wait_until([&] { return lost.load(); });
   wait_until([&] { return same->counters()[0].workers == 2; });  // the push is there
   set_log_sink(std::move(before));
   EXPECT_TRUE(same->push_pull(all_of(2), theirs, {.learning_rate = 1}).applied);

@@ -4,13 +4,18 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <functional>
 #include <limits>
 #include <new>
 #include <random>
 
 #include "ps/ps_cluster.h"
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/worker_memory.h"
 #include "security/raw_worker.h"
+#include "strata/core/log.h"
 #include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
@@ -36,7 +41,8 @@ std::vector<std::byte> bytes_of(const std::vector<int64_t>& numbers) {
 
 class PsAttacksTest : public testing::Test {
  protected:
-  PsAttacksTest() : cluster_(1, 2), attacker_(cluster_.network(), "worker-1", "/job:worker/task:1") {
+  PsAttacksTest()
+      : cluster_(1, 2), attacker_(cluster_.network(), "worker-1", "/job:worker/task:1") {
     honest_ = cluster_.client(0);
     values_ = at::zeros({kElements});
     flat_ = honest_->create_flat(flat_table(), values_, true);
@@ -44,9 +50,8 @@ class PsAttacksTest : public testing::Test {
   }
 
   Reply create(const TableSpec& spec) {
-    return attacker_.ask({.kind = RequestKind::kCreate,
-                          .table = spec.name,
-                          .text = table_to_json(spec).dump()});
+    return attacker_.ask(
+        {.kind = RequestKind::kCreate, .table = spec.name, .text = table_to_json(spec).dump()});
   }
 
   void expect_refused(const Reply& reply, const std::string& part,
@@ -85,11 +90,9 @@ TEST_F(PsAttacksTest, ATableWhoseSizeOverflowsIsRefused) {
   flat.parts = {{0, huge, 0}, {huge, kLargest, 0}};
   expect_refused(create(flat), "beyond 2^63 bytes");
   // Fits a number, but not with the rule's slots.
-  expect_refused(create({.name = "huge",
-                         .rule = tensor::AdamRule{},
-                         .rows = int64_t{1} << 60,
-                         .width = 1}),
-                 "with 2 slots, beyond 2^63 bytes");
+  expect_refused(
+      create({.name = "huge", .rule = tensor::AdamRule{}, .rows = int64_t{1} << 60, .width = 1}),
+      "with 2 slots, beyond 2^63 bytes");
   expect_served();
 }
 
@@ -148,13 +151,12 @@ TEST_F(PsAttacksTest, ARequestMustFitTheTablesForm) {
     uint64_t bytes;
     std::vector<uint64_t> memory;
   };
-  for (const Case& each : std::vector<Case>{
-           {RequestKind::kPushRows, 0, 0, {}},
-           {RequestKind::kPushRows, 2, gradients.size(), {}},
-           {RequestKind::kPullRows, 0, 0, {}},
-           {RequestKind::kPullRows, 2, 0, {}},
-           {RequestKind::kPullRows, 0, 0, {1, 0}},
-           {RequestKind::kPushRows, 0, 0, {1, 0, 1, 0}}}) {
+  for (const Case& each : std::vector<Case>{{RequestKind::kPushRows, 0, 0, {}},
+                                            {RequestKind::kPushRows, 2, gradients.size(), {}},
+                                            {RequestKind::kPullRows, 0, 0, {}},
+                                            {RequestKind::kPullRows, 2, 0, {}},
+                                            {RequestKind::kPullRows, 0, 0, {1, 0}},
+                                            {RequestKind::kPushRows, 0, 0, {1, 0, 1, 0}}}) {
     expect_refused(attacker_.ask({.kind = each.kind,
                                   .table = "flat",
                                   .rows = each.rows,
@@ -181,8 +183,10 @@ TEST_F(PsAttacksTest, SizesAndSlotsThatAreNotTheTablesAreRefused) {
     expect_refused(attacker_.ask({.kind = kind, .table = "flat", .rows = 5}), "");
   }
   for (const int64_t slot : {int64_t{-1}, int64_t{1}, kLargest, -kLargest}) {
-    expect_refused(attacker_.ask({.kind = RequestKind::kRead, .table = "flat", .slot = slot}), "slot");
-    expect_refused(attacker_.ask({.kind = RequestKind::kRead, .table = "rows", .slot = slot}), "slot");
+    expect_refused(attacker_.ask({.kind = RequestKind::kRead, .table = "flat", .slot = slot}),
+                   "slot");
+    expect_refused(attacker_.ask({.kind = RequestKind::kRead, .table = "rows", .slot = slot}),
+                   "slot");
   }
   for (const uint64_t rows : {uint64_t{51}, uint64_t{1} << 61, ~uint64_t{0}}) {
     expect_refused(attacker_.ask({.kind = RequestKind::kPullRows, .table = "rows", .rows = rows}),
@@ -194,9 +198,10 @@ TEST_F(PsAttacksTest, SizesAndSlotsThatAreNotTheTablesAreRefused) {
 TEST_F(PsAttacksTest, RowsOutsideTheTableAreRefused) {
   for (const std::vector<int64_t>& rows : std::vector<std::vector<int64_t>>{
            {-1}, {50}, {kLargest}, {3, 3}, {4, 3}, {0, int64_t{1} << 40}}) {
-    expect_refused(attacker_.ask({.kind = RequestKind::kPullRows, .table = "rows", .rows = rows.size()},
-                                 {bytes_of(rows)}),
-                   "got row");
+    expect_refused(
+        attacker_.ask({.kind = RequestKind::kPullRows, .table = "rows", .rows = rows.size()},
+                      {bytes_of(rows)}),
+        "got row");
     const uint64_t bytes = rows.size() * 4 * sizeof(float);
     expect_refused(attacker_.ask({.kind = RequestKind::kPushRows,
                                   .table = "rows",
@@ -208,7 +213,7 @@ TEST_F(PsAttacksTest, RowsOutsideTheTableAreRefused) {
   expect_served();
 }
 
-TEST_F(PsAttacksTest, AWorkerMayHoldSoMuchMemoryAndNoMore) {
+TEST_F(PsAttacksTest, SoManyTablesAreMadeAndNoMore) {
   for (int table = 0; table < 2000; ++table) {
     const Reply reply = create({.name = "t" + std::to_string(table), .rows = 1, .width = 1});
     if (reply.code == ErrorCode::kResourceExhausted) {
@@ -219,6 +224,120 @@ TEST_F(PsAttacksTest, AWorkerMayHoldSoMuchMemoryAndNoMore) {
   FAIL() << "2000 tables were made";
 }
 
+// A NaN would be in all weights for good; an encoding that is none was read as 16 bits an element.
+TEST_F(PsAttacksTest, PushesWithNumbersThatMakeNoSenseAreRefused) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double infinity = std::numeric_limits<double>::infinity();
+  const auto push = [&](const std::function<void(Request&)>& change) {
+    Request request = {.kind = RequestKind::kPush,
+                       .table = "flat",
+                       .data_bytes = kElements * sizeof(float),
+                       .learning_rate = 1};
+    change(request);
+    return attacker_.ask(request, {std::vector<std::byte>(request.data_bytes)});
+  };
+  expect_refused(push([&](Request& r) { r.learning_rate = nan; }), "learning_rate nan");
+  expect_refused(push([&](Request& r) { r.weight_decay = infinity; }), "weight_decay inf");
+  expect_refused(push([&](Request& r) { r.clip_value = -1; }), "clip_value -1");
+  expect_refused(push([&](Request& r) { r.scale = -infinity; }), "scale -inf");
+  expect_refused(push([&](Request& r) { r.weight = -2; }), "weight -2");
+  for (const uint32_t encoding : {3U, 77U}) {
+    expect_refused(push([&](Request& r) {
+                     r.encoding = static_cast<PushEncoding>(encoding);
+                     r.data_bytes /= 2;
+                   }),
+                   str_cat("got encoding ", encoding));
+  }
+  expect_served();
+}
+
+// Floats at odd addresses, which the compiler's vector loads need not stand.
+TEST_F(PsAttacksTest, PlacesInSharedMemoryThatAreNotAlignedAreRefused) {
+  WorkerMemory memory;
+  const auto block = memory.take(4 * kElements * sizeof(float));
+  ASSERT_NE(block, nullptr);
+  const auto place = memory.find({block.get(), 1});
+  ASSERT_TRUE(place);
+  const uint64_t segment = place->segment;
+  const Reply mapped = attacker_.ask({.kind = RequestKind::kMap,
+                                      .text = memory.introduce(segment),
+                                      .slot = static_cast<int64_t>(segment)});
+  ASSERT_TRUE(mapped.flag) << mapped.text;
+  const auto ask = [&](RequestKind kind, uint64_t offset, PushEncoding encoding) {
+    const bool pushes = kind == RequestKind::kPush;
+    const uint64_t element = encoding == PushEncoding::kWhole ? sizeof(float) : sizeof(uint16_t);
+    return attacker_.ask({.kind = kind,
+                          .table = "flat",
+                          .data_bytes = pushes ? kElements * element : 0,
+                          .encoding = encoding,
+                          .memory = {segment, offset}});
+  };
+  for (const uint64_t offset : {uint64_t{1}, uint64_t{2}, uint64_t{4003}}) {
+    expect_refused(ask(RequestKind::kPush, offset, PushEncoding::kWhole), "a multiple of 4");
+    expect_refused(ask(RequestKind::kPull, offset, PushEncoding::kWhole), "a multiple of 4");
+  }
+  expect_refused(ask(RequestKind::kPush, 1, PushEncoding::kFloat16), "a multiple of 2");
+  expect_refused(ask(RequestKind::kPush, uint64_t{1} << 63, PushEncoding::kWhole), "bytes");
+  EXPECT_EQ(ask(RequestKind::kPull, 8, PushEncoding::kWhole).code, ErrorCode::kOk);
+  expect_served();
+}
+
+// Names stand in errors and logs.
+TEST_F(PsAttacksTest, NamesThatAreNoTextAreRefused) {
+  for (const std::string& name : {std::string("a\nfake line"), std::string("\x1b[2J"),
+                                  std::string(300, 'x'), std::string()}) {
+    EXPECT_EQ(create({.name = name, .rows = 1, .width = 1}).code, ErrorCode::kInvalidArgument);
+  }
+  expect_served();
+}
+
+TEST(PsLimitsTest, AWorkersWaitingRequestsHaveABound) {
+  const cluster::ClusterSpec spec({{"worker", {"worker-0:1", "worker-1:1"}}, {"ps", {"ps-0:1"}}});
+  wire::MemoryNetwork network;
+  const ParameterServer server(
+      spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .pending_limit = 1000});
+  RawWorker worker(network, "worker-0", "/job:worker/task:0");
+  const TableSpec table = flat_table();
+  ASSERT_EQ(worker
+                .ask({.kind = RequestKind::kCreate,
+                      .table = table.name,
+                      .text = table_to_json(table).dump()})
+                .code,
+            ErrorCode::kOk);
+  const Reply reply = worker.ask({.kind = RequestKind::kPush,
+                                  .table = table.name,
+                                  .data_bytes = kElements * sizeof(float),
+                                  .learning_rate = 1});
+  EXPECT_EQ(reply.code, ErrorCode::kResourceExhausted) << reply.text;
+  EXPECT_NE(reply.text.find("pending_limit"), std::string::npos) << reply.text;
+  // What was refused holds nothing.
+  EXPECT_EQ(worker.ask({.kind = RequestKind::kCounters, .table = table.name}).code, ErrorCode::kOk);
+  // Another's are counted apart.
+  RawWorker other(network, "worker-1", "/job:worker/task:1");
+  EXPECT_EQ(other.ask({.kind = RequestKind::kCounters, .table = table.name}).code, ErrorCode::kOk);
+}
+
+TEST(PsLimitsTest, TheTablesOfAServerHaveABound) {
+  const cluster::ClusterSpec spec({{"worker", {"worker-0:1"}}, {"ps", {"ps-0:1"}}});
+  wire::MemoryNetwork network;
+  const ParameterServer server(
+      spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .memory_limit = 1000});
+  RawWorker worker(network, "worker-0", "/job:worker/task:0");
+  const auto create = [&](const std::string& name, int64_t rows) {
+    const TableSpec table = {.name = name, .rows = rows, .width = 1};
+    return worker.ask(
+        {.kind = RequestKind::kCreate, .table = name, .text = table_to_json(table).dump()});
+  };
+  EXPECT_EQ(create("one", 150).code, ErrorCode::kOk);
+  const Reply refused = create("two", 150);
+  EXPECT_EQ(refused.code, ErrorCode::kResourceExhausted);
+  EXPECT_NE(refused.text.find("table 'two': got 600 bytes for /job:ps/task:0, which keeps 600 and "
+                              "may keep 1000 (ParameterServerOptions::memory_limit)"),
+            std::string::npos)
+      << refused.text;
+  EXPECT_EQ(create("two", 100).code, ErrorCode::kOk);  // just fits
+}
+
 // Any fields in any combination, from a fixed seed: an answer or a refusal, never an end.
 TEST_F(PsAttacksTest, RandomRequestsAreAnsweredOrRefused) {
   const char* const more = std::getenv("STRATA_FUZZ_REQUESTS");
@@ -226,12 +345,18 @@ TEST_F(PsAttacksTest, RandomRequestsAreAnsweredOrRefused) {
   std::mt19937_64 random(7);
   const auto number = [&]() -> int64_t {
     switch (random() % 6) {
-      case 0: return 0;
-      case 1: return static_cast<int64_t>(random() % 4);
-      case 2: return -static_cast<int64_t>(random() % 4);
-      case 3: return int64_t{1} << (random() % 63);
-      case 4: return 4000;
-      default: return static_cast<int64_t>(random());
+      case 0:
+        return 0;
+      case 1:
+        return static_cast<int64_t>(random() % 4);
+      case 2:
+        return -static_cast<int64_t>(random() % 4);
+      case 3:
+        return int64_t{1} << (random() % 63);
+      case 4:
+        return 4000;
+      default:
+        return static_cast<int64_t>(random());
     }
   };
   std::optional<RawWorker> peer;
@@ -261,6 +386,24 @@ TEST_F(PsAttacksTest, RandomRequestsAreAnsweredOrRefused) {
     if (request.kind == RequestKind::kLeave) continue;  // after it nothing is answered
     (void)peer->ask(request);
   }
+  expect_served();
+}
+
+TEST_F(PsAttacksTest, AFloodOfRefusedRequestsIsTenLinesASecondInTheLog) {
+  constexpr int kRequests = 500;
+  std::atomic<int> lines = 0;
+  LogSink before = set_log_sink([&](const LogRecord& record) {
+    if (record.message.find("refuses a request") != std::string::npos) ++lines;
+  });
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < kRequests; ++i) {
+    EXPECT_EQ(attacker_.ask({.kind = RequestKind::kPull, .table = "none"}).code,
+              ErrorCode::kNotFound);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  set_log_sink(std::move(before));
+  EXPECT_GE(lines, 1);
+  EXPECT_LE(lines, 10 * (took.count() + 1)) << took.count() << " s";
   expect_served();
 }
 

@@ -97,8 +97,8 @@ class STRATA_API Coordinator {
                            wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
 
   /// Has the factory or function called once on each worker, those that come later or come back
-  /// among them, before the calls that take its result. What it throws is raised as a function's
-  /// error, and again by calls that take what is not there.
+  /// among them, before the calls that take its result. What it throws on a worker is logged here,
+  /// and is the error of each call that takes the value there; other calls do not see it.
   /// @throws Error  kNotFound, kInvalidArgument: as `schedule`.
   PerWorkerValues create_per_worker(std::string_view function, std::vector<Value> arguments = {});
 

@@ -19,6 +19,10 @@ struct ParameterServerOptions {
   /// Bytes that all tables, copies for another server among them, may take here; a table beyond it
   /// is refused with kResourceExhausted. 0: nine tenths of the host's memory.
   uint64_t memory_limit = 0;
+  /// Bytes that the requests of one worker may hold here while they wait for their data, their turn
+  /// or for their answers to be taken; one more is refused with kResourceExhausted. 0: two requests
+  /// for all that the tables hold, and 64 MiB.
+  uint64_t pending_limit = 0;
 };
 
 /// A task of the job `ps`: holds its parts of tables, which the workers make, and updates them with

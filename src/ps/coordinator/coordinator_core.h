@@ -17,6 +17,7 @@
 #include "ps/coordinator/attendant.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
+#include "ps/failure_log.h"
 #include "strata/core/thread.h"
 #include "strata/ps/coordinator.h"
 #include "strata/wire/connection.h"
@@ -116,8 +117,9 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   std::string describe_running() const;
   std::string describe_away() const;
 
-  // coordinator_links.cc; all with mutex_ held, but for `work` and `connect`
+  // coordinator_links.cc; all with mutex_ held, but for `work`, `work_once` and `connect`
   void work();
+  void work_once();
   void connect(Worker& worker, bool refused, const std::stop_token& stop);
   void begin_connecting(Worker& worker, bool refused);
   void attach(Worker& worker, std::shared_ptr<wire::Connection> connection);
@@ -152,6 +154,8 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   const Clock::duration beat_;
   const std::shared_ptr<wire::Transport> transport_;
   const std::shared_ptr<Forgotten> forgotten_ = std::make_shared<Forgotten>();
+
+  FailureLog failures_;
 
   mutable std::mutex mutex_;
   ClosureQueue queue_;

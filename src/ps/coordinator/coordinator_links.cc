@@ -1,5 +1,6 @@
 // The coordinator's connections to its workers: who is there, what comes, what goes.
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "ps/coordinator/coordinator_core.h"
@@ -34,7 +35,16 @@ std::span<std::byte> writable_bytes_of(const at::Tensor& tensor) {
 
 }  // namespace
 
+/// Nothing that a peer causes ends the thread that calls it.
 void CoordinatorCore::work() {
+  try {
+    work_once();
+  } catch (...) {
+    failures_.log("the coordinator", Status::from_current_exception());
+  }
+}
+
+void CoordinatorCore::work_once() {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
@@ -62,8 +72,12 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
   // Longer each time: a worker that serves another coordinator would meet a handshake every few
   // milliseconds otherwise.
   std::chrono::milliseconds next_pause = kPauseAfterRefusal;
+  std::minstd_rand random(static_cast<uint32_t>(incarnation_) + static_cast<uint32_t>(worker.index));
   const auto pause = [&] {
-    (void)transport_->wait_until([] { return false; }, wire::Deadline::after(next_pause), stop);
+    const auto some = std::chrono::milliseconds(
+        static_cast<int64_t>(random() % static_cast<uint64_t>(next_pause.count() / 2 + 1)));
+    (void)transport_->wait_until([] { return false; }, wire::Deadline::after(next_pause + some),
+                                 stop);
     next_pause = std::min(next_pause * 2, kLongestPause);
   };
   if (refused) pause();
@@ -85,9 +99,6 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
           changed_ = true;
         }
       }
-    } catch (...) {  // memory: the next try may have it
-      const std::lock_guard lock(mutex_);
-      worker.problem = Status::from_current_exception().message();
     }
     pause();
   }
@@ -96,7 +107,13 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
 void CoordinatorCore::begin_connecting(Worker& worker, bool refused) {
   // The thread before has attached what is lost by now, and is at its end.
   worker.connector = Thread("strata-connect", [this, &worker, refused](std::stop_token stop) {
-    connect(worker, refused, stop);
+    for (bool again = refused; !stop.stop_requested(); again = true) {
+      try {
+        return connect(worker, again, stop);
+      } catch (...) {
+        failures_.log("connecting", Status::from_current_exception());
+      }
+    }
   });
 }
 
@@ -234,8 +251,9 @@ void CoordinatorCore::handle(Worker& worker, const CallMessage& message, Clock::
       for (const Outcome& outcome : message.outcomes) {
         if (worker.creating.erase(outcome.number) == 0) continue;
         changed_ = true;
+        // No error of the queue's: calls that take the value fail with it, and no other call.
         if (outcome.code != ErrorCode::kOk) {
-          queue_.fail(Status(outcome.code, std::string(outcome.text)));
+          STRATA_LOG(kWarning) << "[ps] a per-worker value was not made: " << outcome.text;
         }
       }
       return;
@@ -382,19 +400,24 @@ void CoordinatorCore::dispatch() {
 }
 
 void CoordinatorCore::send_batch(Worker& worker) {
-  CallMessage message = {.kind = CallKind::kRun};
-  std::vector<at::Tensor> tensors;
-  const Clock::time_point now = Clock::now();
-  for (const Closure* each : std::exchange(worker.batch, {})) {
-    const_cast<Closure*>(each)->sent = now;
-    message.calls.push_back({.number = each->number,
-                             .function = each->function,
-                             .discard = each->result.use_count() == 1,
-                             .values = each->arguments.text});
-    tensors.insert(tensors.end(), each->arguments.tensors.begin(), each->arguments.tensors.end());
-  }
+  const std::vector<const Closure*> batch = std::exchange(worker.batch, {});
   worker.batch_bytes = 0;
-  send(worker, message, tensors);
+  try {
+    CallMessage message = {.kind = CallKind::kRun};
+    std::vector<at::Tensor> tensors;
+    const Clock::time_point now = Clock::now();
+    for (const Closure* each : batch) {
+      const_cast<Closure*>(each)->sent = now;
+      message.calls.push_back({.number = each->number,
+                               .function = each->function,
+                               .discard = each->result.use_count() == 1,
+                               .values = each->arguments.text});
+      tensors.insert(tensors.end(), each->arguments.tensors.begin(), each->arguments.tensors.end());
+    }
+    send(worker, message, tensors);
+  } catch (...) {  // memory: they are not there; they wait again when the worker is lost
+    worker.connection->fail(Status::from_current_exception());
+  }
 }
 
 // Never throws: that a connection is broken, `poll` will see.
@@ -402,15 +425,14 @@ void CoordinatorCore::send(Worker& worker, const CallMessage& message,
                            const std::vector<at::Tensor>& tensors) {
   try {
     worker.connection->send_message(kCallChannel, encode(message));
-  } catch (const Error& error) {
-    worker.connection->fail(Status(error.code(), error.what()));
-    return;
-  }
-  for (const at::Tensor& tensor : tensors) {
-    worker.sending.push_back(
-        {.tensor = tensor,
-         .transfer = worker.connection->send({.channel = kTensorChannel, .id = 0, .fingerprint = 0},
-                                             bytes_of(tensor))});
+    for (const at::Tensor& tensor : tensors) {
+      Sending& sending = worker.sending.emplace_back();
+      sending.tensor = tensor;
+      sending.transfer = worker.connection->send(
+          {.channel = kTensorChannel, .id = 0, .fingerprint = 0}, bytes_of(tensor));
+    }
+  } catch (...) {
+    worker.connection->fail(Status::from_current_exception());
   }
 }
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/checked_size.h"
 #include "core/proto_wire.h"
 
 namespace strata::ps {
@@ -30,7 +31,7 @@ constexpr uint32_t kElement = 1;  // of a list
 
 constexpr int kMaxDepth = 32;
 constexpr size_t kMaxDims = 64;
-constexpr uint64_t kMaxTensor = uint64_t{1} << 40;  // bytes
+constexpr int64_t kMaxTensor = int64_t{1} << 40;  // bytes
 
 constexpr strata::detail::WireText kText = {"[ps] values", "values"};
 
@@ -213,8 +214,11 @@ class Reader {
       }
     }
     if (!dtype || data.has_value() == follows) reader.fail("a tensor without dtype or bytes");
-    const uint64_t size = bytes_of(sizes, c10::elementSize(*dtype));
-    if (size > kMaxTensor) reader.fail("a tensor of more than 1 TiB");
+    sizes.push_back(static_cast<int64_t>(c10::elementSize(*dtype)));
+    const auto bytes_of_all = strata::detail::checked_product(std::span<const int64_t>(sizes));
+    sizes.pop_back();
+    if (!bytes_of_all || *bytes_of_all > kMaxTensor) reader.fail("a tensor of more than 1 TiB");
+    const auto size = static_cast<uint64_t>(*bytes_of_all);
     if (data && data->size() != size) reader.fail("a tensor of other sizes than its bytes");
     at::Tensor made = at::empty(sizes, at::TensorOptions(*dtype));
     if (follows) {
@@ -223,18 +227,6 @@ class Reader {
       std::memcpy(made.mutable_data_ptr(), data->data(), data->size());
     }
     return made;
-  }
-
-  static uint64_t bytes_of(const std::vector<int64_t>& sizes, uint64_t element) {
-    uint64_t bytes = element;
-    for (const int64_t size : sizes) {
-      if (size == 0) return 0;
-    }
-    for (const int64_t size : sizes) {
-      if (static_cast<uint64_t>(size) > kMaxTensor / bytes) return kMaxTensor + 1;
-      bytes *= static_cast<uint64_t>(size);
-    }
-    return bytes;
   }
 
   const std::string_view whole_;

@@ -14,6 +14,7 @@
 #include "cluster/make_transport.h"
 #include "ps/coordinator/attendant.h"
 #include "ps/coordinator/worker_session.h"
+#include "ps/failure_log.h"
 #include "ps/permissions.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
@@ -99,13 +100,16 @@ struct WorkerServer::Impl {
 
   void join(const std::stop_token& stop);
 
-  // With mutex_ held, but for `work`.
   void work();
+  void work_once();
+  // With mutex_ held.
   void meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now);
   void lose(const Status& status);
   void tick(Clock::time_point now);
   void end(Status status);
   void bury(WorkerSession& session);
+  template <typename Work>
+  void with_session(Work work);
   bool has_work() const { return !dead_.empty() || (session_ != nullptr && session_->has_task()); }
 
   // On threads that call functions.
@@ -123,6 +127,7 @@ struct WorkerServer::Impl {
   const std::shared_ptr<Door> door_;
   std::string address_;
   std::atomic<uint64_t> calls_{0};
+  FailureLog failures_;
 
   std::mutex mutex_;
   std::shared_ptr<WorkerSession> session_;  // null: nobody is there
@@ -173,30 +178,49 @@ WorkerServer::Impl::~Impl() {
   if (session_ != nullptr) lose({ErrorCode::kUnavailable, "[ps] the worker has gone"});
 }
 
+/// Nothing that a peer causes ends the thread that calls it.
 void WorkerServer::Impl::work() {
+  try {
+    work_once();
+  } catch (...) {
+    failures_.log("the worker's server", Status::from_current_exception());
+  }
+}
+
+void WorkerServer::Impl::work_once() {
   bool wake = false;
   {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
     while (auto connection = transport_->try_accept()) meet(std::move(connection), now);
     if (session_ != nullptr && !ended_) {
-      try {
-        session_->poll(now);
-        bury(*session_);
+      with_session([&](WorkerSession& session) {
+        session.poll(now);
+        bury(session);
         // What still runs, or is being destroyed, is of a session before.
         if (serving_ > 0 && running_ == 0 && burying_ == 0 && dead_.empty()) {
-          session_->open_if_asked(options_.threads);
+          session.open_if_asked(options_.threads);
         }
-        if (session_->anything_waits()) session_->flush();
-        if (session_->said_end()) end(Status());
-      } catch (const std::exception& error) {
-        lose(Status(ErrorCode::kUnavailable, error.what()));
-      }
+        if (session.anything_waits()) session.flush();
+        if (session.said_end()) end(Status());
+      });
     }
     if (now >= ticked_ + kTickInterval) tick(now);
     wake = waiting_ > 0 && (ended_ || has_work());
   }
   if (wake) transport_->wake();
+}
+
+/// What goes wrong with a session costs its coordinator the connection.
+template <typename Work>
+void WorkerServer::Impl::with_session(Work work) {
+  const std::shared_ptr<WorkerSession> session = session_;
+  try {
+    work(*session);
+  } catch (...) {
+    const Status status = Status::from_current_exception();
+    if (session == session_) lose(Status(ErrorCode::kUnavailable, status.message()));
+  }
 }
 
 void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now) {
@@ -299,7 +323,9 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
       const std::lock_guard lock(mutex_);
       if (ended_) return;
       dead.swap(dead_);
-      if (dead.empty() && session_ != nullptr) task = session_->take();
+      if (dead.empty() && session_ != nullptr) {
+        with_session([&](WorkerSession& each) { task = each.take(); });
+      }
       if (!dead.empty()) {
         ++burying_;
       } else if (task != nullptr) {
@@ -334,7 +360,9 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
     calls_.fetch_add(1, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     --running_;
-    if (session == session_) session->end(*task, std::move(done), session->has_task());
+    if (session == session_) {
+      with_session([&](WorkerSession& each) { each.end(*task, std::move(done), each.has_task()); });
+    }
   }
 }
 

@@ -182,9 +182,10 @@ void WorkerSession::end(const Task& task, Done done, bool more) {
   } else if (done.status.ok() && !task.discard) {
     try {
       kept.values = encode_values({&done.value, 1});
-    } catch (const Error& error) {
-      done.status = Status(error.code(), str_cat("[ps] ", registry_.at(task.function)->name,
-                                                 ": its result: ", error.what()));
+    } catch (...) {
+      const Status failed = Status::from_current_exception();
+      done.status = Status(failed.code(), str_cat("[ps] ", registry_.at(task.function)->name,
+                                                  ": its result: ", failed.message()));
     }
   }
   kept.outcome.code = done.status.code();
@@ -233,15 +234,14 @@ void WorkerSession::drop(const Status& status) {
 void WorkerSession::send(const CallMessage& message, const std::vector<at::Tensor>& tensors) {
   try {
     connection_->send_message(kCallChannel, encode(message));
-  } catch (const Error& error) {
-    connection_->fail(Status(error.code(), error.what()));
-    return;
-  }
-  for (const at::Tensor& tensor : tensors) {
-    sending_.push_back({.tensor = tensor,
-                        .transfer = connection_->send(
-                            kTensorTag, {static_cast<const std::byte*>(tensor.const_data_ptr()),
-                                         tensor.nbytes()})});
+    for (const at::Tensor& tensor : tensors) {
+      Sending& sending = sending_.emplace_back();  // before: a transfer must not outlive its bytes
+      sending.tensor = tensor;
+      sending.transfer = connection_->send(
+          kTensorTag, {static_cast<const std::byte*>(tensor.const_data_ptr()), tensor.nbytes()});
+    }
+  } catch (...) {
+    connection_->fail(Status::from_current_exception());
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "core/log_limiter.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
@@ -45,8 +46,11 @@ bool MappedMemory::map(uint64_t segment, const std::string& introduction) {
     segments_[segment] = std::move(mapping);
     return true;
   } catch (const Error& error) {
-    STRATA_LOG(kWarning) << "[ps] a worker of this host will send what it could share: "
-                         << error.what();
+    static strata::detail::LogLimiter limiter;
+    if (const auto count = limiter.admit()) {
+      STRATA_LOG(kWarning) << "[ps] a worker of this host will send what it could share: "
+                           << error.what() << *count;
+    }
     return false;
   }
 }

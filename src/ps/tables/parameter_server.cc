@@ -103,7 +103,7 @@ void ParameterServer::Impl::serve(const std::stop_token& stop) {
     try {
       serve_once(stop);
     } catch (...) {
-      log_failure("serving", Status::from_current_exception());
+      failures.log("serving", Status::from_current_exception());
       std::unique_lock lock(mutex);
       changed.wait_for(lock, stop, kLook, [] { return false; });
     }
@@ -138,14 +138,7 @@ void ParameterServer::Impl::serve_requests(Worker& worker) {
     const Status status = Status::from_current_exception();
     worker.inbox.clear();
     worker.connection->fail(status);
-    log_failure(worker.name, status);
-  }
-}
-
-void ParameterServer::Impl::log_failure(std::string_view what, const Status& why) noexcept {
-  try {
-    STRATA_LOG(kWarning) << "[ps] " << what << ": " << why.message();
-  } catch (...) {  // no memory for the line either
+    failures.log(worker.name, status);
   }
 }
 
@@ -201,8 +194,12 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   if (worker.is_server) return begin_input(worker, std::move(request));
   const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
   if (const Status may = permitted(spec, worker.name, action_of(call->request())); !may.ok()) {
-    return refuse(call, Status(may.code(), str_cat("[ps] ", task.to_string(), ": ", may.message())));
+    return refuse(call,
+                  Status(may.code(), str_cat("[ps] ", task.to_string(), ": ", may.message())));
   }
+  // Between servers: a worker that set it would have no answer, and its pushes no copy.
+  STRATA_CHECK(call->request().worker.empty(), kDataLoss, "[ps] got a request of ", worker.name,
+               " in another task's name, which only servers send");
   if (is_about_worker(call->request().kind)) return serve_worker(worker, *call);
   Arriving arriving{.call = call, .table = nullptr};
   try {
@@ -216,7 +213,7 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
     if (call->request().memory.empty()) {
       call->receive(pool, data);
     } else {
-      call->take_in_place(pool, worker.memory, data, answer);
+      call->take_in_place(pool, worker.memory, data, answer, shard.alignments_of(call->request()));
     }
   } catch (...) {
     refuse(call, Status::from_current_exception());
@@ -282,6 +279,8 @@ ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall&
                                                                 Tables& among) {
   const Request& request = call.request();
   const TableSpec asked = table_from_json(Json::parse(request.text));
+  STRATA_CHECK(asked.name == request.table, kInvalidArgument, "[ps] got a table '", asked.name,
+               "' under another name, of ", request.table.size(), " bytes");
   const uint64_t bytes = Shard::state_bytes(asked, among.server, servers);
   const uint64_t kept = table_bytes();
   STRATA_CHECK(own.by_name.size() + copied.by_name.size() < kMostTables, kResourceExhausted,
@@ -303,12 +302,17 @@ ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall&
 }
 
 void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Status& why) {
-  STRATA_LOG(kWarning) << "[ps] refuses a request of " << call->worker() << ": " << why.message();
+  if (const auto count = refusals.admit()) {
+    STRATA_LOG(kWarning) << "[ps] refuses a request of " << call->worker() << ": " << why.message()
+                         << *count;
+  }
   call->reply({.code = why.code(), .text = why.message()});
 }
 
 /// Of a worker: two requests at a time for all that the tables hold, and some for small ones.
-uint64_t ParameterServer::Impl::pending_limit() const { return 2 * table_bytes() + kPendingFloor; }
+uint64_t ParameterServer::Impl::pending_limit() const {
+  return options.pending_limit != 0 ? options.pending_limit : 2 * table_bytes() + kPendingFloor;
+}
 
 uint64_t ParameterServer::Impl::table_bytes() const {
   uint64_t bytes = 0;
@@ -361,9 +365,9 @@ void ParameterServer::Impl::lose(Worker& worker, const Status& why) {
     worker.receiving.clear();
     return;
   }
-  if (!why.ok()) {
+  if (const auto count = why.ok() ? std::nullopt : losses.admit()) {
     STRATA_LOG(kWarning) << "[ps] " << worker.name << " is lost: " << why.message()
-                         << "; nobody waits for it any more";
+                         << "; nobody waits for it any more" << *count;
   }
   if (standby) standby->forward_leave(worker.name);
   leave(own, worker.name);

@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "ps/permissions.h"
 #include "ps/tables/parameter_server_impl.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
@@ -67,8 +68,14 @@ void ParameterServer::Impl::begin_input(Worker& server, Request request) {
   if (request.kind == RequestKind::kStandby) return greet(server, request);
   if (copies != Copies::kFollow) return;
   const std::string worker = request.worker;
-  STRATA_CHECK(!worker.empty() && spec.has_task(cluster::TaskId::parse(worker)), kDataLoss,
-               "[ps] got an input of ", server.name, " that names no worker of ", spec.to_string());
+  STRATA_CHECK(permitted(spec, worker, Action::kRead).ok(), kDataLoss, "[ps] got an input of ",
+               server.name, " that names no worker of ", spec.to_string());
+  STRATA_CHECK(changes_table(request.kind) || request.kind == RequestKind::kLeave, kDataLoss,
+               "[ps] got request ", static_cast<uint32_t>(request.kind), " of ", server.name,
+               ", which changes no table");
+  // A copy answers no worker, whatever the request says.
+  if (request.kind != RequestKind::kCreate) request.flag = false;
+  request.memory.clear();
   const auto call = std::make_shared<TableCall>(std::move(request), server.connection, worker);
   Arriving arriving{.call = call, .table = nullptr};
   if (call->request().kind != RequestKind::kLeave) {
@@ -89,8 +96,8 @@ void ParameterServer::Impl::take_inputs(Worker& server) {
       ready.splice(ready.end(), receiving, receiving.begin());
     }
     server.connection->status().throw_if_error();
-  } catch (const Error& error) {
-    lose(server, Status(error.code(), error.what()));
+  } catch (...) {
+    lose(server, Status::from_current_exception());
   }
   if (ready.empty()) return;
   send_reply(*server.connection, {.id = ready.back().call->request().id});

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "core/log_limiter.h"
+#include "ps/failure_log.h"
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
@@ -78,7 +80,6 @@ struct ParameterServer::Impl {
   void serve(const std::stop_token& stop);
   void serve_once(const std::stop_token& stop);
   void serve_requests(Worker& worker);
-  static void log_failure(std::string_view what, const Status& why) noexcept;
   bool something_to_do();
   void accept();
   void take_requests(Worker& worker);
@@ -90,7 +91,7 @@ struct ParameterServer::Impl {
   Table& table_of(const TableCall& call, Tables& among);
   Table& make_table(const TableCall& call, Tables& among);
   Tables& tables_for(const Request& request, const std::string& who);
-  static void refuse(const std::shared_ptr<TableCall>& call, const Status& why);
+  void refuse(const std::shared_ptr<TableCall>& call, const Status& why);
   uint64_t pending_limit() const;
   uint64_t table_bytes() const;
   void lose(Worker& worker, const Status& why);
@@ -117,6 +118,9 @@ struct ParameterServer::Impl {
   const int servers;
   const uint64_t memory_limit;  // bytes of tables
   const std::shared_ptr<wire::Transport> transport;
+  FailureLog failures;
+  detail::LogLimiter refusals;
+  detail::LogLimiter losses;
 
   BufferPool pool;                   // before the calls that use it
   std::unique_ptr<Standby> standby;  // null: no table has one; before the calls, too

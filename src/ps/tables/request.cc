@@ -139,8 +139,13 @@ std::string encode(const Reply& reply) {
 }
 
 Request decode_request(std::string_view bytes) {
-  return decode<Request>(bytes, kRequestText,
-                         [](Request& request, auto visit) { visit_request(request, visit); });
+  Request request = decode<Request>(bytes, kRequestText,
+                                    [](Request& read, auto visit) { visit_request(read, visit); });
+  // A zero is not written, so that it would be read as kCreate the next time.
+  STRATA_CHECK(request.kind != RequestKind{}, kDataLoss,
+               "[ps] request: got kind 0; expected a kind of RequestKind, which begin at 1; its "
+               "bytes are damaged, or the sender is no worker of this version");
+  return request;
 }
 
 Reply decode_reply(std::string_view bytes) {

@@ -1,6 +1,8 @@
 #include "ps/tables/shard.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "core/checked_size.h"
@@ -10,6 +12,12 @@
 #include "strata/core/error.h"
 
 namespace strata::ps {
+namespace {
+
+/// So many updates are never made from here on: the count cannot overflow.
+constexpr int64_t kLastVersion = int64_t{1} << 62;
+
+}  // namespace
 
 std::unique_ptr<Shard> Shard::make(const TableSpec& spec, int server, int servers, BufferPool& pool,
                                    Done done) {
@@ -65,6 +73,13 @@ PartSizes Shard::data_sizes_of(const Request& request) const {
   return do_data_sizes_of(request);
 }
 
+TableCall::Alignments Shard::alignments_of(const Request& request) const {
+  const size_t element = c10::elementSize(spec_.dtype);
+  const bool halves = request.encoding != PushEncoding::kWhole &&
+                      (request.kind == RequestKind::kPush || request.kind == RequestKind::kPushRows);
+  return {.data = halves ? sizeof(uint16_t) : element, .answer = element};
+}
+
 /// Every kind that a table takes is named here: one that is added must say for which form it is.
 void Shard::check_form(const Request& request) const {
   switch (request.kind) {
@@ -75,11 +90,11 @@ void Shard::check_form(const Request& request) const {
       return;
     case RequestKind::kPull:
     case RequestKind::kPush:
-      if (spec_.is_flat()) return;
+      if (spec_.is_flat()) return check_push(request);
       break;
     case RequestKind::kPullRows:
     case RequestKind::kPushRows:
-      if (!spec_.is_flat()) return;
+      if (!spec_.is_flat()) return check_push(request);
       break;
     default:
       throw Error(ErrorCode::kInvalidArgument,
@@ -91,6 +106,25 @@ void Shard::check_form(const Request& request) const {
                       static_cast<uint32_t>(request.kind), ", which is for ",
                       spec_.is_flat() ? "tables of rows; this table is flat"
                                       : "flat tables; this table has rows"));
+}
+
+/// An encoding that is none would be counted as 16 bits an element and read as whole numbers.
+void Shard::check_push(const Request& request) const {
+  if (request.kind != RequestKind::kPush && request.kind != RequestKind::kPushRows) return;
+  STRATA_CHECK(request.encoding <= PushEncoding::kBFloat16, kInvalidArgument, "[ps] table '",
+               spec_.name, "': got encoding ", static_cast<uint32_t>(request.encoding),
+               " of gradients; expected 0 to 2");
+  const auto check = [&](const char* name, double value, double least) {
+    STRATA_CHECK(std::isfinite(value) && value >= least, kInvalidArgument, "[ps] table '",
+                 spec_.name, "': got a push with ", name, " ", value, "; expected a finite number",
+                 least == 0 ? " of 0 or more" : "");
+  };
+  constexpr double kAny = std::numeric_limits<double>::lowest();
+  check("learning_rate", request.learning_rate, kAny);
+  check("weight_decay", request.weight_decay, kAny);
+  check("clip_value", request.clip_value, 0);
+  check("scale", request.scale, kAny);
+  check("weight", request.weight, 0);
 }
 
 uint64_t Shard::state_bytes(const TableSpec& spec, int server, int servers) {
@@ -160,6 +194,9 @@ void Shard::create(const CallPtr& call) {
 /// Again it would undo the pushes that came between.
 void Shard::fill_once(const CallPtr& call) {
   const Request& request = call->request();
+  STRATA_CHECK(request.step >= 0 && request.step <= kLastVersion, kInvalidArgument, "[ps] table '",
+               spec_.name, "': got values of version ", request.step, " from ", call->worker(),
+               "; expected 0 to ", kLastVersion);
   Taken& last = taken_[call->worker()];
   if (request.sequence != 0 && request.sequence <= last.sequence) {
     ++repeated_;

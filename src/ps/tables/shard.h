@@ -43,6 +43,8 @@ class Shard {
   PartSizes data_sizes_of(const Request& request) const;
   /// What its answer brings, once `data_sizes_of` has taken the request. Any thread.
   virtual PartSizes answer_sizes_of(const Request& request) const = 0;
+  /// Of elements that the request brings and gets, where they are in the worker's memory.
+  TableCall::Alignments alignments_of(const Request& request) const;
   /// Looks at data of a call, as they come if they travel: notes the first that are not finite.
   /// @param first  So many bytes of data stand before these. Any thread.
   void inspect(TableCall& call, size_t first, const std::byte* data, size_t bytes) const;
@@ -100,6 +102,7 @@ class Shard {
 
   void dispatch(const CallPtr& call);
   void check_form(const Request& request) const;
+  void check_push(const Request& request) const;
   void answer_failed(const CallPtr& call, const Status& status) noexcept;
   void inspect_in_place(TableCall& call) const;
   void join(const std::string& worker);

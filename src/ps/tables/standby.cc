@@ -29,8 +29,8 @@ void Standby::connect(std::chrono::nanoseconds limit) {
       connection = options_.transport->connect(options_.address, options_.hello,
                                                wire::Deadline::after(limit),
                                                {.peer = options_.holder}, stop);
-    } catch (const Error& error) {
-      why = error.what();
+    } catch (...) {
+      why = Status::from_current_exception().message();
     }
     {
       const std::lock_guard lock(mutex_);
@@ -56,13 +56,19 @@ void Standby::forward_leave(const std::string& worker) {
 
 void Standby::add(Input input) {
   if (state_ == State::kAlone || state_ == State::kReplaced) return;
-  {
-    const std::lock_guard lock(mutex_);
-    input.number = ++forwarded_;
+  try {
+    // Counted when it is kept: an answer that waited for one that is not would wait for good.
+    inputs_.push_back(std::move(input));
+    Input& kept = inputs_.back();
+    {
+      const std::lock_guard lock(mutex_);
+      kept.number = ++forwarded_;
+    }
+    kept.request.id = static_cast<uint32_t>(kept.number);
+    if (state_ == State::kTogether) send(kept);
+  } catch (...) {  // memory: the copy would lack this one
+    go_alone(Status::from_current_exception().message(), /*expected=*/false);
   }
-  input.request.id = static_cast<uint32_t>(input.number);
-  inputs_.push_back(std::move(input));
-  if (state_ == State::kTogether) send(inputs_.back());
 }
 
 void Standby::send(Input& input) {
@@ -148,8 +154,9 @@ void Standby::tend() {
   for (const std::string& message : std::exchange(inbox_, {})) {
     try {
       take(decode_reply(message));
-    } catch (const Error& error) {
-      connection_->fail(Status(error.code(), error.what()));
+    } catch (...) {
+      const Status status = Status::from_current_exception();
+      if (connection_) connection_->fail(status);
     }
     if (!connection_) return;
     heard_ = Clock::now();

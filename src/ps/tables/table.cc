@@ -1,6 +1,7 @@
 #include "strata/ps/table.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <string_view>
 
@@ -10,6 +11,8 @@
 
 namespace strata::ps {
 namespace {
+
+constexpr size_t kLongestName = 255;
 
 Json parts_to_json(const std::vector<TablePart>& parts) {
   Json json = Json::array();
@@ -78,6 +81,12 @@ std::vector<TablePart> cut_evenly(int64_t elements, int64_t element_size, int se
 void check_table(const TableSpec& spec, int servers) {
   const auto where = [&] { return str_cat("[ps] table '", spec.name, "': "); };
   STRATA_CHECK(!spec.name.empty(), kInvalidArgument, "[ps] got a table without a name");
+  // It stands in errors and logs.
+  STRATA_CHECK(spec.name.size() <= kLongestName, kInvalidArgument, "[ps] got a table's name of ",
+               spec.name.size(), " bytes; expected at most ", kLongestName);
+  STRATA_CHECK(std::ranges::all_of(
+                   spec.name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; }),
+               kInvalidArgument, "[ps] got a table's name with control characters");
   STRATA_CHECK(spec.dtype == c10::ScalarType::Float || spec.dtype == c10::ScalarType::Double,
                kInvalidArgument, where(), "got dtype ", c10::toString(spec.dtype),
                "; parameter servers hold float32 and float64");
@@ -103,6 +112,10 @@ void check_table(const TableSpec& spec, int servers) {
                " rows; a table has either parts or rows");
   STRATA_CHECK(spec.is_flat() || spec.width > 0, kInvalidArgument, where(), "got rows of width ",
                spec.width);
+  const RowInitializer& initializer = spec.initializer;
+  STRATA_CHECK(std::isfinite(initializer.a) && std::isfinite(initializer.b), kInvalidArgument,
+               where(), "got an initializer with ", initializer.a, " and ", initializer.b,
+               "; expected finite numbers");
   const int64_t element = static_cast<int64_t>(c10::elementSize(spec.dtype));
   const auto bytes = spec.is_flat()
                          ? detail::checked_product<int64_t>({spec.parts.back().end, element})

@@ -34,13 +34,16 @@ TableCall::~TableCall() {
 void TableCall::charge(std::shared_ptr<std::atomic<uint64_t>> pending, uint64_t limit,
                        const PartSizes& answer) {
   // `data_sizes_of` has held rows and bytes against the table: nothing here can overflow.
-  charged_ = request_.rows * sizeof(int64_t);
+  charged_ = sizeof(TableCall) + request_.table.size() + request_.text.size() +
+             (request_.memory.size() + request_.rows) * sizeof(int64_t);
   if (request_.memory.empty()) charged_ += request_.data_bytes + total(answer);
   pending_ = std::move(pending);
   const uint64_t others = pending_->fetch_add(charged_);
   STRATA_CHECK(charged_ <= limit - std::min(others, limit), kResourceExhausted,
                "[ps] got a request of ", charged_, " bytes from ", worker_, " while requests of ",
-               others, " bytes wait for their turn; a worker may have ", limit, " under way");
+               others, " bytes wait for their turn; a worker may have ", limit,
+               " under way (ParameterServerOptions::pending_limit); take the answers first, or "
+               "raise it");
 }
 
 void TableCall::receive(BufferPool& pool, const PartSizes& data) {
@@ -68,14 +71,17 @@ void TableCall::receive(BufferPool& pool, const PartSizes& data) {
 }
 
 void TableCall::take_in_place(BufferPool& pool, const MappedMemory& memory, const PartSizes& data,
-                              const PartSizes& answer) {
+                              const PartSizes& answer, const Alignments& alignments) {
   in_place_ = true;
   const std::vector<uint64_t>& places = request_.memory;
   size_t next = 0;
-  const auto take = [&](size_t bytes) -> std::byte* {
+  const auto take = [&](size_t bytes, size_t alignment) -> std::byte* {
     if (bytes == 0) return nullptr;
     STRATA_CHECK(next + 2 <= places.size(), kInvalidArgument, "[ps] got ", places.size() / 2,
                  " places in the memory of ", worker_, "; expected more");
+    STRATA_CHECK(places[next + 1] % alignment == 0, kInvalidArgument, "[ps] got offset ",
+                 places[next + 1], " in the memory of ", worker_, "; expected a multiple of ",
+                 alignment);
     memory_.push_back(memory.at(places[next], places[next + 1], bytes));
     next += 2;
     return memory_.back().get();
@@ -83,12 +89,12 @@ void TableCall::take_in_place(BufferPool& pool, const MappedMemory& memory, cons
   if (const size_t bytes = request_.rows * sizeof(int64_t); bytes > 0) {
     // Copied: they are checked and then used, and the worker could change them in between.
     row_buffer_ = pool.take(bytes);
-    std::memcpy(row_buffer_.data(), take(bytes), bytes);
+    std::memcpy(row_buffer_.data(), take(bytes, 1), bytes);
     rows_ = row_buffer_.data();
   }
   data_sizes_ = data;
-  for (const size_t bytes : data) data_parts_.push_back(take(bytes));
-  for (const size_t bytes : answer) room_parts_.push_back(take(bytes));
+  for (const size_t bytes : data) data_parts_.push_back(take(bytes, alignments.data));
+  for (const size_t bytes : answer) room_parts_.push_back(take(bytes, alignments.answer));
   STRATA_CHECK(next == places.size(), kInvalidArgument, "[ps] got ", places.size() / 2,
                " places in the memory of ", worker_, "; expected ", next / 2);
 }

@@ -48,10 +48,15 @@ class TableCall {
 
   /// Starts to receive the numbers of rows and the data that the request says will follow.
   void receive(BufferPool& pool, const PartSizes& data);
+  /// Of elements in the worker's memory, in bytes.
+  struct Alignments {
+    size_t data;
+    size_t answer;
+  };
   /// In the place of `receive`: they are in the worker's memory, and so is the room for the answer.
   /// @throws Error  kInvalidArgument: they are not.
   void take_in_place(BufferPool& pool, const MappedMemory& memory, const PartSizes& data,
-                     const PartSizes& answer);
+                     const PartSizes& answer, const Alignments& alignments);
   bool in_place() const { return in_place_; }
 
   /// Calls `inspect(first, data, bytes)` for the data that have come since the last time, which are
