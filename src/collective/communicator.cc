@@ -47,13 +47,24 @@ Communicator::Communicator(int rank, Placement placement)
 
 Communicator::~Communicator() = default;
 
+/// What is refused before anything is sent leaves the communicator as it is.
+template <typename Call>
+void Communicator::note_failure_of(Call&& call) {
+  try {
+    call();
+  } catch (...) {
+    if (!do_status().ok()) failed_ = true;
+    throw;
+  }
+}
+
 void Communicator::all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
                               ReduceOp op, const CallOptions& options) {
   check_count("all_reduce", values.size(), replicas_.size(), rank_);
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].defined()) check_like(values[i], result, i);
   }
-  do_all_reduce(values, result, op, options);
+  note_failure_of([&] { do_all_reduce(values, result, op, options); });
 }
 
 void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
@@ -67,7 +78,7 @@ void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Ten
                  values[i].scalar_type(), " for value ", i, "; expected ", num_ranks(), " times ",
                  part.numel(), " ", part.scalar_type());
   }
-  do_reduce_scatter(values, part, op, options);
+  note_failure_of([&] { do_reduce_scatter(values, part, op, options); });
 }
 
 void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) {
@@ -75,7 +86,7 @@ void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const Cal
                kInvalidArgument, "[collective] all_gather: got ", all.numel(), " ",
                all.scalar_type(), " for all parts; expected ", num_ranks(), " times ", part.numel(),
                " ", part.scalar_type());
-  do_all_gather(part, all, options);
+  note_failure_of([&] { do_all_gather(part, all, options); });
 }
 
 std::vector<std::string> Communicator::all_gather_bytes(std::string_view mine,
@@ -103,24 +114,32 @@ std::vector<std::string> Communicator::all_gather_bytes(std::string_view mine,
 void Communicator::broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
   STRATA_CHECK(root >= 0 && root < num_ranks(), kInvalidArgument,
                "[collective] broadcast: got root ", root, "; expected 0 to ", num_ranks() - 1);
-  do_broadcast_(tensor, root, options);
+  note_failure_of([&] { do_broadcast_(tensor, root, options); });
 }
 
-void Communicator::barrier(const CallOptions& options) { do_barrier(options); }
+void Communicator::barrier(const CallOptions& options) {
+  note_failure_of([&] { do_barrier(options); });
+}
 
 at::Tensor Communicator::buffer(int64_t elements, at::ScalarType dtype) {
   check_elements("buffer", elements);
-  return do_buffer(elements, dtype);
+  at::Tensor made;
+  note_failure_of([&] { made = do_buffer(elements, dtype); });
+  return made;
 }
 
 std::vector<at::Tensor> Communicator::buffers(int64_t elements, at::ScalarType dtype) {
   check_elements("buffers", elements);
-  return do_buffers(elements, dtype);
+  std::vector<at::Tensor> made;
+  note_failure_of([&] { made = do_buffers(elements, dtype); });
+  return made;
 }
 
 at::Tensor Communicator::common_buffer(int64_t elements, at::ScalarType dtype) {
   check_elements("common_buffer", elements);
-  return do_common_buffer(elements, dtype);
+  at::Tensor made;
+  note_failure_of([&] { made = do_common_buffer(elements, dtype); });
+  return made;
 }
 
 at::Tensor Communicator::do_buffer(int64_t elements, at::ScalarType dtype) {

@@ -50,10 +50,11 @@ struct CallTensors {
       : values(std::move(brought)), result(of), out(result) {}
 };
 
-bool are_crowded(const Placement& placement, int rank) {
+bool are_crowded(const Placement& placement, int rank, int cores) {
   const std::vector<int>& hosts = placement.host_of_rank;
   const auto beside = std::ranges::count(hosts, hosts[static_cast<size_t>(rank)]);
-  return beside > ::sysconf(_SC_NPROCESSORS_ONLN);  // mpirun may have bound this rank to one core
+  // mpirun may have bound this rank to one core.
+  return beside > (cores > 0 ? cores : ::sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /// What MPI works on, beside tensors, as long as calls are under way.
@@ -92,7 +93,7 @@ struct State {
         num_replicas(placement.num_replicas()),
         bootstrap(std::move(with)),
         options(with_options),
-        crowded(are_crowded(placement, rank)),
+        crowded(are_crowded(placement, rank, options.cores)),
         memory(std::make_shared<Memory>(placement, set_up_mpi(*bootstrap, options))) {}
   ~State() {
     // Where another rank has failed, MPI may never be done with this one's messages.
@@ -172,7 +173,7 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
     detail::throw_error(ErrorCode::kFailedPrecondition,
                         str_cat("[collective] ", collective_name(call.collective),
                                 ": an earlier call of this communicator failed (",
-                                status().message(), "); build a new one"));
+                                status().message(), "); it makes no more, and its owner makes another"));
   }
   MpiChannel& channel = this->channel(call_options.id);
   fingerprint.collective = call.collective;

@@ -58,12 +58,21 @@ std::string name_of(const std::string& algorithm, int segments) {
 
 }  // namespace
 
+namespace {
+
+Algorithms with(Algorithms known, const std::vector<Algorithm>& more) {
+  for (const Algorithm& algorithm : more) known.add(algorithm);
+  return known;
+}
+
+}  // namespace
+
 Planner::Planner(Placement placement, LinkModel links, CommunicationOptions options,
                  Algorithms algorithms)
     : placement_(std::move(placement)),
       links_(std::move(links)),
       options_(std::move(options)),
-      algorithms_(std::move(algorithms)) {
+      algorithms_(with(std::move(algorithms), options_.algorithms)) {
   placement_.check();
   const auto n = static_cast<size_t>(placement_.num_ranks());
   STRATA_CHECK(links_.pairs.empty() || links_.pairs.size() == n * n, kInvalidArgument,

@@ -1,5 +1,8 @@
 #include "strata/collective/shared.h"
 
+#include <ATen/ops/cat.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+
 #include "collective/shared_executor.h"
 #include "collective/tree_op.h"
 #include "strata/core/error.h"
@@ -37,6 +40,37 @@ void reduce_whole(Rendezvous& rendezvous, ReduceOp op) {
   }
   const at::Tensor result = reduce_in_order(values, op);
   for (at::Tensor& value : values) value.copy_(result);
+}
+
+/// As tf.IndexedSlices are added.
+at::Tensor join_sparse(const std::vector<at::Tensor>& values, const at::Tensor& first,
+                       ReduceOp op) {
+  STRATA_CHECK(op == ReduceOp::kSum || op == ReduceOp::kMean, kInvalidArgument,
+               "[collective] reduce: got ", reduce_op_name(op),
+               " of sparse tensors; expected SUM or MEAN; pass value.to_dense()");
+  std::vector<at::Tensor> indices;
+  std::vector<at::Tensor> entries;
+  for (const at::Tensor& value : values) {
+    if (!value.defined()) continue;
+    STRATA_CHECK(value.sparse_dim() == first.sparse_dim(), kInvalidArgument,
+                 "[collective] reduce: got sparse tensors with ", first.sparse_dim(), " and ",
+                 value.sparse_dim(), " sparse dimensions; expected as many on every replica");
+    indices.push_back(value._indices().to(first.device()));
+    entries.push_back(value._values().to(first.device()));
+  }
+  at::Tensor all = at::cat(entries);
+  if (op == ReduceOp::kMean) all = all.div(static_cast<double>(values.size()));
+  return at::sparse_coo_tensor(at::cat(indices, 1), all, first.sizes());
+}
+
+void check_layout(const at::Tensor& value, const at::Tensor& first, size_t replica) {
+  STRATA_CHECK((value.layout() == at::kStrided || value.is_sparse()) && !value.is_quantized(),
+               kInvalidArgument, "[collective] reduce: got layout ", value.layout(), " of ",
+               value.scalar_type(), " (replica ", replica,
+               "); expected dense or sparse COO tensors");
+  STRATA_CHECK(value.layout() == first.layout(), kInvalidArgument,
+               "[collective] reduce: got layouts ", first.layout(), " and ", value.layout(),
+               " (replica ", replica, "); expected one: pass value.to_dense() everywhere");
 }
 
 /// A replica's thread serves one strategy at a time, so one schedule is enough.
@@ -88,8 +122,13 @@ at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op) {
     STRATA_CHECK(values[i].scalar_type() == first->scalar_type(), kInvalidArgument,
                  "[collective] reduce: got dtypes ", first->scalar_type(), " and ",
                  values[i].scalar_type(), " (replica ", i, "); expected one dtype");
+    check_layout(values[i], *first, i);
   }
   STRATA_CHECK(first, kInvalidArgument, "[collective] reduce: got no value; expected at least one");
+  if (first->is_sparse()) return join_sparse(values, *first, op);
+  STRATA_CHECK(!first->is_complex() || op == ReduceOp::kSum || op == ReduceOp::kMean,
+               kInvalidArgument, "[collective] reduce: got ", reduce_op_name(op), " of ",
+               first->scalar_type(), ", which has no order; expected SUM or MEAN");
   // 16-bit floats are added in float and rounded once, whoever adds them.
   const at::ScalarType dtype = first->scalar_type();
   const bool half = dtype == at::kHalf || dtype == at::kBFloat16;

@@ -71,7 +71,9 @@ struct SharedMemoryCommunicator::Impl {
         bootstrap(std::move(with)),
         options(with_options),
         setup(set_up_shared_memory(*bootstrap, options)),
-        crowded(ranks > static_cast<int>(std::thread::hardware_concurrency())),
+        crowded(ranks > (options.cores > 0
+                             ? options.cores
+                             : static_cast<int>(std::thread::hardware_concurrency()))),
         contributions(of) {}
 
   SharedHeader& header() const { return *reinterpret_cast<SharedHeader*>(setup.header.data()); }
@@ -147,7 +149,7 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
                                          const CallOptions& call_options, uint64_t key) {
   STRATA_CHECK(!has_failed.load(std::memory_order_acquire), kFailedPrecondition, "[collective] ",
                collective_name(call.collective), ": an earlier call of this communicator failed (",
-               known_failure().message(), "); build a new one");
+               known_failure().message(), "); it makes no more, and its owner makes another");
   fingerprint.collective = call.collective;
   fingerprint.elements = call.elements;
   fingerprint.plan = plan_of("shared", call.root, call_options.name);

@@ -72,7 +72,7 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
     STRATA_CHECK(failure.ok(), kFailedPrecondition, "[collective] ",
                  collective_name(call.fingerprint.collective),
                  ": an earlier call of this communicator failed (", failure.message(),
-                 "); build a new one");
+                 "); it makes no more, and its owner makes another");
   }
   if (this->options.doing) {
     std::string what(collective_name(call.fingerprint.collective));

@@ -76,6 +76,7 @@ class TorchOptimizerCore::Impl {
   std::vector<at::Tensor> reduce_share(size_t replica) const;
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
 
+  void make_exchange();
   void share_out_anew();
 
   /// Hears of a group's other replicas.
@@ -84,6 +85,7 @@ class TorchOptimizerCore::Impl {
     void run_begins(int) override {}
     void run_ends(int) override {}
     void reshaped() override { impl.share_out_anew(); }
+    void reconnected() override { impl.make_exchange(); }
     Impl& impl;
   };
 
@@ -123,14 +125,17 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
   replicas.observe(observer_);
 }
 
+void TorchOptimizerCore::Impl::make_exchange() {
+  exchange_.reset();
+  if (variables_[0].group().communicator() == nullptr) return;
+  exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
+}
+
 /// The instances begin without state: a group that gets other replicas goes on from a checkpoint.
 void TorchOptimizerCore::Impl::share_out_anew() {
   ReplicaGroup& replicas = variables_[0].group();
   const auto count = static_cast<size_t>(replicas.num_local_replicas());
-  exchange_.reset();
-  if (replicas.communicator() != nullptr) {
-    exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
-  }
+  make_exchange();
   owners_ = share_out(variables_, count);
   // The tensors of every group that `replica` updates; for the front all of replica 0's.
   const auto tensors = [&](size_t replica, bool all) {

@@ -14,6 +14,7 @@
 #include <tuple>
 #include <utility>
 
+#include "optim/batch_rows.h"
 #include "optim/cross_entropy_kernels.h"
 #include "strata/core/error.h"
 #include "tensor/operators/autograd_node.h"
@@ -36,10 +37,13 @@ const CrossEntropyKernels& cross_entropy_kernels(tensor::CpuIsa isa) {
   return cross_entropy_kernels_baseline();
 }
 
-void throw_bad_label(int64_t label, int64_t row, int64_t classes) {
+void throw_bad_label(const at::Tensor& labels, int64_t index, int64_t classes) {
+  const int64_t rows = labels.dim() == 0 ? 1 : labels.size(0);
+  const int64_t row = index / (labels.numel() / rows);
   detail::throw_error(
       ErrorCode::kInvalidArgument,
-      str_cat("[losses] sparse_categorical_crossentropy: got label ", label, " in row ", row,
+      str_cat("[losses] sparse_categorical_crossentropy: got label ",
+              labels.reshape(-1)[index].item<int64_t>(), " in ", row_in_batch(row, rows),
               "; expected 0 to ", classes - 1, ", for the ", classes, " classes of y_pred"));
 }
 
@@ -91,10 +95,8 @@ void run_forward(const at::Tensor& logits, const at::Tensor& labels,
   arguments.ignored_label = ignore_class.value_or(0);
   arguments.losses = losses.mutable_data_ptr<T>();
   arguments.difference = difference == nullptr ? nullptr : difference->mutable_data_ptr<T>();
-  const int64_t bad_row = forward(arguments);
-  if (bad_row >= 0) {
-    throw_bad_label(labels.reshape(-1)[bad_row].item<int64_t>(), bad_row, arguments.classes);
-  }
+  const int64_t bad = forward(arguments);
+  if (bad >= 0) throw_bad_label(labels, bad, arguments.classes);
 }
 
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const at::Tensor& labels,

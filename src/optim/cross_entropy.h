@@ -21,7 +21,7 @@ bool has_fused_cross_entropy(const at::Tensor& logits);
 at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                  std::optional<int64_t> ignore_class);
 
-/// The error of a bad label.
-[[noreturn]] void throw_bad_label(int64_t label, int64_t row, int64_t classes);
+/// The error of a bad label. @param labels  `[rows, ...]`. @param index  Of it among all values.
+[[noreturn]] void throw_bad_label(const at::Tensor& labels, int64_t index, int64_t classes);
 
 }  // namespace strata::losses

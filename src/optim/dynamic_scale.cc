@@ -2,6 +2,9 @@
 
 #include <ATen/ops/full.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "strata/core/error.h"
 
 namespace strata::optimizers {
@@ -23,12 +26,13 @@ void DynamicScale::succeeded() {
     return;
   }
   counter_.zero_();
-  scale_.mul_(2);
+  const float doubled = scale_.item<float>() * 2;
+  if (std::isfinite(doubled)) scale_.fill_(doubled);
 }
 
 void DynamicScale::failed() {
   counter_.zero_();
-  scale_.mul_(0.5);
+  scale_.fill_(std::max(scale_.item<float>() / 2, 1.0F));
 }
 
 }  // namespace strata::optimizers

@@ -6,7 +6,8 @@
 
 namespace strata::optimizers {
 
-/// A loss scale that finds its own size. Source: keras.optimizers.LossScaleOptimizer.
+/// A loss scale that finds its own size, which stays finite, and from 1 on. Source:
+/// tf.mixed_precision.LossScaleOptimizer; Keras 3's has no bounds.
 class DynamicScale {
  public:
   /// @throws Error kInvalidArgument: not positive.

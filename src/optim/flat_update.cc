@@ -1,5 +1,7 @@
 #include "optim/flat_update.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
@@ -123,12 +125,6 @@ std::vector<tensor::Arena> FlatUpdate<T>::make_slots() const {
     // Memory is zero, and costs nothing before it is touched.
     const double initial = i < of_rule ? rule_.slot_initial_value(i) : 0;
     if (initial != 0) slots.back().flat().fill_(initial);
-  }
-  for (const Entry& entry : entries_) {
-    STRATA_CHECK(!rule_.whole_variables() || entry.variable.on_replica(0).is_contiguous(),
-                 kUnimplemented, "[", rule_.name(), "] build: got '", entry.variable.name(),
-                 "' with strides ", entry.variable.on_replica(0).strides(),
-                 "; this optimizer works on rows and columns: make the variable contiguous");
   }
   return slots;
 }
@@ -299,7 +295,41 @@ void FlatUpdate<T>::update_whole(const Step& step, const Part& part) const {
       std::memcpy(sum + at, values, static_cast<size_t>(size) * sizeof(T));
     }
   });
-  apply(step, part.entry, sum, 0, part.end);
+  if (entries_[part.entry].variable.on_replica(0).is_contiguous()) {
+    apply(step, part.entry, sum, 0, part.end);
+  } else {
+    apply_in_row_order(step, part.entry);
+  }
+}
+
+/// A kernel that lies in another order than its shape's: the rule sees rows and columns, and its
+/// norms add up in their order, so that a step does not depend on how a variable lies.
+template <typename T>
+void FlatUpdate<T>::apply_in_row_order(const Step& step, size_t entry) const {
+  const at::NoGradGuard no_grad;
+  const tensor::ArenaEntry layout = layout_of(entries_[entry].variable);
+  const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<T>::value);
+  const auto as_it_lies = [&](T* data) {
+    return at::from_blob(data, layout.sizes, layout.strides, options);
+  };
+  const auto in_rows = [&](T* data) { return as_it_lies(data).contiguous(); };
+  T* const home = storage_.parameters(entry)[0];
+  const at::Tensor parameter = in_rows(home);
+  const at::Tensor gradient = in_rows(reduced_data_[entry]);
+  tensor::UpdateSpan<T> span =
+      span_of(step, entry, gradient.const_data_ptr<T>(), 0, entries_[entry].variable.numel());
+  span.parameter = parameter.mutable_data_ptr<T>();
+  std::vector<std::pair<T*, at::Tensor>> slots;
+  for (int i = 0; i < rule_.num_slots(); ++i) {
+    if (rule_.slot_shape(i, layout.sizes) != layout.sizes) continue;  // lies in rows already
+    T*& data = span.slots[static_cast<size_t>(i)];
+    slots.emplace_back(data, in_rows(data));
+    data = slots.back().second.template mutable_data_ptr<T>();
+  }
+  rule_.apply(span, step.prepared);
+  as_it_lies(home).copy_(parameter);
+  for (const auto& [data, slot] : slots) as_it_lies(data).copy_(slot);
+  storage_.spread(entry, 0, span.size);
 }
 
 template <typename T>
@@ -338,8 +368,8 @@ void FlatUpdate<T>::average(const Step& step, int replica) {
 }
 
 template <typename T>
-void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int64_t begin,
-                          int64_t size) const {
+tensor::UpdateSpan<T> FlatUpdate<T>::span_of(const Step& step, size_t entry, const T* gradient,
+                                             int64_t begin, int64_t size) const {
   tensor::UpdateSpan<T> span{.parameter = storage_.parameters(entry)[0] + begin,
                              .gradient = gradient,
                              .slots = {},
@@ -350,7 +380,13 @@ void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int
   for (size_t i = 0; i < static_cast<size_t>(rule_.num_slots()); ++i)
     span.slots[i] = storage_.slot(i, entry) + begin;
   if (rule_.whole_variables()) span.sizes = entries_[entry].variable.on_replica(0).sizes();
-  rule_.apply(span, step.prepared);
+  return span;
+}
+
+template <typename T>
+void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int64_t begin,
+                          int64_t size) const {
+  rule_.apply(span_of(step, entry, gradient, begin, size), step.prepared);
   storage_.spread(entry, begin, size);
 }
 

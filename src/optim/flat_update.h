@@ -55,6 +55,9 @@ class FlatUpdate : public UpdatePass {
   void for_each_row(const Step& step, const Part& part, bool skip_untouched,
                     const Work& work) const;
   void update_whole(const Step& step, const Part& part) const;
+  void apply_in_row_order(const Step& step, size_t entry) const;
+  tensor::UpdateSpan<T> span_of(const Step& step, size_t entry, const T* gradient, int64_t begin,
+                                int64_t size) const;
   void apply(const Step& step, size_t entry, const T* gradient, int64_t begin, int64_t size) const;
 
   T* accumulator(size_t entry) const {

@@ -82,6 +82,11 @@ const ReplicaContext& replica_of(std::string_view optimizer, std::string_view ca
       "{ ... optimizer.",
       call, "(...); })");
   const ReplicaGroup& group = variables[0].group();
+  STRATA_CHECK(&context->group() == &group || &context->group() != detail::default_group().get(),
+               kFailedPrecondition, "[", optimizer, "] ", call,
+               ": called outside a replica function of ", group.name(), ", to which '",
+               variables[0].name(), "' belongs; call it in strategy.run([&](...) { ... optimizer.",
+               call, "(...); })");
   STRATA_CHECK(&context->group() == &group, kFailedPrecondition, "[", optimizer, "] ", call, ": '",
                variables[0].name(), "' was not created in the distribution strategy scope of ",
                context->group().name(), " but in that of ", group.name(),

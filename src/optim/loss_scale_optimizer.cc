@@ -1,5 +1,7 @@
 #include "strata/optim/loss_scale_optimizer.h"
 
+#include <ATen/ops/scalar_tensor.h>
+
 #include "strata/core/error.h"
 
 namespace strata::optimizers {
@@ -18,5 +20,9 @@ LossScaleOptimizer::LossScaleOptimizer(std::shared_ptr<Optimizer> inner,
     : Optimizer(checked(inner), options.initial_scale, options.dynamic_growth_steps),
       inner_(std::move(inner)),
       options_(options) {}
+
+double LossScaleOptimizer::loss_scale() const {
+  return scale_loss(at::scalar_tensor(1.0, at::kDouble)).item<double>();
+}
 
 }  // namespace strata::optimizers

@@ -120,7 +120,7 @@ void check_labels(const Tensor& labels, int64_t classes, std::optional<int64_t> 
   const int64_t* const values = flat.const_data_ptr<int64_t>();
   for (int64_t i = 0; i < flat.numel(); ++i) {
     if ((values[i] < 0 || values[i] >= classes) && values[i] != ignore_class) {
-      throw_bad_label(values[i], i, classes);
+      throw_bad_label(labels, i, classes);
     }
   }
 }

@@ -164,6 +164,7 @@ std::vector<std::pair<std::string, at::Tensor>> Optimizer::Impl::slots() const {
 }
 
 std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
+  if (shards()) group_->mend();
   std::vector<std::vector<at::Tensor>> values(variables_.size());
   for (const Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
@@ -182,6 +183,7 @@ std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
 }
 
 void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
+  if (group_) group_->mend();
   const auto all = slot_copies();
   STRATA_CHECK(index < all.size(), kOutOfRange, "[", rule_->name(), "] set_slot: got index ", index,
                "; expected 0 to ", all.size(), " (excluded)");

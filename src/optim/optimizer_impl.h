@@ -38,6 +38,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void run_begins(int) override {}
   void run_ends(int) override {}
   void reshaped() override;
+  void reconnected() override { reshaped(); }
 
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 

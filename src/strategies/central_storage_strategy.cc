@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
@@ -49,7 +50,9 @@ CentralStorageStrategy::CentralStorageStrategy(const CentralStorageOptions& opti
                                                std::vector<LogicalDevice> compute,
                                                const LogicalDevice& parameter_device)
     : Strategy(group_options(options, std::move(compute), parameter_device)),
-      parameter_device_(parameter_device) {}
+      parameter_device_(parameter_device) {
+  STRATA_LOG(kInfo) << Strategy::describe();
+}
 
 CentralStorageStrategy::CentralStorageStrategy(const CentralStorageOptions& options)
     : CentralStorageStrategy(

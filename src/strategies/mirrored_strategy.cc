@@ -1,5 +1,6 @@
 #include "strata/strategies/mirrored_strategy.h"
 
+#include "strata/core/log.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
 
@@ -24,6 +25,8 @@ ReplicaGroupOptions group_options(const MirroredOptions& options) {
 }  // namespace
 
 MirroredStrategy::MirroredStrategy(const MirroredOptions& options)
-    : Strategy(group_options(options)) {}
+    : Strategy(group_options(options)) {
+  STRATA_LOG(kInfo) << Strategy::describe();
+}
 
 }  // namespace strata

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/first_line.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/join.h"
 #include "strata/core/log.h"
@@ -74,8 +75,6 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   joined.elastic = options.elastic;
   ReplicaGroupOptions& group = joined.group;
   group.name = kName;
-  joined.devices = detail::find_devices(kName, options.devices);
-  group.devices = joined.devices;
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
   group.bytes_per_pack = options.communication_options.bytes_per_pack;
@@ -86,6 +85,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
 
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
   if (!cluster) {
+    joined.devices = detail::find_devices(kName, options.devices);
+    group.devices = joined.devices;
     group.cross_device_ops = choose_cross_device_ops(group.devices);
     return joined;
   }
@@ -93,12 +94,11 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
                "] this process is ", cluster->task.to_string(),
                ", a parameter server; expected a chief or worker: this strategy has no use for "
                "parameter servers");
-  const auto replicas = static_cast<int>(group.devices.size());
-  const int threads = group.threads_per_replica > 0 ? group.threads_per_replica
-                                                    : std::max(1, num_cores() / replicas);
   joined.workers = std::make_shared<detail::WorkerGroup>(
-      *cluster, options.server, options.communication_options, group.devices,
-      detail::Common{.seed = group.seed, .threads_per_replica = threads});
+      *cluster, options.server, options.communication_options, options.devices,
+      detail::Common{.seed = group.seed, .threads_per_replica = options.threads_per_replica});
+  joined.devices = joined.workers->devices();
+  group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
   group.overlap = options.communication_options.overlap.value_or(
@@ -123,9 +123,12 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   group().observe(reporter_);
   step_agreement_ = agreements_of(workers_, elastic_);
   detail::set_step_agreement(group(), step_agreement_);
+  group().set_links({.run_failed = [this](const Status& status) { tell_others(status); },
+                     .mend = [this] { mend(); }});
 }
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
+  group().set_links({});
   if (workers_) workers_->leave();
 }
 
@@ -142,6 +145,27 @@ std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
 }
 
 bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
+
+/// What a replica threw, unless it is what another worker's failure led to: that is known to all.
+void MultiWorkerMirroredStrategy::tell_others(const Status& status) {
+  collective::Communicator& communicator = *group().communicator();
+  cluster::Server& server = *workers_->server();
+  if (communicator.has_failed() || !server.status().ok()) {
+    communicator.fail(status);  // the first failure stays
+    return;
+  }
+  const std::string what =
+      str_cat(" threw in run ", group().step(), ": ", first_line(status.message()));
+  if (!communicator.shares_memory()) server.abort("it" + what);  // before connections break
+  communicator.fail(Status(ErrorCode::kAborted, server.task().to_string() + what));
+}
+
+void MultiWorkerMirroredStrategy::mend() {
+  const uint64_t step = workers_->mend(group().step());
+  group().reconnect(workers_->communicator(), step);
+  STRATA_LOG(kInfo) << "[" << kName << "] all workers go on after a failed step, with run "
+                    << step + 1;
+}
 
 void MultiWorkerMirroredStrategy::regroup() {
   if (!workers_) return;

@@ -54,10 +54,15 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
   group.pin_threads = options.pin_threads;
 
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
-  if (!cluster || cluster->task.job == cluster::kEvaluator ||
-      !cluster->spec.has_job(cluster::kPs)) {
+  if (!cluster || !cluster->spec.has_job(cluster::kPs)) {
+    STRATA_LOG(kWarning)
+        << "[" << kName << "] found no parameter servers ("
+        << (cluster ? cluster->spec.to_string() : "no cluster")
+        << "): this process trains alone, with variables of its own; start it with "
+           "strata launch -n 2 --ps 1, say";
     return joined;
   }
+  if (cluster->task.job == cluster::kEvaluator) return joined;
   STRATA_CHECK(cluster->task.job != cluster::kPs, kFailedPrecondition, "[", kName,
                "] this process is ", cluster->task.to_string(),
                ", a parameter server, and trains nothing: call run_parameter_server() before, and "

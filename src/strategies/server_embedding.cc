@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "runtime/span.h"
 #include "strata/ps/client.h"
 #include "strata/ps/parameter_server.h"
 #include "strata/runtime/gradient_taps.h"
@@ -37,6 +38,11 @@ struct OwnServer {
 }  // namespace
 
 struct ServerEmbedding::Impl {
+  ps::PulledRows pull(const at::Tensor& ids) const {
+    const detail::Span span(detail::span_observer(), "pull of rows of ", options.name);
+    return table->pull(ids);
+  }
+
   std::shared_ptr<ReplicaGroup> group;
   ServerEmbeddingOptions options;
   std::unique_ptr<OwnServer> own;      // null: there are servers
@@ -63,13 +69,15 @@ ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbedd
 }
 
 at::Tensor ServerEmbedding::lookup(const at::Tensor& ids) const {
-  ps::PulledRows rows = impl_->table->pull(ids);
+  ps::PulledRows rows = impl_->pull(ids);
   if (!at::GradMode::is_enabled()) return rows.gather();
   rows.values.set_requires_grad(true);
   detail::add_gradient_tap(
       {.leaf = rows.values,
        .take =
            [impl = impl_, rows](const at::Tensor& gradient, const detail::GradientShare& share) {
+             const detail::Span span(detail::span_observer(), "push of rows of ",
+                                     impl->options.name);
              impl->table->push(rows, gradient,
                                {.learning_rate = impl->options.learning_rate,
                                 .scale = share.scale,

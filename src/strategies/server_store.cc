@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/span.h"
 #include "strata/core/error.h"
 #include "strata/ps/flat_table.h"
 
@@ -22,6 +23,7 @@ class ServerTable final : public ParameterStore::Table {
         chief_(chief) {}
 
   void step(const ParameterStore::Gradients& gradients, const at::Tensor& values) override {
+    const Span span(span_observer(), "push and pull of ", table_->spec().name);
     const bool together = table_->spec().consistency.kind == ps::Consistency::kSynchronous;
     // A step of all is the mean over all examples: each process brings the sum over its own.
     if (together && gradients.weight > 0) gradients.values.mul_(gradients.weight);

@@ -7,6 +7,7 @@
 #include "runtime/group_exchange.h"
 #include "runtime/verify_replicas.h"
 #include "strata/collective/shared.h"
+#include "strata/runtime/cross_device_ops.h"
 #include "strata/strategies/default_strategy.h"
 
 namespace strata {
@@ -35,21 +36,44 @@ at::Tensor extreme(const ReplicaGroup& group, ReduceOp op, const std::vector<at:
   return collective::reduce_in_order(detail::gather_over_group(group, parts, "reduce"), op);
 }
 
-std::vector<at::Tensor> on_host(const PerReplica<at::Tensor>& value) {
+std::vector<at::Tensor> on_host(const ReplicaGroup& group, const PerReplica<at::Tensor>& value) {
   std::vector<at::Tensor> values;
-  for (const at::Tensor& each : value) values.push_back(each.cpu());
+  for (const at::Tensor& each : value) {
+    detail::check_value(group.name(), "reduce", each);
+    values.push_back(each.cpu());
+  }
   return values;
+}
+
+/// The way in which values of replicas are added.
+std::string sums_of(const ReplicaGroup& group) {
+  if (group.num_replicas() == 1) return "none";
+  if (group.communicator() != nullptr) return group.communicator()->describe();
+  const CrossDeviceOps* const ops = group.cross_device_ops();
+  if (ops == nullptr) return "in shared memory, in tree order";
+  if (dynamic_cast<const NcclAllReduce*>(ops) != nullptr) return "NcclAllReduce";
+  if (dynamic_cast<const HierarchicalCopyAllReduce*>(ops) != nullptr) {
+    return "HierarchicalCopyAllReduce";
+  }
+  if (dynamic_cast<const ReductionToOneDevice*>(ops) != nullptr) return "ReductionToOneDevice";
+  return "CrossDeviceOps of your own";
 }
 
 at::Tensor reduce_axis(const ReplicaGroup& group, ReduceOp op,
                        const std::vector<at::Tensor>& values, int64_t axis) {
   const int64_t rank = values[0].dim();
+  const bool ordered = op == ReduceOp::kMin || op == ReduceOp::kMax;
   for (const at::Tensor& value : values) {
+    STRATA_CHECK(!value.is_sparse(), kInvalidArgument, "[", group.name(),
+                 "] reduce: got a sparse tensor and an axis; pass value.to_dense()");
+    STRATA_CHECK(!ordered || !value.is_complex(), kInvalidArgument, "[", group.name(),
+                 "] reduce: got ", reduce_op_name(op), " of ", value.scalar_type(),
+                 ", which has no order; expected SUM or MEAN");
     STRATA_CHECK(value.dim() == rank && axis >= -rank && axis < rank, kInvalidArgument, "[",
                  group.name(), "] reduce: got axis ", axis, " for a value of rank ", value.dim(),
                  "; expected -rank <= axis < rank, and equal ranks; scalars have no axis");
   }
-  if (op == ReduceOp::kMin || op == ReduceOp::kMax) return extreme(group, op, values, axis);
+  if (ordered) return extreme(group, op, values, axis);
   std::vector<at::Tensor> counts;
   std::vector<at::Tensor> sums;
   for (const at::Tensor& value : values) {
@@ -64,6 +88,11 @@ at::Tensor reduce_axis(const ReplicaGroup& group, ReduceOp op,
 }
 
 }  // namespace
+
+void Strategy::require_own(std::string_view call) const {
+  detail::require_cross_replica(call);
+  detail::require_unmixed(*group_, call);
+}
 
 Strategy::Strategy(ReplicaGroupOptions options)
     : Strategy(std::make_shared<ReplicaGroup>(std::move(options))) {}
@@ -87,10 +116,10 @@ detail::Context Strategy::enter_scope() const {
 
 at::Tensor Strategy::reduce(ReduceOp op, const PerReplica<at::Tensor>& value,
                             std::optional<int64_t> axis) const {
-  detail::require_cross_replica("reduce");
+  require_own("reduce");
   check_count(*this, "reduce", value.size());
-  if (axis) return reduce_axis(*group_, op, on_host(value), *axis);
-  return detail::reduce_over_group(*group_, on_host(value), op, "reduce");
+  if (axis) return reduce_axis(*group_, op, on_host(*group_, value), *axis);
+  return detail::reduce_over_group(*group_, on_host(*group_, value), op, "reduce");
 }
 
 double Strategy::reduce(ReduceOp op, const PerReplica<double>& value) const {
@@ -110,7 +139,8 @@ int64_t Strategy::reduce(ReduceOp op, const PerReplica<int64_t>& value) const {
 
 at::Tensor Strategy::reduce(ReduceOp op, const at::Tensor& value,
                             std::optional<int64_t> axis) const {
-  detail::require_cross_replica("reduce");
+  require_own("reduce");
+  detail::check_value(name(), "reduce", value);
   const std::vector<at::Tensor> copies(static_cast<size_t>(group_->num_local_replicas()),
                                        value.cpu());
   if (axis) return reduce_axis(*group_, op, copies, *axis);
@@ -129,10 +159,11 @@ at::Tensor Strategy::reduce(ReduceOp op, const Variable& variable) const {
 }
 
 at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) const {
-  detail::require_cross_replica("gather");
+  require_own("gather");
   check_count(*this, "gather", value.size());
   std::vector<at::Tensor> values;
   for (const at::Tensor& each : value) {
+    detail::check_value(name(), "gather", each);
     values.push_back((each.is_sparse() ? each.to_dense() : each).cpu());
   }
   values = detail::gather_over_group(*group_, values, "gather");
@@ -151,19 +182,39 @@ at::Tensor Strategy::gather(const PerReplica<at::Tensor>& value, int64_t axis) c
   return at::cat(values, axis);
 }
 
+std::vector<at::Tensor> Strategy::all_results(const PerReplica<at::Tensor>& value) const {
+  require_own("all_results");
+  check_count(*this, "all_results", value.size());
+  std::vector<at::Tensor> values;
+  for (const at::Tensor& each : value) {
+    detail::check_value(name(), "all_results", each);
+    values.push_back((each.is_sparse() ? each.to_dense() : each).detach().cpu());
+  }
+  return detail::gather_over_group(*group_, values, "all_results");
+}
+
+std::string Strategy::describe() const {
+  std::string devices;
+  for (int local = 0; local < group_->num_local_replicas(); ++local) {
+    devices += (local > 0 ? ", " : "") + group_->device(local).name;
+  }
+  return str_cat(name(), ": ", num_replicas_in_sync(), " replicas, here on ", devices, "; sums: ",
+                 sums_of(*group_), "\n");
+}
+
 void Strategy::verify_replicas(const std::vector<Variable>& variables) const {
-  detail::require_cross_replica("verify_replicas");
+  require_own("verify_replicas");
   detail::verify_replicas(*group_, variables);
 }
 
 DistributedDataset Strategy::distribute(data::Dataset dataset, const InputOptions& options) {
-  detail::require_cross_replica("distribute");
+  require_own("distribute");
   return DistributedDataset(group_, std::move(dataset), options, /*whole_batches=*/false);
 }
 
 DistributedDataset Strategy::distribute_from_function(
     const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
-  detail::require_cross_replica("distribute_from_function");
+  require_own("distribute_from_function");
   InputContext context{.num_input_pipelines = group_->options().num_workers,
                        .input_pipeline_id = group_->options().worker,
                        .num_replicas_in_sync = num_replicas_in_sync()};

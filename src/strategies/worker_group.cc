@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/cluster/roles.h"
@@ -13,9 +14,11 @@
 #include "strata/collective/planner.h"
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
+#include "strata/core/join.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
 #include "strata/wire/host_identity.h"
+#include "strategies/find_devices.h"
 
 namespace strata::detail {
 namespace {
@@ -27,40 +30,86 @@ constexpr auto kAuto = "AUTO";
 constexpr auto kWire = "WIRE";
 constexpr auto kMpi = "MPI";
 
+constexpr auto kStartAgain =
+    "; start the program again in all workers, from its last checkpoint, or make the strategy with "
+    "elastic = true and pass the error to recover()";
+
+Json write_counts(const std::map<TaskId, int>& replicas) {
+  Json json = Json::object();
+  for (const auto& [task, count] : replicas) json.set(task.short_name(), count);
+  return json;
+}
+
+std::map<TaskId, int> read_counts(const Json& json) {
+  std::map<TaskId, int> replicas;
+  for (const auto& [task, count] : json.as_object()) {
+    constexpr int64_t kMost = 1 << 16;
+    STRATA_CHECK(count.as_int() > 0 && count.as_int() <= kMost, kInvalidArgument,
+                 "[multi_worker] got ", count.as_int(), " replicas of ", task, "; expected 1 to ",
+                 kMost);
+    replicas[TaskId::parse(task)] = static_cast<int>(count.as_int());
+  }
+  return replicas;
+}
+
 /// What a worker tells the others about itself.
 struct Card {
   std::map<TaskId, int> replicas;  // its own number, and what it knows of others
   std::string host;
   bool all_cpu;
   Common common;
+  uint64_t mends;
+  uint64_t step;
 
   std::string write() const {
-    Json known = Json::object();
-    for (const auto& [task, count] : replicas) known.set(task.short_name(), count);
     Json json = Json::object();
-    json.set("replicas", std::move(known));
+    json.set("replicas", write_counts(replicas));
     json.set("host", host);
     json.set("all_cpu", all_cpu);
     json.set("seed", std::to_string(common.seed));
     json.set("threads_per_replica", common.threads_per_replica);
+    json.set("mends", std::to_string(mends));
+    json.set("step", std::to_string(step));
     return json.dump();
   }
   static Card read(const std::string& text) {
     const Json json = Json::parse(text);
-    Card card{.replicas = {},
-              .host = json.at("host").as_string(),
-              .all_cpu = json.at("all_cpu").as_bool(),
-              .common = {.seed = std::stoull(json.at("seed").as_string()),
-                         .threads_per_replica =
-                             static_cast<int>(json.at("threads_per_replica").as_int())}};
-    for (const auto& [task, count] : json.at("replicas").as_object()) {
-      card.replicas[TaskId::parse(task)] = static_cast<int>(count.as_int());
-    }
-    return card;
+    return {.replicas = read_counts(json.at("replicas")),
+            .host = json.at("host").as_string(),
+            .all_cpu = json.at("all_cpu").as_bool(),
+            .common = {.seed = std::stoull(json.at("seed").as_string()),
+                       .threads_per_replica =
+                           static_cast<int>(json.at("threads_per_replica").as_int())},
+            .mends = std::stoull(json.at("mends").as_string()),
+            .step = std::stoull(json.at("step").as_string())};
+  }
+};
+
+/// What comes before it: where a worker is, from which its replicas may follow.
+struct HostCard {
+  HostResources resources;
+  std::map<TaskId, int> replicas;  // that are known already
+
+  std::string write() const {
+    return Json::object()
+        .set("resources", resources.to_json())
+        .set("replicas", write_counts(replicas))
+        .dump();
+  }
+  static HostCard read(const std::string& text) {
+    const Json json = Json::parse(text);
+    return {.resources = HostResources::from_json(json.at("resources")),
+            .replicas = read_counts(json.at("replicas"))};
   }
 };
 
 std::string key_of(const TaskId& task) { return "strata/worker/" + task.short_name(); }
+std::string host_key_of(const TaskId& task) { return "strata/host/" + task.short_name(); }
+
+bool all_cpu(const std::vector<LogicalDevice>& devices) {
+  return std::ranges::all_of(devices,
+                             [](const LogicalDevice& device) { return device.physical.is_cpu(); });
+}
 
 /// Replicas in the order of all workers that there ever were; those of absent ones go, one by one,
 /// to the present worker that has fewest.
@@ -94,6 +143,13 @@ std::optional<cluster::Cluster> find_workers(
     const std::shared_ptr<const cluster::ClusterResolver>& resolver) {
   std::optional<cluster::Cluster> cluster =
       resolver ? cluster::resolve_cluster(*resolver) : cluster::resolve_cluster();
+  if (!cluster) {
+    STRATA_LOG(kWarning) << "[multi_worker] found no cluster ("
+                         << (resolver ? "its resolver knows none"
+                                      : "no TF_CONFIG with one, and not started by mpirun, srun or "
+                                        "Kubernetes")
+                         << "): this process trains alone; start it with strata launch -n 2, say";
+  }
   if (cluster && (cluster->task.job == cluster::kEvaluator ||
                   cluster::training_tasks(cluster->spec).size() == 1)) {
     return std::nullopt;
@@ -103,29 +159,61 @@ std::optional<cluster::Cluster> find_workers(
 
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication,
-                         const std::vector<LogicalDevice>& devices, const Common& common)
+                         const std::vector<std::string>& devices, const Common& common)
     : communication_(communication),
       patience_(options.start_timeout),
-      replicas_({{cluster.task, static_cast<int>(devices.size())}}),
-      all_cpu_(std::ranges::all_of(
-          devices, [](const LogicalDevice& device) { return device.physical.is_cpu(); })),
+      names_(devices),
+      resources_(HostResources::of_this_process()),
       common_(common) {
+  if (!names_.empty()) devices_ = find_devices("multi_worker_mirrored_strategy", names_);
   cluster::ServerOptions own = options;
   if (own.members.empty()) own.members = cluster::training_tasks(cluster.spec);
   if (!own.tls) own.tls = cluster::tls_from_environment(cluster.task);
   if (!own.wire && !own.transport) own.wire = cluster::wire_from_environment();
   wire_ = own.transport ? "of its own" : own.wire.value_or("socket");
   server_ = std::make_shared<cluster::Server>(cluster.spec, cluster.task, own);
-  form();
+  form({});
 }
 
 void WorkerGroup::form_anew() {
   communicator_.reset();
   server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
-  form();
+  form({});
 }
 
-void WorkerGroup::form() {
+uint64_t WorkerGroup::mend(uint64_t step) {
+  const auto cannot = [](ErrorCode code, const std::string& why) {
+    return Error(code, str_cat("[multi_worker] after a failed step: ", why, kStartAgain));
+  };
+  if (communication_.implementation == kMpi) {
+    throw cannot(
+        ErrorCode::kUnimplemented,
+        "MPI's collectives cannot be used once one was broken off; implementation AUTO can");
+  }
+  const Status known = server_->status();
+  if (known.code() == ErrorCode::kUnavailable) throw cannot(known.code(), known.message());
+  const std::vector<TaskId> before = tasks_;
+  const std::shared_ptr<collective::Communicator> failed = communicator_;
+  try {
+    const uint64_t generation = server_->generation();
+    // Who has ended is not waited for.
+    server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
+    for (const TaskId& task : before) {
+      const auto is_task = [&](const cluster::Member& member) { return member.task == task; };
+      if (std::ranges::none_of(server_->members(), is_task)) {
+        throw cannot(ErrorCode::kUnavailable, task.to_string() + " has ended");
+      }
+    }
+    return form({.mends = generation, .step = step});
+  } catch (const Error& error) {
+    tasks_ = before;
+    communicator_ = failed;
+    if (error.code() != ErrorCode::kDeadlineExceeded) throw;
+    throw cannot(error.code(), error.what());
+  }
+}
+
+uint64_t WorkerGroup::form(const Bond& bond) {
   const auto deadline = wire::Deadline::after(patience_);
   const std::vector<TaskId> workers = cluster::training_tasks(server_->spec());
   tasks_.clear();
@@ -135,13 +223,17 @@ void WorkerGroup::form() {
   }
   const auto rank = static_cast<int>(std::ranges::find(tasks_, server_->task()) - tasks_.begin());
 
+  meet_hosts(static_cast<size_t>(rank), deadline);
   server_->set(key_of(server_->task()), Card{.replicas = replicas_,
                                              .host = wire::host_identity(),
-                                             .all_cpu = all_cpu_,
-                                             .common = common_}
+                                             .all_cpu = all_cpu(devices_),
+                                             .common = common_,
+                                             .mends = bond.mends,
+                                             .step = bond.step}
                                             .write());
+  uint64_t step = bond.step;
   std::vector<std::string> hosts;
-  std::vector<bool> all_cpu;
+  std::vector<bool> cpu_alone;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
     for (const auto& [task, count] : card.replicas) {
@@ -151,11 +243,17 @@ void WorkerGroup::form() {
                    server_->task().to_string(), " that it has ", known,
                    "; start a worker anew with as many as it had");
     }
+    STRATA_CHECK(card.mends == bond.mends, kUnavailable, "[multi_worker] ",
+                 (card.mends == 0 ? tasks_[r] : server_->task()).to_string(),
+                 " was started anew and lacks the state of the others, which go on after a failed "
+                 "step",
+                 kStartAgain);
+    step = std::max(step, card.step);
     hosts.push_back(card.host);
-    all_cpu.push_back(card.all_cpu);
+    cpu_alone.push_back(card.all_cpu);
     if (r == 0) common_ = card.common;
   }
-  check_kinds(all_cpu, deadline);
+  check_kinds(cpu_alone, deadline);
   collective::Placement placement;
   placement.rank_of_replica = ranks_of_replicas(workers, tasks_, replicas_);
   placement.host_of_rank = collective::hosts_of(hosts);
@@ -164,12 +262,12 @@ void WorkerGroup::form() {
     const bool self = static_cast<int>(r) == rank;
     peers.push_back(self ? nullptr : server_->connect(tasks_[r], "collective", deadline));
   }
-  const collective::LinkModel links = measure_links(rank, placement, peers, deadline);
+  if (bond.mends == 0 || !links_) links_ = measure_links(rank, placement, peers, deadline);
   collective::CommunicationOptions on_the_wire = communication_;
   for (const char* beside : {kWire, kMpi}) {
     if (on_the_wire.implementation == beside) on_the_wire.implementation = kAuto;
   }
-  const auto planner = std::make_shared<collective::Planner>(placement, links, on_the_wire);
+  const auto planner = std::make_shared<collective::Planner>(placement, *links_, on_the_wire);
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
                     << placement.num_replicas() << " replicas, wire " << wire_ << "; "
                     << planner->describe(collective::Collective::kAllReduce);
@@ -184,6 +282,39 @@ void WorkerGroup::form() {
           .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
   communicator_ =
       communication_.implementation == kMpi ? over_mpi(wire, explain) : share_memory(wire, explain);
+  return step;
+}
+
+/// Workers of one machine agree on who computes where. Shares stay what they were at first: one
+/// that is started anew finds the same.
+void WorkerGroup::meet_hosts(size_t rank, wire::Deadline deadline) {
+  const TaskId& own = server_->task();
+  server_->set(host_key_of(own), HostCard{.resources = resources_, .replicas = replicas_}.write());
+  std::vector<HostResources> all;
+  std::optional<int> had;
+  for (const TaskId& task : tasks_) {
+    HostCard card = HostCard::read(server_->get(host_key_of(task), deadline));
+    all.push_back(std::move(card.resources));
+    const auto known = card.replicas.find(own);
+    if (known != card.replicas.end()) had = known->second;
+  }
+  if (share_) return;
+  share_ = share_of(all, rank);
+  if (devices_.empty()) devices_ = devices_of(*share_);
+  if (names_.empty() && had) {
+    const std::vector<LogicalDevice> found = std::exchange(devices_, {});
+    for (int i = 0; i < *had; ++i) {
+      devices_.push_back(found[static_cast<size_t>(i) % found.size()]);
+    }
+  }
+  replicas_[own] = static_cast<int>(devices_.size());
+  const size_t cores = std::max<size_t>(1, share_->cores.size());
+  if (common_.threads_per_replica == 0) {
+    common_.threads_per_replica = std::max(1, static_cast<int>(cores / devices_.size()));
+  }
+  STRATA_LOG(kInfo) << "[multi_worker] " << own.to_string() << " computes on "
+                    << (share_->cores.empty() ? "all cores that it may use, in turn with others"
+                                              : "cores " + join(share_->cores));
 }
 
 void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline deadline) const {
@@ -228,6 +359,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
                   .name = server_->task().to_string(),
                   .timeout = communication_.timeout,
                   .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+                  .cores = share_->all_cores,
                   .failed = server_->failed(),
                   .reason = [server = server_] { return server->status(); },
                   .explain = explain});
@@ -248,6 +380,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::over_mpi(
              .order = communication_.order,
              .timeout = communication_.timeout,
              .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+             .cores = share_->all_cores,
              .failed = server_->failed(),
              .reason = [server = server_] { return server->status(); },
              .explain = explain});

@@ -15,13 +15,14 @@
 #include "strata/collective/link_model.h"
 #include "strata/runtime/devices.h"
 #include "strata/wire/connection.h"
+#include "strategies/host_share.h"
 
 namespace strata::detail {
 
 /// What the workers of a cluster must have in common; the chief's counts.
 struct Common {
   uint64_t seed = 0;
-  int threads_per_replica = 1;
+  int threads_per_replica = 0;  ///< 0: cores of the share / replicas
 };
 
 /// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
@@ -35,30 +36,48 @@ std::optional<cluster::Cluster> find_workers(
 class WorkerGroup {
  public:
   /// Meets the other workers, and forms a group with them.
-  /// @param devices  Of this process's replicas, at least one.
+  /// @param devices  Of this process's replicas, by name; none: its share of what the workers of
+  /// its
+  ///   machine may use, or, where it is started anew, as many as it had.
   /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
   ///                other sums would cross replicas. As cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
               const collective::CommunicationOptions& communication,
-              const std::vector<LogicalDevice>& devices, const Common& common);
+              const std::vector<std::string>& devices, const Common& common);
 
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
   /// order of ranks; those of a lost worker belong to the ones with fewest.
   const std::shared_ptr<collective::Communicator>& communicator() const { return communicator_; }
   const std::shared_ptr<cluster::Server>& server() const { return server_; }
   const Common& common() const { return common_; }
+  /// That this process has by itself.
+  const std::vector<LogicalDevice>& devices() const { return devices_; }
+  /// What it uses of its machine; `cores` are empty where they are all that it may use.
+  const HostShare& share() const { return *share_; }
   /// By rank.
   const std::vector<cluster::TaskId>& tasks() const { return tasks_; }
 
   /// Forms the next group, of those who are left and those who have come.
   void form_anew();
+  /// After a failed step: a communicator between the same processes, which all make this call.
+  /// @param step  How many runs this process has made. @return the most that one of them has made.
+  /// @throws Error  kUnavailable: a process has ended, or was started anew and lacks the state that
+  ///   the others have. kDeadlineExceeded: one did not come. kUnimplemented: over MPI.
+  uint64_t mend(uint64_t step);
   /// The orderly end, or, while an exception is under way, the end that the others hear of: unless
   /// `end_in_order` was called, since all end so.
   void leave();
   void end_in_order() { ends_in_order_ = true; }
 
  private:
-  void form();
+  /// What is the same in all who go on with each other.
+  struct Bond {
+    uint64_t mends = 0;  ///< the generation that they go on from; 0: none
+    uint64_t step = 0;
+  };
+  /// @return the greatest step.
+  uint64_t form(const Bond& bond);
+  void meet_hosts(size_t rank, wire::Deadline deadline);
   void check_kinds(const std::vector<bool>& all_cpu, wire::Deadline deadline) const;
   collective::LinkModel measure_links(int rank, const collective::Placement& placement,
                                       const std::vector<std::shared_ptr<wire::Connection>>& peers,
@@ -74,11 +93,15 @@ class WorkerGroup {
   const wire::Deadline::Clock::duration patience_;
   std::string wire_;  // for the log
   std::shared_ptr<cluster::Server> server_;
+  const std::vector<std::string> names_;  // of devices, as the user gave them
+  const HostResources resources_;
+  std::optional<HostShare> share_;
+  std::vector<LogicalDevice> devices_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
-  const bool all_cpu_;
   Common common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;
+  std::optional<collective::LinkModel> links_;  // as measured last
   bool ends_in_order_ = false;
 };
 

@@ -27,8 +27,10 @@ WorkerStepAgreement::WorkerStepAgreement(std::shared_ptr<cluster::Server> server
       rank_(rank),
       num_workers_(num_workers),
       number_(number),
+      made_in_(server_->generation()),
       take_in_(take_in),
-      on_end_(std::move(on_end)) {
+      on_end_(std::move(on_end)),
+      generation_(made_in_) {
   begin_round();
 }
 
@@ -43,7 +45,16 @@ WorkerStepAgreement::~WorkerStepAgreement() {
 }
 
 std::string WorkerStepAgreement::key(int64_t round, const char* what, int rank) const {
-  return str_cat("strata/preemption/", number_, '/', round, '/', what, '/', rank);
+  return str_cat("strata/preemption/", made_in_, '/', number_, '/', round, '/', what, '/', rank);
+}
+
+/// After a failed step the workers go on in another generation, which knows nothing of what was said
+/// in the one before. All come here after the same step.
+void WorkerStepAgreement::begin_anew() {
+  listener_.join();  // its wait has ended with that generation
+  generation_ = server_->generation();
+  round_ = 0;
+  begin_round();
 }
 
 void WorkerStepAgreement::begin_round() {
@@ -115,6 +126,7 @@ void WorkerStepAgreement::wait_for_all() {
 }
 
 std::optional<int64_t> WorkerStepAgreement::agree(int64_t finished_steps, bool preempted) {
+  if (server_->generation() != generation_) begin_anew();
   if (agreed_ && *finished_ >= *agreed_) {
     end_round();
     begin_round();

@@ -35,6 +35,7 @@ class WorkerStepAgreement final : public StepAgreement {
 
  private:
   std::string key(int64_t round, const char* what, int rank) const;
+  void begin_anew();
   void begin_round();
   bool end_round();
   void listen();
@@ -46,10 +47,12 @@ class WorkerStepAgreement final : public StepAgreement {
   const int rank_;
   const int num_workers_;
   const int64_t number_;
+  const uint64_t made_in_;  // the generation
   const bool take_in_;
   const std::function<void()> on_end_;
 
   std::mutex mutex_;  // of what the listener touches
+  uint64_t generation_;
   int64_t round_ = 0;
   bool leaving_ = false;
   std::string told_;                 // why all are to stop, as this worker knows it

@@ -184,7 +184,7 @@ TEST(StepAgreementTest, AllTakeInWhoWaitsAfterTheSameStep) {
 TEST(StepAgreementTest, WhoIsToldToStopIsHeardFirst) {
   while_one_waits([&](cluster::Server& server, int worker, StepAgreement& agreement) {
     // Until the other has said that it stops, and when.
-    if (worker == 0) (void)server.get("strata/preemption/1/1/step/1", test::soon());
+    if (worker == 0) (void)server.get("strata/preemption/1/1/1/step/1", test::soon());
     EXPECT_EQ(agreement.agree(1, worker == 1), 1);
     EXPECT_FALSE(agreement.regroups());
   });

@@ -33,6 +33,10 @@ struct CommunicationOptions {
   /// Gradients travel while backward still runs. Unset: where there are several hosts; on one, the
   /// cores that would move them are busy.
   std::optional<bool> overlap = {};
+  /// Of your own, beside strata's, the same in all processes: AUTO chooses from them, too, and
+  /// `implementation` may name one. Each schedule is proven before it is used (`find_fault`). Like
+  /// all algorithms, for the wire.
+  std::vector<Algorithm> algorithms = {};
 };
 
 /// How tensors of these sizes are packed: the last tensor first, since backward is done with it

@@ -2,6 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -38,7 +39,8 @@ struct CallOptions {
 /// dtype. On the CPU and contiguous they are read and written where they are; others are copied.
 ///
 /// When a call fails, the communicator has failed on every rank, with the same reason; afterwards
-/// every call throws kFailedPrecondition with it. Build a new one.
+/// every call throws kFailedPrecondition with it. Build a new one; strategies do that by themselves
+/// before their next run.
 ///
 /// @throws of every call: kInvalidArgument before anything is sent; kFailedPrecondition: ranks make
 ///   different calls of one id (both are described), or an earlier call failed; kUnavailable: a
@@ -103,7 +105,13 @@ class STRATA_API Communicator {
   at::Tensor common_buffer(int64_t elements, at::ScalarType dtype);
 
   /// Ends every pending and later call on all ranks with `reason`: this rank cannot go on.
-  void fail(const Status& reason) { do_fail(reason); }
+  void fail(const Status& reason) {
+    failed_ = true;
+    do_fail(reason);
+  }
+
+  /// A call of this rank has failed, or `fail` was called. Costs nothing, and asks no other rank.
+  bool has_failed() const { return failed_; }
 
   /// Ok while calls can be made, as far as this rank knows. Cheap; does not wait.
   Status status() { return do_status(); }
@@ -133,7 +141,11 @@ class STRATA_API Communicator {
   virtual std::vector<at::Tensor> do_buffers(int64_t elements, at::ScalarType dtype);
   virtual at::Tensor do_common_buffer(int64_t elements, at::ScalarType dtype);
 
+  template <typename Call>
+  void note_failure_of(Call&& call);
+
   int rank_;
+  std::atomic<bool> failed_{false};
   Placement placement_;
   std::vector<int> replicas_;
 };

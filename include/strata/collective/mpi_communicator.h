@@ -24,7 +24,8 @@ struct MpiOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   /// Of the set-up; up to 5 s more until all know that it was in vain.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(1);
-  /// As in SharedMemoryOptions.
+  /// As in SharedMemoryOptions; `cores` of the ranks on this host.
+  int cores = 0;
   std::stop_token failed = {};
   std::function<Status()> reason = {};
   std::function<Status(const Status& seen)> explain = {};

@@ -14,9 +14,13 @@ namespace strata::collective {
 /// fixed binary tree over the indices (tensor/tree_sum.h) whatever dtype and device, so the bits
 /// depend on the values alone. The mean of integers is a float (float64 where TensorFlow's is).
 ///
-/// @param values  One per replica, each `[*shape]`, equal shape and dtype; undefined ones are
-/// absent.
-/// @throws Error  kInvalidArgument: shapes or dtypes differ; nothing to reduce.
+/// The sum of sparse values (COO) is their entries one after the other, in the order of replicas;
+/// equal indices stay apart. The mean divides each.
+///
+/// @param values  One per replica, each `[*shape]`, equal shape, dtype and layout; undefined ones
+/// are absent.
+/// @throws Error  kInvalidArgument: shapes, dtypes or layouts differ; other layouts than dense and
+///   COO; minimum and maximum of sparse or complex values; nothing to reduce.
 /// Cost: one pass over the values.
 STRATA_API at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op);
 

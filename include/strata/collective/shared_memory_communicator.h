@@ -20,6 +20,8 @@ struct SharedMemoryOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   /// Of the set-up.
   std::chrono::milliseconds start_timeout = std::chrono::minutes(1);
+  /// Of the ranks together: where more replicas wait, they give the core up sooner. 0: the host's.
+  int cores = 0;
   /// Ends every wait: a rank is lost, which may be stopped and so cannot be seen from here.
   /// `cluster::Server::failed`.
   std::stop_token failed = {};

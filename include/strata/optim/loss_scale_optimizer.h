@@ -17,7 +17,9 @@ struct LossScaleOptions {
 
 /// Another optimizer whose loss is scaled against the underflow of 16-bit gradients, by a factor
 /// that adapts: a step whose gradients are not all finite, on whatever replica, does not take place
-/// (it is no iteration either) and halves the factor.
+/// and halves the factor, to 1 at least. The factor doubles after `dynamic_growth_steps` good steps,
+/// while that is finite in float32. A step that does not take place is no iteration, as in Keras 3
+/// (tf.keras counts it): schedules and Adam's bias correction see the updates alone.
 ///
 ///     LossScaleOptimizer optimizer(Adam({.learning_rate = 1e-3}));
 ///
@@ -42,6 +44,8 @@ class STRATA_API LossScaleOptimizer : public Optimizer {
   /// For its class and options. Variables and state are this one's, too.
   const Optimizer& inner_optimizer() const { return *inner_; }
   const LossScaleOptions& options() const { return options_; }
+  /// The present factor: `dynamic_scale` of Keras.
+  double loss_scale() const;
 
  private:
   std::shared_ptr<Optimizer> inner_;

@@ -24,7 +24,7 @@ struct MirroredOptions {
 
   // How fast.
   int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Intra-op threads of each; 0: cores / replicas, at least 1.
+  int threads_per_replica = 0;  ///< Of large operators; 0: cores / replicas, at least 1.
   /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
   /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
   std::optional<bool> share_storage = {};
@@ -32,8 +32,8 @@ struct MirroredOptions {
 };
 
 /// Synchronous training on the devices of this machine: a replica on each, every variable mirrored
-/// on all, gradients summed over them in each step. With the same number of replicas, seed and
-/// `threads_per_replica` the weights are the same bits on any cores, permits and storage.
+/// on all, gradients summed over them in each step. With the same number of replicas and seed the
+/// weights are the same bits on any cores of one kind, threads, permits and storage.
 /// Source: tf.distribute.MirroredStrategy.
 class STRATA_API MirroredStrategy : public Strategy {
  public:

@@ -25,8 +25,11 @@ struct MultiWorkerMirroredOptions {
   /// Says which cluster this process is in, and as which task; null: what started it (TF_CONFIG,
   /// mpirun, srun, Kubernetes). Without a cluster the strategy is that of one process.
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
-  /// This process's: {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU. Processes may
-  /// have unequal numbers; all have GPUs, or none has.
+  /// This process's: {"cpu:0", "cpu:1"}; empty: its share of the GPUs that the workers of its
+  /// machine see, else a CPU for each core of its share of the cores that they may use, at least
+  /// one (as many as set_logical_devices says, where it does). The same shares whether
+  /// `strata launch`, mpirun or a shell starts them. Processes may have unequal numbers; all have
+  /// GPUs, or none has.
   std::vector<std::string> devices = {};
   /// Of the random streams; unset: the chief's libtorch's (torch::manual_seed). The chief's counts.
   std::optional<uint64_t> seed = {};
@@ -51,8 +54,8 @@ struct MultiWorkerMirroredOptions {
   bool shard_optimizer_state = false;
 
   // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Intra-op threads of each, the chief's; 0: its cores / replicas.
+  int permits = 0;              ///< Replicas that compute at a time; 0: one per core of its share.
+  int threads_per_replica = 0;  ///< Of large operators, the chief's; 0: its cores / replicas.
   /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
   /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
   std::optional<bool> share_storage = {};
@@ -61,12 +64,19 @@ struct MultiWorkerMirroredOptions {
 
 /// Synchronous training on the devices of several processes and machines, all of which run the same
 /// program: a replica on each device, every variable mirrored on all, gradients summed over all in
-/// each step. The weights are those of MirroredStrategy with as many replicas, seed and
-/// `threads_per_replica`: the same bits, however the replicas are spread.
+/// each step. The weights are those of MirroredStrategy with as many replicas and the same seed: the
+/// same bits, however the replicas are spread, and with any number of threads.
+///
+/// Workers of one machine divide the cores that they may use, and keep to their shares inside `run`.
 ///
 /// The evaluator of a cluster is a process by itself and gets a strategy of its own devices.
 ///
 /// Where a process is lost, calls in all others end with an error that names it (kUnavailable).
+/// Where a replica function throws, its caller gets that exception, and those of other workers that
+/// wait for it get an error that names the worker and quotes the first line (kAborted). The
+/// strategy stays usable: before the next run, or another call of all replicas, the workers meet
+/// and connect anew, so each must catch its exception and make the same calls again. They wait for
+/// each other for `server.start_timeout`. Not with implementation MPI.
 /// Threads: as Strategy.
 /// Source: tf.distribute.MultiWorkerMirroredStrategy.
 class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
@@ -90,12 +100,14 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   bool is_elastic() const override;
 
   /// Some lines for people: which workers and replicas there are, and how they communicate.
-  std::string describe() const;
+  std::string describe() const override;
 
  private:
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
+  void tell_others(const Status& status);
+  void mend();
   void take_in();
   void regroup();
 

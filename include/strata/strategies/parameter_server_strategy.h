@@ -48,7 +48,7 @@ struct ParameterServerStrategyOptions {
 
   // How fast.
   int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Intra-op threads of each; 0: cores / replicas, at least 1.
+  int threads_per_replica = 0;  ///< Of large operators; 0: cores / replicas, at least 1.
   bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
 };
 

@@ -5,6 +5,8 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -51,6 +53,7 @@ void check_replicas(const PerReplica<T>& values, int replicas, const std::string
 /// what is said here of all replicas is done together: every process makes the same calls in the
 /// same order.
 ///
+/// Calls of one strategy inside the scope of another are kFailedPrecondition, as in TensorFlow.
 /// Threads: calls from outside replica functions take turns.
 /// Source: tf.distribute.Strategy.
 class STRATA_API Strategy {
@@ -65,6 +68,9 @@ class STRATA_API Strategy {
   /// process: that.
   bool is_chief() const;
   ReplicaGroup& group() const { return *group_; }
+  /// Some lines for people: replicas, devices, and which operation adds over them. What runs over
+  /// several devices logs it when it is made, at level info.
+  virtual std::string describe() const;
 
   /// Calls `body()` in this strategy's scope and returns its result: variables made there are this
   /// strategy's, one copy a replica. The same scope may be entered again inside.
@@ -119,7 +125,8 @@ class STRATA_API Strategy {
   /// dimension of the values too; the mean then counts elements, so values may differ in size along
   /// it, and empty ones count nothing.
   ///
-  /// @param value  Without axis: equal shapes. An axis may be negative.
+  /// @param value  Without axis: equal shapes; sparse ones (COO) too, whose sum has the entries of
+  ///   all in the order of replicas, and stays sparse. An axis may be negative.
   /// @return On the host CPU; the mean of integers is a float; of no elements NaN.
   /// @throws Error  kInvalidArgument: wrong number of values; unequal shapes; an axis out of range.
   at::Tensor reduce(ReduceOp op, const PerReplica<at::Tensor>& value,
@@ -139,6 +146,10 @@ class STRATA_API Strategy {
   /// values come out dense.
   /// @throws Error  kInvalidArgument: scalars, or shapes that differ elsewhere.
   at::Tensor gather(const PerReplica<at::Tensor>& value, int64_t axis) const;
+
+  /// The values of all replicas, those of other processes, too, by replica id, on the host CPU: in
+  /// every process. Dtypes and shapes may differ; sparse values come out dense.
+  std::vector<at::Tensor> all_results(const PerReplica<at::Tensor>& value) const;
 
   /// Compares the copies that the replicas of all processes have of `variables`, by their SHA-256:
   /// once in a thousand steps, say, to find out where weights drift apart, or a machine computes
@@ -194,6 +205,7 @@ class STRATA_API Strategy {
  private:
   virtual bool do_recover(const Error&) { return false; }
   detail::Context enter_scope() const;
+  void require_own(std::string_view call) const;
 
   std::shared_ptr<ReplicaGroup> group_;
 };

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace strata::losses {
+
+/// Where the rows that this thread computes stand in the batch that was asked for: messages name
+/// that row, which the user can look up, and not the place in a replica's part.
+struct BatchRows {
+  int64_t first = 0;
+  int64_t count = -1;      ///< Rows of the part; -1: nothing is known.
+  bool of_worker = false;  ///< Counted in what this process has of the batch.
+};
+
+/// Makes `rows` this thread's while it lives.
+class BatchRowsGuard {
+ public:
+  explicit BatchRowsGuard(const BatchRows& rows);
+  ~BatchRowsGuard();
+  BatchRowsGuard(const BatchRowsGuard&) = delete;
+  BatchRowsGuard& operator=(const BatchRowsGuard&) = delete;
+
+ private:
+  BatchRows outer_;
+};
+
+/// "row 7" of the batch where it is known, else "row 2 of replica 1's part", or "row 2".
+std::string row_in_batch(int64_t row, int64_t rows);
+
+}  // namespace strata::losses
