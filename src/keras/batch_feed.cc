@@ -2,21 +2,21 @@
 
 namespace strata::keras::detail {
 
-std::optional<DistributedDataset::Element> BatchFeed::next_one() {
+std::optional<DistributedDataset::Element> BatchFeed::next_one(bool epoch_begins) {
   if (peeked_) return std::exchange(peeked_, std::nullopt);
   if (!iterator_) iterator_.emplace(data_.iterator(pass_));
   auto parts = iterator_->next();
-  if (!parts && continuous_) {
+  if (!parts && continuous_ && epoch_begins) {
     iterator_.emplace(data_.iterator(++pass_));
     parts = iterator_->next();
   }
   return parts;
 }
 
-BatchFeed::Parts BatchFeed::next(int64_t count) {
+BatchFeed::Parts BatchFeed::next(int64_t count, bool epoch_begins) {
   Parts all;
   while (static_cast<int64_t>(all.size()) < count) {
-    auto parts = next_one();
+    auto parts = next_one(epoch_begins && all.empty());
     if (!parts) break;
     all.push_back(std::move(*parts));
   }
@@ -27,7 +27,7 @@ std::optional<DistributedDataset::Element> BatchFeed::peek() {
   if (!peeked_) {
     if (!iterator_) iterator_.emplace(data_.iterator(pass_));
     peeked_position_ = position();
-    peeked_ = next_one();
+    peeked_ = next_one(/*epoch_begins=*/true);
   }
   return peeked_;
 }

@@ -12,6 +12,8 @@ namespace strata::keras::detail {
 /// What layers called on this thread are part of.
 struct CallContext {
   bool training = false;
+  /// A layer around, or fit, has said `training`. Else see `training_by_default`.
+  bool decided = false;
   /// Takes what `add_loss` is given; null: nobody wants it.
   std::vector<at::Tensor>* losses = nullptr;
   /// Takes what is done when; null: nobody looks.
@@ -21,6 +23,13 @@ struct CallContext {
 };
 
 CallContext& call_context();
+
+/// True inside `run`, where Strategy::run was called by a program or by fit.
+bool inside_run();
+
+/// The mode of a call that does not say it: that of the layer around; else, inside `run`, training
+/// where gradients are recorded; else inference.
+bool training_by_default();
 
 /// Makes `context` this thread's while it lives.
 class CallContextGuard {

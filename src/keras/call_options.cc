@@ -1,6 +1,11 @@
 #include "keras/call_options.h"
 
+#include <ATen/ops/tensor.h>
+
 #include <map>
+
+#include "keras/input_layer.h"
+#include "strata/core/error.h"
 
 namespace strata::keras::detail {
 
@@ -25,6 +30,33 @@ void collect_tensor_indices(const Json& json, std::vector<size_t>& to) {
     for (const auto& [key, value] : json.as_object()) members.emplace(key, &value);
     for (const auto& [key, value] : members) collect_tensor_indices(*value, to);
   }
+}
+
+at::Tensor constant_tensor(const Json& json) {
+  const Json* class_name = json.is_object() ? json.find("class_name") : nullptr;
+  if (class_name == nullptr || !class_name->is_string() ||
+      (class_name->as_string() != "__numpy__" && class_name->as_string() != "__tensor__")) {
+    return {};
+  }
+  const Json& config = json.at("config");
+  std::vector<double> flat;
+  std::vector<int64_t> shape;
+  const auto read = [&](const auto& self, const Json& value, size_t depth) -> void {
+    if (!value.is_array()) {
+      STRATA_CHECK(depth == shape.size(), kDataLoss, "[keras] config: got a ragged array");
+      flat.push_back(value.is_bool() ? (value.as_bool() ? 1.0 : 0.0) : value.as_double());
+      return;
+    }
+    const auto size = static_cast<int64_t>(value.as_array().size());
+    if (depth == shape.size() && flat.empty()) shape.push_back(size);
+    STRATA_CHECK(depth < shape.size() && shape[depth] == size, kDataLoss,
+                 "[keras] config: got a ragged array");
+    for (const Json& each : value.as_array()) self(self, each, depth + 1);
+  };
+  read(read, config.at("value"), 0);
+  return at::tensor(flat, at::kDouble)
+      .reshape(shape)
+      .to(dtype_of_name(config.at("dtype").as_string()));
 }
 
 size_t count_masks(const Json& options) {

@@ -10,6 +10,7 @@
 #include "keras/call_context.h"
 #include "keras/default_callbacks.h"
 #include "keras/trace_spans.h"
+#include "optim/batch_rows.h"
 #include "strata/core/log.h"
 #include "strata/keras/callbacks/backup_and_restore.h"
 
@@ -46,6 +47,14 @@ void prepare(const Model& model, BatchFeed& feed) {
   trainer.prepare(first->get(0));
 }
 
+/// Which rows of the batch a replica has: parts are cut one after the other.
+losses::BatchRows rows_of_part(const Model& model, const Element& parts, int replica) {
+  losses::BatchRows rows{.count = parts.get(replica).num_rows(),
+                         .of_worker = model->strategy().group().communicator() != nullptr};
+  for (int before = 0; before < replica; ++before) rows.first += parts.get(before).num_rows();
+  return rows;
+}
+
 /// `step` of each batch, for all of `batches` in one `run`.
 void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
              summary::TraceRecorder* trace, const std::function<void(const Batch&)>& step) {
@@ -55,10 +64,12 @@ void execute(const Model& model, const BatchFeed::Parts& batches, bool training,
     const SpanObserverScope scope(spans.get());
     const int replica = get_replica_context()->local_replica();
     Tensors added;
-    const CallContextGuard context({.training = training, .losses = &added, .trace = trace});
+    const CallContextGuard context(
+        {.training = training, .decided = true, .losses = &added, .trace = trace});
     const at::AutoGradMode gradients(training);
     for (const Element& parts : batches) {
       added.clear();
+      const losses::BatchRowsGuard rows(rows_of_part(model, parts, replica));
       const summary::TraceRecorder::Scope span(trace, training ? "train_step" : "test_step");
       step(trainer.unpack(parts.get(replica)));
     }
@@ -125,6 +136,13 @@ bool shares_logs(const Model& model, const Callbacks& callbacks) {
          strongest(model, callbacks.empty() ? 0 : 1) > 0;
 }
 
+/// Keras's warning: there were fewer batches than asked for.
+void warn_of_end(const char* call, const std::string& where, int64_t batches, int64_t asked) {
+  STRATA_LOG(kWarning) << "[keras] " << call << ": the data ended after " << batches << " of "
+                       << asked << " batches" << (where.empty() ? "" : " of ") << where
+                       << "; repeat() the dataset, or ask for fewer steps";
+}
+
 void check_length(const Model& model, int64_t steps_per_execution, int64_t cardinality,
                   int64_t asked, const char* call) {
   STRATA_CHECK(cardinality != Dataset::kInfinite || asked > 0, kInvalidArgument, "[keras] ", call,
@@ -141,7 +159,7 @@ void check_length(const Model& model, int64_t steps_per_execution, int64_t cardi
 Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   BatchFeed feed(not_shared_out(model, Dataset::from_tensors(batch), 0), false);
   prepare(model, feed);
-  execute(model, feed.next(1), training, nullptr,
+  execute(model, feed.next(1, true), training, nullptr,
           [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
   return Logs(model->trainer().results());
 }
@@ -321,7 +339,8 @@ void FitLoop::train_epoch() {
   const int64_t at_once = trainer_.options().steps_per_execution;
   const int64_t limit = options_.steps_per_epoch;
   while (!stop_training_ && (limit == 0 || batch_ < limit)) {
-    const auto batches = feed_.next(limit == 0 ? at_once : std::min(at_once, limit - batch_));
+    const auto batches =
+        feed_.next(limit == 0 ? at_once : std::min(at_once, limit - batch_), batch_ == 0);
     if (batches.empty()) break;
     tell(callbacks_, &callbacks::Callback::on_train_batch_begin, batch_);
     execute(model_, batches, true, trace_, [&](const Batch& batch) { model_->train_step(batch); });
@@ -336,9 +355,7 @@ void FitLoop::train_epoch() {
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
                "': fit got an empty dataset in epoch ", epoch_);
   if (limit > 0 && batch_ < limit && !stop_training_) {
-    STRATA_LOG(kWarning) << "[keras] fit: the data ended after " << batch_ << " of " << limit
-                         << " batches; repeat() the dataset, or ask for fewer steps";
-    stop_training_ = true;
+    warn_of_end("fit", str_cat("epoch ", epoch_), batch_, limit);
   }
   if (steps_ == Dataset::kUnknown) steps_ = batch_;
 }
@@ -396,7 +413,7 @@ Logs TestLoop::run() {
   const int64_t at_once = trainer.options().steps_per_execution;
   while (max_steps_ == 0 || batch_ < max_steps_) {
     const auto batches =
-        feed_.next(max_steps_ == 0 ? at_once : std::min(at_once, max_steps_ - batch_));
+        feed_.next(max_steps_ == 0 ? at_once : std::min(at_once, max_steps_ - batch_), batch_ == 0);
     if (batches.empty()) break;
     tell(callbacks_, &callbacks::Callback::on_test_batch_begin, batch_);
     execute(model_, batches, false, nullptr, [&](const Batch& batch) { model_->test_step(batch); });
@@ -406,6 +423,7 @@ Logs TestLoop::run() {
   }
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
                "': evaluate got an empty dataset");
+  if (batch_ < max_steps_) warn_of_end("evaluate", "", batch_, max_steps_);
   Logs logs(trainer.results());
   tell(callbacks_, &callbacks::Callback::on_test_end, logs);
   return logs;
@@ -429,7 +447,7 @@ Tensors PredictLoop::run() {
   const size_t inputs = model_->num_inputs();
   std::vector<Tensors> outputs;  // by output, then batch
   while (options_.steps == 0 || batch_ < options_.steps) {
-    auto batches = feed_.next(1);
+    auto batches = feed_.next(1, batch_ == 0);
     if (batches.empty()) break;
     if (!model_->built()) {
       std::vector<Shape> shapes;
@@ -443,7 +461,7 @@ Tensors PredictLoop::run() {
     const auto parts = strategy.run(
         [&](const data::Example& part) {
           const at::NoGradGuard no_grad;
-          const CallContextGuard context({});
+          const CallContextGuard context({.decided = true});
           STRATA_CHECK(part.fields.size() >= inputs, kInvalidArgument, "[keras] Model '",
                        model_.name(), "': predict got elements of ", part.fields.size(),
                        " tensors; the model has ", inputs, " inputs");
@@ -464,6 +482,7 @@ Tensors PredictLoop::run() {
   }
   STRATA_CHECK(batch_ > 0, kInvalidArgument, "[keras] Model '", model_.name(),
                "': predict got an empty dataset");
+  if (batch_ < options_.steps) warn_of_end("predict", "", batch_, options_.steps);
   tell(callbacks, &callbacks::Callback::on_predict_end);
   Tensors whole;
   for (const Tensors& batches : outputs) whole.push_back(at::cat(batches));

@@ -21,12 +21,14 @@ class BatchFeed {
  public:
   using Parts = std::vector<DistributedDataset::Element>;
 
-  /// @param continuous  A pass that ends in the middle of an epoch is followed by the next.
+  /// @param continuous  A pass goes on from epoch to epoch. One that ends in the middle of an epoch
+  ///                    ends it; the next epoch begins the next pass.
   BatchFeed(DistributedDataset data, bool continuous)
       : data_(std::move(data)), continuous_(continuous) {}
 
-  /// The next up to `count` batches; fewer where the pass (all data, if continuous) ends.
-  Parts next(int64_t count);
+  /// The next up to `count` batches; fewer where the pass ends.
+  /// @param epoch_begins  Nothing of the epoch was taken yet.
+  Parts next(int64_t count, bool epoch_begins);
   /// The first batch, which `next` will give, too; unset: there is none.
   std::optional<DistributedDataset::Element> peek();
   /// Starts pass `pass`, unless that is where it is and nothing of it was read.
@@ -37,7 +39,7 @@ class BatchFeed {
   void restore(const std::string& position);
 
  private:
-  std::optional<DistributedDataset::Element> next_one();
+  std::optional<DistributedDataset::Element> next_one(bool epoch_begins);
 
   DistributedDataset data_;
   bool continuous_;

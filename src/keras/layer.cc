@@ -54,9 +54,13 @@ SymbolicTensor Layer::operator()(const SymbolicTensor& x) const { return (*this)
 Tensors Layer::call(const Tensors& xs, const Call& call) const { return (*impl_)(xs, call).values; }
 
 at::Tensor Layer::operator()(const Tensors& xs) const {
-  return only_one(call(xs, {.training = detail::call_context().training}), *this);
+  return only_one(call(xs, {.training = detail::training_by_default()}), *this);
 }
 at::Tensor Layer::operator()(const at::Tensor& x) const { return (*this)(Tensors{x}); }
+
+Tensors Layer::losses() const { return impl_->losses(); }
+Tensors Layer::get_weights() const { return impl_->get_weights(); }
+void Layer::set_weights(const Tensors& values) const { impl_->set_weights(values); }
 
 const std::string& Layer::name() const { return impl_->name(); }
 

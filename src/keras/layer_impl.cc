@@ -5,6 +5,8 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <unordered_set>
 
 #include "keras/call_context.h"
@@ -19,6 +21,16 @@ namespace detail {
 CallContext& call_context() {
   static thread_local CallContext context;
   return context;
+}
+
+bool inside_run() {
+  const strata::detail::Context& context = strata::detail::current_context();
+  return context.replica != nullptr && context.group != strata::detail::default_group().get();
+}
+
+bool training_by_default() {
+  const CallContext& context = call_context();
+  return context.decided ? context.training : at::GradMode::is_enabled() && inside_run();
 }
 
 }  // namespace detail
@@ -42,10 +54,7 @@ class BuildPath {
   std::string previous_;
 };
 
-bool inside_run() {
-  const strata::detail::Context& context = strata::detail::current_context();
-  return context.replica != nullptr && context.group != strata::detail::default_group().get();
-}
+using detail::inside_run;
 
 Shape shape_of(const at::Tensor& tensor) { return tensor.sizes().vec(); }
 
@@ -110,7 +119,30 @@ void check_spec(const std::string& layer, size_t i, const InputSpec& spec, const
 
 }  // namespace
 
-LayerImpl::LayerImpl(LayerOptions options) : options_(std::move(options)), name_(options_.name) {}
+/// What the last call on each replica added. Replicas call at once.
+class LayerImpl::AddedLosses {
+ public:
+  void set(Tensors losses) {
+    const std::lock_guard lock(mutex_);
+    if (!losses.empty() || !by_replica_.empty()) by_replica_[replica()] = std::move(losses);
+  }
+  Tensors get() const {
+    const std::lock_guard lock(mutex_);
+    const auto found = by_replica_.find(replica());
+    return found == by_replica_.end() ? Tensors() : found->second;
+  }
+
+ private:
+  static int replica() { return inside_run() ? get_replica_context()->local_replica() : -1; }
+
+  mutable std::mutex mutex_;
+  std::map<int, Tensors> by_replica_;  ///< -1: outside `run`.
+};
+
+LayerImpl::LayerImpl(LayerOptions options)
+    : options_(std::move(options)),
+      name_(options_.name),
+      added_losses_(std::make_unique<AddedLosses>()) {}
 LayerImpl::~LayerImpl() = default;
 
 const std::string& LayerImpl::name() const {
@@ -131,7 +163,8 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs, const Json& optio
   if (built_) return;
   STRATA_CHECK(!inside_run(), kFailedPrecondition, "[keras] layer '", name(),
                "': called inside run() before it was built; call it (or the model) once in the "
-               "strategy's scope, so that every replica has the same weights");
+               "strategy's scope, so that every replica has the same weights: strategy.scope([&] { "
+               "layer->ensure_built({shape}); }), with keras::kNone for the batch");
   check_inputs(inputs);
   const BuildPath path(name());
   build_options_ = options;
@@ -144,7 +177,7 @@ void LayerImpl::ensure_built(const std::vector<Shape>& inputs, const Json& optio
   if (!whole) {
     built_ = false;  // should the call fail
     const at::NoGradGuard no_grad;
-    const detail::CallContextGuard context({});
+    const detail::CallContextGuard context({.decided = true});
     call(stand_ins(inputs, 2, 2, dtype().compute_dtype(), at::kCPU), {.options = options});
     built_ = true;
   }
@@ -162,12 +195,31 @@ LayerImpl::Outputs LayerImpl::operator()(const Tensors& inputs, const Call& call
     check_spec(name(), i, input_spec_[i], shape_of(inputs[i]));
   }
   detail::CallContext& context = detail::call_context();
-  const bool outer = std::exchange(context.training, call.training);
+  // Layers inside are called in this one's mode. What they add is, outside fit, the loop's to ask
+  // for: it belongs to the layer that the loop called.
+  const bool outermost = !context.decided;
+  Tensors added;
   struct Restore {
-    bool& training;
-    bool outer;
-    ~Restore() { training = outer; }
-  } restore{context.training, outer};
+    detail::CallContext& context;
+    bool training, decided;
+    Tensors* losses;
+    ~Restore() {
+      context.training = training;
+      context.decided = decided;
+      context.losses = losses;
+    }
+  } restore{context, context.training, context.decided, context.losses};
+  context.training = call.training;
+  context.decided = true;
+  const bool collects = outermost && context.losses == nullptr;
+  if (collects) context.losses = &added;
+  Outputs outputs = call_cast(inputs, call);
+  if (collects) added_losses_->set(std::move(added));
+  return outputs;
+}
+
+LayerImpl::Outputs LayerImpl::call_cast(const Tensors& inputs, const Call& call) {
+  detail::CallContext& context = detail::call_context();
   const summary::TraceRecorder::Scope span(
       context.trace, context.trace == nullptr ? std::string_view() : std::string_view(name()));
   const at::ScalarType compute = dtype().compute_dtype();
@@ -212,7 +264,7 @@ std::vector<at::ScalarType> LayerImpl::output_dtypes(
 std::vector<Shape> LayerImpl::compute_output_shapes(const std::vector<Shape>& inputs,
                                                     const Json& options) const {
   const at::NoGradGuard no_grad;
-  const detail::CallContextGuard context({});
+  const detail::CallContextGuard context({.decided = true});
   const at::Device device =
       weights().empty() ? at::Device(at::kCPU) : weights()[0].variable.on_replica(0).device();
   // A size that follows one that is not known differs between the two.
@@ -337,6 +389,47 @@ int64_t LayerImpl::count_params() const {
   int64_t count = 0;
   for (const Weight& weight : weights()) count += weight.variable.numel();
   return count;
+}
+
+Tensors LayerImpl::losses() const {
+  Tensors all = added_losses_->get();
+  for (const Weight& weight : weights()) {
+    if (weight.regularizer && weight.trainable) {
+      all.push_back(weight.regularizer(weight.variable.value()));
+    }
+  }
+  return all;
+}
+
+Tensors LayerImpl::get_weights() const {
+  Tensors values;
+  for (const Weight& weight : weights()) {
+    values.push_back(
+        weight.variable.value().detach().to(at::kCPU).clone(at::MemoryFormat::Contiguous));
+  }
+  return values;
+}
+
+void LayerImpl::set_weights(const Tensors& values) {
+  STRATA_CHECK(!inside_run(), kFailedPrecondition, "[keras] layer '", name(),
+               "': set_weights inside run(); call it outside, for all replicas at once");
+  const std::vector<Weight> all = weights();
+  STRATA_CHECK(values.size() == all.size(), kInvalidArgument, "[keras] layer '", name(),
+               "': set_weights got ", values.size(), " tensors; expected ", all.size(),
+               built_ ? "" : " (it is not built yet: call it, or give it an Input)",
+               ", in the order of get_weights()");
+  for (size_t i = 0; i < all.size(); ++i) {
+    STRATA_CHECK(values[i].defined() && values[i].sizes() == all[i].variable.sizes(),
+                 kInvalidArgument, "[keras] layer '", name(), "': set_weights got ",
+                 values[i].defined() ? to_string(shape_of(values[i])) : std::string("nothing"),
+                 " for '", all[i].variable.name(), "' (tensor ", i, "); expected ",
+                 to_string(all[i].variable.sizes().vec()));
+  }
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Variable variable = all[i].variable;
+    variable.assign(values[i].to(variable.dtype()));
+  }
 }
 
 at::Tensor LayerImpl::regularization_loss() const { return detail::penalties_of(weights()); }

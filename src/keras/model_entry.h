@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "strata/keras/layer.h"
@@ -12,6 +14,9 @@ namespace strata::keras::detail {
 Json entry_of(const Layer& layer);
 /// What Keras builds the layer from, `{"input_shape": [null, 8]}`; null: it needs nothing.
 Json build_config_of(const Layer& layer);
+
+/// What Keras looks a class by that is not its own: "mine>Scale". Unset: the class is Keras's.
+std::optional<std::string> registered_name(const std::string& class_name);
 
 /// Sequential, Functional, Model.
 bool is_model_class(std::string_view class_name);

@@ -6,6 +6,8 @@
 #include "keras/call_options.h"
 #include "keras/functional.h"
 #include "keras/input_layer.h"
+#include "keras/layers/attention_heads.h"
+#include "keras/layers/recurrent_impl.h"
 #include "keras/model_entry.h"
 #include "keras/ops/operation.h"
 #include "keras/sequential_impl.h"
@@ -219,6 +221,14 @@ Json input_config(const InputLayerImpl& input) {
   return config;
 }
 
+/// A stateful recurrent layer, or a wrapper of one, has states for each example of a batch.
+bool has_fixed_batch(const LayerImpl& layer) {
+  const auto* recurrent = dynamic_cast<const layers::RNNImpl*>(&layer);
+  if (recurrent != nullptr && recurrent->options().stateful) return true;
+  return std::ranges::any_of(layer.sublayers(),
+                             [](const auto& each) { return has_fixed_batch(*each.second); });
+}
+
 constexpr std::array kTensorsApart = {"MultiHeadAttention", "GroupedQueryAttention",
                                       "GroupQueryAttention"};
 
@@ -234,8 +244,9 @@ Json entry_of(const Layer& layer) {
     return object_of(impl.module(), impl.class_name(), input_config(*input));
   }
   if (const auto* operation = dynamic_cast<const OperationImpl*>(&impl)) {
-    return object_of(impl.module(), impl.class_name(), operation->operation_config(),
-                     impl.class_name());
+    Json object = object_of(impl.module(), impl.class_name(), operation->operation_config(),
+                            operation->entry().registered_name);
+    return object.set("module", operation->entry().module);
   }
   if (const auto* model = dynamic_cast<const FunctionalImpl*>(&impl)) {
     return object_of(impl.module(), impl.class_name(), functional_config(*model),
@@ -248,7 +259,15 @@ Json entry_of(const Layer& layer) {
                impl.name(),
                "' is a class of yours, whose structure only its code knows; a file "
                "can hold its weights: save_weights()");
-  return object_of(impl.module(), impl.class_name(), impl.config());
+  // A class of the user's: Keras looks for it by the name that it was registered by there.
+  const bool says_module = impl.module() != "keras.layers";
+  const auto registered = registered_name(std::string(impl.class_name()));
+  if (!registered || says_module) {
+    return object_of(impl.module(), impl.class_name(), impl.config(),
+                     registered ? Json(*registered) : Json());
+  }
+  Json object = object_of("", impl.class_name(), impl.config(), *registered);
+  return object.set("module", Json());
 }
 
 Json build_config_of(const Layer& layer) {
@@ -258,16 +277,19 @@ Json build_config_of(const Layer& layer) {
       dynamic_cast<const ModelImpl*>(&impl) != nullptr) {
     return {};
   }
-  const auto without_batch = [](Shape shape) {
-    if (!shape.empty()) shape[0] = kNone;
+  const bool keeps_batch = has_fixed_batch(impl);
+  const auto without_batch = [&](Shape shape) {
+    if (!shape.empty() && !keeps_batch) shape[0] = kNone;
     return shape_json(shape);
   };
   Json config = Json::object();
-  if (takes_tensors_apart(impl.class_name())) {
-    constexpr std::array kNames = {"query_shape", "value_shape", "key_shape"};
+  if (const auto* heads = dynamic_cast<const layers::HeadsImpl*>(&impl)) {
     Json dict = Json::object();
-    for (size_t i = 0; i < std::min(shapes.size(), kNames.size()); ++i) {
-      dict.set(kNames[i], without_batch(shapes[i]));
+    dict.set("query_shape", without_batch(shapes[0]));
+    if (shapes.size() > 1) dict.set("value_shape", without_batch(shapes[1]));
+    // Masks are tensors of the call, and not what it is built for.
+    if (const layers::Places at = heads->build_places(); at.has_key) {
+      dict.set("key_shape", without_batch(shapes.at(at.key)));
     }
     return config.set("shapes_dict", std::move(dict));
   }

@@ -3,6 +3,7 @@
 
 #include "keras/default_callbacks.h"
 #include "keras/fit_loop.h"
+#include "strata/core/log.h"
 #include "strata/keras/model.h"
 #include "strata/optim/loss_scale_optimizer.h"
 
@@ -43,6 +44,11 @@ void Model::compile(CompileOptions options) const {
                  "': compile got a strategy, and the model has weights already, of ",
                  model.strategy().name(), "; make the model in the strategy's scope");
     model.strategy_ = options.distribute;
+  }
+  if (options.jit_compile) {
+    STRATA_LOG(kWarning) << "[keras] Model '" << name()
+                         << "': compile got jit_compile=true, which has no effect: strata has no "
+                            "compiler of graphs; leave it out";
   }
   if (options.auto_scale_loss && model.dtype().name() == "mixed_float16" && options.optimizer &&
       !options.optimizer->scales_dynamically()) {

@@ -119,6 +119,19 @@ void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
   assignments.apply();
 }
 
+/// Whether or not that is known here, the model itself can be read.
+void restore_compiled(const Model& model, const Json& compile,
+                      const std::vector<at::Tensor>& optimizer, const std::string& path) {
+  try {
+    detail::restore_training(model, compile, optimizer);
+  } catch (const Error& error) {
+    throw Error(
+        error.code(),
+        str_cat(error.what(), "; load_model(\"", path,
+                "\", {.compile = false}) reads the model without what it was compiled with"));
+  }
+}
+
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
   keras_files::LegacyModel file;
   read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path); });
@@ -132,7 +145,7 @@ Model load_legacy(const std::string& path, const LoadModelOptions& options) {
       if (key != "optimizer_config") compile.set(key, value);
     }
     if (optimizer != nullptr) compile.set("optimizer", *optimizer);
-    detail::restore_training(model, compile, {});
+    restore_compiled(model, compile, {}, path);
   }
   return model;
 }
@@ -186,8 +199,8 @@ Model load_model(const std::string& path, const LoadModelOptions& options) {
   if (options.compile && is_compiled(compile)) {
     const WeightsGroup* optimizer = archive.weights.find("optimizer");
     const bool has_state = optimizer != nullptr && !archive.is_keras_2();
-    detail::restore_training(model, *compile,
-                             has_state ? optimizer->vars : std::vector<at::Tensor>());
+    restore_compiled(model, *compile, has_state ? optimizer->vars : std::vector<at::Tensor>(),
+                     path);
   }
   return model;
 }

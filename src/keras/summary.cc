@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "keras/call_options.h"
 #include "keras/functional.h"
 #include "keras/input_layer.h"
 #include "keras/ops/operation.h"
@@ -94,10 +95,23 @@ class Calls {
     return found == calls_.end() ? std::vector<const Node*>() : found->second;
   }
 
+  /// Tensors by place, then those that the call names, by their names.
+  static std::vector<size_t> in_keras_order(const Node& node) {
+    std::vector<size_t> named;
+    detail::collect_tensor_indices(node.options, named);
+    std::vector<size_t> order;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      if (std::ranges::find(named, i) == named.end()) order.push_back(i);
+    }
+    order.insert(order.end(), named.begin(), named.end());
+    return order;
+  }
+
   std::string connections(const Layer& layer) const {
     std::vector<std::string> inputs;
     for (const Node* node : of(layer)) {
-      for (const SymbolicTensor& input : node->inputs) {
+      for (const size_t i : in_keras_order(*node)) {
+        const SymbolicTensor& input = node->inputs[i];
         inputs.push_back(str_cat(input.node()->layer.name(), "[", index_.at(input.node().get()),
                                  "][", input.index(), "]"));
       }
@@ -211,6 +225,12 @@ class Summary {
     return is_list ? "[" + text + "]" : "(" + text + ")";
   }
 
+  /// One class is called otherwise in files.
+  static std::string_view python_class(const Layer& layer) {
+    const std::string_view name = layer->class_name();
+    return name == "GroupQueryAttention" ? "GroupedQueryAttention" : name;
+  }
+
   void add_rows(const Layer& layer, size_t level, const std::vector<Shape>& shapes) {
     std::string prefix;
     for (size_t i = 0; i < level; ++i) prefix += "   ";
@@ -219,7 +239,7 @@ class Summary {
     const std::string params = is_operation || detail::as_input(layer) != nullptr || layer->built()
                                    ? with_commas(layer->count_params())
                                    : "0 (unbuilt)";
-    std::vector<std::string> row = {str_cat(prefix, layer.name(), " (", layer->class_name(), ")"),
+    std::vector<std::string> row = {str_cat(prefix, layer.name(), " (", python_class(layer), ")"),
                                     shape_text(layer, shapes), params};
     if (connected_) row.push_back(calls_.connections(layer));
     if (options_.show_trainable) {

@@ -60,6 +60,12 @@ void check_outputs(const std::string& model, const char* what, size_t entries,
   }
 }
 
+/// A log is a number: of a metric with several values their mean, which Keras's bar shows.
+double reported(const metrics::Metric& metric) {
+  const at::Tensor values = metric.results();
+  return values.numel() == 1 ? values.item<double>() : values.to(at::kDouble).mean().item<double>();
+}
+
 template <typename Map>
 std::vector<std::string> keys(const Map& map) {
   std::vector<std::string> names;
@@ -232,14 +238,24 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
     for (size_t i = 0; i < parts.size(); ++i) {
       const double divisor = parts[i].output->loss.divides() ? sums[i + 1] : 1;
       const at::Tensor value = parts[i].terms.sum * (divisor > 0 ? sums[0] / divisor : 0);
-      if (outputs_.size() > 1) loss.outputs.push_back(value.detach());
+      // Values a row are as many on every replica.
+      const bool none = parts[i].output->loss.reduction() == losses::Reduction::kNone;
+      const double values = parts[i].terms.num_values;
+      const at::Tensor seen =
+          none && values > 0 ? parts[i].terms.sum.detach() * (static_cast<double>(rows) / values)
+                             : value.detach();
+      if (outputs_.size() > 1) loss.outputs.push_back(seen);
       add(loss.value, value * parts[i].output->weight);
+      add(loss.reported, seen * parts[i].output->weight);
     }
   }
   if (rows > 0) {
     at::Tensor penalty = penalties_of(regularized_);
     for (const at::Tensor& each : added) add(penalty, each);
-    if (penalty.defined()) add(loss.value, penalty * static_cast<double>(rows));
+    if (penalty.defined()) {
+      add(loss.value, penalty * static_cast<double>(rows));
+      if (loss.reported.defined()) add(loss.reported, penalty.detach() * static_cast<double>(rows));
+    }
   }
   if (!loss.value.defined()) {
     STRATA_CHECK(rows == 0 && (!added.empty() || !regularized_.empty() || !parts.empty()),
@@ -274,7 +290,7 @@ void Trainer::update_metrics(const Batch& batch, const LayerImpl::Outputs& outpu
       metric.update(sum / loss.weight, at::full({}, loss.weight, sum.options()));
     }
   };
-  mean(*mean_loss_, loss.value.detach());
+  mean(*mean_loss_, loss.reported.defined() ? loss.reported : loss.value.detach());
   for (size_t i = 0, part = 0; i < outputs_.size() && !batch.y.empty(); ++i) {
     Output& output = outputs_[i];
     if (output.mean_loss && part < loss.outputs.size()) {
@@ -331,11 +347,11 @@ Logs::Values Trainer::results() const {
     std::set<std::string> names;
     for (const metrics::Metric& metric : output.metrics) {
       names.insert(metric.name());
-      values.emplace_back(prefix + metric.name(), metric.result());
+      values.emplace_back(prefix + metric.name(), reported(metric));
     }
     for (const metrics::Metric& metric : output.weighted_metrics) {
       const bool taken = names.contains(metric.name());
-      values.emplace_back(prefix + (taken ? "weighted_" : "") + metric.name(), metric.result());
+      values.emplace_back(prefix + (taken ? "weighted_" : "") + metric.name(), reported(metric));
     }
   }
   return values;

@@ -154,6 +154,8 @@ void restore_training(const Model& model, const Json& config,
   options.weighted_metrics = to_per_output_metrics(member(config, "weighted_metrics"));
   const Json& steps = member(config, "steps_per_execution");
   if (!steps.is_null()) options.steps_per_execution = steps.as_int();
+  const Json& eagerly = member(config, "run_eagerly");
+  options.run_eagerly = eagerly.is_bool() && eagerly.as_bool();
   model.compile(options);
   restore_optimizer(model, optimizer);
 }

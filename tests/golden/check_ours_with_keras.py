@@ -20,6 +20,35 @@ import keras
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+
+
+@keras.saving.register_keras_serializable(package="mine")
+class Scale(keras.layers.Layer):
+    """As in make_keras_models.py: what strata registers by "mine>Scale"."""
+
+    def build(self, shape):
+        self.scale = self.add_weight(name="scale", shape=(shape[-1],), initializer="ones")
+
+    def call(self, x):
+        return x * self.scale
+
+
+@keras.saving.register_keras_serializable(package="mine")
+class Times(keras.Operation):
+    def __init__(self, factor, **options):
+        super().__init__(**options)
+        self.factor = factor
+
+    def call(self, x):
+        return x * self.factor
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+    def get_config(self):
+        return {"name": self.name, "factor": self.factor}
+
+
 failed = False
 is_old = tuple(map(int, keras.__version__.split(".")[:2])) < (3, 15)   # its Nadam keeps other variables
 

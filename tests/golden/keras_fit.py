@@ -65,7 +65,8 @@ def run(name, model, x, y, compile_options, *, weight=None, class_weight=None, s
         validation_batch_size=BATCH,
         verbose=0,
     )
-    case["history"] = {k: [float(v) for v in values] for k, values in history.history.items()}
+    # Of a metric with a value a class the mean, which Keras's progress bar shows.
+    case["history"] = {k: [float(np.mean(v)) for v in values] for k, values in history.history.items()}
     case["final_weights"] = [numbers(w) for layer in model.layers for w in layer.get_weights()]
     case["predictions"] = numbers(model.predict(x[rest], verbose=0))
     return case
@@ -152,6 +153,23 @@ def main():
     mixed("mixed_float16", "mixed float16", lambda: mlp(2), x, target / 4, dict(optimizer=optimizers.Adam(0.02), loss="mse", metrics=["mae"]), 0.005)
     mixed("mixed_float16", "loss scale that is too large", lambda: mlp(2), x, target,
           dict(optimizer=optimizers.LossScaleOptimizer(optimizers.SGD(0.05), initial_scale=2.0**20, dynamic_growth_steps=4), loss="mse"), 0.005)
+
+    every = losses.MeanSquaredError(reduction="none")
+    cases.append(run("loss of each example", mlp(2), x, target, dict(optimizer=optimizers.SGD(0.005), loss=every)))
+    cases.append(run("loss of each example, weighted", mlp(2), x, target, dict(optimizer=optimizers.SGD(0.005), loss=every), weight=weight))
+    cases.append(run("a value a class", mlp(3, "softmax"), x, one_hot,
+                     dict(optimizer=optimizers.SGD(0.1), loss="categorical_crossentropy",
+                          metrics=[metrics.F1Score(), metrics.FBetaScore(beta=0.5), metrics.F1Score(average="macro", name="macro")])))
+
+    # Rules that look at whole kernels: rows, columns, norms.
+    def kernels():
+        return keras.Sequential(
+            [keras.Input((6, 6, 2)), layers.Conv2D(4, 3, activation="relu"), layers.SeparableConv2D(3, 2, activation="relu"),
+             layers.Flatten(), layers.Dense(5, "tanh"), layers.Dense(3)])
+
+    for name, optimizer in (("lamb", optimizers.Lamb(0.02)), ("adafactor", optimizers.Adafactor(0.02)),
+                            ("lamb, clipped", optimizers.Lamb(0.02, global_clipnorm=0.5, weight_decay=0.01))):
+        cases.append(run(name, kernels(), pictures, labels, dict(optimizer=optimizer, loss=sparse, metrics=["accuracy"])))
 
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "keras_fit.json"), "w") as file:

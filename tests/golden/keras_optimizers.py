@@ -90,7 +90,7 @@ SURROUNDED_ONCE = [
 # The loss scale with gradients that are infinite in some steps.
 LOSS_SCALES = [
     ("Adam", dict(learning_rate=0.02), dict(initial_scale=4.0, dynamic_growth_steps=2), [2]),
-    ("SGD", dict(learning_rate=0.1, gradient_accumulation_steps=2), dict(initial_scale=0.5, dynamic_growth_steps=1), [0, 3]),
+    ("SGD", dict(learning_rate=0.1, gradient_accumulation_steps=2), dict(initial_scale=8.0, dynamic_growth_steps=1), [0, 3]),
 ]
 CASES = RULES + [(name, {**options, **more}) for name, options in SURROUNDED for more in AROUND] + SURROUNDED_ONCE + [(name, {**options, **more}) for name, options in MODIFIED for more in MODIFIERS]
 

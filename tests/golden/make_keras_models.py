@@ -207,6 +207,73 @@ def branches():
     return keras.Model(inputs, [y, x], name="branches")
 
 
+def attention_masks():
+    """Masks without a key: a tensor, and constants, which stand in the call."""
+    x, mask = keras.Input((4, 6), name="x"), keras.Input((4, 4), dtype="bool", name="mask")
+    triangle = np.tril(np.ones((4, 4), bool))
+    y = L.MultiHeadAttention(2, 3)(x, x, attention_mask=mask)
+    y = L.GroupQueryAttention(3, 2, 1)(y, y, attention_mask=mask)
+    y = L.MultiHeadAttention(2, 3)(y, x, attention_mask=triangle)
+    y = L.GroupQueryAttention(3, 2, 1)(y, y, attention_mask=ops.convert_to_tensor(triangle))
+    return keras.Model([x, mask], L.MultiHeadAttention(1, 2)(y, x, y, attention_mask=mask), name="attention_masks")
+
+
+def kernels(optimizer, name):
+    """Rules that look at whole kernels; a convolution's does not lie in memory as its shape says."""
+    model = keras.Sequential([L.Input((6, 6, 2)), L.Conv2D(3, 3, activation="relu"), L.SeparableConv2D(3, 2), L.Flatten(),
+                              L.Dense(4, "tanh"), L.Dense(2)], name=name)
+    model.compile(optimizer, "mse")
+    return model
+
+
+def lamb():
+    return kernels(keras.optimizers.Lamb(0.01), "lamb")
+
+
+def adafactor():
+    return kernels(keras.optimizers.Adafactor(0.01), "adafactor")
+
+
+def functions():
+    """Compiled with functions in place of objects and names."""
+    model = keras.Sequential([L.Input((4,)), L.Dense(3, activation="softmax")], name="functions")
+    model.compile(keras.optimizers.SGD(0.1, momentum=0.9), keras.losses.mean_squared_error, metrics=[keras.metrics.mean_absolute_error])
+    return model
+
+
+@keras.saving.register_keras_serializable(package="mine")
+class Scale(L.Layer):
+    """A class of the user's, whose name other packages may have, too."""
+
+    def build(self, shape):
+        self.scale = self.add_weight(name="scale", shape=(shape[-1],), initializer="ones")
+
+    def call(self, x):
+        return x * self.scale
+
+
+@keras.saving.register_keras_serializable(package="mine")
+class Times(keras.Operation):
+    def __init__(self, factor, **options):
+        super().__init__(**options)
+        self.factor = factor
+
+    def call(self, x):
+        return x * self.factor
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+    def get_config(self):
+        return {"name": self.name, "factor": self.factor}
+
+
+def registered():
+    x = keras.Input((4, 3))
+    y = ops.einsum("bij,bkj->bik", Scale(name="scale")(x), Times(3.0)(x))
+    return keras.Model(x, Scale(name="again")(y), name="registered")
+
+
 def mixed_bfloat16():
     inputs = keras.Input((6,))
     x = L.Dense(5, activation="gelu")(inputs)
@@ -226,6 +293,7 @@ POLICIES = {mixed_bfloat16: 0.02, mixed_float16: 0.002}   # tolerances
 
 MODELS = [mlp, cnn, shared, operations, recurrent, seq2seq, cells, attention, sequences, volumes, merging, preprocessing, frames, normalizations,
           double, options, residual, named, masked, branches,
+          attention_masks, lamb, adafactor, functions, registered,
           mixed_bfloat16, mixed_float16]
 
 
@@ -252,6 +320,8 @@ def inputs_of(model, rng, batch):
         shape = [batch] + [7 if d is None else d for d in t.shape[1:]]
         if t.dtype == "int32":
             result.append(rng.integers(0, 7, size=shape).astype("int32"))
+        elif t.dtype == "bool":
+            result.append(rng.integers(0, 2, size=shape).astype("bool") | np.eye(shape[-1], dtype=bool))
         else:
             result.append(rng.normal(size=shape).astype(t.dtype))
     if model.name == "masked":

@@ -18,6 +18,7 @@
 #include <iostream>
 #include <map>
 
+#include "keras/golden_models.h"
 #include "keras/input_layer.h"
 #include "strata/checkpoint/safetensors.h"
 #include "strata/core/file_system.h"
@@ -171,6 +172,40 @@ Model states() {
       {source, target}, {decoder(target, {.initial_state = {encoded[1], encoded[2]}})}, "states"};
 }
 
+Model masks() {
+  const SymbolicTensor x = Input({5, 6});
+  const SymbolicTensor mask = Input({5, 5}, {.dtype = at::kInt});
+  const SymbolicTensor y = layers::MultiHeadAttention(2, 3)(x, x, {.attention_mask = mask});
+  const SymbolicTensor z = layers::GroupQueryAttention(3, 2, 1)(y, y, {.attention_mask = mask});
+  return {{x, mask},
+          {layers::MultiHeadAttention(2, 3)(z, x, {.key = y, .attention_mask = mask})},
+          "masks"};
+}
+
+/// Recurrent layers with a state for each row of a batch of 3.
+Model stateful() {
+  const SymbolicTensor x = Input({5, 2}, {.batch_size = 3});
+  SymbolicTensor y = layers::LSTM(3, {.return_sequences = true, .stateful = true})(x);
+  y = layers::GRU(2, {.return_sequences = true, .stateful = true})(y);
+  return {{x}, {layers::Bidirectional(layers::SimpleRNN(2, {.stateful = true}))(y)}, "stateful"};
+}
+
+/// Classes and operations that Keras knows by what they are registered by.
+Model registered() {
+  const SymbolicTensor x = Input({4, 3});
+  const Layer scale = layer_from_config(Json::parse(
+      R"({"class_name":"Scale","registered_name":"mine>Scale","config":{"name":"s"}})"));
+  const Layer times = layer_from_config(
+      Json::parse(R"({"module":null,"class_name":"Times","registered_name":"mine>Times",)"
+                  R"("config":{"name":"times","factor":3.0}})"));
+  const Layer einsum = layer_from_config(Json::parse(
+      R"({"module":"keras.src.ops.numpy","class_name":"Einsum","registered_name":"Einsum",)"
+      R"("config":{"name":"einsum","subscripts":"bij,bkj->bik"}})"));
+  const SymbolicTensor y = times.call({x}, Json::parse(R"({"args":[{"tensor":0}]})"))[0];
+  const Json both = Json::parse(R"({"args":[{"tensor":0},{"tensor":1}]})");
+  return {x, einsum.call({scale(x), y}, both)[0], "registered"};
+}
+
 void write_all(const std::string& folder) {
   write_filled(Sequential(Input({8}), {layers::Dense(5, "relu"), layers::Dropout(0.3),
                                        layers::BatchNormalization(), layers::Dense(3)}),
@@ -189,13 +224,15 @@ void write_all(const std::string& folder) {
   write_filled(branches(), folder, "ours_branches");
   write_filled(transformer(), folder, "ours_transformer");
   write_filled(states(), folder, "ours_states");
+  write_filled(masks(), folder, "ours_attention_masks");
+  write_filled(stateful(), folder, "ours_stateful");
   write_filled(Sequential(Input({4, 6, 6, 1}),
                           {layers::TimeDistributed(Sequential(
                                Input({6, 6, 1}), {layers::Conv2D(2, 3), layers::Flatten()})),
                            layers::SimpleRNN(3)}),
                folder, "ours_frames");
-  const Json golden =
-      Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
+  const Json& golden = strata::keras::test::golden_models();  // registers classes
+  write_filled(registered(), folder, "ours_registered");
   for (const Json& each : golden.at("models").as_array()) {
     const std::string file =
         strata::test::source_path("tests/golden/" + each.at("file").as_string());

@@ -75,6 +75,11 @@ def cases():
             for drop in (False, True):
                 out = D.range(n).batch(batch).rebatch(size, drop_remainder=drop)
                 yield {"case": "rebatch", "n": n, "batch": batch, "size": size, "drop": drop, "out": lists(out)}
+    for n, batch, sizes in ((8, 4, [1, 1, 1, 1, 0]), (6, 4, [1, 1, 1, 1, 0]), (8, 4, [0, 8, 0]), (4, 4, [2, 0, 0]), (4, 2, [4, 0, 0]),
+                            (5, 2, [0, 3])):
+        for drop in (False, True):
+            out = D.range(n).batch(batch).rebatch(sizes, drop_remainder=drop)
+            yield {"case": "rebatch in turns", "n": n, "batch": batch, "sizes": sizes, "drop": drop, "out": lists(out)}
 
     base = D.range(10)
     endless = D.range(3).repeat()

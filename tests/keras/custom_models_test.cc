@@ -3,6 +3,7 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
@@ -167,6 +168,42 @@ TEST(CustomModelsTest, SharedAndNestedLayersAreOne) {
   const at::Tensor x = at::ones({2, 3});
   const at::Tensor once = shared(x);
   EXPECT_TRUE(model(x).allclose(once + shared(once)));
+}
+
+/// Where a token comes twice in a batch its gradients are one gradient, as in a product with
+/// one-hot rows. The numbers are Keras's for that product; its own Embedding differs
+/// (docs/tf_map.md).
+TEST(CustomModelsTest, AnEmbeddingTrainsAsItsDenseProduct) {
+  const auto after = [](const optimizers::AnyOptimizer& optimizer) {
+    const Sequential model(Input({3}), {layers::Embedding(4, 1), layers::Flatten()});
+    model.set_weights({at::tensor({0.5F, 0.3F, 0.2F, 0.1F}).reshape({4, 1})});
+    model.compile({.optimizer = optimizer, .loss = "mse"});
+    const at::Tensor y = at::tensor({1.0F, 2.0F, 3.0F}).reshape({1, 3});
+    const at::Tensor first = at::tensor({0.0F, 0.0F, 1.0F}).reshape({1, 3});
+    const at::Tensor second = at::tensor({2.0F, 2.0F, 1.0F}).reshape({1, 3});
+    for (const at::Tensor& x : {first, second, first}) model.train_on_batch(data::Example({x, y}));
+    return model.get_weights()[0].flatten();
+  };
+  const auto expect = [](const at::Tensor& got, const std::vector<float>& keras) {
+    EXPECT_TRUE(got.allclose(at::tensor(keras), 1e-5, 1e-6)) << got;
+  };
+  expect(after(optimizers::Adam({.learning_rate = 0.1})),
+         {0.7476947F, 0.5995655F, 0.3319345F, 0.1F});
+  expect(after(optimizers::Rmsprop({.learning_rate = 0.1})),
+         {1.0075314F, 1.0045999F, 0.5162277F, 0.1F});
+  expect(after(optimizers::Adagrad({.learning_rate = 0.1})),
+         {0.6632931F, 0.5229982F, 0.2983762F, 0.1F});
+  expect(after(optimizers::Sgd({.learning_rate = 0.1})),
+         {0.7488889F, 0.80480003F, 0.3733333F, 0.1F});
+}
+
+TEST(CustomModelsTest, BinaryCrossentropyTakesASoftmaxForProbabilities) {
+  const Sequential model(Input({2}), {layers::Activation("softmax")});
+  model.compile({.optimizer = "sgd", .loss = "binary_crossentropy"});
+  const at::Tensor x = at::tensor({1.0F, 2.0F}).reshape({1, 2});
+  const at::Tensor y = at::tensor({0.0F, 1.0F}).reshape({1, 2});
+  const double loss = model.evaluate(x, y, {.verbose = 0}).at("loss");
+  EXPECT_NEAR(loss, 0.3132617, 1e-6);  // Keras 3.15, compiled: 0.7200949, by the sigmoid of x
 }
 
 TEST(CustomModelsTest, FrozenLayersStayAsTheyAre) {

@@ -6,12 +6,14 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <cmath>
 #include <cstdio>
 
 #include "strata/core/file_system.h"
+#include "strata/core/log.h"
 #include "strata/core/sha256.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers/core.h"
@@ -19,8 +21,10 @@
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
 #include "strata/keras/training_run.h"
+#include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
+#include "strata/runtime/replica_context.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/expect_error.h"
 #include "support/faulty_file_system.h"
@@ -94,13 +98,172 @@ TEST(FitTest, ArraysAreCutAsInKeras) {  // rule 46
   EXPECT_EQ(steps(64, {.validation_split = 0.5, .batch_size = 8}), 4u);
 }
 
-TEST(FitTest, StepsPerEpochGoOnThroughTheDataAndWarnWhereTheyEnd) {
-  auto callback = std::make_shared<Calls>();
-  const History history =
-      compiled().fit(rows(12).batch(2).repeat(2),
-                     {.epochs = 3, .callbacks = {callback}, .verbose = 0, .steps_per_epoch = 5});
-  EXPECT_EQ(callback->ends.size(), 15u);  // 12 + 3 of the next pass
-  EXPECT_EQ(history.epoch.size(), 3u);
+/// The lines that are logged while it lives.
+class Lines {
+ public:
+  Lines() {
+    before_ = set_log_sink([this](const LogRecord& record) { all_.emplace_back(record.message); });
+  }
+  ~Lines() { set_log_sink(std::move(before_)); }
+  Lines(const Lines&) = delete;
+  Lines& operator=(const Lines&) = delete;
+  const std::vector<std::string>& all() const { return all_; }
+
+ private:
+  std::vector<std::string> all_;
+  LogSink before_;
+};
+
+/// Batches in each epoch.
+struct BatchesOfEpochs : callbacks::Callback {
+  std::vector<int64_t> all;
+  void on_epoch_begin(int64_t) override { all.push_back(0); }
+  void on_train_batch_end(int64_t, Logs&) override { ++all.back(); }
+};
+
+TEST(FitTest, DataThatEndWithinAnEpochEndItAndTheNextStartsThemAgain) {
+  using Longs = std::vector<int64_t>;
+  const at::Tensor x = at::ones({64, 3}), y = at::ones({64, 1});
+  const auto batches = [&](int64_t steps, int64_t epochs, bool arrays) {
+    auto counts = std::make_shared<BatchesOfEpochs>();
+    const FitOptions options{.epochs = epochs,
+                             .callbacks = {counts},
+                             .verbose = 0,
+                             .steps_per_epoch = steps,
+                             .batch_size = arrays ? int64_t{10} : FitOptions().batch_size};
+    if (arrays) {
+      compiled().fit(x, y, options);
+    } else {
+      compiled().fit(Dataset::from_tensor_slices({x, y}).batch(10), options);
+    }
+    return counts->all;
+  };
+  for (const bool arrays : {false, true}) {  // what Keras 3.15 does, with 7 batches
+    const Lines lines;
+    EXPECT_EQ(batches(7, 2, arrays), Longs({7, 7}));
+    EXPECT_TRUE(lines.all().empty()) << lines.all()[0];
+    EXPECT_EQ(batches(10, 2, arrays), Longs({7, 7}));
+    ASSERT_EQ(lines.all().size(), 2u);
+    EXPECT_EQ(lines.all()[1],
+              "[keras] fit: the data ended after 7 of 10 batches of epoch 1; repeat() the dataset, "
+              "or ask for fewer steps");
+    EXPECT_EQ(batches(5, 3, arrays), Longs({5, 2, 5}));
+    EXPECT_EQ(batches(3, 4, arrays), Longs({3, 3, 1, 3}));
+    EXPECT_EQ(lines.all().size(), 4u);
+  }
+  const Lines lines;
+  const Dataset seven = Dataset::from_tensor_slices({x, y}).batch(10);
+  compiled().evaluate(seven, {.verbose = 0, .steps = 9});
+  EXPECT_EQ(compiled().predict(seven, {.verbose = 0, .steps = 9}).size(0), 64);
+  ASSERT_EQ(lines.all().size(), 2u);
+  EXPECT_NE(lines.all()[0].find("evaluate: the data ended after 7 of 9 batches"),
+            std::string::npos);
+  EXPECT_NE(lines.all()[1].find("predict: the data ended after 7 of 9 batches"), std::string::npos);
+}
+
+TEST(FitTest, StepsPerEpochGoOnThroughTheData) {
+  auto counts = std::make_shared<BatchesOfEpochs>();
+  compiled().fit(rows(12).batch(2).repeat(2),
+                 {.epochs = 3, .callbacks = {counts}, .verbose = 0, .steps_per_epoch = 5});
+  EXPECT_EQ(counts->all, (std::vector<int64_t>{5, 5, 2}));
+}
+
+TEST(FitTest, LossesOfEachExampleAreReportedAsTheirMean) {  // Keras 3.15: 3.5, 3.5 and 8.75
+  const at::Tensor x = at::arange(4, at::kFloat).unsqueeze(1), y = at::zeros({4, 1});
+  set_logical_devices("cpu", 3);
+  for (const int replicas : {1, 2, 3}) {
+    MirroredStrategy strategy({.devices = cpus(replicas)});
+    const Model model = strategy.scope(
+        [] { return Sequential(Input({1}), {layers::Dense(1, {.kernel_initializer = "ones"})}); });
+    const auto compile = [&](double learning_rate) {
+      model.compile({.optimizer = optimizers::Sgd({.learning_rate = learning_rate}),
+                     .loss = losses::MeanSquaredError({.reduction = losses::Reduction::kNone})});
+    };
+    compile(0);
+    const EvaluateOptions at_once{.verbose = 0, .batch_size = 4};
+    EXPECT_NEAR(model.fit(x, y, {.verbose = 0, .batch_size = 4})["loss"][0], 3.5, 1e-6);
+    EXPECT_NEAR(model.evaluate(x, y, at_once).at("loss"), 3.5, 1e-6);
+    EXPECT_NEAR(model.evaluate(x, y, {.verbose = 0, .batch_size = 3}).at("loss"), 3.5, 1e-6);
+    const at::Tensor weight = at::tensor({1.0F, 0.0F, 2.0F, 3.0F});
+    const auto weighted = Dataset::from_tensor_slices({x, y, weight}).batch(4);
+    EXPECT_NEAR(model.evaluate(weighted, {.verbose = 0}).at("loss"), 8.75, 1e-6);
+    compile(0.01);  // the step is that of the sum
+    model.fit(x, y, {.verbose = 0, .batch_size = 4});
+    EXPECT_NEAR(model.get_weights()[0].item<double>(), 0.72, 1e-6);
+    EXPECT_NEAR(model.get_weights()[1].item<double>(), -0.12, 1e-6);
+  }
+}
+
+TEST(FitTest, ABadLabelIsNamedByItsRowInTheBatch) {
+  set_logical_devices("cpu", 3);
+  at::Tensor y = at::zeros({10, 2}, at::kLong);  // parts of 4, 3, 3 rows
+  y[5][1] = 4;
+  const at::Tensor x = at::ones({10, 2, 3});
+  for (const int replicas : {1, 3}) {
+    MirroredStrategy strategy({.devices = cpus(replicas)});
+    const Model model = strategy.scope([] {
+      return Sequential(Input({2, 3}), {layers::Dense(4)});
+    });
+    model.compile(
+        {.optimizer = "sgd", .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
+    const auto batches = Dataset::from_tensor_slices({x, y}).batch(10);
+    for (const auto& call :
+         {std::function<void()>([&] { model.fit(batches, {.verbose = 0}); }),
+          std::function<void()>([&] { model.evaluate(batches, {.verbose = 0}); })}) {
+      expect_error_containing(call, ErrorCode::kInvalidArgument,
+                              "got label 4 in row 5; expected 0 to 3");
+    }
+  }
+  // In a loop of one's own it is known of which replica.
+  MirroredStrategy strategy({.devices = cpus(2)});
+  expect_error_containing(
+      [&] {
+        strategy.run([&] {
+          if (get_replica_context()->replica_id_in_sync_group() == 0) return;
+          losses::sparse_categorical_crossentropy(y, at::zeros({10, 2, 4}), {.from_logits = true});
+        });
+      },
+      ErrorCode::kInvalidArgument, "got label 4 in row 5 of replica 1's part of the batch");
+}
+
+/// A model on two devices by `distribute`.
+TEST(FitTest, CompileGivesTheStrategyOfAModelThatIsNotBuilt) {
+  set_logical_devices("cpu", 2);
+  MirroredStrategy strategy({.devices = cpus(2)});
+  const auto layers = [] { return std::vector<Layer>{layers::Dense(4, "tanh"), layers::Dense(1)}; };
+  const auto fit = [&](const Model& model, Strategy* distribute) {
+    model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05}),
+                   .loss = "mse",
+                   .distribute = distribute});
+    set_random_seed(3);
+    model.fit(rows(12).batch(6), {.epochs = 2, .verbose = 0});
+    return model.get_weights();
+  };
+  const Sequential model(layers());
+  const Tensors ours = fit(model, &strategy);
+  EXPECT_EQ(&model->strategy(), &strategy);
+  EXPECT_EQ(model->weights()[0].variable.group().num_replicas(), 2);
+  const Tensors in_scope =
+      fit(strategy.scope([&] { return Model(Sequential(layers())); }), nullptr);
+  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(ours[i].equal(in_scope[i])) << i;
+  // Again with the same one; another, or a model that has weights, is refused.
+  model.compile({.optimizer = "sgd", .loss = "mse", .distribute = &strategy});
+  MirroredStrategy other({.devices = cpus(1)});
+  expect_error_containing([&] { model.compile({.optimizer = "sgd", .distribute = &other}); },
+                          ErrorCode::kFailedPrecondition, "make the model in the strategy's scope");
+  expect_error_containing([&] { compiled().compile({.optimizer = "sgd", .distribute = &other}); },
+                          ErrorCode::kFailedPrecondition,
+                          "compile got a strategy, and the model has weights already");
+}
+
+TEST(FitTest, SaysThatThereIsNothingToCompile) {
+  const Model model = regression();
+  const Lines lines;
+  model.compile({.optimizer = "sgd", .loss = "mse", .run_eagerly = true});
+  EXPECT_TRUE(lines.all().empty());
+  model.compile({.optimizer = "sgd", .loss = "mse", .jit_compile = true});
+  ASSERT_EQ(lines.all().size(), 1u);
+  EXPECT_NE(lines.all()[0].find("jit_compile=true, which has no effect"), std::string::npos);
 }
 
 TEST(FitTest, ValidatesWhenAskedTo) {

@@ -3,24 +3,60 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/abs.h>
+#include <ATen/ops/einsum.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "keras/input_layer.h"
 #include "strata/core/file_system.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/model.h"
 #include "support/source_path.h"
 
 // What tests/golden/make_keras_models.py wrote, and comparing with it.
 namespace strata::keras::test {
 
+/// Of the model "registered".
+class ScaleImpl final : public UnaryLayerImpl {
+ public:
+  explicit ScaleImpl(LayerOptions options) : UnaryLayerImpl(std::move(options)) {}
+  std::string_view class_name() const override { return "Scale"; }
+
+ private:
+  void describe(ConfigWriter&) const override {}
+  void build(const Shape& input) override {
+    scale_ = add_weight("scale", {input.back()}, {.initializer = "ones"});
+  }
+  at::Tensor call(const at::Tensor& x, const Call&) override { return x * scale_->value(); }
+
+  std::optional<Variable> scale_;
+};
+
+inline void register_golden_classes() {
+  // Quoted in docs/keras_files.md.
+  keras::register_layer("mine>Scale", [](const Json& config) {
+    return keras::make_layer<ScaleImpl>(keras::LayerOptions{.name = config.at("name").as_string()});
+  });
+  keras::register_operation(
+      "mine>Times", [](const keras::Tensors& x, const keras::OperationArguments& arguments) {
+        return keras::Tensors{x[0] * arguments.config.at("factor").as_double()};
+      });
+  keras::register_operation(
+      "Einsum", [](const keras::Tensors& x, const keras::OperationArguments& arguments) {
+        return keras::Tensors{at::einsum(arguments.config.at("subscripts").as_string(), x)};
+      });
+}
+
 inline const Json& golden_models() {
-  static const Json all =
-      Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
+  static const Json all = [] {
+    register_golden_classes();
+    return Json::parse(read_file(strata::test::source_path("tests/golden/keras_models.json")));
+  }();
   return all;
 }
 

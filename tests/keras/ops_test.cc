@@ -77,8 +77,10 @@ TEST(OpsTest, WhatDoesNotFitIsSaid) {
         ops::get_item(x, {ops::Slice(), 3});
       },
       ErrorCode::kOutOfRange, "got index 3 for an axis of size 3");
-  expect_error_containing([&] { ops::operation("Fancy", {x}); }, ErrorCode::kUnimplemented,
-                          "is operation Fancy, which strata does not know; it knows Add");
+  expect_error_containing(
+      [&] { ops::operation("Fancy", {x}); }, ErrorCode::kUnimplemented,
+      "is operation Fancy, which strata does not know; register_operation(\"Fancy\", ...) "
+      "tells it how to compute one; it knows Add");
   expect_error_containing(
       [&] {
         ops::operation("Mean", {x}, {{"where", true}});

@@ -1,17 +1,24 @@
 #include "strata/keras/saving.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/roll.h>
+#include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
+#include "keras/call_options.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/layer_registry.h"
+#include "strata/keras/layers/attention.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/normalization.h"
+#include "strata/keras/layers/recurrent.h"
+#include "strata/keras/layers/wrappers.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras/ops.h"
 #include "strata/keras/plot_model.h"
@@ -61,7 +68,10 @@ TEST_F(SavingTest, LoadsUnderEveryStrategy) {
     EXPECT_TRUE(weight.variable.on_replica(0).equal(weight.variable.on_replica(1)));
   }
   // Replicas have kernels of their own.
-  strategy.run([&] { EXPECT_TRUE(loaded(x).allclose(expected, 1e-5, 1e-6)); });
+  strategy.run([&] {
+    const at::NoGradGuard no_grad;
+    EXPECT_TRUE(loaded(x).allclose(expected, 1e-5, 1e-6));
+  });
   // And back: what two replicas hold is one file's.
   save_model(loaded, path("again.keras"));
   EXPECT_TRUE(load_model(path("again.keras"))(x).equal(expected));
@@ -164,10 +174,10 @@ TEST_F(SavingTest, ClassesAndOptionsThatAreNotKnown) {
 }
 
 /// y = scale x; a class of the user's.
-class ScaleImpl final : public UnaryLayerImpl {
+class GainImpl : public UnaryLayerImpl {
  public:
-  explicit ScaleImpl(LayerOptions options) : UnaryLayerImpl(std::move(options)) {}
-  std::string_view class_name() const override { return "Scale"; }
+  explicit GainImpl(LayerOptions options) : UnaryLayerImpl(std::move(options)) {}
+  std::string_view class_name() const override { return "Gain"; }
 
  private:
   void describe(ConfigWriter&) const override {}
@@ -178,18 +188,149 @@ class ScaleImpl final : public UnaryLayerImpl {
   std::optional<Variable> scale_;
 };
 
+Layer gain_of(const Json& config) {
+  return make_layer<GainImpl>(LayerOptions{.name = config.at("name").as_string()});
+}
+
 TEST_F(SavingTest, LayersOfTheUsersOnceRegistered) {
   const Sequential model(Input({4}),
-                         {make_layer<ScaleImpl>(LayerOptions{.name = "mine"}), layers::Dense(2)});
+                         {make_layer<GainImpl>(LayerOptions{.name = "mine"}), layers::Dense(2)});
   model->weights()[0].variable.assign(at::arange(4).to(at::kFloat));
   save_model(model, path("m.keras"));
   expect_error_containing([&] { load_model(path("m.keras")); }, ErrorCode::kUnimplemented,
-                          "layer 'mine' is of class Scale, which strata does not know");
-  register_layer("Scale", [](const Json& config) -> Layer {
-    return make_layer<ScaleImpl>(LayerOptions{.name = config.at("name").as_string()});
-  });
+                          "layer 'mine' is of class Gain, which strata does not know; "
+                          "register_layer(\"Gain\", ...)");
+  register_layer("Gain", gain_of);
   const at::Tensor x = at::randn({3, 4});
   EXPECT_TRUE(load_model(path("m.keras"))(x).equal(model(x)));
+  expect_error_containing([&] { register_layer("Gain", gain_of); }, ErrorCode::kAlreadyExists,
+                          "there is a layer class 'Gain' already");
+  expect_error_containing([&] { register_layer("Dense", gain_of); }, ErrorCode::kAlreadyExists,
+                          "'Dense'");
+  expect_error_containing([&] { register_layer(">Gain", gain_of); }, ErrorCode::kInvalidArgument,
+                          "expected \"Class\" or \"package>Class\"");
+  expect_error_containing([&] { register_layer("Other", {}); }, ErrorCode::kInvalidArgument,
+                          "an empty function");
+}
+
+TEST_F(SavingTest, WhatAModelWasCompiledWithMayBeLeftOut) {
+  const std::string file = path("m.keras");
+  const Sequential model = small();
+  model.compile({.optimizer = "sgd", .loss = "mse"});
+  save_model(model, file);
+  rewrite(file, R"("loss":"mse")", R"("loss":"my_loss")");
+  expect_error_containing([&] { load_model(file); }, ErrorCode::kInvalidArgument,
+                          str_cat("load_model(\"", file, "\", {.compile = false})"));
+  EXPECT_EQ(load_model(file, {.compile = false}).compiled(), nullptr);
+}
+
+class AmplifierImpl final : public GainImpl {
+ public:
+  using GainImpl::GainImpl;
+  std::string_view class_name() const override { return "Amplifier"; }
+};
+
+/// What Keras looks a class of the user's up by is in its entry, and back.
+TEST_F(SavingTest, ClassesAreSavedByTheirRegisteredName) {
+  const Layer layer = make_layer<AmplifierImpl>(LayerOptions{.name = "a"});
+  EXPECT_EQ(to_config(layer).at("registered_name").as_string(), "Custom>Amplifier");
+  register_layer("audio>Amplifier", [](const Json& config) {
+    return make_layer<AmplifierImpl>(LayerOptions{.name = config.at("name").as_string()});
+  });
+  Json entry = to_config(layer);
+  EXPECT_EQ(entry.at("registered_name").as_string(), "audio>Amplifier");
+  EXPECT_TRUE(entry.at("module").is_null());
+  EXPECT_EQ(layer_from_config(entry)->class_name(), "Amplifier");
+  // Another package's class is another one, which has Keras's own name here.
+  entry.set("registered_name", "video>Amplifier");
+  expect_error_containing([&] { layer_from_config(entry); }, ErrorCode::kUnimplemented,
+                          "register_layer(\"video>Amplifier\", ...)");
+  const Json dense = to_config(layers::Dense(3));
+  EXPECT_TRUE(dense.at("registered_name").is_null());
+  EXPECT_EQ(dense.at("module").as_string(), "keras.layers");
+  entry = dense;
+  entry.set("registered_name", "mine>Dense");
+  expect_error_containing([&] { layer_from_config(entry); }, ErrorCode::kUnimplemented,
+                          "register_layer(\"mine>Dense\", ...)");
+}
+
+TEST_F(SavingTest, OperationsOnceRegistered) {
+  const Json entry =
+      Json::parse(R"({"module":"keras.src.ops.numpy","class_name":"Roll","registered_name":"Roll",)"
+                  R"("config":{"name":"c","shift":1,"axis":1}})");
+  expect_error_containing([&] { layer_from_config(entry); }, ErrorCode::kUnimplemented,
+                          "node 'c' is operation Roll, which strata does not know; "
+                          "register_operation(\"Roll\", ...)");
+  register_operation("Roll", [](const Tensors& x, const OperationArguments& arguments) {
+    return Tensors{at::roll(x[0], arguments.config.at("shift").as_int(),
+                            arguments.config.at("axis").as_int())};
+  });
+  const SymbolicTensor x = Input({3});
+  const Layer roll = layer_from_config(entry);
+  const SymbolicTensor y = roll.call({x}, Json::parse(R"({"args":[{"tensor":0}]})"))[0];
+  EXPECT_EQ(to_string(y.shape()), "(None, 3)");
+  const Model model(x, y, "rolled");
+  save_model(model, path("m.keras"));
+  EXPECT_TRUE(load_model(path("m.keras"))(at::tensor({1.0F, 2.0F, 3.0F}).unsqueeze(0))
+                  .equal(at::tensor({3.0F, 1.0F, 2.0F}).unsqueeze(0)));
+  expect_error_containing(
+      [&] { register_operation("Roll", [](const Tensors& x, const auto&) { return x; }); },
+      ErrorCode::kAlreadyExists, "there is an operation 'Roll' already");
+  expect_error_containing(
+      [&] { register_operation("Add", [](const Tensors& x, const auto&) { return x; }); },
+      ErrorCode::kAlreadyExists, "there is an operation 'Add' already");
+  expect_error_containing([&] { register_operation("", {}); }, ErrorCode::kInvalidArgument,
+                          "expected a name, and a function");
+}
+
+at::Tensor constant(const std::string& value, const std::string& dtype = "float32") {
+  return detail::constant_tensor(Json::parse(str_cat(
+      R"({"class_name":"__numpy__","config":{"value":)", value, R"(,"dtype":")", dtype, R"("}})")));
+}
+
+TEST(ModelConfigTest, ConstantsInCalls) {
+  EXPECT_TRUE(
+      constant("[[1,2],[3,4.5]]").equal(at::tensor({1.0F, 2.0F, 3.0F, 4.5F}).reshape({2, 2})));
+  EXPECT_TRUE(constant("[true,false]", "bool").equal(at::tensor({1, 0}).to(at::kBool)));
+  EXPECT_EQ(constant("7", "int32").sizes().size(), 0u);
+  EXPECT_EQ(constant("[[],[]]").sizes(), (at::IntArrayRef{2, 0}));
+  EXPECT_FALSE(detail::constant_tensor(Json::parse(R"({"tensor":0})")).defined());
+  for (const char* ragged : {"[[1],[2,3]]", "[[1,2],[3]]", "[1,[2]]", "[[1],2]", "[[1],[[2]]]"}) {
+    expect_error_containing([&] { constant(ragged); }, ErrorCode::kDataLoss, "a ragged array");
+  }
+}
+
+Json build_config_in(const Model& model, const std::string& layer) {
+  const Json config = model_to_config(model);
+  for (const Json& entry : config.at("config").at("layers").as_array()) {
+    if (entry.at("config").at("name").as_string() == layer) return entry.at("build_config");
+  }
+  return {};
+}
+
+TEST(ModelConfigTest, AMaskIsNoKey) {
+  const SymbolicTensor x = Input({4, 6});
+  const SymbolicTensor mask = Input({4, 4});
+  const layers::MultiHeadAttention alone(2, 3, {.name = "alone"}), both(2, 3, {.name = "both"});
+  const layers::GroupQueryAttention group(3, 2, 1, {.name = "group"});
+  const SymbolicTensor y =
+      group(alone(x, x, {.attention_mask = mask}), x, {.attention_mask = mask});
+  const Model model({x, mask}, {both(y, x, {.key = y, .attention_mask = mask})});
+  const std::string two = R"({"shapes_dict":{"query_shape":[null,4,6],"value_shape":[null,4,6]}})";
+  EXPECT_EQ(build_config_in(model, "alone").dump(), two);
+  EXPECT_EQ(build_config_in(model, "group").dump(), two);
+  EXPECT_EQ(build_config_in(model, "both").at("shapes_dict").at("key_shape").dump(), "[null,4,6]");
+}
+
+TEST(ModelConfigTest, StatefulLayersKeepTheSizeOfTheBatch) {
+  const SymbolicTensor x = Input({5, 3}, {.batch_size = 2});
+  SymbolicTensor y = layers::LSTM(4, {.return_sequences = true, .name = "free"})(x);
+  y = layers::LSTM(4, {.return_sequences = true, .stateful = true, .name = "held"})(y);
+  const layers::Bidirectional around(layers::GRU(2, {.stateful = true}), {.name = "around"});
+  const Model model(x, around(y));
+  EXPECT_EQ(build_config_in(model, "free").at("input_shape").dump(), "[null,5,3]");
+  EXPECT_EQ(build_config_in(model, "held").at("input_shape").dump(), "[2,5,4]");
+  EXPECT_EQ(build_config_in(model, "around").at("input_shape").dump(), "[2,5,4]");
 }
 
 TEST(ModelConfigTest, NodesOfTheOldForm) {

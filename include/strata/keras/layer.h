@@ -62,13 +62,18 @@ class STRATA_API Layer {
   /// For layers with several outputs, and calls with options.
   std::vector<SymbolicTensor> call(const std::vector<SymbolicTensor>& xs, Json options = {}) const;
 
-  /// The values. Inside another layer's call the mode (training or not) is that call's; outside it
-  /// is inference.
+  /// The values. The mode is that of the layer around. A call that no layer makes trains inside
+  /// Strategy::run where gradients are recorded, and else (outside `run`, or under at::NoGradGuard)
+  /// is inference; `call` with `.training` says it.
   at::Tensor operator()(const at::Tensor& x) const;
   at::Tensor operator()(const Tensors& xs) const;
   Tensors call(const Tensors& xs, const Call& call) const;
 
   const std::string& name() const;
+  /// LayerImpl's.
+  Tensors losses() const;
+  Tensors get_weights() const;
+  void set_weights(const Tensors& values) const;
   LayerImpl* operator->() const { return impl_.get(); }
   LayerImpl& operator*() const { return *impl_; }
   const std::shared_ptr<LayerImpl>& impl() const { return impl_; }

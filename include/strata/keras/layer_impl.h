@@ -115,6 +115,20 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
   /// undefined.
   at::Tensor regularization_loss() const;
 
+  /// For loops of your own: what `add_loss` and activity regularizers were given in the last call
+  /// of this layer on this replica, and each weight's penalty. Scalars; `fit` adds their sum to the
+  /// mean loss of an example. Of layers that another layer has called: the penalties alone.
+  /// Source: keras.layers.Layer.losses.
+  Tensors losses() const;
+
+  /// Copies of the weights' values on the CPU, in Keras's order: see `weights`.
+  Tensors get_weights() const;
+  /// Sets all weights on all replicas; nothing where one does not fit.
+  /// @param values  As get_weights() of Keras or of this library gives them; dtypes are cast.
+  /// @throws Error kInvalidArgument: another number or shape; names the weight.
+  ///         kFailedPrecondition: inside `run`.
+  void set_weights(const Tensors& values);
+
  protected:
   /// Lists the options in `config`, by Keras's names.
   virtual void describe(ConfigWriter& config) const = 0;
@@ -144,7 +158,7 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
   /// Makes a weight. In `build` or a constructor. Named "<layer>/<name>".
   Variable add_weight(std::string name, const Shape& shape, const WeightOptions& options = {});
   /// Adds a scalar, a mean over this replica's examples, to the loss of the step that is being
-  /// computed; outside a step it does nothing.
+  /// computed; in a loop of your own `losses` of the layer that the loop called has it.
   void add_loss(const at::Tensor& loss) const;
   /// The penalty of an `activity_regularizer` on what the layer gives, divided by the batch as
   /// Keras does.
@@ -165,6 +179,8 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
 
  private:
   friend class Layer;
+  class AddedLosses;
+  Outputs call_cast(const Tensors& inputs, const Call& call);
   void track_layer(std::string name, const Layer& layer);
   void check_inputs(const std::vector<Shape>& inputs) const;
 
@@ -176,6 +192,7 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
   std::vector<Weight> own_weights_;
   std::vector<std::pair<std::string, Layer>> sublayers_;
   std::vector<InputSpec> input_spec_;
+  const std::unique_ptr<AddedLosses> added_losses_;
 };
 
 /// A layer with one input and one output.

@@ -23,6 +23,7 @@ struct STRATA_API LossTerms {
   /// The denominator, where it depends on values (kMeanWithSampleWeight, masks): a scalar in place
   /// of `count`. Else undefined.
   at::Tensor weight_sum = {};
+  double num_values = 0;  ///< Number of values, whether or not the reduction divides by it.
 };
 
 /// A loss: a rule that gives a value for each example, and what is made of the values. A value

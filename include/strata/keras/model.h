@@ -35,6 +35,9 @@ struct StepLoss {
   at::Tensor value;
   double weight = 0;
   Tensors outputs = {};  ///< The same for each output alone, without its loss weight.
+  /// What "loss" reports where it is not `value`: of losses::Reduction::kNone the gradient is the
+  /// sum's and the report the mean, as in Keras. Undefined: `value`.
+  at::Tensor reported = {};
 };
 
 /// What stands behind a Model. Derive from it for models of your own: layers handed to `track` in

@@ -83,7 +83,8 @@ struct CompileOptions {
   /// For a model made under the dtype policy "mixed_float16": puts the optimizer into a
   /// LossScaleOptimizer, unless it is one.
   bool auto_scale_loss = true;
-  /// Accepted for programs that come from Keras; strata has no graphs to compile.
+  /// Accepted for programs that come from Keras, and kept in files: strata has no graphs, so every
+  /// step is as with run_eagerly. `compile` says in the log that jit_compile has no effect.
   bool jit_compile = false;
   bool run_eagerly = false;
 };
@@ -91,6 +92,10 @@ struct CompileOptions {
 /// Terminal: a bar; else a line an epoch.
 inline constexpr int kVerboseAuto = -1;
 
+/// The fields in the order in which designated initializers must name them: epochs,
+/// validation_data, validation_split, class_weight, sample_weight, callbacks, verbose,
+/// initial_epoch, steps_per_epoch, validation_steps, validation_freq, batch_size, shuffle, prefetch.
+/// Where that is a burden, make one and set fields: `keras::FitOptions o; o.epochs = 3;`.
 struct FitOptions {
   int64_t epochs = 1;
   /// Batches; elements as the training data's.
@@ -104,7 +109,8 @@ struct FitOptions {
   std::vector<callbacks::CallbackRef> callbacks = {};
   int verbose = kVerboseAuto;
   int64_t initial_epoch = 0;
-  /// Batches of an epoch; 0: one pass. The data then go on from epoch to epoch.
+  /// Batches of an epoch; 0: one pass. The data then go on from epoch to epoch; where they end
+  /// within one, it ends with a warning, and the next starts them again.
   int64_t steps_per_epoch = 0;
   int64_t validation_steps = 0;  ///< 0: all.
   int64_t validation_freq = 1;   ///< Validate after every n-th epoch.

@@ -57,9 +57,9 @@ bool ModelCheckpoint::worth_saving(const std::string& path, const keras::Logs& l
     return true;
   }
   char before[40] = "None";
-  if (has_best_) std::snprintf(before, sizeof before, "%.5f", best_);
+  if (has_best_) std::snprintf(before, sizeof before, "%.5f", printed(best_));
   char now[40];
-  std::snprintf(now, sizeof now, "%.5f", *value);
+  std::snprintf(now, sizeof now, "%.5f", printed(*value));
   if (!detail::is_improvement("ModelCheckpoint", options_.monitor, options_.mode, 0, *value,
                               has_best_ ? std::optional(best_) : std::nullopt)) {
     say(options_.monitor + " did not improve from " + before);

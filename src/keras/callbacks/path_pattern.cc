@@ -27,7 +27,7 @@ std::string formatted(const std::string& pattern, const std::string& field, doub
     const std::string printf_format = "%" + parts[1].str() + "lld";
     std::snprintf(buffer, sizeof buffer, printf_format.c_str(), static_cast<long long>(value));
   } else {
-    std::snprintf(buffer, sizeof buffer, ("%" + format).c_str(), value);
+    std::snprintf(buffer, sizeof buffer, ("%" + format).c_str(), printed(value));
   }
   return buffer;
 }

@@ -43,7 +43,7 @@ std::string metrics(keras::Logs* logs) {
   std::string text;
   if (logs == nullptr) return text;
   for (const auto& [name, value] : logs->values()) {
-    text += " - " + name + format(std::abs(value) > 1e-3 ? ": %.4f" : ": %.4e", value);
+    text += " - " + name + format(std::abs(value) > 1e-3 ? ": %.4f" : ": %.4e", printed(value));
   }
   return text;
 }

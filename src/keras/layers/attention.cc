@@ -176,7 +176,7 @@ Json score_options(const ScoreCall& options, bool with_scores) {
 }
 
 Call score_call(const ScoreCall& options, bool with_scores) {
-  return {.training = keras::detail::call_context().training,
+  return {.training = keras::detail::training_by_default(),
           .options = score_options(options, with_scores)};
 }
 

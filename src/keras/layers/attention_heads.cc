@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <set>
 
+#include "keras/call_options.h"
+
 namespace strata::layers {
 
 using keras::Call;
@@ -42,6 +44,18 @@ at::Tensor widened(at::Tensor mask, int64_t rank, int64_t axis) {
   return mask;
 }
 
+/// An input, or the constant that stands in the call; undefined: neither.
+at::Tensor given(const Tensors& inputs, const std::optional<size_t>& place, const Call& call,
+                 const char* name) {
+  if (place) return inputs.at(*place);
+  const Json* option = call.option(name);
+  if (option == nullptr || option->is_null()) return {};
+  const at::Tensor constant = keras::detail::constant_tensor(*option);
+  STRATA_CHECK(constant.defined(), kUnimplemented, "[keras] attention: got ", option->dump(),
+               " as ", name, "; expected a tensor or an array");
+  return constant.to(inputs[0].device());
+}
+
 }  // namespace
 
 bool asked(const Json* option) {
@@ -54,11 +68,15 @@ Places places(size_t count, const Json& options) {
   const auto place = [&](const char* name) -> std::optional<size_t> {
     const Json* option = options.is_null() ? nullptr : options.find(name);
     if (option == nullptr || option->is_null()) return std::nullopt;
-    const auto index = static_cast<size_t>(option->at("tensor").as_int());
-    named.insert(index);
-    return index;
+    const int64_t index = keras::detail::tensor_index(*option);
+    if (index < 0) return std::nullopt;
+    named.insert(static_cast<size_t>(index));
+    return static_cast<size_t>(index);
   };
   const auto key = place(kTensorOptions[0]);
+  const Json* given_key = options.is_null() ? nullptr : options.find(kTensorOptions[0]);
+  STRATA_CHECK(key || given_key == nullptr || given_key->is_null(), kUnimplemented,
+               "[keras] attention: got a constant as key; expected a tensor of the model");
   places.attention_mask = place(kTensorOptions[1]);
   places.query_mask = place(kTensorOptions[2]);
   places.value_mask = place(kTensorOptions[3]);
@@ -106,10 +124,11 @@ Tensors HeadsImpl::call(const Tensors& inputs, const Call& call) {
   const Settings settings = this->settings();
 
   at::Tensor seen = masks_of_steps(inputs, at, call);
-  if (seen.defined() || settings.sliding_window || at.attention_mask) {
+  const at::Tensor mask = given(inputs, at.attention_mask, call, kTensorOptions[1]);
+  if (seen.defined() || settings.sliding_window || mask.defined()) {
     if (causal) seen = both(seen, causal_mask(query, value));
     if (settings.sliding_window) seen = both(seen, window_mask(query, value));
-    if (at.attention_mask) seen = both(seen, inputs.at(*at.attention_mask).to(at::kBool));
+    if (mask.defined()) seen = both(seen, mask.to(at::kBool));
   }
   const bool causal_only = causal && !seen.defined();
 
@@ -130,17 +149,18 @@ Tensors HeadsImpl::call(const Tensors& inputs, const Call& call) {
 
 at::Tensor HeadsImpl::masks_of_steps(const Tensors& inputs, const Places& at,
                                      const Call& call) const {
-  const auto given = [&](const std::optional<size_t>& place) {
-    return place ? inputs.at(*place) : at::Tensor();
+  const auto option = [&](const std::optional<size_t>& place, int name) {
+    return given(inputs, place, call, kTensorOptions[name]);
   };
   const auto either = [&](const at::Tensor& first, const at::Tensor& second) {
     const at::Tensor mask = first.defined() ? first : second;
     return mask.defined() ? mask.to(at::kBool) : mask;
   };
-  const at::Tensor query =
-      takes_query_mask() ? either(given(at.query_mask), call.mask(0)) : either(call.mask(0), {});
-  const at::Tensor value = either(given(at.value_mask), call.mask(1));
-  const at::Tensor key = either(given(at.key_mask), at.has_key ? call.mask(at.key) : at::Tensor());
+  const at::Tensor query = takes_query_mask() ? either(option(at.query_mask, 2), call.mask(0))
+                                              : either(call.mask(0), {});
+  const at::Tensor value = either(option(at.value_mask, 3), call.mask(1));
+  const at::Tensor key =
+      either(option(at.key_mask, 4), at.has_key ? call.mask(at.key) : at::Tensor());
   at::Tensor seen;
   if (query.defined()) seen = query.unsqueeze(-1);
   if (value.defined()) seen = both(seen, value.unsqueeze(-2));

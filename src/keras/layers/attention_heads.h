@@ -16,7 +16,7 @@ namespace strata::layers {
 /// True for an option of a call that is `true`.
 bool asked(const Json* option);
 
-/// Which of the inputs is what.
+/// Which of the inputs is what. A mask that is a constant of the call is none of them.
 struct Places {
   size_t key = 1;
   std::optional<size_t> attention_mask = {};
@@ -32,6 +32,9 @@ Places places(size_t count, const Json& options);
 class HeadsImpl : public keras::LayerImpl {
  public:
   using LayerImpl::LayerImpl;
+
+  /// Of the call that it was built for.
+  Places build_places() const { return places(build_shapes().size(), build_options()); }
 
  protected:
   struct Heads {

@@ -37,7 +37,7 @@ keras::SymbolicTensor QueryValueLayer::operator()(
 at::Tensor QueryValueLayer::operator()(const at::Tensor& query, const at::Tensor& value,
                                        const AttentionCall<at::Tensor>& options) const {
   auto [inputs, call_options] = flatten(query, value, options, false);
-  return call(inputs, {.training = keras::detail::call_context().training,
+  return call(inputs, {.training = keras::detail::training_by_default(),
                        .options = std::move(call_options)})
       .at(0);
 }
@@ -52,7 +52,7 @@ std::pair<at::Tensor, at::Tensor> QueryValueLayer::with_scores(
     const at::Tensor& query, const at::Tensor& value,
     const AttentionCall<at::Tensor>& options) const {
   auto [inputs, call_options] = flatten(query, value, options, true);
-  const Tensors outputs = call(inputs, {.training = keras::detail::call_context().training,
+  const Tensors outputs = call(inputs, {.training = keras::detail::training_by_default(),
                                         .options = std::move(call_options)});
   return {outputs.at(0), outputs.at(1)};
 }

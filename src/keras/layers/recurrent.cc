@@ -248,7 +248,7 @@ std::vector<keras::SymbolicTensor> Recurrent::with_states(
 Tensors Recurrent::with_states(const at::Tensor& x,
                                const RecurrentCall<at::Tensor>& options) const {
   return call(with_initial(x, options.initial_state),
-              {.training = keras::detail::call_context().training,
+              {.training = keras::detail::training_by_default(),
                .options = initial_state_option(options.initial_state.size())});
 }
 keras::SymbolicTensor Recurrent::operator()(

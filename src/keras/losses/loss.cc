@@ -60,9 +60,12 @@ bool divides(Reduction reduction) {
 }
 
 LossTerms terms_of(const Weighted& weighted, Reduction reduction) {
-  LossTerms terms{.sum = weighted.values.sum()};
+  LossTerms terms{.sum = weighted.values.sum(),
+                  .count = 0,
+                  .weight_sum = {},
+                  .num_values = static_cast<double>(weighted.values.numel())};
   if (!divides(reduction)) return terms;
-  terms.count = static_cast<double>(weighted.values.numel());
+  terms.count = terms.num_values;
   if (reduction == Reduction::kMeanWithSampleWeight) {
     if (weighted.weights.defined()) terms.weight_sum = weighted.weights.sum();
   } else if (weighted.mask.defined() && weighted.mask.numel() > 0) {

@@ -360,6 +360,10 @@ Loss loss_of_name(const std::string& name) {
 Loss loss_of_config(const Json& json) {
   if (json.is_string()) return loss_of_name(json.as_string());
   const keras::ObjectJson object = keras::parse_object(json, "a loss");
+  // A function in place of an object: its name is the config.
+  if (object.class_name == "function" && object.config.is_string()) {
+    return loss_of_name(object.config.as_string());
+  }
   for (const Registered& each : registered()) {
     if (each.class_name == object.class_name) return each.make(&object.config, "", nullptr);
     // A function, as keras.losses.serialize writes it.

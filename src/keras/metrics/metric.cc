@@ -242,6 +242,10 @@ Json to_config(const Metric& metric) {
 Metric metric_from_config(const Json& json) {
   if (json.is_string()) return Metric(json.as_string());
   const keras::ObjectJson object = keras::parse_object(json, "a metric");
+  // A function in place of an object: its name is the config.
+  if (object.class_name == "function" && object.config.is_string()) {
+    return Metric(object.config.as_string());
+  }
   const Registered* const found = find_class(object.class_name);
   if (found != nullptr) return Metric(found->make(found->class_name, object.config));
   const Json* const name = object.config.find("name");

@@ -1,7 +1,6 @@
 #include "keras/ops/operation.h"
 
 #include <ATen/ops/scalar_tensor.h>
-#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <array>
@@ -82,28 +81,10 @@ at::Tensor OperationCall::tensor_of(const Json& json) const {
     return at::scalar_tensor(json.as_int(), any_float ? floating : at::kInt);
   }
   if (json.is_number()) return at::scalar_tensor(json.as_double(), floating);
-  // A constant array: {"class_name": "__numpy__", "config": {"value": [[1.0]], "dtype":
-  // "float32"}}.
-  const ObjectJson object = parse_object(json, "an operation's argument");
-  STRATA_CHECK(object.class_name == "__numpy__" || object.class_name == "__tensor__",
-               kUnimplemented, "[keras] operation: got ", json.dump(),
+  const at::Tensor constant = constant_tensor(json);
+  STRATA_CHECK(constant.defined(), kUnimplemented, "[keras] operation: got ", json.dump(),
                " as an argument; expected a tensor, a number or an array");
-  std::vector<double> flat;
-  Shape shape;
-  const auto read = [&](const auto& self, const Json& value, size_t depth) -> void {
-    if (!value.is_array()) {
-      flat.push_back(value.is_bool() ? (value.as_bool() ? 1.0 : 0.0) : value.as_double());
-      return;
-    }
-    const auto size = static_cast<int64_t>(value.as_array().size());
-    if (depth == shape.size()) shape.push_back(size);
-    STRATA_CHECK(shape[depth] == size, kDataLoss, "[keras] operation: got a ragged array");
-    for (const Json& each : value.as_array()) self(self, each, depth + 1);
-  };
-  read(read, object.config.at("value"), 0);
-  const at::Tensor value = at::tensor(flat, at::kDouble).reshape(shape);
-  const at::Tensor typed = value.to(dtype_of_name(object.config.at("dtype").as_string()));
-  return inputs_.empty() ? typed : typed.to(inputs_[0].device());
+  return inputs_.empty() ? constant : constant.to(inputs_[0].device());
 }
 
 at::Tensor OperationCall::tensor(size_t i, const char* name) const {
@@ -156,11 +137,8 @@ const OperationRow* find_operation(std::string_view class_name) {
   return nullptr;
 }
 
-OperationImpl::OperationImpl(const OperationRow& row, Json config, const std::string& name)
-    : LayerImpl({.name = name}),
-      row_(row),
-      module_(str_cat(kModule, row.module)),
-      config_(std::move(config)) {}
+OperationImpl::OperationImpl(Entry entry, Json config, const std::string& name)
+    : LayerImpl({.name = name}), entry_(std::move(entry)), config_(std::move(config)) {}
 
 void OperationImpl::describe(ConfigWriter& config) const {
   for (const auto& [key, value] : config_.as_object()) config(key.c_str(), value);
@@ -173,21 +151,37 @@ Json OperationImpl::operation_config() const {
   return config;
 }
 
-Tensors OperationImpl::call(const Tensors& inputs, const Call& call) {
-  return {row_.compute(OperationCall(inputs, call.options, config_))};
+std::vector<at::ScalarType> OperationImpl::compute_output_dtypes(
+    const std::vector<at::ScalarType>& inputs) const {
+  at::ScalarType promoted = inputs.empty() ? at::kFloat : inputs[0];
+  for (const at::ScalarType each : inputs) promoted = c10::promoteTypes(promoted, each);
+  return {promoted};
 }
 
-std::vector<Shape> OperationImpl::compute_output_shapes(const std::vector<Shape>& inputs,
-                                                        const Json& options) const {
+TableOperationImpl::TableOperationImpl(const OperationRow& row, Json config,
+                                       const std::string& name)
+    : OperationImpl({.class_name = std::string(row.name),
+                     .module = str_cat(kModule, row.module),
+                     .registered_name = std::string(row.name)},
+                    std::move(config), name),
+      row_(row) {}
+
+Tensors TableOperationImpl::call(const Tensors& inputs, const Call& call) {
+  return {row_.compute(OperationCall(inputs, call.options, options()))};
+}
+
+std::vector<Shape> TableOperationImpl::compute_output_shapes(const std::vector<Shape>& inputs,
+                                                             const Json& options) const {
   if (row_.elementwise) return {broadcast(inputs, row_.name)};
-  if (row_.shape != nullptr) return {row_.shape(inputs, OperationCall({}, options, config_))};
+  if (row_.shape != nullptr) {
+    return {row_.shape(inputs, OperationCall({}, options, OperationImpl::options()))};
+  }
   return LayerImpl::compute_output_shapes(inputs, options);
 }
 
-std::vector<at::ScalarType> OperationImpl::compute_output_dtypes(
+std::vector<at::ScalarType> TableOperationImpl::compute_output_dtypes(
     const std::vector<at::ScalarType>& inputs) const {
-  at::ScalarType promoted = inputs.at(0);
-  for (const at::ScalarType each : inputs) promoted = c10::promoteTypes(promoted, each);
+  const at::ScalarType promoted = OperationImpl::compute_output_dtypes(inputs)[0];
   switch (row_.dtype) {
     case OutputDtype::kBool:
       return {at::kBool};
@@ -196,7 +190,7 @@ std::vector<at::ScalarType> OperationImpl::compute_output_dtypes(
     case OutputDtype::kFloating:
       return {c10::isFloatingType(promoted) ? promoted : at::kFloat};
     case OutputDtype::kOption:
-      if (const Json* dtype = config_.find("dtype"); dtype != nullptr && dtype->is_string()) {
+      if (const Json* dtype = options().find("dtype"); dtype != nullptr && dtype->is_string()) {
         return {dtype_of_name(dtype->as_string())};
       }
       return {promoted};
@@ -212,7 +206,10 @@ const OperationImpl* as_operation(const Layer& layer) {
 
 bool is_operation(const Json& object) {
   const Json* module = object.is_object() ? object.find("module") : nullptr;
-  return module != nullptr && module->is_string() && module->as_string().starts_with(kModule);
+  if (module != nullptr && module->is_string() && module->as_string().starts_with(kModule)) {
+    return true;
+  }
+  return object.is_object() && find_registered_operation(object) != nullptr;
 }
 
 Layer operation_from_config(const Json& object) {
@@ -220,10 +217,27 @@ Layer operation_from_config(const Json& object) {
   const Json* found = parsed.config.find("name");
   if (found == nullptr) found = object.find("name");  // a node has it beside its config, too
   const std::string name = found != nullptr && found->is_string() ? found->as_string() : "";
+  Json options = Json::object();
+  if (OperationFunction function = find_registered_operation(object)) {
+    for (const auto& [key, value] : parsed.config.as_object()) {
+      if (key != "name") options.set(key, value);
+    }
+    const Json* module = object.find("module");
+    const Json* registered = object.find("registered_name");
+    return Layer(make_registered_operation(
+        std::move(function),
+        {.class_name = parsed.class_name,
+         .module = module == nullptr ? Json() : *module,
+         .registered_name = registered != nullptr && registered->is_string()
+                                ? registered->as_string()
+                                : parsed.class_name},
+        std::move(options), name));
+  }
   const OperationRow* row = find_operation(parsed.class_name);
   STRATA_CHECK(row != nullptr, kUnimplemented, "[keras] node '", name, "' is operation ",
-               parsed.class_name, ", which strata does not know; it knows ", known_operations());
-  Json options = Json::object();
+               parsed.class_name, ", which strata does not know; register_operation(\"",
+               parsed.class_name, "\", ...) tells it how to compute one; it knows ",
+               known_operations());
   for (const auto& [key, value] : parsed.config.as_object()) {
     if (key == "name") continue;
     STRATA_CHECK(value.is_null() || has_word(row->options, key), kUnimplemented,
@@ -231,7 +245,7 @@ Layer operation_from_config(const Json& object) {
                  key, "' = ", value.dump(), "; strata does not know it");
     if (has_word(row->options, key)) options.set(key, value);
   }
-  return Layer(std::make_shared<OperationImpl>(*row, std::move(options), name));
+  return Layer(std::make_shared<TableOperationImpl>(*row, std::move(options), name));
 }
 
 }  // namespace strata::keras::detail

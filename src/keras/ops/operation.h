@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
 
 /// Operations: nodes of a graph that Keras's files keep beside the layers. A table says what each
 /// computes; one LayerImpl stands for all of them.
@@ -75,37 +76,68 @@ std::span<const OperationRow> activation_operations();
 /// Null if there is none.
 const OperationRow* find_operation(std::string_view class_name);
 
-class OperationImpl final : public LayerImpl {
+class OperationImpl : public LayerImpl {
  public:
-  /// @param config  Its options without `name`.
-  OperationImpl(const OperationRow& row, Json config, const std::string& name);
+  /// What a file says of it beside its config.
+  struct Entry {
+    std::string class_name;
+    Json module;
+    std::string registered_name;
+  };
 
-  std::string_view class_name() const override { return row_.name; }
-  std::string_view module() const override { return module_; }
+  /// @param config  Its options without `name`.
+  OperationImpl(Entry entry, Json config, const std::string& name);
+
+  std::string_view class_name() const override { return entry_.class_name; }
+  std::string_view module() const override {
+    return entry_.module.is_null() ? "" : entry_.module.as_string();
+  }
+  const Entry& entry() const { return entry_; }
   /// What a file's `config` has: name and options, nothing else.
   Json operation_config() const;
 
  protected:
+  const Json& options() const { return config_; }
   void describe(ConfigWriter& config) const override;
-  Tensors call(const Tensors& inputs, const Call& call) override;
-  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
-                                           const Json& options) const override;
+  /// What the inputs have in common.
   std::vector<at::ScalarType> compute_output_dtypes(
       const std::vector<at::ScalarType>& inputs) const override;
   bool autocast() const override { return false; }
 
  private:
-  const OperationRow& row_;
-  std::string module_;
+  Entry entry_;
   Json config_;
+};
+
+/// One of a table.
+class TableOperationImpl final : public OperationImpl {
+ public:
+  TableOperationImpl(const OperationRow& row, Json config, const std::string& name);
+
+ protected:
+  Tensors call(const Tensors& inputs, const Call& call) override;
+  std::vector<Shape> compute_output_shapes(const std::vector<Shape>& inputs,
+                                           const Json& options) const override;
+  std::vector<at::ScalarType> compute_output_dtypes(
+      const std::vector<at::ScalarType>& inputs) const override;
+
+ private:
+  const OperationRow& row_;
 };
 
 /// The operation, if that is what `layer` is; else null.
 const OperationImpl* as_operation(const Layer& layer);
 
-/// True for `{"module": "keras.src.ops.numpy", ...}`.
+/// True for `{"module": "keras.src.ops.numpy", ...}`, and for what register_operation was given.
 bool is_operation(const Json& object);
 /// @throws Error kUnimplemented: an operation or option that is not known; names both.
 Layer operation_from_config(const Json& object);
+
+/// Of register_operation; empty if there is none for `object`.
+OperationFunction find_registered_operation(const Json& object);
+/// One of those.
+std::shared_ptr<OperationImpl> make_registered_operation(OperationFunction function,
+                                                         OperationImpl::Entry entry, Json config,
+                                                         const std::string& name);
 
 }  // namespace strata::keras::detail

@@ -1,0 +1,78 @@
+#include <map>
+#include <mutex>
+
+#include "keras/ops/operation.h"
+
+namespace strata::keras {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, OperationFunction> functions;  ///< By class, or "package>Class".
+};
+
+Registry& registry() {
+  static Registry registry;
+  return registry;
+}
+
+/// Computed by a function of the program.
+class RegisteredOperationImpl final : public detail::OperationImpl {
+ public:
+  RegisteredOperationImpl(OperationFunction function, Entry entry, Json config,
+                          const std::string& name)
+      : OperationImpl(std::move(entry), std::move(config), name), function_(std::move(function)) {}
+
+ private:
+  Tensors call(const Tensors& inputs, const Call& call) override {
+    const Json* args = call.options.is_object() ? call.options.find("args") : nullptr;
+    const Json* kwargs = call.options.is_object() ? call.options.find("kwargs") : nullptr;
+    Tensors outputs = function_(inputs, {.args = args == nullptr ? kNoArgs : *args,
+                                         .kwargs = kwargs == nullptr ? kNoKwargs : *kwargs,
+                                         .config = options()});
+    STRATA_CHECK(!outputs.empty(), kInvalidArgument, "[keras] operation '", name(), "' (",
+                 class_name(), "): its function gave no tensor; expected one or more");
+    return outputs;
+  }
+
+  inline static const Json kNoArgs = Json::array();
+  inline static const Json kNoKwargs = Json::object();
+
+  OperationFunction function_;
+};
+
+}  // namespace
+
+void register_operation(const std::string& name, OperationFunction function) {
+  STRATA_CHECK(!name.empty() && function != nullptr, kInvalidArgument,
+               "[keras] register_operation: got '", name,
+               "'; expected a name, and a function that computes the operation");
+  const bool ours = detail::find_operation(name) != nullptr;
+  const std::lock_guard lock(registry().mutex);
+  STRATA_CHECK(!ours && registry().functions.emplace(name, std::move(function)).second,
+               kAlreadyExists, "[keras] register_operation: there is an operation '", name,
+               "' already");
+}
+
+namespace detail {
+
+OperationFunction find_registered_operation(const Json& object) {
+  const std::lock_guard lock(registry().mutex);
+  for (const char* key : {"registered_name", "class_name"}) {
+    const Json* name = object.find(key);
+    if (name == nullptr || !name->is_string()) continue;
+    const auto found = registry().functions.find(name->as_string());
+    if (found != registry().functions.end()) return found->second;
+  }
+  return {};
+}
+
+std::shared_ptr<OperationImpl> make_registered_operation(OperationFunction function,
+                                                         OperationImpl::Entry entry, Json config,
+                                                         const std::string& name) {
+  return std::make_shared<RegisteredOperationImpl>(std::move(function), std::move(entry),
+                                                   std::move(config), name);
+}
+
+}  // namespace detail
+}  // namespace strata::keras
