@@ -21,12 +21,10 @@ using detail::RestoreSession;
 /// With the same bits the run goes on only under the plan that was saved.
 void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& graph) {
   const checkpoint::ManifestPlan& saved = loaded.manifest.plan;
-  const ReplicaGroup& group = *graph.groups[0];
-  const auto threads = group.options().threads_per_replica;
-  if (saved.replicas == group.num_replicas() && saved.threads_per_replica == threads) return;
+  const int replicas = graph.groups[0]->num_replicas();
+  if (saved.replicas == replicas) return;
   STRATA_LOG(kInfo) << "[checkpoint] " << loaded.path << " was saved by " << saved.replicas
-                    << " replicas of " << saved.threads_per_replica << " threads; here are "
-                    << group.num_replicas() << " of " << threads
+                    << " replicas; here are " << replicas
                     << ": training goes on, with other rounding";
 }
 

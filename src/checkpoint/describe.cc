@@ -50,7 +50,7 @@ void print_manifest(std::ostream& out, const checkpoint::Manifest& manifest) {
       << manifest.plan.threads_per_replica << " threads each, sums in order '"
       << manifest.plan.order << "'\n";
   for (const auto& [name, value] : manifest.metrics)
-    out << "metric " << name << ": " << value << '\n';
+    out << "metric " << name << ": " << printed(value) << '\n';
   out << manifest.shards.size() << (manifest.shards.size() == 1 ? " shard, " : " shards, ") << bytes
       << " bytes\n";
   for (const auto& shard : manifest.shards) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <unordered_map>
 
@@ -47,7 +48,12 @@ Shard load_shard(const std::string& folder, const ManifestShard& entry) {
   const std::string path = join_path(folder, entry.file);
   const auto file = open_shard(folder, entry);
   Shard shard;
-  shard.bytes = at::empty({static_cast<int64_t>(entry.bytes)}, at::kByte);
+  try {
+    shard.bytes = at::empty({static_cast<int64_t>(entry.bytes)}, at::kByte);
+  } catch (const c10::Error&) {
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("[checkpoint] ", path, ": no memory for its ", entry.bytes, " bytes"));
+  }
   const std::span<std::byte> all(static_cast<std::byte*>(shard.bytes.data_ptr()), entry.bytes);
   Sha256 hash;
   std::future<void> hashing;  // of the block before, while the next one is read
@@ -78,14 +84,32 @@ Shard load_shard(const std::string& folder, const ManifestShard& entry) {
 
 class Assembly {
  public:
-  Assembly(const std::string& folder, const std::vector<ManifestShard>& entries) : path_(folder) {
-    for (const ManifestShard& entry : entries) shards_.push_back(load_shard(folder, entry));
+  /// @param wanted  Whether the shard of that number is needed; nullptr: all are.
+  Assembly(const std::string& folder, const std::vector<ManifestShard>& entries,
+           const std::function<bool(int64_t)>& wanted = nullptr)
+      : path_(folder) {
+    for (const ManifestShard& entry : entries) {
+      const bool needed = !wanted || wanted(static_cast<int64_t>(shards_.size()));
+      shards_.push_back(needed ? load_shard(folder, entry) : Shard());
+      left_ += entry.bytes;
+    }
   }
 
   /// A tensor of its pieces: a view of the shard if there is but one.
-  at::Tensor tensor(const ManifestTensor& tensor, const std::vector<ManifestPiece>& pieces) const {
+  at::Tensor tensor(const ManifestTensor& tensor, const std::vector<ManifestPiece>& pieces) {
     std::vector<at::Tensor> parts;
-    for (const ManifestPiece& piece : pieces) parts.push_back(part(tensor, piece));
+    for (const ManifestPiece& piece : pieces) {
+      parts.push_back(part(tensor, piece));
+      use(tensor, parts.back().nbytes());
+      // Pieces are runs of rows.
+      const at::IntArrayRef first = parts[0].sizes(), last = parts.back().sizes();
+      if (parts.size() > 1 &&
+          (first.empty() || last.empty() || first.slice(1) != last.slice(1))) {
+        damaged(path_, str_cat("tensor '", tensor.name, "': got pieces of shapes ", first, " and ",
+                               last, "; expected rows of one tensor"));
+      }
+    }
+    if (parts.empty()) damaged(path_, str_cat("tensor '", tensor.name, "': got no pieces"));
     at::Tensor whole = parts.size() == 1 ? parts[0] : at::cat(parts);
     if (whole.sizes() != at::IntArrayRef(tensor.shape)) {
       damaged(path_, str_cat("tensor '", tensor.name, "': its pieces make the shape ",
@@ -95,6 +119,16 @@ class Assembly {
   }
 
  private:
+  /// Every byte of a shard belongs to one piece; a manifest that uses them again and again could
+  /// ask for any amount of memory.
+  void use(const ManifestTensor& tensor, uint64_t bytes) {
+    if (bytes > left_) {
+      damaged(path_, str_cat("tensor '", tensor.name,
+                             "': got pieces that take more bytes than the shards have"));
+    }
+    left_ -= bytes;
+  }
+
   at::Tensor part(const ManifestTensor& tensor, const ManifestPiece& piece) const {
     const Shard& shard = shards_[static_cast<size_t>(piece.shard)];
     const auto found = shard.by_name.find(piece.key);
@@ -114,6 +148,7 @@ class Assembly {
 
   const std::string path_;
   std::vector<Shard> shards_;
+  uint64_t left_ = 0;  // bytes that no piece has used
 };
 
 }  // namespace
@@ -126,9 +161,13 @@ Manifest read_manifest(const std::string& path) {
   STRATA_CHECK(info->is_folder, kDataLoss, "[checkpoint] ", path,
                ": got a file; expected a checkpoint, which is a folder");
   const std::string manifest = join_path(path, kManifestFile);
-  STRATA_CHECK(files.info(manifest).has_value(), kNotFound, "[checkpoint] ", path,
+  const auto file = files.info(manifest);
+  STRATA_CHECK(file.has_value(), kNotFound, "[checkpoint] ", path,
                ": got no manifest.json; expected a checkpoint (one that was not written to its end "
                "has none)");
+  constexpr int64_t kLargest = 100'000'000;  // bytes, some hundred thousand tensors
+  STRATA_CHECK(file->size <= kLargest, kDataLoss, "[checkpoint] ", manifest, ": got ", file->size,
+               " bytes; expected at most ", kLargest);
   return parse_manifest(read_file(manifest), manifest);
 }
 
@@ -138,9 +177,27 @@ Manifest check_quickly(const std::string& path) {
   return manifest;
 }
 
+const ManifestTensor& held_as(const Manifest& manifest, const ManifestTensor& tensor) {
+  if (tensor.same_as.empty()) return tensor;
+  const auto original = std::ranges::find(manifest.tensors, tensor.same_as, &ManifestTensor::name);
+  STRATA_CHECK(original != manifest.tensors.end() && original->same_as.empty(), kDataLoss,
+               "[checkpoint] tensor '", tensor.name, "' is said to be '", tensor.same_as,
+               "', which is not there");
+  return *original;
+}
+
+at::Tensor load_tensor(const std::string& path, const Manifest& manifest,
+                       const ManifestTensor& tensor) {
+  Assembly assembly(path, manifest.shards, [&](int64_t shard) {
+    return std::ranges::find(tensor.pieces, shard, &ManifestPiece::shard) != tensor.pieces.end();
+  });
+  // Not a view of a shard that would be kept for its sake.
+  return assembly.tensor(tensor, tensor.pieces).clone();
+}
+
 Loaded load_checkpoint(const std::string& path) {
   Loaded loaded{.path = path, .manifest = read_manifest(path)};
-  const Assembly assembly(path, loaded.manifest.shards);
+  Assembly assembly(path, loaded.manifest.shards);
   for (const ManifestTensor& tensor : loaded.manifest.tensors) {
     if (!tensor.same_as.empty()) {
       const auto original = loaded.tensors.find(tensor.same_as);

@@ -32,6 +32,14 @@ Manifest read_manifest(const std::string& path);
 /// @throws as read_manifest; kDataLoss names the shard.
 Manifest check_quickly(const std::string& path);
 
+/// `tensor`, or the one that it is said to be the same as.
+/// @throws Error kDataLoss: there is no such one.
+const ManifestTensor& held_as(const Manifest& manifest, const ManifestTensor& tensor);
+
+/// One tensor that is no other's: only the shards of its pieces are read and verified.
+at::Tensor load_tensor(const std::string& path, const Manifest& manifest,
+                       const ManifestTensor& tensor);
+
 /// Everything, checksums verified before anything is handed out.
 Loaded load_checkpoint(const std::string& path);
 

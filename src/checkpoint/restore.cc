@@ -25,6 +25,13 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
+/// 'model/2' (dense_1/kernel): the name in the checkpoint, and the variable's own if that says more.
+std::string shown(const GraphTensor& tensor) {
+  const std::string& label = tensor.state.label;
+  const bool known = label.empty() || tensor.name.find(label) != std::string::npos;
+  return str_cat("'", tensor.name, "'", known ? "" : str_cat(" (", label, ")"));
+}
+
 std::string describe(at::ScalarType dtype, at::IntArrayRef sizes) {
   return str_cat(c10::toString(dtype), ' ', sizes);
 }
@@ -54,7 +61,7 @@ void RestoreSession::check_shapes(const checkpoint::Graph& graph) const {
         (any_dtype || value.scalar_type() == tensor.state.dtype) &&
         (tensor.state.any_size || value.sizes() == at::IntArrayRef(tensor.state.sizes));
     if (fits || ++count > static_cast<int>(kNamesShown)) continue;
-    wrong += str_cat(wrong.empty() ? "" : "; ", "'", tensor.name, "' holds ",
+    wrong += str_cat(wrong.empty() ? "" : "; ", shown(tensor), " holds ",
                      describe(value.scalar_type(), value.sizes()), ", the object is ",
                      describe(tensor.state.dtype, tensor.state.sizes));
   }
@@ -74,8 +81,8 @@ void RestoreSession::write(const GraphTensor& tensor, const LoadedTensor& value)
       state.write(value.value);
     }
   } catch (const Error& error) {
-    throw Error(error.code(), str_cat("[checkpoint] restore: ", loaded_.path, ": '", tensor.name,
-                                      "': ", error.what()));
+    throw Error(error.code(), str_cat("[checkpoint] restore: ", loaded_.path, ": ", shown(tensor),
+                                      ": ", error.what()));
   }
 }
 

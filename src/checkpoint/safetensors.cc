@@ -5,7 +5,6 @@
 #include <set>
 
 #include "checkpoint/safetensors_format.h"
-#include "checkpoint/scratch.h"
 #include "core/atomic_file.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
@@ -35,10 +34,7 @@ void save_safetensors(const std::string& path, const NamedTensors& tensors,
   }
   const std::string header = checkpoint::make_header(records, metadata);
 
-  const auto [folder, name] = split_path(path);
-  const std::string temporary =
-      join_path(folder, checkpoint::make_scratch_name(checkpoint::ScratchKind::kTemporary, name));
-  detail::write_atomically(path, temporary, [&](WritableFile& file) {
+  detail::write_atomically(path, [&](WritableFile& file) {
     file.append(std::as_bytes(std::span(header)));
     for (const checkpoint::TensorRecord& record : records) {
       const at::Tensor& tensor = by_name.at(record.name);
@@ -52,7 +48,14 @@ NamedTensors load_safetensors(const std::string& path) {
   const checkpoint::Header header = checkpoint::read_header(*file, path);
   NamedTensors tensors;
   for (const checkpoint::TensorRecord& record : header.records) {
-    at::Tensor tensor = at::empty(record.shape, record.dtype);
+    at::Tensor tensor;
+    try {
+      tensor = at::empty(record.shape, record.dtype);
+    } catch (const c10::Error&) {
+      throw Error(ErrorCode::kResourceExhausted,
+                  str_cat("[safetensors] ", path, ": tensor '", record.name, "': no memory for its ",
+                          record.end - record.begin, " bytes"));
+    }
     const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
     const size_t got = file->read(header.data_begin + record.begin, bytes);
     STRATA_CHECK(got == bytes.size(), kDataLoss, "[safetensors] ", path, ": tensor '", record.name,

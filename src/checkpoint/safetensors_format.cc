@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 
+#include "core/checked_size.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 
@@ -54,19 +55,16 @@ TensorRecord parse_record(const std::string& name, const Json& json, const std::
   TensorRecord record;
   record.name = name;
   record.dtype = dtype_of(json.at("dtype").as_string(), name, path);
-  // The product must not wrap: a header from a stranger may hold any numbers.
-  uint64_t bytes = c10::elementSize(record.dtype);
-  bool zero = false;
   for (const Json& size : json.at("shape").as_array()) {
     const int64_t value = size.as_int();
     if (value < 0) damaged(path, str_cat("tensor '", name, "': got size ", value));
     record.shape.push_back(value);
-    zero = zero || value == 0;
-    if (value != 0 && __builtin_mul_overflow(bytes, static_cast<uint64_t>(value), &bytes)) {
-      damaged(path, str_cat("tensor '", name, "': got a shape beyond 2^64 bytes"));
-    }
   }
-  if (zero) bytes = 0;
+  std::vector<int64_t> factors = record.shape;
+  factors.push_back(static_cast<int64_t>(c10::elementSize(record.dtype)));
+  const auto product = strata::detail::checked_product(std::span<const int64_t>(factors));
+  if (!product) damaged(path, str_cat("tensor '", name, "': got a shape beyond 2^63 bytes"));
+  const auto bytes = static_cast<uint64_t>(*product);
   const Json::Array& offsets = json.at("data_offsets").as_array();
   if (offsets.size() != 2 || offsets[0].as_int() < 0 || offsets[1].as_int() < offsets[0].as_int()) {
     damaged(path, str_cat("tensor '", name, "': expected data_offsets [begin, end]"));

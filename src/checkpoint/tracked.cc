@@ -100,6 +100,7 @@ TensorState state_of(const Variable& variable, const std::string& name) {
                     .read = [variable] { return value_for_all(variable); },
                     .write = [variable = Variable(variable)](
                                  const at::Tensor& value) mutable { variable.assign(value); }};
+  if (variable.name() != VariableOptions().name) state.label = variable.name();
   state.group = variable.state()->group();
   state.replicas = variable.state()->group()->num_replicas();
   if (has_local_values(variable)) {

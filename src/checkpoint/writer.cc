@@ -154,7 +154,9 @@ void commit(const FileSystem& files, const std::string& folder, const std::strin
     files.sync_folder(parent);
     return;
   }
-  // Whoever finds no `path` between these two finds the old one under its other name (clean_up).
+  // A process that finds no `path` between these two finds the old one under its other name
+  // (clean_up), and does not take that for left behind: it is locked.
+  const PathLock lock = files.try_lock(path);
   const std::string old = join_path(parent, make_scratch_name(ScratchKind::kReplaced, name));
   files.rename(path, old);
   try {
@@ -174,23 +176,25 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
                "'; expected the path of a folder to make");
   check_replaceable(files, path);
   make_durable_folders(files, parent);
-  const std::string folder = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
-  files.make_folders(folder);
-  try {
-    write_shards(files, folder, snapshot);
-    commit(files, folder, path, snapshot.manifest);
-  } catch (...) {
-    quietly([&, &folder = folder] {
-      if (files.info(folder)) remove_folder(files, folder);
-    });
-    throw;
-  }
+  // Locked until it has its name: the same folder under another one.
+  const Scratch scratch =
+      make_scratch(files, parent, name, [&](const std::string& made) { files.make_folders(made); });
+  const std::string& folder = scratch.path;
+  strata::detail::name_instead_of(folder, path, [&] {
+    try {
+      write_shards(files, folder, snapshot);
+      commit(files, folder, path, snapshot.manifest);
+    } catch (...) {
+      quietly([&] {
+        if (files.info(folder)) remove_folder(files, folder);
+      });
+      throw;
+    }
+  });
 }
 
 void write_file_atomically(const std::string& path, const std::string& contents) {
-  const auto [parent, name] = split_path(path);
-  const std::string temporary = join_path(parent, make_scratch_name(ScratchKind::kTemporary, name));
-  strata::detail::write_atomically(path, temporary, [&](WritableFile& file) {
+  strata::detail::write_atomically(path, [&](WritableFile& file) {
     file.append(std::as_bytes(std::span(contents)));
   });
 }

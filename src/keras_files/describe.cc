@@ -9,8 +9,10 @@
 #include "strata/core/join.h"
 #include "strata/keras_files/check_weights.h"
 #include "strata/keras_files/keras_archive.h"
+#include "strata/keras_files/legacy_model.h"
 #include "strata/keras_files/model_layout.h"
 #include "strata/keras_files/optimizer_layout.h"
+#include "strata/keras_files/weights_file.h"
 
 namespace strata::keras_files {
 namespace {
@@ -95,7 +97,68 @@ void print_compiled(const KerasArchive& archive, std::ostream& out) {
   out << '\n';
 }
 
+void print_tensor(const std::string& name, const at::Tensor& tensor, std::ostream& out) {
+  out << "  " << std::left << std::setw(48) << name << std::right << std::setw(10) << tensor.numel()
+      << "  " << shape_text(tensor.sizes()) << '\n';
+}
+
+/// @return how many values there are in and below `group`.
+int64_t print_group(const WeightsGroup& group, const std::string& path, std::ostream& out) {
+  int64_t count = numel_of(group);
+  const std::string prefix = path.empty() ? "" : path + '/';
+  for (size_t i = 0; i < group.vars.size(); ++i) {
+    print_tensor(str_cat(prefix, "vars/", i), group.vars[i], out);
+  }
+  for (const auto& [name, tensor] : group.named_vars) {
+    print_tensor(str_cat(prefix, "vars/", name), tensor, out);
+    count += tensor.numel();
+  }
+  for (const auto& [name, below] : group.groups) count += print_group(below, prefix + name, out);
+  return count;
+}
+
+void print_legacy_model(const LegacyModel& model, const std::string& path, std::ostream& out) {
+  const Json* class_name = find_value(model.model_config, "class_name");
+  out << path << ": " << (class_name == nullptr ? "a model" : text_of(*class_name))
+      << ", written by Keras "
+      << (model.keras_version.empty() ? "of an unknown version" : model.keras_version) << '\n';
+  int64_t count = 0;
+  for (const LegacyModel::Layer& layer : model.layers) {
+    if (layer.weights.empty()) out << "  " << layer.name << '\n';
+    for (const auto& [name, tensor] : layer.weights) {
+      print_tensor(str_cat(layer.name, ": ", name), tensor, out);
+      count += tensor.numel();
+    }
+  }
+  out << "parameters: " << count << '\n';
+  const Json* optimizer = find_value(model.training_config, "optimizer_config");
+  if (optimizer == nullptr) {
+    out << "not compiled\n";
+    return;
+  }
+  out << "compiled: optimizer " << text_of(*optimizer);
+  for (const char* key : {"loss", "metrics", "weighted_metrics"}) {
+    if (const Json* value = find_value(model.training_config, key))
+      out << ", " << key << ' ' << text_of(*value);
+  }
+  out << "\noptimizer: " << model.optimizer_weights.size() << " variables\n";
+}
+
 }  // namespace
+
+void describe_keras_h5(const std::string& path, std::ostream& out) {
+  try {
+    print_legacy_model(load_legacy_model(path), path, out);
+    return;
+  } catch (const Error& error) {
+    // Weights alone have no model_config.
+    if (error.code() != ErrorCode::kInvalidArgument) throw;
+  }
+  const WeightsGroup weights = load_weights_file(path);
+  out << path << ": weights alone\n";
+  const int64_t count = print_group(weights, "", out);
+  out << "values: " << count << ", " << weights.num_bytes() << " bytes\n";
+}
 
 bool describe_keras_archive(const std::string& path, std::ostream& out) {
   const KerasArchive archive = load_keras_archive(path);

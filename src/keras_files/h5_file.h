@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "keras_files/h5_budget.h"
 #include "keras_files/h5_bytes.h"
 
 /// A reader of HDF5 files for files from elsewhere. HDF5's own library trusts what stands in a file
@@ -85,10 +86,10 @@ struct ObjectHeader {
 
 class File {
  public:
-  /// `bytes` must outlive this.
+  /// `bytes` and `budget`, which every call draws on, must outlive this.
   /// @throws Error  kDataLoss: no HDF5, cut, damaged. kUnimplemented: a user block, other addresses
   ///                than of 8 bytes.
-  explicit File(Bytes bytes);
+  File(Bytes bytes, Budget& budget);
 
   uint64_t root() const { return root_; }
   uint64_t size() const { return bytes_.size(); }
@@ -102,6 +103,7 @@ class File {
   std::vector<std::string> texts(const Attribute& attribute);
 
   /// Stored bytes of a dataset, filters not undone.
+  /// @throws Error kDataLoss: more chunks than its shape has room for.
   uint64_t stored_size(const ObjectHeader& dataset) const;
   /// The elements, filters undone, as they are stored otherwise. What was never written is 0.
   /// @param out  As many bytes as shape and type ask for; zero.
@@ -124,6 +126,7 @@ class File {
   const std::map<uint16_t, Bytes>& heap(uint64_t address);
 
   Bytes bytes_;
+  Budget& budget_;
   uint64_t root_ = kNowhere;
   std::map<uint64_t, std::map<uint16_t, Bytes>> heaps_;
 };

@@ -192,7 +192,7 @@ Bytes File::from(uint64_t address, const char* what) const {
   return bytes_.subspan(address);
 }
 
-File::File(Bytes bytes) : bytes_(bytes) {
+File::File(Bytes bytes, Budget& budget) : bytes_(bytes), budget_(budget) {
   Cursor cursor(bytes, "the file ends early");
   if (!cursor.starts_with("\x89HDF\r\n\x1a\n")) damaged("no signature of HDF5");
   cursor.take(8);
@@ -238,6 +238,7 @@ ObjectHeader File::object(uint64_t address) const {
   for (size_t i = 0; i < blocks.size(); ++i) {
     Cursor block(blocks[i], kHeader);
     while (block.left() >= message_header) {
+      budget_.visit();
       const uint64_t type = block.number(is_new ? 1 : 2);
       const uint64_t size = block.number(2);
       const uint64_t flags = block.number(1);
@@ -275,6 +276,7 @@ ObjectHeader File::object(uint64_t address) const {
         }
         case kLink:
           object.links.push_back(parse_link(data));
+          budget_.copy(object.links.back().name.size());
           break;
         case kDataspace: {
           Shape shape = parse_dataspace(data);
@@ -295,9 +297,11 @@ ObjectHeader File::object(uint64_t address) const {
           break;
         case kFilters:
           object.filters = parse_filters(data);
+          budget_.visit(object.filters.size());
           break;
         case kAttribute:
           object.attributes.push_back(parse_attribute(data.rest()));
+          budget_.copy(object.attributes.back().name.size());
           break;
         case kAttributeInfo: {
           data.take(1);

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/checked_size.h"
+
 namespace strata::keras_files::h5 {
 namespace {
 
 constexpr int kMaxDepth = 64;
 constexpr size_t kMaxRank = 16;
-// Deflate cannot expand by more than 1032; less than the floor is no danger.
-constexpr uint64_t kMaxExpansion = 1100;
-constexpr uint64_t kHarmlessBytes = uint64_t{64} << 20;
 
 /// Runs `work`, and puts `where` before what it says.
 template <typename Work>
@@ -24,9 +23,9 @@ auto placed(const std::string& where, const Work& work) {
   }
 }
 
-File open_file(std::span<const std::byte> bytes, const std::string& source) {
+File open_file(std::span<const std::byte> bytes, Budget& budget, const std::string& source) {
   try {
-    return File(bytes);
+    return File(bytes, budget);
   } catch (const Error& error) {
     throw Error(error.code(), str_cat("[keras_files] ", source, ": got ", bytes.size(),
                                       " bytes that are no whole HDF5 file (", error.what(), ")"));
@@ -35,48 +34,56 @@ File open_file(std::span<const std::byte> bytes, const std::string& source) {
 
 }  // namespace
 
-Input::Input(std::span<const std::byte> bytes, std::string source)
-    : source_(std::move(source)), file_(open_file(bytes, source_)) {}
+Input::Input(std::span<const std::byte> bytes, std::string source, const ReadLimits& limits)
+    : source_(std::move(source)),
+      budget_(bytes.size(), limits),
+      file_(open_file(bytes, budget_, source_)) {}
 
 std::string Input::where(const std::string& path) const {
   return str_cat("[keras_files] ", source_, ": ", path.empty() ? "/" : path, ": ");
 }
 
-Input::Object Input::root() const {
+std::shared_ptr<const ObjectHeader> Input::header_at(uint64_t address) {
+  auto& header = headers_[address];
+  if (header == nullptr) header = std::make_shared<const ObjectHeader>(file_.object(address));
+  return header;
+}
+
+Input::Object Input::root() {
   return placed(where(""), [&] {
-    return Object{.name = "", .address = file_.root(), .header = file_.object(file_.root())};
+    return Object{.name = "", .address = file_.root(), .header = header_at(file_.root())};
   });
 }
 
-Input::Object Input::open_link(const Link& link, const std::string& path) const {
+Input::Object Input::open_link(const Link& link, const std::string& path) {
   STRATA_CHECK(link.kind == Link::Kind::kHard, kDataLoss, where(path), "got ",
                link.kind == Link::Kind::kSoft ? "a soft" : "an external",
                " link; expected the object itself: links could lead out of the file");
   return placed(where(path), [&] {
-    return Object{.name = link.name, .address = link.address, .header = file_.object(link.address)};
+    return Object{.name = link.name, .address = link.address, .header = header_at(link.address)};
   });
 }
 
-std::vector<Input::Object> Input::members(const Object& group, const std::string& path) const {
+std::vector<Input::Object> Input::members(const Object& group, const std::string& path) {
   std::vector<Object> objects;
   std::set<std::string> names;
-  for (const Link& link : group.header.links) {
+  for (const Link& link : group.header->links) {
     const std::string inner = path.empty() ? link.name : path + '/' + link.name;
     STRATA_CHECK(names.insert(link.name).second, kDataLoss, where(inner),
                  "damaged (two members of one name)");
     Object object = open_link(link, inner);
-    if (object.header.is_group || object.header.is_dataset) objects.push_back(std::move(object));
+    if (object.header->is_group || object.header->is_dataset) objects.push_back(std::move(object));
   }
   std::ranges::sort(objects, {}, &Object::name);
   return objects;
 }
 
-std::optional<Input::Object> Input::open(const Object& group, const std::string& path) const {
+std::optional<Input::Object> Input::open(const Object& group, const std::string& path) {
   std::optional<Object> object;
   for (size_t begin = 0; begin <= path.size();) {
     const size_t end = std::min(path.find('/', begin), path.size());
     const std::string name = path.substr(begin, end - begin);
-    const std::vector<Link>& links = object ? object->header.links : group.header.links;
+    const std::vector<Link>& links = object ? object->header->links : group.header->links;
     const auto link = std::ranges::find(links, name, &Link::name);
     if (link == links.end()) return std::nullopt;
     object = open_link(Link(*link), path.substr(0, end));
@@ -93,38 +100,34 @@ void Input::enter(const Object& group, const std::string& path, int depth) {
 }
 
 void Input::check_storage(const Object& dataset, const std::string& path) const {
-  STRATA_CHECK(!dataset.header.is_external && dataset.header.layout.kind != Layout::Kind::kVirtual,
+  STRATA_CHECK(!dataset.header->is_external && dataset.header->layout.kind != Layout::Kind::kVirtual,
                kDataLoss, where(path),
                "got data that lies in another file; expected it in this one");
-  for (const Filter& filter : dataset.header.filters) {
+  for (const Filter& filter : dataset.header->filters) {
     STRATA_CHECK(filter.id >= 1 && filter.id <= 3, kUnimplemented, where(path), "got filter ",
                  filter.id, " '", filter.name, "'; expected none, gzip, shuffle or fletcher32");
   }
 }
 
 std::vector<int64_t> Input::checked_shape(const Object& dataset, const std::string& path) {
-  const ObjectHeader& header = dataset.header;
+  const ObjectHeader& header = *dataset.header;
   STRATA_CHECK(header.has_shape && header.shape.size() <= kMaxRank, kDataLoss, where(path),
                "got no shape of 0 to ", kMaxRank, " dimensions");
-  uint64_t bytes = header.type.size;
-  bool overflow = false;
   std::string text;
   std::vector<int64_t> shape;
   for (const uint64_t dim : header.shape) {
-    overflow |= __builtin_mul_overflow(bytes, dim, &bytes) || dim >> 62 != 0;
     text += str_cat(shape.empty() ? "" : ", ", dim);
     shape.push_back(static_cast<int64_t>(dim));
   }
+  std::vector<int64_t> factors = shape;  // those of 2^63 and more are below zero
+  factors.push_back(static_cast<int64_t>(header.type.size));
+  const auto bytes = strata::detail::checked_product(std::span<const int64_t>(factors));
   const uint64_t stored = placed(where(path), [&] { return file_.stored_size(header); });
-  const auto within = [](uint64_t declared, uint64_t there) {
-    return declared <= kHarmlessBytes || declared / kMaxExpansion <= there;
-  };
-  overflow |= __builtin_add_overflow(declared_bytes_, bytes, &declared_bytes_);
-  STRATA_CHECK(!overflow && within(bytes, std::min(stored, file_.size())) &&
-                   within(declared_bytes_, file_.size()),
+  STRATA_CHECK(bytes && can_become(std::min(stored, file_.size()), static_cast<uint64_t>(*bytes)),
                kDataLoss, where(path), "got shape [", text, "] with ", stored,
                " bytes in a file of ", file_.size(),
                "; the shape asks for more memory than so many bytes can fill");
+  placed(where(path), [&] { budget_.unpack(static_cast<uint64_t>(*bytes)); });
   return shape;
 }
 
@@ -159,7 +162,7 @@ std::optional<at::ScalarType> real_of(const Datatype& type) {
 
 at::ScalarType Input::dtype_of(const Object& dataset, const std::string& path) {
   using Class = Datatype::Class;
-  const Datatype& type = dataset.header.type;
+  const Datatype& type = dataset.header->type;
   std::optional<at::ScalarType> dtype;
   if (type.kind == Class::kInteger && type.is_plain) dtype = integer_of(type);
   if (type.kind == Class::kReal && type.is_plain) dtype = real_of(type);
@@ -178,18 +181,24 @@ at::Tensor Input::read(const Object& dataset, const std::string& path) {
   check_storage(dataset, path);
   const at::ScalarType dtype = dtype_of(dataset, path);
   const std::vector<int64_t> shape = checked_shape(dataset, path);
-  at::Tensor tensor = at::zeros(shape, at::TensorOptions().dtype(dtype));
+  at::Tensor tensor;
+  try {
+    tensor = at::zeros(shape, at::TensorOptions().dtype(dtype));
+  } catch (const c10::Error&) {
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat(where(path), "no memory for ", at::IntArrayRef(shape), " of ", dtype));
+  }
   if (tensor.numel() == 0) return tensor;
   const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.mutable_data_ptr()),
                                    tensor.nbytes());
   try {
-    file_.read(dataset.header, bytes);
+    file_.read(*dataset.header, bytes);
   } catch (const Error& error) {
     throw Error(error.code(),
                 str_cat(where(path), "the data is damaged or cut short (", error.what(), ")"));
   }
-  if (dataset.header.type.big_endian) {
-    const auto item = static_cast<long>(dataset.header.type.size);
+  if (dataset.header->type.big_endian) {
+    const auto item = static_cast<long>(dataset.header->type.size);
     for (auto at = bytes.begin(); at != bytes.end(); at += item) std::reverse(at, at + item);
   }
   if (dtype == at::kBool) {
@@ -202,7 +211,7 @@ at::Tensor Input::read(const Object& dataset, const std::string& path) {
 std::optional<std::vector<std::string>> Input::strings_attribute(const Object& object,
                                                                  const std::string& name,
                                                                  const std::string& path) {
-  const std::vector<Attribute>& attributes = object.header.attributes;
+  const std::vector<Attribute>& attributes = object.header->attributes;
   const auto attribute = std::ranges::find(attributes, name, &Attribute::name);
   if (attribute == attributes.end()) {
     std::vector<std::string> joined;  // beyond 64 kB Keras splits a list
@@ -224,6 +233,7 @@ std::optional<std::vector<std::string>> Input::strings_attribute(const Object& o
                "got no text");
   STRATA_CHECK(attribute->count <= attribute->data.size() / width, kDataLoss, here, "got ",
                attribute->count, " strings in ", attribute->data.size(), " bytes");
+  placed(here, [&] { budget_.copy(attribute->count * (width + sizeof(std::string))); });
   std::vector<std::string> strings;
   Cursor cursor(attribute->data, "an attribute");
   for (uint64_t i = 0; i < attribute->count; ++i) {
@@ -236,7 +246,7 @@ std::optional<std::vector<std::string>> Input::strings_attribute(const Object& o
 
 std::optional<std::string> Input::string_attribute(const Object& object, const std::string& name,
                                                    const std::string& path) {
-  if (std::ranges::count(object.header.attributes, name, &Attribute::name) == 0) {
+  if (std::ranges::count(object.header->attributes, name, &Attribute::name) == 0) {
     return std::nullopt;
   }
   auto strings = strings_attribute(object, name, path);

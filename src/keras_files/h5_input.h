@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -22,24 +24,28 @@ inline constexpr const char* kBfloat16 = "bfloat16";
 class Input {
  public:
   /// `bytes` must outlive this.
-  Input(std::span<const std::byte> bytes, std::string source);
+  Input(std::span<const std::byte> bytes, std::string source, const ReadLimits& limits = {});
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
 
   struct Object {
     std::string name;
     uint64_t address = kNowhere;
-    ObjectHeader header;
+    std::shared_ptr<const ObjectHeader> header;
 
-    bool is_group() const { return header.is_group; }
+    bool is_group() const { return header->is_group; }
   };
 
-  Object root() const;
+  Object root();
   /// The members of `group`, by name; what is neither group nor dataset is left out.
-  /// @throws Error kDataLoss: a link that is not hard.
-  std::vector<Object> members(const Object& group, const std::string& path) const;
+  /// @throws Error kDataLoss: a link that is not hard, a name twice.
+  std::vector<Object> members(const Object& group, const std::string& path);
   /// The object at `path` below `group`, each part of it checked; nullopt if it is missing.
-  std::optional<Object> open(const Object& group, const std::string& path) const;
+  std::optional<Object> open(const Object& group, const std::string& path);
 
   at::Tensor read(const Object& dataset, const std::string& path);
+  /// @throws Error kUnimplemented: one that libtorch does not have.
+  at::ScalarType dtype_of(const Object& dataset, const std::string& path);
 
   /// Nullopt if there is none. @throws Error kDataLoss: no single string.
   std::optional<std::string> string_attribute(const Object& object, const std::string& name,
@@ -57,15 +63,16 @@ class Input {
 
  private:
   std::string where(const std::string& path) const;
-  Object open_link(const Link& link, const std::string& path) const;
+  Object open_link(const Link& link, const std::string& path);
+  std::shared_ptr<const ObjectHeader> header_at(uint64_t address);
   void check_storage(const Object& dataset, const std::string& path) const;
   std::vector<int64_t> checked_shape(const Object& dataset, const std::string& path);
-  at::ScalarType dtype_of(const Object& dataset, const std::string& path);
 
   std::string source_;
+  Budget budget_;
   File file_;
+  std::map<uint64_t, std::shared_ptr<const ObjectHeader>> headers_;  // each is parsed once
   std::set<uint64_t> seen_;
-  uint64_t declared_bytes_ = 0;
 };
 
 }  // namespace strata::keras_files::h5

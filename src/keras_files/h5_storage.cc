@@ -3,8 +3,8 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <numeric>
 
+#include "core/checked_size.h"
 #include "keras_files/h5_file.h"
 
 namespace strata::keras_files::h5 {
@@ -30,11 +30,12 @@ Node parse_node(Cursor& cursor, uint64_t type, int depth) {
 }
 
 /// `text` begins at `offset` and ends with a zero.
-std::string text_at(Bytes heap, uint64_t offset) {
+std::string text_at(Bytes heap, uint64_t offset, Budget& budget) {
   const Bytes from = slice(heap, offset, heap.size() - std::min<uint64_t>(offset, heap.size()),
                            "a name outside of its heap");
   const auto end = std::find(from.begin(), from.end(), std::byte{0});
   if (end == from.end()) damaged("a name without an end");
+  budget.copy(static_cast<uint64_t>(end - from.begin()));
   return {reinterpret_cast<const char*>(from.data()), static_cast<size_t>(end - from.begin())};
 }
 
@@ -76,11 +77,21 @@ std::vector<std::byte> unshuffled(Bytes bytes, uint64_t item) {
 }
 
 /// A product that fits 64 bits, or damage.
-uint64_t product(const std::vector<uint64_t>& factors, uint64_t first) {
-  for (const uint64_t factor : factors) {
-    if (__builtin_mul_overflow(first, factor, &first)) damaged("a shape without bounds");
+uint64_t product(std::vector<uint64_t> factors, uint64_t first) {
+  factors.push_back(first);
+  const auto whole = strata::detail::checked_product(std::span<const uint64_t>(factors));
+  if (!whole) damaged("a shape without bounds");
+  return *whole;
+}
+
+/// Chunks that it takes to cover `shape`.
+uint64_t chunks_in(const std::vector<uint64_t>& shape, const std::vector<uint64_t>& chunk) {
+  std::vector<uint64_t> counts;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    if (chunk[d] == 0) damaged("a chunk's shape");
+    counts.push_back(shape[d] / chunk[d] + (shape[d] % chunk[d] != 0));
   }
-  return first;
+  return product(std::move(counts), 1);
 }
 
 }  // namespace
@@ -101,10 +112,9 @@ void File::read_symbol_tree(uint64_t address, int depth, Bytes heap,
   Cursor cursor(from(address, kWhat), kWhat);
   const Node node = parse_node(cursor, 0, depth);
   for (uint64_t i = 0; i < node.entries; ++i) {
+    budget_.visit();
     cursor.take(8);  // the first name
     const uint64_t child = cursor.number(8);
-    // Shared children would be members twice, and their number without bounds.
-    if (links.size() > bytes_.size() / 40) damaged("more members than bytes");
     if (node.level > 0) {
       read_symbol_tree(child, static_cast<int>(node.level) - 1, heap, links);
       continue;
@@ -115,7 +125,8 @@ void File::read_symbol_tree(uint64_t address, int depth, Bytes heap,
     symbols.take(1);
     const uint64_t count = symbols.number(2);
     for (uint64_t j = 0; j < count; ++j) {
-      Link link{.name = text_at(heap, symbols.number(8)), .address = symbols.number(8)};
+      budget_.visit();
+      Link link{.name = text_at(heap, symbols.number(8), budget_), .address = symbols.number(8)};
       if (symbols.number(4) == 2) link.kind = Link::Kind::kSoft;
       symbols.take(20);
       links.push_back(std::move(link));
@@ -136,6 +147,7 @@ const std::map<uint16_t, Bytes>& File::heap(uint64_t address) {
   Cursor objects(at(address, size, "the heap of texts").subspan(kHeader), "the heap of texts");
   std::map<uint16_t, Bytes> texts;
   while (objects.left() >= kHeader) {
+    budget_.visit();
     const auto index = static_cast<uint16_t>(objects.number(2));
     objects.take(6);
     const uint64_t length = objects.number(8);
@@ -153,6 +165,7 @@ std::vector<std::string> File::texts(const Attribute& attribute) {
   if (attribute.count > attribute.data.size() / kReference) damaged("an attribute ends early");
   Cursor references(attribute.data, "an attribute");
   std::vector<std::string> strings;
+  budget_.copy(attribute.count * sizeof(std::string));
   for (uint64_t i = 0; i < attribute.count; ++i) {
     const uint64_t length = references.number(4), address = references.number(8);
     const uint64_t index = references.number(4);
@@ -161,6 +174,7 @@ std::vector<std::string> File::texts(const Attribute& attribute) {
       const auto& known = heap(address);
       const auto text = known.find(static_cast<uint16_t>(index));
       if (index > 0xFFFF || text == known.end()) damaged("a text is not in its heap");
+      budget_.copy(length);
       string = Cursor(text->second, "a text's length").text(length);
     }
     string.erase(std::min(string.find('\0'), string.size()));
@@ -175,12 +189,12 @@ void File::read_chunk_tree(uint64_t address, int depth, size_t rank,
   Cursor cursor(from(address, kWhat), kWhat);
   const Node node = parse_node(cursor, 1, depth);
   for (uint64_t i = 0; i < node.entries; ++i) {
+    budget_.visit();
     Chunk chunk{
         .address = kNowhere, .size = cursor.number(4), .mask = cursor.number(4), .begin = {}};
     for (size_t d = 0; d < rank; ++d) chunk.begin.push_back(cursor.number(8));
     cursor.take(8);  // the element's byte
     chunk.address = cursor.number(8);
-    if (chunks.size() > bytes_.size() / 24) damaged("more chunks than bytes");
     if (node.level > 0) {
       read_chunk_tree(chunk.address, static_cast<int>(node.level) - 1, rank, chunks);
     } else {
@@ -194,13 +208,17 @@ std::vector<File::Chunk> File::chunks(const ObjectHeader& dataset) const {
   if (dataset.layout.address == kNowhere) return result;
   if (dataset.layout.chunk.size() != dataset.shape.size()) damaged("a chunk's shape");
   read_chunk_tree(dataset.layout.address, -1, dataset.shape.size(), result);
+  // A dataset that was shrunk keeps no chunks outside of its shape.
+  if (result.size() > chunks_in(dataset.shape, dataset.layout.chunk)) {
+    damaged("more chunks than the shape has room for");
+  }
   return result;
 }
 
 uint64_t File::stored_size(const ObjectHeader& dataset) const {
   if (dataset.layout.kind != Layout::Kind::kChunks) return dataset.layout.size;
   uint64_t size = 0;
-  for (const Chunk& chunk : chunks(dataset)) size += chunk.size;
+  for (const Chunk& chunk : chunks(dataset)) size += chunk.size;  // 32 bits each
   return size;
 }
 
@@ -242,22 +260,23 @@ void File::read(const ObjectHeader& dataset, std::span<std::byte> out) const {
                            ? layout.data
                            : at(layout.address, layout.size, "data outside of the file");
     if (data.size() < out.size()) damaged("data that ends early");
+    budget_.read(out.size());
     std::memcpy(out.data(), data.data(), out.size());
     return;
   }
   const uint64_t item = dataset.type.size;
-  // Deflate cannot expand by more than this, so a chunk's room is bounded by the file.
-  constexpr uint64_t kMaxExpansion = 1100;
   const uint64_t chunk_bytes = product(layout.chunk, item);
   if (chunk_bytes == 0) damaged("a chunk's shape");
   for (const Chunk& chunk : chunks(dataset)) {
     Bytes bytes = at(chunk.address, chunk.size, "a chunk outside of the file");
+    budget_.unpack(chunk_bytes);
     std::vector<std::byte> buffer;
     for (size_t i = dataset.filters.size(); i-- > 0;) {
       if ((chunk.mask >> i & 1) != 0) continue;
       const uint64_t filter = dataset.filters[i].id;
       std::vector<std::byte> undone;
       if (filter == kDeflate) {
+        // A chunk's room is bounded by the file.
         if (chunk_bytes / kMaxExpansion > bytes.size()) damaged("a chunk's shape");
         undone = inflated(bytes, chunk_bytes + 4);  // a checksum may be inside
       } else if (filter == kShuffle) {

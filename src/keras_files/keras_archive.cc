@@ -28,9 +28,10 @@ bool stays_inside(const std::string& name) {
   return ('/' + name + '/').find("/../") == std::string::npos;
 }
 
-Json parse_member(const ZipReader& zip, const std::string& source, const std::string& member) {
+Json parse_member(const ZipReader& zip, const std::string& source, const std::string& member,
+                  const ReadLimits& limits) {
   try {
-    return Json::parse(zip.read(member));
+    return Json::parse(zip.read(member), limits);
   } catch (const Error& error) {
     const std::string what = error.what();
     if (what.find(member) != std::string::npos) throw;  // the zip's own
@@ -40,9 +41,9 @@ Json parse_member(const ZipReader& zip, const std::string& source, const std::st
 
 KerasArchive read(const ReadableFile& file, const std::string& source,
                   const ArchiveReadOptions& options) {
-  const ZipReader zip(file, source);
+  const ZipReader zip(file, source, options.limits);
   KerasArchive archive;
-  archive.config = parse_member(zip, source, kConfigMember);
+  archive.config = parse_member(zip, source, kConfigMember, options.limits);
   const Json* class_name = archive.config.is_object() ? archive.config.find("class_name") : nullptr;
   const Json* config = archive.config.is_object() ? archive.config.find("config") : nullptr;
   STRATA_CHECK(
@@ -50,7 +51,7 @@ KerasArchive read(const ReadableFile& file, const std::string& source,
       kDataLoss, "[keras_files] ", source, ": member ", kConfigMember,
       ": got no object with 'class_name' and 'config'; expected a Keras model");
   if (zip.contains(kMetadataMember)) {
-    archive.metadata = parse_member(zip, source, kMetadataMember);
+    archive.metadata = parse_member(zip, source, kMetadataMember, options.limits);
     STRATA_CHECK(archive.metadata.is_object(), kDataLoss, "[keras_files] ", source, ": member ",
                  kMetadataMember, ": expected an object");
   }
@@ -62,7 +63,7 @@ KerasArchive read(const ReadableFile& file, const std::string& source,
   {
     const std::string bytes = zip.read(kWeightsMember);
     archive.weights = parse_weights(std::as_bytes(std::span(bytes)),
-                                    str_cat(source, ": member ", kWeightsMember));
+                                    str_cat(source, ": member ", kWeightsMember), options.limits);
   }
   for (const std::string& member : zip.members()) {
     if (!member.starts_with(kAssets) || member.ends_with('/')) continue;

@@ -34,8 +34,9 @@ Weights read_weights(h5::Input& input, const h5::Input::Object& group, const std
 
 }  // namespace
 
-LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::string& source) {
-  h5::Input input(bytes, source);
+LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::string& source,
+                               const ReadLimits& limits) {
+  h5::Input input(bytes, source, limits);
   const h5::Input::Object root = input.root();
   const auto attribute = [&](const char* name) { return input.string_attribute(root, name, ""); };
   const auto config = attribute("model_config");
@@ -70,11 +71,11 @@ LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::stri
   return model;
 }
 
-LegacyModel load_legacy_model(const std::string& path) {
+LegacyModel load_legacy_model(const std::string& path, const ReadLimits& limits) {
   const std::string bytes = read_file(path);
   STRATA_CHECK(!bytes.starts_with("PK"), kInvalidArgument, "[keras_files] ", path,
                ": got a zip archive; expected HDF5. Is it a .keras file under another name?");
-  return parse_legacy_model(std::as_bytes(std::span(bytes)), path);
+  return parse_legacy_model(std::as_bytes(std::span(bytes)), path, limits);
 }
 
 }  // namespace strata::keras_files

@@ -17,8 +17,9 @@ namespace {
 
 bool have_keras_files() { return false; }
 
-WeightsGroup load_weights_file(const std::string& path) { refuse(path); }
-WeightsGroup parse_weights(std::span<const std::byte>, const std::string& source) {
+WeightsGroup load_weights_file(const std::string& path, const ReadLimits&) { refuse(path); }
+WeightsGroup parse_weights(std::span<const std::byte>, const std::string& source,
+                           const ReadLimits&) {
   refuse(source);
 }
 void save_weights_file(const WeightsGroup&, const std::string& path) { refuse(path); }
@@ -34,8 +35,9 @@ KerasArchive parse_keras_archive(std::span<const std::byte>, const std::string& 
 void save_keras_archive(const KerasArchive&, const std::string& path) { refuse(path); }
 std::string serialize_keras_archive(const KerasArchive&) { refuse("serialize_keras_archive"); }
 
-LegacyModel load_legacy_model(const std::string& path) { refuse(path); }
-LegacyModel parse_legacy_model(std::span<const std::byte>, const std::string& source) {
+LegacyModel load_legacy_model(const std::string& path, const ReadLimits&) { refuse(path); }
+LegacyModel parse_legacy_model(std::span<const std::byte>, const std::string& source,
+                               const ReadLimits&) {
   refuse(source);
 }
 

@@ -11,9 +11,9 @@
 namespace strata::keras_files {
 namespace {
 
-WeightsGroup read_one(const std::string& path) {
+WeightsGroup read_one(const std::string& path, const ReadLimits& limits) {
   const std::string bytes = read_file(path);
-  return parse_weights(std::as_bytes(std::span(bytes)), path);
+  return parse_weights(std::as_bytes(std::span(bytes)), path, limits);
 }
 
 /// Adds the groups of a shard. A layer that did not fit into one shard has variables in several,
@@ -25,9 +25,18 @@ void merge(WeightsGroup&& from, WeightsGroup& to) {
   for (auto& [name, group] : from.groups) merge(std::move(group), to.groups[name]);
 }
 
-WeightsGroup read_shards(const std::string& path) {
-  const Json index = Json::parse(read_file(path));
-  const Json* map = index.find("weight_map");
+Json read_index(const std::string& path, const ReadLimits& limits) {
+  const std::string text = read_file(path);
+  try {
+    return Json::parse(text, limits);
+  } catch (const Error& error) {
+    throw Error(error.code(), str_cat("[keras_files] ", path, ": ", error.what()));
+  }
+}
+
+WeightsGroup read_shards(const std::string& path, const ReadLimits& limits) {
+  const Json index = read_index(path, limits);
+  const Json* map = index.is_object() ? index.find("weight_map") : nullptr;
   STRATA_CHECK(map != nullptr, kDataLoss, "[keras_files] ", path,
                ": got no 'weight_map'; expected the index that Keras writes beside shards");
   std::set<std::string> shards;
@@ -44,7 +53,7 @@ WeightsGroup read_shards(const std::string& path) {
     STRATA_CHECK(shard.find('/') == std::string::npos && !shard.empty(), kDataLoss,
                  "[keras_files] ", path, ": got the shard '", shard,
                  "'; expected a name in the same folder");
-    merge(read_one(slash == std::string::npos ? shard : path.substr(0, slash + 1) + shard),
+    merge(read_one(slash == std::string::npos ? shard : path.substr(0, slash + 1) + shard, limits),
           weights);
   }
   return weights;
@@ -54,8 +63,8 @@ WeightsGroup read_shards(const std::string& path) {
 
 bool have_keras_files() { return true; }
 
-WeightsGroup load_weights_file(const std::string& path) {
-  return path.ends_with(".json") ? read_shards(path) : read_one(path);
+WeightsGroup load_weights_file(const std::string& path, const ReadLimits& limits) {
+  return path.ends_with(".json") ? read_shards(path, limits) : read_one(path, limits);
 }
 
 void save_weights_file(const WeightsGroup& weights, const std::string& path) {

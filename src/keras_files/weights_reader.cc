@@ -56,8 +56,9 @@ void read_group(h5::Input& input, const h5::Input::Object& group, const std::str
 
 }  // namespace
 
-WeightsGroup parse_weights(std::span<const std::byte> bytes, const std::string& source) {
-  h5::Input input(bytes, source);
+WeightsGroup parse_weights(std::span<const std::byte> bytes, const std::string& source,
+                           const ReadLimits& limits) {
+  h5::Input input(bytes, source, limits);
   WeightsGroup weights;
   read_group(input, input.root(), "", 0, weights);
   return weights;

@@ -6,16 +6,17 @@
 #include <map>
 #include <span>
 
+#include "core/checked_size.h"
 #include "strata/core/error.h"
 #include "strata/core/join.h"
 
 namespace strata::keras_files {
 namespace {
 
-// Keras's own bound; real members of a `.keras` are stored.
-constexpr uint64_t kMaxExpansion = 100;
-constexpr uint64_t kHarmlessBytes = uint64_t{1} << 20;
-constexpr zip_uint64_t kMaxMembers = 100000;
+// What so little becomes needs no limit: JSON packs well. (Keras's own bound is 100 for a member,
+// too; real weights in a `.keras` are stored.)
+constexpr uint64_t kHarmlessMember = uint64_t{1} << 20;
+constexpr uint64_t kHarmlessArchive = uint64_t{16} << 20;
 
 struct Source {
   const ReadableFile* file;
@@ -84,14 +85,16 @@ struct Close {
 
 struct ZipReader::Impl {
   std::string name;
+  ReadLimits limits;
   Source source;
   std::unique_ptr<zip_t, Discard> archive;  // before `source` goes
   std::vector<std::string> members;
   std::map<std::string, zip_uint64_t> indices;
 };
 
-ZipReader::ZipReader(const ReadableFile& file, std::string source)
+ZipReader::ZipReader(const ReadableFile& file, std::string source, const ReadLimits& limits)
     : impl_(std::make_unique<Impl>()) {
+  impl_->limits = limits;
   impl_->name = std::move(source);
   impl_->source.file = &file;
   zip_error_t error = {};
@@ -109,9 +112,8 @@ ZipReader::ZipReader(const ReadableFile& file, std::string source)
                         " bytes that are no whole zip archive (", why,
                         "); the file is damaged, cut short, or of another format"));
   }
+  check_members();
   const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(impl_->archive.get(), 0));
-  STRATA_CHECK(count <= kMaxMembers, kDataLoss, "[keras_files] ", impl_->name, ": got ", count,
-               " members; expected at most ", kMaxMembers);
   for (zip_uint64_t i = 0; i < count; ++i) {
     const char* member = zip_get_name(impl_->archive.get(), i, 0);
     STRATA_CHECK(member != nullptr && impl_->indices.emplace(member, i).second, kDataLoss,
@@ -122,6 +124,30 @@ ZipReader::ZipReader(const ReadableFile& file, std::string source)
 }
 
 ZipReader::~ZipReader() = default;
+
+/// Held against what the archive says of itself; `read` holds each member against it.
+void ZipReader::check_members() const {
+  zip_t* archive = impl_->archive.get();
+  const std::string where = str_cat("[keras_files] ", impl_->name, ": ");
+  const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(archive, 0));
+  STRATA_CHECK(count <= impl_->limits.parts, kResourceExhausted, where, "got ", count,
+               " members; expected at most ", impl_->limits.parts, " (ReadLimits::parts raises it)");
+  const uint64_t stored = impl_->source.file->size();
+  uint64_t made = 0;
+  for (zip_uint64_t i = 0; i < count; ++i) {
+    zip_stat_t stat = {};
+    zip_stat_init(&stat);
+    if (zip_stat_index(archive, i, 0, &stat) != 0 || (stat.valid & ZIP_STAT_SIZE) == 0) continue;
+    made = strata::detail::checked_sum(made, stat.size).value_or(UINT64_MAX);
+  }
+  STRATA_CHECK(made <= kHarmlessArchive || made / impl_->limits.expansion <= stored,
+               kResourceExhausted, where, "got ", stored, " bytes whose members become ", made,
+               "; expected at most ", impl_->limits.expansion,
+               " times as many (ReadLimits::expansion raises it)");
+  STRATA_CHECK(made <= stored || made - stored <= impl_->limits.unpacked_bytes, kResourceExhausted,
+               where, "got ", stored, " bytes whose members become ", made, "; expected at most ",
+               impl_->limits.unpacked_bytes, " more (ReadLimits::unpacked_bytes raises it)");
+}
 
 const std::vector<std::string>& ZipReader::members() const { return impl_->members; }
 
@@ -148,9 +174,11 @@ std::string ZipReader::read(const std::string& member) const {
       (stat.valid & ZIP_STAT_ENCRYPTION_METHOD) == 0 || stat.encryption_method == ZIP_EM_NONE,
       kDataLoss, where, "got an encrypted member; Keras writes none");
   const uint64_t stored = std::min<uint64_t>(stat.comp_size, impl_->source.file->size());
-  STRATA_CHECK(stat.size <= kHarmlessBytes || stat.size / kMaxExpansion <= stored, kDataLoss, where,
-               "got ", stat.comp_size, " bytes that want to become ", stat.size,
-               "; expected at most ", kMaxExpansion, " times as many");
+  const uint64_t expansion = impl_->limits.expansion;
+  STRATA_CHECK(stat.size <= kHarmlessMember || stat.size / expansion <= stored, kResourceExhausted,
+               where, "got ", stat.comp_size, " bytes that want to become ", stat.size,
+               "; expected at most ", expansion,
+               " times as many (ReadLimits::expansion raises it)");
   const std::unique_ptr<zip_file_t, Close> file(zip_fopen_index(archive, found->second, 0));
   if (file == nullptr) {
     impl_->source.error.throw_if_error();

@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "checkpoint/scratch.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/describe.h"
 #include "strata/core/file_system.h"
@@ -153,6 +154,12 @@ TEST_F(DamageTest, MissingShard) {
   fs::remove(shard_);
   expect_error(ErrorCode::kDataLoss, "state-00000.safetensors: got no such shard");
   expect_fallback(2, "got no such shard");
+}
+
+TEST_F(DamageTest, AManifestBeyondAllMeasureIsNotRead) {
+  fs::resize_file(manifest_, 100'000'001);  // a hole: no room on the disk
+  expect_error(ErrorCode::kDataLoss, "manifest.json: got 100000001 bytes; expected at most");
+  expect_fallback(2, "manifest.json: got 100000001 bytes");
 }
 
 TEST_F(DamageTest, MissingManifest) {
@@ -313,13 +320,10 @@ TEST_F(DamageTest, DeletedDuringSaving) {
 }
 
 TEST_F(DamageTest, WhatADeadProcessLeftIsRemovedAndPutBack) {
-  // Written by a process that is long gone.
-  fs::copy(
-      run_ + "/ckpt-3", run_ + "/.tmp-1-1-1@" + [] {
-        char name[256] = {};
-        ::gethostname(name, 255);
-        return std::string(name);
-      }() + "@ckpt-4");
+  // Nobody holds a lock on it.
+  fs::copy(run_ + "/ckpt-3", run_ + "/" +
+                                 checkpoint::make_scratch_name(
+                                     checkpoint::ScratchKind::kTemporary, "ckpt-4"));
   const std::string left = [&] {
     for (const auto& entry : fs::directory_iterator(run_)) {
       const std::string name = entry.path().filename();

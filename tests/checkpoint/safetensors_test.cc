@@ -158,7 +158,7 @@ TEST(SafetensorsTest, DamagedFilesAreNamedWithWhatIsWrong) {
   wrong("{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,4]}}", "1234",
         "tensor 'a': got size -1");
   wrong("{\"a\":{\"dtype\":\"F32\",\"shape\":[4294967296,4294967296],\"data_offsets\":[0,0]}}", "",
-        "tensor 'a': got a shape beyond 2^64 bytes");
+        "tensor 'a': got a shape beyond 2^63 bytes");
   wrong("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,0]}}", "1234",
         "tensor 'a': expected data_offsets [begin, end]");
   wrong("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}", "12345678",

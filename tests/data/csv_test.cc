@@ -5,6 +5,7 @@
 #include "data/elements.h"
 #include "data/files_support.h"
 #include "strata/data/bytes.h"
+#include "strata/data/text_file.h"
 #include "support/temp_folder.h"
 
 namespace strata::data {
@@ -101,6 +102,49 @@ TEST_F(CsvTest, MatrixOfFeaturesAndLabels) {
   expect_error(ErrorCode::kInvalidArgument, {"is empty"}, [&] { (void)csv_matrix({file("")}); });
   expect_error(ErrorCode::kInvalidArgument, {"got label_column 2 and 2 columns"},
                [&] { (void)csv_matrix({file("a,b")}, {.label_column = 2}); });
+}
+
+// A quote that is never closed makes one record of the rest of a file.
+TEST_F(CsvTest, RecordsBeyondTheLimitsEndTheirFile) {
+  const std::string path = join_path(folder_.path(), "t.csv");
+  const auto expect_limit = [&](const std::string& bytes, const std::string& part,
+                                const CsvOptions& options) {
+    const Dataset dataset = csv({file(bytes)}, {CsvColumn::string()}, options);
+    Iterator iterator = dataset.iterator(0);
+    ASSERT_TRUE(iterator.next());
+    expect_error(ErrorCode::kResourceExhausted, {path + ", line 2: " + part},
+                 [&] { (void)iterator.next(); });
+    EXPECT_FALSE(iterator.next());
+  };
+  const std::string open = "a\n\"" + std::string(100, 'b');
+  const std::string wide = "a\n" + std::string(100, ',');
+  for (const size_t buffer_size : {size_t{1}, size_t{64}, size_t{1000}}) {
+    expect_limit(open,
+                 "got a record of more than 50 bytes; expected no more than the limit; raise "
+                 "max_record_bytes",
+                 {.buffer_size = buffer_size, .max_record_bytes = 50});
+    expect_limit(wide,
+                 "got a record of more than 50 fields; expected no more than the limit; raise "
+                 "max_fields",
+                 {.buffer_size = buffer_size, .max_fields = 50});
+    // Exactly the limit is let in, with its line end.
+    EXPECT_EQ(text("abcd\n", {.buffer_size = buffer_size, .max_record_bytes = 5}), "abcd");
+  }
+  expect_error(ErrorCode::kResourceExhausted, {path + ", line 1", "max_fields"},
+               [&] { (void)csv_matrix({file("a,b,c\n1,2,3\n")}, {.max_fields = 2}); });
+}
+
+TEST_F(CsvTest, LinesOfTextBeyondTheLimitEndTheirFile) {
+  const std::string path = file("ab\r\n" + std::string(100, 'c'));
+  for (const size_t buffer_size : {size_t{1}, size_t{64}, size_t{1000}}) {
+    Iterator iterator =
+        text_lines({path}, {.buffer_size = buffer_size, .max_line_bytes = 2}).iterator(0);
+    EXPECT_EQ(to_string(iterator.next()->x()), "ab");
+    expect_error(ErrorCode::kResourceExhausted,
+                 {path + ", offset 4: got a line of more than 2 bytes", "max_line_bytes"},
+                 [&] { (void)iterator.next(); });
+    EXPECT_FALSE(iterator.next());
+  }
 }
 
 // Whatever the bytes: the buffer's size does not matter, nor where the reading is broken off, and

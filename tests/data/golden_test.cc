@@ -147,6 +147,18 @@ TEST(TfDataTest, Rebatch) {
   }
 }
 
+/// Batches without a row among them, also behind the last row.
+TEST(TfDataTest, RebatchInTurns) {
+  for (const json& each : cases_of("rebatch in turns")) {
+    SCOPED_TRACE(each.dump());
+    EXPECT_EQ(to_json(Dataset::range(each["n"].get<int64_t>())
+                          .batch(each["batch"])
+                          .rebatch(each["sizes"].get<std::vector<int64_t>>(),
+                                   {.drop_remainder = each["drop"]})),
+              each["out"]);
+  }
+}
+
 TEST(TfDataTest, Cardinality) {
   const Dataset base = Dataset::range(10), endless = Dataset::range(3).repeat();
   const auto above3 = [](const Example& e) { return e.x().item<int64_t>() > 3; };

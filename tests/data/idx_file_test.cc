@@ -119,7 +119,23 @@ TEST_F(IdxFileTest, HugeSizesAreRefused) {
                     "2251765453422600 bytes", "no more than the file can hold, 12"});
   expect_bad(gzipped(huge), {"offset 4: got sizes", "no more than the file can hold"});
   const std::string overflow("\0\0\x0E\x02\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 12);
-  expect_bad(overflow, {"more than 2^64 bytes"});
+  expect_bad(overflow, {"2^63 or more bytes"});
+  std::string none("\0\0\x08\x04", 4);
+  none.append(12, '\xFF').append(4, '\0');
+  expect_bad(none, {"got sizes [4294967295, 4294967295, 4294967295, 0]", "2^63 or more bytes"});
+}
+
+TEST_F(IdxFileTest, WhatUnpackingMakesIsBounded) {
+  // 2^25 zeros, which gzip makes a thousandth of.
+  const std::string bytes =
+      std::string("\0\0\x08\x01\x02\0\0\0", 8) + std::string(size_t{1} << 25, '\0');
+  const std::string packed = file(gzipped(bytes));
+  expect_error(ErrorCode::kResourceExhausted, {packed, "33554432", "ReadLimits::expansion"},
+               [&] { (void)read_idx_file(packed); });
+  expect_error(ErrorCode::kResourceExhausted, {packed, "33554432", "ReadLimits::unpacked_bytes"},
+               [&] { (void)read_idx_file(packed, {.unpacked_bytes = 1000, .expansion = 2000}); });
+  EXPECT_EQ(read_idx_file(packed, {.expansion = 2000}).numel(), 1 << 25);
+  EXPECT_EQ(read_idx_file(file(bytes), {.unpacked_bytes = 0, .expansion = 1}).numel(), 1 << 25);
 }
 
 TEST_F(IdxFileTest, DamagedGzipIsFound) {

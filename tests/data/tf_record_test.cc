@@ -129,6 +129,23 @@ TEST_F(TfRecordTest, Messages) {
                [&] { (void)tf_records({}, {.buffer_size = 0}); });
 }
 
+TEST_F(TfRecordTest, RecordsBeyondTheLimitArePassedOver) {
+  std::vector<Compression> kinds = {Compression::kNone};
+  if (STRATA_TEST_ZLIB) kinds.push_back(Compression::kGzip);
+  for (const Compression kind : kinds) {
+    const Dataset dataset = tf_records({write({3, 1000, 4}, kind)}, {.max_record_bytes = 999});
+    Iterator iterator = dataset.iterator(0);
+    EXPECT_EQ(iterator.next()->x().numel(), 3);
+    expect_error(
+        ErrorCode::kResourceExhausted,
+        {path() + ", offset 19, record 1: got a record of 1000 bytes; expected at most 999; "
+                  "raise TfRecordOptions::max_record_bytes"},
+        [&] { (void)iterator.next(); });
+    EXPECT_EQ(iterator.next()->x().numel(), 4);
+    EXPECT_FALSE(iterator.next());
+  }
+}
+
 TEST_F(TfRecordTest, WritersCloseThemselves) {
   {
     TfRecordWriter writer(path());

@@ -105,7 +105,8 @@ TEST(DamagedArchiveTest, ABombIsRefusedBeforeItGoesOff) {
   const size_t list = bytes.find("PK\x01\x02");
   ASSERT_NE(list, std::string::npos);
   for (const size_t offset : {size_t{22}, list + 24}) bytes.replace(offset, 4, "\0\0\0\x70", 4);
-  expect_error_containing([&] { parse(bytes); }, ErrorCode::kDataLoss, "[keras_files] m.keras: ");
+  expect_error_containing([&] { parse(bytes); }, ErrorCode::kResourceExhausted,
+                          "[keras_files] m.keras: ");
 }
 
 TEST(DamagedArchiveTest, NoCutIsOverlooked) {

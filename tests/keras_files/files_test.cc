@@ -353,5 +353,28 @@ optimizer: 8 variables: iteration, learning_rate, momentum, velocity; iteration 
 )");
 }
 
+TEST(DescribeTest, SaysWhatIsInAWholeModelOfHdf5) {
+  std::ostringstream out;
+  const std::string path = golden_path("keras_files_mlp.h5");
+  describe_keras_h5(path, out);
+  const std::string text = out.str();
+  EXPECT_TRUE(text.starts_with(path + ": Sequential, written by Keras 3.15.1\n")) << text;
+  for (const char* part : {"hidden: ", "kernel", "20  [4, 5]\n", "5  [5]\n", "  dropout\n",
+                           "parameters: 40\n", "compiled: optimizer Adam, loss mse"}) {
+    EXPECT_NE(text.find(part), text.npos) << part << " in\n" << text;
+  }
+}
+
+TEST(DescribeTest, SaysWhatIsInAFileOfWeights) {
+  std::ostringstream out;
+  const std::string path = golden_path("keras_files_mlp.weights.h5");
+  describe_keras_h5(path, out);
+  const std::string text = out.str();
+  EXPECT_TRUE(text.starts_with(path + ": weights alone\n")) << text;
+  for (const char* part : {"/vars/0 ", "20  [4, 5]\n", "/vars/1 ", "values: "}) {
+    EXPECT_NE(text.find(part), text.npos) << part << " in\n" << text;
+  }
+}
+
 }  // namespace
 }  // namespace strata::keras_files

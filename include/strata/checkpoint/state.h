@@ -39,6 +39,8 @@ struct STRATA_API TensorState {
   int replicas = 1;
   /// The replicas whose random streams are kept beside the tensor.
   std::shared_ptr<ReplicaGroup> group = {};
+  /// What the user calls it ("dense_1/kernel"), for errors: `name` may be a number.
+  std::string label = {};
 };
 
 /// One value that is not a tensor.

@@ -37,6 +37,10 @@ struct CsvOptions {
   bool use_quote_delim = true;  ///< whether "..." may hold delimiters, line ends, and ""
   Compression compression = Compression::kAuto;
   size_t buffer_size = 262144;  ///< bytes read at a time
+  /// What one record may have at most; a larger one is kResourceExhausted and ends its file. A
+  /// quote that is never closed makes one record of the rest of the file.
+  uint64_t max_record_bytes = uint64_t{64} << 20;
+  uint64_t max_fields = 1'000'000;  ///< of one record, too
 };
 
 /// The records of CSV `files` (RFC 4180), one file after the other. Element: one field for each
@@ -46,7 +50,9 @@ struct CsvOptions {
 /// @throws Error kInvalidArgument: the options; from `next`: as FileSystem::open; kDataLoss: a
 /// required field that is missing, no number, another number of fields, wrong quotes; names file,
 /// line (from 1) and column (from 0). The next call goes on with the next record.
-/// Positions: file and offset, as `text_lines`.   Source: tf.data.experimental.CsvDataset.
+/// kResourceExhausted: a record beyond the options' limits; the next call goes on with the next
+/// file. Memory: at most twice `max_record_bytes`, and 32 bytes a field. Positions: file and
+/// offset, as `text_lines`.   Source: tf.data.experimental.CsvDataset.
 STRATA_API Dataset csv(std::vector<std::string> files, std::vector<CsvColumn> columns,
                        const CsvOptions& options = {});
 
@@ -59,6 +65,8 @@ struct CsvMatrixOptions {
   std::string na_value = {};
   std::optional<float> default_value = std::nullopt;  ///< of missing features; none: an error
   Compression compression = Compression::kAuto;
+  uint64_t max_record_bytes = CsvOptions().max_record_bytes;
+  uint64_t max_fields = CsvOptions().max_fields;
 };
 
 /// A table of numbers: element = x float32 `[columns - 1]`, y int64 scalar, the label. The number

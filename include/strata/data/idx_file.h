@@ -5,6 +5,7 @@
 #include <string>
 
 #include "strata/core/export.h"
+#include "strata/core/read_limits.h"
 
 namespace strata::data {
 
@@ -15,7 +16,9 @@ namespace strata::data {
 /// @return `[*dimensions]`, on the CPU.
 /// @throws Error as FileSystem::open. kDataLoss: not an IDX file, truncated, bytes left over,
 /// damaged gzip. kUnimplemented: gzipped, and strata was built without zlib. Each names file,
-/// offset, what was expected and what was there. Threads: any.   Source: yann.lecun.com/exdb/mnist.
-STRATA_API at::Tensor read_idx_file(const std::string& path);
+/// offset, what was expected and what was there. kResourceExhausted: gzipped, and its values are
+/// more than `limits.unpacked_bytes`, or more than 16 MiB and more than `limits.expansion` times
+/// the file. Threads: any.   Source: yann.lecun.com/exdb/mnist.
+STRATA_API at::Tensor read_idx_file(const std::string& path, const ReadLimits& limits = {});
 
 }  // namespace strata::data

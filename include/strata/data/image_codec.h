@@ -27,12 +27,25 @@ struct DecodeOptions {
   bool strict = false;
 
   std::string_view name = {};  ///< of the file, for errors
+
+  /// Values (height x width x channels) of the whole image, before any reduction; images of this
+  /// many or more are refused. Progressive JPEGs and interlaced PNGs keep them all at once, a JPEG
+  /// in 2 bytes each.
+  int64_t max_values = int64_t{1} << 29;
+  /// Values a byte of the file, held against images of more than 2^26 values: a blank page has
+  /// thousands, and a few bytes can ask for gigabytes.
+  int64_t max_values_per_byte = 10'000;
+  /// Progressive JPEG: passes over the image. Each may touch every pixel though it has few bytes;
+  /// encoders write about 10.
+  int max_scans = 100;
 };
 
 /// JPEG and PNG images as uint8 `[height, width, channels]`, decoded straight into the tensor.
 /// Pixels equal TensorFlow's. PNGs of 16 bits lose the lower 8, palettes become RGB (A).
 /// @throws Error kDataLoss: truncated, damaged or another format; names `options.name` and the
-/// offset. kInvalidArgument: options. kUnimplemented: strata was built without libjpeg (libpng).
+/// offset. kResourceExhausted: more values, scans or memory than the options allow, or too little
+/// memory. kInvalidArgument: options. kUnimplemented: strata was built without libjpeg (libpng).
+/// PNG: a side has at most a million pixels, and a chunk that is no image data 8 MB.
 /// Threads: any.   Source: tf.io.decode_image, decode_jpeg, decode_png.
 STRATA_API at::Tensor decode_image(std::string_view bytes, const DecodeOptions& options = {});
 STRATA_API at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options = {});

@@ -26,6 +26,10 @@ struct TfRecordOptions {
   std::shared_ptr<std::atomic<int64_t>> damaged = nullptr;
 
   size_t buffer_size = 262144;  ///< bytes read at a time
+
+  /// A larger record is kResourceExhausted, before memory is taken for it. The default is what a
+  /// tf.train.Example can have.
+  uint64_t max_record_bytes = uint64_t{2} << 30;
 };
 
 /// The records of TFRecord `files`, one file after the other. Element: one field, the record's
@@ -33,7 +37,8 @@ struct TfRecordOptions {
 /// position passes over).
 /// @throws Error from `next`: as FileSystem::open; kDataLoss: a wrong checksum, a truncated file,
 /// damaged compression; names file, offset and number of the record. The next call goes on with the
-/// next record that is whole, which a search finds where a length is damaged.
+/// next record that is whole, which a search finds where a length is damaged. kResourceExhausted: a
+/// record beyond `max_record_bytes`; the next call goes on behind it.
 /// Positions: file and offset; restoring a compressed file reads it again up to there.
 /// Cost: 0.3 us a record and 5 GB/s.   Source: tf.data.TFRecordDataset.
 STRATA_API Dataset tf_records(std::vector<std::string> files, const TfRecordOptions& options = {});

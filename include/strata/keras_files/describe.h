@@ -15,4 +15,10 @@ namespace strata::keras_files {
 /// @throws Error as load_keras_archive. Threads: any.
 STRATA_API bool describe_keras_archive(const std::string& path, std::ostream& out);
 
+/// Prints what an HDF5 file of Keras's holds. A whole model (`.h5`): the Keras that wrote it, its
+/// layers' weights by name, how it was compiled. Weights alone (`.weights.h5`): each group with the
+/// shapes of its variables. And the sums.
+/// @throws Error as load_legacy_model and load_weights_file. Threads: any.
+STRATA_API void describe_keras_h5(const std::string& path, std::ostream& out);
+
 }  // namespace strata::keras_files

@@ -7,6 +7,7 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/read_limits.h"
 #include "strata/keras_files/weights_tree.h"
 
 namespace strata::keras_files {
@@ -29,14 +30,16 @@ struct STRATA_API KerasArchive {
 };
 
 struct ArchiveReadOptions {
-  bool weights = true;  ///< False leaves `weights` empty and reads the JSON parts alone.
+  bool weights = true;     ///< False leaves `weights` empty and reads the JSON parts alone.
+  ReadLimits limits = {};  ///< Of the archive, and of each member that is a file itself.
 };
 
 /// Reads a `.keras` archive, whichever of zip's methods its members have. Members that Keras does
 /// not know are ignored. Nothing is unpacked to the disk, and nothing in the file is run.
 ///
 /// @throws Error  kDataLoss: no zip, a member that is missing, damaged (CRC), not JSON, listed
-///                twice, or that expands beyond 100 times its stored size; names file and member.
+///                twice; names file and member. kResourceExhausted: a member, or all of them
+///                together, that would become more than `limits` allows.
 ///                And what load_weights_file throws. Threads: any.
 STRATA_API KerasArchive load_keras_archive(const std::string& path,
                                            const ArchiveReadOptions& options = {});

@@ -8,6 +8,7 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/read_limits.h"
 #include "strata/keras_files/weights_tree.h"
 
 namespace strata::keras_files {
@@ -33,10 +34,11 @@ struct STRATA_API LegacyModel {
 ///                that is not there; names file and cause. kInvalidArgument: a file of weights
 ///                alone, or a `.keras` archive under another name. And what load_weights_file
 ///                throws. Threads: any.
-STRATA_API LegacyModel load_legacy_model(const std::string& path);
+STRATA_API LegacyModel load_legacy_model(const std::string& path, const ReadLimits& limits = {});
 
 /// The same for bytes; `source` names them in errors.
 STRATA_API LegacyModel parse_legacy_model(std::span<const std::byte> bytes,
-                                          const std::string& source);
+                                          const std::string& source,
+                                          const ReadLimits& limits = {});
 
 }  // namespace strata::keras_files

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "strata/core/export.h"
+#include "strata/core/read_limits.h"
 #include "strata/keras_files/weights_tree.h"
 
 namespace strata::keras_files {
@@ -26,12 +27,16 @@ STRATA_API bool have_keras_files();
 /// @throws Error  kDataLoss: no HDF5, damaged, or refused; names the file, the group and the cause.
 ///                kUnimplemented: a dtype or filter that we do not read, and forms of HDF5 that h5py
 ///                chooses only when told to (links or attributes outside of headers, committed types,
-///                chunks of version 4, user blocks). And what core/file_system.h throws.
-/// Threads: any. Cost: the file and its tensors are in memory at once.
-STRATA_API WeightsGroup load_weights_file(const std::string& path);
+///                chunks of version 4, user blocks). kResourceExhausted: more than `limits`, or no
+///                memory. And what core/file_system.h throws.
+/// Threads: any. Cost: the file and its tensors are in memory at once. A file that uses its parts
+/// several times over (nodes of trees, links, texts, data) is refused once that is more than its
+/// own bytes could hold.
+STRATA_API WeightsGroup load_weights_file(const std::string& path, const ReadLimits& limits = {});
 
 /// The same for bytes; `source` names them in errors ("model.keras: model.weights.h5").
-STRATA_API WeightsGroup parse_weights(std::span<const std::byte> bytes, const std::string& source);
+STRATA_API WeightsGroup parse_weights(std::span<const std::byte> bytes, const std::string& source,
+                                      const ReadLimits& limits = {});
 
 /// Writes NAME.weights.h5 as Keras does: contiguous little-endian datasets, attributes `name`, no
 /// times: equal trees give equal bytes. The file appears whole or not at all. Beyond 1 GB the bytes

@@ -7,7 +7,11 @@ CsvFile::CsvFile(const char* call, const std::string& path, const CsvOptions& op
       path_(path),
       options_(options),
       bytes_(open_byte_reader(path, options.compression), options.buffer_size),
-      records_(bytes_, options.field_delim, options.use_quote_delim),
+      records_(bytes_, {.source = str_cat("[data] ", call, ": ", path),
+                        .delim = options.field_delim,
+                        .use_quotes = options.use_quote_delim,
+                        .max_record_bytes = options.max_record_bytes,
+                        .max_fields = options.max_fields}),
       header_ahead_(options.header) {}
 
 std::vector<int64_t> CsvFile::place() const {

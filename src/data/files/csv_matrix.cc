@@ -71,7 +71,10 @@ class MatrixRows final : public detail::CsvFile {
 size_t count_columns(const std::string& path, const CsvMatrixOptions& options) {
   detail::BufferedReader bytes(detail::open_byte_reader(path, options.compression),
                                CsvOptions().buffer_size);
-  detail::CsvRecordReader records(bytes, options.field_delim, true);
+  detail::CsvRecordReader records(bytes, {.source = "[data] csv_matrix: " + path,
+                                          .delim = options.field_delim,
+                                          .max_record_bytes = options.max_record_bytes,
+                                          .max_fields = options.max_fields});
   std::vector<detail::CsvField> fields;
   STRATA_CHECK(records.next(fields), kInvalidArgument, "[data] csv_matrix: ", path,
                " is empty; expected at least ", options.header ? "a header" : "a record",
@@ -88,7 +91,9 @@ Dataset csv_matrix(std::vector<std::string> files, const CsvMatrixOptions& optio
                 .csv = {.header = options.header,
                         .field_delim = options.field_delim,
                         .na_value = options.na_value,
-                        .compression = options.compression},
+                        .compression = options.compression,
+                        .max_record_bytes = options.max_record_bytes,
+                        .max_fields = options.max_fields},
                 .columns = count_columns(files[0], options)};
   const auto columns = static_cast<int64_t>(format.columns);
   STRATA_CHECK(options.label_column >= -1 && options.label_column < columns, kInvalidArgument,

@@ -6,8 +6,10 @@
 #include <array>
 #include <bit>
 #include <ios>
+#include <span>
 #include <vector>
 
+#include "core/checked_size.h"
 #include "data/files/byte_reader.h"
 #include "strata/core/error.h"
 
@@ -16,8 +18,8 @@ namespace {
 
 class IdxReader {
  public:
-  explicit IdxReader(const std::string& path)
-      : path_(path), bytes_(detail::open_byte_reader(path)) {}
+  IdxReader(const std::string& path, const ReadLimits& limits)
+      : path_(path), limits_(limits), bytes_(detail::open_byte_reader(path)) {}
 
   at::Tensor read() {
     const std::array<uint8_t, 4> magic = read_magic();
@@ -25,6 +27,7 @@ class IdxReader {
     const std::vector<int64_t> sizes = read_sizes(magic[3]);
     const size_t element_size = c10::elementSize(dtype);
     const uint64_t bytes = data_bytes(sizes, element_size);
+    check_unpacked(bytes);
 
     at::Tensor tensor = at::empty(sizes, dtype);
     auto* data = static_cast<uint8_t*>(tensor.mutable_data_ptr());
@@ -91,19 +94,34 @@ class IdxReader {
     return sizes;
   }
 
-  // Of all values; checked against what the file can hold, before anything is allocated.
+  // Of all values; checked against what the file can hold, before anything is allocated. Sizes that
+  // overflow are refused beside a zero, too: libtorch cannot make strides of them.
   uint64_t data_bytes(const std::vector<int64_t>& sizes, size_t element_size) const {
-    uint64_t bytes = element_size;
-    bool overflow = false;
-    for (const int64_t size : sizes)
-      overflow |= __builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes);
-    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) return 0;
-    STRATA_CHECK(!overflow && bytes <= bytes_->size_bound(), kDataLoss, where(4), "got sizes ",
-                 at::IntArrayRef(sizes), " of ", element_size, " bytes a value, ",
-                 overflow ? "more than 2^64" : std::to_string(bytes),
+    std::vector<int64_t> factors = sizes;
+    factors.push_back(static_cast<int64_t>(element_size));
+    const auto bytes = strata::detail::checked_product(std::span<const int64_t>(factors));
+    STRATA_CHECK(bytes && static_cast<uint64_t>(*bytes) <= bytes_->size_bound(), kDataLoss,
+                 where(4), "got sizes ", at::IntArrayRef(sizes), " of ", element_size,
+                 " bytes a value, ", bytes ? std::to_string(*bytes) : "2^63 or more",
                  " bytes; expected no more than the file can hold, ", bytes_->size_bound(),
                  "; the file is truncated or its header damaged");
-    return bytes;
+    return static_cast<uint64_t>(*bytes);
+  }
+
+  // What a plain file has is in it already.
+  void check_unpacked(uint64_t bytes) const {
+    constexpr uint64_t kFree = uint64_t{16} << 20;
+    const auto info = file_system_of(path_).info(path_);
+    const uint64_t stored = info ? info->size : 0;
+    if (bytes <= stored) return;
+    STRATA_CHECK(bytes - stored <= limits_.unpacked_bytes, kResourceExhausted, where(4),
+                 "got values of ", bytes, " bytes in a gzipped file of ", stored,
+                 "; expected at most ", limits_.unpacked_bytes,
+                 " more; raise ReadLimits::unpacked_bytes if they are meant");
+    STRATA_CHECK(bytes <= kFree || (bytes - 1) / limits_.expansion < stored, kResourceExhausted,
+                 where(4), "got values of ", bytes, " bytes in a gzipped file of ", stored,
+                 "; expected at most ", limits_.expansion,
+                 " times its size; raise ReadLimits::expansion if they are meant");
   }
 
   static void reverse_each(uint8_t* data, uint64_t bytes, size_t element_size) {
@@ -122,12 +140,17 @@ class IdxReader {
   }
 
   std::string path_;
+  ReadLimits limits_;
   std::unique_ptr<detail::ByteReader> bytes_;
   uint64_t offset_ = 0;  // uncompressed
 };
 
 }  // namespace
 
-at::Tensor read_idx_file(const std::string& path) { return IdxReader(path).read(); }
+at::Tensor read_idx_file(const std::string& path, const ReadLimits& limits) {
+  STRATA_CHECK(limits.expansion >= 1, kInvalidArgument,
+               "[data] read_idx_file: got ReadLimits::expansion 0; expected at least 1");
+  return IdxReader(path, limits).read();
+}
 
 }  // namespace strata::data

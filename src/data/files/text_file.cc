@@ -12,6 +12,7 @@ class Lines final : public detail::FileElements {
  public:
   Lines(const std::string& path, const TextOptions& options)
       : path_(path),
+        max_line_bytes_(options.max_line_bytes),
         bytes_(detail::open_byte_reader(path, options.compression), options.buffer_size) {}
 
   bool next(Example& out) override {
@@ -34,11 +35,13 @@ class Lines final : public detail::FileElements {
 
   void go_to(std::span<const int64_t> place) override {
     detail::seek_saved_offset(bytes_, path_, place[0]);
+    gave_up_ = false;
   }
 
  private:
   // Shows the next line; consumed_ bytes are it and its end.
   bool next_line(std::string_view& line) {
+    if (gave_up_) return false;
     size_t searched = 0;
     std::span<const char> ahead = bytes_.peek(1);
     for (;;) {
@@ -49,17 +52,30 @@ class Lines final : public detail::FileElements {
         const auto length = static_cast<size_t>(static_cast<const char*>(end) - ahead.data());
         line = without_return({ahead.data(), length});
         consumed_ = length + 1;
+        check_length(line.size());
         return true;
       }
       searched = ahead.size();
+      if (searched > 0) check_length(searched - 1);  // the last byte may be half of \r\n
       ahead = bytes_.peek(searched + 1);
       if (ahead.size() == searched) break;  // the end of the file
     }
     line = without_return({ahead.data(), ahead.size()});
     consumed_ = ahead.size();
+    check_length(line.size());
     if (!line.empty()) return true;
     bytes_.consume(consumed_);
     return false;
+  }
+
+  void check_length(size_t bytes) {
+    if (bytes <= max_line_bytes_) return;
+    gave_up_ = true;  // where the line ends is not known
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat("[data] text_lines: ", path_, ", offset ", bytes_.offset(),
+                        ": got a line of more than ", max_line_bytes_,
+                        " bytes; expected no more than the limit; raise "
+                        "TextOptions::max_line_bytes, or is this no text?"));
   }
 
   static std::string_view without_return(std::string_view line) {
@@ -68,8 +84,10 @@ class Lines final : public detail::FileElements {
   }
 
   std::string path_;
+  uint64_t max_line_bytes_;
   detail::BufferedReader bytes_;
   size_t consumed_ = 0;
+  bool gave_up_ = false;
 };
 
 }  // namespace

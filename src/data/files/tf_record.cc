@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "data/files/buffered_reader.h"
 #include "data/bytes.h"
+#include "data/files/buffered_reader.h"
 #include "data/files/files_source.h"
 #include "data/files/tf_record_format.h"
 #include "strata/core/crc32c.h"
@@ -45,10 +45,7 @@ class Records final : public detail::FileElements {
     }
     uint64_t length = 0;
     if (!read_header(length)) return false;
-    const uint64_t wanted = length + kRecordFooter;
-    const uint64_t got = bytes_.skip(wanted);
-    if (got < wanted) fail_truncated(length, got);
-    ++record_;
+    pass_over(length);
     return true;
   }
 
@@ -80,9 +77,25 @@ class Records final : public detail::FileElements {
     return Compression::kNone;
   }
 
+  void pass_over(uint64_t length) {
+    const uint64_t wanted = length + kRecordFooter;
+    const uint64_t got = bytes_.skip(wanted);
+    if (got < wanted) fail_truncated(length, got);
+    ++record_;
+  }
+
+  [[noreturn]] void pass_too_large(uint64_t length) {
+    pass_over(length);
+    throw Error(ErrorCode::kResourceExhausted,
+                str_cat(where(start_, record_ - 1), "got a record of ", length,
+                        " bytes; expected at most ", options_.max_record_bytes,
+                        "; raise TfRecordOptions::max_record_bytes if it is meant"));
+  }
+
   bool read(Example& out) {
     uint64_t length = 0;
     if (!read_header(length)) return false;
+    if (length > options_.max_record_bytes) pass_too_large(length);
     const auto size = static_cast<size_t>(length);
     at::Tensor record = detail::empty_tensor({static_cast<int64_t>(size)}, at::kByte);
     auto* data = static_cast<char*>(record.mutable_data_ptr());

@@ -1,23 +1,34 @@
 #pragma once
 
+#include "core/checked_size.h"
 #include "strata/core/error.h"
 #include "strata/data/image_codec.h"
 
 namespace strata::data::detail {
-
-/// Images of this many values or more are refused, before memory is asked for.
-inline constexpr int64_t kMaxImageValues = int64_t{1} << 29;
 
 /// "[data] decode_jpeg: cat.jpg, offset 17: "
 inline std::string where(const char* call, std::string_view name, size_t offset) {
   return str_cat("[data] ", call, ": ", name, name.empty() ? "" : ", ", "offset ", offset, ": ");
 }
 
-inline void check_size(const char* call, std::string_view name, size_t offset, int64_t height,
-                       int64_t width, int64_t channels) {
-  STRATA_CHECK(height > 0 && width > 0 && height * width < kMaxImageValues / channels, kDataLoss,
+/// Before memory is asked for.
+inline void check_size(const char* call, std::string_view bytes, size_t offset, int64_t height,
+                       int64_t width, int64_t channels, const DecodeOptions& options) {
+  const std::string_view name = options.name;
+  STRATA_CHECK(height > 0 && width > 0, kDataLoss, where(call, name, offset), "got an image of ",
+               height, " x ", width, "; expected at least one pixel");
+  const auto values = strata::detail::checked_product({height, width, channels});
+  STRATA_CHECK(values && *values < options.max_values, kResourceExhausted,
                where(call, name, offset), "got an image of ", height, " x ", width, " x ", channels,
-               "; expected fewer than 2^29 values");
+               "; expected fewer than ", options.max_values,
+               " values (DecodeOptions::max_values raises it)");
+  constexpr int64_t kHarmless = int64_t{1} << 26;
+  const auto size = static_cast<int64_t>(bytes.size());
+  STRATA_CHECK(*values <= kHarmless || *values / options.max_values_per_byte <= size,
+               kResourceExhausted, where(call, name, offset), "got an image of ", height, " x ",
+               width, " x ", channels, " in ", size, " bytes; expected at most ",
+               options.max_values_per_byte,
+               " values a byte (DecodeOptions::max_values_per_byte raises it)");
 }
 
 /// jpeg.cc or no_jpeg.cc.

@@ -2,6 +2,8 @@
 #include <cstdio>  // before jpeglib.h, which needs it
 // jpeglib.h is not self-contained
 #include <jpeglib.h>
+// behind it
+#include <jerror.h>
 
 #include <array>
 #include <cstdlib>
@@ -68,6 +70,21 @@ void skip_bytes(j_decompress_ptr jpeg, long count) {
   jpeg->src->bytes_in_buffer -= static_cast<size_t>(count);
 }
 
+/// Held against before each scan: the passes of a progressive image cost time, not bytes.
+struct ScanLimit {
+  jpeg_progress_mgr manager{};  // first, as in Errors
+  int max_scans = 0;
+  bool reached = false;
+
+  static void check(j_common_ptr common) {
+    auto* limit = reinterpret_cast<ScanLimit*>(common->progress);
+    const auto* jpeg = reinterpret_cast<j_decompress_ptr>(common);
+    if (jpeg->input_scan_number <= limit->max_scans) return;
+    limit->reached = true;
+    std::longjmp(reinterpret_cast<Errors*>(common->err)->jump, 1);
+  }
+};
+
 class Decompressor {
  public:
   Decompressor(const char* call, std::string_view bytes, std::string_view name)
@@ -93,6 +110,19 @@ class Decompressor {
     run([&] { jpeg_read_header(&jpeg_, TRUE); });
   }
 
+  /// Of the image as it is, whatever it will be reduced to: a progressive one is kept whole.
+  void limit(const DecodeOptions& options) {
+    detail::check_size(call_, bytes_, offset(), jpeg_.image_height, jpeg_.image_width,
+                       jpeg_.num_components, options);
+    // Two bytes a coefficient, blocks and sampling rounded up, and libjpeg's own tables. libjpeg
+    // holds this against memory that it would keep in temporary files, and has none here.
+    constexpr int64_t kOwn = int64_t{16} << 20;
+    jpeg_.mem->max_memory_to_use = static_cast<long>(4 * options.max_values + kOwn);
+    scans_.max_scans = options.max_scans;
+    scans_.manager.progress_monitor = ScanLimit::check;
+    jpeg_.progress = &scans_.manager;
+  }
+
   /// @throws Error kDataLoss with what libjpeg says.
   template <class Fn>
   void run(Fn fn) {
@@ -100,6 +130,13 @@ class Decompressor {
   }
 
   [[noreturn]] void fail() const {
+    STRATA_CHECK(!scans_.reached, kResourceExhausted, where(), "got more than ", scans_.max_scans,
+                 " scans; expected at most so many (DecodeOptions::max_scans raises it)");
+    const int code = errors_.manager.msg_code;
+    STRATA_CHECK(code != JERR_OUT_OF_MEMORY && code != JERR_NO_BACKING_STORE &&
+                     code != JERR_TFILE_CREATE && code != JERR_TFILE_WRITE,
+                 kResourceExhausted, where(), "libjpeg has too little memory for it (",
+                 errors_.message.data(), ")");
     throw Error(ErrorCode::kDataLoss, str_cat(where(), "got damaged data (", errors_.message.data(),
                                               "); expected a whole JPEG image"));
   }
@@ -114,6 +151,7 @@ class Decompressor {
   std::string_view bytes_;
   std::string_view name_;
   Errors errors_;
+  ScanLimit scans_;
   jpeg_source_mgr source_{};
   jpeg_decompress_struct jpeg_{};
 };
@@ -150,6 +188,7 @@ at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options) {
                "; expected 0, 1 or 3");
   Decompressor decompressor("decode_jpeg", bytes, options.name);
   decompressor.read_header();
+  decompressor.limit(options);
   jpeg_decompress_struct& jpeg = decompressor.jpeg();
   const int channels = options.channels != 0 ? options.channels : jpeg.num_components == 1 ? 1 : 3;
   const bool from_cmyk = is_cmyk(jpeg);
@@ -162,7 +201,7 @@ at::Tensor decode_jpeg(std::string_view bytes, const DecodeOptions& options) {
   jpeg.scale_denom = reduction(jpeg, options);
   decompressor.run([&] { jpeg_calc_output_dimensions(&jpeg); });
   const int64_t height = jpeg.output_height, width = jpeg.output_width;
-  detail::check_size("decode_jpeg", options.name, decompressor.offset(), height, width, channels);
+  detail::check_size("decode_jpeg", bytes, decompressor.offset(), height, width, channels, options);
 
   at::Tensor image = detail::empty_tensor({height, width, channels}, at::kByte);
   auto* const pixels = static_cast<uint8_t*>(image.mutable_data_ptr());

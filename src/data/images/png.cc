@@ -41,6 +41,7 @@ class Reader {
     info_ = png_ != nullptr ? png_create_info_struct(png_) : nullptr;
     STRATA_CHECK(info_ != nullptr, kResourceExhausted, "[data] ", call, ": libpng cannot start");
     png_set_read_fn(png_, this, read_bytes);
+    limit();
   }
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
@@ -48,8 +49,9 @@ class Reader {
 
   void read_header() {
     run([&] { png_read_info(png_, info_); });
-    detail::check_size(call_, name_, offset_, png_get_image_height(png_, info_),
-                       png_get_image_width(png_, info_), 4);
+  }
+  void check_size(const DecodeOptions& options) const {
+    detail::check_size(call_, bytes_, offset_, height(), width(), 4, options);
   }
 
   /// As in the file; a palette's colours count.
@@ -108,6 +110,19 @@ class Reader {
                         errors_.message.data(), "); expected a whole PNG image"));
   }
 
+  /// Text and profiles are unpacked into memory. What nothing here uses is passed over; profiles
+  /// say how colours become grey.
+  void limit() {
+    constexpr png_uint_32 kMaxSide = 1'000'000;
+    png_set_user_limits(png_, kMaxSide, kMaxSide);
+    constexpr png_alloc_size_t kChunkBytes = png_alloc_size_t{8} << 20;
+    constexpr png_uint_32 kChunks = 1000;
+    png_set_chunk_malloc_max(png_, kChunkBytes);
+    png_set_chunk_cache_max(png_, kChunks);
+    static constexpr png_byte kUnused[] = "iTXt\0tEXt\0zTXt\0sPLT\0eXIf";
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER, kUnused, 5);
+  }
+
   int color_type() const { return png_get_color_type(png_, info_); }
   bool has_transparency() const { return png_get_valid(png_, info_, PNG_INFO_tRNS) != 0; }
 
@@ -139,6 +154,7 @@ at::Tensor decode_png(std::string_view bytes, const DecodeOptions& options) {
                "[data] decode_png: got channels ", wanted, "; expected 0, 1, 3 or 4");
   Reader reader("decode_png", bytes, options.name);
   reader.read_header();
+  reader.check_size(options);
   const int channels = wanted != 0 ? wanted : reader.natural_channels();
   reader.set_up(channels);
   const int64_t height = reader.height(), width = reader.width();

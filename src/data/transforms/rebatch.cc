@@ -58,6 +58,8 @@ class Batches {
     }
     return true;
   }
+  /// Makes sure of a batch, of which all rows may be taken. @return false: the input has ended.
+  bool ensure_batch() { return rows_ > 0 || ensure_row(); }
   int64_t rows_left() const { return rows_ - row_; }
   Example take(int64_t count) {
     Example rows = rows_of(batch_, row_, count);
@@ -92,8 +94,9 @@ class RebatchStream final : public ExampleStream {
       : batches_(std::move(input)), sizes_(sizes), drop_remainder_(drop_remainder) {}
 
   bool next(Example& out) override {
-    if (!batches_.ensure_row()) return false;
     int64_t missing = sizes_[turn_];
+    // As in tf.data an empty batch needs no row: behind the last one there may be some.
+    if (!(missing == 0 ? batches_.ensure_batch() : batches_.ensure_row())) return false;
     if (++turn_ == sizes_.size()) turn_ = 0;
     std::vector<Example> parts;
     if (missing == 0) parts.push_back(batches_.take(0));
