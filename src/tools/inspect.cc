@@ -15,18 +15,18 @@ namespace strata::tools {
 namespace {
 
 // The first that recognises a file prints it.
-constexpr const InspectKind* kKinds[] = {&kInspectImage, &kInspectEvents,      &kInspectTfRecord,
-                                         &kInspectIdx,   &kInspectSafetensors, &kInspectKeras,
-                                         &kInspectCsv,   &kInspectCheckpoint,  &kInspectImageFolder,
-                                         &kInspectText};
+constexpr const InspectKind* kKinds[] = {
+    &kInspectImage,       &kInspectEvents,      &kInspectTfRecord, &kInspectIdx,
+    &kInspectSafetensors, &kInspectKeras,       &kInspectKerasH5,  &kInspectCsv,
+    &kInspectCheckpoint,  &kInspectImageFolder, &kInspectText};
 
 constexpr const char* kHelp = R"(usage: strata inspect PATH... [options]
 
   Prints what a file is, its size, how many elements it holds, and the first of them:
   TFRecord files (tf.train.Examples decoded), IDX files, CSV, text, JPEG and PNG images, folders
   with a sub-folder of images for each class; gzipped or not. Checkpoints and safetensors files:
-  every tensor's name, dtype and shape, and all values. Keras models (.keras): layers, shapes,
-  parameters, how they were compiled. TensorBoard's event files, and folders of such: tags, kinds,
+  every tensor's name, dtype and shape, and all values. Keras models (.keras, .h5): layers, shapes,
+  parameters, how they were compiled; Keras weights (.weights.h5): shapes. TensorBoard's event files, and folders of such: tags, kinds,
   steps, first and last values. Checksums are verified.
 
   --limit N    elements to show (default 5)

@@ -39,6 +39,7 @@ extern const InspectKind kInspectImageFolder;
 extern const InspectKind kInspectCheckpoint;
 extern const InspectKind kInspectSafetensors;
 extern const InspectKind kInspectKeras;
+extern const InspectKind kInspectKerasH5;
 extern const InspectKind kInspectCsv;
 extern const InspectKind kInspectText;  // last: any text
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "strata/core/str_cat.h"
 #include "strata/data/idx_file.h"
 #include "tools/inspect.h"
 
@@ -16,10 +17,11 @@ void print_row(int64_t number, const at::Tensor& row) {
   const at::Tensor flat = row.flatten().to(at::kDouble);
   std::cout << "element " << number << ":";
   for (int64_t i = 0; i < std::min(flat.numel(), kShown); ++i)
-    std::cout << ' ' << flat[i].item<double>();
+    std::cout << ' ' << printed(flat[i].item<double>());
   if (flat.numel() > kShown)
-    std::cout << " ... (" << flat.min().item<double>() << " to " << flat.max().item<double>()
-              << ", mean " << flat.mean().item<double>() << ')';
+    std::cout << " ... (" << printed(flat.min().item<double>()) << " to "
+              << printed(flat.max().item<double>()) << ", mean "
+              << printed(flat.mean().item<double>()) << ')';
   std::cout << '\n';
 }
 

@@ -6,6 +6,7 @@
 #include "data/files/buffered_reader.h"
 #include "data/files/csv_record.h"
 #include "data/files/parse_number.h"
+#include "strata/data/csv.h"
 #include "strata/data/text_file.h"
 #include "tools/inspect.h"
 
@@ -57,7 +58,11 @@ std::string cell(std::string_view text) {
 void print_csv(const InspectPath& path, const InspectOptions& options) {
   data::detail::BufferedReader bytes(data::detail::open_byte_reader(path.path), kBufferSize);
   const char delim = path.name().find(".tsv") != std::string::npos ? '\t' : ',';
-  data::detail::CsvRecordReader records(bytes, delim, true);
+  const data::CsvOptions limits;
+  data::detail::CsvRecordReader records(bytes, {.source = "[strata inspect] " + path.path,
+                                                .delim = delim,
+                                                .max_record_bytes = limits.max_record_bytes,
+                                                .max_fields = limits.max_fields});
   std::vector<data::detail::CsvField> fields;
   std::vector<Column> columns;
   std::vector<Row> rows;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/cluster/job_secret_environment.h"
 #include "strata/core/error.h"
 #include "tools/commands.h"
 #include "tools/job_certificates.h"
@@ -58,6 +59,17 @@ std::string certificates_for(const LaunchOptions& options) {
   return folder;
 }
 
+// With a secret of this run alone, unless the user has chosen one or none. It is handed over in the
+// environment, which other users cannot read.
+LaunchOptions with_secret(LaunchOptions options) {
+  const bool chosen = options.environment.contains("STRATA_JOB_SECRET_FILE") ||
+                      cluster::job_secret_from_environment().has_value();
+  if (options.secret && !chosen) {
+    options.environment["STRATA_JOB_SECRET"] = wire::JobSecret::random().reveal();
+  }
+  return options;
+}
+
 bool wants_colours() {
   const char* const refused = std::getenv("NO_COLOR");
   return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
@@ -66,7 +78,7 @@ bool wants_colours() {
 int launch(const LaunchOptions& options) {
   const std::string certificates = certificates_for(options);
   const ProcessGuard guard(certificates);
-  const LocalCluster cluster(options, certificates);
+  const LocalCluster cluster(with_secret(options), certificates);
   if (options.tls) make_job_certificates(certificates, options.tasks(), {.job = "strata launch"});
   std::vector<std::string> names;
   for (const SupervisedTask& task : cluster.tasks()) names.push_back(task.name);

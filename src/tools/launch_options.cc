@@ -21,6 +21,9 @@ const char* const kLaunchHelp = R"(usage: strata launch -n N [options] [--] PROG
   --env NAME=VALUE    for all tasks; may be given more than once
   --tls               encrypts the cluster: makes certificates for this run alone and hands them
                       over in STRATA_TLS_DIR
+  --no-secret         makes no job secret. By default the tasks get a fresh one for this run alone,
+                      in STRATA_JOB_SECRET, so that no stranger is let in; one that the environment
+                      has, or a file of one (STRATA_JOB_SECRET_FILE), is used instead
   --log-dir DIR       writes what each task prints to DIR/worker-0.log and so on, too
   --restarts N        after a failure starts all tasks again, up to N times. Exit code 42 (preempted
                       after saving) is not counted, unless it comes within a second
@@ -30,7 +33,8 @@ const char* const kLaunchHelp = R"(usage: strata launch -n N [options] [--] PROG
   --linger SECONDS    how long ps and evaluator may go on after the workers have ended well
                       (default 30)
   --no-pin            lets all workers run on all cores. By default each gets its own share of the
-                      cores, if there are as many as workers; ps and evaluator run anywhere
+                      cores, if there are as many as workers; ps and evaluator run anywhere.
+                      GPUs are shared in the same way (CUDA_VISIBLE_DEVICES), in any case
   --dry-run           prints the commands with their TF_CONFIGs, and runs nothing
 
   strata launch -n 4 ./train --epochs 10
@@ -69,6 +73,8 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
       options.environment[pair.substr(0, equals)] = pair.substr(equals + 1);
     } else if (*word == "--tls") {
       options.tls = true;
+    } else if (*word == "--no-secret") {
+      options.secret = false;
     } else if (*word == "--log-dir") {
       options.log_folder = arguments.value();
     } else if (*word == "--restarts") {
@@ -102,6 +108,11 @@ LaunchOptions read_launch_options(std::vector<std::string> words) {
                " -- PROGRAM ARGUMENTS");
   STRATA_CHECK(!options.environment.contains("TF_CONFIG"), kInvalidArgument,
                "[strata launch] got --env TF_CONFIG=...; each task gets its own");
+  STRATA_CHECK(
+      !options.environment.contains("STRATA_JOB_SECRET"), kInvalidArgument,
+      "[strata launch] got --env STRATA_JOB_SECRET=..., and all users of this host can read "
+      "arguments; write it to a file of mode 0600 and give --env "
+      "STRATA_JOB_SECRET_FILE=FILE");
   STRATA_CHECK(!options.supervisor.elastic || options.supervisor.restarts > 0, kInvalidArgument,
                "[strata launch] got --elastic without --restarts N; expected how often");
   return options;

@@ -18,6 +18,7 @@ struct LaunchOptions {
   bool evaluator = false;
   std::map<std::string, std::string> environment = {};
   bool tls = false;
+  bool secret = true;  ///< of this run alone, unless the environment gives one
   std::string log_folder = {};
   bool pin = true;
   bool dry_run = false;

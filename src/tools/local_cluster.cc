@@ -2,16 +2,18 @@
 
 #include <algorithm>
 
+#include "cluster/core_shares.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/join.h"
 #include "strata/core/json.h"
-#include "tools/core_shares.h"
 
 namespace strata::tools {
 namespace {
 
 using cluster::TaskId;
+
+constexpr auto kVisibleGpus = "CUDA_VISIBLE_DEVICES";
 
 bool listens(const TaskId& task) { return task.job != cluster::kEvaluator; }
 
@@ -43,11 +45,13 @@ std::string quoted(const std::string& text) {
 
 }  // namespace
 
-LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_folder)
+LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_folder,
+                           const std::vector<std::string>& gpus)
     : ports_(options.workers + options.ps), spec_(make_spec(options.tasks(), ports_)) {
   const std::string program = find_program(options.command.front());
   std::vector<std::vector<int>> cores(static_cast<size_t>(options.workers));
-  if (options.pin) cores = share_cores(cores_by_place(), options.workers);
+  if (options.pin) cores = cluster::share_cores(cluster::cores_by_place(), options.workers);
+  const std::vector<std::string> cards = share_gpus(gpus, options.workers);
   size_t worker = 0;
   for (const TaskId& task : options.tasks()) {
     SupervisedTask& each = tasks_.emplace_back();
@@ -59,7 +63,10 @@ LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_
     each.child.environment = options.environment;
     each.child.environment["TF_CONFIG"] = tf_config(spec_, task);
     if (!tls_folder.empty()) each.child.environment["STRATA_TLS_DIR"] = tls_folder;
-    if (!each.serves) each.child.cores = cores[worker++];
+    if (each.serves) continue;
+    // What --env says is for all of them.
+    if (!cards[worker].empty()) each.child.environment.emplace(kVisibleGpus, cards[worker]);
+    each.child.cores = cores[worker++];
   }
 }
 

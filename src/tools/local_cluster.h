@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strata/cluster/cluster_spec.h"
+#include "tools/gpu_shares.h"
 #include "tools/held_ports.h"
 #include "tools/launch_options.h"
 #include "tools/supervisor.h"
@@ -15,8 +16,10 @@ namespace strata::tools {
 class LocalCluster {
  public:
   /// @param tls_folder  Where its certificates are; empty: none.
+  /// @param gpus        Of this host, for the workers to share.
   /// @throws Error  kNotFound, kPermissionDenied: the program. kResourceExhausted: ports.
-  explicit LocalCluster(const LaunchOptions& options, const std::string& tls_folder = {});
+  explicit LocalCluster(const LaunchOptions& options, const std::string& tls_folder = {},
+                        const std::vector<std::string>& gpus = visible_gpus());
 
   const cluster::ClusterSpec& spec() const { return spec_; }
   const std::vector<SupervisedTask>& tasks() const { return tasks_; }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <string_view>
 
 #include "strata/core/error.h"
 
@@ -22,6 +23,18 @@ std::string seconds_text(std::chrono::nanoseconds time) {
   const auto tenths = std::chrono::round<std::chrono::milliseconds>(time).count() / 100;
   return tenths % 10 == 0 ? str_cat(tenths / 10, " s")
                           : str_cat(tenths / 10, ".", tenths % 10, " s");
+}
+
+/// Whether `line` has the task's full name ("/job:worker/task:1" of "worker:1").
+bool names_task(std::string_view line, std::string_view short_name) {
+  const size_t colon = short_name.find(':');
+  const std::string name =
+      str_cat("/job:", short_name.substr(0, colon), "/task:", short_name.substr(colon + 1));
+  for (size_t at = line.find(name); at != line.npos; at = line.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    if (end == line.size() || line[end] < '0' || line[end] > '9') return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -201,7 +214,9 @@ void Supervisor::note_failure(Failure failure) {
     }
   }
   // Who was told to stop and has saved leaves the others the time to do the same.
-  const auto until = Clock::now() + (preempted(failure.end) ? options_.grace : options_.settle);
+  const auto until = Clock::now() + (preempted(failure.end)          ? options_.grace
+                                     : blames_one_that_runs(failure) ? options_.settle_named
+                                                                     : options_.settle);
   deadline_ = phase_ == Phase::kSettling ? std::min(*deadline_, until) : until;
   phase_ = Phase::kSettling;
   failures_.push_back(std::move(failure));
@@ -266,11 +281,32 @@ bool Supervisor::preempted(const ChildEnd& end) const {
   return end.signal == 0 && end.code == options_.preempted_code;
 }
 
+/// Its last words name the other: it lost that peer, or met that peer's error.
+bool Supervisor::blames(const Failure& failure, size_t other) const {
+  constexpr size_t kLines = 2;  // an error, or "terminate called" and the error
+  const auto& lines = failure.last_lines;
+  return other != failure.task &&
+         std::any_of(
+             lines.end() - static_cast<std::ptrdiff_t>(std::min(kLines, lines.size())), lines.end(),
+             [&](const std::string& line) { return names_task(line, tasks_[other].spec.name); });
+}
+
+bool Supervisor::blames_one_that_runs(const Failure& failure) const {
+  for (size_t other = 0; other < tasks_.size(); ++other) {
+    if (tasks_[other].child && blames(failure, other)) return true;
+  }
+  return false;
+}
+
 // Several may fail at once, since those that lose a peer fail, too: by an error (or abort, where
-// nobody catches it), which is no cause then.
+// nobody catches it) that names it, and is no cause then.
 int Supervisor::blame(const Failure& failure) const {
-  if (failure.end.signal != 0 && failure.end.signal != SIGABRT) return 2;
-  return preempted(failure.end) ? 0 : 1;
+  if (failure.end.signal != 0 && failure.end.signal != SIGABRT) return 3;
+  if (preempted(failure.end)) return 0;
+  return std::ranges::any_of(failures_,
+                             [&](const Failure& each) { return blames(failure, each.task); })
+             ? 1
+             : 2;
 }
 
 const Supervisor::Failure& Supervisor::cause() const {

@@ -37,6 +37,8 @@ struct SupervisorOptions {
   std::chrono::milliseconds shortest_life = std::chrono::seconds(1);
   /// After a failure, how long others may end by themselves, to tell the cause from what followed.
   std::chrono::milliseconds settle = std::chrono::milliseconds(200);
+  /// And how long one may that the failed one's last words name: it is on its way to its end.
+  std::chrono::milliseconds settle_named = std::chrono::seconds(2);
 };
 
 /// Runs processes as one: the first failure ends all, and whatever happens nobody stays behind.
@@ -103,6 +105,8 @@ class Supervisor {
   bool others_ended(bool well) const;
   bool someone_ended_well() const;
   bool preempted(const ChildEnd& end) const;
+  bool blames(const Failure& failure, size_t other) const;
+  bool blames_one_that_runs(const Failure& failure) const;
   int blame(const Failure& failure) const;
   const Failure& cause() const;
   std::optional<std::string> may_restart(const Failure& failure);

@@ -4,11 +4,14 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <functional>
 #include <regex>
 #include <sstream>
 
+#include "strata/cluster/tf_config_resolver.h"
 #include "strata/wire/socket_transport.h"
+#include "support/expect_error.h"
 #include "support/source_path.h"
 #include "tools/child_process.h"
 #include "tools/held_ports.h"
@@ -234,6 +237,104 @@ TEST_F(LaunchCommandTest, WhatTheDocumentSaysWorks) {
     ++blocks;
   }
   EXPECT_GE(blocks, 2);
+}
+
+/// "[worker:0] secret=XYZ" -> "XYZ", for each task that printed it.
+Words secrets_in(const std::string& out) {
+  Words secrets;
+  const std::regex line("\\[[a-z]+:[0-9]\\] *secret=(.*)");
+  for (std::sregex_iterator found(out.begin(), out.end(), line), end; found != end; ++found) {
+    secrets.push_back((*found)[1]);
+  }
+  return secrets;
+}
+
+const char* const kPrintSecret =
+    "echo secret=$STRATA_JOB_SECRET; cat /proc/$PPID/cmdline | tr '\\0' ' '";
+
+TEST_F(LaunchCommandTest, EachRunHasASecretOfItsOwn) {
+  const Words run = {"-n", "2", "--ps", "1", "--evaluator", "/bin/sh", "-c", kPrintSecret};
+  const Result first = launch(run);
+  const Result second = launch(run);
+  const Words one = secrets_in(first.out);
+  const Words other = secrets_in(second.out);
+  ASSERT_EQ(one.size(), 4U) << first.out;
+  ASSERT_EQ(other.size(), 4U) << second.out;
+  EXPECT_EQ(std::ranges::count(one, one[0]), 4);
+  EXPECT_EQ(one[0].size(), 64U);
+  EXPECT_EQ(one[0].find_first_not_of("0123456789abcdef"), std::string::npos);
+  EXPECT_NE(one[0], other[0]);
+  // Neither the launcher's arguments have it (each task prints them) nor its own lines.
+  const std::string printed = std::regex_replace(first.out, std::regex("secret=.*"), "");
+  EXPECT_TRUE(contains(printed, " launch -n 2 ")) << printed;
+  EXPECT_FALSE(contains(printed + first.err, one[0]));
+}
+
+TEST_F(LaunchCommandTest, TheUserMayChooseTheSecretOrNone) {
+  const Words print = {"/bin/sh", "-c",
+                       "echo secret=$STRATA_JOB_SECRET-$STRATA_JOB_SECRET_FILE-"
+                       "${STRATA_JOB_SECRET+set}"};
+  const auto launched = [&](Words words) {
+    words.insert(words.end(), print.begin(), print.end());
+    const Result result = launch(words);
+    EXPECT_EQ(result.status, 0) << result.err;
+    const Words secrets = secrets_in(result.out);
+    return secrets.empty() ? result.out : secrets[0];
+  };
+  EXPECT_EQ(launched({"-n", "1", "--no-secret"}), "--");
+  EXPECT_EQ(launched({"-n", "1", "--env", "STRATA_JOB_SECRET_FILE=/a/file"}), "-/a/file-");
+  std::ofstream(path("key")) << "of a file, long enough\n";
+  std::filesystem::permissions(path("key"), std::filesystem::perms::owner_read);
+  ::setenv("STRATA_JOB_SECRET_FILE", path("key").c_str(), 1);
+  EXPECT_EQ(launched({"-n", "1"}), str_cat("-", path("key"), "-"));
+  std::filesystem::permissions(path("key"), std::filesystem::perms::all);
+  const Result open = launch({"-n", "1", "true"});
+  ::unsetenv("STRATA_JOB_SECRET_FILE");
+  EXPECT_NE(open.status, 0);
+  EXPECT_TRUE(contains(open.err, str_cat("chmod 600 ", path("key")))) << open.err;
+  ::setenv("STRATA_JOB_SECRET", "chosen, long enough", 1);
+  EXPECT_EQ(launched({"-n", "1"}), "chosen, long enough--set");
+  ::unsetenv("STRATA_JOB_SECRET");
+  const Result dry = launch({"-n", "1", "--dry-run", "true"});
+  EXPECT_FALSE(contains(dry.out, "SECRET")) << dry.out;
+}
+
+// A stranger on the same machine, without certificates anywhere.
+TEST_F(LaunchCommandTest, AClusterIsClosedToOthersByDefault) {
+  const std::string script =
+      "echo \"$TF_CONFIG\" >$D/new.$$; mv $D/new.$$ $D/config; exec \"$0\" rounds 100 50";
+  const Result result =
+      launch({"-n", "2", "/bin/sh", "-c", script, STRATA_CLUSTER_TASK}, [&](pid_t) {
+        ASSERT_TRUE(eventually([&] { return contains(text_of(path("out")), "round 0"); }));
+        const auto found = cluster::resolve_cluster(cluster::TfConfigResolver(
+            {.environment = cluster::Environment({{"TF_CONFIG", text_of(path("config"))}})}));
+        ASSERT_TRUE(found.has_value());
+        const auto limit = [] { return wire::Deadline::after(std::chrono::seconds(20)); };
+        const std::vector<std::unique_ptr<wire::Transport>> strangers = [] {
+          std::vector<std::unique_ptr<wire::Transport>> both;
+          both.push_back(wire::make_socket_transport());
+          both.push_back(wire::make_socket_transport({.job_secret = wire::JobSecret::random()}));
+          return both;
+        }();
+        for (const auto& stranger : strangers) {
+          for (const int at : {0, 1}) {
+            for (const char* purpose : {"control", "data/x"}) {
+              const wire::Hello hello = {.job = "strata",
+                                         .task = cluster::TaskId{"worker", 1 - at}.to_string(),
+                                         .purpose = purpose};
+              expect_error_containing(
+                  [&] {
+                    stranger->connect(wire::Address::parse(found->spec.task_address("worker", at)),
+                                      hello, limit());
+                  },
+                  ErrorCode::kUnauthenticated, "set STRATA_JOB_SECRET_FILE");
+            }
+          }
+        }
+      });
+  EXPECT_EQ(result.status, 0) << result.err << result.out;
+  expect_all_done(result.out, {"worker:0", "worker:1"});
+  EXPECT_TRUE(contains(result.err, "has no job secret")) << result.err;
 }
 
 // One that comes without certificates is not let in.

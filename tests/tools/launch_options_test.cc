@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
-#include "tools/core_shares.h"
 #include "tools/task_list.h"
 
 namespace strata::tools {
@@ -41,6 +40,8 @@ TEST(LaunchOptionsTest, AllOfThem) {
   EXPECT_EQ(options.supervisor.restarts, 4);
   EXPECT_EQ(options.supervisor.grace, 500ms);
   EXPECT_EQ(options.supervisor.linger, 7s);
+  EXPECT_TRUE(options.secret);
+  EXPECT_FALSE(read_launch_options({"-n", "1", "--no-secret", "x"}).secret);
   EXPECT_EQ(names(read_launch_options({"-n", "1", "--chief", "x"}).tasks()), "chief:0");
   EXPECT_EQ(names(read_launch_options({"-n", "2", "x"}).tasks()), "worker:0 worker:1");
 }
@@ -65,6 +66,10 @@ TEST(LaunchOptionsTest, ErrorsQuoteTheWord) {
   expect({"-n", "2", "--env", "A", "x"}, "--env A; expected NAME=VALUE");
   expect({"-n", "2", "--env", "=A", "x"}, "--env =A; expected NAME=VALUE");
   expect({"-n", "2", "--env", "TF_CONFIG={}", "x"}, "--env TF_CONFIG=...; each task gets its own");
+  expect(
+      {"-n", "2", "--env", "STRATA_JOB_SECRET=0123456789abcdef", "x"},
+      "--env STRATA_JOB_SECRET=..., and all users of this host can read arguments; write it to a "
+      "file of mode 0600 and give --env STRATA_JOB_SECRET_FILE=FILE");
   expect({"-n", "2", "--elastic", "x"}, "--elastic without --restarts N; expected how often");
 }
 
@@ -81,20 +86,6 @@ TEST(TaskListTest, JobsWithSoManyTasksEach) {
   expect_error([] { (void)parse_task_list("chief=2", "--tasks"); },
                "--tasks: got \"chief=2\"; there is one chief at most");
   expect_error([] { (void)parse_task_list("ps=2,ps=1", "--tasks"); }, "--tasks: got ps twice");
-}
-
-TEST(CoreSharesTest, NeighboursStayTogether) {
-  using Shares = std::vector<std::vector<int>>;
-  EXPECT_EQ(share_cores({0, 4, 1, 5}, 2), (Shares{{0, 4}, {1, 5}}));
-  EXPECT_EQ(share_cores({0, 1, 2, 3, 4}, 3), (Shares{{0, 1}, {2, 3}, {4}}));
-  EXPECT_EQ(share_cores({3}, 1), (Shares{{3}}));
-  EXPECT_EQ(share_cores({0, 1}, 3), (Shares{{}, {}, {}}));  // they share them all
-}
-
-TEST(CoreSharesTest, TheProcessesOwnCoresAreFound) {
-  const std::vector<int> cores = cores_by_place();
-  ASSERT_FALSE(cores.empty());
-  EXPECT_GE(*std::min_element(cores.begin(), cores.end()), 0);
 }
 
 }  // namespace

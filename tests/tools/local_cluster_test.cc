@@ -1,4 +1,5 @@
 #include "tools/local_cluster.h"
+#include "cluster/core_shares.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -12,7 +13,6 @@
 #include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
-#include "tools/core_shares.h"
 
 namespace strata::tools {
 namespace {
@@ -48,8 +48,30 @@ TEST(LocalClusterTest, WorkersHaveCoresOfTheirOwn) {
   const LocalCluster cluster(options_of({"-n", "1", "--ps", "1", "sh"}));
   EXPECT_FALSE(cluster.tasks()[0].child.cores.empty());
   EXPECT_TRUE(cluster.tasks()[1].child.cores.empty());
-  const LocalCluster crowd(options_of({"-n", std::to_string(cores_by_place().size() + 1), "sh"}));
+  const LocalCluster crowd(
+      options_of({"-n", std::to_string(cluster::cores_by_place().size() + 1), "sh"}));
   EXPECT_TRUE(crowd.tasks()[0].child.cores.empty());
+}
+
+TEST(LocalClusterTest, WorkersShareTheGpus) {
+  const auto cards_of = [](const std::vector<std::string>& words,
+                           const std::vector<std::string>& gpus) {
+    std::vector<std::string> cards;
+    const LocalCluster cluster(options_of(words), {}, gpus);
+    for (const SupervisedTask& task : cluster.tasks()) {
+      const auto found = task.child.environment.find("CUDA_VISIBLE_DEVICES");
+      cards.push_back(found == task.child.environment.end() ? "unset" : found->second);
+    }
+    return cards;
+  };
+  using Cards = std::vector<std::string>;
+  EXPECT_EQ(cards_of({"-n", "2", "--ps", "1", "sh"}, {"0", "1", "2"}),
+            (Cards{"0,1", "2", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "2", "sh"}, {"GPU-a", "7"}), (Cards{"GPU-a", "7"}));
+  EXPECT_EQ(cards_of({"-n", "3", "sh"}, {"0", "1"}), (Cards{"unset", "unset", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "2", "sh"}, {}), (Cards{"unset", "unset"}));
+  EXPECT_EQ(cards_of({"-n", "2", "--env", "CUDA_VISIBLE_DEVICES=5", "sh"}, {"0", "1"}),
+            (Cards{"5", "5"}));
 }
 
 TEST(LocalClusterTest, ShellLinesCanBePasted) {

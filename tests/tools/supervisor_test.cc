@@ -118,6 +118,35 @@ TEST_F(SupervisorTest, WhoWasKilledIsBlamedBeforeWhoNoticedIt) {
       << result.err;
 }
 
+// Where a worker throws, the others hear of it first, and may be gone before it is.
+TEST_F(SupervisorTest, WhoseErrorNamesAnotherIsNotBlamed) {
+  options_.settle = 0ms;
+  options_.settle_named = 20s;
+  const std::string error = "[multi_worker] /job:worker/task:1 threw in run 3: no such row";
+  add("worker:0", "echo $$ >$D/new; mv $D/new $D/pid; echo '" + error + "' >&2; exit 1");
+  add("worker:1", str_cat(kAfterTheOther, "echo 'no such row' >&2; exit 1"));
+  add("worker:10", str_cat(kAfterTheOther, "echo '", error, "' >&2; exit 1"));
+  const Result result = run();
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(contains(result.err, "worker:1 failed with exit code 1 after")) << result.err;
+  EXPECT_TRUE(contains(result.err, "; its last lines:\n    no such row\n")) << result.err;
+  EXPECT_TRUE(contains(result.err, "worker:0 failed as well, with exit code 1: " + error))
+      << result.err;
+}
+
+// One that is named and does not end holds nothing up for long.
+TEST_F(SupervisorTest, WhoIsNamedAndGoesOnIsEnded) {
+  options_.settle_named = 100ms;
+  add("worker:0", "echo 'lost /job:worker/task:1' >&2; exit 3");
+  add("worker:1", kForever);
+  const auto start = steady_clock::now();
+  const Result result = run();
+  EXPECT_LT(seconds_since(start), 8);
+  EXPECT_EQ(result.status, 3);
+  EXPECT_TRUE(contains(result.err, "worker:0 ended with exit code 3; ending worker:1"))
+      << result.err;
+}
+
 // What nobody catches where a peer is lost aborts.
 TEST_F(SupervisorTest, WhoAbortsLaterIsNotBlamed) {
   options_.settle = 20s;
