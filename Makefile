@@ -9,10 +9,10 @@ CMAKE_ARGS ?=
 CTEST_ARGS ?=
 # make demo DEMO_ARGS='--devices cpu:0,cpu:1'
 DEMO_ARGS ?=
-# make soak SECONDS=3600
+# make soak SECONDS=3600, make fuzz SECONDS=3600
 SECONDS ?= 600
 
-.PHONY: help demo build test soak bench format tidy install clean bootstrap
+.PHONY: help demo build test soak fuzz fuzz-build bench format tidy install clean bootstrap
 .NOTPARALLEL:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo 'make build     build into $(BUILD); the command is $(BUILD)/strata'
 	@echo 'make test      build, and run every test that this machine can run'
 	@echo 'make soak      run the tests again and again in shuffled order for SECONDS=$(SECONDS)'
+	@echo 'make fuzz      give every parser and message random bytes for SECONDS=$(SECONDS) (clang), and count them'
 	@echo 'make bench     install the peers, and run the side-by-side benchmarks'
 	@echo 'make format    clang-format every source;  make tidy: clang-tidy'
 	@echo 'make install   install into PREFIX=$(PREFIX);  make clean: remove build/'
@@ -43,8 +44,20 @@ demo: bootstrap $(BUILD)/build.ninja
 test: build
 	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_ARGS)
 
-soak: build
+soak: build fuzz-build
 	scripts/soak.sh $(BUILD) $(SECONDS)
+
+fuzz: fuzz-build
+	scripts/fuzz.sh run $(SECONDS)
+
+# With clang alone: without it the targets still run in `make test`, and this says so.
+# Configured once: CMake can drop a preset's options when it is given the same compiler again.
+fuzz-build:
+	@scripts/bootstrap.sh fuzz
+	@if command -v clang++ >/dev/null; then \
+	  { grep -qs STRATA_FUZZ:BOOL=ON build/fuzz/CMakeCache.txt || cmake --preset fuzz; } && \
+	  cmake --build --preset fuzz -j $(JOBS); \
+	else echo 'fuzz: no clang++: libFuzzer is left out; make test replays the corpus of every target'; fi
 
 bench: build
 	scripts/install_peers.sh

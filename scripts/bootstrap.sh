@@ -2,6 +2,8 @@
 # Installs what building strata needs and this machine lacks: Debian packages, then the engine (libtorch 2.15, from
 # PyPI's torch wheel, into the user's cache folder; see DESIGN.md, 3.1). Prints nothing when nothing is missing.
 #
+#   scripts/bootstrap.sh [fuzz]   with fuzz: also clang and its libFuzzer, for the preset of that name
+#
 #   STRATA_NO_APT=1     leave Debian packages alone; say what is missing
 #   TORCH_ROOT=DIR      use the libtorch in DIR
 #   STRATA_WHEELS=DIR   take the wheels of scripts/engine.txt from DIR instead of PyPI
@@ -36,8 +38,18 @@ have_header hdf5/serial/hdf5.h || have_header hdf5.h || optional+=(libhdf5-dev)
 have_header zip.h || optional+=(libzip-dev)
 have_header CLI/CLI.hpp || optional+=(libcli11-dev)
 have ip || [ -x /usr/sbin/ip ] || optional+=(iproute2)
+ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || optional+=(libfaketime)
 have_header gtest/gtest.h || optional+=(libgtest-dev)
 have_header nlohmann/json.hpp || optional+=(nlohmann-json3-dev)
+
+if [ "${1:-}" = fuzz ]; then
+  have clang++ || optional+=(clang)
+  # Debian names the run-time libraries after clang's version.
+  if ! ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a >/dev/null 2>&1; then
+    llvm=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\).*/\1/p' | head -n 1)
+    optional+=("libclang-rt-${llvm:-14}-dev")
+  fi
+fi
 
 apt_install() {
   local sudo=()

@@ -1,0 +1,122 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets of the preset `fuzz` (make fuzz builds them), and keeps count.
+#
+#   scripts/fuzz.sh run SECONDS [TARGET ...]   all of them, or these, one after the other, each for its share
+#   scripts/fuzz.sh counts                     the inputs that each has seen, in all runs, against its goal
+#   scripts/fuzz.sh one TARGET FILE            one input, with what a crash has to say
+#   scripts/fuzz.sh merge [TARGET ...]         adds what libFuzzer found, and is small, to tests/fuzz/corpus
+#
+# Counts are added to build/fuzz/counts.tsv, a line a run: target, inputs, crashes, commit. An input that ends the
+# process, leaks, takes more than STRATA_FUZZ_RSS_MB (2048) or more than a second is kept in build/fuzz/found.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=build/fuzz
+counts=$build/counts.tsv
+targets=$build/fuzz_targets.tsv
+rss_mb=${STRATA_FUZZ_RSS_MB:-2048}
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:handle_abort=1:detect_odr_violation=0}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/cmake/sanitizers/leak.txt:print_suppressions=0}
+export OMP_NUM_THREADS=1
+
+say() { printf 'fuzz: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  exit 2
+}
+
+[ -e "$targets" ] || die "nothing is built; run make fuzz (it wants clang: Debian's clang and libclang-rt-14-dev)"
+
+# All that are built, or those that are named.
+chosen() {
+  if [ $# -gt 0 ]; then
+    printf '%s\n' "$@"
+    return
+  fi
+  while read -r target _; do
+    if [ -x "$build/strata_fuzz_$target" ]; then echo "$target"; fi
+  done <"$targets"
+}
+
+# Whether an input that libFuzzer calls too slow is: alone, in the processor's time. Else the machine was busy.
+is_slow() {
+  local TIMEFORMAT=%U seconds
+  seconds=$({ time timeout 60 "$build/strata_fuzz_$1" -timeout=60 "$2" >/dev/null 2>&1; } 2>&1) || return 0
+  awk -v seconds="$seconds" 'BEGIN { exit !(seconds > 3) }' # a second, and the start
+}
+
+run_one() {
+  local target=$1 seconds=$2
+  local log=$build/log/$target.txt found=$build/found
+  mkdir -p "$build/log" "$found" "$build/corpus/$target"
+  local dictionary=() status=0 crashes=0
+  if [ -e "tests/fuzz/dictionaries/$target.dict" ]; then dictionary=("-dict=tests/fuzz/dictionaries/$target.dict"); fi
+  local before
+  before=$(find "$found" -name "$target-*" | wc -l)
+  # A busy machine holds processes up for more than a second: what is said to be slow is tried again.
+  "$build/strata_fuzz_$target" -max_total_time="$seconds" -timeout=1 -rss_limit_mb="$rss_mb" -print_final_stats=1 \
+    -artifact_prefix="$found/$target-" "${dictionary[@]}" "$build/corpus/$target" "tests/fuzz/corpus/$target" \
+    >"$log" 2>&1 || status=$?
+  local inputs
+  inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
+  inputs=${inputs:-0}
+  for file in "$found/$target-timeout-"* "$found/$target-slow-unit-"*; do
+    if [ -e "$file" ] && ! is_slow "$target" "$file"; then
+      rm "$file"
+      status=0
+    fi
+  done
+  if [ "$(find "$found" -name "$target-*" | wc -l)" -gt "$before" ] || [ "$status" -ne 0 ]; then
+    crashes=1
+    say "$target: $(grep -m 1 -E 'ERROR|runtime error|does not hold|terminate called' "$log" || echo "ended with $status"); see $log and $found/$target-*"
+  fi
+  printf '%s\t%s\t%s\t%s\n' "$target" "$inputs" "$crashes" "$(git rev-parse --short HEAD 2>/dev/null || echo -)" >>"$counts"
+  return "$crashes"
+}
+
+run() {
+  local seconds=$1 failed=0
+  shift
+  local list
+  mapfile -t list < <(chosen "$@")
+  local share=$((seconds / ${#list[@]}))
+  if [ "$share" -lt 1 ]; then share=1; fi
+  for target in "${list[@]}"; do
+    run_one "$target" "$share" || failed=1
+  done
+  show_counts
+  return "$failed"
+}
+
+show_counts() {
+  touch "$counts"
+  awk -F '\t' '
+    NR == FNR { inputs[$1] += $2; crashes[$1] += $3; next }
+    { printf "%-18s %12d of %8d  %s  %d crashes\n", $1, inputs[$1], $2, (inputs[$1] >= $2 ? "done" : "    "), crashes[$1] }
+  ' "$counts" "$targets"
+}
+
+merge() {
+  local target
+  for target in $(chosen "$@"); do
+    local all=$build/merged/$target
+    rm -rf "$all"
+    mkdir -p "$all" "$build/corpus/$target"
+    "$build/strata_fuzz_$target" -merge=1 -timeout=5 -rss_limit_mb="$rss_mb" "$all" "tests/fuzz/corpus/$target" \
+      "$build/corpus/$target" >"$build/log/$target-merge.txt" 2>&1 || die "$target: see $build/log/$target-merge.txt"
+    # The shortest: they say most about the format in the fewest bytes.
+    find "$all" -type f -size -3 -printf '%s %f\n' | sort -n | head -n 30 | while read -r _ name; do
+      if ! ls "tests/fuzz/corpus/$target" | grep -q "${name:0:12}"; then
+        cp "$all/$name" "tests/fuzz/corpus/$target/found-${name:0:12}"
+      fi
+    done
+  done
+}
+
+case ${1:-} in
+run) run "${@:2}" ;;
+counts) show_counts ;;
+one) exec "$build/strata_fuzz_$2" -timeout=10 -rss_limit_mb="$rss_mb" "$3" ;;
+merge) merge "${@:2}" ;;
+*) die "expected run SECONDS [TARGET ...], counts, one TARGET FILE or merge [TARGET ...]" ;;
+esac

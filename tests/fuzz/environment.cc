@@ -1,0 +1,34 @@
+// What started this process, as its environment says: lines NAME=VALUE.
+#include "strata/cluster/environment.h"
+
+#include <map>
+
+#include "fuzz/fuzz_target.h"
+#include "strata/cluster/kubernetes_resolver.h"
+#include "strata/cluster/mpi_resolver.h"
+#include "strata/cluster/slurm_resolver.h"
+#include "strata/cluster/tls_environment.h"
+#include "strata/cluster/wire_environment.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace strata::cluster;
+  std::map<std::string, std::string, std::less<>> variables;
+  std::string_view text = strata::fuzz::text_of(data, size);
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    const size_t equals = std::min(line.find('='), line.size());
+    const std::string name(line.substr(0, equals));
+    // Files of the machine are not part of the input.
+    if (name.find("FILE") != name.npos || name.find("CERT") != name.npos) continue;
+    variables[name] = line.substr(std::min(equals + 1, line.size()));
+  }
+  const Environment environment(std::move(variables));
+  (void)strata::fuzz::takes(
+      [&] { (void)resolve_cluster(SlurmResolver({.environment = environment})); });
+  (void)strata::fuzz::takes(
+      [&] { (void)resolve_cluster(MpiResolver({.environment = environment})); });
+  (void)strata::fuzz::takes(
+      [&] { (void)resolve_cluster(KubernetesResolver({.environment = environment})); });
+  return 0;
+}

@@ -1,0 +1,29 @@
+// A checkpoint's manifest. Each input is read as it is, and with the seal that it lacks, so that
+// what is behind the seal is reached.
+#include "checkpoint/manifest.h"
+
+#include "fuzz/fuzz_target.h"
+#include "strata/core/sha256.h"
+
+namespace {
+
+void read(std::string_view text) {
+  using namespace strata::checkpoint;
+  Manifest manifest;
+  if (!strata::fuzz::takes([&] { manifest = parse_manifest(text, "manifest.json"); })) return;
+  const std::string written = write_manifest(manifest);
+  strata::fuzz::expect(write_manifest(parse_manifest(written, "again")) == written,
+                       "write(parse(text)) == text");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text = strata::fuzz::text_of(data, size);
+  read(text);
+  const std::string_view body = text.substr(0, text.rfind(",\n  \"sha256\": \""));
+  strata::Sha256 hash;
+  hash.update(body.data(), body.size());
+  read(std::string(body) + ",\n  \"sha256\": \"" + hash.hex_digest() + "\"\n}\n");
+  return 0;
+}

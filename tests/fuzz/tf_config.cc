@@ -1,0 +1,14 @@
+// TF_CONFIG, up to the cluster that it makes.
+#include "strata/cluster/tf_config_resolver.h"
+
+#include "fuzz/fuzz_target.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace strata::cluster;
+  const std::string text(strata::fuzz::text_of(data, size));
+  const TfConfigResolver resolver({.environment = Environment({{"TF_CONFIG", text}})});
+  (void)strata::fuzz::takes([&] { (void)resolver.resolve(); });
+  (void)strata::fuzz::takes([&] { (void)resolver.master(); });
+  (void)strata::fuzz::takes([&] { (void)resolve_cluster(resolver); });
+  return 0;
+}
