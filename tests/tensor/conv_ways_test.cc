@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <limits>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -47,17 +48,26 @@ struct Operands {
   at::Tensor x, w, bias;
 };
 
-/// {y, dx, dw, dbias} through autograd.
-std::vector<at::Tensor> results(const Problem& p, const Operands& given, at::ScalarType type) {
+/// {y, dx, dw, dbias} through autograd, for this gradient of y.
+std::vector<at::Tensor> results(const Problem& p, const Operands& given, at::ScalarType type,
+                                const at::Tensor& dy) {
   const auto leaf = [&](const at::Tensor& t) {
     return t.detach().to(type).clone().requires_grad_();
   };
   const at::Tensor x = leaf(given.x), w = leaf(given.w), bias = leaf(given.bias);
   const at::Tensor y = at::conv2d(x, w, bias, p.stride, p.padding);
-  // Noise that every type draws alike.
-  const at::Tensor factor = torch::arange(y.numel()).mul(7919).remainder(101).sub(50).div(50);
-  y.backward(factor.view(y.sizes()).to(type));
+  y.backward(dy.to(type));
   return {y.detach(), x.grad(), w.grad(), bias.grad()};
+}
+
+/// Noise of the size of y.
+at::Tensor output_gradient(const Problem& p, const Operands& given) {
+  const at::Tensor y = at::conv2d(given.x, given.w, given.bias, p.stride, p.padding);
+  return torch::arange(y.numel()).mul(7919).remainder(101).sub(50).div(50).view(y.sizes());
+}
+
+std::vector<at::Tensor> results(const Problem& p, const Operands& given, at::ScalarType type) {
+  return results(p, given, type, output_gradient(p, given));
 }
 
 class ConvWaysTest : public testing::Test {
@@ -99,6 +109,56 @@ TEST_F(ConvWaysTest, AnImagesBitsDoNotDependOnTheOthersAndNoneOnThreads) {
     const at::Tensor alone = at::conv2d(last, given.w, given.bias, problem.stride, problem.padding);
     if (alone.numel() / problem.out_channels < 128) continue;  // the engine's
     EXPECT_TRUE(same_bits(alone, one[0].narrow(0, problem.images - 1, 1))) << problem;
+  }
+}
+
+/// Where a result is NaN or infinite: 0 if finite.
+at::Tensor kinds(const at::Tensor& t) {
+  return t.isnan().to(at::kByte) + t.isposinf().to(at::kByte) * 2 + t.isneginf().to(at::kByte) * 3;
+}
+
+/// `t` with one element of its second image replaced, near the corner, the edge or the middle.
+at::Tensor with_one(const at::Tensor& t, int place, float value) {
+  at::Tensor spoiled = t.clone();
+  const int64_t row = place == 0 ? 0 : place == 1 ? t.size(2) - 1 : t.size(2) / 2;
+  const int64_t column = place == 0 ? 1 : place == 1 ? t.size(3) / 2 : t.size(3) / 3;
+  spoiled[t.size(0) - 1][t.size(1) - 1][row][column] = value;
+  return spoiled;
+}
+
+TEST_F(ConvWaysTest, NanAndInfinityReachOnlyWhatReadsThem) {
+  if (!use_own_convolution()) GTEST_SKIP() << "the engine's convolutions promise less";
+  std::vector<Problem> all = problems();
+  all.push_back({2, 3, 20, 21, 8, {3, 3}, {1, 1}, {1, 1}});  // directly
+  all.push_back({2, 5, 20, 21, 70, {5, 3}, {1, 1}, {0, 2}});
+  all.push_back({2, 16, 12, 13, 16, {3, 3}, {1, 1}, {1, 1}});  // by Winograd's algorithm
+  all.push_back({3, 20, 15, 17, 70, {3, 3}, {1, 1}, {0, 0}});
+  const auto check = [](const Problem& problem, const Operands& given, const at::Tensor& dy) {
+    const auto want = results(problem, given, at::kDouble, dy);
+    const ReplicaLike replica;
+    const auto got = results(problem, given, at::kFloat, dy);
+    for (size_t i = 0; i < got.size(); ++i) {
+      const at::Tensor finite = want[i].isfinite();
+      EXPECT_TRUE(at::equal(kinds(got[i]), kinds(want[i])))
+          << problem << ", result " << i << ": " << (~got[i].isfinite()).sum().item<int64_t>()
+          << " elements are not finite; expected " << (~finite).sum().item<int64_t>();
+      EXPECT_LT(largest_error(got[i].masked_select(finite), want[i].masked_select(finite)), 1e-5)
+          << problem << ", result " << i;
+    }
+  };
+  for (const Problem& problem : all) {
+    const Operands given(problem);
+    const at::Tensor dy = output_gradient(problem, given);
+    for (const float value :
+         {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+      for (int place = 0; place < 3; ++place) {
+        Operands spoiled = given;
+        spoiled.x = with_one(given.x, place, value);
+        SCOPED_TRACE(testing::Message() << value << " at place " << place);
+        check(problem, spoiled, dy);
+        check(problem, given, with_one(dy, place, value));
+      }
+    }
   }
 }
 

@@ -4,26 +4,15 @@
 #include <c10/util/Half.h>
 
 #include <algorithm>
-#include <bit>
-#include <type_traits>
+
+#include "tensor/all_finite.h"
 
 namespace strata::ps {
 namespace {
 
-constexpr int64_t kBlock = 4096;
+using tensor::all_finite;
 
-template <typename T>
-bool all_finite(const T* values, int64_t size) {
-  // All exponent bits set: neither number nor zero. Without branches, so that it is vectorised.
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  constexpr Bits kExponent =
-      sizeof(T) == 4 ? Bits{0x7F800000} : static_cast<Bits>(0x7FF0000000000000);
-  Bits found = 0;
-  for (int64_t i = 0; i < size; ++i) {
-    found |= (std::bit_cast<Bits>(values[i]) & kExponent) == kExponent ? 1 : 0;
-  }
-  return found == 0;
-}
+constexpr int64_t kBlock = 4096;
 
 template <typename Half, typename T>
 const T* decode(const std::byte* data, int64_t begin, int64_t size, T* buffer) {

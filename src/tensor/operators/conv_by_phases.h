@@ -7,8 +7,9 @@
 namespace strata::tensor {
 
 /// A convolution of stride 2 as one of stride 1: the four phases of the padded image (even and odd
-/// rows and columns) become channels, and so do the kernel's. Its kernels' odd ends are filled with
-/// zeros, so a NaN or an infinity may reach outputs beside those that it would have reached.
+/// rows and columns) become channels, and so do the kernel's. The kernels' odd ends are filled with
+/// zeros, so a NaN or an infinity may reach elements that do not read it: the caller computes
+/// images that have one in another way.
 struct PhasedShape {
   int64_t images;
   int64_t in_channels;

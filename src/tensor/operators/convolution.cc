@@ -2,6 +2,10 @@
 // than oneDNN as libtorch calls it: oneDNN converts tensors to its blocked layouts and back. Three
 // ways: kernels of 1 x 1 as matrix products, stride 1 directly or by Winograd, and stride 2 over
 // few channels as stride 1.
+//
+// Winograd's sums and the zeros that pad a kernel of stride 2 bring a NaN or an infinity to
+// elements that do not read it. So results that are not finite are computed again: directly instead
+// of by Winograd, by libtorch instead of by phases.
 #include "tensor/operators/convolution.h"
 
 #include <ATen/Parallel.h>
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
+#include "tensor/all_finite.h"
 #include "tensor/cpu_isa.h"
 #include "tensor/kernel_choice.h"
 #include "tensor/kernel_threads.h"
@@ -190,9 +195,8 @@ struct Weights {
 constexpr Weights kDirectWeights = {conv_weights_scratch_floats, conv_weights_avx512, 128};
 constexpr Weights kWinogradWeights = {winograd_weights_scratch_floats, winograd_weights_avx512, 64};
 
-void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t images, const float* x,
-                const float* bias, float* y) {
-  const ImagesKernel& kernel = winograd_suits(shape) ? kWinogradImages : kDirectImages;
+void run_images(const ImagesKernel& kernel, const ConvShape& shape, const ConvWeights& weights,
+                int64_t images, const float* x, const float* bias, float* y) {
   const Scratch packed(kernel.packed_floats(shape));
   kernel.pack(shape, weights, packed.data());
   const int64_t in_floats = shape.in_channels * shape.height * shape.width;
@@ -202,12 +206,23 @@ void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t imag
     const Scratch scratch(kernel.scratch_floats(shape));
     kernel.run(shape, end - begin, x + begin * in_floats, packed.data(), bias,
                y + begin * out_floats, scratch.data());
+    if (&kernel == &kDirectImages) return;
+    for (int64_t i = begin; i < end; ++i) {
+      float* const image = y + i * out_floats;
+      if (all_finite(image, out_floats)) continue;
+      run_images(kDirectImages, shape, weights, 1, x + i * in_floats, bias, image);
+    }
   });
 }
 
-void run_weights(const ConvShape& shape, int64_t images, const float* x, const float* dy, float* dw,
-                 float* dbias) {
-  const Weights& kernel = winograd_suits(shape) ? kWinogradWeights : kDirectWeights;
+void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t images, const float* x,
+                const float* bias, float* y) {
+  run_images(winograd_suits(shape) ? kWinogradImages : kDirectImages, shape, weights, images, x,
+             bias, y);
+}
+
+void run_weights(const Weights& kernel, const ConvShape& shape, int64_t images, const float* x,
+                 const float* dy, float* dw, float* dbias) {
   // Every part reads all gradients of its panel, so there are no more parts than threads ask for.
   const int64_t panels = (shape.out_channels + kConvPanel - 1) / kConvPanel;
   const int64_t threads = at::in_parallel_region() ? 1 : num_kernel_threads();
@@ -224,6 +239,15 @@ void run_weights(const ConvShape& shape, int64_t images, const float* x, const f
       kernel.run(shape, part, images, x, dy, dw, dbias, scratch.data());
     }
   });
+  if (&kernel != &kDirectWeights && !all_finite(dw, shape.out_channels * shape.depth())) {
+    run_weights(kDirectWeights, shape, images, x, dy, dw, dbias);
+  }
+}
+
+void run_weights(const ConvShape& shape, int64_t images, const float* x, const float* dy, float* dw,
+                 float* dbias) {
+  run_weights(winograd_suits(shape) ? kWinogradWeights : kDirectWeights, shape, images, x, dy, dw,
+              dbias);
 }
 
 #else
@@ -275,6 +299,8 @@ class OwnConvolution {
             size(g_.width, g_.padding.second, g_.kernel.second, g_.stride.second)};
   }
 
+  bool by_phases() const { return phased_.has_value(); }
+
   void forward(const Operands& in, const float* bias, float* y) const {
     if (pointwise_) return pointwise_forward(*pointwise_, in.x, in.w, bias, y);
     if (!phased_) return direct_forward(*direct_, g_.images, in, bias, y);
@@ -319,6 +345,20 @@ class OwnConvolution {
   std::optional<PhasedShape> phased_;
 };
 
+/// Copies again(i) over image i of `result` wherever image i of `checked` is not finite.
+template <typename Again>
+void repeat_not_finite(const at::Tensor& checked, const at::Tensor& result, const Again& again) {
+  const int64_t images = checked.size(0);
+  const int64_t checked_floats = checked.numel() / images;
+  const int64_t floats = result.numel() / images;
+  for (int64_t i = 0; i < images; ++i) {
+    if (all_finite(checked.const_data_ptr<float>() + i * checked_floats, checked_floats)) continue;
+    const at::Tensor image = again(i).contiguous();
+    std::copy_n(image.const_data_ptr<float>(), floats,
+                result.mutable_data_ptr<float>() + i * floats);
+  }
+}
+
 at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
                        c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
@@ -340,6 +380,13 @@ at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const 
   own->forward({input.const_data_ptr<float>(), weight.const_data_ptr<float>(), nullptr},
                with_bias ? bias->const_data_ptr<float>() : nullptr,
                output.mutable_data_ptr<float>());
+  if (own->by_phases()) {
+    repeat_not_finite(input, output, [&](int64_t image) {
+      return at::_ops::convolution::redispatch(keys & kBelow, input.narrow(0, image, 1), weight,
+                                               bias, stride, padding, dilation, transposed,
+                                               output_padding, groups);
+    });
+  }
   return output;
 }
 
@@ -370,6 +417,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
   if (output_mask[0]) {
     dx = empty_float(input.sizes());
     own->input_gradient(in, dx.mutable_data_ptr<float>());
+    if (own->by_phases()) {
+      repeat_not_finite(dx, dx, [&](int64_t image) {
+        return std::get<0>(at::_ops::convolution_backward::redispatch(
+            keys & kBelow, dy.narrow(0, image, 1), input.narrow(0, image, 1), weight, bias_sizes,
+            stride, padding, dilation, transposed, output_padding, groups, {true, false, false}));
+      });
+    }
   }
   if (output_mask[1] || output_mask[2]) {
     dw = empty_float(weight.sizes());
