@@ -28,7 +28,8 @@ std::string checkpoint_at(const std::string& path) {
 
 /// Nullopt: a text.
 std::optional<at::Tensor> scalar_of(const CheckpointValue& value) {
-  if (const auto* boolean = std::get_if<bool>(&value)) return at::scalar_tensor(*boolean, at::kBool);
+  if (const auto* boolean = std::get_if<bool>(&value))
+    return at::scalar_tensor(*boolean, at::kBool);
   if (const auto* integer = std::get_if<int64_t>(&value)) {
     return at::scalar_tensor(*integer, at::kLong);
   }

@@ -103,8 +103,7 @@ class Assembly {
       use(tensor, parts.back().nbytes());
       // Pieces are runs of rows.
       const at::IntArrayRef first = parts[0].sizes(), last = parts.back().sizes();
-      if (parts.size() > 1 &&
-          (first.empty() || last.empty() || first.slice(1) != last.slice(1))) {
+      if (parts.size() > 1 && (first.empty() || last.empty() || first.slice(1) != last.slice(1))) {
         damaged(path_, str_cat("tensor '", tensor.name, "': got pieces of shapes ", first, " and ",
                                last, "; expected rows of one tensor"));
       }

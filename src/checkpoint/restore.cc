@@ -25,7 +25,8 @@ std::string list(const std::vector<std::string>& names) {
   return text;
 }
 
-/// 'model/2' (dense_1/kernel): the name in the checkpoint, and the variable's own if that says more.
+/// 'model/2' (dense_1/kernel): the name in the checkpoint, and the variable's own if that says
+/// more.
 std::string shown(const GraphTensor& tensor) {
   const std::string& label = tensor.state.label;
   const bool known = label.empty() || tensor.name.find(label) != std::string::npos;

@@ -53,8 +53,8 @@ NamedTensors load_safetensors(const std::string& path) {
       tensor = at::empty(record.shape, record.dtype);
     } catch (const c10::Error&) {
       throw Error(ErrorCode::kResourceExhausted,
-                  str_cat("[safetensors] ", path, ": tensor '", record.name, "': no memory for its ",
-                          record.end - record.begin, " bytes"));
+                  str_cat("[safetensors] ", path, ": tensor '", record.name,
+                          "': no memory for its ", record.end - record.begin, " bytes"));
     }
     const std::span<std::byte> bytes(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
     const size_t got = file->read(header.data_begin + record.begin, bytes);

@@ -194,9 +194,8 @@ void write_checkpoint(const std::string& path, Snapshot& snapshot) {
 }
 
 void write_file_atomically(const std::string& path, const std::string& contents) {
-  strata::detail::write_atomically(path, [&](WritableFile& file) {
-    file.append(std::as_bytes(std::span(contents)));
-  });
+  strata::detail::write_atomically(
+      path, [&](WritableFile& file) { file.append(std::as_bytes(std::span(contents))); });
 }
 
 }  // namespace strata::checkpoint

@@ -429,8 +429,8 @@ void Coordinator::say_who_is_waited_for(TimePoint now) {
                      options_.members.size(), " tasks are there");
     };
     const Waiter& joining = *leader->second.joining;
-    gathering_notice_.emplace(
-        say, joining.deadline - std::chrono::milliseconds(joining.timeout_ms), joining.deadline);
+    gathering_notice_.emplace(say, joining.deadline - std::chrono::milliseconds(joining.timeout_ms),
+                              joining.deadline);
   }
   gathering_notice_->look(now);
 }

@@ -30,8 +30,8 @@ std::map<std::string, int> jobs_of(const KubernetesOptions& options,
                  "\"; expected numbers of tasks, worker=4,ps=2");
     total += count;
     STRATA_CHECK(total <= kMostTasks, kInvalidArgument,
-                 "[cluster] Kubernetes: got STRATA_KUBERNETES_JOBS=\"", *text, "\"; expected at most ",
-                 kMostTasks, " tasks");
+                 "[cluster] Kubernetes: got STRATA_KUBERNETES_JOBS=\"", *text,
+                 "\"; expected at most ", kMostTasks, " tasks");
     jobs[entry.substr(0, equals)] = count;
   }
   return jobs;

@@ -14,8 +14,7 @@ void remove_quietly(const FileSystem& files, const std::string& path) {
   }
 }
 
-void remove_abandoned(const FileSystem& files, const std::string& folder,
-                      const std::string& name) {
+void remove_abandoned(const FileSystem& files, const std::string& folder, const std::string& name) {
   try {
     for (const std::string& entry : files.list(folder)) {
       const auto scratch = parse_scratch_name(entry);

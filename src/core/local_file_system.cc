@@ -197,8 +197,8 @@ class LocalFileSystem final : public FileSystem {
   PathLock try_lock(const std::string& path) const override {
     using State = PathLock::State;
     // Not to block where a pipe has that name.
-    auto fd = std::make_shared<const Descriptor>(
-        ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    auto fd =
+        std::make_shared<const Descriptor>(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
     if (fd->get() < 0) {
       return {.state = errno == ENOENT || errno == ENOTDIR ? State::kMissing : State::kUnsupported};
     }
@@ -206,7 +206,8 @@ class LocalFileSystem final : public FileSystem {
     if (::flock(fd->get(), LOCK_EX | LOCK_NB) != 0) {
       return {.state = errno == EWOULDBLOCK ? State::kHeldElsewhere : State::kUnsupported};
     }
-    struct stat locked {}, there {};
+    struct stat locked {
+    }, there{};
     if (::fstat(fd->get(), &locked) != 0 || ::stat(path.c_str(), &there) != 0 ||
         locked.st_ino != there.st_ino || locked.st_dev != there.st_dev) {
       return {.state = State::kMissing};

@@ -46,8 +46,8 @@ struct Scratch {
 Scratch make_scratch(const FileSystem& files, const std::string& folder, std::string_view name,
                      const std::function<void(const std::string& path)>& make);
 
-/// The lock on `path`, if the process that worked on it is gone; nullopt if it lives, if that cannot
-/// be known, or if another process is cleaning up there. Keep the lock while it is removed.
+/// The lock on `path`, if the process that worked on it is gone; nullopt if it lives, if that
+/// cannot be known, or if another process is cleaning up there. Keep the lock while it is removed.
 std::optional<PathLock> lock_abandoned(const FileSystem& files, const std::string& path,
                                        const ScratchName& scratch);
 

@@ -3,8 +3,8 @@
 #include <cmath>
 
 #include "data/element_specs.h"
-#include "data/transforms/functions.h"
 #include "data/source.h"
+#include "data/transforms/functions.h"
 #include "strata/data/idx_file.h"
 
 namespace strata::data {

@@ -36,9 +36,9 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
       : module_(std::move(module)), broadcast_buffers_(options.broadcast_buffers) {
     const std::optional<cluster::Cluster> cluster = find_workers(options.cluster_resolver);
     if (!cluster) return;
-    workers_ = std::make_unique<WorkerGroup>(*cluster, options.server,
-                                             options.communication_options,
-                                             std::vector<std::string>{"cpu:0"}, Common{});
+    workers_ =
+        std::make_unique<WorkerGroup>(*cluster, options.server, options.communication_options,
+                                      std::vector<std::string>{"cpu:0"}, Common{});
     ReplicaGroupOptions group{.name = kName, .devices = workers_->devices()};
     group.overlap = options.communication_options.overlap.value_or(true);
     group.bytes_per_pack = options.communication_options.bytes_per_pack;

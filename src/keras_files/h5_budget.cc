@@ -21,9 +21,8 @@ uint64_t sum(uint64_t a, uint64_t b) {
 }
 
 [[noreturn]] void exhausted(const char* what, uint64_t limit, const char* option) {
-  throw Error(ErrorCode::kResourceExhausted,
-              str_cat("got ", what, "; expected at most ", limit, " (ReadLimits::", option,
-                      " raises it)"));
+  throw Error(ErrorCode::kResourceExhausted, str_cat("got ", what, "; expected at most ", limit,
+                                                     " (ReadLimits::", option, " raises it)"));
 }
 
 }  // namespace
@@ -33,7 +32,8 @@ void Budget::visit(uint64_t count) {
   if (visited_ > kHarmlessParts + file_bytes_ / kBytesOfPart) {
     damaged("parts of the file are used again and again, more than its bytes can hold");
   }
-  if (visited_ > limits_.parts) exhausted("more links, attributes and chunks", limits_.parts, "parts");
+  if (visited_ > limits_.parts)
+    exhausted("more links, attributes and chunks", limits_.parts, "parts");
 }
 
 void Budget::copy(uint64_t bytes) {

@@ -100,9 +100,9 @@ void Input::enter(const Object& group, const std::string& path, int depth) {
 }
 
 void Input::check_storage(const Object& dataset, const std::string& path) const {
-  STRATA_CHECK(!dataset.header->is_external && dataset.header->layout.kind != Layout::Kind::kVirtual,
-               kDataLoss, where(path),
-               "got data that lies in another file; expected it in this one");
+  STRATA_CHECK(
+      !dataset.header->is_external && dataset.header->layout.kind != Layout::Kind::kVirtual,
+      kDataLoss, where(path), "got data that lies in another file; expected it in this one");
   for (const Filter& filter : dataset.header->filters) {
     STRATA_CHECK(filter.id >= 1 && filter.id <= 3, kUnimplemented, where(path), "got filter ",
                  filter.id, " '", filter.name, "'; expected none, gzip, shuffle or fletcher32");

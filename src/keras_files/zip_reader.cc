@@ -131,7 +131,8 @@ void ZipReader::check_members() const {
   const std::string where = str_cat("[keras_files] ", impl_->name, ": ");
   const auto count = static_cast<zip_uint64_t>(zip_get_num_entries(archive, 0));
   STRATA_CHECK(count <= impl_->limits.parts, kResourceExhausted, where, "got ", count,
-               " members; expected at most ", impl_->limits.parts, " (ReadLimits::parts raises it)");
+               " members; expected at most ", impl_->limits.parts,
+               " (ReadLimits::parts raises it)");
   const uint64_t stored = impl_->source.file->size();
   uint64_t made = 0;
   for (zip_uint64_t i = 0; i < count; ++i) {

@@ -14,11 +14,11 @@ namespace strata::optimizers {
 
 /// The update where values and slots are kept elsewhere: the gradients of this process's replicas
 /// are added into flat memory, which goes to the store, and its values come back into the
-/// variables. Moving averages and accumulators stay here. The first replica does it all. T: float or
-/// double.
+/// variables. Moving averages and accumulators stay here. The first replica does it all. T: float
+/// or double.
 ///
-/// A sparse gradient counts as a dense one, and a variable that no loss depends on has a gradient of
-/// zero.
+/// A sparse gradient counts as a dense one, and a variable that no loss depends on has a gradient
+/// of zero.
 template <typename T>
 class RemoteUpdate final : public UpdatePass {
  public:
@@ -41,8 +41,8 @@ class RemoteUpdate final : public UpdatePass {
   /// A copy of a slot that is kept elsewhere, for who reads and writes single variables' parts.
   struct SlotCopy {
     tensor::Arena values;
-    std::vector<at::Tensor> views;   // by entry
-    std::vector<int64_t> versions;   // of the views, when they were read
+    std::vector<at::Tensor> views;  // by entry
+    std::vector<int64_t> versions;  // of the views, when they were read
   };
 
   bool in_place() const { return group_.may_share_storage(); }

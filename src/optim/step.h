@@ -39,7 +39,7 @@ struct Step {
   tensor::PreparedStep prepared;
   double clip_value = 0;
   double weight_decay = 0;
-  double weight = 0;                     ///< Of all replicas' examples; gradients are divided by it.
+  double weight = 0;  ///< Of all replicas' examples; gradients are divided by it.
   std::vector<EntryGradient> gradients;  ///< By entry.
   bool clear_accumulators = false;       ///< The gradients are the accumulators'; then start anew.
   double average_rate = 0;               ///< How much of the new weights enters their average.

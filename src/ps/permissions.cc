@@ -50,8 +50,8 @@ Status permitted(const cluster::ClusterSpec& spec, const std::string& task, Acti
                  const cluster::TaskId& coordinator) {
   const std::optional<cluster::TaskId> asks = parse(task);
   const auto refuse = [&](const std::string& who) {
-    return Status(ErrorCode::kPermissionDenied, str_cat("got a wish of ", task, " to ",
-                                                        name_of(action), "; expected ", who));
+    return Status(ErrorCode::kPermissionDenied,
+                  str_cat("got a wish of ", task, " to ", name_of(action), "; expected ", who));
   };
   if (!asks.has_value()) return refuse("the name of a task (/job:worker/task:0)");
   if (action == Action::kCoordinate) {

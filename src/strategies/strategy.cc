@@ -198,8 +198,8 @@ std::string Strategy::describe() const {
   for (int local = 0; local < group_->num_local_replicas(); ++local) {
     devices += (local > 0 ? ", " : "") + group_->device(local).name;
   }
-  return str_cat(name(), ": ", num_replicas_in_sync(), " replicas, here on ", devices, "; sums: ",
-                 sums_of(*group_), "\n");
+  return str_cat(name(), ": ", num_replicas_in_sync(), " replicas, here on ", devices,
+                 "; sums: ", sums_of(*group_), "\n");
 }
 
 void Strategy::verify_replicas(const std::vector<Variable>& variables) const {

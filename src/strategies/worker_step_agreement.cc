@@ -48,8 +48,8 @@ std::string WorkerStepAgreement::key(int64_t round, const char* what, int rank) 
   return str_cat("strata/preemption/", made_in_, '/', number_, '/', round, '/', what, '/', rank);
 }
 
-/// After a failed step the workers go on in another generation, which knows nothing of what was said
-/// in the one before. All come here after the same step.
+/// After a failed step the workers go on in another generation, which knows nothing of what was
+/// said in the one before. All come here after the same step.
 void WorkerStepAgreement::begin_anew() {
   listener_.join();  // its wait has ended with that generation
   generation_ = server_->generation();

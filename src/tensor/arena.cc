@@ -61,7 +61,8 @@ int64_t count_elements(const ArenaEntry& entry) {
   }
   const auto count = detail::checked_product(std::span<const int64_t>(entry.sizes));
   STRATA_CHECK(count.has_value(), kInvalidArgument, "[arena] Arena: got sizes ",
-               at::IntArrayRef(entry.sizes), ", whose product is beyond 2^63; use a smaller tensor");
+               at::IntArrayRef(entry.sizes),
+               ", whose product is beyond 2^63; use a smaller tensor");
   return *count;
 }
 
@@ -102,8 +103,8 @@ int64_t Arena::lay_out(c10::ScalarType dtype) {
     const auto padded = detail::checked_round_up(count, step);
     const auto end = padded.has_value() ? detail::checked_sum(next, *padded) : std::nullopt;
     STRATA_CHECK(end.has_value() && detail::checked_product<int64_t>({*end, element}).has_value(),
-                 kInvalidArgument, "[arena] Arena: got sizes ", at::IntArrayRef(entry.sizes), " of ",
-                 c10::toString(dtype), " behind ", next,
+                 kInvalidArgument, "[arena] Arena: got sizes ", at::IntArrayRef(entry.sizes),
+                 " of ", c10::toString(dtype), " behind ", next,
                  " elements, together beyond 2^63 bytes; use a smaller model");
     next = *end;
     offsets_.push_back(next);

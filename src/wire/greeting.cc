@@ -152,8 +152,8 @@ std::variant<Greeting, Proof, Status> decode_greeting(std::string_view envelope,
   greeting.way = reader.text();
   STRATA_CHECK(reader.empty(), kDataLoss, "a greeting that is too long");
   for (const std::string* name : {&greeting.hello.task, &greeting.hello.purpose, &greeting.way}) {
-    STRATA_CHECK(is_text(*name), kDataLoss, "a greeting whose names are no text: ",
-                 strata::detail::escaped(*name));
+    STRATA_CHECK(is_text(*name), kDataLoss,
+                 "a greeting whose names are no text: ", strata::detail::escaped(*name));
   }
   return greeting;
 }

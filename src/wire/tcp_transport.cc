@@ -208,8 +208,7 @@ class TcpTransport final : public StreamTransport {
     const SocketAddress& to = all[dials_++ % all.size()];  // the next try takes the next one
     FileDescriptor fd(
         ::socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    STRATA_CHECK(fd.open(), kResourceExhausted,
-                 "[wire] connect: no socket: ", std::strerror(errno),
+    STRATA_CHECK(fd.open(), kResourceExhausted, "[wire] connect: no socket: ", std::strerror(errno),
                  errno == EMFILE ? "; raise `ulimit -n`" : "");
     const int outcome =
         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.address), to.size);

@@ -395,11 +395,11 @@ TEST(CheckpointTest, ShapesAndDtypesThatDoNotFitChangeNothing) {
       }));
   EXPECT_EQ(item(other_a.value().sum()), 0);
   Variable named(at::zeros({3, 1}), {.name = "dense_1/kernel"});
-  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
-                     {"'b' (dense_1/kernel) holds Float [3], the object is Float [3, 1]"}, [&] {
-                       (void)Checkpoint(Checkpoint::Objects{{"a", other_a}, {"b", named}})
-                           .restore(path);
-                     }));
+  EXPECT_TRUE(
+      throws(ErrorCode::kInvalidArgument,
+             {"'b' (dense_1/kernel) holds Float [3], the object is Float [3, 1]"}, [&] {
+               (void)Checkpoint(Checkpoint::Objects{{"a", other_a}, {"b", named}}).restore(path);
+             }));
   Variable doubles(at::zeros({2}, at::kDouble));
   EXPECT_TRUE(
       throws(ErrorCode::kInvalidArgument, {"'a' holds Float [2], the object is Double [2]"}, [&] {

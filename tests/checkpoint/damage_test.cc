@@ -321,9 +321,9 @@ TEST_F(DamageTest, DeletedDuringSaving) {
 
 TEST_F(DamageTest, WhatADeadProcessLeftIsRemovedAndPutBack) {
   // Nobody holds a lock on it.
-  fs::copy(run_ + "/ckpt-3", run_ + "/" +
-                                 checkpoint::make_scratch_name(
-                                     checkpoint::ScratchKind::kTemporary, "ckpt-4"));
+  fs::copy(
+      run_ + "/ckpt-3",
+      run_ + "/" + checkpoint::make_scratch_name(checkpoint::ScratchKind::kTemporary, "ckpt-4"));
   const std::string left = [&] {
     for (const auto& entry : fs::directory_iterator(run_)) {
       const std::string name = entry.path().filename();

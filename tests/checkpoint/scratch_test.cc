@@ -92,8 +92,8 @@ class Writer {
   /// Returns when the writer, also one inside of its own namespace, is gone.
   void kill() {
     if (pid_ <= 0) return;
-    const std::string children = "/proc/" + std::to_string(pid_) + "/task/" +
-                                 std::to_string(pid_) + "/children";
+    const std::string children =
+        "/proc/" + std::to_string(pid_) + "/task/" + std::to_string(pid_) + "/children";
     std::ifstream list(children);
     for (pid_t child = 0; list >> child;) ::kill(child, SIGKILL);
     ::kill(pid_, SIGKILL);

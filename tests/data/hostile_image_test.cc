@@ -49,9 +49,7 @@ TEST(HostileJpegTest, ALargeImageIsRefusedThoughItWouldBeReduced) {
   bytes.replace(bytes.find(size), 4, big_endian(65500, 2) + big_endian(65500, 2));
   for (const int64_t wanted : {0, 224}) {
     test::expect_refused_cheaply(
-        [&] {
-          decode_image(bytes, {.min_height = wanted, .min_width = wanted, .name = "x.jpg"});
-        },
+        [&] { decode_image(bytes, {.min_height = wanted, .min_width = wanted, .name = "x.jpg"}); },
         ErrorCode::kResourceExhausted,
         "got an image of 65500 x 65500 x 1; expected fewer than 536870912 values "
         "(DecodeOptions::max_values raises it)");

@@ -7,9 +7,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using strata::Json;
   using strata::cluster::ClusterSpec;
   ClusterSpec spec;
-  if (!strata::fuzz::takes([&] {
-        spec = ClusterSpec::from_json(Json::parse(strata::fuzz::text_of(data, size)));
-      })) {
+  if (!strata::fuzz::takes(
+          [&] { spec = ClusterSpec::from_json(Json::parse(strata::fuzz::text_of(data, size))); })) {
     return 0;
   }
   const ClusterSpec back = ClusterSpec::from_json(spec.to_json());

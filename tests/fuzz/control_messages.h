@@ -11,15 +11,20 @@ namespace strata::fuzz {
 inline cluster::ControlMessage message_from(Input& input) {
   using cluster::MessageKind;
   static constexpr MessageKind kKinds[] = {
-      MessageKind::kJoin,    MessageKind::kSet,     MessageKind::kGet,
-      MessageKind::kCompareAndSet, MessageKind::kErase, MessageKind::kBarrier,
-      MessageKind::kLeave,   MessageKind::kHeartbeat, MessageKind::kSuspect,
-      MessageKind::kAbort,   MessageKind::kWithdraw, MessageKind::kReply,
-      MessageKind::kBeat,    MessageKind::kFailed,  MessageKind::kNewcomer,
+      MessageKind::kJoin,          MessageKind::kSet,       MessageKind::kGet,
+      MessageKind::kCompareAndSet, MessageKind::kErase,     MessageKind::kBarrier,
+      MessageKind::kLeave,         MessageKind::kHeartbeat, MessageKind::kSuspect,
+      MessageKind::kAbort,         MessageKind::kWithdraw,  MessageKind::kReply,
+      MessageKind::kBeat,          MessageKind::kFailed,    MessageKind::kNewcomer,
       MessageKind::kClosing};
-  static constexpr const char* kTexts[] = {
-      "", "a", "b", "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2",
-      "{\"worker\":[\"a:1\",\"b:1\",\"c:1\"]}", "{\"worker\":[\"a:1\",\"b:1\"]}"};
+  static constexpr const char* kTexts[] = {"",
+                                           "a",
+                                           "b",
+                                           "/job:worker/task:0",
+                                           "/job:worker/task:1",
+                                           "/job:worker/task:2",
+                                           "{\"worker\":[\"a:1\",\"b:1\",\"c:1\"]}",
+                                           "{\"worker\":[\"a:1\",\"b:1\"]}"};
   const auto text = [&] {
     const size_t chosen = input.below(std::size(kTexts) + 1);
     return chosen < std::size(kTexts) ? std::string(kTexts[chosen]) : std::string(input.text());

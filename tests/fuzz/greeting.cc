@@ -20,8 +20,8 @@ void hear(std::string_view bytes) {
     }
     const size_t body = greeting_size(bytes.substr(0, kEnvelopeSize));
     if (body == 0 || bytes.size() < kEnvelopeSize + body) return;
-    const auto heard = decode_greeting(bytes.substr(0, kEnvelopeSize),
-                                       bytes.substr(kEnvelopeSize, body));
+    const auto heard =
+        decode_greeting(bytes.substr(0, kEnvelopeSize), bytes.substr(kEnvelopeSize, body));
     if (const Proof* proof = std::get_if<Proof>(&heard)) {
       strata::fuzz::expect(proof->bytes.size() == kProofSize, "a proof has its size");
     }

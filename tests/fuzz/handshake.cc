@@ -11,16 +11,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   strata::fuzz::Feed feed{.bytes = std::string(input.rest()), .ended = (first & 2) != 0};
   Hello own{.job = "job", .task = "/job:worker/task:1", .purpose = "data"};
   int settled = 0;
-  Handshake handshake((first & 1) != 0, std::make_unique<strata::fuzz::FedStream>(feed),
-                      Address{.host = "127.0.0.1", .port = 1}, Greeting{.hello = own},
-                      [](const Hello& peer) {
-                        return peer.task == "/job:worker/task:0"
-                                   ? strata::Status()
-                                   : strata::Status(strata::ErrorCode::kPermissionDenied, "no");
-                      },
-                      Deadline::after(std::chrono::hours(1)), [&] { ++settled; },
-                      (first & 4) != 0 ? std::optional(JobSecret("a secret of a job"))
-                                       : std::nullopt);
+  Handshake handshake(
+      (first & 1) != 0, std::make_unique<strata::fuzz::FedStream>(feed),
+      Address{.host = "127.0.0.1", .port = 1}, Greeting{.hello = own},
+      [](const Hello& peer) {
+        return peer.task == "/job:worker/task:0"
+                   ? strata::Status()
+                   : strata::Status(strata::ErrorCode::kPermissionDenied, "no");
+      },
+      Deadline::after(std::chrono::hours(1)), [&] { ++settled; },
+      (first & 4) != 0 ? std::optional(JobSecret("a secret of a job")) : std::nullopt);
   bool again = false;
   for (int i = 0; i < 4; ++i) (void)handshake.ready(again, false);
   strata::fuzz::expect(settled == (handshake.settled() ? 1 : 0), "it settles once");

@@ -8,7 +8,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t choice = input.byte();
   const std::string_view bytes = input.rest();
   (void)strata::fuzz::takes([&] {
-    (void)decode_jpeg(bytes, {.channels = (choice & 1) != 0 ? 3 : (choice & 2) != 0 ? 1 : 0,
+    (void)decode_jpeg(bytes, {.channels = (choice & 1) != 0   ? 3
+                                          : (choice & 2) != 0 ? 1
+                                                              : 0,
                               .min_height = (choice & 4) != 0 ? 8 : 0,
                               .min_width = (choice & 4) != 0 ? 8 : 0,
                               .accurate_dct = (choice & 8) != 0,

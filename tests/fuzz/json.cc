@@ -6,7 +6,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using strata::Json;
   Json json;
-  if (!strata::fuzz::takes([&] { json = Json::parse(strata::fuzz::text_of(data, size)); })) return 0;
+  if (!strata::fuzz::takes([&] { json = Json::parse(strata::fuzz::text_of(data, size)); }))
+    return 0;
   const std::string text = json.dump();
   strata::fuzz::expect(Json::parse(text) == json, "parse(dump(json)) == json");
   strata::fuzz::expect(Json::parse(json.dump(2)) == json, "parse(dump(json, 2)) == json");

@@ -21,10 +21,10 @@
 namespace strata::fuzz {
 namespace {
 
-constexpr double kMostSeconds = 2;       // for the mutations of a target
-constexpr double kMostSecondsEach = 1;   // for an input
+constexpr double kMostSeconds = 2;         // for the mutations of a target
+constexpr double kMostSecondsEach = 1;     // for an input
 constexpr int64_t kMostBytes = 512 << 20;  // of memory, beyond what the process had before
-constexpr size_t kLongest = 16 << 10;    // of a mutation
+constexpr size_t kLongest = 16 << 10;      // of a mutation
 
 uint64_t setting(const char* name, uint64_t otherwise) {
   const char* text = std::getenv(name);
@@ -73,7 +73,8 @@ void on_signal(int signal) {
 class Watch {
  public:
   Watch() {
-    for (size_t i = 0; i < std::size(kSignals); ++i) before_[i] = std::signal(kSignals[i], on_signal);
+    for (size_t i = 0; i < std::size(kSignals); ++i)
+      before_[i] = std::signal(kSignals[i], on_signal);
   }
   ~Watch() {
     for (size_t i = 0; i < std::size(kSignals); ++i) std::signal(kSignals[i], before_[i]);
@@ -129,8 +130,9 @@ class Mutations {
         bytes[at] = static_cast<char>(random_());
         return;
       case 2: {
-        static constexpr uint64_t kNumbers[] = {0, 1, 0x7F, 0xFF, 0x7FFF, 0xFFFF, 0x7FFFFFFF,
-                                                0xFFFFFFFF, 1ull << 62, ~0ull >> 1, ~0ull};
+        static constexpr uint64_t kNumbers[] = {0,          1,          0x7F,       0xFF,
+                                                0x7FFF,     0xFFFF,     0x7FFFFFFF, 0xFFFFFFFF,
+                                                1ull << 62, ~0ull >> 1, ~0ull};
         uint64_t number = kNumbers[below(std::size(kNumbers))];
         for (size_t i = at; i < std::min(bytes.size(), at + (size_t{1} << below(4))); ++i) {
           bytes[i] = static_cast<char>(number & 0xFF);
@@ -153,8 +155,8 @@ class Mutations {
       }
       case 6: {
         // Digits are what texts have their sizes in.
-        static constexpr const char* kTexts[] = {"-1", "0", "9223372036854775807", "1e999",
-                                                 "18446744073709551616", "\"", "[", "{"};
+        static constexpr const char* kTexts[] = {
+            "-1", "0", "9223372036854775807", "1e999", "18446744073709551616", "\"", "[", "{"};
         bytes.insert(at, kTexts[below(std::size(kTexts))]);
         return;
       }

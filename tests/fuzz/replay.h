@@ -18,8 +18,6 @@ void replay(const char* name, Target target);
 
 }  // namespace strata::fuzz
 
-#define STRATA_REPLAY(suite, name)                          \
-  extern "C" int fuzz_##name(const uint8_t*, size_t);       \
-  TEST(suite, TakesOrRefusesWhateverComes) {                \
-    strata::fuzz::replay(#name, &fuzz_##name);              \
-  }
+#define STRATA_REPLAY(suite, name)                    \
+  extern "C" int fuzz_##name(const uint8_t*, size_t); \
+  TEST(suite, TakesOrRefusesWhateverComes) { strata::fuzz::replay(#name, &fuzz_##name); }

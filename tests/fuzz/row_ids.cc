@@ -17,9 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::vector<int64_t> inverse(ids.size());
   strata::ps::RowIds found;
-  if (!strata::fuzz::takes([&] {
-        found = strata::ps::find_rows(ids, total, servers, inverse);
-      })) {
+  if (!strata::fuzz::takes([&] { found = strata::ps::find_rows(ids, total, servers, inverse); })) {
     return 0;
   }
   strata::fuzz::expect(found.begins.size() == static_cast<size_t>(servers) + 1, "a begin a server");

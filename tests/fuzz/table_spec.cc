@@ -16,10 +16,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   int64_t elements = 0;
   int64_t bytes = 0;
-  const bool fits =
-      spec.is_flat() ? !__builtin_mul_overflow(spec.parts.back().end, int64_t{8}, &bytes)
-                     : !__builtin_mul_overflow(spec.rows, spec.width, &elements) &&
-                           !__builtin_mul_overflow(elements, int64_t{8}, &bytes);
+  const bool fits = spec.is_flat()
+                        ? !__builtin_mul_overflow(spec.parts.back().end, int64_t{8}, &bytes)
+                        : !__builtin_mul_overflow(spec.rows, spec.width, &elements) &&
+                              !__builtin_mul_overflow(elements, int64_t{8}, &bytes);
   strata::fuzz::expect(fits, "a table that passes the check has a size");
   (void)strata::fuzz::takes([&] {
     const std::string text = table_to_json(spec).dump();

@@ -54,11 +54,11 @@ void write_file(const std::string& path, std::string_view bytes) {
 }
 
 int write(const std::string& folder) {
-  const std::pair<const char*, Compression> kinds[] = {{"none", Compression::kNone},
-                                                       {"gzip", Compression::kGzip},
-                                                       {"zlib", Compression::kZlib}};
+  const std::pair<const char*, Compression> kinds[] = {
+      {"none", Compression::kNone}, {"gzip", Compression::kGzip}, {"zlib", Compression::kZlib}};
   for (const auto& [name, compression] : kinds) {
-    TfRecordWriter writer(join_path(folder, str_cat("records.", name)), {.compression = compression});
+    TfRecordWriter writer(join_path(folder, str_cat("records.", name)),
+                          {.compression = compression});
     for (const size_t size : {0, 1, 255, 1000, 300000}) writer.write(pattern(size));
     writer.close();
   }

@@ -82,9 +82,7 @@ class Hdf5 {
 
 auto le(uint64_t value, int width) { return Hdf5::le(value, width); }
 
-void parse_h5(const std::string& bytes) {
-  parse_weights(std::as_bytes(std::span(bytes)), "w.h5");
-}
+void parse_h5(const std::string& bytes) { parse_weights(std::as_bytes(std::span(bytes)), "w.h5"); }
 
 /// A tree of `levels`, in which the 16 children of each node are one and the same.
 uint64_t one_child_tree(Hdf5& file, int type, const std::string& key, uint64_t leaf, int levels) {
@@ -116,7 +114,8 @@ std::string with_datasets(Hdf5& file, const std::vector<uint64_t>& addresses) {
   const uint64_t heap = file.heap(names);
   const uint64_t inner = file.part("SNOD" + le(1, 2) + le(addresses.size(), 2) + symbols);
   const uint64_t vars = file.group(file.tree_node(0, 0, le(0, 8) + le(inner, 8), 1), heap);
-  const uint64_t outer = file.part("SNOD" + le(1, 2) + le(1, 2) + le(0, 8) + le(vars, 8) + le(0, 24));
+  const uint64_t outer =
+      file.part("SNOD" + le(1, 2) + le(1, 2) + le(0, 8) + le(vars, 8) + le(0, 24));
   return file.whole(file.group(file.tree_node(0, 0, le(0, 8) + le(outer, 8), 1), heap));
 }
 
@@ -132,8 +131,8 @@ TEST(HostileHdf5Test, ATreeOfChunksWhoseChildrenAreOneNode) {
   const uint64_t leaf = file.tree_node(1, 0, "", 0);
   uint64_t child = leaf;
   for (int level = 1; level < 20; ++level) child = file.tree_node(1, level, key + le(child, 8), 16);
-  const uint64_t dataset = file.object(
-      {{0x01, shape_of(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(child, 8)}});
+  const uint64_t dataset =
+      file.object({{0x01, shape_of(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(child, 8)}});
   const std::string bytes = with_datasets(file, {dataset});
   expect_refused_cheaply([&] { parse_h5(bytes); }, ErrorCode::kDataLoss,
                          "[keras_files] w.h5: vars/0: damaged (parts of the file are used");
@@ -142,10 +141,9 @@ TEST(HostileHdf5Test, ATreeOfChunksWhoseChildrenAreOneNode) {
 TEST(HostileHdf5Test, MoreChunksThanTheShapeHasRoomFor) {
   Hdf5 file;
   const uint64_t data = file.part(std::string(8, 'x'));
-  const uint64_t tree =
-      file.tree_node(1, 0, le(8, 4) + le(0, 4) + le(0, 16) + le(data, 8), 1000);
-  const uint64_t dataset = file.object(
-      {{0x01, shape_of(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(tree, 8)}});
+  const uint64_t tree = file.tree_node(1, 0, le(8, 4) + le(0, 4) + le(0, 16) + le(data, 8), 1000);
+  const uint64_t dataset =
+      file.object({{0x01, shape_of(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(tree, 8)}});
   const std::string bytes = with_datasets(file, {dataset});
   expect_refused_cheaply([&] { parse_h5(bytes); }, ErrorCode::kDataLoss,
                          "vars/0: damaged (more chunks than the shape has room for)");
@@ -180,7 +178,8 @@ TEST(HostileHdf5Test, LinksWhoseNamesAreOneLongText) {
   std::string symbols;
   for (uint64_t i = 0; i < kLinks; ++i) symbols += le(i, 8) + le(0, 32);
   const uint64_t leaf = file.part("SNOD" + le(1, 2) + le(kLinks, 2) + symbols);
-  const std::string bytes = file.whole(file.group(file.tree_node(0, 0, le(0, 8) + le(leaf, 8), 1), heap));
+  const std::string bytes =
+      file.whole(file.group(file.tree_node(0, 0, le(0, 8) + le(leaf, 8), 1), heap));
   expect_refused_cheaply([&] { parse_h5(bytes); }, ErrorCode::kDataLoss,
                          "names and texts are used again and again");
 }
@@ -189,10 +188,9 @@ TEST(HostileHdf5Test, ALargeDatasetThatIsManyMembers) {
   Hdf5 file;
   constexpr uint64_t kSize = 1 << 20;
   const uint64_t data = file.part(std::string(kSize, 'x'));
-  const uint64_t dataset =
-      file.object({{0x01, shape_of(kSize)},
-                   {0x03, uint8_type()},
-                   {0x08, le(3, 1) + le(1, 1) + le(data, 8) + le(kSize, 8)}});
+  const uint64_t dataset = file.object({{0x01, shape_of(kSize)},
+                                        {0x03, uint8_type()},
+                                        {0x08, le(3, 1) + le(1, 1) + le(data, 8) + le(kSize, 8)}});
   const std::string bytes = with_datasets(file, std::vector<uint64_t>(1000, dataset));
   const test::Cost cost = test::cost_of([&] { parse_h5(bytes); });
   EXPECT_NE(cost.outcome.find("data is used again and again"), std::string::npos) << cost.outcome;
@@ -201,9 +199,8 @@ TEST(HostileHdf5Test, ALargeDatasetThatIsManyMembers) {
 
 TEST(HostileHdf5Test, ALimitThatAFileReachesIsNamed) {
   Hdf5 file;
-  const uint64_t dataset = file.object({{0x01, shape_of(4)},
-                                        {0x03, uint8_type()},
-                                        {0x08, le(3, 1) + le(0, 1) + le(4, 2) + "abcd"}});
+  const uint64_t dataset = file.object(
+      {{0x01, shape_of(4)}, {0x03, uint8_type()}, {0x08, le(3, 1) + le(0, 1) + le(4, 2) + "abcd"}});
   const std::string bytes = with_datasets(file, {dataset, dataset, dataset});
   const auto span = std::as_bytes(std::span(bytes));
   EXPECT_EQ(parse_weights(span, "w.h5").vars.size(), 3U);
@@ -240,9 +237,7 @@ TEST(HostileArchiveTest, ManyMembersThatBecomeMuchTogether) {
   expect_error_containing([&] { parse_zip(bytes, {.expansion = 10000}); }, ErrorCode::kDataLoss,
                           "member config.json: missing");
   expect_error_containing(
-      [&] {
-        parse_zip(bytes, {.unpacked_bytes = 1 << 30, .expansion = 10000});
-      },
+      [&] { parse_zip(bytes, {.unpacked_bytes = 1 << 30, .expansion = 10000}); },
       ErrorCode::kResourceExhausted, "(ReadLimits::unpacked_bytes raises it)");
 }
 

@@ -166,11 +166,12 @@ TEST_P(AfterExceptionsTest, TrainingGoesOnWithTheSameBits) {
   EXPECT_EQ(seen[0].code(), ErrorCode::kAborted);
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Places, AfterExceptionsTest,
-    testing::Combine(testing::Values(Place::kBefore, Place::kAfter, Place::kAllBefore,
-                                     Place::kAllAfter, Place::kShapes, Place::kBetweenRuns),
-                     testing::Values("AUTO", "WIRE"), testing::Values(false), testing::Bool()));
+INSTANTIATE_TEST_SUITE_P(Places, AfterExceptionsTest,
+                         testing::Combine(testing::Values(Place::kBefore, Place::kAfter,
+                                                          Place::kAllBefore, Place::kAllAfter,
+                                                          Place::kShapes, Place::kBetweenRuns),
+                                          testing::Values("AUTO", "WIRE"), testing::Values(false),
+                                          testing::Bool()));
 INSTANTIATE_TEST_SUITE_P(Overlap, AfterExceptionsTest,
                          testing::Combine(testing::Values(Place::kBefore, Place::kAfter),
                                           testing::Values("WIRE"), testing::Values(true),

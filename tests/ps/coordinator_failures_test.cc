@@ -180,10 +180,10 @@ TEST(CoordinatorErrorsTest, AFactoryThatThrowsIsTheErrorOfCallsThatTakeItsObject
     EXPECT_EQ(other.get<int64_t>(soon()), 1);
     const PerWorkerValues broken_too = coordinator->create_per_worker("counter", {-2});
     const RemoteValue takes = coordinator->schedule("up", {broken_too});
-    EXPECT_TRUE(throws(ErrorCode::kNotFound,
-                       {"[ps] up on /job:worker/task:",
-                        ": argument 0: per-worker value \"counter\"", "no file"},
-                       [&] { (void)takes.fetch(soon()); }));
+    EXPECT_TRUE(throws(
+        ErrorCode::kNotFound,
+        {"[ps] up on /job:worker/task:", ": argument 0: per-worker value \"counter\"", "no file"},
+        [&] { (void)takes.fetch(soon()); }));
     EXPECT_TRUE(throws(ErrorCode::kNotFound, {"[ps] up on /job:worker/task:", "no file"},
                        [&] { coordinator->join(soon()); }));
     ASSERT_FALSE(HasFailure()) << "round " << round;

@@ -79,8 +79,7 @@ TEST(PermissionsTest, EveryRequestIsAnAction) {
 /// A server of `kSpec`, and peers of all roles.
 class RolesTest : public testing::Test {
  protected:
-  RolesTest()
-      : server_(kSpec, {"ps", 0}, {.server = {.transport = network_.transport("ps-0")}}) {}
+  RolesTest() : server_(kSpec, {"ps", 0}, {.server = {.transport = network_.transport("ps-0")}}) {}
 
   Reply ask(const std::string& host, const std::string& task, const Request& request) {
     test::RawWorker peer(network_, host, task);
@@ -97,13 +96,12 @@ TEST_F(RolesTest, AnEvaluatorReadsAndNothingElse) {
       .kind = RequestKind::kCreate, .table = "rows", .text = table_to_json(spec).dump()};
   EXPECT_EQ(ask("evaluator-0", "/job:evaluator/task:0", make).code, ErrorCode::kPermissionDenied);
   EXPECT_EQ(ask("worker-0", "/job:worker/task:0", make).code, ErrorCode::kOk);
-  EXPECT_EQ(ask("evaluator-0", "/job:evaluator/task:0",
-                {.kind = RequestKind::kCounters, .table = "rows"})
-                .code,
-            ErrorCode::kOk);
-  for (const RequestKind kind :
-       {RequestKind::kFill, RequestKind::kPullRows, RequestKind::kPushRows, RequestKind::kMap,
-        RequestKind::kForget, RequestKind::kReplaces}) {
+  EXPECT_EQ(
+      ask("evaluator-0", "/job:evaluator/task:0", {.kind = RequestKind::kCounters, .table = "rows"})
+          .code,
+      ErrorCode::kOk);
+  for (const RequestKind kind : {RequestKind::kFill, RequestKind::kPullRows, RequestKind::kPushRows,
+                                 RequestKind::kMap, RequestKind::kForget, RequestKind::kReplaces}) {
     EXPECT_EQ(ask("evaluator-0", "/job:evaluator/task:0", {.kind = kind, .table = "rows"}).code,
               ErrorCode::kPermissionDenied)
         << static_cast<uint32_t>(kind);

@@ -34,12 +34,13 @@ class RawWorker {
     try {
       connection_->send_message(ps::kTableChannel, encode(request));
       for (const auto& part : data) {
-        sends.push_back(
-            connection_->send({.channel = ps::kDataChannel, .id = request.id}, part));
+        sends.push_back(connection_->send({.channel = ps::kDataChannel, .id = request.id}, part));
       }
       std::optional<std::string> message;
       const bool came = transport_->wait_until(
-          [&] { return (message = connection_->try_receive_message(ps::kTableChannel)).has_value(); },
+          [&] {
+            return (message = connection_->try_receive_message(ps::kTableChannel)).has_value();
+          },
           deadline());
       EXPECT_TRUE(came) << "no answer";
       return came ? ps::decode_reply(*message) : ps::Reply{.code = ErrorCode::kDeadlineExceeded};

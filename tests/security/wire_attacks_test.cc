@@ -1,6 +1,6 @@
 // What strangers on the network can do to a task that listens: nothing, with few lines in the log.
-#include <gtest/gtest.h>
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>

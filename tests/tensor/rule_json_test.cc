@@ -49,11 +49,11 @@ TEST(RuleJsonTest, WhatIsLeftOutHasItsDefault) {
 
 TEST(RuleJsonTest, UnknownRulesAndOptionsAreNamed) {
   expect_error_containing([] { (void)rule_from_json(Json::parse(R"({"rule":"adm"})")); },
-                                ErrorCode::kInvalidArgument,
-                                "got the rule \"adm\"; there are: sgd, adam");
-  expect_error_containing(
-      [] { (void)rule_from_json(Json::parse(R"({"rule":"adam","beta":1})")); },
-      ErrorCode::kInvalidArgument, "\"beta\" for adam; it has: beta_1, beta_2, epsilon, amsgrad");
+                          ErrorCode::kInvalidArgument,
+                          "got the rule \"adm\"; there are: sgd, adam");
+  expect_error_containing([] { (void)rule_from_json(Json::parse(R"({"rule":"adam","beta":1})")); },
+                          ErrorCode::kInvalidArgument,
+                          "\"beta\" for adam; it has: beta_1, beta_2, epsilon, amsgrad");
 }
 
 }  // namespace

@@ -279,7 +279,8 @@ TEST(CertificateTest, OnlyTheOwnerReadsTheKey) {
 
 // Found by fuzzing: nanoseconds until the year 9000 and more are beyond what the clock can count.
 TEST(InspectCertificateTest, ADateBeyondTheClockIsItsLastMoment) {
-  std::ifstream file(strata::test::source_path("tests/fuzz/corpus/certificate/crash-date-beyond-the-clock"));
+  std::ifstream file(
+      strata::test::source_path("tests/fuzz/corpus/certificate/crash-date-beyond-the-clock"));
   std::stringstream pem;
   pem << file.rdbuf();
   const CertificateInfo info = inspect_certificate(pem.str());

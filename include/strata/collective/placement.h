@@ -31,7 +31,8 @@ struct STRATA_API Placement {
 };
 
 /// For Placement::host_of_rank: equal numbers for equal identities, from 0 in the order of ranks.
-/// @param identities  wire::host_identity() by rank; each process makes its own and tells the others.
+/// @param identities  wire::host_identity() by rank; each process makes its own and tells the
+/// others.
 STRATA_API std::vector<int> hosts_of(const std::vector<std::string>& identities);
 
 }  // namespace strata::collective

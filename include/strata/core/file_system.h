@@ -53,7 +53,7 @@ struct FileInfo {
 /// An attempt to lock a file or a folder (`FileSystem::try_lock`).
 struct PathLock {
   enum class State {
-    kLocked,         ///< Until `holder` and its copies are gone, or the process is, however it ends.
+    kLocked,  ///< Until `holder` and its copies are gone, or the process is, however it ends.
     kHeldElsewhere,  ///< By another process, or by another attempt of this one.
     kMissing,        ///< There is nothing of that name, or it was renamed meanwhile.
     kUnsupported,    ///< The file system has no locks.

@@ -183,8 +183,9 @@ class STRATA_API Dataset {
 
   /// Runs what lies below on a thread of its own, `buffer_size` elements ahead and within
   /// Options::memory_budget, until the iterator goes; torch operators run single-threaded.
-  /// kAutotune: as many as it takes that `next` need not wait; while elements cost less than handing
-  /// them over (some 50 us) none, and no thread: `next` makes them itself, with the same bits.
+  /// kAutotune: as many as it takes that `next` need not wait; while elements cost less than
+  /// handing them over (some 50 us) none, and no thread: `next` makes them itself, with the same
+  /// bits.
   Dataset prefetch(int64_t buffer_size = 2) const;
 
   /// Each element from one of `datasets`, drawn at random with `weights`: draw i of epoch e is

@@ -94,8 +94,8 @@ inline constexpr int kVerboseAuto = -1;
 
 /// The fields in the order in which designated initializers must name them: epochs,
 /// validation_data, validation_split, class_weight, sample_weight, callbacks, verbose,
-/// initial_epoch, steps_per_epoch, validation_steps, validation_freq, batch_size, shuffle, prefetch.
-/// Where that is a burden, make one and set fields: `keras::FitOptions o; o.epochs = 3;`.
+/// initial_epoch, steps_per_epoch, validation_steps, validation_freq, batch_size, shuffle,
+/// prefetch. Where that is a burden, make one and set fields: `keras::FitOptions o; o.epochs = 3;`.
 struct FitOptions {
   int64_t epochs = 1;
   /// Batches; elements as the training data's.

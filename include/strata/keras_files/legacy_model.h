@@ -38,7 +38,6 @@ STRATA_API LegacyModel load_legacy_model(const std::string& path, const ReadLimi
 
 /// The same for bytes; `source` names them in errors.
 STRATA_API LegacyModel parse_legacy_model(std::span<const std::byte> bytes,
-                                          const std::string& source,
-                                          const ReadLimits& limits = {});
+                                          const std::string& source, const ReadLimits& limits = {});
 
 }  // namespace strata::keras_files

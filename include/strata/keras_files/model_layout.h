@@ -39,8 +39,8 @@ STRATA_API bool is_functional(const Json& entry);
 /// Depth-first from the outputs in order, a node's inputs in argument order, gives each layer an
 /// index (its first visit); its depth is the longest way to an output over all its calls. Sorted by
 /// falling depth, then by index; inputs that reach no output stand first in depth 0. The operations
-/// with which Keras makes masks count, too, where a call takes a mask: Keras adds them when it loads
-/// a file that does not have them.
+/// with which Keras makes masks count, too, where a call takes a mask: Keras adds them when it
+/// loads a file that does not have them.
 ///
 /// @param config  `config` of the model: `layers`, `input_layers`, `output_layers`.
 /// @throws Error kDataLoss: a tensor of a layer or call that is not there, or a cycle; names it.

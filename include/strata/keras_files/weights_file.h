@@ -25,10 +25,10 @@ STRATA_API bool have_keras_files();
 /// other values, since a bare `.h5` file has no checksums. A `.keras` archive has them.
 ///
 /// @throws Error  kDataLoss: no HDF5, damaged, or refused; names the file, the group and the cause.
-///                kUnimplemented: a dtype or filter that we do not read, and forms of HDF5 that h5py
-///                chooses only when told to (links or attributes outside of headers, committed types,
-///                chunks of version 4, user blocks). kResourceExhausted: more than `limits`, or no
-///                memory. And what core/file_system.h throws.
+///                kUnimplemented: a dtype or filter that we do not read, and forms of HDF5 that
+///                h5py chooses only when told to (links or attributes outside of headers, committed
+///                types, chunks of version 4, user blocks). kResourceExhausted: more than `limits`,
+///                or no memory. And what core/file_system.h throws.
 /// Threads: any. Cost: the file and its tensors are in memory at once. A file that uses its parts
 /// several times over (nodes of trees, links, texts, data) is refused once that is more than its
 /// own bytes could hold.

@@ -17,9 +17,9 @@ struct LossScaleOptions {
 
 /// Another optimizer whose loss is scaled against the underflow of 16-bit gradients, by a factor
 /// that adapts: a step whose gradients are not all finite, on whatever replica, does not take place
-/// and halves the factor, to 1 at least. The factor doubles after `dynamic_growth_steps` good steps,
-/// while that is finite in float32. A step that does not take place is no iteration, as in Keras 3
-/// (tf.keras counts it): schedules and Adam's bias correction see the updates alone.
+/// and halves the factor, to 1 at least. The factor doubles after `dynamic_growth_steps` good
+/// steps, while that is finite in float32. A step that does not take place is no iteration, as in
+/// Keras 3 (tf.keras counts it): schedules and Adam's bias correction see the updates alone.
 ///
 ///     LossScaleOptimizer optimizer(Adam({.learning_rate = 1e-3}));
 ///

@@ -60,7 +60,8 @@ struct ReplicaGroupOptions {
   /// them, since a checkpoint will bring all. See caught_up().
   bool joins_late = false;
 
-  /// That the replicas compute on, as the kernel numbers them; empty: all that this process may use.
+  /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
+  /// use.
   std::vector<int> cores = {};
   /// Replicas that compute at a time; 0: one per core.
   int permits = 0;
@@ -87,8 +88,8 @@ class STRATA_API RunObserver {
   virtual void reconnected() {}
 };
 
-/// How a group's owner keeps the way to the other processes. Called outside replica functions, while
-/// no run is under way.
+/// How a group's owner keeps the way to the other processes. Called outside replica functions,
+/// while no run is under way.
 struct GroupLinks {
   /// A run has failed in this process: tells the others, which may wait for it.
   std::function<void(const Status&)> run_failed = {};
@@ -146,8 +147,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Runs `body` once for each replica of this process, at the same time, and returns when all have
   /// returned.
   /// @throws what the first replica to fail threw; the others are stopped at their next meeting,
-  ///         those of other processes, too, with an error that names this process. Error kFailedPrecondition: called by a replica
-  ///         function.
+  ///         those of other processes, too, with an error that names this process. Error
+  ///         kFailedPrecondition: called by a replica function.
   /// Threads: any outside a replica function; calls take turns.
   /// Cost: microseconds beyond the body's own while the replica threads are warm (0.3 ms).
   void run(const std::function<void(ReplicaContext&)>& body);
@@ -173,7 +174,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
   /// Null functions: a failed communicator stays.
   void set_links(GroupLinks links) { links_ = std::move(links); }
-  /// Before a call of the communicator: after one that failed, gets another first. In a run nothing.
+  /// Before a call of the communicator: after one that failed, gets another first. In a run
+  /// nothing.
   void mend() const;
 
   collective::Rendezvous& rendezvous();

@@ -88,7 +88,7 @@ class STRATA_API ReplicatedModules : public RunObserver {
   std::vector<std::vector<torch::nn::Module*>> parts_;  // of each module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
-  int runs_untaken_ = 0;  // runs that left gradients that no optimizer of strata takes
+  int runs_untaken_ = 0;              // runs that left gradients that no optimizer of strata takes
   std::unique_ptr<Outside> outside_;  // null for one replica
   // By replica: the outside's state when the replica last took its values, or gave it its own.
   std::vector<std::vector<Seen>> seen_parameters_;

@@ -52,8 +52,8 @@ struct InputOptions {
 /// several processes, each reads what its replicas need (dataset_for_worker); with policies other
 /// than kAuto and kData, and from functions, its rows are its own. If its data ends sooner than the
 /// others', its replicas get parts with 0 rows until the last process's has ended.
-/// Workers of a ParameterServerStrategy, which step by themselves, take the batches in turn: worker i
-/// of n the batches i, n + i, ... (kAuto, kData), or go through all of them (other policies).
+/// Workers of a ParameterServerStrategy, which step by themselves, take the batches in turn: worker
+/// i of n the batches i, n + i, ... (kAuto, kData), or go through all of them (other policies).
 /// Threads: as data::Dataset.
 class STRATA_API DistributedDataset {
  public:

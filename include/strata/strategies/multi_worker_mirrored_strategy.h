@@ -64,10 +64,11 @@ struct MultiWorkerMirroredOptions {
 
 /// Synchronous training on the devices of several processes and machines, all of which run the same
 /// program: a replica on each device, every variable mirrored on all, gradients summed over all in
-/// each step. The weights are those of MirroredStrategy with as many replicas and the same seed: the
-/// same bits, however the replicas are spread, and with any number of threads.
+/// each step. The weights are those of MirroredStrategy with as many replicas and the same seed:
+/// the same bits, however the replicas are spread, and with any number of threads.
 ///
-/// Workers of one machine divide the cores that they may use, and keep to their shares inside `run`.
+/// Workers of one machine divide the cores that they may use, and keep to their shares inside
+/// `run`.
 ///
 /// The evaluator of a cluster is a process by itself and gets a strategy of its own devices.
 ///

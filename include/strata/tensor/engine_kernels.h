@@ -15,10 +15,10 @@ namespace strata::tensor {
 ///   mm, addmm, bmm   On processors with AVX-512: 2 times as fast for the sizes of training where
 ///                    libtorch's MKL takes its AVX2 path (AMD), 1.15 to 1.4 on Intel. An element's
 ///                    bits depend on its row, its column and the length of the sum alone: not on
-///                    the batch size, strides, addresses, or the number of threads. Where most elements of one side are
-///                    zero (images on black, one-hot rows) and the other side is finite, zeros are
-///                    left out: the same bits (but for the sign of what underflows to zero), twice
-///                    as fast again with a fifth of the elements.
+///                    the batch size, strides, addresses, or the number of threads. Where most
+///                    elements of one side are zero (images on black, one-hot rows) and the other
+///                    side is finite, zeros are left out: the same bits (but for the sign of what
+///                    underflows to zero), twice as fast again with a fifth of the elements.
 ///   convolution      2-D, no dilation, one group, contiguous, on the same processors: stride 1,
 ///                    planes not too small; kernels of 1 x 1, any stride, from 8 channels on, as
 ///                    matrix products; stride 2 over at most 4 channels (an image), as stride 1,
@@ -36,7 +36,8 @@ namespace strata::tensor {
 ///
 ///   addmm's node     Not below autograd but at it: of bias + a b (torch::nn::Linear) all gradients
 ///                    in one call, the bias's as sums of fours; grad_fn is DenseLayerBackward.
-///   relu, relu_      Any order of dimensions: the same bits in less time. Their backward writes into
+///   relu, relu_      Any order of dimensions: the same bits in less time. Their backward writes
+///   into
 ///                    its gradient where nobody else holds that; grad_fn is ReluBackward.
 ///
 /// STRATA_MATMUL in the environment overrides the rule: `mkl` keeps libtorch's products everywhere,

@@ -3,10 +3,10 @@
 #include <exception>
 #include <mutex>
 
-#include "data/transforms/chunks.h"
-#include "data/transforms/interleave.h"
 #include "data/pipeline.h"
 #include "data/single_thread.h"
+#include "data/transforms/chunks.h"
+#include "data/transforms/interleave.h"
 
 namespace strata::data::detail {
 namespace {

@@ -2,8 +2,8 @@
 #include <limits>
 
 #include "data/element_specs.h"
-#include "data/transforms/functions.h"
 #include "data/random.h"
+#include "data/transforms/functions.h"
 
 namespace strata::data::detail {
 namespace {

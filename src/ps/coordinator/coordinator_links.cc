@@ -72,7 +72,8 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
   // Longer each time: a worker that serves another coordinator would meet a handshake every few
   // milliseconds otherwise.
   std::chrono::milliseconds next_pause = kPauseAfterRefusal;
-  std::minstd_rand random(static_cast<uint32_t>(incarnation_) + static_cast<uint32_t>(worker.index));
+  std::minstd_rand random(static_cast<uint32_t>(incarnation_) +
+                          static_cast<uint32_t>(worker.index));
   const auto pause = [&] {
     const auto some = std::chrono::milliseconds(
         static_cast<int64_t>(random() % static_cast<uint64_t>(next_pause.count() / 2 + 1)));

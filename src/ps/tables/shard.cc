@@ -75,8 +75,9 @@ PartSizes Shard::data_sizes_of(const Request& request) const {
 
 TableCall::Alignments Shard::alignments_of(const Request& request) const {
   const size_t element = c10::elementSize(spec_.dtype);
-  const bool halves = request.encoding != PushEncoding::kWhole &&
-                      (request.kind == RequestKind::kPush || request.kind == RequestKind::kPushRows);
+  const bool halves =
+      request.encoding != PushEncoding::kWhole &&
+      (request.kind == RequestKind::kPush || request.kind == RequestKind::kPushRows);
   return {.data = halves ? sizeof(uint16_t) : element, .answer = element};
 }
 

@@ -58,8 +58,8 @@ void check_undecayed(const TableSpec& spec, const std::string& where) {
   for (const TablePart& range : spec.undecayed) {
     STRATA_CHECK(range.begin >= next && range.end >= range.begin && range.end <= end,
                  kInvalidArgument, where, "got elements ", range.begin, " to ", range.end,
-                 " without weight decay behind ", next, "; expected ascending ranges of the table's ",
-                 end, " elements");
+                 " without weight decay behind ", next,
+                 "; expected ascending ranges of the table's ", end, " elements");
     next = range.end;
   }
 }
@@ -84,9 +84,10 @@ void check_table(const TableSpec& spec, int servers) {
   // It stands in errors and logs.
   STRATA_CHECK(spec.name.size() <= kLongestName, kInvalidArgument, "[ps] got a table's name of ",
                spec.name.size(), " bytes; expected at most ", kLongestName);
-  STRATA_CHECK(std::ranges::all_of(
-                   spec.name, [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; }),
-               kInvalidArgument, "[ps] got a table's name with control characters");
+  STRATA_CHECK(
+      std::ranges::all_of(spec.name,
+                          [](char c) { return static_cast<unsigned char>(c) >= ' ' && c != 127; }),
+      kInvalidArgument, "[ps] got a table's name with control characters");
   STRATA_CHECK(spec.dtype == c10::ScalarType::Float || spec.dtype == c10::ScalarType::Double,
                kInvalidArgument, where(), "got dtype ", c10::toString(spec.dtype),
                "; parameter servers hold float32 and float64");
@@ -160,19 +161,21 @@ TableSpec table_from_json(const Json& json) {
   STRATA_CHECK(consistency.size() == 4 && initializer.size() == 4, kDataLoss,
                "[ps] table_from_json: got ", consistency.size(), " and ", initializer.size(),
                " numbers for consistency and initializer; expected 4 and 4");
-  spec.consistency = {.kind = enum_from_json(consistency[0], Consistency::kSynchronous, "consistency"),
-                      .staleness = consistency[1].as_int(),
-                      .workers = int_from_json(consistency[2], "workers"),
-                      .backups = int_from_json(consistency[3], "backups")};
+  spec.consistency = {
+      .kind = enum_from_json(consistency[0], Consistency::kSynchronous, "consistency"),
+      .staleness = consistency[1].as_int(),
+      .workers = int_from_json(consistency[2], "workers"),
+      .backups = int_from_json(consistency[3], "backups")};
   spec.standby = json.at("standby").as_bool();
   spec.parts = parts_from_json(json.at("parts"));
   spec.undecayed = parts_from_json(json.at("undecayed"));
   spec.rows = json.at("rows").as_int();
   spec.width = json.at("width").as_int();
-  spec.initializer = {.kind = enum_from_json(initializer[0], RowInitializer::Kind::kNormal, "initializer"),
-                      .a = initializer[1].as_double(),
-                      .b = initializer[2].as_double(),
-                      .seed = static_cast<uint64_t>(initializer[3].as_int())};
+  spec.initializer = {
+      .kind = enum_from_json(initializer[0], RowInitializer::Kind::kNormal, "initializer"),
+      .a = initializer[1].as_double(),
+      .b = initializer[2].as_double(),
+      .seed = static_cast<uint64_t>(initializer[3].as_int())};
   return spec;
 }
 

@@ -1,4 +1,5 @@
-// A project outside of strata's tree: a libtorch program on two replicas, by find_package(strata) alone.
+// A project outside of strata's tree: a libtorch program on two replicas, by find_package(strata)
+// alone.
 #include <strata/strata.h>
 #include <torch/torch.h>
 
@@ -15,7 +16,8 @@ int main() {
   const auto weights = torch::arange(1, 5, torch::kFloat).unsqueeze(1);
   const auto x = torch::randn({256, 4});
   const int global_batch = 32;
-  const auto dataset = strata::data::Dataset::from_tensor_slices({x, x.mm(weights)}).batch(global_batch);
+  const auto dataset =
+      strata::data::Dataset::from_tensor_slices({x, x.mm(weights)}).batch(global_batch);
   const auto batches = strategy.distribute(dataset);
   double loss = 0;
   for (int epoch = 0; epoch < 20; ++epoch) {
