@@ -36,9 +36,9 @@ namespace strata::tensor {
 ///
 ///   addmm's node     Not below autograd but at it: of bias + a b (torch::nn::Linear) all gradients
 ///                    in one call, the bias's as sums of fours; grad_fn is DenseLayerBackward.
-///   relu, relu_      Any order of dimensions: the same bits in less time. Their backward writes
-///   into
-///                    its gradient where nobody else holds that; grad_fn is ReluBackward.
+///   relu, relu_      Any order of dimensions: the same bits in less time. Their backward
+///                    writes into its gradient where no one else holds that; grad_fn is
+///                    ReluBackward.
 ///
 /// STRATA_MATMUL in the environment overrides the rule: `mkl` keeps libtorch's products everywhere,
 /// `strata` takes these wherever the processor has AVX-512, `dense` too, zeros multiplied.
