@@ -212,6 +212,7 @@
 #include "strata/summary/graph.h"
 #include "strata/summary/histogram.h"
 #include "strata/summary/hparams.h"
+#include "strata/summary/recording.h"
 #include "strata/summary/summary_writer.h"
 #include "strata/summary/trace.h"
 #include "strata/summary/trace_recorder.h"

@@ -254,8 +254,11 @@ void ControlLoop::handle_message(const ControlMessage& message) {
       leader_closing_ = true;
       return;
     default:
-      STRATA_LOG(kWarning) << "[cluster] the leader sent a message of kind "
-                           << static_cast<uint32_t>(message.kind) << ", which tasks do not get";
+      if (const auto more = refusals_.admit()) {
+        STRATA_LOG(kWarning) << "[cluster] the leader sent a message of kind "
+                             << static_cast<uint32_t>(message.kind) << ", which tasks do not get"
+                             << *more;
+      }
   }
 }
 

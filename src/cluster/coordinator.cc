@@ -330,8 +330,10 @@ void Coordinator::closed(uint64_t session, const std::string& how, TimePoint now
     fail_generation(
         task, {ErrorCode::kUnavailable, str_cat("[cluster] ", who, " is lost: it ", how, last)});
   } else if (was_joining) {
-    STRATA_LOG(kWarning) << "[cluster] rendezvous: " << who << " " << how
-                         << " before all were there";
+    if (const auto more = refusals_.admit()) {
+      STRATA_LOG(kWarning) << "[cluster] rendezvous: " << who << " " << how
+                           << " before all were there" << *more;
+    }
   }
   finish_leaving();
   // Another process may wait for its place.

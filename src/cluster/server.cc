@@ -10,6 +10,7 @@
 #include "cluster/door.h"
 #include "cluster/local_host.h"
 #include "cluster/make_transport.h"
+#include "core/log_limiter.h"
 #include "core/wait_notice.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
@@ -180,6 +181,7 @@ void Server::Impl::listen(wire::Deadline deadline) {
 
 // Does not wait on the transport (see ControlLoop::run).
 void Server::Impl::accept(const std::stop_token& stop) {
+  strata::detail::LogLimiter failures;
   while (door->wait(stop)) {
     while (auto connection = transport->try_accept()) {
       try {
@@ -190,8 +192,10 @@ void Server::Impl::accept(const std::stop_token& stop) {
           data.accept(purpose.substr(kData.size()), std::move(connection));
         }
       } catch (...) {  // want of memory, say: that peer stays outside, and the others do not
-        STRATA_LOG(kError) << "[cluster] a peer could not be taken in: "
-                           << Status::from_current_exception().message();
+        if (const auto more = failures.admit()) {
+          STRATA_LOG(kError) << "[cluster] a peer could not be taken in: "
+                             << Status::from_current_exception().message() << *more;
+        }
       }
     }
   }

@@ -2,6 +2,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "strata/runtime/replica_context.h"
+#include "strata/summary/recording.h"
 
 namespace strata {
 namespace detail {
@@ -15,6 +16,14 @@ ReplicaContext& default_replica() {
 Context& this_thread() {
   static thread_local Context context{default_group().get(), &default_replica()};
   return context;
+}
+
+/// Makes `context` this thread's. A process's first replica records its summaries, as in
+/// TensorFlow.
+void enter(const Context& context) {
+  this_thread() = context;
+  summary::detail::set_replica_records(context.replica == nullptr ||
+                                       context.replica->local_replica() == 0);
 }
 
 }  // namespace
@@ -41,10 +50,10 @@ ContextGuard::ContextGuard(const Context& context) : previous_(this_thread()) {
                                             .kernel_threads = at::get_num_threads(),
                                             .flush_denormals = tensor::denormals_flushed()});
   }
-  this_thread() = context;
+  enter(context);
 }
 
-ContextGuard::~ContextGuard() { this_thread() = previous_; }
+ContextGuard::~ContextGuard() { enter(previous_); }
 
 void require_cross_replica(std::string_view call) {
   const Context& context = current_context();

@@ -8,6 +8,7 @@
 #include "strata/core/file_system.h"
 #include "strata/core/sha256.h"
 #include "strata/summary/histogram.h"
+#include "strata/summary/recording.h"
 #include "summary/event_file_name.h"
 #include "summary/event_proto.h"
 #include "summary/event_queue.h"
@@ -98,6 +99,7 @@ void SummaryWriter::add(const char* call, std::string_view tag, std::string valu
   Impl& impl = open(call);
   STRATA_CHECK(!tag.empty(), kInvalidArgument, "[summary] ", call,
                ": got an empty tag; expected a name");
+  if (!should_record_summaries()) return;
   impl.queue.add(call, detail::summary_event(impl.wall_time(), step, value));
 }
 
@@ -162,6 +164,7 @@ void SummaryWriter::hparams_end(SessionStatus status) {
 void SummaryWriter::graph(const GraphDef& graph) {
   Impl& impl = open("graph");
   graph.check_inputs();
+  if (!should_record_summaries()) return;
   impl.queue.add("graph", detail::graph_event(impl.wall_time(), detail::graph_def(graph)));
 }
 

@@ -24,6 +24,8 @@ constexpr std::array kCommands = {
     Command{"bench", "run a benchmark suite; a JSON line a result", strata::tools::bench_main},
 };
 
+constexpr int kUsageError = 2;  // docs/errors.md
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -40,10 +42,11 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     throw CLI::RequiredError("A subcommand");
   } catch (const CLI::ParseError& error) {
-    return app.exit(error);
+    return app.exit(error) == 0 ? 0 : kUsageError;
   } catch (const strata::Error& error) {
     std::cerr << "strata: " << strata::error_code_name(error.code()) << ": " << error.what()
               << '\n';
+    if (error.code() == strata::ErrorCode::kInvalidArgument) return kUsageError;
   } catch (const std::exception& error) {
     std::cerr << "strata: " << error.what() << '\n';
   }

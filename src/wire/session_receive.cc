@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/log_limiter.h"
 #include "strata/core/log.h"
 #include "wire/session.h"
 
@@ -152,7 +153,10 @@ void Session::count_came(size_t bytes) {
 
 void Session::damaged(std::string_view what) {
   const std::string why = str_cat("the peer sent ", what, "; the connection is broken off");
-  STRATA_LOG(kWarning) << "[wire] " << name() << ": " << why;
+  static strata::detail::LogLimiter limiter;  // a peer may come back and do it again
+  if (const auto more = limiter.admit()) {
+    STRATA_LOG(kWarning) << "[wire] " << name() << ": " << why << *more;
+  }
   fail_locked(ErrorCode::kDataLoss, why, true);
 }
 

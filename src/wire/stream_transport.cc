@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/wait_notice.h"
 #include "strata/core/log.h"
@@ -99,18 +102,47 @@ void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from)
     knocking_.push_back({.key = key, .handshake = handshake, .in_time = Deadline::after(kInTime)});
     knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
   }
-  if (crowded && !turn_away_idle()) {
-    handshake->give_up(
-        {ErrorCode::kResourceExhausted, str_cat(kMaxKnocking, " others were saying who they are")});
-    return;
-  }
-  watched.watch(key);  // first: once it is set, another thread may be done with it
+  if (crowded) make_room();  // perhaps its own
+  watched.watch(key);        // first: once it is set, another thread may be done with it
   progress_->set(key, handshake);
 }
 
-/// A peer of the job speaks first, and at once: those that say nothing must not keep it out, and
-/// must not take the place of one that is in the middle of its handshake. Neither must those that
-/// begin a handshake and do not go on with it.
+/// Under a flood a peer of the job keeps its place for as long as its handshake takes, or finds one
+/// when it comes again, which it does for as long as it was given. The host that has most places
+/// gives one up: a flood from one host does not reach the peers on others. On that host, silent
+/// peers go first where they are the flood, then those that do not go on with their handshake.
+/// Where all of them speak, chance decides: whatever a stranger does to be the last to go, a peer
+/// of the job does not need long, and so has a good chance to stay.
+void StreamTransport::make_room() {
+  std::shared_ptr<Handshake> chosen;
+  {
+    const std::lock_guard lock(mutex_);
+    if (knocking_.empty()) return;
+    std::map<std::string_view, size_t> hosts;
+    const auto host = [](const Knocking& each) -> std::string_view {
+      return each.handshake->address().host;
+    };
+    for (const Knocking& each : knocking_) ++hosts[host(each)];
+    const auto most =
+        std::ranges::max_element(hosts, {}, [](const auto& each) { return each.second; });
+    std::vector<const Knocking*> there;
+    std::vector<const Knocking*> silent;
+    for (const Knocking& each : knocking_) {
+      if (host(each) != most->first) continue;
+      there.push_back(&each);
+      if (each.handshake->silent()) silent.push_back(&each);
+    }
+    const bool silence = 2 * silent.size() > there.size();
+    const bool slowness = there.front()->in_time.passed();
+    chosen = (silence    ? silent.front()
+              : slowness ? there.front()
+                         : there[choice_() % there.size()])
+                 ->handshake;
+  }
+  chosen->give_up({ErrorCode::kUnavailable,
+                   str_cat("more than ", kMaxKnocking, " peers were saying who they are")});
+}
+
 bool StreamTransport::turn_away_idle() {
   std::shared_ptr<Handshake> idle;
   const char* why = "others came after it, and it had said nothing";

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <optional>
 #include <random>
 #include <vector>
@@ -48,7 +49,7 @@ class StreamTransport : public Transport {
   void knock(std::unique_ptr<Stream> stream, const Address& from);
 
   /// Turns the peer away that has been silent for longest, else the one that has been unfinished
-  /// for longest and too long: another one has no place. @return whether there was one.
+  /// for longest and too long: there is no descriptor for another. @return whether there was one.
   bool turn_away_idle();
 
   const std::shared_ptr<Progress>& progress_loop() const { return progress_; }
@@ -65,6 +66,7 @@ class StreamTransport : public Transport {
                      std::stop_token stop) override;
   void settled(uint64_t key);
   void reap();
+  void make_room();
   std::shared_ptr<Session> make_session(Handshake& handshake, uint64_t key,
                                         const std::string& own_task);
   void log_refusal(const Handshake& handshake);
@@ -83,6 +85,7 @@ class StreamTransport : public Transport {
   };
   std::deque<Knocking> knocking_;  // the longest first
   std::atomic<size_t> knocking_count_{0};
+  std::minstd_rand choice_{std::random_device{}()};
   std::deque<std::shared_ptr<Session>> accepted_;
   std::vector<std::weak_ptr<Session>> sessions_;
   strata::detail::LogLimiter refusals_;

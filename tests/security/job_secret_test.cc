@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <set>
@@ -281,6 +283,45 @@ TEST_F(JobSecretAttackTest, ManyThatGreetAndDoNotProveKeepNobodyOut) {
   const auto start = std::chrono::steady_clock::now();
   expect_open_for_the_right();
   EXPECT_LT(std::chrono::steady_clock::now() - start, seconds(8));  // places are kept for 10 s
+}
+
+/// Connections as fast as they can be made, of which each sends `first` and then keeps its place
+/// for as long as it may.
+class Flood {
+ public:
+  Flood(const Address& to, std::string first)
+      : thread_("flood", [this, to, first = std::move(first)](const std::stop_token& stop) {
+          std::deque<RawSocket> open;
+          while (!stop.stop_requested()) {
+            if (open.size() < 500) {
+              open.emplace_back(to);
+              if (open.back().connected()) (void)open.back().send(first);
+              ++made_;
+            }
+            std::erase_if(open, [](const RawSocket& each) { return each.closed_by_peer(); });
+          }
+        }) {}
+  size_t made() const { return made_; }
+
+ private:
+  std::atomic<size_t> made_ = 0;
+  Thread thread_;
+};
+
+TEST_F(JobSecretAttackTest, AFloodKeepsNobodyOutWhateverItSays) {
+  const std::string greeting = encode_greeting(greeting_of(0));
+  for (const std::string& first :
+       {std::string(), greeting, greeting.substr(0, greeting.size() / 2), std::string("GET /")}) {
+    const Flood flood(server_.address(), first);
+    const auto start = std::chrono::steady_clock::now();
+    const Deadline limit = soon();
+    while (flood.made() < 1000 && !limit.passed()) std::this_thread::yield();
+    for (int i = 0; i < 5; ++i) expect_open_for_the_right();
+    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+    EXPECT_LT(took.count(), 30) << flood.made() << " connections that begin with " << first.size()
+                                << " bytes";
+  }
+  EXPECT_GT(std::ranges::count(log_.text(), '\n'), 0);
 }
 
 // What a task thinks of a peer is not for strangers; and they change nothing in it.

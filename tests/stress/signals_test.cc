@@ -1,6 +1,7 @@
-// SIGTERM, Ctrl-C and SIGKILL at random moments of jobs that the launcher runs: in the rendezvous,
-// a step, a save. Exit codes are the documented ones, nothing is left running, and the job goes on
-// from what it has saved to the bits of one that nobody disturbed.
+// SIGTERM, Ctrl-C and SIGKILL at random moments of jobs of threads, of processes, with parameter
+// servers, at the launcher or at one task: while they start and meet, step, push, save. Exit codes
+// are the documented ones, nothing is left running, and the job goes on from what it has saved to
+// the bits of one that was not disturbed.
 //
 // STRATA_SOAK_SIGNALS=300 tries as many moments; STRATA_SOAK_SEED=n repeats a run's choices.
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <set>
 #include <sstream>
@@ -27,6 +29,8 @@ namespace fs = std::filesystem;
 using test::Outcome;
 
 const std::string kTrainer = STRATA_MULTI_WORKER_TRAINER;
+const std::string kPsTrainer = STRATA_PS_TRAINER;
+constexpr int kPreempted = 42;  // after saving; docs/checkpoints.md
 
 /// Processes whose environment has this variable: what a job has started, however it is named.
 std::set<int> processes_with(const std::string& variable) {
@@ -50,40 +54,107 @@ bool all_end(const std::string& variable) {
   return true;
 }
 
-Outcome launch(const std::string& folder, const std::string& marker, std::optional<int> after_ms,
-               int signal) {
-  return test::run_program(
-      STRATA_COMMAND,
-      {"launch", "-n", "2", "--grace", "20", "--env", marker, "--", kTrainer, "fit", "4", folder},
-      after_ms, signal);
+/// A job, and what it may end with when a signal comes.
+struct Job {
+  std::string name;
+  std::string sha256;  // of its undisturbed run
+  std::function<std::vector<std::string>(const std::string& folder)> command;
+  bool one_task = false;        // of the tasks that the launcher has started gets the signal
+  bool saves_and_ends = false;  // with Preempted's exit code, at SIGTERM
+
+  Outcome run(const std::string& folder, const std::string& marker,
+              const std::optional<test::Disturbance>& disturbance = std::nullopt) const {
+    std::vector<std::string> words = {marker};
+    for (std::string& word : command(folder)) words.push_back(std::move(word));
+    return test::run_program("/usr/bin/env", words, disturbance);
+  }
+
+  /// Ends of the launcher as its --help has them, or of a program without one.
+  bool documented(const Outcome& outcome, int signal) const {
+    const bool launched = name != "threads";
+    if (outcome.signal != 0) {  // it ended in the signal itself
+      return outcome.signal == signal && (!launched || (signal == SIGKILL && !one_task));
+    }
+    std::set<int> codes = {0};  // it was done
+    if (launched && (signal != SIGKILL || one_task)) codes.insert(128 + signal);
+    if (saves_and_ends && signal == SIGTERM) codes.insert(kPreempted);
+    return codes.contains(outcome.exit_code);
+  }
+};
+
+std::string sha_of(const Outcome& outcome) {
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  return outcome.sha256();
+}
+
+std::vector<Job> jobs() {
+  const std::string fit = test::undisturbed("fit").substr(7, 64);
+  const auto launched_fit = [](const std::string& folder) -> std::vector<std::string> {
+    return {STRATA_COMMAND, "launch", "-n",  "2", "--grace", "20",
+            "--",           kTrainer, "fit", "4", folder};
+  };
+  const auto pushing = [](const std::string& folder) -> std::vector<std::string> {
+    return {STRATA_COMMAND, "launch", "-n",       "2",        "--ps", "1", "--grace",
+            "20",           "--",     kPsTrainer, "together", folder, "60"};
+  };
+  const test::TempFolder folder;
+  const std::string pushed =
+      sha_of(Job{"pushes", "", pushing}.run(folder.path(), "STRATA_TEST_MARK=0"));
+  return {{.name = "threads",
+           .sha256 = fit,
+           .command = [](const std::string& folder) -> std::vector<std::string> {
+             return {kTrainer, "fit", "8", folder};
+           },
+           .saves_and_ends = true},
+          {.name = "launcher", .sha256 = fit, .command = launched_fit, .saves_and_ends = true},
+          {.name = "one worker",
+           .sha256 = fit,
+           .command = launched_fit,
+           .one_task = true,
+           .saves_and_ends = true},
+          {.name = "launcher of pushes", .sha256 = pushed, .command = pushing},
+          {.name = "one task of pushes", .sha256 = pushed, .command = pushing, .one_task = true}};
+}
+
+/// Sends `signal` to the job's first process, or to one of its tasks, chosen by `choice`.
+void strike(const Job& job, const std::string& marker, pid_t first, int signal, unsigned choice) {
+  if (!job.one_task) {
+    ::kill(first, signal);
+    return;
+  }
+  std::set<int> tasks = processes_with(marker);
+  tasks.erase(first);
+  if (tasks.empty()) return;
+  ::kill(*std::next(tasks.begin(), choice % tasks.size()), signal);
 }
 
 TEST(SignalsTest, AtAnyMomentAJobEndsAsDocumentedAndGoesOn) {
   const unsigned seed = test::chosen_seed(static_cast<unsigned>(::getpid()));
   std::mt19937 random(seed);
-  for (int i = 0; i < test::tries("STRATA_SOAK_SIGNALS", 6); ++i) {
+  const std::vector<Job> all = jobs();
+  for (int i = 0; i < test::tries("STRATA_SOAK_SIGNALS", 10); ++i) {
     constexpr int kSignals[] = {SIGTERM, SIGINT, SIGKILL};
-    const int signal = kSignals[i % 3];
+    const Job& job = all[static_cast<size_t>(i) % all.size()];
+    const int signal = kSignals[random() % 3];
+    const bool from_start = random() % 2 == 0;  // starting and rendezvous; else steps and saves
     const int after_ms = static_cast<int>(random() % 1500);
+    const unsigned choice = static_cast<unsigned>(random());
     const test::TempFolder folder;
     const std::string marker =
         "STRATA_TEST_MARK=" + std::to_string(::getpid()) + "-" + std::to_string(i);
-    SCOPED_TRACE("STRATA_SOAK_SEED=" + std::to_string(seed) + ", signal " + std::to_string(signal) +
-                 " after " + std::to_string(after_ms) + " ms");
-    const Outcome outcome = launch(folder.path(), marker, after_ms, signal);
+    SCOPED_TRACE("STRATA_SOAK_SEED=" + std::to_string(seed) + ", moment " + std::to_string(i) +
+                 ", " + job.name + ": signal " + std::to_string(signal) + ", " +
+                 std::to_string(after_ms) + " ms after " +
+                 (from_start ? "its start" : "its first line"));
+    const Outcome outcome = job.run(folder.path(), marker,
+                                    test::Disturbance{after_ms, from_start, [&](pid_t first) {
+                                                        strike(job, marker, first, signal, choice);
+                                                      }});
     EXPECT_TRUE(all_end(marker)) << "left running";
-    if (signal == SIGKILL) {
-      EXPECT_TRUE(outcome.signal == SIGKILL || outcome.exit_code == 0) << outcome.output;
-    } else {
-      // Saved and preempted; told before it could save; or it was done.
-      const std::set<int> documented = {42, 128 + signal, 0};
-      EXPECT_EQ(outcome.signal, 0) << outcome.output;
-      EXPECT_TRUE(documented.contains(outcome.exit_code)) << outcome.exit_code << "\n"
-                                                          << outcome.output;
-    }
-    const Outcome again = launch(folder.path(), marker, std::nullopt, 0);
-    EXPECT_EQ(again.exit_code, 0) << again.output;
-    EXPECT_EQ(again.sha256(), test::undisturbed("fit").substr(7, 64)) << again.output;
+    EXPECT_TRUE(job.documented(outcome, signal))
+        << "exit code " << outcome.exit_code << ", signal " << outcome.signal << "\n"
+        << outcome.output;
+    EXPECT_EQ(sha_of(job.run(folder.path(), marker)), job.sha256);
     if (testing::Test::HasFailure()) return;
   }
 }

@@ -6,7 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,10 +35,16 @@ struct Outcome {
   }
 };
 
-/// Runs `program`; `signal` is sent `after_ms` after it has restored its state. A program that
-/// prints nothing for two minutes is killed.
+/// What happens to a program once, given its process.
+struct Disturbance {
+  int after_ms;
+  bool from_start;  // or since it has restored its state, which it says in its first line
+  std::function<void(pid_t)> act;
+};
+
+/// Runs `program`. One that prints nothing for two minutes is killed.
 inline Outcome run_program(const std::string& program, const std::vector<std::string>& arguments,
-                           std::optional<int> after_ms = std::nullopt, int signal = SIGKILL) {
+                           const std::optional<Disturbance>& disturbance) {
   constexpr int kDeadlineMs = 120'000;
   int ends[2] = {};
   if (::pipe(ends) != 0) return {};
@@ -55,18 +64,26 @@ inline Outcome run_program(const std::string& program, const std::vector<std::st
   if (failed != 0) return {};
 
   Outcome outcome;
+  using Clock = std::chrono::steady_clock;
+  std::optional<Clock::time_point> due;
   bool sent = false;
   while (true) {
     const bool started = outcome.output.find('\n') != std::string::npos;
     pollfd wait = {.fd = ends[0], .events = POLLIN, .revents = 0};
-    const bool timed = after_ms && started && !sent;
-    const int ready = ::poll(&wait, 1, timed ? *after_ms : kDeadlineMs);
-    if (ready == 0) {
-      ::kill(pid, timed ? signal : SIGKILL);
-      if (!timed) outcome.output += "(nothing for two minutes)";
+    const bool timed = disturbance && (started || disturbance->from_start) && !sent;
+    if (timed && !due) due = Clock::now() + std::chrono::milliseconds(disturbance->after_ms);
+    const auto left =
+        std::chrono::ceil<std::chrono::milliseconds>(due.value_or(Clock::now()) - Clock::now());
+    const int ready =
+        ::poll(&wait, 1, timed ? std::max(0, static_cast<int>(left.count())) : kDeadlineMs);
+    if (timed && Clock::now() >= *due) {
+      disturbance->act(pid);
       sent = true;
-      continue;
+    } else if (ready == 0 && !timed) {
+      ::kill(pid, SIGKILL);
+      outcome.output += "(nothing for two minutes)";
     }
+    if (ready == 0) continue;
     char text[4096];
     const ssize_t got = ::read(ends[0], text, sizeof text);
     if (got <= 0) break;
@@ -78,6 +95,15 @@ inline Outcome run_program(const std::string& program, const std::vector<std::st
   if (WIFEXITED(status)) outcome.exit_code = WEXITSTATUS(status);
   if (WIFSIGNALED(status)) outcome.signal = WTERMSIG(status);
   return outcome;
+}
+
+/// `signal` is sent `after_ms` after it has restored its state.
+inline Outcome run_program(const std::string& program, const std::vector<std::string>& arguments,
+                           std::optional<int> after_ms = std::nullopt, int signal = SIGKILL) {
+  if (!after_ms) return run_program(program, arguments, std::optional<Disturbance>());
+  return run_program(program, arguments, Disturbance{*after_ms, false, [signal](pid_t process) {
+                                                       ::kill(process, signal);
+                                                     }});
 }
 
 inline int from_environment(const char* name, int otherwise) {

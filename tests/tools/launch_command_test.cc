@@ -108,6 +108,19 @@ TEST_F(LaunchCommandTest, TwoAtOnceDoNotCollide) {
   EXPECT_EQ(result.status, 0) << result.err;
 }
 
+TEST_F(LaunchCommandTest, AWrongCommandLineEndsWithTwo) {
+  EXPECT_EQ(launch({}).status, 2);
+  EXPECT_EQ(launch({"-n", "0", "true"}).status, 2);
+  EXPECT_EQ(launch({"-n", "2", "--bogus", "--", "true"}).status, 2);
+  EXPECT_EQ(launch({"-n", "2", "--", "/no/such/program"}).status, 1);
+  EXPECT_EQ(launch({"--help"}).status, 0);
+}
+
+TEST_F(LaunchCommandTest, AReaderThatIsGoneEndsAll) {
+  const std::string script = "\"$0\" launch -n 2 -- seq 1000000 | head -n 1; exit ${PIPESTATUS[0]}";
+  EXPECT_EQ(run({"/bin/bash", "-c", script, STRATA_COMMAND}).status, 128 + SIGPIPE);
+}
+
 TEST_F(LaunchCommandTest, ATaskThatDiesIsNamedByAll) {
   // Worker 1 waits for the others to hold, and is killed.
   const std::string script =

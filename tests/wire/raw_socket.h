@@ -50,6 +50,10 @@ class RawSocket {
     while (::recv(fd_.get(), bytes, sizeof bytes, MSG_DONTWAIT) > 0) {
     }
   }
+  bool closed_by_peer() const {
+    pollfd look = {.fd = fd_.get(), .events = POLLRDHUP, .revents = 0};
+    return ::poll(&look, 1, 0) > 0;
+  }
   void send_nothing_more() const { ::shutdown(fd_.get(), SHUT_WR); }
 
   /// All that comes until the other side closes, or `size` bytes.

@@ -31,7 +31,8 @@ struct SummaryWriterOptions {
 };
 
 /// Writes a TensorBoard event file, on a thread of its own. Only whole records are written, so
-/// TensorBoard can read along. Names, plugins and bytes are those of tf.summary.
+/// TensorBoard can read along. Names, plugins and bytes are those of tf.summary. In a replica
+/// function the process's first replica alone writes (recording.h).
 ///
 /// Errors: what the thread meets is thrown by the next call of any kind, and by every call after
 /// it: behind a record that was cut off (a full disk) nothing can be read. Open a new writer to go

@@ -4,6 +4,7 @@
 #include <span>
 #include <utility>
 
+#include "core/log_limiter.h"
 #include "strata/core/log.h"
 
 namespace strata::ps {
@@ -95,7 +96,10 @@ void WorkerSession::open_if_asked(int threads) {
       "got a coordinator with other registered functions than this worker has; run one "
       "program, which registers the same, as all tasks (",
       registry_difference(registry_.signatures(), asked.lines), ")");
-  STRATA_LOG(kWarning) << "[ps] " << connection_->name() << ": " << why;
+  static strata::detail::LogLimiter limiter;  // a coordinator may ask as often as it likes
+  if (const auto more = limiter.admit()) {
+    STRATA_LOG(kWarning) << "[ps] " << connection_->name() << ": " << why << *more;
+  }
   send({.kind = CallKind::kRefuse, .code = ErrorCode::kFailedPrecondition, .text = why});
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/log_limiter.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 
@@ -16,8 +17,11 @@ void perform(const std::function<void()>& task) noexcept {
     task();
   } catch (...) {
     try {
-      STRATA_LOG(kError) << "[ps] a table's task failed: "
-                         << Status::from_current_exception().message();
+      static strata::detail::LogLimiter limiter;
+      if (const auto more = limiter.admit()) {
+        STRATA_LOG(kError) << "[ps] a table's task failed: "
+                           << Status::from_current_exception().message() << *more;
+      }
     } catch (...) {  // no memory for the line either
     }
   }
