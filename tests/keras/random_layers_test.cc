@@ -54,7 +54,7 @@ std::vector<Case> all_layers() {
       {"gaussian_dropout", GaussianDropout(0.4), {20, 30}},
       {"gaussian_noise", GaussianNoise(0.4), {20, 30}},
       {"alpha_dropout", AlphaDropout(0.4), {20, 30}},
-      {"flip", RandomFlip("horizontal"), image},
+      {"flip", RandomFlip("horizontal"), {64, 8, 9, 3}},  // One of them is flipped, surely.
       {"crop", RandomCrop(5, 4), image},
       {"rotation", RandomRotation(0.2), image},
       {"translation", RandomTranslation(0.3, {-0.1, 0.4}), image},

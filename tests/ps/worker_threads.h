@@ -35,6 +35,10 @@ class Gate {
     open_ = true;
     changed_.notify_all();
   }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    open_ = false;
+  }
   /// Waits until so many have come. @return false: they have not.
   bool wait_for(int count) {
     std::unique_lock lock(mutex_);

@@ -16,7 +16,8 @@ namespace {
 
 std::vector<int64_t> steps_of(const std::string& folder, const std::string& tag) {
   std::vector<int64_t> steps;
-  for (const auto& point : summary::scalars_of(summary::read_run(folder)).at(tag)) {
+  const auto scalars = summary::scalars_of(summary::read_run(folder));
+  for (const auto& point : scalars.at(tag)) {
     steps.push_back(point.step);
   }
   return steps;
@@ -44,7 +45,8 @@ TEST(SummariesTest, AStepOfManyReplicasWritesANumberOnce) {
   EXPECT_EQ(steps_of(folder.path(), "id"), once);
   EXPECT_EQ(steps_of(folder.path(), "merged"), once);
   EXPECT_EQ(steps_of(folder.path(), "always"), once);
-  for (const auto& point : summary::scalars_of(summary::read_run(folder.path())).at("id")) {
+  const auto scalars = summary::scalars_of(summary::read_run(folder.path()));
+  for (const auto& point : scalars.at("id")) {
     EXPECT_EQ(point.value, 0);
   }
 }
