@@ -170,10 +170,11 @@ std::optional<Status> State::check(int awaited, bool thoroughly, const CallOptio
 void State::run(const SharedCall& call, CallFingerprint fingerprint,
                 const CallOptions& call_options, const std::shared_ptr<void>& tensors) {
   if (has_failed.load(std::memory_order_acquire)) {
-    detail::throw_error(ErrorCode::kFailedPrecondition,
-                        str_cat("[collective] ", collective_name(call.collective),
-                                ": an earlier call of this communicator failed (",
-                                status().message(), "); it makes no more, and its owner makes another"));
+    detail::throw_error(
+        ErrorCode::kFailedPrecondition,
+        str_cat("[collective] ", collective_name(call.collective),
+                ": an earlier call of this communicator failed (", status().message(),
+                "); it makes no more, and its owner makes another"));
   }
   MpiChannel& channel = this->channel(call_options.id);
   fingerprint.collective = call.collective;
@@ -184,7 +185,9 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
   const MpiWait wait = {
       .check = [&](int awaited,
                    bool thoroughly) { return check(awaited, thoroughly, call_options, deadline); },
-      .crowded = crowded};
+      .crowded = crowded,
+      .name = [this](int awaited) { return awaited == rank ? "the others" : rank_name(awaited); },
+      .deadline = deadline.time()};
   try {
     const std::unique_lock lock(channel.calls(), deadline.time());
     STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
