@@ -8,6 +8,7 @@
 
 #include "checkpoint/manager_state.h"
 #include "core/termination.h"
+#include "core/wait_notice.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
@@ -77,6 +78,8 @@ class Follower {
     return files_.info(checkpoint.path).has_value();
   }
 
+  bool has_found() const { return last_.has_value(); }
+
   [[noreturn]] void give_up() const {
     const double seconds = std::chrono::duration<double>(options_.timeout).count();
     strata::detail::throw_error(
@@ -120,7 +123,13 @@ bool follow_checkpoints(const std::string& folder,
   using Clock = std::chrono::steady_clock;
   Follower follower(folder, options);
   Clock::time_point until = Clock::now() + options.timeout;
-  STRATA_LOG(kInfo) << "[follow_checkpoints] waiting for checkpoints in " << folder;
+  // For the first one: between two of them a training may take long.
+  strata::detail::WaitNotice notice(
+      [&] {
+        return str_cat("[follow_checkpoints] waits for a checkpoint ", options.checkpoint_name,
+                       "-<number> in ", folder, "; is it the folder that the training saves to?");
+      },
+      Clock::now(), until);
   while (true) {
     throw_if_interrupted();
     if (options.stop.stop_requested()) return false;
@@ -141,6 +150,7 @@ bool follow_checkpoints(const std::string& folder,
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     if (left.count() <= 0) follower.give_up();
+    if (!follower.has_found()) notice.look(Clock::now());
     pause(std::min(options.interval, left), options.stop);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/wait_notice.h"
 #include "strata/core/log.h"
 
 namespace strata::cluster {
@@ -49,7 +50,18 @@ std::shared_ptr<wire::Connection> DataConnections::await(const Peer& peer,
                                                          const std::stop_token& stop) {
   const Key key = {peer.task, purpose, peer.generation};
   std::shared_ptr<wire::Connection> connection;
-  (void)transport_.wait_until([&] { return (connection = find(key)) != nullptr; }, deadline, stop);
+  strata::detail::WaitNotice notice(
+      [&] {
+        return str_cat("[cluster] connect: waits for ", peer.task.to_string(), " at ", peer.address,
+                       " to connect for \"", purpose, "\"; does it make the same call?");
+      },
+      Clock::system().now(), deadline.time());
+  while (!transport_.wait_until([&] { return (connection = find(key)) != nullptr; },
+                                wire::Deadline::sooner(deadline, wire::Deadline::at(notice.next())),
+                                stop) &&
+         !deadline.passed() && !stop.stop_requested()) {
+    notice.look(Clock::system().now());
+  }
   STRATA_CHECK(connection != nullptr || stop.stop_requested(), kDeadlineExceeded,
                "[cluster] connect: ", peer.task.to_string(), " at ", peer.address,
                " did not connect for \"", purpose, "\" in time; does it make the same call?");

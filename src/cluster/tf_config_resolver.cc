@@ -1,8 +1,11 @@
 #include "strata/cluster/tf_config_resolver.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "cluster/master_url.h"
 #include "core/escaped.h"
@@ -90,6 +93,27 @@ void warn_of_no_cluster(const std::string& text, const Json& config) {
                        << ": this process works alone; write it as " << kForm;
 }
 
+/// A misspelt member is otherwise passed over, as TensorFlow does it: a task "taks" is worker 0
+/// everywhere. Once for each text: programs resolve several times.
+void warn_of_unknown_members(const std::string& text, const Json& config) {
+  // "environment" is what TensorFlow 1 and its services wrote; nothing reads it.
+  constexpr std::array<std::string_view, 5> kKnown = {"cluster", "task", "rpc_layer",
+                                                      "session_master", "environment"};
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : config.as_object()) {
+    if (std::ranges::find(kKnown, name) != kKnown.end()) continue;
+    unknown.push_back(str_cat('"', detail::escaped(name), '"'));
+  }
+  if (unknown.empty()) return;
+  static std::mutex mutex;
+  static std::string warned;
+  const std::lock_guard lock(mutex);
+  if (std::exchange(warned, text) == text) return;
+  STRATA_LOG(kWarning) << "[cluster] TF_CONFIG: got " << join(unknown)
+                       << ", which nothing reads; expected \"cluster\", \"task\", \"rpc_layer\" "
+                          "and \"session_master\": is a name misspelt?";
+}
+
 // Members that Python would write as None are as good as absent.
 const Json* find(const Json& json, std::string_view name) {
   const Json* found = json.find(name);
@@ -109,7 +133,11 @@ Resolution TfConfigResolver::do_resolve() const {
     STRATA_CHECK(config.is_object(), kInvalidArgument, "[cluster] TF_CONFIG: got ",
                  shortened(*text), "; expected an object, ", kForm);
     if (const Json* cluster = find(config, "cluster")) resolution.spec = spec_of(*cluster);
-    if (resolution.spec.empty()) warn_of_no_cluster(*text, config);
+    if (resolution.spec.empty()) {
+      warn_of_no_cluster(*text, config);
+    } else {
+      warn_of_unknown_members(*text, config);
+    }
     if (const Json* task = find(config, "task")) {
       STRATA_CHECK(task->is_object(), kInvalidArgument,
                    "[cluster] TF_CONFIG: got task = ", task->dump(),

@@ -8,6 +8,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "collective/transfer_line.h"
+#include "core/call_notice.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -129,14 +130,31 @@ class MessageRun {
       advance();
       return started(step) && (transfer.done() || there());
     };
-    if (!ready() && !route_.transport->wait_until(ready, route_.deadline, route_.stop)) {
+    if (!ready() && !wait_until(ready, step)) {
       // Who gave up, and why, is in the words of a wait for a transfer.
-      const size_t late = started(step)                            ? step
-                          : steps_[step].kind == Step::Kind::kSend ? sends_.first()
-                                                                   : receives_.first();
-      return route_.transport->wait(transfers_[late], route_.deadline, route_.stop);
+      return route_.transport->wait(transfers_[awaited(step)], route_.deadline, route_.stop);
     }
     return transfer.done() ? transfer.status() : Status();
+  }
+  bool wait_until(const std::function<bool()>& ready, size_t step) {
+    detail::CallNotice notice(
+        [this, step] {
+          return str_cat("[collective] waits for ", peer(steps_[awaited(step)]).name(),
+                         "; has it stopped, or is it slower?");
+        },
+        wire::Deadline::Clock::now(), route_.deadline.time());
+    while (true) {
+      const auto until = wire::Deadline::sooner(route_.deadline, wire::Deadline::at(notice.next()));
+      if (route_.transport->wait_until(ready, until, route_.stop)) return true;
+      if (route_.deadline.passed() || route_.stop.stop_requested()) return false;
+      notice.look(wire::Deadline::Clock::now());
+    }
+  }
+  /// The step whose transfer `step` waits for.
+  size_t awaited(size_t step) const {
+    return started(step)                            ? step
+           : steps_[step].kind == Step::Kind::kSend ? sends_.first()
+                                                    : receives_.first();
   }
   Status wait(size_t step) {
     return wait(step, [] { return false; });

@@ -185,7 +185,9 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
   const MpiWait wait = {
       .check = [&](int awaited,
                    bool thoroughly) { return check(awaited, thoroughly, call_options, deadline); },
-      .crowded = crowded};
+      .crowded = crowded,
+      .name = [this](int awaited) { return awaited == rank ? "the others" : rank_name(awaited); },
+      .deadline = deadline.time()};
   try {
     const std::unique_lock lock(channel.calls(), deadline.time());
     STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");

@@ -3,9 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <optional>
 #include <thread>
 
+#include "core/call_notice.h"
 #include "strata/core/spin.h"
+#include "strata/core/str_cat.h"
 
 namespace strata::collective {
 namespace {
@@ -32,7 +35,19 @@ void MpiWait::until(const std::function<bool()>& done, const std::function<int()
     }
     sched_yield();
   } while (std::chrono::steady_clock::now() < end);
+  std::optional<detail::CallNotice> notice;
   for (int round = 0; !done(); ++round) {
+    if (name && round % kChecksPerThoroughOne == 1) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!notice) {
+        const auto what = [&] {
+          return str_cat("[collective] waits for ", name(awaited()),
+                         "; has it stopped, or is it slower?");
+        };
+        notice.emplace(what, now, deadline);
+      }
+      notice->look(now);
+    }
     if (const auto over = check(awaited(), round % kChecksPerThoroughOne == 1)) {
       if (spin_until(done, kGrace)) return;
       over->throw_if_error();

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "collective/mpi_process.h"
+#include "strata/core/clock.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -22,6 +23,9 @@ struct MpiWait {
   bool crowded = false;  ///< more ranks than cores
   /// How long it is busy. MPI moves bytes only while it is called.
   std::chrono::microseconds busy{300};
+  /// For the log, where there is one: "rank 1 (/job:worker/task:1)".
+  std::function<std::string(int awaited)> name = {};
+  Clock::TimePoint deadline = Clock::TimePoint::max();
 
   /// Waits until `done()`. @param awaited  For messages.
   void until(const std::function<bool()>& done, const std::function<int()>& awaited) const;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "collective/mpi_process.h"
+#include "core/wait_notice.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {
@@ -27,7 +29,9 @@ class Meeting {
       : bootstrap_(bootstrap),
         options_(options),
         deadline_(wire::Deadline::after(options.start_timeout)),
-        names_(gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name)) {}
+        names_(gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name)),
+        notice_([this] { return str_cat(kWhere, "waits in MPI for ", join(names_)); },
+                wire::Deadline::Clock::now(), deadline_.time()) {}
 
   const std::vector<std::string>& names() const { return names_; }
   std::string name(size_t rank) const { return str_cat("rank ", rank, " (", names_[rank], ")"); }
@@ -96,12 +100,14 @@ class Meeting {
                  "the set-up was stopped, because a rank is lost");
     STRATA_CHECK(!deadline_.passed(), kDeadlineExceeded,
                  "MPI has not come back in time; all processes of the MPI job must take part");
+    notice_.look(wire::Deadline::Clock::now());
   }
 
   Communicator& bootstrap_;
   const MpiOptions& options_;
   const wire::Deadline deadline_;
   const std::vector<std::string> names_;
+  detail::WaitNotice notice_;
 };
 
 MpiPlace place_in_world() {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "collective/futex.h"
+#include "core/call_notice.h"
 #include "strata/core/spin.h"
 
 namespace strata::collective {
@@ -131,12 +132,24 @@ void SharedLane::await_rank(int rank, uint32_t step, const SharedWait& wait) con
   if (watch(here, wait.crowded)) return;
   other.sleepers.fetch_add(1);
   const auto rise = [&] { other.sleepers.fetch_sub(1); };
+  std::optional<detail::CallNotice> notice;
   // Who publishes just now may not have seen this sleeper, so the first sleep is short.
   for (std::chrono::nanoseconds limit = kFirstSlice;; limit = kSlice) {
     if (const auto end = wait.check(rank, limit == kSlice)) {
       rise();
       if (here()) return;  // it came, and then failed or ended
       end->throw_if_error();
+    }
+    if (wait.name && limit == kSlice) {
+      const auto now = std::chrono::steady_clock::now();
+      if (!notice) {
+        const auto what = [&wait, rank] {
+          return str_cat("[collective] waits for ", wait.name(rank),
+                         "; has it stopped, or is it slower?");
+        };
+        notice.emplace(what, now, wait.deadline);
+      }
+      notice->look(now);
     }
     const uint32_t seen = other.published.load();
     if (!reached(seen, step)) futex_wait(other.published, seen, limit);

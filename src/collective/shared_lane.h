@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "wire/shared_memory.h"
 
@@ -19,6 +20,9 @@ struct SharedWait {
   /// @param slept  A while has passed: look at what costs something, too.
   std::function<std::optional<Status>(int rank, bool slept)> check = {};
   bool crowded = false;  ///< there are more ranks than cores
+  /// For the log: "rank 1 (/job:worker/task:1)".
+  std::function<std::string(int rank)> name = {};
+  Clock::TimePoint deadline = Clock::TimePoint::max();
 };
 
 /// What all lanes share, at the start of the memory file.

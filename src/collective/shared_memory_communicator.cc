@@ -162,7 +162,11 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
     LocalLane& local = lane(key);
     const std::unique_lock lock(local.mutex, deadline.time());
     STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
-    run_on(local.lane, call, packed, {.check = check_wait, .crowded = crowded});
+    run_on(local.lane, call, packed,
+           {.check = check_wait,
+            .crowded = crowded,
+            .name = [this](int awaited) { return rank_name(awaited); },
+            .deadline = deadline.time()});
   } catch (...) {
     fail_all(Status::from_current_exception(), describe_call(packed), call_options)
         .throw_if_error();

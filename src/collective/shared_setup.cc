@@ -6,6 +6,7 @@
 #include <new>
 
 #include "collective/shared_lane.h"
+#include "core/wait_notice.h"
 #include "strata/collective/placement.h"
 #include "strata/core/error.h"
 #include "strata/wire/deadline.h"
@@ -22,7 +23,9 @@ class Meeting {
   Meeting(Communicator& bootstrap, const SharedMemoryOptions& options)
       : bootstrap_(bootstrap),
         options_(options),
-        deadline_(wire::Deadline::after(options.start_timeout)) {}
+        deadline_(wire::Deadline::after(options.start_timeout)),
+        notice_([] { return str_cat(kWhere, "waits for the other ranks of this host"); },
+                wire::Deadline::Clock::now(), deadline_.time()) {}
 
   std::vector<std::string> gather(const std::string& mine) {
     using std::chrono::milliseconds;
@@ -57,12 +60,14 @@ class Meeting {
     STRATA_CHECK(!options_.failed.stop_requested(), kUnavailable,
                  "the set-up was stopped, because a rank is lost");
     STRATA_CHECK(!deadline_.passed(), kDeadlineExceeded, "another rank did not come in time");
+    notice_.look(wire::Deadline::Clock::now());
   }
 
  private:
   Communicator& bootstrap_;
   const SharedMemoryOptions& options_;
   const wire::Deadline deadline_;
+  detail::WaitNotice notice_;
   std::function<void()> on_fault_ = [] {};
 };
 

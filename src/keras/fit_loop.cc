@@ -49,8 +49,9 @@ void prepare(const Model& model, BatchFeed& feed) {
 
 /// Which rows of the batch a replica has: parts are cut one after the other.
 losses::BatchRows rows_of_part(const Model& model, const Element& parts, int replica) {
+  const auto* const communicator = model->strategy().group().communicator();
   losses::BatchRows rows{.count = parts.get(replica).num_rows(),
-                         .of_worker = model->strategy().group().communicator() != nullptr};
+                         .worker = communicator == nullptr ? -1 : communicator->rank()};
   for (int before = 0; before < replica; ++before) rows.first += parts.get(before).num_rows();
   return rows;
 }

@@ -28,6 +28,19 @@ void write_by_chief(const Model& model, const std::function<void()>& write) {
   strata::detail::by_chief(model->strategy().group(), "writing a model's file", write);
 }
 
+/// Errors of what a file says, as a model's layers tell them, with the file's name before them.
+template <typename Read>
+auto with_path(const char* call, const std::string& path, const Read& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    constexpr std::string_view kModule = "[keras] ";
+    std::string_view what = error.what();
+    if (what.starts_with(kModule)) what.remove_prefix(kModule.size());
+    throw Error(error.code(), str_cat(kModule, call, " '", path, "': ", what));
+  }
+}
+
 void check_built(const Model& model, const char* what) {
   STRATA_CHECK(model->built(), kFailedPrecondition, "[keras] ", what, ": Model '", model.name(),
                "' has no weights yet; call it once, or give it an Input");
@@ -123,7 +136,7 @@ void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
 void restore_compiled(const Model& model, const Json& compile,
                       const std::vector<at::Tensor>& optimizer, const std::string& path) {
   try {
-    detail::restore_training(model, compile, optimizer);
+    with_path("load_model", path, [&] { detail::restore_training(model, compile, optimizer); });
   } catch (const Error& error) {
     throw Error(
         error.code(),
@@ -135,7 +148,7 @@ void restore_compiled(const Model& model, const Json& compile,
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
   keras_files::LegacyModel file;
   read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path); });
-  Model model = model_from_config(file.model_config);
+  Model model = with_path("load_model", path, [&] { return model_from_config(file.model_config); });
   assign_legacy(model, file, path);
   // Keras itself does not bring the optimizer's slots back.
   if (options.compile && file.training_config.is_object()) {
@@ -152,11 +165,11 @@ Model load_legacy(const std::string& path, const LoadModelOptions& options) {
 
 /// Keras 2 had other options and another order of state: what fails says so.
 Model model_of(const keras_files::KerasArchive& archive, const std::string& path) {
-  if (!archive.is_keras_2()) return model_from_config(archive.config);
   try {
-    return model_from_config(archive.config);
+    return with_path("load_model", path, [&] { return model_from_config(archive.config); });
   } catch (const Error& error) {
-    throw Error(error.code(), str_cat(error.what(), " ('", path, "' was written by Keras ",
+    if (!archive.is_keras_2()) throw;
+    throw Error(error.code(), str_cat(error.what(), " (the file was written by Keras ",
                                       archive.keras_version(), "; Keras 3 writes what we read)"));
   }
 }
@@ -165,7 +178,7 @@ Model model_of(const keras_files::KerasArchive& archive, const std::string& path
 void load_tree(const Model& model, const WeightsGroup& tree, const std::string& path) {
   detail::assign_weights(model, {}, tree, path);
   if (const WeightsGroup* optimizer = tree.find("optimizer")) {
-    detail::restore_optimizer(model, optimizer->vars);
+    with_path("load_weights", path, [&] { detail::restore_optimizer(model, optimizer->vars); });
   }
 }
 

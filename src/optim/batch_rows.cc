@@ -23,7 +23,8 @@ std::string row_in_batch(int64_t row, int64_t rows) {
   // A step of the user's may have made other rows of the part.
   if (known.count == rows) {
     return str_cat("row ", known.first + row,
-                   known.of_worker ? " of this worker's part of the batch" : "");
+                   known.worker < 0 ? std::string()
+                                    : str_cat(" of worker ", known.worker, "'s part of the batch"));
   }
   const strata::detail::Context& context = strata::detail::current_context();
   if (context.replica == nullptr || context.replica->num_replicas_in_sync() == 1) {

@@ -9,8 +9,8 @@ namespace strata::losses {
 /// that row, which the user can look up, and not the place in a replica's part.
 struct BatchRows {
   int64_t first = 0;
-  int64_t count = -1;      ///< Rows of the part; -1: nothing is known.
-  bool of_worker = false;  ///< Counted in what this process has of the batch.
+  int64_t count = -1;  ///< Rows of the part; -1: nothing is known.
+  int worker = -1;     ///< In whose part of the batch they are counted; -1: in the batch.
 };
 
 /// Makes `rows` this thread's while it lives.
@@ -25,7 +25,8 @@ class BatchRowsGuard {
   BatchRows outer_;
 };
 
-/// "row 7" of the batch where it is known, else "row 2 of replica 1's part", or "row 2".
+/// "row 7" of the batch where it is known, with several workers "row 7 of worker 1's part of the
+/// batch"; else "row 2 of replica 1's part of the batch", or "row 2".
 std::string row_in_batch(int64_t row, int64_t rows);
 
 }  // namespace strata::losses

@@ -54,6 +54,23 @@ TEST(TfConfigTest, ThatItNamesNoClusterIsSaidOnce) {
                     kForm));
 }
 
+TEST(TfConfigTest, MembersThatNothingReadsAreNamedOnce) {
+  std::vector<std::string> lines;
+  const LogSink before =
+      set_log_sink([&](const LogRecord& record) { lines.emplace_back(record.message); });
+  const std::string misspelt =
+      R"({"cluster": {"worker": ["a:1"]}, "tasks": {"type": "worker", "index": 0}, "Cluster": 1})";
+  const auto cluster = resolved(misspelt);
+  EXPECT_EQ(resolved(misspelt).has_value(), cluster.has_value());
+  (void)resolved(R"({"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 0},
+                     "rpc_layer": "grpc", "session_master": "x", "environment": "cloud"})");
+  set_log_sink(before);
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_EQ(lines[0],
+            "[cluster] TF_CONFIG: got \"tasks\", \"Cluster\", which nothing reads; expected "
+            "\"cluster\", \"task\", \"rpc_layer\" and \"session_master\": is a name misspelt?");
+}
+
 TEST(TfConfigTest, WithoutAClusterTheProcessIsAlone) {
   EXPECT_FALSE(resolve_cluster(TfConfigResolver({.environment = Environment()})).has_value());
   for (const char* text :

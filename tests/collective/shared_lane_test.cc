@@ -10,6 +10,7 @@
 #include "collective/descriptor_exchange.h"
 #include "strata/core/thread.h"
 #include "support/expect_error.h"
+#include "support/log_lines.h"
 
 namespace strata::collective {
 namespace {
@@ -66,6 +67,28 @@ TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
       }
     });
   }
+}
+
+TEST(SharedLaneTest, ALongWaitNamesTheRank) {
+  strata::test::LogLines lines;
+  const wire::FileDescriptor file = wire::make_memory_file("test", SharedLane::offset(2, 2));
+  std::string line;
+  const Thread late("rank 1", [&] {
+    SharedLane lane(file, 0, 1, 2);
+    line = lines.await({"[collective] waits for "});
+    lane.publish();
+  });
+  SharedLane lane(file, 0, 0, 2);
+  const uint32_t first = lane.step();
+  lane.publish();
+  SharedWait wait = patient();
+  wait.name = [](int rank) { return str_cat("rank ", rank, " (the late one)"); };
+  wait.deadline = Clock::system().now() + 300s;
+  lane.await(first, wait);
+  EXPECT_EQ(line.find("[collective] waits for rank 1 (the late one); has it stopped, or is it "
+                      "slower?; 5 of "),
+            0u)
+      << line;
 }
 
 TEST(SharedLaneTest, AWaitEndsWithWhatTheCheckSays) {

@@ -271,6 +271,20 @@ TEST(RebatchTest, SizesTakeTurns) {
   });
 }
 
+TEST(RebatchTest, OfBatchesWithoutRows) {
+  const Dataset empty = Dataset::from_tensors({at::empty({0, 3}), at::empty({0})});
+  for (const BatchOptions& options : {BatchOptions{}, BatchOptions{.drop_remainder = true}}) {
+    EXPECT_EQ(rows_of(empty.rebatch({2}, options)), Rows{});
+  }
+  EXPECT_EQ(rows_of(Dataset::from_tensors({at::empty({0}, at::kLong)}).rebatch({0, 2})),
+            (Rows{{}}));
+  EXPECT_EQ(rows_of(Dataset::from_tensor_slices({at::empty({0, 3})}).batch(4).rebatch({2})),
+            Rows{});
+  const Dataset between = Dataset::range(3).batch(3).concatenate(
+      Dataset::from_tensors({at::empty({0}, at::kLong)}).concatenate(Dataset::range(2).batch(2)));
+  EXPECT_EQ(rows_of(between.rebatch({2})), (Rows{{0, 1}, {2, 0}, {1}}));
+}
+
 TEST(ShardHintTest, IsEverythingUntilADistributionKnows) {
   EXPECT_EQ(values_of(Dataset::range(4).shard(kShardHint, kShardHint)), (Longs{0, 1, 2, 3}));
   expect_error(ErrorCode::kInvalidArgument, {"shard: got index 0 of -1"},

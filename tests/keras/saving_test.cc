@@ -165,8 +165,9 @@ TEST_F(SavingTest, ClassesAndOptionsThatAreNotKnown) {
   save_model(small(), file);
   rewrite(file, R"("class_name":"BatchNormalization")", R"("class_name":"MyNorm")");
   expect_error([&] { load_model(file); }, ErrorCode::kUnimplemented,
-               "[keras] layer 'norm' is of class MyNorm, which strata does not know; "
-               "register_layer(\"MyNorm\", ...) tells it how to make one");
+               str_cat("[keras] load_model '", file,
+                       "': layer 'norm' is of class MyNorm, which strata does not know; "
+                       "register_layer(\"MyNorm\", ...) tells it how to make one"));
   save_model(small(), file);
   rewrite(file, R"("units":5)", R"("units":5,"lora_rank":2)");
   expect_error_containing([&] { load_model(file); }, ErrorCode::kUnimplemented,

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "core/wait_notice.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "strata/core/log.h"
 
@@ -10,7 +11,8 @@ namespace strata::ps::detail {
 namespace {
 
 constexpr auto kTickInterval = std::chrono::milliseconds(5);
-constexpr auto kConnectFor = std::chrono::seconds(5);
+// Shorter than until a connection's own notice: the one here knows of all tries.
+constexpr auto kConnectFor = std::chrono::seconds(4);
 // Before the next try at one that has refused.
 constexpr auto kPauseAfterRefusal = std::chrono::milliseconds(250);
 constexpr auto kLongestPause = std::chrono::milliseconds(4000);
@@ -81,10 +83,20 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
                                  stop);
     next_pause = std::min(next_pause * 2, kLongestPause);
   };
+  strata::detail::WaitNotice notice(
+      [&] {
+        const std::lock_guard lock(mutex_);
+        return str_cat("[ps] ", task_.to_string(), " waits for ", name_of(worker), ": ",
+                       worker.problem);
+      },
+      Clock::now(), Clock::time_point::max());
   if (refused) pause();
   while (!stop.stop_requested()) {
+    notice.look(Clock::now());
     try {
-      attach(worker, transport_->connect(worker.address, hello, wire::Deadline::after(kConnectFor),
+      const auto until = wire::Deadline::sooner(wire::Deadline::after(kConnectFor),
+                                                wire::Deadline::at(notice.next()));
+      attach(worker, transport_->connect(worker.address, hello, until,
                                          {.peer = worker.task.to_string()}, stop));
       return;
     } catch (const Error& error) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/make_transport.h"
+#include "core/wait_notice.h"
 #include "ps/coordinator/attendant.h"
 #include "ps/coordinator/worker_session.h"
 #include "ps/failure_log.h"
@@ -138,6 +139,7 @@ struct WorkerServer::Impl {
   int burying_ = 0;                         // threads that do
   Clock::time_point ticked_;
   Clock::time_point alone_since_;
+  std::optional<strata::detail::WaitNotice> alone_notice_;  // while there is no session
   std::string alone_why_ = "nobody ever came";
   std::optional<Status> ended_;
 
@@ -237,6 +239,7 @@ void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Cloc
   STRATA_LOG(kInfo) << "[ps] serves " << connection->name();
   door_->serve(*connection);
   session_ = std::make_shared<WorkerSession>(std::move(connection), registry_, now);
+  alone_notice_.reset();
 }
 
 void WorkerServer::Impl::lose(const Status& status) {
@@ -267,6 +270,18 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
     return;
   }
   if (stood_still) alone_since_ += gap;
+  if (serving_ > 0) {
+    if (!alone_notice_) {
+      alone_notice_.emplace(
+          [this] {
+            return str_cat("[ps] ", task_.to_string(), " at ", address_, ": waits for ",
+                           options_.coordinator.to_string(), " to connect as coordinator; ",
+                           alone_why_);
+          },
+          alone_since_, alone_since_ + options_.coordinator_timeout);
+    }
+    alone_notice_->look(now);
+  }
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
          str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",

@@ -409,6 +409,7 @@ void ParameterServer::Impl::look_around() {
     return !each.connection->status().ok() || now - each.since > options.server.liveness;
   });
   const bool there = workers_are_there();
+  was_there = was_there || there;
   if (there) last_there = now;
   const std::lock_guard lock(mutex);
   const bool needless = gave_way && workers.empty();
@@ -418,6 +419,24 @@ void ParameterServer::Impl::look_around() {
     ended = true;
     changed.notify_all();
   }
+  if (there || ended || gave_way) {
+    alone_notice.reset();
+  } else {
+    say_that_none_is_there(now);
+  }
+}
+
+void ParameterServer::Impl::say_that_none_is_there(Clock::time_point now) {
+  if (!alone_notice) {
+    const auto say = [this] {
+      return str_cat("[ps] ", task.to_string(), " at ",
+                     options.server.listen_address.value_or(spec.task_address(task)),
+                     ": waits for a worker; ", was_there ? "all have left" : "none has come",
+                     "; are the workers' specs the same? ", spec.to_string());
+    };
+    alone_notice.emplace(say, last_there, last_there + options.lonely_limit);
+  }
+  alone_notice->look(now);
 }
 
 ParameterServer::ParameterServer(const cluster::ClusterSpec& spec, const cluster::TaskId& task,

@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
 #include "core/log_limiter.h"
+#include "core/wait_notice.h"
 #include "ps/failure_log.h"
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/mapped_memory.h"
@@ -97,6 +99,7 @@ struct ParameterServer::Impl {
   void lose(Worker& worker, const Status& why);
   static void leave(Tables& tables, const std::string& worker);
   void look_around();
+  void say_that_none_is_there(Clock::time_point now);
   void done(std::shared_ptr<TableCall> call);
   bool workers_are_there() const;
 
@@ -131,6 +134,8 @@ struct ParameterServer::Impl {
   std::list<Parting> parting;
   std::vector<std::shared_ptr<TableCall>> sending;
   Clock::time_point last_there = Clock::now();
+  std::optional<strata::detail::WaitNotice> alone_notice;  // while no worker is there
+  bool was_there = false;                                  // a worker, at some time
   bool gave_way = false;
 
   std::atomic<bool> arrived{false};

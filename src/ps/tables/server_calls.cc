@@ -6,9 +6,12 @@
 #include <utility>
 
 #include "cluster/make_transport.h"
+#include "core/call_notice.h"
+#include "core/wait_notice.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
+#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata::ps {
@@ -18,6 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Where a server is not there, so long until the others are tried.
 constexpr std::chrono::seconds kFirstTry{1};
+// Shorter than until a connection's own notice: the one of all tries suffices.
+constexpr std::chrono::seconds kLongestTry{4};
 
 }  // namespace
 
@@ -54,7 +59,9 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
     server.is_near = options_.share_memory;
   };
   std::chrono::nanoseconds limit = num_servers() > 1 ? kFirstTry : options_.server.start_timeout;
-  for (bool all = false; !all; limit *= 2) {
+  std::string problem;
+  strata::detail::WaitNotice notice([&] { return problem; }, Clock::now(), deadline.time());
+  for (bool all = false; !all; limit = std::min<std::chrono::nanoseconds>(2 * limit, kLongestTry)) {
     all = true;
     for (int index = 0; index < num_servers(); ++index) {
       Server& server = *servers_[static_cast<size_t>(index)];
@@ -67,6 +74,8 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
         server.is_near = false;
         if (!server.replaced && deadline.passed()) throw;
         all = all && server.replaced;
+        problem = error.what();
+        if (!server.replaced) notice.look(Clock::now());
       }
     }
   }
@@ -286,11 +295,30 @@ void ServerCalls::begin(Pending& pending, const std::string& what) {
   start(pending);
 }
 
+bool ServerCalls::wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline,
+                                   const std::string& what) {
+  strata::detail::CallNotice notice(
+      [&] {
+        std::vector<std::string> names;
+        for (const Pending& pending : all) {
+          if (pending.reply) continue;
+          names.push_back(servers_[static_cast<size_t>(pending.at)]->connection->name());
+        }
+        return str_cat("[ps] ", what, ": waits for an answer of ", join(names));
+      },
+      Clock::now(), deadline.time());
+  while (true) {
+    const auto until = wire::Deadline::sooner(deadline, wire::Deadline::at(notice.next()));
+    if (transport_->wait_until([&] { return look(all); }, until)) return !deadline.passed();
+    if (deadline.passed()) return false;
+    notice.look(Clock::now());
+  }
+}
+
 void ServerCalls::wait_for_all(std::vector<Pending>& all, wire::Deadline deadline,
                                const std::string& what) {
   for (bool complete = false; !complete;) {
-    const bool in_time =
-        transport_->wait_until([&] { return look(all); }, deadline) && !deadline.passed();
+    const bool in_time = wait_for_answers(all, deadline, what);
     complete = true;
     for (Pending& pending : all) {  // whose loss has ended the wait
       const Status status = outcome(pending, deadline);

@@ -100,6 +100,8 @@ class ServerCalls {
   bool turn_to_standby(Pending& pending, const Status& why);
   void note(const Pending& pending);
   void begin(Pending& pending, const std::string& what);
+  bool wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline,
+                        const std::string& what);
   void wait_for_all(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what);
   [[noreturn]] void fail(const Pending& pending, const Status& status,
                          const std::string& what) const;
