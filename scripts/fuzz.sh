@@ -5,13 +5,16 @@
 #   scripts/fuzz.sh counts                     the inputs that each has seen, in all runs, against its goal
 #   scripts/fuzz.sh one TARGET FILE            one input, with what a crash has to say
 #   scripts/fuzz.sh merge [TARGET ...]         adds what libFuzzer found, and is small, to tests/fuzz/corpus
+#   scripts/fuzz.sh record                     adds this machine's counts to those of tests/fuzz/counts.tsv
 #
-# Counts are added to build/fuzz/counts.tsv, a line a run: target, inputs, crashes, commit. An input that ends the
+# Counts are added to build/fuzz/counts.tsv, a line a run: target, inputs, crashes, commit; `record` makes them known to
+# other machines, a line a target and commit. An input that ends the
 # process, leaks, takes more than STRATA_FUZZ_RSS_MB (2048) or more than a second is kept in build/fuzz/found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/fuzz
 counts=$build/counts.tsv
+recorded=tests/fuzz/counts.tsv
 targets=$build/fuzz_targets.tsv
 rss_mb=${STRATA_FUZZ_RSS_MB:-2048}
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:handle_abort=1:detect_odr_violation=0}
@@ -93,7 +96,17 @@ show_counts() {
   awk -F '\t' '
     NR == FNR { inputs[$1] += $2; crashes[$1] += $3; next }
     { printf "%-18s %12d of %8d  %s  %d crashes\n", $1, inputs[$1], $2, (inputs[$1] >= $2 ? "done" : "    "), crashes[$1] }
-  ' "$counts" "$targets"
+  ' <(cat "$recorded" "$counts") "$targets"
+}
+
+record() {
+  touch "$counts"
+  local sums
+  sums=$(cat "$recorded" "$counts" | awk -F '\t' -v OFS='\t' '
+    { inputs[$1 OFS $4] += $2; crashes[$1 OFS $4] += $3 }
+    END { for (key in inputs) { split(key, at, OFS); print at[1], inputs[key], crashes[key], at[2] } }' | sort)
+  printf '%s\n' "$sums" >"$recorded"
+  rm "$counts"
 }
 
 merge() {
@@ -118,5 +131,6 @@ run) run "${@:2}" ;;
 counts) show_counts ;;
 one) exec "$build/strata_fuzz_$2" -timeout=10 -rss_limit_mb="$rss_mb" "$3" ;;
 merge) merge "${@:2}" ;;
-*) die "expected run SECONDS [TARGET ...], counts, one TARGET FILE or merge [TARGET ...]" ;;
+record) record ;;
+*) die "expected run SECONDS [TARGET ...], counts, one TARGET FILE, merge [TARGET ...] or record" ;;
 esac

@@ -11,8 +11,10 @@
 #include "keras/default_callbacks.h"
 #include "keras/trace_spans.h"
 #include "optim/batch_rows.h"
+#include "strata/checkpoint/preemption.h"
 #include "strata/core/log.h"
 #include "strata/keras/callbacks/backup_and_restore.h"
+#include "strata/runtime/step_agreement.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -165,6 +167,16 @@ Logs one_batch(const Model& model, const data::Example& batch, bool training) {
   return Logs(model->trainer().results());
 }
 
+void fail_step(const Model& model) {
+  try {
+    throw;
+  } catch (const Preempted&) {
+  } catch (const Regroup&) {
+  } catch (...) {
+    model->strategy().group().fail_step(Status::from_current_exception());
+  }
+}
+
 History fit(const Model& model, const Dataset& data, FitOptions options) {
   Strategy& strategy = model->strategy();
   if (!strategy.is_elastic() || !has_backup(options.callbacks)) {
@@ -173,13 +185,15 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
                               "BackupAndRestore callback there is nothing to go on from when a "
                               "worker is lost; add one";
     }
-    return FitLoop(model, data, std::move(options)).run();
+    FitLoop loop(model, data, std::move(options));
+    return with_other_workers(model, [&] { return loop.run(); });
   }
   // Who comes late finds a backup.
   bool backed_up = strategy.group().options().joins_late;
   while (true) {
     try {
-      return FitLoop(model, data, options).run(&backed_up);
+      FitLoop loop(model, data, options);
+      return with_other_workers(model, [&] { return loop.run(&backed_up); });
     } catch (const Error& error) {
       if (!backed_up || !strategy.recover(error)) throw;
     }

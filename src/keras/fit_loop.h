@@ -75,6 +75,22 @@ class FitLoop final : public TrainingRun {
   Logs last_logs_;
 };
 
+/// Makes the strategy's other processes fail with what is being handled: they may be waiting for
+/// this one. Of what all of them throw, as where a job is told to stop, they know already.
+void fail_step(const Model& model);
+
+/// `body`, whose errors outside replica functions (in input, in callbacks) reach the strategy's
+/// other processes as those within do.
+template <typename Body>
+auto with_other_workers(const Model& model, const Body& body) {
+  try {
+    return body();
+  } catch (...) {
+    fail_step(model);
+    throw;
+  }
+}
+
 /// `fit`: one FitLoop, or, where the strategy is elastic, as many as it takes.
 History fit(const Model& model, const data::Dataset& data, FitOptions options);
 

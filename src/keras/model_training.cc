@@ -99,7 +99,7 @@ Logs Model::evaluate(const Dataset& batches, EvaluateOptions options) const {
   detail::add_default_callbacks(callbacks, verbose);
   detail::TestLoop loop(*this, batches, options.steps, callbacks, verbose);
   const detail::Attached attached(callbacks, loop);
-  return loop.run();
+  return detail::with_other_workers(*this, [&] { return loop.run(); });
 }
 
 Logs Model::evaluate(const Tensors& x, const Tensors& y, EvaluateOptions options) const {
@@ -113,7 +113,8 @@ Logs Model::evaluate(const at::Tensor& x, const at::Tensor& y, EvaluateOptions o
 }
 
 Tensors Model::predict_all(const Dataset& batches, PredictOptions options) const {
-  return detail::PredictLoop(*this, batches, std::move(options)).run();
+  detail::PredictLoop loop(*this, batches, std::move(options));
+  return detail::with_other_workers(*this, [&] { return loop.run(); });
 }
 
 at::Tensor Model::predict(const Dataset& batches, PredictOptions options) const {

@@ -353,14 +353,24 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   }
   const Status status = t.rendezvous.status();
   // The replicas of other processes may be waiting for one of these, which will not come.
-  if (!status.ok() && communicator() != nullptr) {
-    if (links_.run_failed) {
-      links_.run_failed(status);
-    } else {
-      communicator()->fail(status);
-    }
-  }
+  if (!status.ok()) tell_others(status, str_cat("in run ", t.step));
   status.throw_if_error();
+}
+
+void ReplicaGroup::fail_step(const Status& status) {
+  const std::lock_guard turn(threads_->turn);
+  if (communicator() != nullptr && !communicator()->has_failed()) {
+    tell_others(status, str_cat("after run ", threads_->step));
+  }
+}
+
+void ReplicaGroup::tell_others(const Status& status, const std::string& when) const {
+  if (communicator() == nullptr) return;
+  if (links_.step_failed) {
+    links_.step_failed(status, when);
+  } else {
+    communicator()->fail(status);
+  }
 }
 
 }  // namespace strata

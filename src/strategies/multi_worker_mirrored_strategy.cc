@@ -123,7 +123,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   group().observe(reporter_);
   step_agreement_ = agreements_of(workers_, elastic_);
   detail::set_step_agreement(group(), step_agreement_);
-  group().set_links({.run_failed = [this](const Status& status) { tell_others(status); },
+  group().set_links({.step_failed = [this](const Status& status,
+                                           const std::string& when) { tell_others(status, when); },
                      .mend = [this] { mend(); }});
 }
 
@@ -146,16 +147,15 @@ std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
 
 bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
 
-/// What a replica threw, unless it is what another worker's failure led to: that is known to all.
-void MultiWorkerMirroredStrategy::tell_others(const Status& status) {
+/// What was thrown here, unless it is what another worker's failure led to: that is known to all.
+void MultiWorkerMirroredStrategy::tell_others(const Status& status, const std::string& when) {
   collective::Communicator& communicator = *group().communicator();
   cluster::Server& server = *workers_->server();
   if (communicator.has_failed() || !server.status().ok()) {
     communicator.fail(status);  // the first failure stays
     return;
   }
-  const std::string what =
-      str_cat(" threw in run ", group().step(), ": ", first_line(status.message()));
+  const std::string what = str_cat(" threw ", when, ": ", first_line(status.message()));
   if (!communicator.shares_memory()) server.abort("it" + what);  // before connections break
   communicator.fail(Status(ErrorCode::kAborted, server.task().to_string() + what));
 }

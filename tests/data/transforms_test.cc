@@ -1,5 +1,6 @@
 // What is not tf.data's to say (golden_test.cc): arguments, errors, and what is strata's own.
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -271,7 +272,7 @@ TEST(RebatchTest, SizesTakeTurns) {
   });
 }
 
-TEST(RebatchTest, OfBatchesWithoutRows) {
+TEST(RebatchTest, OfBatchesWithoutRows) {  // as TensorFlow 2.21
   const Dataset empty = Dataset::from_tensors({at::empty({0, 3}), at::empty({0})});
   for (const BatchOptions& options : {BatchOptions{}, BatchOptions{.drop_remainder = true}}) {
     EXPECT_EQ(rows_of(empty.rebatch({2}, options)), Rows{});
@@ -283,6 +284,7 @@ TEST(RebatchTest, OfBatchesWithoutRows) {
   const Dataset between = Dataset::range(3).batch(3).concatenate(
       Dataset::from_tensors({at::empty({0}, at::kLong)}).concatenate(Dataset::range(2).batch(2)));
   EXPECT_EQ(rows_of(between.rebatch({2})), (Rows{{0, 1}, {2, 0}, {1}}));
+  EXPECT_EQ(rows_of(between.rebatch({0, 2})), (Rows{{}, {0, 1}, {}, {2, 0}, {}, {1}}));
 }
 
 TEST(ShardHintTest, IsEverythingUntilADistributionKnows) {

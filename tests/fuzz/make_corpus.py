@@ -66,8 +66,10 @@ write("environment", [slurm, "OMPI_COMM_WORLD_RANK=1\nOMPI_COMM_WORLD_SIZE=2\nOM
                       "STRATA_KUBERNETES_JOBS=worker=4,ps=2\nSTRATA_KUBERNETES_SERVICE=train\nHOSTNAME=train-worker-2\n"
                       "JOB_COMPLETION_INDEX=2\nPOD_NAMESPACE=default"])
 write("position", ["iterator[3](batch(shuffle[256,256,0,10000,7,1](slices[0])))", "a", "zip(a[1],b[-9223372036854775808])"])
-write("link_model", [json.dumps({"in_host": [1e-6, 1e9], "across_hosts": [1e-5, 1e9], "pairs": [[0, 1]], "message_seconds": 1e-6,
-                                 "ranks_per_processor": 1.5, "reduce_bytes_per_second": 1e10})])
+link = {"latency_seconds": 1e-6, "bytes_per_second": 1e9}
+write("link_model", [json.dumps({"in_host": link, "across_hosts": link | {"latency_seconds": 1e-5}, "pairs": [],
+                                 "message_seconds": 1e-6, "ranks_per_processor": 1.0, "reduce_bytes_per_second": 1e10})])
+write("scratch_name", [f"{kind}0123456789abcdef-aabbcc-12@host@ckpt-7" for kind in (".tmp-", ".old-", ".trash-")])
 write("table_spec", ["{}"])
 
 # Messages. Lists of events, too.
@@ -127,10 +129,14 @@ manifest = {"format": "strata.checkpoint", "version": 1, "strata": "0.1.0", "num
             "tensors": [{"name": "w", "dtype": "F32", "shape": [2, 3], "pieces": [[0, "w"]], "replicas": [[[0, "w"]]]},
                         {"name": "v", "same_as": "w"}],
             "values": {"step": {"int": 3}, "name": {"string": "x"}, "rate": {"double": "inf"}, "on": {"bool": True}}}
+write("manager_state", [json.dumps({"format": "strata.checkpoint_manager", "version": 1, "last_preserved": 1.5,
+                                    "preserved": ["ckpt-1", "ckpt-2"]})])
 write("manifest", [json.dumps(manifest, indent=2)[:-2]])
 
 # Keras.
 write("h5_weights", files("*.weights.h5", most=9000))
+write("weights_index", [json.dumps({"metadata": {"total_size": 8},
+                                    "weight_map": {"/a/vars": "m_00000.weights.h5", "/b/vars": ["m_00001.weights.h5"]}})])
 write("legacy_model", files("keras_models_legacy_merging.h5"))
 write("keras_archive", files("keras_models_double.keras"))
 configs = files("*.keras.config.json", most=11000)

@@ -171,7 +171,7 @@ TEST_F(SavingTest, ClassesAndOptionsThatAreNotKnown) {
   save_model(small(), file);
   rewrite(file, R"("units":5)", R"("units":5,"lora_rank":2)");
   expect_error_containing([&] { load_model(file); }, ErrorCode::kUnimplemented,
-                          "[keras] config of Dense layer 'hidden': got option 'lora_rank' = 2");
+                          "config of Dense layer 'hidden': got option 'lora_rank' = 2");
 }
 
 /// y = scale x; a class of the user's.

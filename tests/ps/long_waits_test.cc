@@ -17,9 +17,11 @@ using namespace std::chrono_literals;
 TEST(LongWaitsTest, EachTaskNamesWhomItWaitsFor) {
   test::LogLines lines;
   const cluster::ClusterSpec spec = {{"ps", {"ps-0:1", "ps-1:1"}}, {"worker", {"worker-0:1"}}};
-  wire::MemoryNetwork network;
+  wire::MemoryNetwork network, deserted;
   const ParameterServer server(spec, {"ps", 0},
                                {.server = {.transport = network.transport("ps-0")}});
+  const ParameterServer lonely(spec, {"ps", 0},
+                               {.server = {.transport = deserted.transport("ps-0")}});
   test::WorkerThreads of_worker(1);
   of_worker.start();
   test::WorkerThreads of_coordinator(1);

@@ -73,7 +73,9 @@ struct Job {
   bool documented(const Outcome& outcome, int signal) const {
     const bool launched = name != "threads";
     if (outcome.signal != 0) {  // it ended in the signal itself
-      return outcome.signal == signal && (!launched || (signal == SIGKILL && !one_task));
+      const bool before_main = outcome.output.empty();
+      return outcome.signal == signal && !one_task &&
+             (!launched || signal == SIGKILL || before_main);
     }
     std::set<int> codes = {0};  // it was done
     if (launched && (signal != SIGKILL || one_task)) codes.insert(128 + signal);

@@ -91,8 +91,9 @@ class STRATA_API RunObserver {
 /// How a group's owner keeps the way to the other processes. Called outside replica functions,
 /// while no run is under way.
 struct GroupLinks {
-  /// A run has failed in this process: tells the others, which may wait for it.
-  std::function<void(const Status&)> run_failed = {};
+  /// A step has failed in this process: tells the others, which may wait for it.
+  /// @param when  "in run 7", for messages.
+  std::function<void(const Status& status, const std::string& when)> step_failed = {};
   /// A collective call has failed in all processes: meets them and calls `reconnect`.
   /// @throws Error  why there can be no further call.
   std::function<void()> mend = {};
@@ -153,6 +154,11 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Cost: microseconds beyond the body's own while the replica threads are warm (0.3 ms).
   void run(const std::function<void(ReplicaContext&)>& body);
 
+  /// What other processes wait for in this step will not come: code of the user's outside `run`, as
+  /// input or a callback, has thrown. Ends their calls as a replica function that throws does.
+  /// Nothing where there is one process, or the step has failed already. Outside `run`.
+  void fail_step(const Status& status);
+
   /// Number of `run`s so far: with the seed and the replica id it keys the random streams.
   uint64_t step() const;
   void set_step(uint64_t step);
@@ -199,6 +205,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
 
   std::vector<std::shared_ptr<RunObserver>> observers();
   void mend_in_turn() const;
+  void tell_others(const Status& status, const std::string& when) const;
 
   ReplicaGroupOptions options_;
   bool all_cpu_;

@@ -107,7 +107,7 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
-  void tell_others(const Status& status);
+  void tell_others(const Status& status, const std::string& when);
   void mend();
   void take_in();
   void regroup();

@@ -44,22 +44,12 @@ class Batches {
   /// Makes sure of a batch with a row left. @return false: the input has ended.
   bool ensure_row() {
     while (row_ == rows_) {
-      if (ended_) return false;
-      Position before = input_->position();
-      row_ = rows_ = 0;
-      try {
-        ended_ = !input_->next(batch_);
-        if (!ended_) rows_ = batch_.num_rows();
-      } catch (...) {
-        before_ = input_->position();
-        throw;
-      }
-      before_ = std::move(before);
+      if (!read_batch()) return false;
     }
     return true;
   }
-  /// Makes sure of a batch, of which all rows may be taken. @return false: the input has ended.
-  bool ensure_batch() { return rows_ > 0 || ensure_row(); }
+  /// Makes sure of a batch, which may have no row left. @return false: the input has ended.
+  bool ensure_batch() { return has_batch_ || read_batch(); }
   int64_t rows_left() const { return rows_ - row_; }
   Example take(int64_t count) {
     Example rows = rows_of(batch_, row_, count);
@@ -79,9 +69,27 @@ class Batches {
   }
 
  private:
+  bool read_batch() {
+    if (ended_) return false;
+    Position before = input_->position();
+    row_ = rows_ = 0;
+    has_batch_ = false;
+    try {
+      ended_ = !input_->next(batch_);
+      if (!ended_) rows_ = batch_.num_rows();
+    } catch (...) {
+      before_ = input_->position();
+      throw;
+    }
+    before_ = std::move(before);
+    has_batch_ = !ended_;
+    return has_batch_;
+  }
+
   std::unique_ptr<ExampleStream> input_;
   Position before_;  // of the input before batch_
   Example batch_;
+  bool has_batch_ = false;
   int64_t rows_ = 0;
   int64_t row_ = 0;
   bool ended_ = false;
