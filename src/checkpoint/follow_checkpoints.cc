@@ -123,6 +123,7 @@ bool follow_checkpoints(const std::string& folder,
   using Clock = std::chrono::steady_clock;
   Follower follower(folder, options);
   Clock::time_point until = Clock::now() + options.timeout;
+  STRATA_LOG(kInfo) << "[follow_checkpoints] waiting for checkpoints in " << folder;
   // For the first one: between two of them a training may take long.
   strata::detail::WaitNotice notice(
       [&] {

@@ -181,6 +181,31 @@ TEST(FailuresTest, AServerThatNobodyComesToEnds) {
                           "[ps] /job:ps/task:0: no worker was there for 0.05 s");
 }
 
+TEST(FailuresTest, AJobThatIsDoneWaitsForAWorkerThatIsStarting) {
+  const cluster::ClusterSpec spec = {{"ps", {"ps-0:1"}}, {"worker", {"worker-0:1", "worker-1:1"}}};
+  for (const bool comes : {false, true}) {
+    wire::MemoryNetwork network;
+    cluster::ServerOptions options{.liveness = 500ms, .transport = network.transport("ps-0")};
+    if (comes) options.liveness = 60s;
+    ParameterServer server(spec, {"ps", 0}, {.server = options});
+    const auto come_and_go = [&](int worker) {
+      options.transport = network.transport(str_cat("worker-", worker));
+      Client client(spec, {"worker", worker}, {.server = options});
+      client.leave(/*job_done=*/worker == 0);
+    };
+    come_and_go(0);
+    const auto done = std::chrono::steady_clock::now();
+    if (comes) come_and_go(1);
+    server.join();
+    const auto waited = std::chrono::steady_clock::now() - done;
+    if (comes) {
+      EXPECT_LT(waited, 30s);
+    } else {
+      EXPECT_GE(waited, 400ms);
+    }
+  }
+}
+
 TEST(FailuresTest, WorkersWithoutServersAreTold) {
   const cluster::ClusterSpec spec = {{"ps", {"ps-0:1"}}, {"worker", {"worker-0:1"}}};
   wire::MemoryNetwork network;

@@ -29,7 +29,7 @@ TEST(LongWaitsTest, EachTaskNamesWhomItWaitsFor) {
   Thread client("client", [&] {
     EXPECT_THROW(
         Client(spec, {"worker", 0},
-               {.server = {.start_timeout = 12s, .transport = network.transport("worker-0")}}),
+               {.server = {.start_timeout = 12500ms, .transport = network.transport("worker-0")}}),
         Error);
   });
 
@@ -38,7 +38,7 @@ TEST(LongWaitsTest, EachTaskNamesWhomItWaitsFor) {
   EXPECT_NE(lines.await({"[ps] /job:worker/task:0 at worker-0:1: waits for /job:chief/task:0"}),
             "");
   EXPECT_NE(lines.await({"[ps] /job:chief/task:0 waits for /job:worker/task:0 at worker-0:1"}), "");
-  EXPECT_NE(lines.await({"/job:ps/task:1 at ps-1:1", " of 12 s so far"}), "");
+  EXPECT_NE(lines.await({"/job:ps/task:1 at ps-1:1", " of 12 s so far"}), "") << lines.text();
   client.join();
 }
 

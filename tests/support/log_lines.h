@@ -41,6 +41,14 @@ class LogLines {
     return found;
   }
 
+  /// All lines so far, for messages.
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    std::string all;
+    for (const std::string& line : lines_) all += line + '\n';
+    return all;
+  }
+
  private:
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -169,6 +169,7 @@ void ParameterServer::Impl::accept() {
       }
     }
     STRATA_VLOG(4) << "[ps] " << name << " has come";
+    if (!is_server) came.insert(name);
     workers.push_back({.connection = std::move(connection), .name = name, .is_server = is_server});
   }
 }
@@ -384,6 +385,14 @@ bool ParameterServer::Impl::workers_are_there() const {
   return std::ranges::any_of(workers, [](const Worker& worker) { return !worker.is_server; });
 }
 
+bool ParameterServer::Impl::all_have_come() const {
+  size_t workers_of_job = 0;
+  for (const std::string_view job : {cluster::kChief, cluster::kWorker}) {
+    if (spec.has_job(job)) workers_of_job += static_cast<size_t>(spec.num_tasks(job));
+  }
+  return came.size() >= workers_of_job;
+}
+
 void ParameterServer::Impl::look_around() {
   const Clock::time_point now = Clock::now();
   for (Worker& worker : workers) {
@@ -409,11 +418,12 @@ void ParameterServer::Impl::look_around() {
     return !each.connection->status().ok() || now - each.since > options.server.liveness;
   });
   const bool there = workers_are_there();
-  was_there = was_there || there;
   if (there) last_there = now;
   const std::lock_guard lock(mutex);
   const bool needless = gave_way && workers.empty();
-  const bool over = (job_done && !there) || needless;
+  // A worker may still be starting when another finds nothing left to do.
+  const bool late = !all_have_come() && now - last_there <= options.server.liveness;
+  const bool over = (job_done && !there && !late) || needless;
   lonely = now - last_there > options.lonely_limit;
   if (over || lonely) {
     ended = true;
@@ -431,7 +441,7 @@ void ParameterServer::Impl::say_that_none_is_there(Clock::time_point now) {
     const auto say = [this] {
       return str_cat("[ps] ", task.to_string(), " at ",
                      options.server.listen_address.value_or(spec.task_address(task)),
-                     ": waits for a worker; ", was_there ? "all have left" : "none has come",
+                     ": waits for a worker; ", came.empty() ? "none has come" : "all have left",
                      "; are the workers' specs the same? ", spec.to_string());
     };
     alone_notice.emplace(say, last_there, last_there + options.lonely_limit);

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -102,6 +103,7 @@ struct ParameterServer::Impl {
   void say_that_none_is_there(Clock::time_point now);
   void done(std::shared_ptr<TableCall> call);
   bool workers_are_there() const;
+  bool all_have_come() const;
 
   // With a standby, and as one.
   void start_standby();
@@ -135,7 +137,7 @@ struct ParameterServer::Impl {
   std::vector<std::shared_ptr<TableCall>> sending;
   Clock::time_point last_there = Clock::now();
   std::optional<strata::detail::WaitNotice> alone_notice;  // while no worker is there
-  bool was_there = false;                                  // a worker, at some time
+  std::set<std::string> came;                              // workers that ever were there
   bool gave_way = false;
 
   std::atomic<bool> arrived{false};
