@@ -86,12 +86,13 @@ void Coordinator::received(uint64_t session, const ControlMessage& message, Time
 }
 
 void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoint now) {
-  const auto timeout = std::chrono::milliseconds(
-      std::min<uint64_t>(message.timeout_ms, uint64_t{1000} * 3600 * 24 * 365));
+  // No more than a clock can add.
+  const uint64_t timeout_ms =
+      std::min<uint64_t>(message.timeout_ms, uint64_t{1000} * 3600 * 24 * 365);
   const Waiter waiter = {.session = session,
                          .request = message.request,
-                         .deadline = now + timeout,
-                         .timeout_ms = message.timeout_ms};
+                         .deadline = now + std::chrono::milliseconds(timeout_ms),
+                         .timeout_ms = timeout_ms};
   const TaskId task = sessions_.at(session).task;
   switch (message.kind) {
     case MessageKind::kHeartbeat: {
