@@ -218,18 +218,23 @@ void collect(const Node& node, std::set<std::string>& seen, std::vector<Variable
   for (const auto& [name, part] : node.parts) collect(part, seen, to);
 }
 
-std::pair<Node, std::vector<SavedObject>> lay_out(const Json& model) {
+struct Layout {
+  Node root;
+  std::vector<SavedObject> objects;
+};
+
+Layout lay_out(const Json& model) {
   const Json& config = config_of(model);
   const Json* layers = find_value(config, "layers");
   STRATA_CHECK(layers != nullptr && layers->is_array(), kDataLoss,
                "[keras_files] model config: class ", class_of(model),
                " has no 'layers'; expected Sequential or Functional. Of other models Keras keeps "
                "no structure, only what their own code says");
-  std::pair<Node, std::vector<SavedObject>> result;
-  result.first = make_node(model, {});
+  Layout layout;
+  layout.root = make_node(model, {});
   std::map<int64_t, std::string> shared;
-  place(result.first, "", shared, result.second);
-  return result;
+  place(layout.root, "", shared, layout.objects);
+  return layout;
 }
 
 }  // namespace
@@ -245,10 +250,10 @@ bool is_functional(const Json& entry) {
   return config != nullptr && find_value(*config, "input_layers") != nullptr;
 }
 
-std::vector<SavedObject> saved_objects(const Json& model) { return lay_out(model).second; }
+std::vector<SavedObject> saved_objects(const Json& model) { return lay_out(model).objects; }
 
 std::vector<VariablePlace> trainable_variables(const Json& model) {
-  const Node node = lay_out(model).first;
+  const Node node = lay_out(model).root;
   std::set<std::string> seen;
   std::vector<VariablePlace> places;
   collect(node, seen, places);

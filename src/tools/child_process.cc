@@ -100,6 +100,17 @@ int why_not(int report) {
   return got == sizeof error ? error : 0;
 }
 
+Error not_started(const std::string& program, int error) {
+  const bool no_guard = error == EPIPE;  // it was told of the child
+  const bool no_room = error == ENOMEM || error == EAGAIN || error == EMFILE || error == ENFILE;
+  return {no_guard  ? ErrorCode::kUnavailable
+          : no_room ? ErrorCode::kResourceExhausted
+                    : ErrorCode::kInvalidArgument,
+          str_cat("[strata launch] ", program, " cannot be started: ",
+                  no_guard ? "the launcher's guard process is gone; start the job again"
+                           : std::strerror(error))};
+}
+
 }  // namespace
 
 std::string signal_name(int signal) {
@@ -177,8 +188,7 @@ ChildProcess::ChildProcess(const ChildSpec& spec, const ProcessGuard& guard) : g
     guard_.forget(pid_);
     ::waitpid(pid_, nullptr, 0);
     close_all();
-    throw Error(ErrorCode::kInvalidArgument, str_cat("[strata launch] ", spec.program,
-                                                     " cannot be started: ", std::strerror(error)));
+    throw not_started(spec.program, error);
   }
 }
 

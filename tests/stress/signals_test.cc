@@ -122,8 +122,10 @@ void strike(const Job& job, const std::string& marker, pid_t first, int signal, 
     ::kill(first, signal);
     return;
   }
+  const std::set<int> members = processes_with("TF_CONFIG=");
   std::set<int> tasks = processes_with(marker);
-  tasks.erase(first);
+  // Not the launcher, nor the guard that ends its tasks should it be killed.
+  std::erase_if(tasks, [&](int process) { return !members.contains(process); });
   if (tasks.empty()) return;
   ::kill(*std::next(tasks.begin(), choice % tasks.size()), signal);
 }

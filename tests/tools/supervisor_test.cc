@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include <fstream>
+
 #include "support/expect_error.h"
 #include "tools/launched.h"
 
@@ -392,6 +394,25 @@ TEST_F(SupervisorTest, NobodyOutlivesALauncherThatIsKilled) {
   EXPECT_TRUE(eventually([&] { return is_gone(pid_in("inner")); }));
   EXPECT_TRUE(eventually([&] { return is_gone(pid_in("plain")); }));
   EXPECT_TRUE(eventually([&] { return !there("certificates"); }));
+}
+
+TEST_F(SupervisorTest, NothingIsStartedWithoutAGuard) {
+  ::signal(SIGPIPE, SIG_IGN);  // as the launcher does
+  const ProcessGuard guard;
+  std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
+  pid_t its_process = 0;
+  ASSERT_TRUE(children >> its_process);
+  ::kill(its_process, SIGKILL);
+  siginfo_t ended = {};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(its_process), &ended, WEXITED | WNOWAIT), 0);
+  expect_error(
+      [&] {
+        ChildProcess({.program = "/bin/true", .arguments = {}, .environment = {}, .cores = {}},
+                     guard);
+      },
+      ErrorCode::kUnavailable,
+      "[strata launch] /bin/true cannot be started: the launcher's guard process is gone; "
+      "start the job again");
 }
 
 }  // namespace
