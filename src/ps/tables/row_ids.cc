@@ -33,8 +33,9 @@ void sort_words(std::vector<uint64_t>& words, int low, int bits) {
 RowIds find_rows(std::span<const int64_t> ids, int64_t total, int servers,
                  std::span<int64_t> inverse) {
   // A server's rows are numbered from `server * each` on, so that one order is by server and row.
-  const int64_t each = (total + servers - 1) / servers;
-  const auto number_bits = static_cast<int>(std::bit_width(static_cast<uint64_t>(each * servers)));
+  const int64_t each = total / servers + (total % servers != 0 ? 1 : 0);
+  const uint64_t numbers = static_cast<uint64_t>(each) * static_cast<uint64_t>(servers);
+  const auto number_bits = static_cast<int>(std::bit_width(numbers));
   const auto place_bits = static_cast<int>(std::bit_width(ids.size()));
   STRATA_CHECK(number_bits + place_bits <= 64 && ids.size() < (uint64_t{1} << 32), kUnimplemented,
                "[ps] got ", ids.size(), " ids of ", total, " rows at a time; ask for fewer");
