@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Runs the fuzz targets of the preset `fuzz` (make fuzz builds them), and keeps count.
 #
-#   scripts/fuzz.sh run SECONDS [TARGET ...]   all of them, or these, one after the other, each for its share
+#   scripts/fuzz.sh run SECONDS [TARGET ...]   all of them, or these, each for its share
+#   scripts/fuzz.sh fill SECONDS [TARGET ...]  each until it has seen its goal, for at most SECONDS
 #   scripts/fuzz.sh counts                     the inputs that each has seen, in all runs, against its goal
 #   scripts/fuzz.sh one TARGET FILE            one input, with what a crash has to say
 #   scripts/fuzz.sh merge [TARGET ...]         adds what libFuzzer found, and is small, to tests/fuzz/corpus
@@ -10,6 +11,7 @@
 # Counts are added to build/fuzz/counts.tsv, a line a run: target, inputs, crashes, commit; `record` makes them known to
 # other machines, a line a target and commit. An input that ends the
 # process, leaks, takes more than STRATA_FUZZ_RSS_MB (2048) or more than a second is kept in build/fuzz/found.
+# STRATA_FUZZ_JOBS (a core each) targets run at a time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=build/fuzz
@@ -17,7 +19,9 @@ counts=$build/counts.tsv
 recorded=tests/fuzz/counts.tsv
 targets=$build/fuzz_targets.tsv
 rss_mb=${STRATA_FUZZ_RSS_MB:-2048}
-export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:handle_abort=1:detect_odr_violation=0}
+jobs=${STRATA_FUZZ_JOBS:-$(nproc)}
+# Short stacks of allocations and a small quarantine: twice as many inputs a second; `one` says the rest.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:handle_abort=1:detect_odr_violation=0:malloc_context_size=3:quarantine_size_mb=8}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 export LSAN_OPTIONS=${LSAN_OPTIONS:-suppressions=$PWD/cmake/sanitizers/leak.txt:print_suppressions=0}
 export OMP_NUM_THREADS=1
@@ -48,8 +52,10 @@ is_slow() {
   awk -v seconds="$seconds" 'BEGIN { exit !(seconds > 3) }' # a second, and the start
 }
 
+# run_one TARGET SECONDS [INPUTS]: no more than these.
 run_one() {
-  local target=$1 seconds=$2
+  local target=$1 seconds=$2 most=${3:--1} length
+  length=$(awk -F '\t' -v target="$target" '$1 == target { print $3 }' "$targets")
   local log=$build/log/$target.txt found=$build/found
   mkdir -p "$build/log" "$found" "$build/corpus/$target"
   local dictionary=() status=0 crashes=0
@@ -57,7 +63,9 @@ run_one() {
   local before
   before=$(find "$found" -name "$target-*" | wc -l)
   # A busy machine holds processes up for more than a second: what is said to be slow is tried again.
-  "$build/strata_fuzz_$target" -max_total_time="$seconds" -timeout=1 -rss_limit_mb="$rss_mb" -print_final_stats=1 \
+  # Entropic schedules cost more than these inputs themselves.
+  "$build/strata_fuzz_$target" -max_total_time="$seconds" -runs="$most" -max_len="$length" -entropic=0 \
+    -timeout=1 -rss_limit_mb="$rss_mb" -print_final_stats=1 \
     -artifact_prefix="$found/$target-" "${dictionary[@]}" "$build/corpus/$target" "tests/fuzz/corpus/$target" \
     >"$log" 2>&1 || status=$?
   local inputs
@@ -77,18 +85,52 @@ run_one() {
   return "$crashes"
 }
 
-run() {
-  local seconds=$1 failed=0
-  shift
-  local list
-  mapfile -t list < <(chosen "$@")
-  local share=$((seconds / ${#list[@]}))
-  if [ "$share" -lt 1 ]; then share=1; fi
-  for target in "${list[@]}"; do
-    run_one "$target" "$share" || failed=1
+# How many inputs a target lacks of its goal.
+lacking() {
+  touch "$counts"
+  awk -F '\t' -v target="$1" '
+    FILENAME != ARGV[3] { if ($1 == target) inputs += $2; next }
+    $1 == target { print (inputs < $2 ? $2 - inputs : 0) }
+  ' "$recorded" "$counts" "$targets"
+}
+
+fill_one() {
+  local target=$1 end=$((SECONDS + $2)) left most
+  while left=$((end - SECONDS)) && [ "$left" -gt 0 ] && most=$(lacking "$target") && [ "$most" -gt 0 ]; do
+    run_one "$target" "$left" "$most" || return 1
   done
+}
+
+# in_parallel COMMAND SECONDS TARGET ...: COMMAND TARGET SECONDS of each, `jobs` at a time.
+in_parallel() {
+  local command=$1 seconds=$2 failed=0 running=0 target
+  shift 2
+  for target in "$@"; do
+    if [ "$running" -ge "$jobs" ]; then
+      wait -n || failed=1
+      running=$((running - 1))
+    fi
+    "$command" "$target" "$seconds" &
+    running=$((running + 1))
+  done
+  for (( ; running > 0; running--)); do wait -n || failed=1; done
   show_counts
   return "$failed"
+}
+
+run() {
+  local seconds=$1 list share
+  shift
+  mapfile -t list < <(chosen "$@")
+  share=$((seconds * jobs / ${#list[@]}))
+  in_parallel run_one $((share > 0 ? share : 1)) "${list[@]}"
+}
+
+fill() {
+  local seconds=$1 list
+  shift
+  mapfile -t list < <(chosen "$@")
+  in_parallel fill_one "$seconds" "${list[@]}"
 }
 
 show_counts() {
@@ -128,9 +170,10 @@ merge() {
 
 case ${1:-} in
 run) run "${@:2}" ;;
+fill) fill "${@:2}" ;;
 counts) show_counts ;;
 one) exec "$build/strata_fuzz_$2" -timeout=10 -rss_limit_mb="$rss_mb" "$3" ;;
 merge) merge "${@:2}" ;;
 record) record ;;
-*) die "expected run SECONDS [TARGET ...], counts, one TARGET FILE, merge [TARGET ...] or record" ;;
+*) die "expected run SECONDS [TARGET ...], fill SECONDS [TARGET ...], counts, one TARGET FILE, merge [TARGET ...] or record" ;;
 esac

@@ -76,7 +76,8 @@ std::string listed(const std::map<std::string, int>& jobs) {
 KubernetesResolver::KubernetesResolver(KubernetesOptions options) : options_(std::move(options)) {}
 
 Resolution KubernetesResolver::do_resolve() const {
-  const Environment environment = options_.environment.value_or(Environment::of_process());
+  const Environment environment =
+      options_.environment ? *options_.environment : Environment::of_process();
   const auto jobs = jobs_of(options_, environment);
   const Pod pod = pod_of(environment);
   Resolution resolution;

@@ -60,7 +60,8 @@ bool has_port(std::string_view leader) {
 MpiResolver::MpiResolver(MpiOptions options) : options_(std::move(options)) {}
 
 Resolution MpiResolver::do_resolve() const {
-  const Environment environment = options_.environment.value_or(Environment::of_process());
+  const Environment environment =
+      options_.environment ? *options_.environment : Environment::of_process();
   const auto ranks = ranks_of(environment);
   STRATA_CHECK(
       ranks.has_value(), kInvalidArgument,

@@ -111,7 +111,8 @@ Gpus gpus_of(const SlurmOptions& options, const Environment& environment, int mo
 SlurmResolver::SlurmResolver(SlurmOptions options) : options_(std::move(options)) {}
 
 Resolution SlurmResolver::do_resolve() const {
-  const Environment environment = options_.environment.value_or(Environment::of_process());
+  const Environment environment =
+      options_.environment ? *options_.environment : Environment::of_process();
   const auto rank = environment.get_number("SLURM_PROCID");
   STRATA_CHECK(rank.has_value(), kInvalidArgument,
                "[cluster] SLURM: got no SLURM_PROCID; not in a SLURM step? Start the program with "

@@ -125,7 +125,8 @@ const Json* find(const Json& json, std::string_view name) {
 TfConfigResolver::TfConfigResolver(TfConfigOptions options) : options_(std::move(options)) {}
 
 Resolution TfConfigResolver::do_resolve() const {
-  const Environment environment = options_.environment.value_or(Environment::of_process());
+  const Environment environment =
+      options_.environment ? *options_.environment : Environment::of_process();
   Resolution resolution;
   resolution.source = "TF_CONFIG";
   if (const auto text = environment.get("TF_CONFIG")) {

@@ -16,10 +16,10 @@ const auto name_of = [](const auto& each) { return each.first; };
 const Logs::Values& Logs::values() const {
   if (compute_) {
     Values computed = std::exchange(compute_, nullptr)();
-    for (auto& [name, value] : computed) {
+    for (auto& value : computed) {
       const bool set = std::any_of(values_.begin(), values_.end(),
-                                   [&](const auto& each) { return each.first == name; });
-      if (!set) values_.emplace_back(std::move(name), value);
+                                   [&](const auto& each) { return each.first == value.first; });
+      if (!set) values_.push_back(std::move(value));
     }
   }
   std::sort(values_.begin(), values_.end());

@@ -119,7 +119,7 @@ void assign_legacy(const Model& model, const keras_files::LegacyModel& file,
   detail::Assignments assignments(path);
   for (const Layer& layer : model.layers()) {
     std::vector<Weight> weights = layer->weights();
-    std::ranges::stable_partition(weights, &Weight::trainable);
+    std::stable_partition(weights.begin(), weights.end(), std::mem_fn(&Weight::trainable));
     const auto found = by_name.find(layer.name());
     const size_t count = found == by_name.end() ? 0 : found->second->weights.size();
     STRATA_CHECK(count == weights.size(), kInvalidArgument, "[keras] load_weights '", path,

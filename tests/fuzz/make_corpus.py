@@ -106,7 +106,18 @@ if shutil.which("openssl"):
 
 # Files.
 write("csv", [b"\x06" + data for data in files("files/*.csv")] + [b'\x00a,1,2.5,NA,"x ""y"", z"\r\n1,2,3,4,5\n'])
-write("tf_record", files("files/*.tfrecord", "files/*.tfrecord.gz"))
+def masked(data):
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+
+def tf_record(data):
+    size = struct.pack("<Q", len(data))
+    return size + masked(size) + data + masked(data)
+
+
+records = tf_record(b"a") + tf_record(b"") + tf_record(b"bcd")
+write("tf_record", files("files/*.tfrecord", "files/*.tfrecord.gz") + [records, gzip.compress(records, mtime=0)])
 record = (golden / "files" / "examples.tfrecord").read_bytes()
 examples = []
 while record:
@@ -140,6 +151,16 @@ write("weights_index", [json.dumps({"metadata": {"total_size": 8},
 write("legacy_model", files("keras_models_legacy_merging.h5"))
 write("keras_archive", files("keras_models_double.keras"))
 configs = files("*.keras.config.json", most=11000)
+# Small ones: the fuzzer cuts long inputs.
+dense = {"class_name": "Dense", "config": {"name": "d", "units": 2}}
+sequential = [{"class_name": "InputLayer", "config": {"name": "i", "batch_shape": [None, 4]}}, dense]
+tensor = {"class_name": "__keras_tensor__", "config": {"shape": [None, 4], "keras_history": ["i", 0, 0]}}
+functional = [dict(sequential[0], name="i", inbound_nodes=[]),
+              dict(dense, name="d", inbound_nodes=[{"args": [tensor], "kwargs": {}}])]
+for model in ({"class_name": "Sequential", "config": {"name": "s", "layers": sequential}},
+              {"class_name": "Functional", "config": {"name": "f", "layers": functional, "input_layers": ["i", 0, 0],
+                                                      "output_layers": ["d", 0, 0]}}):
+    configs.append(json.dumps(model, separators=(",", ":")).encode())
 write("model_layout", configs)
 write("model_config", configs)
 optimizers = ["adam", json.dumps({"module": "keras.optimizers", "class_name": "SGD", "registered_name": None,

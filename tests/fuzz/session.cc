@@ -14,10 +14,11 @@ using strata::fuzz::Input;
 
 constexpr size_t kSizes[] = {0, 1, 48, 100, 1000, 1024, 1025, 9000};
 
-// Large ones are slow, and there are few ways that only they take.
+// Large ones are slow, and there are few ways that only they take: two bytes ask for one.
 size_t size_of(Input& input) {
   const size_t chosen = input.byte();
-  return chosen == 255 ? 600'000 : kSizes[chosen % std::size(kSizes)];
+  if (chosen == 0xFE && input.byte() == 0xED) return 600'000;
+  return kSizes[chosen % std::size(kSizes)];
 }
 
 Tag tag_of(Input& input) {

@@ -6,7 +6,10 @@
 namespace strata::data::detail {
 
 BufferedReader::BufferedReader(std::unique_ptr<ByteReader> bytes, size_t buffer_size)
-    : bytes_(std::move(bytes)), size_bound_(bytes_->size_bound()), buffer_(buffer_size) {}
+    : bytes_(std::move(bytes)),
+      size_bound_(bytes_->size_bound()),
+      // A byte more than a small file has: the read that fills it finds the end, too.
+      buffer_(size_bound_ < buffer_size ? size_bound_ + 1 : buffer_size) {}
 
 size_t BufferedReader::read_more(char* out, size_t size) {
   if (ended_) return 0;
