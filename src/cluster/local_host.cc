@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "strata/core/error.h"
-#include "wire/resolve.h"
+#include "wire/tcp/resolve.h"
 
 namespace strata::cluster {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "collective/reduction.h"
+#include "collective/algorithms/reduction.h"
 
 namespace strata::collective {
 

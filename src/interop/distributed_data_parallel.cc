@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "optim/gradient_exchange.h"
+#include "optim/step/gradient_exchange.h"
 #include "runtime/group_exchange.h"
 #include "strategies/worker_group.h"
 

@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "interop/torch_optimizer_state.h"
-#include "optim/gradient_exchange.h"
-#include "optim/gradients.h"
+#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradients.h"
 #include "strata/collective/shared.h"
 #include "strata/runtime/replica_context.h"
 

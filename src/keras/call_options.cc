@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "keras/input_layer.h"
+#include "keras/graph/input_layer.h"
 #include "strata/core/error.h"
 
 namespace strata::keras::detail {

@@ -2,7 +2,7 @@
 
 #include "keras/call_context.h"
 #include "keras/call_options.h"
-#include "keras/node.h"
+#include "keras/graph/node.h"
 #include "strata/keras/layer_impl.h"
 
 namespace strata::keras {

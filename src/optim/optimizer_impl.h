@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "optim/dynamic_scale.h"
-#include "optim/gradient_exchange.h"
-#include "optim/gradients.h"
-#include "optim/step.h"
+#include "optim/step/dynamic_scale.h"
+#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradients.h"
+#include "optim/step/step.h"
 #include "strata/optim/optimizer.h"
 #include "strata/runtime/gradient_taps.h"
 

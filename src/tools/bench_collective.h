@@ -10,7 +10,7 @@
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
 #include "tools/bench_stats.h"
-#include "tools/held_ports.h"
+#include "tools/launch/held_ports.h"
 
 namespace strata::tools {
 

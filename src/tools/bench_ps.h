@@ -11,7 +11,7 @@
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
 #include "tools/bench_systems.h"
-#include "tools/held_ports.h"
+#include "tools/launch/held_ports.h"
 
 namespace strata::tools {
 

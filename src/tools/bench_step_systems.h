@@ -6,7 +6,7 @@
 
 #include "tools/bench_options.h"
 #include "tools/bench_systems.h"
-#include "tools/held_ports.h"
+#include "tools/launch/held_ports.h"
 
 namespace strata::tools {
 

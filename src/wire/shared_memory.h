@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "wire/file_descriptor.h"
+#include "wire/tcp/file_descriptor.h"
 
 namespace strata::wire {
 

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <random>
 #include <optional>
 #include <random>
 #include <vector>
@@ -13,9 +12,9 @@
 #include "core/log_limiter.h"
 #include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
-#include "wire/handshake.h"
+#include "wire/handshake/handshake.h"
 #include "wire/progress.h"
-#include "wire/session.h"
+#include "wire/session/session.h"
 
 namespace strata::wire {
 

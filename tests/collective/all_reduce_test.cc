@@ -9,7 +9,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
-#include "collective/tree_op.h"
+#include "collective/algorithms/tree_op.h"
 #include "strata/collective/shared.h"
 #include "support/replicas.h"
 

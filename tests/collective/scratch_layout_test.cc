@@ -1,4 +1,4 @@
-#include "collective/scratch_layout.h"
+#include "collective/algorithms/scratch_layout.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "collective/shared_lane.h"
+#include "collective/shared_memory/shared_lane.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "collective/descriptor_exchange.h"
+#include "collective/shared_memory/descriptor_exchange.h"
 #include "strata/core/thread.h"
 #include "support/expect_error.h"
 #include "support/log_lines.h"

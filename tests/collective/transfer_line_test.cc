@@ -1,4 +1,4 @@
-#include "collective/transfer_line.h"
+#include "collective/planner/transfer_line.h"
 
 #include <gtest/gtest.h>
 

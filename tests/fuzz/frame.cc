@@ -1,9 +1,9 @@
 // A session that is sent any bytes by a peer that was let in; nearly all are no frames.
-#include "wire/frame.h"
+#include "wire/session/frame.h"
 
 #include "fuzz/fed_stream.h"
 #include "fuzz/fuzz_target.h"
-#include "wire/session.h"
+#include "wire/session/session.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::wire;

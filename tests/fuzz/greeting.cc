@@ -1,6 +1,6 @@
 // The first bytes of a connection, from a stranger. Each input is read twice: as it is, and with
 // the checksum that would make it a greeting, so that what is behind it is reached, too.
-#include "wire/greeting.h"
+#include "wire/handshake/greeting.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // The beginning of a connection, of either end, from a stranger's bytes.
-#include "wire/handshake.h"
+#include "wire/handshake/handshake.h"
 
 #include "fuzz/fed_stream.h"
 #include "fuzz/fuzz_target.h"

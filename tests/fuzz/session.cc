@@ -1,6 +1,6 @@
 // A session and a peer that was let in, whose frames are well sealed and in any order, among sends,
 // receives and cancellations of ours. An input is a list of what happens.
-#include "wire/session.h"
+#include "wire/session/session.h"
 
 #include <vector>
 

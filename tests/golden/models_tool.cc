@@ -19,7 +19,7 @@
 #include <map>
 
 #include "keras/golden_models.h"
-#include "keras/input_layer.h"
+#include "keras/graph/input_layer.h"
 #include "strata/checkpoint/safetensors.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/applications.h"

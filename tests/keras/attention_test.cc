@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "keras/node.h"
+#include "keras/graph/node.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layers/einsum_dense.h"
 #include "strata/keras/layers/embedding.h"

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "keras/input_layer.h"
+#include "keras/graph/input_layer.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/model.h"

@@ -1,4 +1,4 @@
-#include "optim/backward.h"
+#include "optim/step/backward.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "optim/scaled_sum.h"
+#include "optim/step/scaled_sum.h"
 
 namespace strata::optimizers {
 namespace {

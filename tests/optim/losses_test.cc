@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "optim/cross_entropy_kernels.h"
+#include "optim/losses/cross_entropy_kernels.h"
 #include "strata/core/error.h"
 #include "support/expect_error.h"
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "support/expect_error.h"
-#include "wire/greeting.h"
-#include "wire/proof.h"
+#include "wire/handshake/greeting.h"
+#include "wire/handshake/proof.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
 

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "wire/greeting.h"
+#include "wire/handshake/greeting.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
 

@@ -1,4 +1,4 @@
-#include "tools/job_certificates.h"
+#include "tools/certs/job_certificates.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include "strata/wire/certificates.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
-#include "tools/task_list.h"
+#include "tools/launch/task_list.h"
 
 namespace strata::tools {
 namespace {

@@ -13,10 +13,10 @@
 #include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 #include "support/source_path.h"
-#include "tools/child_process.h"
-#include "tools/held_ports.h"
+#include "tools/launch/child_process.h"
+#include "tools/launch/held_ports.h"
+#include "tools/launch/process_guard.h"
 #include "tools/launched.h"
-#include "tools/process_guard.h"
 
 namespace strata::tools {
 namespace {

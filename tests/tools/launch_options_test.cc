@@ -1,9 +1,9 @@
-#include "tools/launch_options.h"
+#include "tools/launch/launch_options.h"
 
 #include <gtest/gtest.h>
 
 #include "support/expect_error.h"
-#include "tools/task_list.h"
+#include "tools/launch/task_list.h"
 
 namespace strata::tools {
 namespace {

@@ -12,7 +12,7 @@
 #include "strata/core/error.h"
 #include "strata/core/thread.h"
 #include "support/temp_folder.h"
-#include "tools/supervisor.h"
+#include "tools/launch/supervisor.h"
 
 namespace strata::tools {
 

@@ -1,4 +1,4 @@
-#include "tools/local_cluster.h"
+#include "tools/launch/local_cluster.h"
 #include "cluster/core_shares.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 // Processes that are run as one: what ends them, who is blamed, who is started again.
-#include "tools/supervisor.h"
+#include "tools/launch/supervisor.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

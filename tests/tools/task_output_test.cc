@@ -1,4 +1,4 @@
-#include "tools/task_output.h"
+#include "tools/launch/task_output.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

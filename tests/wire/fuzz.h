@@ -3,7 +3,7 @@
 #include <random>
 #include <string>
 
-#include "wire/greeting.h"
+#include "wire/handshake/greeting.h"
 #include "wire/wires.h"
 
 namespace strata::wire {

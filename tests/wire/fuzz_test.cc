@@ -5,11 +5,11 @@
 #include <random>
 #include <string>
 
-#include "wire/frame.h"
 #include "wire/fuzz.h"
-#include "wire/greeting.h"
+#include "wire/handshake/greeting.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
+#include "wire/session/frame.h"
 #include "wire/wires.h"
 
 namespace strata::wire {

@@ -13,8 +13,8 @@
 #include "strata/core/str_cat.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
-#include "wire/greeting.h"
-#include "wire/proof.h"
+#include "wire/handshake/greeting.h"
+#include "wire/handshake/proof.h"
 
 namespace strata::wire {
 namespace {

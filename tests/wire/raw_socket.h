@@ -11,7 +11,7 @@
 #include <string_view>
 
 #include "strata/wire/address.h"
-#include "wire/file_descriptor.h"
+#include "wire/tcp/file_descriptor.h"
 
 namespace strata::wire {
 

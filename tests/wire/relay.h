@@ -13,7 +13,7 @@
 
 #include "strata/core/thread.h"
 #include "strata/wire/address.h"
-#include "wire/file_descriptor.h"
+#include "wire/tcp/file_descriptor.h"
 
 namespace strata::wire {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "support/expect_error.h"
-#include "wire/frame.h"
-#include "wire/greeting.h"
+#include "wire/handshake/greeting.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
+#include "wire/session/frame.h"
 #include "wire/wires.h"
 
 namespace strata::wire {

@@ -12,13 +12,13 @@
 
 #include "support/expect_error.h"
 #include "support/source_path.h"
-#include "wire/epoll_reactor.h"
-#include "wire/greeting.h"
+#include "wire/handshake/greeting.h"
 #include "wire/raw_socket.h"
 #include "wire/relay.h"
 #include "wire/server.h"
-#include "wire/tcp_stream.h"
-#include "wire/tls.h"
+#include "wire/tcp/epoll_reactor.h"
+#include "wire/tcp/tcp_stream.h"
+#include "wire/tls/tls.h"
 #include "wire/wires.h"
 
 namespace strata::wire {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdarg>
 
-#include "keras/default_callbacks.h"
+#include "keras/training/default_callbacks.h"
 #include "strata/keras/training_run.h"
 
 namespace strata {

@@ -12,7 +12,7 @@
 
 #include "keras/losses/rule.h"
 #include "keras/metrics/registry.h"
-#include "optim/mean_sums.h"
+#include "optim/metrics/mean_sums.h"
 #include "optim/shapes.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/metrics.h"

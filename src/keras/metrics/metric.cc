@@ -9,7 +9,7 @@
 
 #include "keras/losses/rule.h"
 #include "keras/metrics/registry.h"
-#include "optim/mean_sums.h"
+#include "optim/metrics/mean_sums.h"
 #include "strata/checkpoint/tracked.h"
 
 namespace strata::metrics {

@@ -40,7 +40,7 @@
 #include <ATen/ops/tanh.h>
 #include <ATen/ops/where.h>
 
-#include "keras/input_layer.h"
+#include "keras/graph/input_layer.h"
 #include "keras/ops/operation.h"
 
 namespace strata::keras::detail {

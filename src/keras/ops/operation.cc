@@ -6,7 +6,7 @@
 #include <array>
 
 #include "keras/call_options.h"
-#include "keras/input_layer.h"
+#include "keras/graph/input_layer.h"
 #include "strata/core/join.h"
 
 namespace strata::keras::detail {

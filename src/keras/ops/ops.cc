@@ -1,8 +1,8 @@
 #include "strata/keras/ops.h"
 
 #include "keras/call_options.h"
-#include "keras/input_layer.h"
-#include "keras/node.h"
+#include "keras/graph/input_layer.h"
+#include "keras/graph/node.h"
 #include "keras/ops/operation.h"
 
 namespace strata::keras {

@@ -10,7 +10,7 @@
 #include "strata/core/json.h"
 #include "strata/core/log.h"
 #include "strata/wire/host_identity.h"
-#include "wire/file_descriptor.h"
+#include "wire/tcp/file_descriptor.h"
 
 namespace strata::ps {
 

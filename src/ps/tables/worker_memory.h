@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "wire/file_descriptor.h"
 #include "wire/shared_memory.h"
+#include "wire/tcp/file_descriptor.h"
 
 namespace strata::ps {
 

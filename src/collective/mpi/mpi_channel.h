@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "collective/algorithms/contributions.h"
+#include "collective/mpi/mpi_requests.h"
+#include "collective/mpi/mpi_setup.h"
+#include "collective/shared_memory/shared_call.h"
+#include "core/timed_mutex.h"
+
+namespace strata::collective {
+
+/// Where the calls of one id meet. Every rank sends every other its call's fingerprint, and what it
+/// brings, if that is small. So all learn that all have come, and whether they agree.
+class MpiChannel {
+ public:
+  /// @param tag  Of the messages; the next one is its, too.
+  /// @param small_bytes  As in MpiOptions.
+  MpiChannel(const MpiGroup& group, const Contributions& contributions, int rank, int tag,
+             int64_t small_bytes);
+
+  /// Held during a call: those of several threads go one after the other.
+  TimedMutex& calls() { return calls_; }
+
+  /// What ranks bring travels with their messages.
+  bool is_small(const SharedCall& call) const;
+  void meet(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait);
+  /// Of the last meeting.
+  uint64_t fingerprint(int rank) const;
+  /// The result of a small call that has met.
+  void take(const SharedCall& call) const;
+  /// Rank 0's word to all others. @param word  Its own, elsewhere overwritten.
+  void tell(int64_t& word, const MpiWait& wait);
+
+ private:
+  int ranks() const { return static_cast<int>(group_.names.size()); }
+  int64_t brought_bytes(const SharedCall& call) const;
+  int64_t bring(const SharedCall& call, std::byte* target) const;
+  /// A rank's message.
+  const std::byte* message(int rank) const;
+
+  const MpiGroup& group_;
+  const Contributions& contributions_;
+  const int rank_;
+  const int tag_;
+  const int64_t most_bytes_;  // that a rank brings
+  TimedMutex calls_;
+  std::vector<std::byte> mine_;      // guarded by calls_
+  std::vector<std::byte> received_;  // guarded by calls_
+  int64_t word_ = 0;                 // guarded by calls_
+};
+
+}  // namespace strata::collective

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "collective/algorithms/contributions.h"
+#include "collective/mpi/mpi_requests.h"
+#include "collective/shared_memory/shared_call.h"
+
+namespace strata::collective {
+
+/// Memory that MPI works on while a call is under way; a later one uses it again.
+struct MpiScratch {
+  struct Counts {
+    std::vector<int> counts, places;  // bytes, by rank
+  };
+  struct Piece {
+    std::vector<std::byte> sent, received;
+    Counts of_sent, of_received;
+  };
+  static constexpr size_t kGathers = 4;
+
+  std::array<Piece, 2> pieces;
+  std::array<Counts, kGathers> gathers;
+};
+
+/// Where a call's tensors travel by MPI's collectives, in pieces. All ranks are in it.
+struct MpiCollectives {
+  MPI_Comm group = MPI_COMM_NULL;
+  int rank = 0;
+  int ranks = 1;
+  const Contributions* contributions = nullptr;
+  int64_t piece_bytes = 0;
+  MpiWait wait = {};
+  MpiScratch* scratch = nullptr;
+
+  /// All_reduce and reduce_scatter in fixed order: MPI_Ialltoallv, the tree, MPI_Iallgatherv.
+  void reduce(const SharedCall& call) const;
+  /// The result, of numbers that MPI adds itself, by MPI_Iallreduce.
+  void add(const SharedCall& call, MPI_Datatype dtype) const;
+  void all_gather(const SharedCall& call) const;
+  void broadcast(const SharedCall& call) const;
+};
+
+}  // namespace strata::collective

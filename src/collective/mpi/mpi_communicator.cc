@@ -1,0 +1,375 @@
+#include "strata/collective/mpi_communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "collective/call_failure.h"
+#include "collective/call_fingerprint.h"
+#include "collective/call_tensors.h"
+#include "collective/mpi/mpi_channel.h"
+#include "collective/mpi/mpi_collectives.h"
+#include "collective/mpi/mpi_setup.h"
+#include "strata/wire/deadline.h"
+
+namespace strata::collective {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Numbers that MPI adds itself. Not 16-bit floats, which are added in float, nor shorter integers,
+/// whose sums saturate in some MPIs.
+std::optional<MPI_Datatype> number(at::ScalarType dtype) {
+  switch (dtype) {
+    case at::kFloat:
+      return MPI_FLOAT;
+    case at::kDouble:
+      return MPI_DOUBLE;
+    case at::kInt:
+      return MPI_INT32_T;
+    case at::kLong:
+      return MPI_INT64_T;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// A call's tensors. MPI may go on with them when the call has failed.
+struct CallTensors {
+  std::vector<at::Tensor> values;
+  at::Tensor result;
+  HostTensor out;
+  std::optional<ReducedTensors> reduced = {};
+
+  explicit CallTensors(const at::Tensor& of, std::vector<at::Tensor> brought = {})
+      : values(std::move(brought)), result(of), out(result) {}
+};
+
+bool are_crowded(const Placement& placement, int rank, int cores) {
+  const std::vector<int>& hosts = placement.host_of_rank;
+  const auto beside = std::ranges::count(hosts, hosts[static_cast<size_t>(rank)]);
+  // mpirun may have bound this rank to one core.
+  return beside > (cores > 0 ? cores : ::sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+/// What MPI works on, beside tensors, as long as calls are under way.
+struct Memory {
+  Memory(const Placement& placement, MpiGroup made)
+      : group(std::move(made)), contributions(placement) {}
+
+  MpiGroup group;
+  const Contributions contributions;
+  MpiScratch scratch;                                        // of the call whose turn it is
+  std::map<uint32_t, std::unique_ptr<MpiChannel>> channels;  // guarded by State::mutex
+};
+
+/// Larger calls than those that a meeting is enough for travel by MPI's collectives, which must
+/// begin in one order on all ranks: rank 0 gives each its turn when all have come to it.
+struct State {
+  const int rank;
+  const int ranks;
+  const int num_replicas;
+  const std::shared_ptr<Communicator> bootstrap;
+  const MpiOptions options;
+  const bool crowded;
+  const std::shared_ptr<Memory> memory;
+
+  std::atomic<int64_t> turn{1};   // of the call that travels
+  std::atomic<int64_t> given{0};  // turns, by rank 0
+
+  std::atomic<bool> has_failed{false};
+  std::mutex mutex;
+  Status failure;  // guarded by mutex
+
+  State(const Placement& placement, std::shared_ptr<Communicator> with,
+        const MpiOptions& with_options)
+      : rank(with->rank()),
+        ranks(with->num_ranks()),
+        num_replicas(placement.num_replicas()),
+        bootstrap(std::move(with)),
+        options(with_options),
+        crowded(are_crowded(placement, rank, options.cores)),
+        memory(std::make_shared<Memory>(placement, set_up_mpi(*bootstrap, options))) {}
+  ~State() {
+    // Where another rank has failed, MPI may never be done with this one's messages.
+    if (status().ok()) {
+      free_mpi(memory->group);
+    } else {
+      MpiProcess::get().abandon(memory);
+    }
+  }
+
+  std::string rank_name(int of) const {
+    return str_cat("rank ", of, " (", memory->group.names[static_cast<size_t>(of)], ")");
+  }
+
+  /// @param tensors  The call's.
+  void run(const SharedCall& call, CallFingerprint fingerprint, const CallOptions& options,
+           const std::shared_ptr<void>& tensors);
+  void run_on(MpiChannel& channel, const SharedCall& call, const CallFingerprint& fingerprint,
+              const MpiWait& wait);
+  void travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, MpiWait wait);
+  MpiChannel& channel(uint32_t id);
+  void check_agreement(const MpiChannel& channel, uint64_t fingerprint) const;
+  std::optional<Status> check(int awaited, bool thoroughly, const CallOptions& call,
+                              const wire::Deadline& deadline) const;
+  /// Ends the communicator with what happened. @return that.
+  Status fail_all(const Status& status, const std::string& call, const CallOptions& options);
+  Status fail(const Status& reason);
+  Status status();
+};
+
+MpiChannel& State::channel(uint32_t id) {
+  STRATA_CHECK(id < static_cast<uint32_t>(memory->group.largest_tag) / 2, kInvalidArgument,
+               "[collective] got id ", id, "; expected one below half of MPI's largest tag, ",
+               memory->group.largest_tag);
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<MpiChannel>& channel = memory->channels[id];
+  if (!channel) {
+    channel = std::make_unique<MpiChannel>(memory->group, memory->contributions, rank,
+                                           static_cast<int>(2 * id), options.small_bytes);
+  }
+  return *channel;
+}
+
+Status State::status() {
+  {
+    const std::lock_guard lock(mutex);
+    if (!failure.ok()) return failure;
+  }
+  return bootstrap->status();
+}
+
+std::optional<Status> State::check(int awaited, bool thoroughly, const CallOptions& call,
+                                   const wire::Deadline& deadline) const {
+  const auto whom = [&] { return awaited == rank ? "the others" : rank_name(awaited); };
+  if (options.failed.stop_requested()) {
+    Status reason = options.reason ? options.reason() : Status();
+    if (!reason.ok()) return reason;
+    return Status(ErrorCode::kUnavailable, "a rank is lost, while this one waits for " + whom());
+  }
+  if (call.stop.stop_requested()) {
+    return Status(ErrorCode::kCancelled, "stopped while waiting for " + whom());
+  }
+  if (deadline.passed()) {
+    return Status(ErrorCode::kDeadlineExceeded,
+                  str_cat(whom(), " has not come within ",
+                          call.timeout.value_or(options.timeout).count(), " ms"));
+  }
+  if (!thoroughly) return std::nullopt;
+  const Status status = bootstrap->status();
+  if (status.ok()) return std::nullopt;
+  return Status(status.code(), str_cat("while waiting for ", whom(), ": ", status.message()));
+}
+
+void State::run(const SharedCall& call, CallFingerprint fingerprint,
+                const CallOptions& call_options, const std::shared_ptr<void>& tensors) {
+  if (has_failed.load(std::memory_order_acquire)) {
+    detail::throw_error(
+        ErrorCode::kFailedPrecondition,
+        str_cat("[collective] ", collective_name(call.collective),
+                ": an earlier call of this communicator failed (", status().message(),
+                "); it makes no more, and its owner makes another"));
+  }
+  MpiChannel& channel = this->channel(call_options.id);
+  fingerprint.collective = call.collective;
+  fingerprint.elements = call.elements;
+  fingerprint.plan = plan_of(options.order == Order::kAny ? "mpi, any order" : "mpi", call.root,
+                             call_options.name);
+  const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
+  const MpiWait wait = {
+      .check = [&](int awaited,
+                   bool thoroughly) { return check(awaited, thoroughly, call_options, deadline); },
+      .crowded = crowded,
+      .name = [this](int awaited) { return awaited == rank ? "the others" : rank_name(awaited); },
+      .deadline = deadline.time()};
+  try {
+    const std::unique_lock lock(channel.calls(), deadline.time());
+    STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
+    run_on(channel, call, fingerprint, wait);
+  } catch (...) {
+    const Status seen = Status::from_current_exception();
+    MpiProcess::get().abandon(tensors);
+    fail_all(seen, describe_call(fingerprint.pack()), call_options).throw_if_error();
+  }
+}
+
+void State::run_on(MpiChannel& channel, const SharedCall& call, const CallFingerprint& fingerprint,
+                   const MpiWait& wait) {
+  const uint64_t packed = fingerprint.pack();
+  channel.meet(call, packed, wait);
+  check_agreement(channel, packed);
+  if (channel.is_small(call)) return channel.take(call);
+  int64_t mine = rank == 0 ? ++given : 0;
+  channel.tell(mine, wait);
+  wait.until([&] { return turn.load(std::memory_order_acquire) == mine; }, [&] { return rank; });
+  travel(call, fingerprint.dtype, fingerprint.op, wait);
+  turn.store(mine + 1, std::memory_order_release);
+}
+
+void State::check_agreement(const MpiChannel& channel, uint64_t fingerprint) const {
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    const uint64_t theirs = channel.fingerprint(other);
+    STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
+                 "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
+                 "), ", rank_name(rank), " (", describe_call(fingerprint), ")");
+  }
+}
+
+void State::travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, MpiWait wait) {
+  // Slower is taken for stuck: it goes on, with pauses.
+  constexpr int64_t kBytesPerMicrosecond = 100;
+  wait.busy += 10ms + std::chrono::microseconds(call.bytes() / kBytesPerMicrosecond);
+  const MpiCollectives collectives{.group = memory->group.data,
+                                   .rank = rank,
+                                   .ranks = ranks,
+                                   .contributions = &memory->contributions,
+                                   .piece_bytes = options.piece_bytes,
+                                   .wait = wait,
+                                   .scratch = &memory->scratch};
+  switch (call.collective) {
+    case Collective::kAllReduce: {
+      const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
+      const auto mpi_number = number(dtype);
+      if (options.order == Order::kAny && adds && mpi_number) {
+        return collectives.add(call, *mpi_number);
+      }
+      return collectives.reduce(call);
+    }
+    case Collective::kReduceScatter:
+      return collectives.reduce(call);
+    case Collective::kAllGather:
+      return collectives.all_gather(call);
+    case Collective::kBroadcast:
+      return collectives.broadcast(call);
+    case Collective::kBarrier:
+      return;  // the meeting was all
+  }
+}
+
+Status State::fail_all(const Status& status, const std::string& call,
+                       const CallOptions& call_options) {
+  const Status described = failed_call(status, call, call_options, rank, ranks);
+  const bool lost = status.code() == ErrorCode::kUnavailable && options.explain;
+  return fail(lost ? options.explain(described) : described);
+}
+
+Status State::fail(const Status& reason) {
+  {
+    const std::lock_guard lock(mutex);
+    if (failure.ok()) failure = reason;
+    has_failed.store(true, std::memory_order_release);
+  }
+  bootstrap->fail(reason);  // the others wait for this rank
+  return reason;
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  MpiCommunicator(std::shared_ptr<Communicator> bootstrap, const MpiOptions& options)
+      : Communicator(bootstrap->rank(), bootstrap->placement()),
+        state_(placement(), std::move(bootstrap), options) {}
+
+  std::string describe() const override {
+    return str_cat("MPI, rank ", rank(), " of ", num_ranks());
+  }
+
+ private:
+  void do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result, ReduceOp op,
+                     const CallOptions& options) override;
+  void do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part, ReduceOp op,
+                         const CallOptions& options) override;
+  void do_all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) override;
+  void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) override;
+  void do_barrier(const CallOptions& options) override;
+  void do_fail(const Status& reason) override { state_.fail(reason); }
+  Status do_status() override { return state_.status(); }
+
+  State state_;
+};
+
+void MpiCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
+                                    ReduceOp op, const CallOptions& options) {
+  const auto tensors = std::make_shared<CallTensors>(result, values);
+  const ReducedTensors& reduced =
+      tensors->reduced.emplace(tensors->values, result, result.numel(), op, state_.num_replicas);
+  state_.run({.collective = Collective::kAllReduce,
+              .elements = result.numel(),
+              .element_bytes = reduced.reduction.element_bytes(),
+              .result = tensors->out.data(),
+              .values = reduced.values,
+              .reduction = &reduced.reduction},
+             {.op = op, .dtype = result.scalar_type()}, options, tensors);
+  tensors->out.write_back();
+}
+
+void MpiCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
+                                        ReduceOp op, const CallOptions& options) {
+  const int64_t elements = part.numel() * num_ranks();
+  const auto tensors = std::make_shared<CallTensors>(part, values);
+  const ReducedTensors& reduced =
+      tensors->reduced.emplace(tensors->values, part, elements, op, state_.num_replicas);
+  state_.run({.collective = Collective::kReduceScatter,
+              .elements = elements,
+              .element_bytes = reduced.reduction.element_bytes(),
+              .result = tensors->out.data(),
+              .result_begin = part.numel() * rank(),
+              .values = reduced.values,
+              .reduction = &reduced.reduction},
+             {.op = op, .dtype = part.scalar_type()}, options, tensors);
+  tensors->out.write_back();
+}
+
+void MpiCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
+                                    const CallOptions& options) {
+  const auto tensors = std::make_shared<CallTensors>(all);
+  const HostTensor mine(part);
+  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
+  std::byte* const place = tensors->out.data() + bytes * rank();
+  if (bytes > 0 && place != mine.data()) {
+    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  }
+  state_.run({.collective = Collective::kAllGather,
+              .elements = all.numel(),
+              .element_bytes = static_cast<int64_t>(all.element_size()),
+              .result = tensors->out.data()},
+             {.dtype = all.scalar_type()}, options, tensors);
+  tensors->out.write_back();
+}
+
+void MpiCommunicator::do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
+  const auto tensors = std::make_shared<CallTensors>(tensor);
+  state_.run({.collective = Collective::kBroadcast,
+              .elements = tensor.numel(),
+              .element_bytes = static_cast<int64_t>(tensor.element_size()),
+              .result = tensors->out.data(),
+              .root = root},
+             {.dtype = tensor.scalar_type()}, options, tensors);
+  tensors->out.write_back();
+}
+
+void MpiCommunicator::do_barrier(const CallOptions& options) {
+  state_.run({.collective = Collective::kBarrier}, {}, options, nullptr);
+}
+
+}  // namespace
+
+bool has_mpi_communicator() { return true; }
+
+std::shared_ptr<Communicator> make_mpi_communicator(std::shared_ptr<Communicator> bootstrap,
+                                                    const MpiOptions& options) {
+  constexpr int64_t kMostBytes = int64_t{1} << 30;  // MPI counts in int
+  STRATA_CHECK(options.small_bytes >= 0 && options.small_bytes <= kMostBytes &&
+                   options.piece_bytes > 0 && options.piece_bytes <= kMostBytes,
+               kInvalidArgument, "[collective] MPI: got small_bytes ", options.small_bytes,
+               " and piece_bytes ", options.piece_bytes, "; expected up to ", kMostBytes);
+  return std::make_shared<MpiCommunicator>(std::move(bootstrap), options);
+}
+
+}  // namespace strata::collective

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+#include "collective/algorithms/contributions.h"
+#include "collective/shared_memory/shared_call.h"
+#include "strata/collective/schedule.h"
+
+namespace strata::collective {
+
+/// What a rank adds up itself, as it travels: the sums of its nodes of the tree over a range of
+/// elements, one after the other.
+class MpiPackets {
+ public:
+  /// @param call  An all_reduce's or reduce_scatter's.
+  MpiPackets(const Contributions& contributions, int rank, const SharedCall& call)
+      : contributions_(contributions), rank_(rank), call_(call) {}
+
+  /// Of a rank's packet of so many elements.
+  int64_t bytes(int rank, int64_t elements) const;
+  /// This rank's values are its packet: of a range, they lie at that place in them.
+  bool plain() const;
+  /// @param for_others  False: without what `join` takes from the values themselves.
+  void pack(const Range& range, std::byte* packet, bool for_others) const;
+  /// The tree over all ranks' packets to the result. @param range  In `packed`, what is joined.
+  /// @param packets  By rank, of the range `packed`; this rank's may be null where it is plain.
+  void join(const Range& range, const Range& packed,
+            const std::function<const std::byte*(int rank)>& packets) const;
+
+ private:
+  int64_t node_bytes(const Contributions::Node& node, int64_t elements) const;
+  std::byte* value(const Contributions::Node& node, int replica, int64_t element) const;
+
+  const Contributions& contributions_;
+  int rank_;
+  const SharedCall& call_;
+};
+
+}  // namespace strata::collective

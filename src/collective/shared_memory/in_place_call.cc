@@ -1,0 +1,111 @@
+#include "collective/shared_memory/in_place_call.h"
+
+#include <cstring>
+
+#include <c10/util/SmallVector.h>
+
+#include "collective/shared_memory/fan_out.h"
+#include "core/stream_copy.h"
+
+namespace strata::collective {
+
+uint32_t InPlaceCall::begin() {
+  if (call_.bytes() < kLeastBytes) return 0;
+  std::vector<SharedBuffers::Location> locations;
+  const auto add = [&](const std::byte* data) {
+    const auto location = buffers_.locate(data, call_.bytes());
+    if (location) locations.push_back(*location);
+    return location.has_value();
+  };
+  for (const std::byte* const value : call_.values) {
+    if (!add(value)) return 0;
+  }
+  const bool result_is_seen =
+      call_.collective == Collective::kAllReduce || call_.collective == Collective::kAllGather ||
+      (call_.collective == Collective::kBroadcast && call_.root == lane_.rank());
+  if (result_is_seen && !add(call_.result)) return 0;
+  const size_t bytes = locations.size() * sizeof(SharedBuffers::Location);
+  if (bytes > static_cast<size_t>(SharedLane::kSlotBytes)) return 0;
+  if (bytes > 0) std::memcpy(lane_.slot(lane_.rank(), lane_.step()), locations.data(), bytes);
+  return static_cast<uint32_t>(locations.size()) + 1;
+}
+
+bool InPlaceCall::possible(uint32_t first) const {
+  if (call_.collective == Collective::kBroadcast) {
+    return lane_.announcement(call_.root, first).note > 0;
+  }
+  for (int rank = 0; rank < lane_.num_ranks(); ++rank) {
+    if (lane_.announcement(rank, first).note == 0) return false;
+  }
+  return true;
+}
+
+bool InPlaceCall::somewhere(uint32_t first) const {
+  if (call_.collective == Collective::kBroadcast) return false;  // the root has written it
+  for (int rank = 0; rank < lane_.num_ranks(); ++rank) {
+    if (lane_.announcement(rank, first).note != 0) return true;
+  }
+  return false;
+}
+
+void InPlaceCall::run(uint32_t first, const SharedWait& wait) {
+  work(first);
+  detail::stream_fence();
+  const uint32_t done = lane_.step();
+  lane_.publish();
+  lane_.await(done, wait);
+}
+
+std::vector<std::byte*> InPlaceCall::tensors(int rank, uint32_t first) const {
+  const size_t count = lane_.announcement(rank, first).note - 1;
+  std::vector<SharedBuffers::Location> locations(count);
+  if (count > 0) {
+    std::memcpy(locations.data(), lane_.slot(rank, first), count * sizeof(SharedBuffers::Location));
+  }
+  std::vector<std::byte*> result;
+  for (const auto& location : locations) result.push_back(buffers_.at(location));
+  return result;
+}
+
+void InPlaceCall::work(uint32_t first) const {
+  const int ranks = lane_.num_ranks();
+  const bool stream = call_.bytes() >= kStreamBytes;
+  const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
+    if (stream) return detail::stream_copy(to, from, bytes);
+    std::memcpy(to, from, static_cast<size_t>(bytes));
+  };
+  const Range mine = call_.part(lane_.rank(), ranks);
+  const int64_t begin = mine.begin * call_.element_bytes;
+  const int64_t bytes = mine.size() * call_.element_bytes;
+  if (call_.collective == Collective::kBroadcast) {
+    if (lane_.rank() != call_.root) {
+      copy(call_.result, tensors(call_.root, first).at(0), call_.bytes());
+    }
+    return;
+  }
+  std::vector<std::vector<std::byte*>> of_rank;
+  for (int rank = 0; rank < ranks; ++rank) of_rank.push_back(tensors(rank, first));
+  if (bytes == 0) return;
+  if (call_.collective == Collective::kAllGather) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank == lane_.rank()) continue;
+      copy(of_rank[static_cast<size_t>(rank)].back() + begin, call_.result + begin, bytes);
+    }
+    return;
+  }
+  c10::SmallVector<Operand, 16> sources;
+  std::vector<size_t> next(static_cast<size_t>(ranks), 0);
+  for (const int rank : rank_of_replica_) {
+    const auto r = static_cast<size_t>(rank);
+    sources.push_back({.data = of_rank[r][next[r]++] + begin});
+  }
+  std::vector<std::byte*> targets;
+  if (call_.collective == Collective::kReduceScatter) {
+    targets = {call_.at(mine.begin)};
+  } else {
+    for (const auto& of : of_rank) targets.push_back(of.back() + begin);
+  }
+  reduce_to_all(*call_.reduction, sources, mine.size(), targets, stream);
+}
+
+}  // namespace strata::collective

@@ -1,0 +1,374 @@
+#include "strata/collective/shared_memory_communicator.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "collective/algorithms/contributions.h"
+#include "collective/call_failure.h"
+#include "collective/call_fingerprint.h"
+#include "collective/call_tensors.h"
+#include "collective/shared_memory/in_place_call.h"
+#include "collective/shared_memory/shared_setup.h"
+#include "collective/shared_memory/staged_call.h"
+#include "core/timed_mutex.h"
+#include "strata/wire/deadline.h"
+
+namespace strata::collective {
+namespace {
+
+constexpr uint64_t kBufferKey = uint64_t{1} << 32;  // ids are below
+constexpr int64_t kPreparedBytes = 4096;
+
+/// The calls of one id. Those of several threads go one after the other.
+struct LocalLane {
+  explicit LocalLane(SharedLane shared) : lane(std::move(shared)) {}
+
+  SharedLane lane;
+  TimedMutex mutex;  // guards lane
+};
+
+/// Keeps `use` as long as it lives.
+at::Tensor tensor_in(const std::shared_ptr<void>& use, std::byte* data, int64_t elements,
+                     at::ScalarType dtype) {
+  const auto options = at::TensorOptions().dtype(dtype);
+  if (data == nullptr) return at::empty({elements}, options);
+  return at::from_blob(
+      data, {elements}, [use](void*) {}, options);
+}
+
+}  // namespace
+
+struct SharedMemoryCommunicator::Impl {
+  int rank;
+  int ranks;
+  const Placement& placement;
+  std::shared_ptr<Communicator> bootstrap;
+  Options options;
+  SharedSetup setup;
+  bool crowded;  // more ranks than cores
+  Contributions contributions;
+  SharedBuffers buffers;
+  std::mutex buffer_calls;  // one at a time, on every rank in the same order
+
+  std::atomic<bool> has_failed{false};
+  std::mutex mutex;
+  Status failure;                                                  // guarded by mutex
+  std::unordered_map<uint64_t, std::unique_ptr<LocalLane>> lanes;  // guarded by mutex
+
+  Impl(const Placement& of, std::shared_ptr<Communicator> with, const Options& with_options)
+      : rank(with->rank()),
+        ranks(with->num_ranks()),
+        placement(of),
+        bootstrap(std::move(with)),
+        options(with_options),
+        setup(set_up_shared_memory(*bootstrap, options)),
+        crowded(ranks > (options.cores > 0
+                             ? options.cores
+                             : static_cast<int>(std::thread::hardware_concurrency()))),
+        contributions(of) {}
+
+  SharedHeader& header() const { return *reinterpret_cast<SharedHeader*>(setup.header.data()); }
+  std::string rank_name(int of) const {
+    return str_cat("rank ", of, " (", setup.names[static_cast<size_t>(of)], ")");
+  }
+
+  void run(const SharedCall& call, CallFingerprint fingerprint, const CallOptions& options,
+           uint64_t key);
+  void run(const SharedCall& call, const CallFingerprint& fingerprint, const CallOptions& options) {
+    run(call, fingerprint, options, options.id);
+  }
+  void run_on(SharedLane& lane, const SharedCall& call, uint64_t fingerprint,
+              const SharedWait& wait);
+  void check_agreement(const SharedLane& lane, uint32_t first, uint64_t fingerprint) const;
+  LocalLane& lane(uint64_t key);
+  Status why_stopped(int awaited) const;
+  std::optional<Status> check(int awaited, bool slept, const CallOptions& options,
+                              const wire::Deadline& deadline);
+  /// Ends the communicator with what happened. @return that.
+  Status fail_all(const Status& status, const std::string& call, const CallOptions& options);
+  Status fail(const Status& reason);
+  Status known_failure();
+  wire::FileDescriptor share(wire::FileDescriptor file, const CallOptions& options);
+  std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common);
+};
+
+LocalLane& SharedMemoryCommunicator::Impl::lane(uint64_t key) {
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<LocalLane>& mine = lanes[key];
+  if (!mine) {
+    mine = std::make_unique<LocalLane>(SharedLane(setup.file, header().lane_of(key), rank, ranks));
+  }
+  return *mine;
+}
+
+Status SharedMemoryCommunicator::Impl::known_failure() {
+  const std::lock_guard lock(mutex);
+  return failure;
+}
+
+Status SharedMemoryCommunicator::Impl::why_stopped(int awaited) const {
+  Status reason = options.reason ? options.reason() : Status();
+  if (!reason.ok()) return reason;
+  return Status(ErrorCode::kUnavailable,
+                str_cat("a rank is lost, while this one waits for ", rank_name(awaited)));
+}
+
+std::optional<Status> SharedMemoryCommunicator::Impl::check(int awaited, bool slept,
+                                                            const CallOptions& call,
+                                                            const wire::Deadline& deadline) {
+  if (auto failed = header().failed()) return failed;
+  if (header().left[static_cast<size_t>(awaited)].load() != 0) {
+    return Status(ErrorCode::kUnavailable, rank_name(awaited) + " has ended");
+  }
+  if (options.failed.stop_requested()) return why_stopped(awaited);
+  if (call.stop.stop_requested()) {
+    return Status(ErrorCode::kCancelled, "stopped while waiting for " + rank_name(awaited));
+  }
+  if (deadline.passed()) {
+    return Status(ErrorCode::kDeadlineExceeded,
+                  str_cat(rank_name(awaited), " has not come within ",
+                          call.timeout.value_or(options.timeout).count(), " ms"));
+  }
+  if (!slept) return std::nullopt;
+  Status status = bootstrap->status();
+  if (status.ok()) return std::nullopt;
+  return Status(status.code(),
+                str_cat("while waiting for ", rank_name(awaited), ": ", status.message()));
+}
+
+void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint fingerprint,
+                                         const CallOptions& call_options, uint64_t key) {
+  STRATA_CHECK(!has_failed.load(std::memory_order_acquire), kFailedPrecondition, "[collective] ",
+               collective_name(call.collective), ": an earlier call of this communicator failed (",
+               known_failure().message(), "); it makes no more, and its owner makes another");
+  fingerprint.collective = call.collective;
+  fingerprint.elements = call.elements;
+  fingerprint.plan = plan_of("shared", call.root, call_options.name);
+  const uint64_t packed = fingerprint.pack();
+  const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
+  const auto check_wait = [&](int awaited, bool slept) {
+    return check(awaited, slept, call_options, deadline);
+  };
+  try {
+    LocalLane& local = lane(key);
+    const std::unique_lock lock(local.mutex, deadline.time());
+    STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
+    run_on(local.lane, call, packed,
+           {.check = check_wait,
+            .crowded = crowded,
+            .name = [this](int awaited) { return rank_name(awaited); },
+            .deadline = deadline.time()});
+  } catch (...) {
+    fail_all(Status::from_current_exception(), describe_call(packed), call_options)
+        .throw_if_error();
+  }
+}
+
+void SharedMemoryCommunicator::Impl::run_on(SharedLane& lane, const SharedCall& call,
+                                            uint64_t fingerprint, const SharedWait& wait) {
+  StagedCall staged(lane, contributions, call);
+  InPlaceCall in_place(lane, buffers, placement.rank_of_replica, call);
+  const uint32_t first = lane.step();
+  const uint32_t located = in_place.begin();
+  if (located == 0) staged.begin();
+  lane.announce({.call = fingerprint, .note = located});
+  lane.publish();
+  lane.await(first, wait);
+  if (call.bytes() <= kPreparedBytes) lane.prepare(call.bytes());
+  check_agreement(lane, first, fingerprint);
+  if (in_place.possible(first)) return in_place.run(first, wait);
+  staged.run(wait, /*begun=*/!in_place.somewhere(first));
+}
+
+void SharedMemoryCommunicator::Impl::check_agreement(const SharedLane& lane, uint32_t first,
+                                                     uint64_t fingerprint) const {
+  for (int other = 0; other < ranks; ++other) {
+    if (other == rank) continue;
+    const uint64_t theirs = lane.announcement(other, first).call;
+    STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
+                 "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
+                 "), ", rank_name(rank), " (", describe_call(fingerprint), ")");
+  }
+}
+
+Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std::string& call,
+                                                const CallOptions& call_options) {
+  const Status described = failed_call(status, call, call_options, rank, ranks);
+  const bool lost = status.code() == ErrorCode::kUnavailable && options.explain;
+  return fail(lost ? options.explain(described) : described);
+}
+
+Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {
+  header().fail(reason);  // sleepers see it within a slice
+  const std::lock_guard lock(mutex);
+  if (failure.ok()) failure = reason;
+  has_failed.store(true, std::memory_order_release);
+  return reason;
+}
+
+SharedMemoryCommunicator::SharedMemoryCommunicator(std::shared_ptr<Communicator> bootstrap,
+                                                   const Options& options)
+    : Communicator(bootstrap->rank(), bootstrap->placement()),
+      impl_(std::make_unique<Impl>(placement(), std::move(bootstrap), options)) {}
+
+SharedMemoryCommunicator::~SharedMemoryCommunicator() {
+  impl_->header().left[static_cast<size_t>(rank())].store(1);
+}
+
+std::string SharedMemoryCommunicator::describe() const {
+  return str_cat("shared memory, rank ", rank(), " of ", num_ranks());
+}
+
+void SharedMemoryCommunicator::do_all_reduce(const std::vector<at::Tensor>& values,
+                                             at::Tensor& result, ReduceOp op,
+                                             const CallOptions& options) {
+  const ReducedTensors reduced(values, result, result.numel(), op, placement().num_replicas());
+  HostTensor out(result);
+  impl_->run({.collective = Collective::kAllReduce,
+              .elements = result.numel(),
+              .element_bytes = reduced.reduction.element_bytes(),
+              .result = out.data(),
+              .values = reduced.values,
+              .reduction = &reduced.reduction},
+             {.op = op, .dtype = result.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values,
+                                                 at::Tensor& part, ReduceOp op,
+                                                 const CallOptions& options) {
+  const int64_t elements = part.numel() * num_ranks();
+  const ReducedTensors reduced(values, part, elements, op, placement().num_replicas());
+  HostTensor out(part);
+  impl_->run({.collective = Collective::kReduceScatter,
+              .elements = elements,
+              .element_bytes = reduced.reduction.element_bytes(),
+              .result = out.data(),
+              .result_begin = part.numel() * rank(),
+              .values = reduced.values,
+              .reduction = &reduced.reduction},
+             {.op = op, .dtype = part.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
+                                             const CallOptions& options) {
+  HostTensor out(all);
+  const HostTensor mine(part);
+  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
+  std::byte* const place = out.data() + bytes * rank();
+  if (bytes > 0 && place != mine.data()) {
+    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  }
+  impl_->run({.collective = Collective::kAllGather,
+              .elements = all.numel(),
+              .element_bytes = static_cast<int64_t>(all.element_size()),
+              .result = out.data()},
+             {.dtype = all.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_broadcast_(at::Tensor& tensor, int root,
+                                             const CallOptions& options) {
+  HostTensor out(tensor);
+  impl_->run({.collective = Collective::kBroadcast,
+              .elements = tensor.numel(),
+              .element_bytes = static_cast<int64_t>(tensor.element_size()),
+              .result = out.data(),
+              .root = root},
+             {.dtype = tensor.scalar_type()}, options);
+  out.write_back();
+}
+
+void SharedMemoryCommunicator::do_barrier(const CallOptions& options) {
+  impl_->run({.collective = Collective::kBarrier}, {}, options);
+}
+
+void SharedMemoryCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
+
+Status SharedMemoryCommunicator::do_status() {
+  const Status mine = impl_->known_failure();
+  return mine.ok() ? impl_->header().failed().value_or(Status()) : mine;
+}
+
+wire::FileDescriptor SharedMemoryCommunicator::Impl::share(wire::FileDescriptor file,
+                                                           const CallOptions& call_options) {
+  const auto deadline = wire::Deadline::after(options.timeout);
+  return setup.descriptors.share(std::move(file), [&] {
+    if (auto end = check(0, true, call_options, deadline)) end->throw_if_error();
+  });
+}
+
+/// Null: nothing was asked for.
+std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_t elements,
+                                                                          at::ScalarType dtype,
+                                                                          bool common) {
+  const CallOptions call = {.name = "buffer"};
+  const std::lock_guard lock(buffer_calls);
+  // All ask for the same.
+  const std::array mine = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
+  std::vector<int64_t> all(mine.size() * static_cast<size_t>(ranks));
+  const auto wish = [](const int64_t* asked) {
+    return str_cat(asked[0], " ", static_cast<at::ScalarType>(asked[1]),
+                   asked[2] != 0 ? " in common" : " each");
+  };
+  const auto of = [&](int other) { return all.data() + mine.size() * static_cast<size_t>(other); };
+  std::ranges::copy(mine, of(rank));
+  run({.collective = Collective::kAllGather,
+       .elements = static_cast<int64_t>(all.size()),
+       .element_bytes = sizeof(int64_t),
+       .result = reinterpret_cast<std::byte*>(all.data())},
+      {.dtype = at::kLong}, call, kBufferKey);
+  try {
+    for (int other = 0; other < ranks; ++other) {
+      const int64_t* const theirs = of(other);
+      STRATA_CHECK(std::equal(mine.begin(), mine.end(), theirs), kFailedPrecondition,
+                   "ranks ask for different buffers: ", rank_name(other), " for ", wish(theirs),
+                   ", ", rank_name(rank), " for ", wish(mine.data()),
+                   "; make the same calls in order");
+    }
+    if (elements == 0) return nullptr;
+    int64_t bytes = elements * static_cast<int64_t>(c10::elementSize(dtype));
+    if (common) bytes = (bytes + ranks - 1) / ranks;  // one rank's memory follows the other's
+    wire::FileDescriptor file;
+    if (rank == 0) file = SharedBuffer::make(bytes, ranks);
+    file = share(std::move(file), call);
+    const auto buffer = std::make_shared<SharedBuffer>(file, bytes, ranks);
+    buffers.add(buffer);
+    return buffer;
+  } catch (...) {
+    fail_all(Status::from_current_exception(), "buffer", call).throw_if_error();
+    throw;
+  }
+}
+
+at::Tensor SharedMemoryCommunicator::do_buffer(int64_t elements, at::ScalarType dtype) {
+  return do_buffers(elements, dtype)[static_cast<size_t>(rank())];
+}
+
+std::vector<at::Tensor> SharedMemoryCommunicator::do_buffers(int64_t elements,
+                                                             at::ScalarType dtype) {
+  const auto buffer = impl_->make_buffer(elements, dtype, /*common=*/false);
+  const auto use = SharedBuffer::use(buffer);
+  std::vector<at::Tensor> tensors;
+  for (int r = 0; r < num_ranks(); ++r) {
+    tensors.push_back(tensor_in(use, buffer ? buffer->of(r) : nullptr, elements, dtype));
+  }
+  return tensors;
+}
+
+at::Tensor SharedMemoryCommunicator::do_common_buffer(int64_t elements, at::ScalarType dtype) {
+  const auto buffer = impl_->make_buffer(elements, dtype, /*common=*/true);
+  return tensor_in(SharedBuffer::use(buffer), buffer ? buffer->of(0) : nullptr, elements, dtype);
+}
+
+}  // namespace strata::collective

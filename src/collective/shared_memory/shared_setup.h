@@ -1,0 +1,25 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "collective/shared_memory/descriptor_exchange.h"
+#include "strata/collective/communicator.h"
+#include "strata/collective/shared_memory_communicator.h"
+#include "wire/shared_memory.h"
+
+namespace strata::collective {
+
+/// What ranks of one host have in common after they have met.
+struct SharedSetup {
+  std::vector<std::string> names;  ///< by rank, for messages
+  DescriptorExchange descriptors;  ///< for buffers
+  wire::FileDescriptor file;       ///< SharedHeader and lanes
+  wire::SharedMapping header;
+};
+
+/// Every rank calls it. @throws Error  as SharedMemoryCommunicator: the same on all ranks.
+SharedSetup set_up_shared_memory(Communicator& bootstrap, const SharedMemoryOptions& options);
+
+}  // namespace strata::collective

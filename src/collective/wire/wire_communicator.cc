@@ -1,0 +1,241 @@
+#include "strata/collective/wire_communicator.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "collective/call_failure.h"
+#include "collective/call_fingerprint.h"
+#include "collective/call_tensors.h"
+#include "collective/wire/message_executor.h"
+#include "strata/core/error.h"
+
+namespace strata::collective {
+
+namespace {
+
+/// Twice what the longest line holds.
+size_t receive_window(const LinkModel& links) {
+  double most = static_cast<double>(MessageRoute::kLeastReceiveWindow);
+  const auto add = [&](const Link& link) {
+    const bool limited = link.bytes_per_second > 0;
+    most = std::max(most, limited ? 4 * link.latency * link.bytes_per_second : 1e18);
+  };
+  add(links.in_host);
+  add(links.across_hosts);
+  for (const Link& link : links.pairs) add(link);
+  return static_cast<size_t>(most);
+}
+
+}  // namespace
+
+struct WireCommunicator::Impl {
+  int rank;
+  std::vector<std::shared_ptr<wire::Connection>> peers;
+  std::shared_ptr<wire::Transport> transport;
+  std::shared_ptr<const Planner> planner;
+  Options options;
+
+  std::mutex mutex;
+  Status failure;                                                     // guarded by mutex
+  std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts;  // guarded by mutex
+
+  int num_ranks() const { return static_cast<int>(peers.size()); }
+  int num_replicas() const { return planner->placement().num_replicas(); }
+
+  /// One call's buffers, and what the ranks must agree on.
+  struct Call {
+    CallFingerprint fingerprint = {};
+    MessageBuffers buffers = {};
+    int root = 0;
+  };
+
+  void run(Call call, const CallOptions& options);
+  const ScratchLayout& layout_of(const Schedule& schedule);
+  /// Ends all connections with what happened. @return that.
+  Status fail_all(const Status& status, const Call& call, const CallOptions& options);
+  void fail(const Status& reason);
+};
+
+const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule) {
+  const std::lock_guard lock(mutex);
+  std::unique_ptr<ScratchLayout>& layout = layouts[&schedule];  // the planner keeps its schedules
+  if (!layout) layout = std::make_unique<ScratchLayout>(schedule, rank);
+  return *layout;
+}
+
+void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
+  {
+    const std::lock_guard lock(mutex);
+    STRATA_CHECK(failure.ok(), kFailedPrecondition, "[collective] ",
+                 collective_name(call.fingerprint.collective),
+                 ": an earlier call of this communicator failed (", failure.message(),
+                 "); it makes no more, and its owner makes another");
+  }
+  if (this->options.doing) {
+    std::string what(collective_name(call.fingerprint.collective));
+    if (!options.name.empty()) what.append(" ").append(options.name);
+    this->options.doing(what);
+  }
+  // Without elements there is nothing to send, yet whoever disagrees must learn of it.
+  const bool nothing = call.buffers.elements == 0;
+  const Choice choice = planner->choose(
+      {.collective = nothing ? Collective::kBarrier : call.fingerprint.collective,
+       .elements = call.buffers.elements,
+       .element_bytes = call.buffers.element_bytes,
+       .partial_bytes = call.buffers.reduction ? call.buffers.reduction->partial_bytes()
+                                               : call.buffers.element_bytes,
+       .root = call.root});
+  call.fingerprint.elements = call.buffers.elements;
+  call.fingerprint.plan = plan_of(choice.schedule->name, call.root, options.name);
+  if (call.fingerprint.collective == Collective::kReduceScatter && !nothing) {
+    call.buffers.result_begin = call.buffers.elements / num_ranks() * rank;
+  }
+  Status failed;
+  const MessageRoute route{
+      .transport = transport.get(),
+      .peers = &peers,
+      .tag = {.channel = this->options.channel,
+              .id = options.id,
+              .fingerprint = call.fingerprint.pack()},
+      .deadline = wire::Deadline::after(options.timeout.value_or(planner->options().timeout)),
+      .stop = options.stop,
+      .receive_window = receive_window(planner->links()),
+      .on_failure = [&](const Status& status) { failed = fail_all(status, call, options); }};
+  static_cast<void>(
+      run_messages(*choice.schedule, layout_of(*choice.schedule), rank, call.buffers, route));
+  failed.throw_if_error();
+}
+
+Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
+                                        const CallOptions& options) {
+  const Status described =
+      failed_call(Status(status.code(), with_calls_described(status.message())),
+                  describe_call(call.fingerprint.pack()), options, rank, num_ranks());
+  const Status explained = this->options.explain ? this->options.explain(described) : described;
+  fail(explained);
+  return explained;
+}
+
+void WireCommunicator::Impl::fail(const Status& reason) {
+  {
+    const std::lock_guard lock(mutex);
+    if (failure.ok()) failure = reason;
+  }
+  // The others may be waiting for this rank, which will not go on.
+  for (const auto& peer : peers) {
+    if (peer) peer->fail(reason);
+  }
+}
+
+WireCommunicator::WireCommunicator(int rank, std::vector<std::shared_ptr<wire::Connection>> peers,
+                                   std::shared_ptr<wire::Transport> transport,
+                                   std::shared_ptr<const Planner> planner, const Options& options)
+    : Communicator(rank, planner->placement()), impl_(std::make_unique<Impl>()) {
+  const int ranks = planner->placement().num_ranks();
+  STRATA_CHECK(static_cast<int>(peers.size()) == ranks, kInvalidArgument,
+               "[collective] WireCommunicator: got ", peers.size(), " peers for ", ranks,
+               " ranks; expected one a rank, null for this one");
+  for (int i = 0; i < ranks; ++i) {
+    STRATA_CHECK((peers[static_cast<size_t>(i)] == nullptr) == (i == rank), kInvalidArgument,
+                 "[collective] WireCommunicator: peer ", i, " of rank ", rank,
+                 peers[static_cast<size_t>(i)] ? " is connected to itself" : " is not connected");
+  }
+  impl_->rank = rank;
+  impl_->peers = std::move(peers);
+  impl_->transport = std::move(transport);
+  impl_->planner = std::move(planner);
+  impl_->options = options;
+}
+
+WireCommunicator::~WireCommunicator() = default;
+
+const Planner& WireCommunicator::planner() const { return *impl_->planner; }
+
+std::string WireCommunicator::describe() const {
+  return str_cat("wire, rank ", rank(), " of ", num_ranks());
+}
+
+void WireCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
+                                     ReduceOp op, const CallOptions& options) {
+  ReducedTensors reduced(values, result, result.numel(), op, impl_->num_replicas());
+  HostTensor out(result);
+  impl_->run({.fingerprint = {.collective = Collective::kAllReduce,
+                              .op = op,
+                              .dtype = result.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .values = {reduced.values.begin(), reduced.values.end()},
+                          .elements = result.numel(),
+                          .element_bytes = reduced.reduction.element_bytes(),
+                          .reduction = &reduced.reduction}},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
+                                         ReduceOp op, const CallOptions& options) {
+  const int64_t elements = part.numel() * num_ranks();
+  ReducedTensors reduced(values, part, elements, op, impl_->num_replicas());
+  HostTensor out(part);
+  impl_->run({.fingerprint = {.collective = Collective::kReduceScatter,
+                              .op = op,
+                              .dtype = part.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .values = {reduced.values.begin(), reduced.values.end()},
+                          .elements = elements,
+                          .element_bytes = reduced.reduction.element_bytes(),
+                          .reduction = &reduced.reduction}},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
+                                     const CallOptions& options) {
+  HostTensor out(all);
+  const HostTensor mine(part);
+  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
+  std::byte* const place = out.data() + bytes * rank();
+  if (bytes > 0 && place != mine.data()) {
+    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  }
+  impl_->run({.fingerprint = {.collective = Collective::kAllGather, .dtype = all.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .elements = all.numel(),
+                          .element_bytes = static_cast<int64_t>(all.element_size())}},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
+  HostTensor out(tensor);
+  impl_->run({.fingerprint = {.collective = Collective::kBroadcast, .dtype = tensor.scalar_type()},
+              .buffers = {.result = out.data(),
+                          .elements = tensor.numel(),
+                          .element_bytes = static_cast<int64_t>(tensor.element_size())},
+              .root = root},
+             options);
+  out.write_back();
+}
+
+void WireCommunicator::do_barrier(const CallOptions& options) {
+  impl_->run({.fingerprint = {.collective = Collective::kBarrier}}, options);
+}
+
+void WireCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
+
+Status WireCommunicator::do_status() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->failure.ok()) return impl_->failure;
+  }
+  static_cast<void>(impl_->transport->progress());
+  for (const auto& peer : impl_->peers) {
+    if (peer == nullptr) continue;
+    if (Status status = peer->status(); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace strata::collective

@@ -1,0 +1,144 @@
+#include "strata/keras/layer_registry.h"
+
+#include <map>
+#include <mutex>
+
+#include "keras/graph/model_entry.h"
+#include "keras/layers/layer_class.h"
+#include "keras/ops/operation.h"
+
+namespace strata::keras {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, LayerFactory, std::less<>> factories;  ///< By class.
+  /// Of classes that are not ours: "mine>Scale".
+  std::map<std::string, LayerFactory, std::less<>> registered;
+  std::map<std::string, std::string, std::less<>> registered_names;  ///< By class.
+
+  Registry() {
+    using Family = std::vector<LayerClass> (*)();
+    constexpr Family kFamilies[] = {activation_layers,
+                                    attention_layers,
+                                    batch_normalization_layers,
+                                    concatenate_layers,
+                                    conv_transpose_layers,
+                                    convolutional_layers,
+                                    core_layers,
+                                    depthwise_conv_layers,
+                                    dot_layers,
+                                    einsum_dense_layers,
+                                    embedding_layers,
+                                    group_query_attention_layers,
+                                    image_preprocessing_layers,
+                                    merging_layers,
+                                    multi_head_attention_layers,
+                                    normalization_layers,
+                                    padding_layers,
+                                    pooling_layers,
+                                    preprocessing_layers,
+                                    random_image_layers,
+                                    recurrent_cells,
+                                    recurrent_layers,
+                                    recurrent_wrappers,
+                                    regularization_layers,
+                                    reshaping_layers,
+                                    stacked_cells,
+                                    up_sampling_layers};
+    for (const Family family : kFamilies) {
+      for (const LayerClass& each : family()) factories.emplace(each.name, each.make);
+    }
+  }
+};
+
+Registry& registry() {
+  static Registry registry;
+  return registry;
+}
+
+/// keras.saving.register_keras_serializable's.
+const std::string kDefaultPackage = "Custom>";
+
+/// "mine>Scale" in a file; empty: Keras's own class, or a file that does not say it.
+std::string package_and_class(const Json& object) {
+  const Json* name = object.is_object() ? object.find("registered_name") : nullptr;
+  if (name == nullptr || !name->is_string()) return {};
+  return name->as_string().find('>') == std::string::npos ? std::string() : name->as_string();
+}
+
+/// A class of another package than a registered one's is another class. One that was registered
+/// without a package stands for all of its name. Under the registry's lock.
+const LayerFactory* find_factory(const Json& object, const std::string& class_name) {
+  const auto in = [](const auto& map, const std::string& key) {
+    const auto found = map.find(key);
+    return found == map.end() ? nullptr : &found->second;
+  };
+  const Registry& all = registry();
+  if (const std::string full = package_and_class(object); !full.empty()) {
+    const LayerFactory* found = in(all.registered, full);
+    return found != nullptr ? found : in(all.registered, kDefaultPackage + class_name);
+  }
+  if (const LayerFactory* found = in(all.factories, class_name)) return found;
+  const std::string* full = in(all.registered_names, class_name);
+  return full == nullptr ? nullptr : in(all.registered, *full);
+}
+
+/// What to register the class of `object` by.
+std::string name_to_register(const Json& object, const std::string& class_name) {
+  const std::string full = package_and_class(object);
+  return full.empty() || full.starts_with(kDefaultPackage) ? class_name : full;
+}
+
+std::string name_in(const Json& config) {
+  const Json* name = config.find("name");
+  return name != nullptr && name->is_string() ? name->as_string() : std::string("?");
+}
+
+}  // namespace
+
+void register_layer(const std::string& name, LayerFactory factory) {
+  STRATA_CHECK(factory != nullptr, kInvalidArgument, "[keras] register_layer: got '", name,
+               "' with an empty function; expected one that makes a layer of its config");
+  const size_t mark = name.find('>');
+  const std::string class_name = mark == std::string::npos ? name : name.substr(mark + 1);
+  const std::string full = mark == std::string::npos ? kDefaultPackage + name : name;
+  STRATA_CHECK(!class_name.empty() && mark != 0, kInvalidArgument, "[keras] register_layer: got '",
+               name, "'; expected \"Class\" or \"package>Class\"");
+  const std::lock_guard lock(registry().mutex);
+  const bool ours = mark == std::string::npos && registry().factories.contains(class_name);
+  STRATA_CHECK(!ours && registry().registered.emplace(full, std::move(factory)).second,
+               kAlreadyExists, "[keras] register_layer: there is a layer class '", name,
+               "' already");
+  registry().registered_names.emplace(class_name, full);
+}
+
+namespace detail {
+
+std::optional<std::string> registered_name(const std::string& class_name) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().registered_names.find(class_name);
+  if (found != registry().registered_names.end()) return found->second;
+  if (registry().factories.contains(class_name)) return std::nullopt;
+  return kDefaultPackage + class_name;
+}
+
+}  // namespace detail
+
+Layer layer_from_config(const Json& object) {
+  if (detail::is_operation(object)) return detail::operation_from_config(object);
+  const ObjectJson parsed = parse_object(object, "a layer");
+  if (detail::is_model_class(parsed.class_name)) return detail::model_layer_from_entry(object);
+  LayerFactory factory;
+  {
+    const std::lock_guard lock(registry().mutex);
+    if (const LayerFactory* found = find_factory(object, parsed.class_name)) factory = *found;
+    STRATA_CHECK(factory != nullptr, kUnimplemented, "[keras] layer '", name_in(parsed.config),
+                 "' is of class ", parsed.class_name,
+                 ", which strata does not know; register_layer(\"",
+                 name_to_register(object, parsed.class_name), "\", ...) tells it how to make one");
+  }
+  return factory(parsed.config);
+}
+
+}  // namespace strata::keras

@@ -1,0 +1,251 @@
+#include "optim/losses/cross_entropy.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty_cpu_dispatch.h>
+#include <ATen/ops/mul.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/library.h>
+
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "optim/losses/batch_rows.h"
+#include "optim/losses/cross_entropy_kernels.h"
+#include "strata/core/error.h"
+#include "tensor/operators/autograd_node.h"
+
+namespace strata::losses {
+
+const CrossEntropyKernels& cross_entropy_kernels(tensor::CpuIsa isa) {
+#if defined(__x86_64__)
+  switch (isa) {
+    case tensor::CpuIsa::kBaseline:
+      break;
+    case tensor::CpuIsa::kAvx2:
+      return cross_entropy_kernels_avx2();
+    case tensor::CpuIsa::kAvx512:
+      return cross_entropy_kernels_avx512();
+  }
+#else
+  static_cast<void>(isa);
+#endif
+  return cross_entropy_kernels_baseline();
+}
+
+void throw_bad_label(const at::Tensor& labels, int64_t index, int64_t classes) {
+  const int64_t rows = labels.dim() == 0 ? 1 : labels.size(0);
+  const int64_t row = index / (labels.numel() / rows);
+  detail::throw_error(
+      ErrorCode::kInvalidArgument,
+      str_cat("[losses] sparse_categorical_crossentropy: got label ",
+              labels.reshape(-1)[index].item<int64_t>(), " in ", row_in_batch(row, rows),
+              "; expected 0 to ", classes - 1, ", for the ", classes, " classes of y_pred"));
+}
+
+namespace {
+
+using tensor::make_node;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+const CrossEntropyKernels& kernels() {
+  static const CrossEntropyKernels& best = cross_entropy_kernels(tensor::best_cpu_isa());
+  return best;
+}
+
+// The two passes are operators of libtorch's dispatcher, so that whatever records a step below
+// autograd sees them too.
+
+template <typename T>
+int64_t forward(const CrossEntropyArguments<T>& arguments) {
+  if constexpr (std::is_same_v<T, float>) {
+    return kernels().forward_f32(arguments);
+  } else {
+    return kernels().forward_f64(arguments);
+  }
+}
+
+LabelKind kind_of(const at::Tensor& labels) {
+  switch (labels.scalar_type()) {
+    case at::kLong:
+      return kLabelInt64;
+    case at::kInt:
+      return kLabelInt32;
+    default:
+      STRATA_DCHECK(labels.scalar_type() == at::kByte);
+      return kLabelUint8;
+  }
+}
+
+template <typename T>
+void run_forward(const at::Tensor& logits, const at::Tensor& labels,
+                 std::optional<int64_t> ignore_class, at::Tensor& losses, at::Tensor* difference) {
+  CrossEntropyArguments<T> arguments;
+  arguments.logits = logits.const_data_ptr<T>();
+  arguments.labels = labels.const_data_ptr();
+  arguments.label_kind = kind_of(labels);
+  arguments.rows = labels.numel();
+  arguments.classes = logits.size(-1);
+  arguments.ignores = ignore_class.has_value();
+  arguments.ignored_label = ignore_class.value_or(0);
+  arguments.losses = losses.mutable_data_ptr<T>();
+  arguments.difference = difference == nullptr ? nullptr : difference->mutable_data_ptr<T>();
+  const int64_t bad = forward(arguments);
+  if (bad >= 0) throw_bad_label(labels, bad, arguments.classes);
+}
+
+std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const at::Tensor& labels,
+                                               std::optional<int64_t> ignore_class,
+                                               bool wants_difference) {
+  const auto x = logits.expect_contiguous();
+  const auto y = labels.expect_contiguous();
+  at::Tensor losses = at::cpu::empty(labels.sizes(), logits.options());
+  at::Tensor difference =
+      at::cpu::empty(wants_difference ? logits.sizes() : at::IntArrayRef{0}, logits.options());
+  at::Tensor* const wanted = wants_difference ? &difference : nullptr;
+  if (logits.scalar_type() == at::kFloat) {
+    run_forward<float>(*x, *y, ignore_class, losses, wanted);
+  } else {
+    run_forward<double>(*x, *y, ignore_class, losses, wanted);
+  }
+  return {std::move(losses), std::move(difference)};
+}
+
+template <typename T>
+void run_backward(const at::Tensor& difference, const at::Tensor& scale, int64_t stride,
+                  at::Tensor& out) {
+  const int64_t classes = difference.size(-1);
+  const int64_t rows = scale.numel();
+  const T* const from = difference.const_data_ptr<T>();
+  T* const to = out.mutable_data_ptr<T>();
+  if constexpr (std::is_same_v<T, float>) {
+    kernels().backward_f32(from, scale.const_data_ptr<T>(), stride, rows, classes, to);
+  } else {
+    kernels().backward_f64(from, scale.const_data_ptr<T>(), stride, rows, classes, to);
+  }
+}
+
+void scale_rows_into(const at::Tensor& difference, const at::Tensor& scale, at::Tensor& out) {
+  // The gradient of a sum is one number, expanded: all strides 0.
+  bool one_number = true;
+  for (int64_t d = 0; d < scale.dim(); ++d)
+    one_number = one_number && (scale.stride(d) == 0 || scale.size(d) == 1);
+  const auto s =
+      one_number ? c10::MaybeOwned<at::Tensor>::borrowed(scale) : scale.expect_contiguous();
+  if (difference.scalar_type() == at::kFloat) {
+    run_backward<float>(difference, *s, one_number ? 0 : 1, out);
+  } else {
+    run_backward<double>(difference, *s, one_number ? 0 : 1, out);
+  }
+}
+
+at::Tensor& scale_rows_cpu_(at::Tensor& difference, const at::Tensor& scale) {
+  scale_rows_into(difference, scale, difference);
+  return difference;
+}
+
+at::Tensor scale_rows_cpu(const at::Tensor& difference, const at::Tensor& scale) {
+  at::Tensor out = at::cpu::empty(difference.sizes(), difference.options());
+  scale_rows_into(difference, scale, out);
+  return out;
+}
+
+TORCH_LIBRARY_FRAGMENT(strata, library) {
+  library.def(
+      "softmax_cross_entropy(Tensor logits, Tensor labels, int? ignore_class, bool "
+      "wants_difference)"
+      " -> (Tensor, Tensor)");
+  library.def("scale_rows(Tensor difference, Tensor scale) -> Tensor");
+  library.def("scale_rows_(Tensor(a!) difference, Tensor scale) -> Tensor(a!)");
+}
+
+TORCH_LIBRARY_IMPL(strata, CPU, library) {
+  library.impl("softmax_cross_entropy", forward_cpu);
+  library.impl("scale_rows", scale_rows_cpu);
+  library.impl("scale_rows_", scale_rows_cpu_);
+}
+
+template <typename Signature>
+auto find_operator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
+}
+
+struct NoSecondDerivative final : Node {
+  variable_list apply(variable_list&&) override {
+    detail::throw_error(
+        ErrorCode::kUnimplemented,
+        "[losses] sparse_categorical_crossentropy: got a second differentiation; it has one "
+        "derivative only (categorical_crossentropy with one-hot labels has all)");
+  }
+  std::string name() const override { return "SparseCategoricalCrossentropyBackwardBackward"; }
+};
+
+struct SparseCategoricalCrossentropyBackward final : Node {
+  variable_list apply(variable_list&& gradients) override {
+    if (!gradients[0].defined()) return {at::Tensor()};
+    if (!difference.defined()) throw std::runtime_error(torch::autograd::ERR_BACKWARD_TWICE);
+    at::Tensor result;
+    {
+      const at::AutoDispatchBelowADInplaceOrView below;
+      static const auto scale_rows =
+          find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("strata::scale_rows");
+      static const auto scale_rows_ =
+          find_operator<at::Tensor&(at::Tensor&, const at::Tensor&)>("strata::scale_rows_");
+      if (may_overwrite) {
+        result = std::move(difference);
+        scale_rows_.call(result, gradients[0]);
+      } else {
+        result = scale_rows.call(difference, gradients[0]);
+      }
+    }
+    if (at::GradMode::is_enabled()) {
+      auto node = make_node<NoSecondDerivative>();
+      torch::autograd::edge_list edges = torch::autograd::collect_next_edges(gradients[0]);
+      edges.push_back(next_edge(0));
+      node->set_next_edges(std::move(edges));
+      torch::autograd::set_history(result, node);
+    }
+    return {std::move(result)};
+  }
+  // Called before apply if release_variables comes after it: then nobody else needs `difference`.
+  void will_release_variables() override { may_overwrite = true; }
+  void release_variables() override { difference.reset(); }
+  std::string name() const override { return "SparseCategoricalCrossentropyBackward"; }
+
+  at::Tensor difference;
+  bool may_overwrite = false;
+};
+
+}  // namespace
+
+bool has_fused_cross_entropy(const at::Tensor& logits) {
+  return logits.is_cpu() && logits.layout() == at::kStrided &&
+         (logits.scalar_type() == at::kFloat || logits.scalar_type() == at::kDouble);
+}
+
+at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
+                                 std::optional<int64_t> ignore_class) {
+  static const auto operation = find_operator<std::tuple<at::Tensor, at::Tensor>(
+      const at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool)>(
+      "strata::softmax_cross_entropy");
+  const bool differentiable = at::GradMode::is_enabled() && logits.requires_grad();
+  at::Tensor losses, difference;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    std::tie(losses, difference) = operation.call(logits, labels, ignore_class, differentiable);
+  }
+  if (differentiable) {
+    auto node = make_node<SparseCategoricalCrossentropyBackward>();
+    node->difference = std::move(difference);
+    node->set_next_edges(torch::autograd::collect_next_edges(logits));
+    torch::autograd::set_history(losses, node);
+  }
+  return losses;
+}
+
+}  // namespace strata::losses

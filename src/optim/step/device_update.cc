@@ -1,0 +1,245 @@
+#include "optim/step/device_update.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/_foreach_copy.h>
+#include <ATen/ops/_foreach_norm.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+
+#include <algorithm>
+
+#include "optim/step/flat_update.h"
+#include "optim/step/remote_update.h"
+
+namespace strata::optimizers {
+namespace {
+
+/// `replica`'s gradient of `parameter`, where that is, dense.
+at::Tensor gradient_of(const EntryGradient& gradient, const at::Tensor& parameter, int replica) {
+  if (!gradient.rows) {
+    const size_t source = gradient.sources.size() == 1 ? 0 : static_cast<size_t>(replica);
+    return gradient.sources[source].to(parameter.device());
+  }
+  const at::Tensor rows = at::tensor(gradient.rows->rows, at::kLong).to(parameter.device());
+  at::Tensor dense = at::full_like(parameter, 0).detach();
+  dense.index_copy_(0, rows, gradient.rows->values.to(parameter.device()));
+  return dense;
+}
+
+}  // namespace
+
+DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                           const std::vector<Entry>& entries, const ExtraSlots& extras)
+    : rule_(rule), group_(group), extras_(extras), entries_(entries) {
+  const at::NoGradGuard no_grad;
+  // Where another optimizer has put them, or the only copy is elsewhere, parameters stay.
+  is_flat_ = !group_.keeps_one_copy() && std::ranges::none_of(entries_, [](const Entry& entry) {
+    return entry.variable.state()->has_home();
+  });
+  for (size_t copy = 0; copy < num_copies(); ++copy) {
+    copies_.push_back(make_copy(static_cast<int>(copy)));
+  }
+  if (is_flat_) move_parameters();
+}
+
+size_t DeviceUpdate::num_copies() const {
+  return group_.keeps_one_copy() ? 1 : static_cast<size_t>(group_.num_local_replicas());
+}
+
+at::Tensor DeviceUpdate::parameter(size_t entry, int replica) const {
+  const Variable& variable = entries_[entry].variable;
+  return (group_.keeps_one_copy() ? variable.state()->central() : variable.on_replica(replica))
+      .detach();
+}
+
+/// With its slots, as they are at first.
+DeviceUpdate::Copy DeviceUpdate::make_copy(int replica) const {
+  const at::Device device = parameter(0, replica).device();
+  const at::ScalarType dtype = entries_[0].variable.dtype();
+  std::vector<tensor::ArenaEntry> layouts;
+  for (const Entry& entry : entries_) layouts.push_back(layout_of(entry.variable));
+  Copy copy;
+  copy.slots_of.resize(entries_.size());
+  const int of_rule = rule_.num_slots();
+  for (int slot = 0; slot < of_rule + extras_.count(); ++slot) {
+    std::vector<tensor::ArenaEntry> shapes = layouts;
+    for (tensor::ArenaEntry& each : shapes) {
+      if (slot >= of_rule) break;
+      std::vector<int64_t> shape = rule_.slot_shape(slot, each.sizes);
+      if (shape != each.sizes) each = {.sizes = std::move(shape)};
+    }
+    copy.slots.emplace_back(std::move(shapes), dtype, device);
+    const double initial = slot < of_rule ? rule_.slot_initial_value(slot) : 0;
+    if (initial != 0) copy.slots.back().flat().fill_(initial);
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      copy.slots_of[e].push_back(copy.slots.back().view(static_cast<int64_t>(e)));
+    }
+  }
+  if (!is_flat_) return copy;
+  copy.gradients = tensor::Arena(std::move(layouts), dtype, device);
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    copy.gradient_of.push_back(copy.gradients.view(static_cast<int64_t>(e)));
+  }
+  return copy;
+}
+
+void DeviceUpdate::move_parameters() {
+  const auto arenas = std::make_shared<std::vector<tensor::Arena>>();
+  for (Copy& copy : copies_) {
+    arenas->push_back(copy.gradients.make_like());
+    copy.parameters = arenas->back().flat();
+  }
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    std::vector<at::Tensor> homes;
+    for (const tensor::Arena& arena : *arenas) homes.push_back(arena.view(static_cast<int64_t>(e)));
+    entries_[e].variable.state()->move_into(homes, /*shared=*/false, arenas);
+  }
+}
+
+/// New replicas get the first one's slots.
+void DeviceUpdate::reshape() {
+  const at::NoGradGuard no_grad;
+  copies_.resize(std::min(copies_.size(), num_copies()));
+  while (copies_.size() < num_copies()) {
+    copies_.push_back(make_copy(static_cast<int>(copies_.size())));
+    for (size_t slot = 0; slot < copies_[0].slots.size(); ++slot) {
+      copies_.back().slots[slot].flat().copy_(copies_[0].slots[slot].flat());
+    }
+  }
+  if (is_flat_) move_parameters();
+}
+
+std::vector<double> DeviceUpdate::squared_norms(Step& step) {
+  std::vector<double> norms(entries_.size());
+  std::vector<size_t> used;
+  std::vector<at::Tensor> gradients;
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    if (!step.gradients[e].used) continue;
+    used.push_back(e);
+    gradients.push_back(gradient_of(step.gradients[e], parameter(e, 0), 0));
+  }
+  if (used.empty()) return norms;
+  // The device is waited for once.
+  const at::Tensor all =
+      at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_().cpu();
+  for (size_t i = 0; i < used.size(); ++i) norms[used[i]] = all.const_data_ptr<double>()[i];
+  return norms;
+}
+
+bool DeviceUpdate::treats_all_alike(const Step& step) const {
+  if (!is_flat_ || rule_.whole_variables()) return false;
+  const double scale = step.gradients[0].scale;
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    const EntryGradient& gradient = step.gradients[e];
+    if (!gradient.used || gradient.rows || gradient.scale != scale) return false;
+    if (step.weight_decay > 0 && entries_[e].decays != entries_[0].decays) return false;
+  }
+  return true;
+}
+
+at::Tensor DeviceUpdate::flat_gradient(const Step& step, int replica) {
+  Copy& copy = copy_of(replica);
+  std::vector<at::Tensor> sources;
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    sources.push_back(gradient_of(step.gradients[e], copy.gradient_of[e], replica));
+  }
+  at::_foreach_copy_(copy.gradient_of, sources, /*non_blocking=*/true);
+  return copy.gradients.flat();
+}
+
+void DeviceUpdate::accumulate(const Step& step, int replica) {
+  if (!updates(replica)) return;
+  const at::NoGradGuard no_grad;
+  Copy& copy = copy_of(replica);
+  if (treats_all_alike(step)) {
+    copy.slots.back().flat().add_(flat_gradient(step, replica), step.gradients[0].scale);
+    return;
+  }
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    const EntryGradient& gradient = step.gradients[e];
+    if (!gradient.used) continue;
+    copy.slots_of[e].back().add_(gradient_of(gradient, parameter(e, replica), replica),
+                                 gradient.scale);
+  }
+}
+
+void DeviceUpdate::update(const Step& step, int replica) {
+  if (!updates(replica)) return;
+  const at::NoGradGuard no_grad;
+  Copy& copy = copy_of(replica);
+  const auto modifiers = [&](size_t entry) {
+    return tensor::UpdateModifiers{.gradient_scale = step.gradients[entry].scale,
+                                   .clip_value = step.clip_value,
+                                   .weight_decay = entries_[entry].decays ? step.weight_decay : 0};
+  };
+  const auto of_rule = [&](const std::vector<at::Tensor>& slots) {
+    return std::vector<at::Tensor>(slots.begin(), slots.begin() + rule_.num_slots());
+  };
+  if (treats_all_alike(step)) {
+    std::vector<at::Tensor> slots;
+    for (int i = 0; i < rule_.num_slots(); ++i) {
+      slots.push_back(copy.slots[static_cast<size_t>(i)].flat());
+    }
+    rule_.apply(copy.parameters, flat_gradient(step, replica), slots, modifiers(0), step.scalars);
+  } else {
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      if (!step.gradients[e].used) continue;
+      at::Tensor parameter = this->parameter(e, replica);
+      std::vector<at::Tensor> slots = of_rule(copy.slots_of[e]);
+      rule_.apply(parameter, gradient_of(step.gradients[e], parameter, replica), slots,
+                  modifiers(e), step.scalars);
+    }
+  }
+  if (step.clear_accumulators) copy.slots.back().flat().zero_();
+}
+
+void DeviceUpdate::average(const Step& step, int replica) {
+  if (!updates(replica)) return;
+  const at::NoGradGuard no_grad;
+  Copy& copy = copy_of(replica);
+  const auto slot = static_cast<size_t>(rule_.num_slots());
+  const auto move = [&](at::Tensor mean, at::Tensor parameter) {
+    mean.mul_(1 - step.average_rate).add_(parameter, step.average_rate);
+    if (step.overwrite_by_average) parameter.copy_(mean);
+  };
+  if (is_flat_) return move(copy.slots[slot].flat(), copy.parameters);
+  for (size_t e = 0; e < entries_.size(); ++e) {
+    move(copy.slots_of[e][slot], parameter(e, replica));
+  }
+}
+
+at::Tensor DeviceUpdate::slot(size_t entry, int slot) const {
+  return copies_[0].slots_of[entry][static_cast<size_t>(slot)];
+}
+
+std::vector<at::Tensor> DeviceUpdate::slot_copies(size_t entry, int slot) const {
+  std::vector<at::Tensor> all;
+  for (const Copy& copy : copies_) all.push_back(copy.slots_of[entry][static_cast<size_t>(slot)]);
+  return all;
+}
+
+std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                                             const std::vector<Entry>& entries,
+                                             const ExtraSlots& extras) {
+  const at::ScalarType dtype = entries[0].variable.dtype();
+  if (group.options().parameter_store) {
+    if (dtype == at::kFloat) {
+      return std::make_unique<RemoteUpdate<float>>(rule, group, entries, extras);
+    }
+    STRATA_CHECK(dtype == at::kDouble, kUnimplemented, "[", rule.name(), "] build: got '",
+                 entries[0].variable.name(), "' of ", c10::toString(dtype),
+                 "; parameter servers hold float32 and float64");
+    return std::make_unique<RemoteUpdate<double>>(rule, group, entries, extras);
+  }
+  const bool flat = group.all_cpu() && !group.has_mirrors();
+  if (flat && dtype == at::kFloat) {
+    return std::make_unique<FlatUpdate<float>>(rule, group, entries, extras);
+  }
+  if (flat && dtype == at::kDouble) {
+    return std::make_unique<FlatUpdate<double>>(rule, group, entries, extras);
+  }
+  return std::make_unique<DeviceUpdate>(rule, group, entries, extras);
+}
+
+}  // namespace strata::optimizers

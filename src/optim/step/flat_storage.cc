@@ -1,0 +1,217 @@
+#include "optim/step/flat_storage.h"
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <utility>
+
+#include "strata/collective/communicator.h"
+#include "tensor/copy_past_cache.h"
+
+namespace strata::optimizers {
+namespace {
+
+template <typename T>
+T* data_of(const tensor::Arena& arena, size_t i) {
+  return arena.view(static_cast<int64_t>(i)).template mutable_data_ptr<T>();
+}
+
+/// Parameters of at most this many bytes fit into a core's own cache. From there a replica reads a
+/// copy of its own faster than, line by line, what others have just written in theirs.
+constexpr int64_t kSmall = int64_t{2} << 20;
+
+/// Copies of more bytes than that have left the caches before somebody reads them.
+constexpr int64_t kLarge = int64_t{32} << 20;
+
+/// Of all parameters.
+int64_t bytes_of(const std::vector<Entry>& entries) {
+  int64_t bytes = 0;
+  for (const Entry& entry : entries) {
+    bytes += static_cast<int64_t>(entry.variable.on_replica(0).nbytes());
+  }
+  return bytes;
+}
+
+/// All processes decide alike.
+bool shares_parameters(const ReplicaGroup& group, int64_t bytes) {
+  if (!group.may_share_storage()) return false;
+  return group.options().share_storage || group.keeps_one_copy() || bytes > kSmall;
+}
+
+}  // namespace
+
+tensor::ArenaEntry layout_of(const Variable& variable) {
+  const at::Tensor& tensor = variable.on_replica(0);
+  return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec()};
+}
+
+template <typename T>
+FlatStorage<T>::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
+                            std::vector<tensor::Arena> slots)
+    : group_(group),
+      bytes_(bytes_of(entries)),
+      share_storage_(shares_parameters(group, bytes_)),
+      entries_(std::move(entries)) {
+  move_parameters();
+  find_parameters();
+  take_slots(std::move(slots));
+}
+
+template <typename T>
+std::vector<tensor::ArenaEntry> FlatStorage<T>::layouts(const std::vector<size_t>& entries) const {
+  std::vector<tensor::ArenaEntry> result;
+  for (const size_t i : entries) result.push_back(layout_of(entries_[i].variable));
+  return result;
+}
+
+template <typename T>
+void FlatStorage<T>::move_parameters() {
+  // A variable that another optimizer has moved stays where it is. The last variable comes first:
+  // backward produces its gradient first.
+  std::vector<size_t> order;
+  for (size_t i = entries_.size(); i-- > 0;) {
+    if (!entries_[i].variable.state()->has_home()) order.push_back(i);
+  }
+  owns_homes_ = order.size() == entries_.size();
+  const size_t copies = share_storage_ ? 1 : static_cast<size_t>(group_.num_local_replicas());
+  auto arenas = std::make_shared<std::vector<tensor::Arena>>();
+  for (size_t i = 0; i < copies; ++i) {
+    arenas->emplace_back(layouts(order), entries_[0].variable.dtype());
+  }
+  move_into(order, arenas);
+}
+
+/// Entry `order[i]` becomes tensor i of the arenas, one a copy.
+template <typename T>
+void FlatStorage<T>::move_into(const std::vector<size_t>& order,
+                               const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
+  for (size_t place = 0; place < order.size(); ++place) {
+    std::vector<at::Tensor> homes;
+    for (size_t r = 0; r < static_cast<size_t>(group_.num_local_replicas()); ++r) {
+      homes.push_back((*arenas)[share_storage_ ? 0 : r].view(static_cast<int64_t>(place)));
+    }
+    entries_[order[place]].variable.state()->move_into(homes, share_storage_, arenas);
+  }
+}
+
+template <typename T>
+void FlatStorage<T>::prepare(bool may_share) {
+  if (!owns_homes_) {
+    find_parameters();  // the other optimizer may have moved them again
+  } else if (!shared_ && may_share) {
+    share(*group_.communicator());
+  }
+}
+
+template <typename T>
+void FlatStorage<T>::share(collective::Communicator& communicator) {
+  const at::ScalarType dtype = entries_[0].variable.dtype();
+  std::vector<size_t> order(entries_.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  std::vector<size_t> copies;  // by rank
+  for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
+    copies.push_back(share_storage_ ? 1 : communicator.placement().replicas_of(rank).size());
+  }
+  const auto own = std::make_shared<std::vector<tensor::Arena>>();
+  for (size_t copy = 0; copy < std::ranges::max(copies); ++copy) {
+    std::vector<at::Tensor> memory;
+    for (size_t rank = 0; rank < copies.size(); ++rank) {
+      const auto allocate = [&](int64_t elements) {
+        if (memory.empty()) memory = communicator.buffers(elements, dtype);
+        return memory[rank];
+      };
+      const tensor::Arena arena(layouts(order), dtype, allocate);
+      if (copy >= copies[rank]) continue;
+      if (static_cast<int>(rank) == communicator.rank()) {
+        own->push_back(arena);
+      } else {
+        others_.push_back(arena);
+      }
+    }
+  }
+  move_into(order, own);
+
+  std::vector<tensor::Arena> slots;
+  for (const tensor::Arena& slot : slots_) {
+    slots.push_back(slot.make_like(
+        [&](int64_t elements) { return communicator.common_buffer(elements, dtype); }));
+    if (communicator.rank() == 0) slots.back().flat().copy_(slot.flat());  // all have the same
+  }
+  take_slots(std::move(slots));
+  shared_ = true;
+  find_parameters();
+  communicator.barrier({.name = "parameters moved"});
+}
+
+template <typename T>
+void FlatStorage<T>::keep_slots_of(const std::vector<collective::Range>& elements) {
+  std::vector<tensor::Arena> slots;
+  for (const tensor::Arena& slot : slots_) {
+    slots.push_back(slot.make_like());  // what is not written takes no memory
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      std::copy(data_of<T>(slot, e) + elements[e].begin, data_of<T>(slot, e) + elements[e].end,
+                data_of<T>(slots.back(), e) + elements[e].begin);
+    }
+  }
+  take_slots(std::move(slots));
+}
+
+template <typename T>
+void FlatStorage<T>::spread(size_t entry, int64_t begin, int64_t size) const {
+  const std::vector<T*>& copies = parameters_[entry];
+  const auto bytes = static_cast<size_t>(size) * sizeof(T);
+  for (size_t i = 1; i < copies.size(); ++i) {
+    if (bytes_ > kLarge) {
+      tensor::copy_past_cache(copies[i] + begin, copies[0] + begin, bytes);
+    } else {
+      std::memcpy(copies[i] + begin, copies[0] + begin, bytes);
+    }
+  }
+}
+
+template <typename T>
+void FlatStorage<T>::reshape() {
+  if (shared_) {  // from here on with others, or alone: see prepare()
+    shared_ = false;
+    others_.clear();
+    std::vector<tensor::Arena> slots;
+    for (const tensor::Arena& slot : slots_) {
+      slots.push_back(slot.make_like());
+      slots.back().flat().copy_(slot.flat());
+    }
+    take_slots(std::move(slots));
+  }
+  find_parameters();
+}
+
+template <typename T>
+void FlatStorage<T>::find_parameters() {
+  parameters_.clear();
+  for (const Entry& entry : entries_) {
+    parameters_.emplace_back();
+    const int copies = entry.variable.state()->shares_storage() ? 1 : group_.num_local_replicas();
+    for (int r = 0; r < copies; ++r) {
+      parameters_.back().push_back(static_cast<T*>(entry.variable.on_replica(r).data_ptr()));
+    }
+  }
+  for (const tensor::Arena& arena : others_) {  // the last variable comes first
+    for (size_t i = 0; i < parameters_.size(); ++i) {
+      parameters_[i].push_back(data_of<T>(arena, parameters_.size() - 1 - i));
+    }
+  }
+}
+
+template <typename T>
+void FlatStorage<T>::take_slots(std::vector<tensor::Arena> slots) {
+  slots_ = std::move(slots);
+  slot_data_.clear();
+  for (const tensor::Arena& slot : slots_) {
+    slot_data_.emplace_back();
+    for (size_t e = 0; e < entries_.size(); ++e) slot_data_.back().push_back(data_of<T>(slot, e));
+  }
+}
+
+template class FlatStorage<float>;
+template class FlatStorage<double>;
+
+}  // namespace strata::optimizers

@@ -1,0 +1,397 @@
+#include "optim/step/gradient_exchange.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "runtime/group_exchange.h"
+#include "runtime/span.h"
+#include "strata/collective/communication_options.h"
+#include "strata/core/error.h"
+
+namespace strata::optimizers {
+namespace {
+
+/// Tensors in a bucket start at multiples of a cache line.
+constexpr int64_t kLine = 64;
+
+/// x + -0 is x, for x = -0, too.
+constexpr double kNeutral = -0.0;
+
+/// Elements of a tensor with the padding behind it.
+int64_t padded(int64_t elements, at::ScalarType dtype) {
+  const int64_t line = kLine / static_cast<int64_t>(c10::elementSize(dtype));
+  return (elements + line - 1) / line * line;
+}
+
+int max_local_replicas(const collective::Placement& placement) {
+  size_t most = 0;
+  for (int rank = 0; rank < placement.num_ranks(); ++rank) {
+    most = std::max(most, placement.replicas_of(rank).size());
+  }
+  return static_cast<int>(most);
+}
+
+}  // namespace
+
+GradientExchange::GradientExchange(std::string name, std::vector<Variable> variables,
+                                   const ExchangeOptions& options)
+    : name_(std::move(name)),
+      variables_(std::move(variables)),
+      options_(options),
+      group_(variables_[0].group()) {
+  early_.assign(static_cast<size_t>(group_.num_local_replicas()),
+                std::vector<bool>(variables_.size(), false));
+}
+
+GradientExchange::~GradientExchange() = default;
+
+void GradientExchange::keep(size_t variable, std::vector<collective::Range> ranges) {
+  if (!homes_[variable] || buckets_[homes_[variable]->bucket].turns[0].all.empty()) return;
+  kept_.resize(variables_.size());
+  kept_[variable] = std::move(ranges);
+}
+
+void GradientExchange::put_early(int local, size_t variable, const at::Tensor& gradient) {
+  if (!sender_.joinable() || !homes_[variable]) return;
+  early_[static_cast<size_t>(local)][variable] = true;
+  put_one(local, variable, gradient);
+}
+
+void GradientExchange::put(int local, const std::vector<at::Tensor>& gradients) {
+  if (homes_.empty()) return;  // the first step's are put once all know who has what
+  std::vector<bool>& early = early_[static_cast<size_t>(local)];
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (homes_[i] && !early[i]) put_one(local, i, gradients[i]);
+    early[i] = false;
+  }
+}
+
+void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gradient) {
+  const Home& home = *homes_[variable];
+  at::Tensor& place =
+      memory_of(buckets_[home.bucket]).mine[static_cast<size_t>(local)].places[home.place];
+  if (!gradient.defined()) {
+    place.fill_(kNeutral);
+  } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == place.strides() &&
+             gradient.scalar_type() == place.scalar_type()) {
+    const auto width = static_cast<int64_t>(gradient.element_size());
+    const auto copy = [to = static_cast<std::byte*>(place.mutable_data_ptr()),
+                       from = static_cast<const std::byte*>(gradient.const_data_ptr()),
+                       width](int64_t begin, int64_t end) {
+      if (begin == end) return;
+      std::memcpy(to + begin * width, from + begin * width,
+                  static_cast<size_t>((end - begin) * width));
+    };
+    int64_t begin = 0;
+    for (const collective::Range& range : kept(variable)) {
+      copy(begin, range.begin);
+      begin = range.end;
+    }
+    copy(begin, gradient.numel());
+  } else {
+    place.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+  }
+  if (!sender_.joinable()) return;
+  const std::lock_guard lock(mutex_);
+  if (local == 0) observer_ = strata::detail::span_observer();
+  if (--missing_[home.bucket] == 0) changed_.notify_all();
+}
+
+GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& parts) {
+  const Agreed agreed = agree(parts);
+  const bool first = homes_.empty();
+  if (first) {
+    make_buckets(agreed);
+    for (size_t local = 0; local < parts.size(); ++local) {
+      put(static_cast<int>(local), *parts[local].gradients);
+    }
+    // Later the agreement says that they are there.
+    if (agreed.by_callers) {
+      group_.communicator()->barrier({.name = str_cat("first step of ", name_)});
+    }
+  }
+  if (sender_.joinable()) {
+    wait_until_sent();
+  } else {
+    for (size_t b = 0; b < buckets_.size(); ++b) reduce(b, {}, strata::detail::span_observer());
+  }
+  if (first && group_.options().overlap) {
+    for (const Bucket& bucket : buckets_) {
+      missing_.push_back(static_cast<int>(bucket.variables.size() * parts.size()));
+    }
+    sender_ = Thread("gradients", [this](const std::stop_token& stop) { send_in_order(stop); });
+  }
+  Result result{.sums = {}, .weight = agreed.weight, .by_callers = agreed.by_callers};
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    if (!homes_[i]) {
+      result.sums.push_back(exchange_alone(i, agreed, parts));
+      continue;
+    }
+    const bool used = std::ranges::any_of(
+        agreed.kinds, [&](const auto& kinds) { return kinds[i] != Kind::kNone; });
+    const Memory& memory = memory_of(buckets_[homes_[i]->bucket]);
+    GradientSum sum{.used = used};
+    if (memory.all.empty()) sum.dense = {memory.mine[0].places[homes_[i]->place]};
+    for (const Values& values : memory.all) sum.dense.push_back(values.places[homes_[i]->place]);
+    for (size_t local = 0; local < parts.size() && !kept(i).empty(); ++local) {
+      const at::Tensor& gradient = (*parts[local].gradients)[i];
+      if (!gradient.defined() || gradient.is_sparse()) continue;  // was put whole
+      const int id = group_.replica_id(static_cast<int>(local));
+      sum.dense[static_cast<size_t>(id)] = gradient;
+    }
+    result.sums.push_back(std::move(sum));
+  }
+  ++step_;
+  return result;
+}
+
+void GradientExchange::reduce(size_t bucket, std::stop_token stop,
+                              const std::shared_ptr<SpanObserver>& observer) {
+  const strata::detail::Span span(observer, "gradients of ", name_, ", bucket ", bucket + 1, " of ",
+                                  buckets_.size());
+  const Memory& memory = memory_of(buckets_[bucket]);
+  if (!memory.all.empty()) return;
+  std::vector<at::Tensor> values;
+  for (const Values& each : memory.mine) values.push_back(each.flat);
+  const collective::CallOptions call = {.id = static_cast<uint32_t>(bucket + 1),
+                                        .name = str_cat("gradients of ", name_),
+                                        .stop = std::move(stop)};
+  if (buckets_[bucket].part == 0 || options_.whole_sums) {
+    group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum, call);
+    return;
+  }
+  at::Tensor own = own_part(buckets_[bucket], values[0]);
+  at::Tensor sums = at::empty_like(own);
+  group_.communicator()->reduce_scatter(values, sums, ReduceOp::kSum, call);
+  own.copy_(sums);
+}
+
+void GradientExchange::send_in_order(const std::stop_token& stop) {
+  while (true) {
+    size_t bucket = 0;
+    std::shared_ptr<SpanObserver> observer;
+    {
+      std::unique_lock lock(mutex_);  // ends with the next gradients, or this object
+      const bool ready = changed_.wait(
+          lock, stop, [&] { return sent_ < buckets_.size() && missing_[sent_] == 0; });
+      if (!ready) return;
+      bucket = sent_;
+      observer = observer_;
+    }
+    std::exception_ptr error;
+    try {
+      reduce(bucket, stop, observer);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    ++sent_;
+    error_ = error;
+    changed_.notify_all();
+    if (error) return;
+  }
+}
+
+void GradientExchange::wait_until_sent() {
+  std::unique_lock lock(mutex_);  // ends with the sums' own deadline
+  changed_.wait(lock, [&] { return sent_ == buckets_.size() || error_; });
+  observer_.reset();
+  if (error_) std::rethrow_exception(error_);
+  sent_ = 0;
+  for (size_t b = 0; b < buckets_.size(); ++b) {
+    missing_[b] = static_cast<int>(buckets_[b].variables.size() * early_.size());
+  }
+}
+
+/// How this process's caller adds; all have to do it alike. 0: not at all.
+uint8_t GradientExchange::manner() const {
+  if (options_.add == AddGradients::kHere || !group_.communicator()->shares_memory() ||
+      group_.options().overlap) {
+    return 0;
+  }
+  if (!group_.may_share_storage()) return 1;
+  return group_.options().share_storage ? 2 : 3;  // where parameters lie: see FlatStorage
+}
+
+/// One message of fixed size: of each replica its weight, how its process adds, and a byte a
+/// variable.
+GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts) const {
+  collective::Communicator& communicator = *group_.communicator();
+  const size_t variables = variables_.size();
+  constexpr size_t kHead = sizeof(double) + 1;
+  const size_t size = kHead + variables;
+  const uint8_t own_manner = manner();
+  const int64_t bytes = static_cast<int64_t>(size) * max_local_replicas(communicator.placement());
+  const at::TensorOptions options(at::kByte);
+  at::Tensor mine = at::empty({bytes}, options);
+  auto* to = mine.mutable_data_ptr<uint8_t>();
+  std::fill(to, to + bytes, uint8_t{0});
+  for (const Part& part : parts) {
+    std::memcpy(to, &part.weight, sizeof(double));
+    to[sizeof(double)] = own_manner;
+    for (size_t i = 0; i < variables; ++i) {
+      const at::Tensor& gradient = (*part.gradients)[i];
+      const Kind kind = !gradient.defined()    ? Kind::kNone
+                        : gradient.is_sparse() ? Kind::kSparse
+                                               : Kind::kDense;
+      to[kHead + i] = static_cast<uint8_t>(kind);
+    }
+    to += size;
+  }
+  at::Tensor all = at::empty({bytes * communicator.num_ranks()}, options);
+  communicator.all_gather(mine, all, {.name = str_cat("step of ", name_)});
+
+  Agreed agreed{.kinds = {}, .weight = 0, .by_callers = own_manner != 0};
+  std::vector<double> weights(static_cast<size_t>(group_.num_replicas()));
+  agreed.kinds.resize(weights.size());
+  for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
+    const auto* from = all.const_data_ptr<uint8_t>() + bytes * rank;
+    for (const int id : communicator.placement().replicas_of(rank)) {
+      std::memcpy(&weights[static_cast<size_t>(id)], from, sizeof(double));
+      agreed.by_callers = agreed.by_callers && from[sizeof(double)] == own_manner;
+      auto& kinds = agreed.kinds[static_cast<size_t>(id)];
+      for (size_t i = 0; i < variables; ++i) {
+        kinds.push_back(static_cast<Kind>(from[kHead + i]));
+      }
+      from += size;
+    }
+  }
+  for (const double weight : weights) agreed.weight += weight;
+  return agreed;
+}
+
+int64_t GradientExchange::pack_bytes(const std::vector<int64_t>& sizes) const {
+  const ReplicaGroupOptions& options = group_.options();
+  if (options.bytes_per_pack > 0 || !options.overlap) return options.bytes_per_pack;
+  // Backward hides all packs but the last, so that should be small; each costs some latencies.
+  const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});
+  return std::clamp(total / 16, int64_t{256} << 10, int64_t{25} << 20);
+}
+
+void GradientExchange::make_buckets(const Agreed& agreed) {
+  homes_.resize(variables_.size());
+  std::map<at::ScalarType, std::vector<size_t>> by_dtype;
+  for (size_t i = 0; i < variables_.size(); ++i) {
+    const bool sparse = std::ranges::any_of(
+        agreed.kinds, [&](const auto& kinds) { return kinds[i] == Kind::kSparse; });
+    if (!sparse) by_dtype[variables_[i].dtype()].push_back(i);
+  }
+  for (const auto& [dtype, variables] : by_dtype) {
+    std::vector<int64_t> bytes;
+    for (const size_t i : variables) {
+      bytes.push_back(static_cast<int64_t>(variables_[i].on_replica(0).nbytes()));
+    }
+    for (const auto& pack : collective::packs_of(bytes, pack_bytes(bytes))) {
+      std::vector<size_t> members;
+      for (const size_t p : pack) {
+        homes_[variables[p]] = Home{.bucket = buckets_.size(), .place = members.size()};
+        members.push_back(variables[p]);
+      }
+      buckets_.push_back(make_bucket(dtype, std::move(members), agreed.by_callers));
+    }
+  }
+}
+
+GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
+                                                       std::vector<size_t> variables,
+                                                       bool by_callers) const {
+  collective::Communicator& communicator = *group_.communicator();
+  const collective::Placement& placement = communicator.placement();
+  int64_t elements = 0;
+  for (const size_t i : variables) elements += padded(variables_[i].numel(), dtype);
+  const bool floats = dtype == at::kFloat || dtype == at::kDouble;
+  by_callers = by_callers && floats;
+  int64_t part = 0;
+  if (options_.shard && floats && !by_callers) {
+    const int64_t ranks = placement.num_ranks();
+    part = padded((elements + ranks - 1) / ranks, dtype);
+    elements = part * ranks;
+  }
+  // As much on every rank, although some have fewer replicas.
+  const int64_t elements_a_rank = elements * max_local_replicas(placement);
+  const auto values_at = [&](const at::Tensor& memory, int64_t local) {
+    Values values{.flat = memory.narrow(0, elements * local, elements), .places = {}};
+    int64_t offset = values.flat.storage_offset();
+    for (const size_t i : variables) {
+      const at::Tensor& like = variables_[i].on_replica(0);
+      values.places.push_back(values.flat.as_strided(like.sizes(), like.strides(), offset));
+      offset += padded(like.numel(), dtype);
+    }
+    return values;
+  };
+  std::vector<Memory> turns;
+  for (int turn = 0; turn < (by_callers ? 2 : 1); ++turn) {
+    Memory memory;
+    if (by_callers) {
+      const std::vector<at::Tensor> of_rank = communicator.buffers(elements_a_rank, dtype);
+      memory.all.resize(placement.rank_of_replica.size());
+      for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
+        int64_t local = 0;
+        for (const int id : placement.replicas_of(rank)) {
+          memory.all[static_cast<size_t>(id)] =
+              values_at(of_rank[static_cast<size_t>(rank)], local++);
+        }
+      }
+      for (const int id : communicator.replicas()) {
+        memory.mine.push_back(memory.all[static_cast<size_t>(id)]);
+      }
+    } else {
+      const at::Tensor own = communicator.buffer(elements_a_rank, dtype);
+      for (int local = 0; local < group_.num_local_replicas(); ++local) {
+        memory.mine.push_back(values_at(own, local));
+      }
+    }
+    turns.push_back(std::move(memory));
+  }
+  return {.variables = std::move(variables), .turns = std::move(turns), .part = part};
+}
+
+GradientSum GradientExchange::exchange_alone(size_t variable, const Agreed& agreed,
+                                             const std::vector<Part>& parts) const {
+  const Variable& like = variables_[variable];
+  const std::string what = str_cat("gradient of '", like.name(), "'");
+  bool dense = false;
+  bool used = false;
+  for (const auto& kinds : agreed.kinds) {
+    used = used || kinds[variable] != Kind::kNone;
+    dense = dense || kinds[variable] == Kind::kDense;
+  }
+  if (!used) return {};
+  if (dense) {
+    std::vector<at::Tensor> values;
+    for (const Part& part : parts) {
+      const at::Tensor& gradient = (*part.gradients)[variable];
+      values.push_back(gradient.defined() && gradient.is_sparse() ? gradient.to_dense() : gradient);
+    }
+    at::Tensor sum = at::zeros_like(like.on_replica(0).detach()).cpu();
+    group_.communicator()->all_reduce(values, sum, ReduceOp::kSum, {.name = what});
+    return {.used = true, .dense = {sum}};
+  }
+  std::vector<at::Tensor> indices;
+  std::vector<at::Tensor> values;
+  for (const Part& part : parts) {
+    const at::Tensor& gradient = (*part.gradients)[variable];
+    indices.push_back(gradient.defined() ? gradient._indices() : at::Tensor());
+    values.push_back(gradient.defined() ? gradient._values() : at::Tensor());
+  }
+  indices = detail::gather_over_group(group_, indices, what);
+  values = detail::gather_over_group(group_, values, what);
+  GradientSum sum{.used = true};
+  for (size_t r = 0; r < indices.size(); ++r) {
+    sum.sparse.push_back(
+        indices[r].defined()
+            ? at::sparse_coo_tensor(indices[r].to(values[r].device()), values[r], like.sizes())
+            : at::Tensor());
+  }
+  return sum;
+}
+
+}  // namespace strata::optimizers

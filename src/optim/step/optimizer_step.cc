@@ -1,0 +1,349 @@
+// A step of an optimizer: gradients, their sum over the replicas, the update.
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mul.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "optim/optimizer_impl.h"
+#include "optim/step/row_gradient.h"
+#include "runtime/group_exchange.h"
+#include "strata/collective/shared.h"
+#include "strata/runtime/cross_device_ops.h"
+
+namespace strata::optimizers {
+
+void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
+  const ReplicaContext& context = replica("minimize");
+  const int id = context.local_replica();
+  if (loss_scale() == 1 || !loss.defined()) {
+    apply_gradients(gradients_of(loss, id, {.weight = options.weight}), options);
+    return;
+  }
+  // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
+  check_weight(rule_->name(), options.weight);
+  double weight = options.weight;
+  context.meet(
+      "minimize (scale)", &weight,
+      [&](const std::vector<void*>& all) {
+        std::vector<at::Tensor> mine;
+        for (const void* each : all) {
+          mine.push_back(at::scalar_tensor(*static_cast<const double*>(each), at::kDouble));
+        }
+        double sum = 0;
+        for (const at::Tensor& each : detail::gather_over_group(*group_, mine, "weights")) {
+          sum += each.item<double>();
+        }
+        loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
+      },
+      reinterpret_cast<uintptr_t>(this));
+  apply_gradients(gradients_of(at::mul(loss, loss_factor_), id, {.scale = 1 / loss_scale()}), {});
+}
+
+/// The variables' gradients; those of taps go where they belong.
+std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, int local,
+                                                      const strata::detail::GradientShare& share) {
+  const std::vector<strata::detail::GradientTap> taps = strata::detail::take_gradient_taps();
+  std::vector<at::Tensor> leaves;
+  for (const auto& tap : taps) leaves.push_back(tap.leaf);
+  std::vector<at::Tensor> gradients =
+      backward_to(rule_->name(), loss, variables_, local, early(local), leaves);
+  for (size_t i = 0; i < taps.size(); ++i) {
+    const at::Tensor& gradient = gradients[variables_.size() + i];
+    if (gradient.defined()) taps[i].take(gradient, share);
+  }
+  gradients.resize(variables_.size());
+  return gradients;
+}
+
+OnGradient Optimizer::Impl::early(int local) const {
+  if (!exchange_) return {};
+  return [this, local](size_t variable, const at::Tensor& gradient) {
+    exchange_->put_early(local, variable, gradient);
+  };
+}
+
+void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
+                                      const MinimizeOptions& options) {
+  const ReplicaContext& context = replica("apply_gradients");
+  const int id = context.local_replica();
+  STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
+               "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
+               " variables; pass one each, undefined where there is none");
+  check_weight(rule_->name(), options.weight);
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    at::Tensor& gradient = gradients[i];
+    if (!gradient.defined() || gradient.is_sparse()) continue;
+    const at::Tensor& parameter = variables_[i].on_replica(id);
+    STRATA_CHECK(gradient.sizes() == parameter.sizes(), kInvalidArgument, "[", rule_->name(),
+                 "] apply_gradients: got a gradient of shape ", gradient.sizes(), " for '",
+                 variables_[i].name(), "' of shape ", parameter.sizes());
+    if (gradient.scalar_type() != parameter.scalar_type())
+      gradient = gradient.to(parameter.scalar_type());
+    if (gradient.strides() != parameter.strides())
+      gradient = at::zeros_like(parameter).copy_(gradient);
+  }
+
+  if (exchange_) exchange_->put(id, gradients);
+  Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
+  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
+  context.meet(
+      "minimize", &mine,
+      [&](const std::vector<void*>& all) {
+        std::vector<const Contribution*> contributions;
+        for (void* each : all) contributions.push_back(static_cast<const Contribution*>(each));
+        prepare_step(contributions);
+      },
+      key);
+  const auto reduce_for_norms = [&] {
+    for (Part& part : parts_) part.pass->reduce_for_norms(part.step, id);
+  };
+  if (dynamic_scale_) {
+    reduce_for_norms();
+    context.meet(
+        "minimize (finite)", nullptr, [&](const auto&) { check_finite(); }, key);
+    if (!finite_) return;
+  }
+  if (accumulates()) {
+    for (Part& part : parts_) part.pass->accumulate(part.step, id);
+  }
+  if (updates_now_) {
+    if (accumulates()) {
+      context.meet(
+          "minimize (accumulated)", nullptr, [&](const auto&) { take_accumulated(); }, key);
+    }
+    if (clips_norm()) {
+      reduce_for_norms();
+      context.meet(
+          "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
+    }
+    for (Part& part : parts_) part.pass->update(part.step, id);
+  }
+  if (options_.use_ema) {
+    for (Part& part : parts_) part.pass->average(part.step, id);
+  }
+  context.meet(
+      "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
+}
+
+void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
+  if (shards() && !part.owns) {
+    part.owns = true;
+    std::vector<collective::Range> own;
+    for (const size_t i : part.variables) own.push_back(exchange_->own(i));
+    const auto sharded = [&](size_t i) { return exchange_->shards(i); };
+    if (std::ranges::any_of(part.variables, sharded)) part.pass->own(std::move(own));
+  }
+  if (!part.pass->prepare(may_share)) return;
+  shared_ = true;
+  if (part.kept || clips_norm() || dynamic_scale_) return;  // norms are of all elements
+  part.kept = true;
+  for (size_t i = 0; i < part.variables.size(); ++i) {
+    exchange_->keep(part.variables[i], part.pass->elements_of_process(i));
+  }
+}
+
+void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine) {
+  double weight = 0;
+  bool may_share = false;
+  std::vector<GradientSum> sums;  // over all processes
+  if (exchange_) {
+    std::vector<GradientExchange::Part> parts;
+    for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
+    GradientExchange::Result result = exchange_->exchange(parts);
+    weight = result.weight;
+    may_share = result.by_callers;
+    sums = std::move(result.sums);
+  } else {
+    for (const Contribution* each : mine) weight += each->weight;
+  }
+  const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
+  const int64_t steps = options_.gradient_accumulation_steps;
+  const int64_t frequency = options_.ema_overwrite_frequency;
+  updates_now_ = !accumulates() || (iterations_ + 1) % steps == 0;
+  finite_ = true;
+  if (carried_.defined()) {
+    next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
+  }
+  for (Part& part : parts_) {
+    prepare_pass(part, may_share);
+    Step& step = part.step;
+    step.scalars = {.learning_rate = options_.learning_rate(iterations_),
+                    .iteration = updates(),
+                    .carried = next_carried_};
+    step.clear_accumulators = false;
+    step.average_rate = updates() == 0 ? 1 : 1 - options_.ema_momentum;
+    step.overwrite_by_average =
+        options_.use_ema && frequency > 0 && (updates() + 1) % frequency == 0;
+    step.prepared = rule_->prepare(step.scalars);
+    step.clip_value = options_.clipvalue;
+    step.weight_decay = options_.weight_decay;
+    step.weight = weight;
+    step.gradients.assign(part.variables.size(), {});
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      step.gradients[i].scale = scale;
+      const size_t variable = part.variables[i];
+      if (exchange_) {
+        fill(step.gradients[i], sums[variable], variable);
+      } else {
+        fill(step.gradients[i], mine, variable);
+      }
+    }
+    if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
+  }
+  if (!exchange_) reduce_by_ops(mine);
+}
+
+void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {
+  gradient.used = sum.used;
+  if (!sum.sparse.empty()) {
+    gradient.rows = join_rows(sum.sparse, variables_[variable].name());
+  } else if (sum.used) {
+    gradient.sources = sum.dense;
+  }
+}
+
+void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Contribution*>& all,
+                           size_t variable) {
+  bool dense = false;
+  bool sparse = false;
+  const auto& home = group_->options().parameter_device;  // all are added where the variable is
+  for (const Contribution* each : all) {
+    const at::Tensor& value = each->gradients[variable];
+    gradient.sources.push_back(home && value.defined() ? value.to(home->physical) : value);
+    if (!value.defined()) continue;
+    (value.is_sparse() ? sparse : dense) = true;
+  }
+  gradient.used = dense || sparse;
+  if (sparse && !dense) {
+    gradient.rows = join_rows(gradient.sources, variables_[variable].name());
+    gradient.sources.clear();
+  } else if (sparse) {
+    for (at::Tensor& source : gradient.sources) {
+      if (source.defined() && source.is_sparse()) source = source.to_dense().contiguous();
+    }
+  }
+}
+
+/// Dense gradients that a pass does not add, through the strategy's CrossDeviceOps, one batch a
+/// dtype; absent ones count as zero.
+void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
+  if (all.size() == 1) return;
+  if (group_->has_mirrors()) return reduce_at_home();
+  for (Part& part : parts_) {
+    if (part.pass->adds() && group_->cross_device_ops() == nullptr) continue;
+    std::vector<Variable> variables;
+    std::vector<std::vector<at::Tensor>> sources;
+    std::vector<EntryGradient*> targets;
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      EntryGradient& gradient = part.step.gradients[i];
+      if (!gradient.used || gradient.rows) continue;
+      variables.push_back(variables_[part.variables[i]]);
+      sources.push_back(std::move(gradient.sources));
+      targets.push_back(&gradient);
+    }
+    const auto results = optimizers::reduce_by_ops(*group_, variables, std::move(sources));
+    for (size_t i = 0; i < targets.size(); ++i) {
+      targets[i]->sources = results[i].values();
+      if (!group_->all_cpu()) continue;
+      // The flat pass adds its sources: it gets one, laid out as the parameter is.
+      const at::Tensor like = variables[i].on_replica(0).detach();
+      at::Tensor result = results[i].get(0);
+      if (result.strides() != like.strides()) result = at::zeros_like(like).copy_(result);
+      targets[i]->sources = {result};
+    }
+  }
+}
+
+/// Where variables have one copy, and mirrors: one sum, which need not travel.
+void Optimizer::Impl::reduce_at_home() {
+  for (Part& part : parts_) {
+    for (EntryGradient& gradient : part.step.gradients) {
+      if (!gradient.used || gradient.rows) continue;
+      gradient.sources = {collective::reduce_in_order(gradient.sources, ReduceOp::kSum)};
+    }
+  }
+}
+
+/// With infinities or NaNs among the gradients the step does not take place, and the next has half
+/// the scale.
+void Optimizer::Impl::check_finite() {
+  double sum = 0;
+  for (Part& part : parts_) {
+    for (const double square : part.pass->squared_norms(part.step)) sum += square;
+  }
+  finite_ = std::isfinite(sum);
+  if (finite_) return;
+  dynamic_scale_->failed();
+  for (Part& part : parts_) part.step.gradients.clear();
+}
+
+/// The gradients of this step become the accumulators, in which they are.
+void Optimizer::Impl::take_accumulated() {
+  meet_processes("accumulated");
+  const int slot = rule_->num_slots() + extras().count() - 1;
+  std::vector<at::Tensor> whole;
+  if (shards()) whole = whole_slots(slot);
+  for (Part& part : parts_) {
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      EntryGradient& gradient = part.step.gradients[i];
+      std::vector<at::Tensor> sums = part.pass->slot_copies(i, slot);
+      if (!whole.empty() && exchange_->shards(part.variables[i])) sums = {whole[part.variables[i]]};
+      // A variable without a gradient now may have had one before.
+      gradient.used = gradient.used || sums[0].count_nonzero().item<int64_t>() > 0;
+      gradient.sources = std::move(sums);
+      gradient.rows.reset();
+      gradient.scale = 1 / static_cast<double>(options_.gradient_accumulation_steps);
+    }
+    part.step.clear_accumulators = true;
+  }
+}
+
+void Optimizer::Impl::scale_by_norms() {
+  double total = 0;
+  for (Part& part : parts_) {
+    const std::vector<double> squares = part.pass->squared_norms(part.step);
+    for (size_t i = 0; i < squares.size(); ++i) {
+      EntryGradient& gradient = part.step.gradients[i];
+      const double square = squares[i] * gradient.scale * gradient.scale;
+      total += square;
+      if (options_.clipnorm > 0) {
+        gradient.scale *= options_.clipnorm / std::max(std::sqrt(square), options_.clipnorm);
+      }
+    }
+  }
+  if (options_.global_clipnorm <= 0) return;
+  const double factor =
+      options_.global_clipnorm / std::max(std::sqrt(total), options_.global_clipnorm);
+  for (Part& part : parts_) {
+    for (EntryGradient& gradient : part.step.gradients) gradient.scale *= factor;
+  }
+}
+
+void Optimizer::Impl::finish_step() {
+  meet_processes("end of the step");
+  const bool changed = updates_now_ || std::ranges::any_of(parts_, [](const Part& part) {
+                         return part.step.overwrite_by_average;
+                       });
+  if (changed && shards()) exchange_->complete(parameter_copies(), "variables");
+  for (Part& part : parts_) {
+    for (size_t i = 0; i < part.variables.size(); ++i) {
+      const bool updated = updates_now_ && part.step.gradients[i].used;
+      if (updated || part.step.overwrite_by_average) {
+        variables_[part.variables[i]].state()->note_write();
+      }
+    }
+    part.step.gradients.clear();
+    part.pass->end_step();
+  }
+  if (carried_.defined() && updates_now_) carried_.fill_(next_carried_);
+  if (dynamic_scale_) dynamic_scale_->succeeded();
+  ++iterations_;
+  if (accumulates()) return;
+  for (const Part& part : parts_) iterations_ = part.pass->updates().value_or(iterations_);
+}
+
+}  // namespace strata::optimizers

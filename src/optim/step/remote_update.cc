@@ -1,0 +1,258 @@
+#include "optim/step/remote_update.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+#include "optim/step/flat_storage.h"
+#include "strata/core/error.h"
+#include "strata/tensor/tree_sum.h"
+#include "tensor/sum_of_squares.h"
+
+namespace strata::optimizers {
+namespace {
+
+template <typename T>
+std::span<T> elements_of(const tensor::Arena& arena) {
+  return {static_cast<T*>(arena.flat().mutable_data_ptr()), static_cast<size_t>(arena.numel())};
+}
+
+}  // namespace
+
+template <typename T>
+RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                              const std::vector<Entry>& entries, const ExtraSlots& extras)
+    : rule_(rule), group_(group), entries_(entries), extras_(extras) {
+  move_variables();
+  gradients_ = values_.make_like(buffers());
+  for (int i = 0; i < extras_.count(); ++i) local_.push_back(values_.make_like());
+  std::vector<ParameterStore::Entry> places;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Variable& variable = entries_[i].variable;
+    places.push_back({.name = variable.name(),
+                      .shape = variable.sizes().vec(),
+                      .begin = values_.offset(static_cast<int64_t>(i)),
+                      .decays = entries_[i].decays});
+  }
+  table_ = group_.options().parameter_store->make_table(rule_.options(), places, values_.flat());
+  slots_.resize(static_cast<size_t>(rule_.num_slots()));
+  show_values();
+  for (const Entry& entry : entries_) entry.variable.state()->note_write();
+  note_versions();
+}
+
+/// Memory that the store can reach.
+template <typename T>
+std::function<at::Tensor(int64_t)> RemoteUpdate<T>::buffers() const {
+  return [this](int64_t elements) {
+    return group_.options().parameter_store->make_buffer(elements, c10::CppTypeToScalarType<T>());
+  };
+}
+
+template <typename T>
+void RemoteUpdate<T>::move_variables() {
+  std::vector<tensor::ArenaEntry> layouts;
+  for (const Entry& entry : entries_) {
+    STRATA_CHECK(!entry.variable.state()->has_home(), kFailedPrecondition, "[", rule_.name(),
+                 "] build: got '", entry.variable.name(),
+                 "', which another optimizer trains; on parameter servers a variable has one");
+    layouts.push_back(layout_of(entry.variable));
+  }
+  values_ = tensor::Arena(layouts, entries_[0].variable.dtype(), buffers());
+  const auto keep = std::make_shared<tensor::Arena>(values_);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const Variable& variable = entries_[i].variable;
+    if (!in_place()) {
+      values_.view(static_cast<int64_t>(i)).copy_(variable.on_replica(0).detach());
+      continue;
+    }
+    std::vector<at::Tensor> homes;
+    for (int r = 0; r < group_.num_local_replicas(); ++r) {
+      homes.push_back(values_.view(static_cast<int64_t>(i)));
+    }
+    variable.state()->move_into(homes, /*shared=*/true, keep);
+  }
+}
+
+template <typename T>
+T* RemoteUpdate<T>::data(const tensor::Arena& arena, size_t entry) const {
+  return elements_of<T>(arena).data() + arena.offset(static_cast<int64_t>(entry));
+}
+
+/// Each entry's sum over the replicas, unscaled.
+template <typename T>
+void RemoteUpdate<T>::add_gradients(const Step& step) {
+  if (added_) return;
+  added_ = true;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const EntryGradient& gradient = step.gradients[i];
+    const int64_t size = entries_[i].variable.numel();
+    T* const sum = data(gradients_, i);
+    if (!gradient.used) {
+      std::fill_n(sum, size, T(0));
+      continue;
+    }
+    if (gradient.rows) {
+      std::fill_n(sum, size, T(0));
+      const T* values = gradient.rows->values.template const_data_ptr<T>();
+      const int64_t width = gradient.rows->row_size;
+      for (const int64_t row : gradient.rows->rows) {
+        std::copy_n(values, width, sum + row * width);
+        values += width;
+      }
+      continue;
+    }
+    std::vector<at::Tensor> kept;
+    std::vector<const T*> sources;
+    for (const at::Tensor& source : gradient.sources) {
+      kept.push_back(source.defined() ? source.cpu() : source);
+      sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
+    }
+    if (sources.size() == 1 && sources[0] != nullptr) {
+      std::copy_n(sources[0], size, sum);
+    } else {
+      tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), size, sum);
+    }
+  }
+}
+
+template <typename T>
+void RemoteUpdate<T>::reduce_for_norms(Step& step, int replica) {
+  if (replica == 0) add_gradients(step);
+}
+
+template <typename T>
+std::vector<double> RemoteUpdate<T>::squared_norms(Step& step) {
+  std::vector<double> norms;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    EntryGradient& gradient = step.gradients[i];
+    const int64_t size = entries_[i].variable.numel();
+    double sum = 0;
+    for (int64_t begin = 0; gradient.used && begin < size; begin += tensor::kNormBlock) {
+      sum += tensor::sum_of_squares(data(gradients_, i) + begin,
+                                    std::min(tensor::kNormBlock, size - begin));
+    }
+    norms.push_back(sum);
+  }
+  return norms;
+}
+
+template <typename T>
+void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
+  if (replica != 0) return;
+  add_gradients(step);
+  added_ = false;  // `update` gets the accumulators
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (!step.gradients[i].used) continue;
+    const T* gradient = data(gradients_, i);
+    T* sum = data(local_.back(), i);
+    const auto scale = static_cast<T>(step.gradients[i].scale);
+    for (int64_t j = 0; j < entries_[i].variable.numel(); ++j) sum[j] += gradient[j] * scale;
+  }
+}
+
+template <typename T>
+void RemoteUpdate<T>::update(const Step& step, int replica) {
+  if (replica != 0) return;
+  write_what_changed(step.scalars.iteration);
+  add_gradients(step);
+  added_ = false;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const auto scale = static_cast<T>(step.gradients[i].scale);
+    if (scale == T(1)) continue;
+    T* gradient = data(gradients_, i);
+    for (int64_t j = 0; j < entries_[i].variable.numel(); ++j) gradient[j] *= scale;
+  }
+  table_->step({.values = gradients_.flat(),
+                .learning_rate = step.scalars.learning_rate,
+                .weight = step.weight,
+                .weight_decay = step.weight_decay,
+                .clip_value = step.clip_value},
+               values_.flat());
+  show_values();
+  if (!step.clear_accumulators) return;
+  std::ranges::fill(elements_of<T>(local_.back()), T(0));
+}
+
+template <typename T>
+void RemoteUpdate<T>::average(const Step& step, int replica) {
+  if (replica != 0) return;
+  const std::span<T> average = elements_of<T>(local_.front());
+  const std::span<T> values = elements_of<T>(values_);
+  const auto rate = static_cast<T>(step.average_rate);
+  for (size_t i = 0; i < average.size(); ++i) {
+    average[i] = average[i] * (1 - rate) + values[i] * rate;
+  }
+  if (!step.overwrite_by_average) return;
+  std::ranges::copy(average, values.begin());
+  overwritten_ = true;
+  show_values();
+}
+
+/// Where the replicas' variables are not these values themselves.
+template <typename T>
+void RemoteUpdate<T>::show_values() {
+  if (in_place()) return;
+  const at::NoGradGuard no_grad;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    for (int r = 0; r < group_.num_local_replicas(); ++r) {
+      entries_[i].variable.on_replica(r).detach().copy_(values_.view(static_cast<int64_t>(i)));
+    }
+  }
+}
+
+template <typename T>
+void RemoteUpdate<T>::note_versions() {
+  versions_.clear();
+  for (const Entry& entry : entries_) {
+    versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
+  }
+}
+
+/// A restored checkpoint, say.
+template <typename T>
+void RemoteUpdate<T>::write_what_changed(int64_t updates) {
+  bool changed = std::exchange(overwritten_, false);
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const at::Tensor& tensor = entries_[i].variable.on_replica(0);
+    if (static_cast<int64_t>(tensor._version()) == versions_[i]) continue;
+    changed = true;
+    if (!in_place()) values_.view(static_cast<int64_t>(i)).copy_(tensor.detach());
+  }
+  if (changed) table_->write(values_.flat(), updates);
+  for (size_t s = 0; s < slots_.size(); ++s) {
+    SlotCopy& copy = slots_[s];
+    bool written = false;
+    for (size_t i = 0; i < copy.views.size(); ++i) {
+      written = written || static_cast<int64_t>(copy.views[i]._version()) != copy.versions[i];
+    }
+    if (written) table_->write_slot(static_cast<int>(s), copy.values.flat());
+    copy = {};
+  }
+}
+
+template <typename T>
+typename RemoteUpdate<T>::SlotCopy& RemoteUpdate<T>::slot_copy(int slot) const {
+  SlotCopy& copy = slots_[static_cast<size_t>(slot)];
+  if (!copy.views.empty()) return copy;
+  copy.values = values_.make_like();
+  copy.values.flat().copy_(table_->read_slot(slot));
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    copy.views.push_back(copy.values.view(static_cast<int64_t>(i)));
+    copy.versions.push_back(static_cast<int64_t>(copy.views.back()._version()));
+  }
+  return copy;
+}
+
+template <typename T>
+at::Tensor RemoteUpdate<T>::slot(size_t entry, int slot) const {
+  if (slot < rule_.num_slots()) return slot_copy(slot).views[entry];
+  return local_[static_cast<size_t>(slot - rule_.num_slots())].view(static_cast<int64_t>(entry));
+}
+
+template class RemoteUpdate<float>;
+template class RemoteUpdate<double>;
+
+}  // namespace strata::optimizers

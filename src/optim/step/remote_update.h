@@ -1,0 +1,72 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "optim/step/step.h"
+#include "strata/runtime/parameter_store.h"
+#include "strata/tensor/arena.h"
+
+namespace strata::optimizers {
+
+/// The update where values and slots are kept elsewhere: the gradients of this process's replicas
+/// are added into flat memory, which goes to the store, and its values come back into the
+/// variables. Moving averages and accumulators stay here. The first replica does it all. T: float
+/// or double.
+///
+/// A sparse gradient counts as a dense one, and a variable that no loss depends on has a gradient
+/// of zero.
+template <typename T>
+class RemoteUpdate final : public UpdatePass {
+ public:
+  RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+               const std::vector<Entry>& entries, const ExtraSlots& extras);
+
+  bool adds() const override { return true; }
+  void prepare_norms() override {}
+  void reduce_for_norms(Step& step, int replica) override;
+  std::vector<double> squared_norms(Step& step) override;
+  void accumulate(const Step& step, int replica) override;
+  void update(const Step& step, int replica) override;
+  void average(const Step& step, int replica) override;
+  void end_step() override { note_versions(); }
+  std::optional<int64_t> updates() const override { return table_->updates(); }
+  void reshape() override {}
+  at::Tensor slot(size_t entry, int slot) const override;
+
+ private:
+  /// A copy of a slot that is kept elsewhere, for who reads and writes single variables' parts.
+  struct SlotCopy {
+    tensor::Arena values;
+    std::vector<at::Tensor> views;  // by entry
+    std::vector<int64_t> versions;  // of the views, when they were read
+  };
+
+  bool in_place() const { return group_.may_share_storage(); }
+  T* data(const tensor::Arena& arena, size_t entry) const;
+  std::function<at::Tensor(int64_t)> buffers() const;
+  void move_variables();
+  void add_gradients(const Step& step);
+  void write_what_changed(int64_t updates);
+  void show_values();
+  void note_versions();
+  SlotCopy& slot_copy(int slot) const;
+
+  const tensor::UpdateRule& rule_;
+  ReplicaGroup& group_;
+  const std::vector<Entry> entries_;
+  const ExtraSlots extras_;
+  tensor::Arena values_;
+  tensor::Arena gradients_;
+  bool added_ = false;                // this step's gradients are there
+  std::vector<tensor::Arena> local_;  // average, accumulator
+  std::unique_ptr<ParameterStore::Table> table_;
+  std::vector<int64_t> versions_;  // of the variables, as this pass has left them
+  bool overwritten_ = false;       // by their averages
+  mutable std::vector<SlotCopy> slots_;
+};
+
+}  // namespace strata::optimizers

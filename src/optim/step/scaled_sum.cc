@@ -1,0 +1,117 @@
+#include "optim/step/scaled_sum.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/SmallVector.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "tensor/operators/autograd_node.h"
+
+namespace strata::losses {
+namespace {
+
+using torch::autograd::variable_list;
+
+/// Longer ones gain nothing, and libtorch adds them in a tree.
+constexpr int64_t kMaxValues = 4096;
+
+template <typename T>
+void divided_sum(const at::Tensor& values, double divisor, at::Tensor& out) {
+  const T* const data = values.const_data_ptr<T>();
+  double lanes[8] = {};
+  const int64_t size = values.numel();
+  for (int64_t i = 0; i < size; ++i) lanes[i % 8] += static_cast<double>(data[i]);
+  const double sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+                     ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+  *out.mutable_data_ptr<T>() = static_cast<T>(sum / divisor);
+}
+
+at::Tensor forward_cpu(const at::Tensor& values, double divisor) {
+  const auto dense = values.expect_contiguous();
+  at::Tensor out = at::detail::empty_cpu({}, values.scalar_type());
+  if (values.scalar_type() == at::kFloat) {
+    divided_sum<float>(*dense, divisor, out);
+  } else {
+    divided_sum<double>(*dense, divisor, out);
+  }
+  return out;
+}
+
+/// gradient / divisor for each value: one number in memory.
+at::Tensor backward_cpu(const at::Tensor& gradient, at::IntArrayRef sizes, double divisor) {
+  at::Tensor out = at::detail::empty_cpu({}, gradient.scalar_type());
+  if (gradient.scalar_type() == at::kFloat) {
+    divided_sum<float>(gradient, divisor, out);
+  } else {
+    divided_sum<double>(gradient, divisor, out);
+  }
+  const c10::SmallVector<int64_t, 4> strides(sizes.size(), 0);
+  out.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides);
+  return out;
+}
+
+TORCH_LIBRARY_FRAGMENT(strata, library) {
+  library.def("scaled_sum(Tensor values, float divisor) -> Tensor");
+  library.def("scaled_sum_backward(Tensor gradient, int[] sizes, float divisor) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(strata, CPU, library) {
+  library.impl("scaled_sum", forward_cpu);
+  library.impl("scaled_sum_backward", backward_cpu);
+}
+
+template <typename Function>
+auto find_operator(const char* name, Function*) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Function>();
+}
+
+struct ScaledSumBackward final : torch::autograd::Node {
+  variable_list apply(variable_list&& gradients) override {
+    const at::Tensor& gradient = gradients[0];
+    if (!gradient.defined()) return {at::Tensor()};
+    if (at::GradMode::is_enabled()) return {gradient.div(divisor).expand(sizes)};
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto backward =
+        find_operator("strata::scaled_sum_backward", static_cast<decltype(&backward_cpu)>(nullptr));
+    return {backward.call(gradient, sizes, divisor)};
+  }
+  std::string name() const override { return "ScaledSumBackward"; }
+
+  c10::SmallVector<int64_t, 4> sizes;
+  double divisor = 1;
+};
+
+}  // namespace
+
+bool has_scaled_sum(const at::Tensor& values) {
+  return values.is_cpu() && values.layout() == at::kStrided && values.numel() <= kMaxValues &&
+         (values.scalar_type() == at::kFloat || values.scalar_type() == at::kDouble) &&
+         !values._fw_grad(0).defined();
+}
+
+at::Tensor scaled_sum(const at::Tensor& values, double divisor) {
+  at::Tensor result;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto forward =
+        find_operator("strata::scaled_sum", static_cast<decltype(&forward_cpu)>(nullptr));
+    result = forward.call(values, divisor);
+  }
+  if (at::GradMode::is_enabled() && values.requires_grad()) {
+    const auto node = tensor::make_node<ScaledSumBackward>();
+    node->sizes = values.sizes();
+    node->divisor = divisor;
+    node->set_next_edges(torch::autograd::collect_next_edges(values));
+    torch::autograd::set_history(result, node);
+  }
+  return result;
+}
+
+}  // namespace strata::losses

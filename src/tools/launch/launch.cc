@@ -1,0 +1,116 @@
+// `strata launch`: a cluster on this machine, from start to end.
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "strata/cluster/job_secret_environment.h"
+#include "strata/core/error.h"
+#include "tools/certs/job_certificates.h"
+#include "tools/commands.h"
+#include "tools/launch/launch_options.h"
+#include "tools/launch/local_cluster.h"
+#include "tools/launch/process_guard.h"
+#include "tools/launch/supervisor.h"
+#include "tools/launch/task_output.h"
+
+namespace strata::tools {
+namespace {
+
+// A signal handler can reach nothing but static storage.
+std::atomic<Supervisor*> g_supervisor{nullptr};
+
+void on_signal(int signal) {
+  if (Supervisor* const supervisor = g_supervisor.load()) supervisor->stop(signal);
+}
+
+// Ctrl-C and the like end the tasks instead of the launcher, while it lives.
+class PassSignals {
+ public:
+  explicit PassSignals(Supervisor& supervisor) {
+    g_supervisor.store(&supervisor);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+      struct sigaction old = {};
+      ::sigaction(signal, nullptr, &old);
+      if (old.sa_handler == SIG_IGN) continue;  // nohup
+      struct sigaction action = {};
+      action.sa_handler = on_signal;
+      sigemptyset(&action.sa_mask);
+      ::sigaction(signal, &action, nullptr);
+    }
+  }
+  ~PassSignals() { g_supervisor.store(nullptr); }
+  PassSignals(const PassSignals&) = delete;
+  PassSignals& operator=(const PassSignals&) = delete;
+};
+
+// For this run's certificates; empty without --tls. The guard removes it.
+std::string certificates_for(const LaunchOptions& options) {
+  if (!options.tls) return {};
+  std::string folder = (std::filesystem::temp_directory_path() / "strata-tls-XXXXXX").string();
+  STRATA_CHECK(::mkdtemp(folder.data()) != nullptr, kPermissionDenied,
+               "[strata launch] got --tls, but ", folder, " cannot be made; TMPDIR says where");
+  return folder;
+}
+
+// With a secret of this run alone, unless the user has chosen one or none. It is handed over in the
+// environment, which other users cannot read.
+LaunchOptions with_secret(LaunchOptions options) {
+  const bool chosen = options.environment.contains("STRATA_JOB_SECRET_FILE") ||
+                      cluster::job_secret_from_environment().has_value();
+  if (options.secret && !chosen) {
+    options.environment["STRATA_JOB_SECRET"] = wire::JobSecret::random().reveal();
+  }
+  return options;
+}
+
+bool wants_colours() {
+  const char* const refused = std::getenv("NO_COLOR");
+  return ::isatty(STDOUT_FILENO) == 1 && (refused == nullptr || *refused == '\0');
+}
+
+int launch(const LaunchOptions& options) {
+  const std::string certificates = certificates_for(options);
+  const ProcessGuard guard(certificates);
+  const LocalCluster cluster(with_secret(options), certificates);
+  if (options.tls) make_job_certificates(certificates, options.tasks(), {.job = "strata launch"});
+  std::vector<std::string> names;
+  for (const SupervisedTask& task : cluster.tasks()) names.push_back(task.name);
+  TaskOutput output(names, {.colours = wants_colours(), .log_folder = options.log_folder});
+  ::signal(SIGPIPE, SIG_IGN);  // `| head` is told from errors by the supervisor
+  Supervisor supervisor(cluster.tasks(), options.supervisor, guard, output);
+  const PassSignals pass(supervisor);
+  return supervisor.run();
+}
+
+int dry_run(const LaunchOptions& options) {
+  const LocalCluster cluster(options, options.tls ? "DIR_OF_THE_RUN" : "");
+  for (const SupervisedTask& task : cluster.tasks()) {
+    std::cout << "# " << task.name << '\n' << LocalCluster::shell_line(task) << '\n';
+  }
+  return 0;
+}
+
+}  // namespace
+
+int launch_main(int argc, char** argv) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty()) {
+    std::cerr << kLaunchHelp;
+    return 2;
+  }
+  const LaunchOptions options = read_launch_options(words);
+  if (options.help) {
+    std::cout << kLaunchHelp;
+    return 0;
+  }
+  return options.dry_run ? dry_run(options) : launch(options);
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "strata/cluster/task_id.h"
+#include "tools/launch/supervisor.h"
+
+namespace strata::tools {
+
+/// What `strata launch` was asked for.
+struct LaunchOptions {
+  std::vector<std::string> command;  ///< the program and its arguments
+  int workers = 0;                   ///< the chief among them
+  bool chief = false;
+  int ps = 0;
+  bool evaluator = false;
+  std::map<std::string, std::string> environment = {};
+  bool tls = false;
+  bool secret = true;  ///< of this run alone, unless the environment gives one
+  std::string log_folder = {};
+  bool pin = true;
+  bool dry_run = false;
+  bool help = false;
+  SupervisorOptions supervisor = {};
+
+  /// Chief, workers, ps, evaluator.
+  std::vector<cluster::TaskId> tasks() const;
+};
+
+extern const char* const kLaunchHelp;
+
+/// @param words  What stands behind `strata launch`.
+/// @throws Error  kInvalidArgument: quotes the word that is wrong.
+LaunchOptions read_launch_options(std::vector<std::string> words);
+
+}  // namespace strata::tools

@@ -1,0 +1,86 @@
+#include "tools/launch/local_cluster.h"
+
+#include <algorithm>
+
+#include "cluster/core_shares.h"
+#include "strata/cluster/roles.h"
+#include "strata/core/error.h"
+#include "strata/core/join.h"
+#include "strata/core/json.h"
+
+namespace strata::tools {
+namespace {
+
+using cluster::TaskId;
+
+constexpr auto kVisibleGpus = "CUDA_VISIBLE_DEVICES";
+
+bool listens(const TaskId& task) { return task.job != cluster::kEvaluator; }
+
+cluster::ClusterSpec make_spec(const std::vector<TaskId>& tasks, const HeldPorts& ports) {
+  std::map<std::string, std::vector<std::string>> jobs;
+  size_t next = 0;
+  for (const TaskId& task : tasks) {
+    if (listens(task)) jobs[task.job].push_back(str_cat("127.0.0.1:", ports[next++]));
+  }
+  return cluster::ClusterSpec(jobs);
+}
+
+std::string tf_config(const cluster::ClusterSpec& spec, const TaskId& task) {
+  return Json::object()
+      .set("cluster", spec.to_json())
+      .set("task", Json::object().set("type", task.job).set("index", task.index))
+      .dump();
+}
+
+// As a shell reads it back.
+std::string quoted(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string result = "'";
+  for (const char c : text) result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
+}
+
+}  // namespace
+
+LocalCluster::LocalCluster(const LaunchOptions& options, const std::string& tls_folder,
+                           const std::vector<std::string>& gpus)
+    : ports_(options.workers + options.ps), spec_(make_spec(options.tasks(), ports_)) {
+  const std::string program = find_program(options.command.front());
+  std::vector<std::vector<int>> cores(static_cast<size_t>(options.workers));
+  if (options.pin) cores = cluster::share_cores(cluster::cores_by_place(), options.workers);
+  const std::vector<std::string> cards = share_gpus(gpus, options.workers);
+  size_t worker = 0;
+  for (const TaskId& task : options.tasks()) {
+    SupervisedTask& each = tasks_.emplace_back();
+    each.name = task.short_name();
+    each.serves = task.job == cluster::kPs || task.job == cluster::kEvaluator;
+    each.leads = task == cluster::leader(spec_);
+    each.child.program = program;
+    each.child.arguments.assign(options.command.begin() + 1, options.command.end());
+    each.child.environment = options.environment;
+    each.child.environment["TF_CONFIG"] = tf_config(spec_, task);
+    if (!tls_folder.empty()) each.child.environment["STRATA_TLS_DIR"] = tls_folder;
+    if (each.serves) continue;
+    // What --env says is for all of them.
+    if (!cards[worker].empty()) each.child.environment.emplace(kVisibleGpus, cards[worker]);
+    each.child.cores = cores[worker++];
+  }
+}
+
+std::string LocalCluster::shell_line(const SupervisedTask& task) {
+  std::string line;
+  for (const auto& [name, value] : task.child.environment) {
+    line += str_cat(name, "=", quoted(value), " ");
+  }
+  if (!task.child.cores.empty()) {
+    line += str_cat("taskset --cpu-list ", join(task.child.cores, {}, ","), " ");
+  }
+  line += quoted(task.child.program);
+  for (const std::string& argument : task.child.arguments) line += " " + quoted(argument);
+  return line;
+}
+
+}  // namespace strata::tools
