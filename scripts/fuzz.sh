@@ -68,6 +68,7 @@ run_one() {
     -timeout=1 -rss_limit_mb="$rss_mb" -print_final_stats=1 \
     -artifact_prefix="$found/$target-" "${dictionary[@]}" "$build/corpus/$target" "tests/fuzz/corpus/$target" \
     >"$log" 2>&1 || status=$?
+  if [ "$status" -eq 72 ]; then status=0; fi # Ctrl-C
   local inputs
   inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -n 1)
   inputs=${inputs:-0}

@@ -10,9 +10,20 @@
 #include "strata/cluster/tls_environment.h"
 #include "strata/cluster/wire_environment.h"
 
+namespace {
+
+using Variables = std::map<std::string, std::string, std::less<>>;
+
+bool any_begins_with(const Variables& variables, std::string_view prefix) {
+  const auto found = variables.lower_bound(prefix);
+  return found != variables.end() && found->first.starts_with(prefix);
+}
+
+}  // namespace
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cluster;
-  std::map<std::string, std::string, std::less<>> variables;
+  Variables variables;
   std::string_view text = strata::fuzz::text_of(data, size);
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -23,12 +34,20 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (name.find("FILE") != name.npos || name.find("CERT") != name.npos) continue;
     variables[name] = line.substr(std::min(equals + 1, line.size()));
   }
+  const bool slurm = any_begins_with(variables, "SLURM_");
+  const bool mpi = any_begins_with(variables, "OMPI_") || any_begins_with(variables, "PMI_");
   const Environment environment(std::move(variables));
-  (void)strata::fuzz::takes(
-      [&] { (void)resolve_cluster(SlurmResolver({.environment = environment})); });
-  (void)strata::fuzz::takes(
-      [&] { (void)resolve_cluster(MpiResolver({.environment = environment})); });
-  (void)strata::fuzz::takes(
-      [&] { (void)resolve_cluster(KubernetesResolver({.environment = environment})); });
+  if (slurm) {
+    (void)strata::fuzz::takes(
+        [&] { (void)resolve_cluster(SlurmResolver({.environment = environment})); });
+  }
+  if (mpi || slurm) {  // it asks SLURM, too
+    (void)strata::fuzz::takes(
+        [&] { (void)resolve_cluster(MpiResolver({.environment = environment})); });
+  }
+  if (!slurm && !mpi) {
+    (void)strata::fuzz::takes(
+        [&] { (void)resolve_cluster(KubernetesResolver({.environment = environment})); });
+  }
   return 0;
 }

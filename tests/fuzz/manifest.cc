@@ -1,5 +1,5 @@
-// A checkpoint's manifest. Each input is read as it is, and with the seal that it lacks, so that
-// what is behind the seal is reached.
+// A checkpoint's manifest. Each input is read with the seal that it lacks, so that what is behind
+// the seal is reached; if it has one, also as it is.
 #include "checkpoint/manifest.h"
 
 #include "fuzz/fuzz_target.h"
@@ -20,8 +20,8 @@ void read(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text = strata::fuzz::text_of(data, size);
-  read(text);
   const std::string_view body = text.substr(0, text.rfind(",\n  \"sha256\": \""));
+  if (body.size() < text.size()) read(text);
   strata::Sha256 hash;
   hash.update(body.data(), body.size());
   read(std::string(body) + ",\n  \"sha256\": \"" + hash.hex_digest() + "\"\n}\n");

@@ -1,4 +1,4 @@
-// TFRecord files, plain or packed: with damage as an error, and passed over.
+// TFRecord files, plain or packed: with damage as an error, or passed over; the length says which.
 #include "strata/data/tf_record.h"
 
 #include "fuzz/fuzz_target.h"
@@ -25,7 +25,6 @@ void read(const std::string& path, bool skip_damaged, size_t most) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string path = strata::fuzz::file_of(strata::fuzz::text_of(data, size));
   const size_t most = 100 * size + 10;  // packed ones, too
-  read(path, false, most);
-  read(path, true, most);
+  read(path, size % 2 == 1, most);
   return 0;
 }
