@@ -6,7 +6,8 @@
 
 namespace strata::wire {
 
-/// Says which streams are worth a try. Threads: `poll` one at a time, the others any.
+/// Reports which streams are ready (epoll, or a simulated network). Threads: `poll` one at a time,
+/// `interrupt` any.
 class Reactor {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -15,14 +16,14 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// With a key: the other side writes no more, or the stream has failed.
+  /// Set in a reported key: the peer has shut down its sending side, or the stream has failed.
   static constexpr uint64_t kHungUp = uint64_t{1} << 63;
 
-  /// Adds the keys of streams where something may have changed; sleeps until there is one, until
-  /// `until`, or until `interrupt`. @param until  TimePoint::min(): looks, and does not sleep.
+  /// Appends the keys of streams that may be ready. Blocks until there is one, until `until`, or
+  /// until `interrupt`. @param until  TimePoint::min(): does not block.
   virtual void poll(std::vector<uint64_t>& ready, TimePoint until) = 0;
 
-  /// Ends the `poll` that sleeps, or the next one that would.
+  /// Wakes the blocked `poll`, or makes the next one return at once.
   virtual void interrupt() = 0;
 
  protected:

@@ -13,58 +13,60 @@
 
 namespace strata::wire {
 
-/// Bytes in both directions, in order, without waiting: what a Session speaks its protocol over.
-/// Threads: one at a time, as the owner sees to.
+/// An ordered, non-blocking, bidirectional byte stream: what a Session runs its protocol over.
+/// Threads: one at a time; the owner serialises the calls.
 class Stream {
  public:
   enum class Outcome {
-    kMoved,    ///< `bytes` were moved, at least one
-    kBlocked,  ///< nothing can be moved now; its reactor will say when it is worth another try
-    kEnd,      ///< read only: the peer writes no more
-    kFailed,   ///< for good; see status()
+    kMoved,    ///< `bytes` were transferred, at least one
+    kBlocked,  ///< would block; the reactor reports the stream when a retry can succeed
+    kEnd,      ///< read only: the peer has shut down its sending side
+    kFailed,   ///< permanently; see status()
   };
   struct Result {
     Outcome outcome;
     size_t bytes = 0;
-    bool drained = false;  ///< read only: there was no more than that
+    bool drained = false;  ///< read only: a further read would block
   };
 
   virtual ~Stream() = default;
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// From now on the reactor reports `key` when there is something to do; at once if there may be.
+  /// Registers the stream with its reactor, which reports `key` whenever the stream may be ready,
+  /// and at once if it may be ready already.
   virtual void watch(uint64_t key) = 0;
 
-  /// What comes before bytes can be moved: connecting, TLS. kMoved when it is done.
+  /// Connects, and runs the TLS handshake if there is one. Call until kMoved.
   virtual Outcome establish() = 0;
 
-  /// Which way bytes go after the greetings; empty: as before. Peers must have the same.
-  virtual std::string_view way() const { return {}; }
-  /// After both greetings, until kMoved: from now on bytes go another way, if this stream has one.
-  virtual Outcome begin() { return Outcome::kMoved; }
+  /// The protocol that carries the data after the handshake ("ucx"); empty: this one. Both peers
+  /// must name the same.
+  virtual std::string_view upgrade_protocol() const { return {}; }
+  /// Switches to `upgrade_protocol` after both hellos. Call until kMoved.
+  virtual Outcome upgrade() { return Outcome::kMoved; }
 
   virtual Result write(std::span<const iovec> parts) = 0;
   virtual Result read(std::span<const iovec> parts) = 0;
 
-  /// Moves on what `write` took and kept; kMoved when nothing is left of it.
+  /// Transmits what `write` accepted and still buffers; kMoved when the buffer is empty.
   virtual Outcome flush() { return Outcome::kMoved; }
 
-  /// How many bytes of its own `write` has made of what it took, and how many of them are on their
-  /// way: the rest waits for a `flush`.
-  virtual uint64_t made() const { return 0; }
-  virtual uint64_t passed_on() const { return 0; }
+  /// Bytes that `write` has produced so far (TLS records, for example), and how many of them have
+  /// been transmitted; the rest needs a `flush`.
+  virtual uint64_t bytes_produced() const { return 0; }
+  virtual uint64_t bytes_flushed() const { return 0; }
 
-  /// Tells the peer that no more will be written. After the last `flush`.
+  /// Shuts down the sending side. Call after the last `flush`.
   virtual void end() = 0;
 
-  /// Lets go of it at once. Later calls fail.
+  /// Closes the stream immediately. Later calls fail.
   virtual void close() = 0;
 
-  /// Whether a byte of the peer's has ever been read, one of TLS among them.
-  virtual bool heard_anything() const { return false; }
+  /// Whether any byte has been received from the peer, TLS records included.
+  virtual bool received_any_bytes() const { return false; }
 
-  /// Why the last call failed; codes: kUnavailable (the peer is gone), kUnauthenticated (TLS).
+  /// Why the last call failed: kUnavailable (the peer has disconnected), kUnauthenticated (TLS).
   const Status& status() const { return status_; }
 
   /// The names in the peer's certificate; empty without TLS.

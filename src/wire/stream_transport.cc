@@ -15,44 +15,44 @@ namespace {
 
 constexpr std::chrono::seconds kHandshakeLimit(10);
 constexpr std::chrono::seconds kInTime(3);  // a peer of the job has finished its handshake
-constexpr size_t kMaxKnocking = 128;
+constexpr size_t kMaxPendingHandshakes = 128;
 
 }  // namespace
 
 StreamTransport::StreamTransport(std::unique_ptr<Reactor> reactor,
                                  const StreamTransportOptions& options)
-    : options_(options), progress_(std::make_shared<Progress>(std::move(reactor))) {}
+    : options_(options), progress_(std::make_shared<ProgressEngine>(std::move(reactor))) {}
 
 StreamTransport::~StreamTransport() { shut_down(); }
 
 void StreamTransport::shut_down() {
   std::vector<std::weak_ptr<Session>> sessions;
-  std::deque<Knocking> knocking;
+  std::deque<PendingHandshake> knocking;
   {
     const std::lock_guard lock(mutex_);
     sessions.swap(sessions_);
-    knocking.swap(knocking_);
+    knocking.swap(pending_handshakes_);
     accepted_.clear();
   }
-  for (const Knocking& each : knocking) progress_->remove(each.key);
+  for (const PendingHandshake& each : knocking) progress_->remove(each.key);
   for (const auto& each : sessions) {
     if (const auto session = each.lock())
-      session->fail({ErrorCode::kCancelled, "its transport is gone"});
+      session->fail({ErrorCode::kCancelled, "its transport was destroyed"});
   }
 }
 
 bool StreamTransport::progress() {
-  reap();
+  expire_handshakes();
   return progress_->progress();
 }
 
 bool StreamTransport::do_wait_until(const std::function<bool()>& done, Deadline deadline,
                                     std::stop_token stop) {
-  if (knocking_count_.load(std::memory_order_relaxed) == 0)
+  if (pending_count_.load(std::memory_order_relaxed) == 0)
     return progress_->wait_until(done, deadline, stop);
   // Somebody knocks: look after them now and then.
   while (true) {
-    reap();
+    expire_handshakes();
     const Deadline next = Deadline::sooner(deadline, Deadline::after(std::chrono::seconds(1)));
     if (progress_->wait_until(done, next, stop)) return true;
     if (deadline.passed() || stop.stop_requested()) return false;
@@ -61,7 +61,7 @@ bool StreamTransport::do_wait_until(const std::function<bool()>& done, Deadline 
 
 Address StreamTransport::listen(const Address& address, const Hello& hello,
                                 const ListenOptions& options) {
-  encode_greeting({.hello = hello});  // throws where it cannot be said
+  encode_hello({.hello = hello});  // throws where it cannot be said
   {
     const std::lock_guard lock(mutex_);
     STRATA_CHECK(!std::exchange(listening_, true), kFailedPrecondition, "[wire] listen: got ",
@@ -79,31 +79,32 @@ Address StreamTransport::listen(const Address& address, const Hello& hello,
   }
 }
 
-void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from) {
+void StreamTransport::on_incoming_stream(std::unique_ptr<Stream> stream, const Address& from) {
   const uint64_t key = progress_->new_key();
   Stream& watched = *stream;
   std::shared_ptr<Handshake> handshake;
   bool crowded = false;
   {
     const std::lock_guard lock(mutex_);
-    const Greeting own = {.hello = hello_,
-                          .eager_limit = options_.eager_limit,
-                          .eager_budget = options_.eager_budget};
-    Handshake::Judge judge;
+    const HelloMessage own = {.hello = hello_,
+                              .eager_limit = options_.eager_limit,
+                              .eager_budget = options_.eager_budget};
+    Handshake::PeerValidator validator;
     if (listen_options_.admit) {
-      judge = [admit = listen_options_.admit, from](const Hello& peer) {
+      validator = [admit = listen_options_.admit, from](const Hello& peer) {
         return admit(peer, from);
       };
     }
     handshake = std::make_shared<Handshake>(
-        false, std::move(stream), from, own, std::move(judge), Deadline::after(kHandshakeLimit),
-        [this, key] { settled(key); }, options_.job_secret);
-    crowded = knocking_.size() >= kMaxKnocking;
-    knocking_.push_back({.key = key, .handshake = handshake, .in_time = Deadline::after(kInTime)});
-    knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
+        false, std::move(stream), from, own, std::move(validator), Deadline::after(kHandshakeLimit),
+        [this, key] { on_handshake_finished(key); }, options_.job_secret);
+    crowded = pending_handshakes_.size() >= kMaxPendingHandshakes;
+    pending_handshakes_.push_back(
+        {.key = key, .handshake = handshake, .in_time = Deadline::after(kInTime)});
+    pending_count_.store(pending_handshakes_.size(), std::memory_order_relaxed);
   }
-  if (crowded) make_room();  // perhaps its own
-  watched.watch(key);        // first: once it is set, another thread may be done with it
+  if (crowded) evict_handshake();  // perhaps its own
+  watched.watch(key);              // first: once it is set, another thread may be done with it
   progress_->set(key, handshake);
 }
 
@@ -113,21 +114,21 @@ void StreamTransport::knock(std::unique_ptr<Stream> stream, const Address& from)
 /// peers go first where they are the flood, then those that do not go on with their handshake.
 /// Where all of them speak, chance decides: whatever a stranger does to be the last to go, a peer
 /// of the job does not need long, and so has a good chance to stay.
-void StreamTransport::make_room() {
+void StreamTransport::evict_handshake() {
   std::shared_ptr<Handshake> chosen;
   {
     const std::lock_guard lock(mutex_);
-    if (knocking_.empty()) return;
+    if (pending_handshakes_.empty()) return;
     std::map<std::string_view, size_t> hosts;
-    const auto host = [](const Knocking& each) -> std::string_view {
+    const auto host = [](const PendingHandshake& each) -> std::string_view {
       return each.handshake->address().host;
     };
-    for (const Knocking& each : knocking_) ++hosts[host(each)];
+    for (const PendingHandshake& each : pending_handshakes_) ++hosts[host(each)];
     const auto most =
         std::ranges::max_element(hosts, {}, [](const auto& each) { return each.second; });
-    std::vector<const Knocking*> there;
-    std::vector<const Knocking*> silent;
-    for (const Knocking& each : knocking_) {
+    std::vector<const PendingHandshake*> there;
+    std::vector<const PendingHandshake*> silent;
+    for (const PendingHandshake& each : pending_handshakes_) {
       if (host(each) != most->first) continue;
       there.push_back(&each);
       if (each.handshake->silent()) silent.push_back(&each);
@@ -139,40 +140,41 @@ void StreamTransport::make_room() {
                          : there[choice_() % there.size()])
                  ->handshake;
   }
-  chosen->give_up({ErrorCode::kUnavailable,
-                   str_cat("more than ", kMaxKnocking, " peers were saying who they are")});
+  chosen->abort({ErrorCode::kUnavailable,
+                 str_cat("more than ", kMaxPendingHandshakes, " handshakes were pending")});
 }
 
-bool StreamTransport::turn_away_idle() {
+bool StreamTransport::reject_idle_handshake() {
   std::shared_ptr<Handshake> idle;
-  const char* why = "others came after it, and it had said nothing";
+  const char* why = "it was silent, and newer connections needed its place";
   {
     const std::lock_guard lock(mutex_);
     auto found = std::ranges::find_if(
-        knocking_, [](const Knocking& each) { return each.handshake->silent(); });
-    if (found == knocking_.end()) {
-      if (knocking_.empty() || !knocking_.front().in_time.passed()) return false;
-      found = knocking_.begin();
-      why = "others came after it, and it was slow to say who it is";
+        pending_handshakes_, [](const PendingHandshake& each) { return each.handshake->silent(); });
+    if (found == pending_handshakes_.end()) {
+      if (pending_handshakes_.empty() || !pending_handshakes_.front().in_time.passed())
+        return false;
+      found = pending_handshakes_.begin();
+      why = "its handshake was slow, and newer connections needed its place";
     }
     idle = found->handshake;
   }
-  idle->give_up({ErrorCode::kUnavailable, why});
+  idle->abort({ErrorCode::kUnavailable, why});
   return true;
 }
 
 // A knocking one has become a session, or nothing.
-void StreamTransport::settled(uint64_t key) {
+void StreamTransport::on_handshake_finished(uint64_t key) {
   std::shared_ptr<Handshake> handshake;
   std::string own_task;
   {
     const std::lock_guard lock(mutex_);
-    const auto found =
-        std::ranges::find_if(knocking_, [&](const Knocking& each) { return each.key == key; });
-    if (found == knocking_.end()) return;
+    const auto found = std::ranges::find_if(
+        pending_handshakes_, [&](const PendingHandshake& each) { return each.key == key; });
+    if (found == pending_handshakes_.end()) return;
     handshake = found->handshake;
-    knocking_.erase(found);
-    knocking_count_.store(knocking_.size(), std::memory_order_relaxed);
+    pending_handshakes_.erase(found);
+    pending_count_.store(pending_handshakes_.size(), std::memory_order_relaxed);
     own_task = hello_.task;
   }
   if (!handshake->status().ok()) {
@@ -197,7 +199,7 @@ void StreamTransport::settled(uint64_t key) {
 /// seconds): it must not use up the lines for those that were refused.
 void StreamTransport::log_refusal(const Handshake& handshake) {
   const Status status = handshake.status();
-  const bool probed = !handshake.heard_anything() && status.code() == ErrorCode::kUnavailable;
+  const bool probed = !handshake.received_any_bytes() && status.code() == ErrorCode::kUnavailable;
   const auto count = (probed ? probes_ : refusals_).admit();
   if (!count.has_value()) return;
   const std::string text =
@@ -209,18 +211,18 @@ void StreamTransport::log_refusal(const Handshake& handshake) {
   }
 }
 
-void StreamTransport::reap() {
-  if (knocking_count_.load(std::memory_order_relaxed) == 0) return;
+void StreamTransport::expire_handshakes() {
+  if (pending_count_.load(std::memory_order_relaxed) == 0) return;
   std::vector<std::shared_ptr<Handshake>> late;
   {
     const std::lock_guard lock(mutex_);
-    for (const Knocking& each : knocking_)
+    for (const PendingHandshake& each : pending_handshakes_)
       if (each.handshake->deadline().passed()) late.push_back(each.handshake);
   }
   for (const auto& handshake : late) {
-    handshake->give_up({ErrorCode::kDeadlineExceeded,
-                        str_cat("it did not say who it is within ", kHandshakeLimit.count(),
-                                " s: ", handshake->progress())});
+    handshake->abort({ErrorCode::kDeadlineExceeded,
+                      str_cat("it did not complete the handshake within ", kHandshakeLimit.count(),
+                              " s: ", handshake->stage())});
   }
 }
 
@@ -228,9 +230,9 @@ std::shared_ptr<Session> StreamTransport::make_session(Handshake& handshake, uin
                                                        const std::string& own_task) {
   SessionOptions options = {.own_task = own_task,
                             .eager_limit = options_.eager_limit,
-                            .peers_limit = handshake.peer().eager_limit,
-                            .own_budget = options_.eager_budget,
-                            .peers_budget = handshake.peer().eager_budget};
+                            .peer_eager_limit = handshake.peer().eager_limit,
+                            .receive_window = options_.eager_budget,
+                            .send_window = handshake.peer().eager_budget};
   const std::lock_guard lock(mutex_);
   if (options_.shuffle_seed) options.shuffle_seed = *options_.shuffle_seed + sessions_made_++;
   auto session = std::make_shared<Session>(handshake.peer().hello, handshake.address(),
@@ -256,7 +258,7 @@ std::shared_ptr<Connection> StreamTransport::accept(Deadline deadline, std::stop
   const auto take = [&] { return (session = try_accept()) != nullptr; };
   // In pieces: who knocks meanwhile must be looked after.
   while (!take()) {
-    reap();
+    expire_handshakes();
     const Deadline next = Deadline::sooner(deadline, Deadline::after(std::chrono::seconds(1)));
     if (progress_->wait_until(take, next, stop)) break;
     STRATA_CHECK(!stop.stop_requested(), kCancelled, "[wire] accept: stopped waiting for a peer");
@@ -270,14 +272,14 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
                                                      Deadline deadline,
                                                      const ConnectOptions& options,
                                                      std::stop_token stop) {
-  const Greeting own = {
+  const HelloMessage own = {
       .hello = hello, .eager_limit = options_.eager_limit, .eager_budget = options_.eager_budget};
-  encode_greeting(own);  // throws where it cannot be said
+  encode_hello(own);  // throws where it cannot be said
   const std::string whom =
       str_cat(options.peer, options.peer.empty() ? "" : " at ", address.to_string());
-  Handshake::Judge judge;
+  Handshake::PeerValidator validator;
   if (!options.peer.empty()) {
-    judge = [wanted = options.peer](const Hello& peer) {
+    validator = [wanted = options.peer](const Hello& peer) {
       if (peer.task == wanted) return Status();
       return Status(ErrorCode::kUnauthenticated,
                     str_cat(peer.task, " answered; expected ", wanted));
@@ -305,17 +307,17 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
       Stream& watched = *stream;
       const uint64_t key = progress_->new_key();
       const auto handshake = std::make_shared<Handshake>(
-          true, std::move(stream), address, own, judge, limit, [this] { progress_->notify(); },
+          true, std::move(stream), address, own, validator, limit, [this] { progress_->notify(); },
           options_.job_secret);
       watched.watch(key);
       progress_->set(key, handshake);
-      const bool settled = wait_until([&] { return handshake->settled(); }, limit);
+      const bool settled = wait_until([&] { return handshake->finished(); }, limit);
       if (settled && handshake->status().ok()) return make_session(*handshake, key, hello.task);
       if (settled) {
         last = handshake->status();
       } else {
-        last = Status(ErrorCode::kUnavailable, handshake->progress());
-        handshake->give_up(last);
+        last = Status(ErrorCode::kUnavailable, handshake->stage());
+        handshake->abort(last);
       }
       progress_->remove(key);
       if (last.code() != ErrorCode::kUnavailable) {

@@ -13,7 +13,7 @@
 #include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
 #include "wire/handshake/handshake.h"
-#include "wire/progress.h"
+#include "wire/progress_engine.h"
 #include "wire/session/session.h"
 
 namespace strata::wire {
@@ -45,13 +45,13 @@ class StreamTransport : public Transport {
   void shut_down();
 
   /// A new stream that somebody opened to us.
-  void knock(std::unique_ptr<Stream> stream, const Address& from);
+  void on_incoming_stream(std::unique_ptr<Stream> stream, const Address& from);
 
   /// Turns the peer away that has been silent for longest, else the one that has been unfinished
   /// for longest and too long: there is no descriptor for another. @return whether there was one.
-  bool turn_away_idle();
+  bool reject_idle_handshake();
 
-  const std::shared_ptr<Progress>& progress_loop() const { return progress_; }
+  const std::shared_ptr<ProgressEngine>& progress_engine() const { return progress_; }
 
  private:
   /// @throws Error as Transport::listen.
@@ -63,27 +63,27 @@ class StreamTransport : public Transport {
 
   bool do_wait_until(const std::function<bool()>& done, Deadline deadline,
                      std::stop_token stop) override;
-  void settled(uint64_t key);
-  void reap();
-  void make_room();
+  void on_handshake_finished(uint64_t key);
+  void expire_handshakes();
+  void evict_handshake();
   std::shared_ptr<Session> make_session(Handshake& handshake, uint64_t key,
                                         const std::string& own_task);
   void log_refusal(const Handshake& handshake);
 
   const StreamTransportOptions options_;
-  const std::shared_ptr<Progress> progress_;
+  const std::shared_ptr<ProgressEngine> progress_;
 
   std::mutex mutex_;
   bool listening_ = false;
   Hello hello_;
   ListenOptions listen_options_;
-  struct Knocking {
+  struct PendingHandshake {
     uint64_t key;
     std::shared_ptr<Handshake> handshake;
     Deadline in_time;  ///< a peer of the job has finished before
   };
-  std::deque<Knocking> knocking_;  // the longest first
-  std::atomic<size_t> knocking_count_{0};
+  std::deque<PendingHandshake> pending_handshakes_;  // the longest first
+  std::atomic<size_t> pending_count_{0};
   std::minstd_rand choice_{std::random_device{}()};
   std::deque<std::shared_ptr<Session>> accepted_;
   std::vector<std::weak_ptr<Session>> sessions_;

@@ -227,7 +227,7 @@ TEST_F(SecurityTest, WithoutACertificateNobodyGetsIn) {
   const SslClient nobody;
   for (const int door : {0, 1}) {
     EXPECT_EQ(nobody.say(RawSocket(job_.address(door)),
-                         wire::encode_greeting({.hello = hello_for(door, 1 - door)})),
+                         wire::encode_hello({.hello = hello_for(door, 1 - door)})),
               "");
     EXPECT_TRUE(log_.has("peer did not return a certificate")) << log_.text();
     const auto plain = wire::make_socket_transport();
@@ -337,30 +337,30 @@ TEST(SecurityFuzzTest, NoiseGetsNothingUnderTls) {
   const wire::LogLines log;
   Job job(true);
   std::mt19937_64 random(fuzz_seed());
-  const std::string hello = SslClient().client_hello();
+  const std::string client_hello = SslClient().client_hello();
   const wire::TlsOptions files = job.visitor(job.authority(), 7);
   const SslClient insider(files);
   const auto transport = wire::make_socket_transport({.tls = files});
-  const std::string greeting = wire::encode_greeting(
+  const std::string hello = wire::encode_hello(
       {.hello = wire::hello_of(7, "control"), .eager_limit = 65536, .eager_budget = 1 << 20});
   const int all = strangers();
   for (int i = 0; i < all; ++i) {
     SCOPED_TRACE(i);
     const int door = static_cast<int>(random() % 2);
     const uint64_t kind = random() % 10;
-    if (kind == 0) {  // with a certificate, as far as the greeting
+    if (kind == 0) {  // with a certificate, as far as the hello
       const std::string answer =
-          insider.say(RawSocket(job.address(door)), wire::almost_a_greeting(greeting, random));
+          insider.say(RawSocket(job.address(door)), wire::almost_a_hello(hello, random));
       if (answer.empty()) continue;
-      const auto heard = wire::decode_greeting(answer.substr(0, wire::kEnvelopeSize),
-                                               answer.substr(wire::kEnvelopeSize));
+      const auto heard = wire::decode_handshake_message(answer.substr(0, wire::kEnvelopeSize),
+                                                        answer.substr(wire::kEnvelopeSize));
       ASSERT_TRUE(std::holds_alternative<Status>(heard));
     } else if (kind == 1) {
       expect_nothing_for(*transport, job.address(0), random);
     } else {
       const RawSocket stranger(job.address(door));
       std::string bytes = wire::random_text(random() % 200, random);
-      if (kind < 8) bytes = wire::damaged(hello, random) + bytes;
+      if (kind < 8) bytes = wire::damaged(client_hello, random) + bytes;
       (void)stranger.send(bytes);
       stranger.send_nothing_more();
       // What a server says to any hello, and an alert; nothing of the job.
@@ -378,7 +378,7 @@ TEST(SecurityFuzzTest, NoiseGetsNothingWithoutTls) {
   const wire::LogLines quiet;
   Job job(false);
   std::mt19937_64 random(fuzz_seed() + 1);
-  const std::string greeting = wire::encode_greeting(
+  const std::string hello = wire::encode_hello(
       {.hello = wire::hello_of(7, "data/data"), .eager_limit = 65536, .eager_budget = 1 << 20});
   const auto transport = wire::make_socket_transport();
   const int all = strangers();
@@ -389,12 +389,12 @@ TEST(SecurityFuzzTest, NoiseGetsNothingWithoutTls) {
       continue;
     }
     const RawSocket stranger(job.address(static_cast<int>(random() % 2)));
-    (void)stranger.send(wire::almost_a_greeting(greeting, random));
+    (void)stranger.send(wire::almost_a_hello(hello, random));
     stranger.send_nothing_more();
     const std::string answer = stranger.receive();
     if (answer.empty()) continue;
-    const auto heard = wire::decode_greeting(answer.substr(0, wire::kEnvelopeSize),
-                                             answer.substr(wire::kEnvelopeSize));
+    const auto heard = wire::decode_handshake_message(answer.substr(0, wire::kEnvelopeSize),
+                                                      answer.substr(wire::kEnvelopeSize));
     ASSERT_TRUE(std::holds_alternative<Status>(heard));
     if (i % (all / 5) == 0) job.go_on();
   }

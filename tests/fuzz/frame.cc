@@ -13,10 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Address{.host = "127.0.0.1", .port = 1}, std::make_unique<strata::fuzz::FedStream>(feed),
       SessionOptions{.own_task = "/job:worker/task:1",
                      .eager_limit = 1 << 10,
-                     .peers_limit = 1 << 10,
-                     .own_budget = 1 << 14,
-                     .peers_budget = 1 << 14},
-      std::make_shared<Progress>(std::make_unique<strata::fuzz::NoReactor>()));
+                     .peer_eager_limit = 1 << 10,
+                     .receive_window = 1 << 14,
+                     .send_window = 1 << 14},
+      std::make_shared<ProgressEngine>(std::make_unique<strata::fuzz::NoReactor>()));
   session->start(1, false);
   std::byte bytes[100];
   Transfer receive = session->receive({.channel = 1, .id = 2, .fingerprint = 3}, bytes);

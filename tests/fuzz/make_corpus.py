@@ -77,16 +77,16 @@ def enveloped(body, version=2):
     return b"strata" + struct.pack("<HII", version, len(body), crc32c(body)) + body
 
 
-def greeting(proves):
+def hello(proves):
     return b"\x01" + bytes(24) + bytes([proves]) + bytes(32) + b"\x03job\x12/job:worker/task:0\x04data\x00"
 
 
 proof = b"\x03" + bytes(32)
-write("greeting", [b"strata\x02\x00\x10\x00\x00\x00\x00\x00\x00\x00", greeting(0), b"\x02\x07why", greeting(1), proof,
-                   enveloped(greeting(1), version=1)])
+write("handshake_message", [b"strata\x02\x00\x10\x00\x00\x00\x00\x00\x00\x00", hello(0), b"\x02\x07why", hello(1), proof,
+                   enveloped(hello(1), version=1)])
 write("handshake", [b"\x00" + b"strata\x01\x00\x10\x00\x00\x00", b"\x03" + b"strata\x03\x00\x10\x00\x00\x00\x00\x00\x00\x00"] +
-      [bytes([first]) + enveloped(greeting(first >> 2)) for first in range(4)] +
-      [bytes([first]) + enveloped(greeting(1)) + enveloped(proof) for first in (4, 5)])
+      [bytes([first]) + enveloped(hello(first >> 2)) for first in range(4)] +
+      [bytes([first]) + enveloped(hello(1)) + enveloped(proof) for first in (4, 5)])
 write("frame", [struct.pack("<IBBHIIIIQQII", 0, kind, 0, 0, 1, 2, 1, 0, 3, 100, 100, 0) + bytes(100) for kind in range(1, 10)])
 write("session", noise(8, 300, 1))
 write("coordinator", noise(8, 600, 2))

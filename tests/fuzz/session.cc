@@ -37,12 +37,12 @@ std::string frame_of(Input& input) {
   header.id = tag.id;
   header.fingerprint = tag.fingerprint;
   header.message = static_cast<uint32_t>(input.below(6));
-  if (input.below(8) == 0) header.freed = static_cast<uint32_t>(input.number());
+  if (input.below(8) == 0) header.window_returned = static_cast<uint32_t>(input.number());
   header.total = input.below(8) == 0 ? input.number() : size_of(input);
   header.part = static_cast<uint32_t>(std::min<uint64_t>(size_of(input), header.total));
   if (header.kind == FrameKind::kMismatch) header.part = sizeof(MismatchBody);
-  if (header.kind >= FrameKind::kCredit && header.kind <= FrameKind::kAbort) header.part = 0;
-  if (header.kind == FrameKind::kFreed) header.part = 0;
+  if (header.kind >= FrameKind::kReceivePosted && header.kind <= FrameKind::kAbort) header.part = 0;
+  if (header.kind == FrameKind::kWindowUpdate) header.part = 0;
   seal(header);
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   return bytes.append(std::min<size_t>(header.part, kMaxPart), 'x');
@@ -61,10 +61,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       Address{.host = "127.0.0.1", .port = 1}, std::make_unique<strata::fuzz::FedStream>(feed),
       SessionOptions{.own_task = "/job:worker/task:1",
                      .eager_limit = 1 << 10,
-                     .peers_limit = 1 << 10,
-                     .own_budget = budget,
-                     .peers_budget = budget},
-      std::make_shared<Progress>(std::make_unique<strata::fuzz::NoReactor>()));
+                     .peer_eager_limit = 1 << 10,
+                     .receive_window = budget,
+                     .send_window = budget},
+      std::make_shared<ProgressEngine>(std::make_unique<strata::fuzz::NoReactor>()));
   session->start(1, false);
   for (int events = 0; !input.empty() && events < 64; ++events) {
     switch (input.below(16)) {

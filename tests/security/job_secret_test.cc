@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "support/expect_error.h"
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/handshake/proof.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
@@ -28,10 +28,10 @@ const std::string kDiffer =
     "them changes what they send; set STRATA_JOB_SECRET_FILE to a copy of the same file for all "
     "tasks (or STRATA_JOB_SECRET, or the option job_secret)";
 
-using Heard = std::variant<Greeting, Proof, Status>;
+using Heard = std::variant<HelloMessage, Proof, Status>;
 
 Heard decoded(std::string_view bytes) {
-  return decode_greeting(bytes.substr(0, kEnvelopeSize), bytes.substr(kEnvelopeSize));
+  return decode_handshake_message(bytes.substr(0, kEnvelopeSize), bytes.substr(kEnvelopeSize));
 }
 
 /// One end of a connection, spoken by hand.
@@ -41,11 +41,11 @@ class Stranger {
 
   void send(const std::string& bytes) const { EXPECT_TRUE(socket_.send(bytes)); }
   void send_nothing_more() const { socket_.send_nothing_more(); }
-  /// The next greeting, proof or refusal as it came; empty: the other side has closed.
+  /// The next hello, proof or refusal as it came; empty: the other side has closed.
   std::string hear() const {
     std::string bytes = socket_.receive(kEnvelopeSize);
     if (bytes.size() < kEnvelopeSize) return {};
-    return bytes + socket_.receive(greeting_size(bytes));
+    return bytes + socket_.receive(handshake_message_size(bytes));
   }
   /// What the other side refuses it with; fails if it does something else.
   std::string refusal() const {
@@ -61,23 +61,23 @@ class Stranger {
   const RawSocket socket_;
 };
 
-Greeting greeting_of(int task, const std::string& purpose = "test") {
-  Greeting greeting = {.hello = hello_of(task, purpose),
-                       .eager_limit = 65536,
-                       .eager_budget = 1 << 20,
-                       .proves = true};
-  greeting.nonce.fill('n');
-  return greeting;
+HelloMessage hello_message_of(int task, const std::string& purpose = "test") {
+  HelloMessage hello = {.hello = hello_of(task, purpose),
+                        .eager_limit = 65536,
+                        .eager_budget = 1 << 20,
+                        .proves = true};
+  hello.nonce.fill('n');
+  return hello;
 }
 
 class JobSecretAttackTest : public testing::Test {
  protected:
   /// The listener's proof and a session are what only a peer of the job gets.
-  void expect_refused_after(const std::string& greeting, const std::string& proof,
+  void expect_refused_after(const std::string& hello, const std::string& proof,
                             const std::string& why) {
     const Stranger stranger(server_.address());
-    stranger.send(greeting);
-    ASSERT_TRUE(std::holds_alternative<Greeting>(decoded(stranger.hear())));
+    stranger.send(hello);
+    ASSERT_TRUE(std::holds_alternative<HelloMessage>(decoded(stranger.hear())));
     stranger.send(proof);
     EXPECT_NE(stranger.refusal().find(why), std::string::npos);
     EXPECT_TRUE(stranger.closed());
@@ -87,8 +87,8 @@ class JobSecretAttackTest : public testing::Test {
     EXPECT_EQ(server_.came_in(), ++visits_);
   }
   /// Proves by hand that it knows the secret.
-  std::string proof(const std::string& greeting, const std::string& answer) const {
-    return encode_proof({proof_of(End::kDialer, secret_, greeting, answer)});
+  std::string proof(const std::string& hello, const std::string& answer) const {
+    return encode_proof({proof_of(End::kDialer, secret_, hello, answer)});
   }
 
   const JobSecret secret_ = JobSecret::random();
@@ -139,29 +139,29 @@ TEST_F(JobSecretAttackTest, ATaskWithASecretDoesNotTalkToOneWithout) {
 
 TEST_F(JobSecretAttackTest, WhoSpeaksTheProtocolByHandWithTheSecretGetsIn) {
   const Stranger friend_of_the_job(server_.address());
-  const std::string greeting = encode_greeting(greeting_of(0));
-  friend_of_the_job.send(greeting);
+  const std::string hello = encode_hello(hello_message_of(0));
+  friend_of_the_job.send(hello);
   const std::string answer = friend_of_the_job.hear();
-  friend_of_the_job.send(proof(greeting, answer));
+  friend_of_the_job.send(proof(hello, answer));
   const auto theirs = decoded(friend_of_the_job.hear());
   ASSERT_TRUE(std::holds_alternative<Proof>(theirs));
-  EXPECT_EQ(std::get<Proof>(theirs).bytes, proof_of(End::kListener, secret_, greeting, answer));
+  EXPECT_EQ(std::get<Proof>(theirs).bytes, proof_of(End::kListener, secret_, hello, answer));
   ++visits_;
   expect_open_for_the_right();
 }
 
 TEST_F(JobSecretAttackTest, ARecordedHandshakeIsGoodForNothing) {
-  const std::string greeting = encode_greeting(greeting_of(0));
+  const std::string hello = encode_hello(hello_message_of(0));
   std::string recorded;
   {
     const Stranger peer(server_.address());
-    peer.send(greeting);
-    recorded = proof(greeting, peer.hear());
+    peer.send(hello);
+    recorded = proof(hello, peer.hear());
     peer.send(recorded);
     ASSERT_TRUE(std::holds_alternative<Proof>(decoded(peer.hear())));
     ++visits_;
   }
-  for (int i = 0; i < 10; ++i) expect_refused_after(greeting, recorded, kDiffer);
+  for (int i = 0; i < 10; ++i) expect_refused_after(hello, recorded, kDiffer);
   expect_open_for_the_right();
 }
 
@@ -169,31 +169,31 @@ TEST_F(JobSecretAttackTest, NoncesAreNeverTheSame) {
   std::set<std::string> nonces;
   for (int i = 0; i < 50; ++i) {
     const Stranger stranger(server_.address());
-    stranger.send(encode_greeting(greeting_of(0)));
-    const auto nonce = std::get<Greeting>(decoded(stranger.hear())).nonce;
+    stranger.send(encode_hello(hello_message_of(0)));
+    const auto nonce = std::get<HelloMessage>(decoded(stranger.hear())).nonce;
     nonces.emplace(nonce.begin(), nonce.end());
   }
   EXPECT_EQ(nonces.size(), 50U);
   EXPECT_FALSE(nonces.contains(std::string(kNonceSize, '\0')));
 }
 
-TEST_F(JobSecretAttackTest, AGreetingThatIsChangedOnTheWayFitsNoProof) {
-  const std::string said = encode_greeting(greeting_of(0));
-  const std::vector<std::pair<const char*, std::function<void(Greeting&)>>> changes = {
-      {"task", [](Greeting& greeting) { greeting.hello.task = task_name(2); }},
-      {"purpose", [](Greeting& greeting) { greeting.hello.purpose = "control"; }},
-      {"generation", [](Greeting& greeting) { greeting.hello.generation = 9; }},
-      {"limit", [](Greeting& greeting) { greeting.eager_limit = 1; }},
-      {"budget", [](Greeting& greeting) { greeting.eager_budget = 1; }},
-      {"nonce", [](Greeting& greeting) { greeting.nonce[31] = 'm'; }}};
+TEST_F(JobSecretAttackTest, AHelloThatIsChangedOnTheWayFitsNoProof) {
+  const std::string said = encode_hello(hello_message_of(0));
+  const std::vector<std::pair<const char*, std::function<void(HelloMessage&)>>> changes = {
+      {"task", [](HelloMessage& hello) { hello.hello.task = task_name(2); }},
+      {"purpose", [](HelloMessage& hello) { hello.hello.purpose = "control"; }},
+      {"generation", [](HelloMessage& hello) { hello.hello.generation = 9; }},
+      {"limit", [](HelloMessage& hello) { hello.eager_limit = 1; }},
+      {"budget", [](HelloMessage& hello) { hello.eager_budget = 1; }},
+      {"nonce", [](HelloMessage& hello) { hello.nonce[31] = 'm'; }}};
   for (const auto& [what, change] : changes) {
     SCOPED_TRACE(what);
-    Greeting other = greeting_of(0);
+    HelloMessage other = hello_message_of(0);
     change(other);
-    // As the dialer: its greeting arrives as another one.
+    // As the dialer: its hello arrives as another one.
     {
       const Stranger man(server_.address());
-      man.send(encode_greeting(other));
+      man.send(encode_hello(other));
       man.send(proof(said, man.hear()));
       EXPECT_NE(man.refusal().find("differ, or something between them changes"), std::string::npos);
     }
@@ -201,57 +201,56 @@ TEST_F(JobSecretAttackTest, AGreetingThatIsChangedOnTheWayFitsNoProof) {
     {
       const Stranger man(server_.address());
       man.send(said);
-      auto answer = std::get<Greeting>(decoded(man.hear()));
+      auto answer = std::get<HelloMessage>(decoded(man.hear()));
       change(answer);
-      man.send(proof(said, encode_greeting(answer)));
+      man.send(proof(said, encode_hello(answer)));
       EXPECT_NE(man.refusal().find(kDiffer), std::string::npos);
     }
   }
-  // Of another job it does not even get a greeting.
+  // Of another job it does not even get a hello.
   const Stranger man(server_.address());
-  Greeting other = greeting_of(0);
+  HelloMessage other = hello_message_of(0);
   other.hello.job = "another";
-  man.send(encode_greeting(other));
+  man.send(encode_hello(other));
   EXPECT_NE(man.refusal().find("is of another job than"), std::string::npos);
   // Nor does a claim to have no secret, which would leave out the proof.
   const Stranger modest(server_.address());
-  other = greeting_of(0);
+  other = hello_message_of(0);
   other.proves = false;
-  modest.send(encode_greeting(other));
+  modest.send(encode_hello(other));
   EXPECT_NE(modest.refusal().find("has no job secret"), std::string::npos);
   expect_open_for_the_right();
 }
 
 TEST_F(JobSecretAttackTest, TruncatedAndMisplacedProofs) {
-  const std::string greeting = encode_greeting(greeting_of(0));
+  const std::string hello = encode_hello(hello_message_of(0));
   for (size_t size = 0; size < kEnvelopeSize + 1 + kProofSize; size += 20) {
     const Stranger stranger(server_.address());
-    stranger.send(greeting);
-    stranger.send(proof(greeting, stranger.hear()).substr(0, size));
+    stranger.send(hello);
+    stranger.send(proof(hello, stranger.hear()).substr(0, size));
     stranger.send_nothing_more();
     EXPECT_TRUE(stranger.closed()) << size;
   }
   EXPECT_TRUE(log_.has("it closed the connection without a proof that it knows the job's secret"));
   for (const std::string& other :
-       {encode_proof({std::string(kProofSize - 1, 'x')}), encode_proof({""}), greeting,
-        encode_refusal({ErrorCode::kAborted, "forged"}),
-        std::string("GET / HTTP/1.1\r\n\r\n...")}) {
+       {encode_proof({std::string(kProofSize - 1, 'x')}), encode_proof({""}), hello,
+        encode_reject({ErrorCode::kAborted, "forged"}), std::string("GET / HTTP/1.1\r\n\r\n...")}) {
     const Stranger stranger(server_.address());
-    stranger.send(greeting);
+    stranger.send(hello);
     (void)stranger.hear();
     stranger.send(other);
     EXPECT_TRUE(stranger.closed());
   }
-  EXPECT_TRUE(log_.has("it sent a second greeting instead of a proof"));
+  EXPECT_TRUE(log_.has("it sent a second hello instead of a proof"));
   {
     const Stranger hasty(server_.address());
     hasty.send(encode_proof({std::string(kProofSize, 'x')}));
     EXPECT_TRUE(hasty.closed());
-    EXPECT_TRUE(log_.has("it sent a proof before a greeting"));
+    EXPECT_TRUE(log_.has("it sent a proof before a hello"));
   }
   {
     const Stranger zeros(server_.address());
-    zeros.send(greeting);
+    zeros.send(hello);
     (void)zeros.hear();
     zeros.send(encode_proof({std::string(kProofSize, '\0')}));
     EXPECT_NE(zeros.refusal().find(kDiffer), std::string::npos);
@@ -261,9 +260,9 @@ TEST_F(JobSecretAttackTest, TruncatedAndMisplacedProofs) {
 
 TEST_F(JobSecretAttackTest, AFloodOfWrongProofsBringsFewLines) {
   const auto start = std::chrono::steady_clock::now();
-  const std::string greeting = encode_greeting(greeting_of(0));
+  const std::string hello = encode_hello(hello_message_of(0));
   for (int i = 0; i < 500; ++i) {
-    expect_refused_after(greeting, encode_proof({std::string(kProofSize, static_cast<char>(i))}),
+    expect_refused_after(hello, encode_proof({std::string(kProofSize, static_cast<char>(i))}),
                          kDiffer);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
@@ -274,11 +273,11 @@ TEST_F(JobSecretAttackTest, AFloodOfWrongProofsBringsFewLines) {
 }
 
 TEST_F(JobSecretAttackTest, ManyThatGreetAndDoNotProveKeepNobodyOut) {
-  const std::string greeting = encode_greeting(greeting_of(0));
+  const std::string hello = encode_hello(hello_message_of(0));
   std::vector<std::unique_ptr<Stranger>> crowd;
   for (int i = 0; i < 150; ++i) {  // more than there are places
     crowd.push_back(std::make_unique<Stranger>(server_.address()));
-    crowd.back()->send(greeting);
+    crowd.back()->send(hello);
   }
   const auto start = std::chrono::steady_clock::now();
   expect_open_for_the_right();
@@ -296,22 +295,22 @@ class Flood {
             if (open.size() < 500) {
               open.emplace_back(to);
               if (open.back().connected()) (void)open.back().send(first);
-              ++made_;
+              ++produced_;
             }
             std::erase_if(open, [](const RawSocket& each) { return each.closed_by_peer(); });
           }
         }) {}
-  size_t made() const { return made_; }
+  size_t made() const { return produced_; }
 
  private:
-  std::atomic<size_t> made_ = 0;
+  std::atomic<size_t> produced_ = 0;
   Thread thread_;
 };
 
 TEST_F(JobSecretAttackTest, AFloodKeepsNobodyOutWhateverItSays) {
-  const std::string greeting = encode_greeting(greeting_of(0));
+  const std::string hello = encode_hello(hello_message_of(0));
   for (const std::string& first :
-       {std::string(), greeting, greeting.substr(0, greeting.size() / 2), std::string("GET /")}) {
+       {std::string(), hello, hello.substr(0, hello.size() / 2), std::string("GET /")}) {
     const Flood flood(server_.address(), first);
     const auto start = std::chrono::steady_clock::now();
     const Deadline limit = soon();
@@ -338,10 +337,10 @@ TEST(JobSecretOrderTest, ThePeerIsJudgedAfterItsProof) {
   Thread server("server", [&](const std::stop_token& stop) {
     transport->wait_until([] { return false; }, soon(), stop);
   });
-  const std::string greeting = encode_greeting(greeting_of(0));
+  const std::string hello = encode_hello(hello_message_of(0));
   {
     const Stranger stranger(address);
-    stranger.send(greeting);
+    stranger.send(hello);
     (void)stranger.hear();
     stranger.send(encode_proof({std::string(kProofSize, 'x')}));
     EXPECT_NE(stranger.refusal().find(kDiffer), std::string::npos);
@@ -349,8 +348,8 @@ TEST(JobSecretOrderTest, ThePeerIsJudgedAfterItsProof) {
   EXPECT_EQ(asked, 0);
   {
     const Stranger peer(address);
-    peer.send(greeting);
-    peer.send(encode_proof({proof_of(End::kDialer, secret, greeting, peer.hear())}));
+    peer.send(hello);
+    peer.send(encode_proof({proof_of(End::kDialer, secret, hello, peer.hear())}));
     EXPECT_EQ(peer.refusal(), "the leader is at 10.0.0.1");
   }
   EXPECT_EQ(asked, 1);
@@ -380,7 +379,7 @@ class FalseTask {
   }
   static std::string hear(const FileDescriptor& peer) {
     std::string bytes = read(peer, kEnvelopeSize);
-    return bytes.size() < kEnvelopeSize ? "" : bytes + read(peer, greeting_size(bytes));
+    return bytes.size() < kEnvelopeSize ? "" : bytes + read(peer, handshake_message_size(bytes));
   }
   static void send(const FileDescriptor& peer, const std::string& bytes) {
     EXPECT_EQ(::send(peer.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL),
@@ -414,11 +413,11 @@ void expect_not_taken_for_a_task(const std::function<std::string(const std::stri
   const FalseTask imposter;
   Thread thread("imposter", [&] {
     const FileDescriptor peer = imposter.let_in();
-    const std::string greeting = FalseTask::hear(peer);
-    EXPECT_TRUE(std::get<Greeting>(decoded(greeting)).proves);
-    FalseTask::send(peer, answer(greeting));
+    const std::string hello = FalseTask::hear(peer);
+    EXPECT_TRUE(std::get<HelloMessage>(decoded(hello)).proves);
+    FalseTask::send(peer, answer(hello));
     const std::string proof = FalseTask::hear(peer);
-    if (proof.empty()) return;  // it has seen through the greeting
+    if (proof.empty()) return;  // it has seen through the hello
     FalseTask::send(peer, reply(proof));
     EXPECT_EQ(FalseTask::hear(peer), "");
   });
@@ -431,16 +430,16 @@ void expect_not_taken_for_a_task(const std::function<std::string(const std::stri
 TEST(JobSecretImposterTest, TheDialersOwnProofIsNoneOfTheListeners) {
   const auto same = [](const std::string& bytes) { return bytes; };
   const auto task_1 = [](const std::string& bytes) {
-    Greeting greeting = std::get<Greeting>(decoded(bytes));  // with the dialer's nonce
-    greeting.hello = hello_of(1);
-    return encode_greeting(greeting);
+    HelloMessage hello = std::get<HelloMessage>(decoded(bytes));  // with the dialer's nonce
+    hello.hello = hello_of(1);
+    return encode_hello(hello);
   };
   expect_not_taken_for_a_task(task_1, same, "the job secrets of /job:worker/task:1 and");
   expect_not_taken_for_a_task(same, same, "the job secrets of /job:worker/task:0 and");
 }
 
 TEST(JobSecretImposterTest, AListenerHasToProveItselfToo) {
-  const auto task_1 = [](const std::string&) { return encode_greeting(greeting_of(1)); };
+  const auto task_1 = [](const std::string&) { return encode_hello(hello_message_of(1)); };
   expect_not_taken_for_a_task(
       task_1, [](const std::string&) { return encode_proof({std::string(kProofSize, 'x')}); },
       "the job secrets of /job:worker/task:1 and /job:worker/task:0 differ");
@@ -448,9 +447,9 @@ TEST(JobSecretImposterTest, AListenerHasToProveItselfToo) {
   bool proved = false;
   expect_not_taken_for_a_task(
       [](const std::string&) {
-        Greeting greeting = greeting_of(1);
-        greeting.proves = false;
-        return encode_greeting(greeting);
+        HelloMessage hello = hello_message_of(1);
+        hello.proves = false;
+        return encode_hello(hello);
       },
       [&](const std::string& proof) {
         proved = true;

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
 
@@ -37,8 +37,8 @@ TEST(WireAttacksTest, ProbesDoNotSilenceRefusals) {
   }
   // A line may come after its connection has ended.
   const Deadline limit = soon();
-  while (count(log.text(), "greeting of strata") < 5 && !limit.passed()) std::this_thread::yield();
-  EXPECT_EQ(count(log.text(), "greeting of strata"), 5U) << log.text();
+  while (count(log.text(), "no strata handshake") < 5 && !limit.passed()) std::this_thread::yield();
+  EXPECT_EQ(count(log.text(), "no strata handshake"), 5U) << log.text();
 }
 
 TEST(WireAttacksTest, NamesThatAreNoTextAreRefusedAndSpelledOut) {
@@ -48,7 +48,7 @@ TEST(WireAttacksTest, NamesThatAreNoTextAreRefusedAndSpelledOut) {
   Hello hello = hello_of(0);
   hello.task = "x\nE 2026-01-01 forged] all is well\x1b[2J";
   const RawSocket stranger(server.address());
-  EXPECT_TRUE(stranger.send(encode_greeting({.hello = hello})));
+  EXPECT_TRUE(stranger.send(encode_hello({.hello = hello})));
   (void)stranger.receive();
   EXPECT_TRUE(log.has("x\\x0aE 2026-01-01 forged] all is well\\x1b[2J")) << log.text();
   EXPECT_EQ(log.text().find('\x1b'), std::string::npos);
@@ -72,7 +72,7 @@ TEST(WireAttacksTest, RefusalsBringFewLines) {
 
 /// 200 connections that say nothing, then one that greets as a task of the job does, from another
 /// process. @return the first byte of the answer, 0: none came.
-char answer_behind_idle(const Address& address, const std::string& greeting) {
+char answer_behind_idle(const Address& address, const std::string& hello) {
   int pipe_fds[2];
   EXPECT_EQ(::pipe(pipe_fds), 0);
   sockaddr_in to = {};
@@ -94,7 +94,7 @@ char answer_behind_idle(const Address& address, const std::string& greeting) {
     for (int i = 0; i < 40 && byte == 0; ++i) {  // as Transport::connect: again until it is heard
       const int fd = ::socket(AF_INET, SOCK_STREAM, 0);
       if (::connect(fd, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0) ::_exit(2);
-      if (::send(fd, greeting.data(), greeting.size(), MSG_NOSIGNAL) < 0) continue;
+      if (::send(fd, hello.data(), hello.size(), MSG_NOSIGNAL) < 0) continue;
       pollfd wait = {.fd = fd, .events = POLLIN, .revents = 0};
       if (::poll(&wait, 1, 1000) > 0 && ::recv(fd, &byte, 1, 0) != 1) byte = 0;
     }
@@ -120,7 +120,7 @@ TEST(WireAttacksTest, OutOfDescriptorsItRestsAndSaysSo) {
   few.rlim_cur = 40;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
   const auto start = std::chrono::steady_clock::now();
-  const char answer = answer_behind_idle(server.address(), encode_greeting({.hello = hello_of(0)}));
+  const char answer = answer_behind_idle(server.address(), encode_hello({.hello = hello_of(0)}));
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   // The program itself takes all descriptors, those of peers that leave among them: then none can
   // be turned away for another.

@@ -3,7 +3,7 @@
 #include <random>
 #include <string>
 
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/wires.h"
 
 namespace strata::wire {
@@ -22,24 +22,24 @@ inline std::string damaged(std::string text, std::mt19937_64& random) {
   return text == before ? "" : text;
 }
 
-/// Noise, or what looks like `greeting` and is not.
-inline std::string almost_a_greeting(const std::string& greeting, std::mt19937_64& random) {
+/// Noise, or what looks like `hello` and is not.
+inline std::string almost_a_hello(const std::string& hello, std::mt19937_64& random) {
   switch (random() % 5) {
     case 0:  // noise
       return random_text(random() % 100, random);
     case 1:  // cut short
-      return greeting.substr(0, random() % greeting.size());
+      return hello.substr(0, random() % hello.size());
     case 2:
-      return damaged(greeting, random);
+      return damaged(hello, random);
     case 3: {  // a right envelope around noise
       const std::string noise = random_text(1 + random() % 60, random);
-      std::string refusal = encode_refusal({ErrorCode::kAborted, noise});
+      std::string refusal = encode_reject({ErrorCode::kAborted, noise});
       return refusal;
     }
     default: {  // another job
       Hello hello = hello_of(0);
       hello.job = random_text(random() % 20, random);
-      return encode_greeting({.hello = hello, .eager_limit = random(), .eager_budget = random()});
+      return encode_hello({.hello = hello, .eager_limit = random(), .eager_budget = random()});
     }
   }
 }

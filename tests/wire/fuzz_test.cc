@@ -6,7 +6,7 @@
 #include <string>
 
 #include "wire/fuzz.h"
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
 #include "wire/session/frame.h"
@@ -17,26 +17,26 @@ namespace {
 
 constexpr int kTries = 10'000;
 
-TEST(WireFuzzTest, GreetingsThatAreNoneGetNothing) {
+TEST(WireFuzzTest, HellosThatAreNoneGetNothing) {
   const LogLines quiet;
   SocketWires wires;
   EchoServer server(wires, 1);
   auto transport = wires.transport(0);
   std::mt19937_64 random(1);
   const std::string right =
-      encode_greeting({.hello = hello_of(0), .eager_limit = 65536, .eager_budget = 1 << 20});
+      encode_hello({.hello = hello_of(0), .eager_limit = 65536, .eager_budget = 1 << 20});
   for (int i = 0; i < kTries; ++i) {
     const RawSocket stranger(server.address());
     ASSERT_TRUE(stranger.connected());
-    (void)stranger.send(almost_a_greeting(right, random));
+    (void)stranger.send(almost_a_hello(right, random));
     stranger.send_nothing_more();
     // A refusal perhaps; never a welcome.
     const std::string answer = stranger.receive();
     if (!answer.empty()) {
       ASSERT_GT(answer.size(), kEnvelopeSize) << i;
-      const auto heard =
-          decode_greeting(answer.substr(0, kEnvelopeSize), answer.substr(kEnvelopeSize));
-      ASSERT_TRUE(std::holds_alternative<Status>(heard)) << i;
+      const auto message =
+          decode_handshake_message(answer.substr(0, kEnvelopeSize), answer.substr(kEnvelopeSize));
+      ASSERT_TRUE(std::holds_alternative<Status>(message)) << i;
     }
     if (i % 2000 == 0) EchoServer::visit(*transport, server.address(), 0);
   }
@@ -54,7 +54,7 @@ TEST(WireFuzzTest, NoiseInPlaceOfTlsGetsNothing) {
     const RawSocket stranger(server.address());
     std::string bytes = random_text(random() % 200, random);
     if (random() % 2 == 0) bytes = std::string("\x16\x03\x01\x00\x80\x01", 6) + bytes;
-    if (random() % 4 == 0) bytes = encode_greeting({.hello = hello_of(0)});
+    if (random() % 4 == 0) bytes = encode_hello({.hello = hello_of(0)});
     (void)stranger.send(bytes);
     stranger.send_nothing_more();
     const std::string answer = stranger.receive();
@@ -71,15 +71,15 @@ std::string frame(std::mt19937_64& random, bool sealed) {
   header.channel = static_cast<uint32_t>(random() % 3);
   header.id = static_cast<uint32_t>(random() % 4);
   header.message = static_cast<uint32_t>(random() % 6);
-  if (random() % 16 == 0) header.freed = static_cast<uint32_t>(random() % 1000);
+  if (random() % 16 == 0) header.window_returned = static_cast<uint32_t>(random() % 1000);
   header.fingerprint = random() % 2;
   const uint64_t sizes[] = {0, 1, 100, 1000, 32, 5000, 70'000, kMaxPart, kMaxPart + 1};
   header.part = static_cast<uint32_t>(sizes[random() % 9]);
   header.total = random() % 3 == 0 ? header.part : sizes[random() % 9] * (1 + random() % 3);
   if (random() % 50 == 0) header.total = random();
-  if (random() % 50 == 0) header.none = 1;
+  if (random() % 50 == 0) header.reserved = 1;
   if (header.kind == FrameKind::kMismatch) header.part = sizeof(MismatchBody);
-  if (header.kind >= FrameKind::kCredit && header.kind <= FrameKind::kAbort) header.part = 0;
+  if (header.kind >= FrameKind::kReceivePosted && header.kind <= FrameKind::kAbort) header.part = 0;
   if (sealed) seal(header);
   std::string bytes(reinterpret_cast<const char*>(&header), sizeof header);
   bytes.append(std::min<size_t>(header.part, kMaxPart), 'x');
@@ -106,7 +106,7 @@ TEST(WireFuzzTest, FramesThatAreNoneEndTheConnectionAlone) {
   while (frames < kTries) {
     const RawSocket peer(address);
     ASSERT_TRUE(peer.send(
-        encode_greeting({.hello = hello_of(3), .eager_limit = 65536, .eager_budget = 1 << 20})));
+        encode_hello({.hello = hello_of(3), .eager_limit = 65536, .eager_budget = 1 << 20})));
     const auto connection = server->accept(soon());
     std::vector<std::vector<std::byte>> buffers;
     std::vector<Transfer> transfers;

@@ -13,7 +13,7 @@
 #include "strata/core/str_cat.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/handshake/proof.h"
 
 namespace strata::wire {
@@ -114,17 +114,17 @@ TEST_F(JobSecretFileTest, OtherThingsThanFilesAreNone) {
                           "which is no regular file");
 }
 
-std::string greeting(int task, const std::string& purpose, char nonce) {
-  Greeting greeting = {.hello = {.job = "job",
-                                 .task = str_cat("/job:worker/task:", task),
-                                 .generation = 5,
-                                 .purpose = purpose},
-                       .way = "ucx",
-                       .eager_limit = 65536,
-                       .eager_budget = 1 << 20,
-                       .proves = true};
-  greeting.nonce.fill(nonce);
-  return encode_greeting(greeting);
+std::string hello(int task, const std::string& purpose, char nonce) {
+  HelloMessage hello = {.hello = {.job = "job",
+                                  .task = str_cat("/job:worker/task:", task),
+                                  .generation = 5,
+                                  .purpose = purpose},
+                        .upgrade_protocol = "ucx",
+                        .eager_limit = 65536,
+                        .eager_budget = 1 << 20,
+                        .proves = true};
+  hello.nonce.fill(nonce);
+  return encode_hello(hello);
 }
 
 std::string hex(const std::string& bytes) {
@@ -138,9 +138,9 @@ std::string hex(const std::string& bytes) {
 }
 
 // Against a few lines of Python with its hmac and hashlib: the bytes on the wire, and the proofs.
-TEST(ProofTest, IsAnHmacOverBothGreetings) {
-  const std::string dialer = greeting(1, "control", 0x11);
-  const std::string listener = greeting(0, "", 0x22);
+TEST(ProofTest, IsAnHmacOverBothHellos) {
+  const std::string dialer = hello(1, "control", 0x11);
+  const std::string listener = hello(0, "", 0x22);
   Sha256 hash;
   hash.update(dialer.data(), dialer.size());
   hash.update(listener.data(), listener.size());
@@ -152,16 +152,16 @@ TEST(ProofTest, IsAnHmacOverBothGreetings) {
             "435fd921232d4032e3f1477236853599e3497c732ce0a04d5cf24a9267afddea");
 }
 
-TEST(ProofTest, EveryByteOfBothGreetingsCounts) {
+TEST(ProofTest, EveryByteOfBothHellosCounts) {
   const JobSecret secret(kText);
-  const std::string dialer = greeting(1, "control", 0x11);
-  const std::string listener = greeting(0, "", 0x22);
+  const std::string dialer = hello(1, "control", 0x11);
+  const std::string listener = hello(0, "", 0x22);
   std::set<std::string> seen = {
       proof_of(End::kDialer, secret, dialer, listener),
       proof_of(End::kListener, secret, dialer, listener),
       proof_of(End::kDialer, secret, listener, dialer),
       proof_of(End::kDialer, JobSecret::random(), dialer, listener),
-      // One byte moves from one greeting into the other.
+      // One byte moves from one hello into the other.
       proof_of(End::kDialer, secret, dialer + listener[0], listener.substr(1))};
   size_t made = 5;
   for (size_t i = 0; i < dialer.size(); ++i, ++made) {
@@ -177,25 +177,25 @@ TEST(ProofTest, EveryByteOfBothGreetingsCounts) {
   EXPECT_EQ(seen.size(), made);
 }
 
-TEST(GreetingTest, CarriesItsNonceAndWhetherItProves) {
-  const std::string text = greeting(3, "data/x", 0x33);
-  const auto heard =
-      std::get<Greeting>(decode_greeting(std::string_view(text).substr(0, kEnvelopeSize),
-                                         std::string_view(text).substr(kEnvelopeSize)));
-  EXPECT_TRUE(heard.proves);
-  EXPECT_EQ(std::string(heard.nonce.begin(), heard.nonce.end()), std::string(32, 0x33));
-  EXPECT_EQ(heard.hello.purpose, "data/x");
+TEST(HelloMessageTest, CarriesItsNonceAndWhetherItProves) {
+  const std::string text = hello(3, "data/x", 0x33);
+  const auto message = std::get<HelloMessage>(
+      decode_handshake_message(std::string_view(text).substr(0, kEnvelopeSize),
+                               std::string_view(text).substr(kEnvelopeSize)));
+  EXPECT_TRUE(message.proves);
+  EXPECT_EQ(std::string(message.nonce.begin(), message.nonce.end()), std::string(32, 0x33));
+  EXPECT_EQ(message.hello.purpose, "data/x");
 }
 
-TEST(GreetingTest, ProofsHaveOneSize) {
-  const auto heard = [](const std::string& text) {
-    return decode_greeting(std::string_view(text).substr(0, kEnvelopeSize),
-                           std::string_view(text).substr(kEnvelopeSize));
+TEST(HelloMessageTest, ProofsHaveOneSize) {
+  const auto parsed = [](const std::string& text) {
+    return decode_handshake_message(std::string_view(text).substr(0, kEnvelopeSize),
+                                    std::string_view(text).substr(kEnvelopeSize));
   };
   const std::string bytes(kProofSize, 'p');
-  EXPECT_EQ(std::get<Proof>(heard(encode_proof({bytes}))).bytes, bytes);
+  EXPECT_EQ(std::get<Proof>(parsed(encode_proof({bytes}))).bytes, bytes);
   for (const size_t size : {size_t{0}, kProofSize - 1, kProofSize + 1}) {
-    expect_error_containing([&] { heard(encode_proof({std::string(size, 'p')})); },
+    expect_error_containing([&] { parsed(encode_proof({std::string(size, 'p')})); },
                             ErrorCode::kDataLoss, str_cat("a proof of ", size, " bytes"));
   }
 }

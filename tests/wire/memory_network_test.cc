@@ -112,7 +112,7 @@ TEST(MemoryNetworkTest, ACutLinkLetsNobodyThroughUntilItIsHealed) {
   wires.network().cut("host0", "host1");
   EXPECT_EQ(here->wait(receive, soon()).message(),
             str_cat("[wire] receive of 10 bytes (channel 0, id 0) from ", connection->name(),
-                    ": the peer is gone (connection reset)"));
+                    ": the peer has disconnected (connection reset)"));
 }
 
 // Neither side's memory is the other's to fill.

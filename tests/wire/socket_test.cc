@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "support/expect_error.h"
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/raw_socket.h"
 #include "wire/server.h"
 #include "wire/session/frame.h"
@@ -104,7 +104,8 @@ TEST_P(KilledPeerTest, EndsEverythingAtOnceAndIsNamed) {
                                     "/job:worker/task:1 at 127.0.0.1:")),
       std::string::npos)
       << status.message();
-  EXPECT_NE(status.message().find(": the peer is gone"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find(": the peer has disconnected"), std::string::npos)
+      << status.message();
   EXPECT_EQ(of_waiter.code(), ErrorCode::kUnavailable);
   EXPECT_TRUE(send.done());
   EXPECT_EQ(send.status().code(), ErrorCode::kUnavailable);
@@ -133,7 +134,7 @@ TEST(SocketTransportTest, ConnectGivesUpAtItsDeadline) {
   SocketWires wires;
   auto transport = wires.transport(0);
   auto silent = wires.transport(1);
-  // Nobody makes progress there: the system takes the connection, and no greeting comes.
+  // Nobody makes progress there: the system takes the connection, and no hello comes.
   const Address address = silent->listen(wires.place(1), hello_of(1));
   const auto limit = std::chrono::milliseconds(50);
   expect_error(
@@ -142,7 +143,7 @@ TEST(SocketTransportTest, ConnectGivesUpAtItsDeadline) {
       },
       ErrorCode::kDeadlineExceeded,
       str_cat("[wire] connect: the deadline passed before /job:worker/task:1 at ",
-              address.to_string(), " answered; the last try met: connected, and no greeting came"));
+              address.to_string(), " answered; the last try met: connected, but no hello arrived"));
   expect_error_containing(
       [&] {
         transport->connect({.host = "127.0.0.1", .port = 1}, hello_of(0), Deadline::after(limit));
@@ -208,23 +209,23 @@ TEST(SocketTransportTest, StrangersAreRefusedAndLogged) {
     const RawSocket browser(server.address());
     EXPECT_TRUE(browser.send("GET / HTTP/1.1\r\nHost: worker-1\r\n\r\n"));
     EXPECT_EQ(browser.receive(), "");
-    EXPECT_TRUE(log.has(": it sent bytes that are no greeting of strata")) << log.text();
+    EXPECT_TRUE(log.has(": it sent bytes that are no strata handshake")) << log.text();
     EXPECT_NE(log.text().find("[wire] refused 127.0.0.1:"), std::string::npos);
   }
   {
-    std::string greeting = encode_greeting({.hello = hello_of(0)});
-    greeting[6] = 9;
+    std::string hello = encode_hello({.hello = hello_of(0)});
+    hello[6] = 9;
     const RawSocket newer(server.address());
-    EXPECT_TRUE(newer.send(greeting));
+    EXPECT_TRUE(newer.send(hello));
     EXPECT_NE(newer.receive().find("version 9 of the protocol; this is version 2"),
               std::string::npos);
   }
   {
     const RawSocket half(server.address());
-    EXPECT_TRUE(half.send(encode_greeting({.hello = hello_of(0)}).substr(0, 20)));
+    EXPECT_TRUE(half.send(encode_hello({.hello = hello_of(0)}).substr(0, 20)));
     half.send_nothing_more();
     EXPECT_EQ(half.receive(), "");
-    EXPECT_TRUE(log.has("it closed the connection without a greeting")) << log.text();
+    EXPECT_TRUE(log.has("it closed the connection without a hello")) << log.text();
   }
   auto transport = wires.transport(0);
   EchoServer::visit(*transport, server.address(), 0);
@@ -237,16 +238,16 @@ TEST(SocketTransportTest, AnEndThatComesWithBytesIsSeen) {
   auto transport = wires.transport(0);
   const Address address = transport->listen(wires.place(0), hello_of(0));
   FrameHeader header;
-  header.kind = FrameKind::kText;
+  header.kind = FrameKind::kControl;
   header.total = header.part = 5;
   seal(header);
   const std::string text =
       std::string(reinterpret_cast<const char*>(&header), sizeof header) + "hello";
-  const std::string greeting =
-      encode_greeting({.hello = hello_of(1), .eager_limit = 1000, .eager_budget = 1000});
+  const std::string hello =
+      encode_hello({.hello = hello_of(1), .eager_limit = 1000, .eager_budget = 1000});
   for (const bool all_at_once : {true, false}) {
     const RawSocket peer(address);
-    EXPECT_TRUE(peer.send(all_at_once ? greeting + text : greeting));
+    EXPECT_TRUE(peer.send(all_at_once ? hello + text : hello));
     if (all_at_once) peer.send_nothing_more();
     const auto connection = transport->accept(soon());
     if (!all_at_once) {

@@ -12,7 +12,7 @@
 
 #include "support/expect_error.h"
 #include "support/source_path.h"
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 #include "wire/raw_socket.h"
 #include "wire/relay.h"
 #include "wire/server.h"
@@ -77,8 +77,8 @@ TEST_F(TlsTest, WithoutACertificateNobodyGetsIn) {
   const RawSocket socket(server_.address());
   SSL_set_fd(ssl, socket.fd());
   SSL_connect(ssl);  // the client's part ends before the server has judged it
-  const std::string greeting = encode_greeting({.hello = hello_of(0)});
-  SSL_write(ssl, greeting.data(), static_cast<int>(greeting.size()));
+  const std::string hello = encode_hello({.hello = hello_of(0)});
+  SSL_write(ssl, hello.data(), static_cast<int>(hello.size()));
   char answer[100];
   EXPECT_LE(SSL_read(ssl, answer, sizeof answer), 0);
   SSL_free(ssl);
@@ -206,7 +206,7 @@ uint64_t carry(const TlsOptions& files, uint64_t new_key_after, std::string_view
     came.append(bytes, streams[1]->read({&in, 1}).bytes);
   }
   EXPECT_TRUE(came == text);
-  return streams[0]->made();
+  return streams[0]->bytes_produced();
 }
 
 TEST_F(TlsTest, KeysAreRenewedAndNothingIsLost) {

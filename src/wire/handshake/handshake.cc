@@ -33,36 +33,36 @@ Status no_secret(const std::string& task, const std::string& asker) {
 
 }  // namespace
 
-Handshake::Handshake(bool connects, std::unique_ptr<Stream> stream, Address address, Greeting own,
-                     Judge judge, Deadline deadline, std::function<void()> on_settled,
-                     std::optional<JobSecret> secret)
+Handshake::Handshake(bool connects, std::unique_ptr<Stream> stream, Address address,
+                     HelloMessage own, PeerValidator validator, Deadline deadline,
+                     std::function<void()> on_finished, std::optional<JobSecret> secret)
     : connects_(connects),
       address_(std::move(address)),
       own_(std::move(own)),
-      judge_(std::move(judge)),
+      validator_(std::move(validator)),
       deadline_(deadline),
-      on_settled_(std::move(on_settled)),
+      on_finished_(std::move(on_finished)),
       secret_(std::move(secret)),
       stream_(std::move(stream)) {
-  own_.way = stream_->way();
+  own_.upgrade_protocol = stream_->upgrade_protocol();
   own_.proves = secret_.has_value();
   own_.nonce = make_nonce();
-  own_greeting_ = encode_greeting(own_);
-  if (connects_) out_ = own_greeting_;
+  own_hello_ = encode_hello(own_);
+  if (connects_) out_ = own_hello_;
 }
 
 bool Handshake::ready(bool&, bool hung_up) {
-  bool just_settled = false;
+  bool just_finished = false;
   {
     const std::lock_guard lock(mutex_);
     hung_up_ |= hung_up;
-    looked_at_ = true;
-    if (step_ == Step::kSettled) return false;
-    while (step_ != Step::kSettled && step()) {
+    polled_ = true;
+    if (step_ == Step::kFinished) return false;
+    while (step_ != Step::kFinished && step()) {
     }
-    just_settled = step_ == Step::kSettled;
+    just_finished = step_ == Step::kFinished;
   }
-  if (just_settled) on_settled_();
+  if (just_finished) on_finished_();
   return true;
 }
 
@@ -84,10 +84,10 @@ bool Handshake::step() {
       return read();
     case Step::kWrite:
       return write();
-    case Step::kBegin:
-      switch (stream_->begin()) {
+    case Step::kUpgrade:
+      switch (stream_->upgrade()) {
         case Stream::Outcome::kMoved:
-          settle();
+          finish();
           return false;
         case Stream::Outcome::kBlocked:
           return false;
@@ -95,7 +95,7 @@ bool Handshake::step() {
           fail(stream_->status());
           return false;
       }
-    case Step::kSettled:
+    case Step::kFinished:
       return false;
   }
   return false;
@@ -103,34 +103,35 @@ bool Handshake::step() {
 
 bool Handshake::read() {
   try {
-    const size_t body = greeting_size(in_);
+    const size_t body = handshake_message_size(in_);
     const size_t wanted = std::max(kEnvelopeSize, kEnvelopeSize + body);
     if (body > 0 && in_.size() == wanted) {
       const std::string all = std::exchange(in_, {});
-      const auto heard = decode_greeting(std::string_view(all).substr(0, kEnvelopeSize),
-                                         std::string_view(all).substr(kEnvelopeSize));
-      if (const Status* refusal = std::get_if<Status>(&heard)) {
+      const auto message = decode_handshake_message(std::string_view(all).substr(0, kEnvelopeSize),
+                                                    std::string_view(all).substr(kEnvelopeSize));
+      if (const Status* refusal = std::get_if<Status>(&message)) {
         refused_ = true;
         fail(*refusal);
-      } else if (const Greeting* greeting = std::get_if<Greeting>(&heard)) {
-        STRATA_CHECK(!greeted_, kDataLoss, "a second greeting instead of a proof");
-        peer_greeting_ = all;
-        hear(*greeting);
+      } else if (const HelloMessage* hello = std::get_if<HelloMessage>(&message)) {
+        STRATA_CHECK(!hellos_exchanged_, kDataLoss, "a second hello instead of a proof");
+        peer_hello_ = all;
+        on_message(*hello);
       } else {
-        STRATA_CHECK(greeted_, kDataLoss, "a proof before a greeting");
-        hear(std::get<Proof>(heard));
+        STRATA_CHECK(hellos_exchanged_, kDataLoss, "a proof before a hello");
+        on_message(std::get<Proof>(message));
       }
-      return step_ != Step::kSettled;
+      return step_ != Step::kFinished;
     }
     // Not a byte more: what follows belongs to the session.
-    char bytes[kMaxGreeting + kEnvelopeSize];
+    char bytes[kMaxHandshakeMessage + kEnvelopeSize];
     const iovec part = {.iov_base = bytes, .iov_len = wanted - in_.size()};
     const Stream::Result result = stream_->read({&part, 1});
     if (result.outcome == Stream::Outcome::kBlocked) return false;
     if (result.outcome == Stream::Outcome::kEnd) {
       fail({ErrorCode::kUnavailable,
-            greeted_ ? "it closed the connection without a proof that it knows the job's secret"
-                     : "it closed the connection without a greeting"});
+            hellos_exchanged_
+                ? "it closed the connection without a proof that it knows the job's secret"
+                : "it closed the connection without a hello"});
       return false;
     }
     if (result.outcome == Stream::Outcome::kFailed) {
@@ -138,12 +139,12 @@ bool Handshake::read() {
       return false;
     }
     in_.append(bytes, result.bytes);
-    heard_ = true;
+    received_any_ = true;
     return true;
   } catch (const Error& error) {
     const Status why(error.code(), str_cat("it sent ", error.what()));
     if (!connects_ && error.code() == ErrorCode::kUnimplemented) {
-      out_ = encode_refusal(why);  // one of ours, and to be told
+      out_ = encode_reject(why);  // one of ours, and to be told
       status_ = why;
       step_ = Step::kWrite;
       return true;
@@ -153,47 +154,47 @@ bool Handshake::read() {
   }
 }
 
-void Handshake::hear(const Greeting& peer) {
+void Handshake::on_message(const HelloMessage& peer) {
   peer_ = peer;
-  greeted_ = true;
+  hellos_exchanged_ = true;
   Status verdict = check(peer);
   if (connects_) {
-    if (verdict.ok()) verdict = judged();
+    if (verdict.ok()) verdict = validate_peer();
     if (!verdict.ok()) return fail(verdict);
     if (!secret_) {
-      step_ = Step::kBegin;
+      step_ = Step::kUpgrade;
       return;
     }
     out_ = own_proof();
     step_ = Step::kWrite;
     return;
   }
-  proved_ = !secret_;
-  if (verdict.ok() && proved_) verdict = judged();
-  answer(verdict, own_greeting_);
+  peer_proved_ = !secret_;
+  if (verdict.ok() && peer_proved_) verdict = validate_peer();
+  answer(verdict, own_hello_);
 }
 
-void Handshake::hear(const Proof& proof) {
-  proved_ = true;
+void Handshake::on_message(const Proof& proof) {
+  peer_proved_ = true;
   Status verdict = check(proof);
   if (connects_) {
     if (!verdict.ok()) return fail(verdict);
-    step_ = Step::kBegin;
+    step_ = Step::kUpgrade;
     return;
   }
-  if (verdict.ok()) verdict = judged();
+  if (verdict.ok()) verdict = validate_peer();
   answer(verdict, verdict.ok() ? own_proof() : std::string());
 }
 
 /// To the one that connected.
 void Handshake::answer(const Status& verdict, std::string when_ok) {
   status_ = verdict;
-  out_ = verdict.ok() ? std::move(when_ok) : encode_refusal(verdict);
+  out_ = verdict.ok() ? std::move(when_ok) : encode_reject(verdict);
   step_ = Step::kWrite;
 }
 
-/// Whether the peer can be of the job, as far as a greeting tells.
-Status Handshake::check(const Greeting& peer) const {
+/// Whether the peer can be of the job, as far as a hello tells.
+Status Handshake::check(const HelloMessage& peer) const {
   const std::string& task = peer.hello.task;
   try {
     const std::vector<std::string> names = stream_->peer_names();
@@ -212,18 +213,18 @@ Status Handshake::check(const Greeting& peer) const {
   }
   if (!peer.proves && own_.proves) return no_secret(task, own_.hello.task);
   if (peer.proves && !own_.proves) return no_secret(own_.hello.task, task);
-  if (peer.way != own_.way) {
+  if (peer.upgrade_protocol != own_.upgrade_protocol) {
     return {ErrorCode::kPermissionDenied,
-            str_cat(task, " sends over ", name_of(peer.way), ", ", own_.hello.task, " over ",
-                    name_of(own_.way), "; choose one wire for all tasks")};
+            str_cat(task, " sends over ", name_of(peer.upgrade_protocol), ", ", own_.hello.task,
+                    " over ", name_of(own_.upgrade_protocol), "; choose one wire for all tasks")};
   }
   return {};
 }
 
 Status Handshake::check(const Proof& proof) const {
-  const std::string expected =
-      connects_ ? proof_of(End::kListener, *secret_, own_greeting_, peer_greeting_)
-                : proof_of(End::kDialer, *secret_, peer_greeting_, own_greeting_);
+  const std::string expected = connects_
+                                   ? proof_of(End::kListener, *secret_, own_hello_, peer_hello_)
+                                   : proof_of(End::kDialer, *secret_, peer_hello_, own_hello_);
   if (strata::detail::equal_in_constant_time(proof.bytes, expected)) return {};
   return {ErrorCode::kUnauthenticated,
           str_cat("the job secrets of ", peer_.hello.task, " and ", own_.hello.task,
@@ -231,9 +232,8 @@ Status Handshake::check(const Proof& proof) const {
 }
 
 std::string Handshake::own_proof() const {
-  return encode_proof({connects_
-                           ? proof_of(End::kDialer, *secret_, own_greeting_, peer_greeting_)
-                           : proof_of(End::kListener, *secret_, peer_greeting_, own_greeting_)});
+  return encode_proof({connects_ ? proof_of(End::kDialer, *secret_, own_hello_, peer_hello_)
+                                 : proof_of(End::kListener, *secret_, peer_hello_, own_hello_)});
 }
 
 bool Handshake::write() {
@@ -268,7 +268,7 @@ bool Handshake::write() {
     return true;
   }
   if (status_.ok()) {
-    step_ = proved_ ? Step::kBegin : Step::kRead;
+    step_ = peer_proved_ ? Step::kUpgrade : Step::kRead;
     return true;
   }
   stream_->end();
@@ -279,23 +279,23 @@ bool Handshake::write() {
 void Handshake::fail(Status why) {
   status_ = std::move(why);
   stream_->close();
-  settle();
+  finish();
 }
 
-void Handshake::settle() { step_ = Step::kSettled; }
+void Handshake::finish() { step_ = Step::kFinished; }
 
-void Handshake::give_up(const Status& why) {
+void Handshake::abort(const Status& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (step_ == Step::kSettled) return;
+    if (step_ == Step::kFinished) return;
     fail(why);
   }
-  on_settled_();
+  on_finished_();
 }
 
-bool Handshake::settled() const {
+bool Handshake::finished() const {
   const std::lock_guard lock(mutex_);
-  return step_ == Step::kSettled;
+  return step_ == Step::kFinished;
 }
 
 Status Handshake::status() const {
@@ -313,22 +313,23 @@ bool Handshake::hung_up() const {
   return hung_up_;
 }
 
-bool Handshake::heard_anything() const {
+bool Handshake::received_any_bytes() const {
   const std::lock_guard lock(mutex_);
-  return heard_;
+  return received_any_;
 }
 
 bool Handshake::silent() const {
   const std::lock_guard lock(mutex_);
-  return looked_at_ && !heard_ && stream_ != nullptr && !stream_->heard_anything();
+  return polled_ && !received_any_ && stream_ != nullptr && !stream_->received_any_bytes();
 }
 
-std::string Handshake::progress() const {
+std::string Handshake::stage() const {
   const std::lock_guard lock(mutex_);
   if (step_ == Step::kEstablish) return "no connection yet";
-  if (step_ == Step::kBegin) return "greetings went well, and no way for the data was found";
-  if (greeted_) return "it greeted, and no proof came that it knows the job's secret";
-  return in_.empty() ? "connected, and no greeting came" : "half a greeting came";
+  if (step_ == Step::kUpgrade)
+    return "the handshake succeeded, but the data protocol could not be set up";
+  if (hellos_exchanged_) return "it sent its hello, but no proof that it knows the job's secret";
+  return in_.empty() ? "connected, but no hello arrived" : "only a part of its hello arrived";
 }
 
 std::unique_ptr<Stream> Handshake::take_stream() {

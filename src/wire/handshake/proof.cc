@@ -16,13 +16,13 @@ void put(std::string& out, std::string_view part) {
 
 }  // namespace
 
-std::string proof_of(End end, const JobSecret& secret, std::string_view dialers_greeting,
-                     std::string_view listeners_greeting) {
+std::string proof_of(End end, const JobSecret& secret, std::string_view dialers_hello,
+                     std::string_view listeners_hello) {
   std::string message;
   put(message, "strata job secret");
   put(message, end == End::kDialer ? "dialer" : "listener");
-  put(message, dialers_greeting);
-  put(message, listeners_greeting);
+  put(message, dialers_hello);
+  put(message, listeners_hello);
   return strata::detail::hmac_sha256(secret.reveal(), message);
 }
 

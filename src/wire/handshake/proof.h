@@ -11,10 +11,10 @@ namespace strata::wire {
 /// sent back to where it came from.
 enum class End { kDialer, kListener };
 
-/// The proof that `end` knows the secret, made of both greetings as they were sent. Each has random
-/// bytes of its sender, so a recorded proof fits no other connection; a greeting that was changed
+/// The proof that `end` knows the secret, made of both hellos as they were sent. Each has random
+/// bytes of its sender, so a recorded proof fits no other connection; a hello that was changed
 /// on the way fits no proof.
-std::string proof_of(End end, const JobSecret& secret, std::string_view dialers_greeting,
-                     std::string_view listeners_greeting);
+std::string proof_of(End end, const JobSecret& secret, std::string_view dialers_hello,
+                     std::string_view listeners_hello);
 
 }  // namespace strata::wire

@@ -49,7 +49,7 @@ class MemoryTransport final : public StreamTransport {
           next = std::move(listener_->knocking.front());
           listener_->knocking.pop_front();
         }
-        transport_.knock(std::move(next.first), {.host = next.second, .port = 0});
+        transport_.on_incoming_stream(std::move(next.first), {.host = next.second, .port = 0});
         any = true;
       }
     }
@@ -68,10 +68,10 @@ class MemoryTransport final : public StreamTransport {
     const auto listener = std::make_shared<Impl::Listener>();
     STRATA_CHECK(network_->listeners.try_emplace({host_, bound.port}, listener).second,
                  kAlreadyExists, "[wire] listen: ", bound.to_string(), " is in use");
-    listener->end = {.reactor = reactor_, .key = progress_loop()->new_key()};
+    listener->end = {.reactor = reactor_, .key = progress_engine()->new_key()};
     listener_ = listener;
     door_ = std::make_shared<Door>(*this, listener);
-    progress_loop()->set(listener->end.key, door_);
+    progress_engine()->set(listener->end.key, door_);
     return bound;
   }
 

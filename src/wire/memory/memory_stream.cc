@@ -35,7 +35,7 @@ void MemoryNetwork::Impl::break_all(const std::string& a, const std::string& b) 
 }
 
 Stream::Outcome MemoryStream::reset() {
-  return failed(ErrorCode::kUnavailable, "the peer is gone (connection reset)");
+  return failed(ErrorCode::kUnavailable, "the peer has disconnected (connection reset)");
 }
 
 void MemoryStream::watch(uint64_t key) {

@@ -16,18 +16,18 @@ void seal(FrameHeader& header) { header.crc = checksum(header); }
 
 const char* why_damaged(const FrameHeader& header) {
   if (header.crc != checksum(header)) return "a header with a wrong checksum";
-  if (header.none != 0 || header.none2 != 0) return "a header with unknown fields";
+  if (header.reserved != 0 || header.reserved2 != 0) return "a header with unknown fields";
   if (header.total > kMaxTotal) return "a message of more than 64 TiB";
   switch (header.kind) {
     case FrameKind::kMessage:
-      if (header.flags > (FrameHeader::kWhole | FrameHeader::kCancelled)) return "unknown flags";
+      if (header.flags > (FrameHeader::kCleared | FrameHeader::kCancelled)) return "unknown flags";
       if (header.part > kMaxPart || header.part > header.total) return "a part that is too long";
       return nullptr;
-    case FrameKind::kRest:
+    case FrameKind::kData:
       if (header.part == 0 || header.part > kMaxPart || header.part > header.total)
         return "a part of a wrong length";
       break;
-    case FrameKind::kText:
+    case FrameKind::kControl:
       if (header.part == 0 && header.total > 0) return "a part of no length";
       if (header.part > kMaxPart || header.part > header.total) return "a part that is too long";
       if (header.total > Connection::kMaxMessage) return "a control message that is too long";
@@ -35,13 +35,13 @@ const char* why_damaged(const FrameHeader& header) {
     case FrameKind::kMismatch:
       if (header.part != sizeof(MismatchBody)) return "a mismatch of a wrong length";
       break;
-    case FrameKind::kGoodbye:
+    case FrameKind::kGoAway:
       if (header.part > kMaxReason) return "a reason that is too long";
       break;
-    case FrameKind::kCredit:
-    case FrameKind::kGrant:
+    case FrameKind::kReceivePosted:
+    case FrameKind::kClearToSend:
     case FrameKind::kAbort:
-    case FrameKind::kFreed:
+    case FrameKind::kWindowUpdate:
       if (header.part != 0) return "a part where none belongs";
       break;
     default:

@@ -14,7 +14,7 @@ class Session;
 
 using detail::Operation;
 
-/// A send. All but the base belongs to its session.
+/// A pending send. Its session's mutex protects all members but the base's.
 class SendOperation final : public Operation {
  public:
   SendOperation(std::weak_ptr<Session> session, const Tag& the_tag, const std::byte* the_bytes,
@@ -24,21 +24,21 @@ class SendOperation final : public Operation {
   void cancel() override;
   std::string describe() const override;
   void end(Status status) { finish(std::move(status)); }
-  void gone(size_t so_far) { set_arrived(so_far); }
+  void progressed(size_t so_far) { set_arrived(so_far); }
 
   const Tag tag;
   SendOperation* next_in_tag_queue = nullptr;
   const std::byte* const bytes;
   const size_t size;
-  uint32_t message = 0;  ///< 0: not begun
-  size_t queued = 0;     ///< bytes that are in frames, written or not
+  uint32_t message = 0;  ///< its number; 0: not begun
+  size_t queued = 0;     ///< bytes in frames so far, written or not
   size_t written = 0;
 
  private:
   std::weak_ptr<Session> session_;
 };
 
-/// A receive.
+/// A pending receive.
 class ReceiveOperation final : public Operation {
  public:
   ReceiveOperation(std::weak_ptr<Session> session, const Tag& the_tag, std::byte* the_bytes,
@@ -48,7 +48,7 @@ class ReceiveOperation final : public Operation {
   void cancel() override;
   std::string describe() const override;
   void end(Status status) { finish(std::move(status)); }
-  void came(size_t so_far) { set_arrived(so_far); }
+  void arrived(size_t so_far) { set_arrived(so_far); }
 
   const Tag tag;
   ReceiveOperation* next_in_tag_queue = nullptr;

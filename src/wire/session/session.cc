@@ -9,19 +9,19 @@
 namespace strata::wire {
 
 Session::Session(Hello peer, Address address, std::unique_ptr<Stream> stream,
-                 const SessionOptions& options, std::shared_ptr<Progress> progress)
+                 const SessionOptions& options, std::shared_ptr<ProgressEngine> progress)
     : Connection(std::move(peer), std::move(address)),
       options_(options),
       progress_(std::move(progress)),
       stream_(std::move(stream)),
       staging_(kStaging),
-      budget_left_(options.peers_budget),
+      send_window_left_(options.send_window),
       random_(options.shuffle_seed.value_or(0)) {}
 
 Session::~Session() {
   std::unique_lock lock(mutex_);
-  fail_locked(ErrorCode::kCancelled, "the connection was let go", true);
-  for (ReceiveOperation* cancelled : receives_.all()) cancelled->drop_reference();
+  fail_locked(ErrorCode::kCancelled, "the connection was destroyed", true);
+  for (ReceiveOperation* cancelled : posted_receives_.all()) cancelled->drop_reference();
   unlock_and_notify(lock);
 }
 
@@ -42,12 +42,12 @@ ConnectionCounts Session::counts() const {
 }
 
 void Session::unlock_and_notify(std::unique_lock<std::mutex>& lock) {
-  const bool news = std::exchange(news_, false);
+  const bool notify = std::exchange(notify_pending_, false);
   lock.unlock();
-  if (news) progress_->notify();
+  if (notify) progress_->notify();
 }
 
-bool Session::ready(bool& again, bool hung_up) {
+bool Session::ready(bool& reschedule, bool hung_up) {
   std::unique_lock lock(mutex_);
   if (!alive()) return false;
   blocked_ = false;
@@ -55,16 +55,16 @@ bool Session::ready(bool& again, bool hung_up) {
   bool read = false;
   bool wrote = false;
   try {
-    read = read_some(again);
+    read = read_some(reschedule);
     if (alive() && !read && write_failure_)
       fail_locked(write_failure_->code(), write_failure_->message(), false);
     wrote = alive() && !write_failure_ && write_some();
   } catch (const std::bad_alloc&) {
-    // Of no concern to the thread that happens to lead.
-    fail_locked(ErrorCode::kResourceExhausted, "no memory is left for what it sends", true);
+    // Must not reach the thread that happens to lead.
+    fail_locked(ErrorCode::kResourceExhausted, "out of memory for its messages", true);
   }
-  if (wrote && closing_) news_ = true;
-  if (alive() && (write_failure_ || (!blocked_ && !nothing_to_send()))) again = true;
+  if (wrote && closing_) notify_pending_ = true;
+  if (alive() && (write_failure_ || (!blocked_ && !all_sent()))) reschedule = true;
   unlock_and_notify(lock);
   return read || wrote;
 }
@@ -72,14 +72,14 @@ bool Session::ready(bool& again, bool hung_up) {
 template <typename Operation>
 void Session::finish(Operation& operation, Status status) {
   operation.end(std::move(status));
-  news_ = true;
+  notify_pending_ = true;
   operation.drop_reference();
 }
 
 template void Session::finish(SendOperation&, Status);
 template void Session::finish(ReceiveOperation&, Status);
 
-// Not from an operation's describe(): that wants a session that is not being destroyed.
+// Does not use the operation's describe(), which locks a session that may be being destroyed.
 template <typename Operation>
 void Session::finish_failed(Operation& operation, ErrorCode code, std::string_view why) {
   constexpr bool kIsSend = std::is_same_v<Operation, SendOperation>;
@@ -94,12 +94,12 @@ template void Session::finish_failed(ReceiveOperation&, ErrorCode, std::string_v
 
 std::vector<SendOperation*> Session::pending_sends() const {
   std::vector<SendOperation*> sends;
-  for (const ToBegin& each : to_begin_)
+  for (const QueuedSend& each : send_queue_)
     if (each.send != nullptr) sends.push_back(each.send);
-  for (const auto& [message, send] : begun_) sends.push_back(send);
+  for (const auto& [message, send] : active_sends_) sends.push_back(send);
   for (const OutgoingFrame& frame : outgoing_)
     if (frame.send != nullptr) sends.push_back(frame.send);
-  for (const Kept& each : kept_) sends.push_back(each.send);
+  for (const UnflushedSend& each : unflushed_sends_) sends.push_back(each.send);
   std::ranges::sort(sends);
   sends.erase(std::unique(sends.begin(), sends.end()), sends.end());
   return sends;
@@ -109,39 +109,39 @@ void Session::fail_locked(ErrorCode code, const std::string& why, bool tell) {
   if (!alive()) return;
   why_ = why;
   status_ = Status(code, str_cat("[wire] ", name(), ": ", why));
-  news_ = true;
-  if (tell) say_goodbye(code, why);
+  notify_pending_ = true;
+  if (tell) send_go_away(code, why);
   stream_->close();
   progress_->remove(key_);
 
-  for (ReceiveOperation* receive : receives_.all()) {
-    if (receive->done()) continue;  // cancelled; kept until the end
-    receives_.remove(receive);
+  for (ReceiveOperation* receive : posted_receives_.all()) {
+    if (receive->done()) continue;  // cancelled; released by the destructor
+    posted_receives_.remove(receive);
     finish_failed(*receive, code, why);
   }
   current_ = nullptr;
-  into_ = nullptr;
+  destination_ = nullptr;
   unfinished_.clear();
   for (size_t i = incoming_.size(); i-- > 0;) {
     Incoming& incoming = *incoming_[i];
     ReceiveOperation* receive = std::exchange(incoming.receive, nullptr);
     if (receive != nullptr) finish_failed(*receive, code, why);
-    const bool came_before = incoming.came == incoming.total && !incoming.aborted;
-    if (!came_before || failed_here_) {
-      waiting_.remove(&incoming);
-      forget(incoming);
+    const bool arrived_whole = incoming.arrived == incoming.total && !incoming.aborted;
+    if (!arrived_whole || failed_here_) {
+      unexpected_messages_.remove(&incoming);
+      release(incoming);
     }
   }
   const std::vector<SendOperation*> sends = pending_sends();
   urgent_.clear();
-  to_begin_.clear();
-  granted_.clear();
+  send_queue_.clear();
+  cleared_sends_.clear();
   outgoing_.clear();
-  kept_.clear();
-  ungranted_ = {};
-  begun_.clear();
-  for (const Credit* credit : credits_.all()) delete credit;
-  credits_ = {};
+  unflushed_sends_.clear();
+  uncleared_sends_ = {};
+  active_sends_.clear();
+  for (const PeerReceive* peer_receive : peer_receives_.all()) delete peer_receive;
+  peer_receives_ = {};
   for (SendOperation* send : sends) {
     if (send->done()) {
       send->drop_reference();
@@ -149,16 +149,16 @@ void Session::fail_locked(ErrorCode code, const std::string& why, bool tell) {
       finish_failed(*send, code, why);
     }
   }
-  if (failed_here_) texts_.clear();
+  if (failed_here_) control_messages_.clear();
   STRATA_VLOG(5) << status_.message();
 }
 
-// Only where it can be told at once: a frame that is half written cannot be broken off.
-void Session::say_goodbye(ErrorCode code, std::string_view why) {
+// Only if it can be written at once, and not after half a frame.
+void Session::send_go_away(ErrorCode code, std::string_view why) {
   if (ended_ || (!outgoing_.empty() && outgoing_.front().written > 0)) return;
   ended_ = true;
   FrameHeader header;
-  header.kind = FrameKind::kGoodbye;
+  header.kind = FrameKind::kGoAway;
   header.id = static_cast<uint32_t>(code);
   const std::string_view told = why.substr(0, kMaxReason);
   header.part = static_cast<uint32_t>(told.size());
@@ -183,17 +183,17 @@ void Session::fail(const Status& status) {
   unlock_and_notify(lock);
 }
 
-const std::string* Session::poisoned(uint32_t channel) const {
-  if (poisoned_.empty()) return nullptr;
-  const auto found = poisoned_.find(channel);
-  return found == poisoned_.end() ? nullptr : &found->second;
+const std::string* Session::channel_failure(uint32_t channel) const {
+  if (failed_channels_.empty()) return nullptr;
+  const auto found = failed_channels_.find(channel);
+  return found == failed_channels_.end() ? nullptr : &found->second;
 }
 
-void Session::poison(uint32_t channel, const std::string& why) {
-  if (!poisoned_.emplace(channel, why).second) return;
-  for (ReceiveOperation* receive : receives_.all()) {
+void Session::fail_channel(uint32_t channel, const std::string& why) {
+  if (!failed_channels_.emplace(channel, why).second) return;
+  for (ReceiveOperation* receive : posted_receives_.all()) {
     if (receive->tag.channel != channel) continue;
-    receives_.remove(receive);
+    posted_receives_.remove(receive);
     if (receive->done()) {
       receive->drop_reference();
     } else {
@@ -205,13 +205,13 @@ void Session::poison(uint32_t channel, const std::string& why) {
     if (incoming.tag.channel != channel || incoming.dropped) continue;
     ReceiveOperation* receive = std::exchange(incoming.receive, nullptr);
     if (receive != nullptr) finish_failed(*receive, ErrorCode::kFailedPrecondition, why);
-    waiting_.remove(&incoming);
+    unexpected_messages_.remove(&incoming);
     drop(incoming);
   }
   for (SendOperation* send : pending_sends()) {
     if (send->tag.channel != channel || send->done()) continue;
     send->add_reference();
-    abandon(*send);
+    abort_send(*send);
     finish_failed(*send, ErrorCode::kFailedPrecondition, why);
   }
 }
@@ -221,9 +221,9 @@ void Session::close(Deadline deadline) {
     std::unique_lock lock(mutex_);
     if (!alive() || closing_) return;
     closing_ = true;
-    for (ReceiveOperation* receive : receives_.all()) {
+    for (ReceiveOperation* receive : posted_receives_.all()) {
       if (receive->done()) continue;
-      receives_.remove(receive);
+      posted_receives_.remove(receive);
       finish_failed(*receive, ErrorCode::kCancelled, "the connection was closed here");
     }
     for (size_t i = incoming_.size(); i-- > 0;) {
@@ -242,26 +242,26 @@ void Session::close(Deadline deadline) {
     };
   };
   const std::stop_token never;
-  progress_->wait_until(when([this] { return nothing_to_send(); }), deadline, never);
+  progress_->wait_until(when([this] { return all_sent(); }), deadline, never);
   {
     std::unique_lock lock(mutex_);
     for (SendOperation* send : pending_sends()) {
       if (send->done()) continue;
       send->add_reference();
-      abandon(*send);
+      abort_send(*send);
       finish_failed(*send, ErrorCode::kCancelled, "the connection was closed here");
     }
     if (alive() && !ended_) {
-      add_urgent(FrameKind::kGoodbye, {}, 0);
+      add_urgent(FrameKind::kGoAway, {}, 0);
       ended_ = true;
       write_now();
     }
     unlock_and_notify(lock);
   }
-  progress_->wait_until(when([this] { return nothing_to_send(); }), deadline, never);
+  progress_->wait_until(when([this] { return all_sent(); }), deadline, never);
   {
     const std::lock_guard lock(mutex_);
-    if (alive() && nothing_to_send()) stream_->end();
+    if (alive() && all_sent()) stream_->end();
   }
   progress_->wait_until(when([this] { return peer_ended_; }), deadline, never);
   std::unique_lock lock(mutex_);
@@ -273,24 +273,25 @@ void Session::do_send_message(uint32_t channel, std::string_view text) {
   std::unique_lock lock(mutex_);
   status_.throw_if_error();
   STRATA_CHECK(!closing_, kCancelled, "[wire] ", name(), ": the connection was closed here");
-  STRATA_CHECK(texts_to_send_ + text.size() <= kMaxTexts, kResourceExhausted,
-               "[wire] send_message: ", texts_to_send_,
+  STRATA_CHECK(control_bytes_to_send_ + text.size() <= kMaxControlBytes, kResourceExhausted,
+               "[wire] send_message: ", control_bytes_to_send_,
                " bytes of control messages wait to be sent to ", name(),
                "; expected the peer to receive them");
-  texts_to_send_ += text.size();
-  to_begin_.push_back({.send = nullptr, .text = {.channel = channel, .text = std::string(text)}});
+  control_bytes_to_send_ += text.size();
+  send_queue_.push_back(
+      {.send = nullptr, .control = {.channel = channel, .text = std::string(text)}});
   write_now();
   unlock_and_notify(lock);
 }
 
 std::optional<std::string> Session::do_try_receive_message(uint32_t channel) {
   const std::lock_guard lock(mutex_);
-  const auto found = texts_.find(channel);
-  if (found != texts_.end()) {
+  const auto found = control_messages_.find(channel);
+  if (found != control_messages_.end()) {
     std::string text = std::move(found->second.front());
     found->second.pop_front();
-    if (found->second.empty()) texts_.erase(found);
-    texts_bytes_ -= text.size() + kMessageCost;
+    if (found->second.empty()) control_messages_.erase(found);
+    control_bytes_ -= text.size() + kMessageCost;
     return text;
   }
   status_.throw_if_error();
@@ -299,9 +300,9 @@ std::optional<std::string> Session::do_try_receive_message(uint32_t channel) {
 
 std::string Session::do_receive_message(uint32_t channel, Deadline deadline, std::stop_token stop) {
   std::optional<std::string> text;
-  const bool came = progress_->wait_until(
+  const bool arrived = progress_->wait_until(
       [&] { return (text = do_try_receive_message(channel)).has_value(); }, deadline, stop);
-  if (came) return std::move(*text);
+  if (arrived) return std::move(*text);
   STRATA_CHECK(!stop.stop_requested(), kCancelled,
                "[wire] receive_message: stopped waiting for a message (channel ", channel,
                ") from ", name());

@@ -1,4 +1,4 @@
-// What comes: frames taken apart, messages matched with receives.
+// The receiving half of a session: frames are parsed, messages matched with posted receives.
 #include <algorithm>
 #include <cstring>
 #include <utility>
@@ -10,9 +10,9 @@
 namespace strata::wire {
 namespace {
 
-// Below it a part goes through the staging buffer, together with what follows.
+// Smaller parts are read through the staging buffer, together with the frames behind them.
 constexpr size_t kDirect = 8192;
-// Room for the next header behind a part that is read in place.
+// Bytes of the staging buffer that are read behind a part that is read in place.
 constexpr size_t kBehindDirect = 512;
 
 std::string hexadecimal(uint64_t value) {
@@ -34,20 +34,20 @@ std::string disagreement(std::string_view receiver, std::string_view sender,
 Transfer Session::do_receive(const Tag& tag, std::span<std::byte> bytes) {
   auto* receive = new ReceiveOperation(weak_from_this(), tag, bytes.data(), bytes.size());
   Transfer transfer(receive);
-  receive->add_reference();  // the session's
+  receive->add_reference();  // held by the session
   std::unique_lock lock(mutex_);
-  if (const std::string* why = poisoned(tag.channel)) {
+  if (const std::string* why = channel_failure(tag.channel)) {
     finish_failed(*receive, ErrorCode::kFailedPrecondition, *why);
-  } else if (Incoming* incoming = waiting_.take(tag)) {
+  } else if (Incoming* incoming = unexpected_messages_.take(tag)) {
     match(*incoming, *receive);
   } else if (!alive()) {
     finish_failed(*receive, status_.code(), why_);
   } else if (closing_) {
     finish_failed(*receive, ErrorCode::kCancelled, "the connection was closed here");
   } else {
-    receives_.push(receive);
-    if (bytes.size() > std::min<uint64_t>(options_.peers_limit, kMaxPart))
-      add_urgent(FrameKind::kCredit, tag, 0);
+    posted_receives_.push(receive);
+    if (bytes.size() > std::min<uint64_t>(options_.peer_eager_limit, kMaxPart))
+      add_urgent(FrameKind::kReceivePosted, tag, 0);
   }
   if (alive()) write_now();
   unlock_and_notify(lock);
@@ -64,34 +64,34 @@ void Session::cancel_receive(ReceiveOperation& receive) {
     (*matched)->receive = nullptr;
     drop(**matched);
   } else {
-    receive.add_reference();  // the queue's, which stays
+    receive.add_reference();  // held by posted_receives_, where it stays
   }
   finish_failed(receive, ErrorCode::kCancelled, "it was cancelled");
   unlock_and_notify(lock);
 }
 
-bool Session::read_some(bool& again) {
+bool Session::read_some(bool& reschedule) {
   iovec parts[2];
   size_t count = 0;
-  const bool direct = into_ != nullptr && part_left_ >= kDirect;
+  const bool direct = destination_ != nullptr && part_remaining_ >= kDirect;
   if (direct) {
-    parts[count++] = {.iov_base = into_, .iov_len = std::min(part_left_, kMaxMove)};
+    parts[count++] = {.iov_base = destination_, .iov_len = std::min(part_remaining_, kMaxMove)};
   }
-  if (!direct || part_left_ <= kMaxMove) {
+  if (!direct || part_remaining_ <= kMaxMove) {
     parts[count++] = {.iov_base = staging_.data(),
                       .iov_len = direct ? kBehindDirect : staging_read_};
   }
   const Stream::Result result = stream_->read({parts, count});
   switch (result.outcome) {
     case Stream::Outcome::kBlocked:
-      seen_dry_ = true;
+      read_would_block_ = true;
       return false;
     case Stream::Outcome::kEnd:
       if (closing_) {
-        peer_ended_ = news_ = true;
+        peer_ended_ = notify_pending_ = true;
       } else {
-        fail_locked(ErrorCode::kUnavailable, "the peer is gone (end of stream without a goodbye)",
-                    false);
+        fail_locked(ErrorCode::kUnavailable,
+                    "the peer has disconnected (end of stream without a go-away frame)", false);
       }
       return true;
     case Stream::Outcome::kFailed:
@@ -100,59 +100,60 @@ bool Session::read_some(bool& again) {
     case Stream::Outcome::kMoved:
       break;
   }
-  // No event tells of the end a second time, nor of what was before the first event.
-  again = !result.drained || hung_up_ || !seen_dry_;
+  // The reactor is edge triggered: it reports neither the end of the stream twice, nor what had
+  // arrived before the stream was watched.
+  reschedule = !result.drained || hung_up_ || !read_would_block_;
   counts_.bytes_received += result.bytes;
   const size_t in_place = direct ? std::min(result.bytes, parts[0].iov_len) : 0;
   if (in_place > 0) {
-    into_ += in_place;
-    part_left_ -= in_place;
-    count_came(in_place);
-    if (part_left_ == 0) end_frame();
+    destination_ += in_place;
+    part_remaining_ -= in_place;
+    count_arrived(in_place);
+    if (part_remaining_ == 0) end_frame();
   }
-  take_in(staging_.data(), result.bytes - in_place);
-  // What belongs to a large part is better read in place; many small frames at once.
-  const bool many = !direct && result.bytes == staging_read_ && part_left_ < kDirect;
+  parse(staging_.data(), result.bytes - in_place);
+  // Read much at a time while frames are small; a large part is read in place.
+  const bool many = !direct && result.bytes == staging_read_ && part_remaining_ < kDirect;
   staging_read_ = many ? staging_.size() : kSmallRead;
   return true;
 }
 
-void Session::take_in(const std::byte* bytes, size_t size) {
+void Session::parse(const std::byte* bytes, size_t size) {
   while (size > 0 && alive()) {
     size_t taken = 0;
-    if (part_left_ == 0) {
-      taken = std::min(size, sizeof header_ - header_came_);
-      std::memcpy(reinterpret_cast<std::byte*>(&header_) + header_came_, bytes, taken);
-      header_came_ += taken;
-      if (header_came_ == sizeof header_) {
-        header_came_ = 0;
+    if (part_remaining_ == 0) {
+      taken = std::min(size, sizeof header_ - header_received_);
+      std::memcpy(reinterpret_cast<std::byte*>(&header_) + header_received_, bytes, taken);
+      header_received_ += taken;
+      if (header_received_ == sizeof header_) {
+        header_received_ = 0;
         begin_frame();
       }
     } else {
-      taken = std::min(size, part_left_);
+      taken = std::min(size, part_remaining_);
       if (append_to_ != nullptr) {
         append_to_->append(reinterpret_cast<const char*>(bytes), taken);
-      } else if (into_ != nullptr) {
-        std::memcpy(into_, bytes, taken);
-        into_ += taken;
+      } else if (destination_ != nullptr) {
+        std::memcpy(destination_, bytes, taken);
+        destination_ += taken;
       }
-      part_left_ -= taken;
-      count_came(taken);
-      if (part_left_ == 0) end_frame();
+      part_remaining_ -= taken;
+      count_arrived(taken);
+      if (part_remaining_ == 0) end_frame();
     }
     bytes += taken;
     size -= taken;
   }
 }
 
-void Session::count_came(size_t bytes) {
+void Session::count_arrived(size_t bytes) {
   if (current_ == nullptr) return;
-  current_->came += bytes;
-  if (current_->receive != nullptr) current_->receive->came(current_->came);
+  current_->arrived += bytes;
+  if (current_->receive != nullptr) current_->receive->arrived(current_->arrived);
 }
 
 void Session::damaged(std::string_view what) {
-  const std::string why = str_cat("the peer sent ", what, "; the connection is broken off");
+  const std::string why = str_cat("the peer sent ", what, "; the connection is closed");
   static strata::detail::LogLimiter limiter;  // a peer may come back and do it again
   if (const auto more = limiter.admit()) {
     STRATA_LOG(kWarning) << "[wire] " << name() << ": " << why << *more;
@@ -162,76 +163,77 @@ void Session::damaged(std::string_view what) {
 
 void Session::begin_frame() {
   if (const char* what = why_damaged(header_)) return damaged(what);
-  if (header_.freed > options_.peers_budget - budget_left_)
-    return damaged("more budget than it had");
-  if (peer_ended_) return damaged("a frame behind its goodbye");
-  budget_left_ += header_.freed;
-  part_left_ = header_.part;
-  into_ = nullptr;
+  if (header_.window_returned > options_.send_window - send_window_left_)
+    return damaged("a window update of more than it had used");
+  if (peer_ended_) return damaged("a frame after its go-away frame");
+  send_window_left_ += header_.window_returned;
+  part_remaining_ = header_.part;
+  destination_ = nullptr;
   current_ = nullptr;
   append_to_ = nullptr;
   switch (header_.kind) {
     case FrameKind::kMessage:
       begin_message();
       break;
-    case FrameKind::kRest:
-      begin_rest();
+    case FrameKind::kData:
+      begin_data();
       break;
-    case FrameKind::kText:
-      begin_text();
+    case FrameKind::kControl:
+      begin_control();
       break;
     case FrameKind::kMismatch:
-    case FrameKind::kGoodbye:
+    case FrameKind::kGoAway:
       body_.clear();
       append_to_ = &body_;
       break;
     default:
       break;
   }
-  if (alive() && part_left_ == 0) end_frame();
+  if (alive() && part_remaining_ == 0) end_frame();
 }
 
 void Session::end_frame() {
   switch (header_.kind) {
     case FrameKind::kMessage:
-    case FrameKind::kRest:
+    case FrameKind::kData:
       return end_part();
-    case FrameKind::kText:
-      if (text_.size() < header_.total) return;
-      texts_bytes_ += text_.size() + kMessageCost;
-      texts_[header_.channel].push_back(std::exchange(text_, {}));
+    case FrameKind::kControl:
+      if (control_text_.size() < header_.total) return;
+      control_bytes_ += control_text_.size() + kMessageCost;
+      control_messages_[header_.channel].push_back(std::exchange(control_text_, {}));
       ++counts_.messages_received;
-      news_ = true;
-      if (texts_bytes_ > kMaxTexts)
+      notify_pending_ = true;
+      if (control_bytes_ > kMaxControlBytes)
         fail_locked(
             ErrorCode::kResourceExhausted,
-            str_cat("it sent ", texts_bytes_, " bytes of control messages that nobody receives"),
+            str_cat("it sent ", control_bytes_, " bytes of control messages that nobody receives"),
             true);
       return;
-    case FrameKind::kCredit:
-      return on_credit();
-    case FrameKind::kGrant:
-      return on_grant();
+    case FrameKind::kReceivePosted:
+      return on_receive_posted();
+    case FrameKind::kClearToSend:
+      return on_clear_to_send();
     case FrameKind::kAbort:
       return on_abort();
     case FrameKind::kMismatch:
       return on_mismatch();
-    case FrameKind::kGoodbye:
-      return end_goodbye();
-    case FrameKind::kFreed:
+    case FrameKind::kGoAway:
+      return on_go_away();
+    case FrameKind::kWindowUpdate:
       return;
   }
 }
 
-// The parts of one text follow each other, as far as texts are concerned.
-void Session::begin_text() {
-  if (!text_.empty() && (text_channel_ != header_.channel || text_total_ != header_.total))
+// The parts of a control message are not interleaved with those of another one.
+void Session::begin_control() {
+  if (!control_text_.empty() &&
+      (control_channel_ != header_.channel || control_total_ != header_.total))
     return damaged("parts of two control messages in one");
-  if (text_.size() + header_.part > header_.total)
-    return damaged("more of a control message than there is");
-  text_channel_ = header_.channel;
-  text_total_ = header_.total;
-  append_to_ = &text_;
+  if (control_text_.size() + header_.part > header_.total)
+    return damaged("data beyond the end of its control message");
+  control_channel_ = header_.channel;
+  control_total_ = header_.total;
+  append_to_ = &control_text_;
 }
 
 Session::Incoming& Session::add_incoming() {
@@ -243,10 +245,10 @@ Session::Incoming& Session::add_incoming() {
   return incoming;
 }
 
-void Session::forget(Incoming& incoming) {
+void Session::release(Incoming& incoming) {
   if (current_ == &incoming) {
     current_ = nullptr;
-    into_ = nullptr;
+    destination_ = nullptr;
   }
   unfinished_.erase(incoming.message);
   const size_t index = incoming.index;
@@ -260,92 +262,95 @@ void Session::forget(Incoming& incoming) {
 }
 
 void Session::begin_message() {
-  const bool whole = (header_.flags & FrameHeader::kWhole) != 0;
+  const bool whole = (header_.flags & FrameHeader::kCleared) != 0;
   const bool cancelled = (header_.flags & FrameHeader::kCancelled) != 0;
   Incoming& incoming = add_incoming();
   incoming.tag = {.channel = header_.channel, .id = header_.id, .fingerprint = header_.fingerprint};
   incoming.message = header_.message;
   incoming.total = header_.total;
   incoming.cost = whole || header_.part == 0 ? 0 : header_.part + kMessageCost;
-  incoming.wants_grant = !whole && header_.part < header_.total;
+  incoming.wants_clearance = !whole && header_.part < header_.total;
   incoming.aborted = cancelled;
-  charged_ += incoming.cost;
-  if (charged_ > options_.own_budget) return damaged("more than its budget allows");
+  receive_window_used_ += incoming.cost;
+  if (receive_window_used_ > options_.receive_window)
+    return damaged("more than the receive window allows");
   if (header_.part < header_.total && !unfinished_.emplace(header_.message, &incoming).second)
     return damaged("two messages of one number");
   current_ = &incoming;
 
-  if (poisoned(header_.channel) != nullptr || closing_) return drop(incoming);
-  if (ReceiveOperation* receive = receives_.take(incoming.tag)) {
+  if (channel_failure(header_.channel) != nullptr || closing_) return drop(incoming);
+  if (ReceiveOperation* receive = posted_receives_.take(incoming.tag)) {
     if (!receive->done()) return match(incoming, *receive);
-    receive->drop_reference();  // it was cancelled, and kept its place for this
-    accept_rest(incoming);
+    receive->drop_reference();  // it was cancelled, and has waited for this message
+    clear_to_send(incoming);
     return drop(incoming);
   }
-  if (whole) return damaged("a whole message that nobody receives");
-  if (waiting_.size() >= kMaxWaiting)
+  if (whole) return damaged("a cleared message without a posted receive");
+  if (unexpected_messages_.size() >= kMaxUnmatched)
     return fail_locked(ErrorCode::kResourceExhausted,
-                       str_cat("it began ", kMaxWaiting, " messages that nobody receives"), true);
-  waiting_.push(&incoming);
+                       str_cat("it began ", kMaxUnmatched, " messages that nobody receives"), true);
+  unexpected_messages_.push(&incoming);
   if (header_.part > 0) {
-    incoming.kept = std::make_unique_for_overwrite<std::byte[]>(header_.part);
-    into_ = incoming.kept.get();
+    incoming.payload = std::make_unique_for_overwrite<std::byte[]>(header_.part);
+    destination_ = incoming.payload.get();
   }
 }
 
-void Session::begin_rest() {
+void Session::begin_data() {
   const auto found = unfinished_.find(header_.message);
-  if (found == unfinished_.end()) return damaged("more of a message that it did not begin");
+  if (found == unfinished_.end()) return damaged("data of an unknown message");
   Incoming& incoming = *found->second;
-  if (incoming.wants_grant) return damaged("more of a message than was granted");
-  if (header_.total != incoming.total || header_.part > incoming.total - incoming.came)
-    return damaged("more of a message than there is");
+  if (incoming.wants_clearance) return damaged("data before clear-to-send");
+  if (header_.total != incoming.total || header_.part > incoming.total - incoming.arrived)
+    return damaged("data beyond the end of its message");
   current_ = &incoming;
-  if (incoming.receive != nullptr) into_ = incoming.receive->bytes + incoming.came;
+  if (incoming.receive != nullptr) destination_ = incoming.receive->bytes + incoming.arrived;
 }
 
-// The receiver is ready for all of it, and its budget is free again.
-void Session::accept_rest(Incoming& incoming) {
-  charged_ -= incoming.cost;
-  freed_ += std::exchange(incoming.cost, 0);
-  if (std::exchange(incoming.wants_grant, false))
-    add_urgent(FrameKind::kGrant, incoming.tag, incoming.message);
-  if (freed_ > 0 && freed_ >= options_.own_budget / 2) add_urgent(FrameKind::kFreed, {}, 0);
+// The receive is known: returns the message's share of the window, and asks for the rest.
+void Session::clear_to_send(Incoming& incoming) {
+  receive_window_used_ -= incoming.cost;
+  window_to_return_ += std::exchange(incoming.cost, 0);
+  if (std::exchange(incoming.wants_clearance, false))
+    add_urgent(FrameKind::kClearToSend, incoming.tag, incoming.message);
+  if (window_to_return_ > 0 && window_to_return_ >= options_.receive_window / 2)
+    add_urgent(FrameKind::kWindowUpdate, {}, 0);
 }
 
-// Nobody wants it any more, or nobody may have it.
+// Discards a message, and what of it is still to arrive.
 void Session::drop(Incoming& incoming) {
-  charged_ -= incoming.cost;
-  freed_ += std::exchange(incoming.cost, 0);
+  receive_window_used_ -= incoming.cost;
+  window_to_return_ += std::exchange(incoming.cost, 0);
   incoming.dropped = true;
-  incoming.wants_grant = false;  // a credit that crossed it may bring the rest all the same
-  incoming.kept.reset();
-  if (current_ == &incoming) into_ = nullptr;
-  const bool being_read = current_ == &incoming && part_left_ > 0;
-  if (incoming.came == incoming.total && !being_read) forget(incoming);
-  // else: what is still to come finds it here; end_part or on_abort forgets it.
+  incoming.wants_clearance = false;  // after a kReceivePosted the rest may arrive all the same
+  incoming.payload.reset();
+  if (current_ == &incoming) destination_ = nullptr;
+  const bool being_read = current_ == &incoming && part_remaining_ > 0;
+  if (incoming.arrived == incoming.total && !being_read) release(incoming);
+  // Otherwise end_part or on_abort releases it.
 }
 
-// `incoming` is in no queue, `receive` neither; the session's reference to `receive` comes along.
+// Takes over the session's reference to `receive`. Neither is in a queue.
 void Session::match(Incoming& incoming, ReceiveOperation& receive) {
   if (incoming.aborted) {
-    accept_rest(incoming);
+    clear_to_send(incoming);
     finish_failed(receive, ErrorCode::kCancelled, "the peer has cancelled the send");
     drop(incoming);
     return;
   }
   if (incoming.tag.fingerprint != receive.tag.fingerprint || incoming.total != receive.size)
     return mismatch(incoming, receive);
-  if (alive()) accept_rest(incoming);
-  if (incoming.kept != nullptr) std::memcpy(receive.bytes, incoming.kept.get(), incoming.came);
-  incoming.kept.reset();
+  if (alive()) clear_to_send(incoming);
+  if (incoming.payload != nullptr)
+    std::memcpy(receive.bytes, incoming.payload.get(), incoming.arrived);
+  incoming.payload.reset();
   incoming.receive = &receive;
-  receive.came(incoming.came);
-  if (current_ == &incoming) into_ = receive.bytes + incoming.came;
+  receive.arrived(incoming.arrived);
+  if (current_ == &incoming) destination_ = receive.bytes + incoming.arrived;
   const bool being_read = current_ == &incoming;
-  if (incoming.came == incoming.total && !being_read) {
+  if (incoming.arrived == incoming.total && !being_read) {
     ++counts_.messages_received;
-    forget(incoming);
+    release(incoming);
     finish(receive, Status());
   }
 }
@@ -363,19 +368,19 @@ void Session::mismatch(Incoming& incoming, ReceiveOperation& receive) {
   }
   finish_failed(receive, ErrorCode::kFailedPrecondition, why);
   drop(incoming);
-  poison(tag.channel, why);
+  fail_channel(tag.channel, why);
 }
 
 void Session::end_part() {
   if (current_ == nullptr) return;
   Incoming& incoming = *std::exchange(current_, nullptr);
-  into_ = nullptr;
-  if (incoming.came < incoming.total) return;
-  if (incoming.dropped) return forget(incoming);
-  if (incoming.receive == nullptr) return;  // it waits
+  destination_ = nullptr;
+  if (incoming.arrived < incoming.total) return;
+  if (incoming.dropped) return release(incoming);
+  if (incoming.receive == nullptr) return;  // complete, and unexpected
   ++counts_.messages_received;
   ReceiveOperation& receive = *incoming.receive;
-  forget(incoming);
+  release(incoming);
   finish(receive, Status());
 }
 
@@ -383,28 +388,28 @@ void Session::on_abort() {
   const auto found = unfinished_.find(header_.message);
   if (found == unfinished_.end()) return;
   Incoming& incoming = *found->second;
-  if (incoming.dropped) return forget(incoming);
+  if (incoming.dropped) return release(incoming);
   if (incoming.receive != nullptr) {
     ReceiveOperation& receive = *incoming.receive;
-    forget(incoming);
+    release(incoming);
     return finish_failed(receive, ErrorCode::kCancelled, "the peer has cancelled the send");
   }
-  // It keeps its place, for the receive that it ends.
+  // Keep it: the receive that matches it is cancelled.
   incoming.aborted = true;
-  incoming.came = incoming.total;
-  incoming.kept.reset();
+  incoming.arrived = incoming.total;
+  incoming.payload.reset();
   unfinished_.erase(incoming.message);
 }
 
 void Session::on_mismatch() {
   MismatchBody body;
   std::memcpy(&body, body_.data(), sizeof body);
-  poison(header_.channel, disagreement(peer().task, options_.own_task, body));
+  fail_channel(header_.channel, disagreement(peer().task, options_.own_task, body));
 }
 
-void Session::end_goodbye() {
+void Session::on_go_away() {
   peer_ended_ = true;
-  news_ = true;
+  notify_pending_ = true;
   const std::string reason = std::exchange(body_, {});
   if (closing_) return;
   fail_locked(ErrorCode::kUnavailable,

@@ -1,4 +1,4 @@
-// What goes: messages begun, continued, cut into frames and written.
+// The sending half of a session: messages are begun, cut into frames and written.
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -8,8 +8,8 @@
 namespace strata::wire {
 namespace {
 
-constexpr size_t kMaxFrames = 24;  // being written at once
-// What a call that sends writes at most before it lets others have the connection.
+constexpr size_t kMaxFrames = 24;  // in one write
+// Writes of one call of `send` or `receive` at most, so that it does not monopolise the connection.
 constexpr int kWritesInCall = 4;
 
 }  // namespace
@@ -17,16 +17,16 @@ constexpr int kWritesInCall = 4;
 Transfer Session::do_send(const Tag& tag, std::span<const std::byte> bytes) {
   auto* send = new SendOperation(weak_from_this(), tag, bytes.data(), bytes.size());
   Transfer transfer(send);
-  send->add_reference();  // the session's
+  send->add_reference();  // held by the session
   std::unique_lock lock(mutex_);
-  if (const std::string* why = poisoned(tag.channel)) {
+  if (const std::string* why = channel_failure(tag.channel)) {
     finish_failed(*send, ErrorCode::kFailedPrecondition, *why);
   } else if (!alive()) {
     finish_failed(*send, status_.code(), why_);
   } else if (closing_) {
     finish_failed(*send, ErrorCode::kCancelled, "the connection was closed here");
   } else {
-    to_begin_.push_back({.send = send, .text = {}});
+    send_queue_.push_back({.send = send, .control = {}});
     write_now();
   }
   unlock_and_notify(lock);
@@ -36,17 +36,17 @@ Transfer Session::do_send(const Tag& tag, std::span<const std::byte> bytes) {
 void Session::cancel_send(SendOperation& send) {
   std::unique_lock lock(mutex_);
   if (send.done()) return;
-  send.add_reference();  // abandon may drop the session's
-  abandon(send);
+  send.add_reference();  // abort_send may drop the one of the session
+  abort_send(send);
   finish_failed(send, ErrorCode::kCancelled, "it was cancelled");
   if (alive()) write_now();
   unlock_and_notify(lock);
 }
 
-// Its buffer is not touched from here on, and the peer is told where it must be. Drops the
-// session's reference unless something must still be there to be found.
-void Session::abandon(SendOperation& send) {
-  if (send.message == 0) return;  // it begins, and ends, as a cancelled message
+// Stops reading the send's buffer, and tells the peer if it has begun. Drops the session's
+// reference unless a kClearToSend or kReceivePosted is still to find the send.
+void Session::abort_send(SendOperation& send) {
+  if (send.message == 0) return;  // it will be sent as a message with the flag kCancelled
   bool writing = false;
   for (OutgoingFrame& frame : outgoing_) {
     if (frame.send != &send) continue;
@@ -55,38 +55,40 @@ void Session::abandon(SendOperation& send) {
     frame.send = nullptr;
     writing = true;
   }
-  std::erase(granted_, &send);
-  writing |= std::erase_if(kept_, [&](const Kept& each) { return each.send == &send; }) > 0;
+  std::erase(cleared_sends_, &send);
+  writing |= std::erase_if(unflushed_sends_,
+                           [&](const UnflushedSend& each) { return each.send == &send; }) > 0;
   if (send.queued < send.size) add_urgent(FrameKind::kAbort, send.tag, send.message);
-  const auto begun = begun_.find(send.message);
-  if (begun == begun_.end()) {
+  const auto begun = active_sends_.find(send.message);
+  if (begun == active_sends_.end()) {
     if (writing) send.drop_reference();
     return;
   }
-  if (ungranted_.contains(&send)) return;  // the grant, or a credit, must find it
-  begun_.erase(begun);
+  if (uncleared_sends_.contains(&send))
+    return;  // its kClearToSend, or a kReceivePosted, must find it
+  active_sends_.erase(begun);
   send.drop_reference();
 }
 
-bool Session::nothing_to_send() const {
-  return urgent_.empty() && to_begin_.empty() && granted_.empty() && outgoing_.empty() && flushed_;
+bool Session::all_sent() const {
+  return urgent_.empty() && send_queue_.empty() && cleared_sends_.empty() && outgoing_.empty() &&
+         flushed_;
 }
 
-// In a call: as much as goes without keeping others waiting for long.
+// Called by `send` and `receive`: a bounded number of writes.
 void Session::write_now() {
-  for (int i = 0; i < kWritesInCall && alive() && !blocked_ && !nothing_to_send(); ++i)
-    write_some();
-  if (alive() && !blocked_ && !nothing_to_send()) progress_->again(key_);
+  for (int i = 0; i < kWritesInCall && alive() && !blocked_ && !all_sent(); ++i) write_some();
+  if (alive() && !blocked_ && !all_sent()) progress_->reschedule(key_);
 }
 
-// One call of the stream. @return whether bytes went.
+// One write to the stream. @return whether bytes were written.
 bool Session::write_some() {
   fill();
   if (outgoing_.empty()) {
     if (!flushed_) {
       const Stream::Outcome outcome = stream_->flush();
       flushed_ = outcome == Stream::Outcome::kMoved;
-      settle_kept();
+      complete_flushed();
       blocked_ = outcome == Stream::Outcome::kBlocked;
       if (outcome == Stream::Outcome::kFailed)
         fail_locked(stream_->status().code(), stream_->status().message(), false);
@@ -116,17 +118,17 @@ bool Session::write_some() {
     case Stream::Outcome::kMoved:
       written(result.bytes);
       flushed_ = stream_->flush() == Stream::Outcome::kMoved;
-      settle_kept();
+      complete_flushed();
       return true;
     case Stream::Outcome::kBlocked:
       blocked_ = true;
       return false;
     case Stream::Outcome::kEnd:
     case Stream::Outcome::kFailed:
-      // What the peer has said before it went may explain it.
+      // The peer may have sent the reason before it disconnected: read first.
       blocked_ = true;
       write_failure_ = stream_->status();
-      progress_->again(key_);
+      progress_->reschedule(key_);
       return false;
   }
   return false;
@@ -140,7 +142,7 @@ void Session::written(size_t bytes) {
     const size_t taken = std::min(bytes, size - frame.written);
     frame.written += taken;
     if (frame.send != nullptr && frame.written > sizeof frame.header)
-      frame.send->gone(frame.send->written + frame.written - sizeof frame.header);
+      frame.send->progressed(frame.send->written + frame.written - sizeof frame.header);
     bytes -= taken;
     if (frame.written < size) return;
     sent(frame);
@@ -153,16 +155,17 @@ void Session::sent(OutgoingFrame& frame) {
   if (send == nullptr) return;
   send->written += frame.header.part;
   if (send->written < send->size) return;
-  begun_.erase(send->message);
+  active_sends_.erase(send->message);
   ++counts_.messages_sent;
-  kept_.push_back({.send = send, .until = stream_->made()});
+  unflushed_sends_.push_back({.send = send, .until = stream_->bytes_produced()});
 }
 
-// Before that they are not done: perhaps nobody makes progress here once they are.
-void Session::settle_kept() {
-  while (!kept_.empty() && kept_.front().until <= stream_->passed_on()) {
-    SendOperation& send = *kept_.front().send;
-    kept_.pop_front();
+// A send completes only when its bytes are transmitted: after that the caller may stop driving the
+// transport, and nothing would flush them.
+void Session::complete_flushed() {
+  while (!unflushed_sends_.empty() && unflushed_sends_.front().until <= stream_->bytes_flushed()) {
+    SendOperation& send = *unflushed_sends_.front().send;
+    unflushed_sends_.pop_front();
     finish(send, Status());
   }
 }
@@ -174,10 +177,10 @@ void Session::fill() {
     if (!urgent_.empty()) {
       outgoing_.push_back(std::move(urgent_.front()));
       urgent_.pop_front();
-    } else if (!to_begin_.empty()) {
-      begin_next();
-    } else if (!granted_.empty()) {
-      add_rest();
+    } else if (!send_queue_.empty()) {
+      begin_queued();
+    } else if (!cleared_sends_.empty()) {
+      add_data();
     } else {
       return;
     }
@@ -191,9 +194,9 @@ Session::OutgoingFrame& Session::add_frame(FrameKind kind, const Tag& tag) {
   frame.header.channel = tag.channel;
   frame.header.id = tag.id;
   frame.header.fingerprint = tag.fingerprint;
-  frame.header.freed =
-      static_cast<uint32_t>(std::min<uint64_t>(freed_, std::numeric_limits<uint32_t>::max()));
-  freed_ -= frame.header.freed;
+  frame.header.window_returned = static_cast<uint32_t>(
+      std::min<uint64_t>(window_to_return_, std::numeric_limits<uint32_t>::max()));
+  window_to_return_ -= frame.header.window_returned;
   return frame;
 }
 
@@ -204,21 +207,21 @@ void Session::add_urgent(FrameKind kind, const Tag& tag, uint32_t message, std::
   frame.header.id = tag.id;
   frame.header.message = message;
   frame.header.part = static_cast<uint32_t>(bytes.size());
-  frame.header.freed =
-      static_cast<uint32_t>(std::min<uint64_t>(freed_, std::numeric_limits<uint32_t>::max()));
-  freed_ -= frame.header.freed;
+  frame.header.window_returned = static_cast<uint32_t>(
+      std::min<uint64_t>(window_to_return_, std::numeric_limits<uint32_t>::max()));
+  window_to_return_ -= frame.header.window_returned;
   frame.own_bytes = bytes;
   seal(frame.header);
   urgent_.push_back(std::move(frame));
 }
 
 // What of to_begin_ goes first.
-size_t Session::next_to_begin() {
-  if (!options_.shuffle_seed || to_begin_.front().text.sent > 0) return 0;
-  const size_t drawn = random_() % to_begin_.size();
+size_t Session::next_in_queue() {
+  if (!options_.shuffle_seed || send_queue_.front().control.sent > 0) return 0;
+  const size_t drawn = random_() % send_queue_.size();
   for (size_t i = 0; i < drawn; ++i) {
-    const SendOperation* a = to_begin_[i].send;
-    const SendOperation* b = to_begin_[drawn].send;
+    const SendOperation* a = send_queue_[i].send;
+    const SendOperation* b = send_queue_[drawn].send;
     const bool ordered = (a == nullptr && b == nullptr) ||
                          (a != nullptr && b != nullptr && a->tag.channel == b->tag.channel &&
                           a->tag.id == b->tag.id);
@@ -227,27 +230,27 @@ size_t Session::next_to_begin() {
   return drawn;
 }
 
-void Session::begin_next() {
-  const size_t index = next_to_begin();
-  ToBegin& next = to_begin_[index];
+void Session::begin_queued() {
+  const size_t index = next_in_queue();
+  QueuedSend& next = send_queue_[index];
   if (next.send != nullptr) {
     SendOperation& send = *next.send;
-    to_begin_.erase(to_begin_.begin() + static_cast<ptrdiff_t>(index));
+    send_queue_.erase(send_queue_.begin() + static_cast<ptrdiff_t>(index));
     return begin_send(send);
   }
-  Text& text = next.text;
-  const size_t part = std::min(text.text.size() - text.sent, kMaxPart);
+  ControlMessage& control = next.control;
+  const size_t part = std::min(control.text.size() - control.sent, kMaxPart);
   OutgoingFrame& frame =
-      add_frame(FrameKind::kText, {.channel = text.channel, .id = 0, .fingerprint = 0});
-  frame.header.total = text.text.size();
+      add_frame(FrameKind::kControl, {.channel = control.channel, .id = 0, .fingerprint = 0});
+  frame.header.total = control.text.size();
   frame.header.part = static_cast<uint32_t>(part);
-  frame.own_bytes = text.text.substr(text.sent, part);
+  frame.own_bytes = control.text.substr(control.sent, part);
   seal(frame.header);
-  text.sent += part;
-  texts_to_send_ -= part;
-  if (text.sent < text.text.size()) return;
+  control.sent += part;
+  control_bytes_to_send_ -= part;
+  if (control.sent < control.text.size()) return;
   ++counts_.messages_sent;
-  to_begin_.erase(to_begin_.begin() + static_cast<ptrdiff_t>(index));
+  send_queue_.erase(send_queue_.begin() + static_cast<ptrdiff_t>(index));
 }
 
 void Session::begin_send(SendOperation& send) {
@@ -264,13 +267,13 @@ void Session::begin_send(SendOperation& send) {
   }
   header.total = send.size;
   size_t part = std::min({send.size, options_.eager_limit, kMaxPart});
-  if (Credit* credit = credits_.take(send.tag)) {
-    delete credit;
-    header.flags = FrameHeader::kWhole;
+  if (PeerReceive* peer_receive = peer_receives_.take(send.tag)) {
+    delete peer_receive;
+    header.flags = FrameHeader::kCleared;
     part = std::min(send.size, kMaxPart);
   } else if (part > 0) {
-    if (budget_left_ >= part + kMessageCost) {
-      budget_left_ -= part + kMessageCost;
+    if (send_window_left_ >= part + kMessageCost) {
+      send_window_left_ -= part + kMessageCost;
     } else {
       part = 0;
     }
@@ -281,17 +284,17 @@ void Session::begin_send(SendOperation& send) {
   send.queued = part;
   seal(header);
   if (part == send.size) return;
-  begun_.emplace(send.message, &send);
-  if ((header.flags & FrameHeader::kWhole) != 0) {
-    granted_.push_back(&send);
+  active_sends_.emplace(send.message, &send);
+  if ((header.flags & FrameHeader::kCleared) != 0) {
+    cleared_sends_.push_back(&send);
   } else {
-    ungranted_.push(&send);
+    uncleared_sends_.push(&send);
   }
 }
 
-void Session::add_rest() {
-  SendOperation& send = *granted_.front();
-  OutgoingFrame& frame = add_frame(FrameKind::kRest, send.tag);
+void Session::add_data() {
+  SendOperation& send = *cleared_sends_.front();
+  OutgoingFrame& frame = add_frame(FrameKind::kData, send.tag);
   const size_t part = std::min(send.size - send.queued, kMaxPart);
   frame.header.message = send.message;
   frame.header.total = send.size;
@@ -300,27 +303,29 @@ void Session::add_rest() {
   frame.send = &send;
   seal(frame.header);
   send.queued += part;
-  if (send.queued == send.size) granted_.pop_front();
+  if (send.queued == send.size) cleared_sends_.pop_front();
 }
 
-void Session::on_credit() {
+void Session::on_receive_posted() {
   const Tag tag = {.channel = header_.channel, .id = header_.id, .fingerprint = 0};
-  if (SendOperation* send = ungranted_.take(tag)) return grant(*send);
-  if (credits_.size() >= kMaxWaiting)
+  if (SendOperation* send = uncleared_sends_.take(tag)) return start_cleared(*send);
+  if (peer_receives_.size() >= kMaxUnmatched)
     return fail_locked(ErrorCode::kResourceExhausted,
-                       str_cat("it waits for ", kMaxWaiting, " messages that nobody sends"), true);
-  credits_.push(new Credit{.tag = tag});
+                       str_cat("it waits for ", kMaxUnmatched, " messages that nobody sends"),
+                       true);
+  peer_receives_.push(new PeerReceive{.tag = tag});
 }
 
-void Session::on_grant() {
-  const auto found = begun_.find(header_.message);
-  if (found == begun_.end() || !ungranted_.remove(found->second)) return;  // a credit came first
-  grant(*found->second);
+void Session::on_clear_to_send() {
+  const auto found = active_sends_.find(header_.message);
+  if (found == active_sends_.end() || !uncleared_sends_.remove(found->second))
+    return;  // kReceivePosted has cleared it before
+  start_cleared(*found->second);
 }
 
-void Session::grant(SendOperation& send) {
-  if (!send.done()) return granted_.push_back(&send);
-  begun_.erase(send.message);  // it was cancelled
+void Session::start_cleared(SendOperation& send) {
+  if (!send.done()) return cleared_sends_.push_back(&send);
+  active_sends_.erase(send.message);  // it was cancelled
   send.drop_reference();
 }
 

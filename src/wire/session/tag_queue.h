@@ -9,8 +9,8 @@
 
 namespace strata::wire {
 
-/// Things that wait, found by tag; equal tags in the order in which they were put in. `Node` has
-/// `Tag tag` and `Node* next_in_tag_queue`; nothing is owned.
+/// A hash table of intrusive FIFO queues, one queue a tag. `Node` has `Tag tag` and
+/// `Node* next_in_tag_queue`. It owns nothing.
 template <typename Node>
 class TagQueue {
  public:
@@ -23,7 +23,7 @@ class TagQueue {
     append(node);
   }
 
-  /// The first of that tag, or null.
+  /// The first node of that tag, or null.
   Node* find(const Tag& tag) const {
     if (size_ == 0) return nullptr;
     Node* node = chains_[index(tag)];
@@ -31,14 +31,14 @@ class TagQueue {
     return node;
   }
 
-  /// The same, taken out.
+  /// Removes and returns the first node of that tag, or returns null.
   Node* take(const Tag& tag) {
     Node* node = find(tag);
     if (node != nullptr) remove(node);
     return node;
   }
 
-  /// @return false: it is not in here.
+  /// @return false if the queue does not contain `node`.
   bool remove(Node* node) {
     if (size_ == 0) return false;
     Node** link = &chains_[index(node->tag)];
@@ -84,7 +84,7 @@ class TagQueue {
     for (Node* node : nodes) append(node);
   }
 
-  std::vector<Node*> chains_;  // a power of two of them
+  std::vector<Node*> chains_;  // their number is a power of two
   size_t size_ = 0;
 };
 

@@ -46,8 +46,8 @@ struct LookUp {
 }  // namespace
 
 std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
-                                   const std::shared_ptr<Progress>& progress, Deadline deadline,
-                                   const std::stop_token& stop) {
+                                   const std::shared_ptr<ProgressEngine>& progress,
+                                   Deadline deadline, const std::stop_token& stop) {
   const auto look_up = std::make_shared<LookUp>();
   look_up->address = address;
   look_up->flags = AI_NUMERICHOST | (to_listen ? AI_PASSIVE : 0);
@@ -76,7 +76,7 @@ std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
 }
 
 std::vector<SocketAddress> resolve(const Address& address, bool to_listen, Deadline deadline) {
-  const auto alone = std::make_shared<Progress>(std::make_unique<EpollReactor>());
+  const auto alone = std::make_shared<ProgressEngine>(std::make_unique<EpollReactor>());
   return resolve(address, to_listen, alone, deadline, {});
 }
 

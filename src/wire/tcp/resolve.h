@@ -8,7 +8,7 @@
 
 #include "strata/wire/address.h"
 #include "strata/wire/deadline.h"
-#include "wire/progress.h"
+#include "wire/progress_engine.h"
 
 namespace strata::wire {
 
@@ -22,8 +22,8 @@ struct SocketAddress {
 /// left alone when the deadline passes.
 /// @throws Error kUnavailable: nothing is known under that name, or not in time. kCancelled.
 std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
-                                   const std::shared_ptr<Progress>& progress, Deadline deadline,
-                                   const std::stop_token& stop);
+                                   const std::shared_ptr<ProgressEngine>& progress,
+                                   Deadline deadline, const std::stop_token& stop);
 
 /// The same where there is nothing to make progress for yet.
 std::vector<SocketAddress> resolve(const Address& address, bool to_listen, Deadline deadline);

@@ -32,7 +32,7 @@ TcpStream::TcpStream(FileDescriptor fd, bool connecting, EpollReactor& reactor)
 
 Stream::Outcome TcpStream::failed_with(int error) {
   return failed(ErrorCode::kUnavailable,
-                str_cat(connecting_ ? "" : "the peer is gone: ", std::strerror(error)));
+                str_cat(connecting_ ? "" : "the peer has disconnected: ", std::strerror(error)));
 }
 
 Stream::Outcome TcpStream::establish() {
@@ -77,7 +77,7 @@ Stream::Result TcpStream::read(std::span<const iovec> parts) {
                              ? ::recv(fd_.get(), parts[0].iov_base, parts[0].iov_len, MSG_DONTWAIT)
                              : ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (came > 0) {
-      heard_ = true;
+      received_any_ = true;
       const auto bytes = static_cast<size_t>(came);
       return {Outcome::kMoved, bytes, bytes < asked};
     }

@@ -23,14 +23,14 @@ class TcpStream final : public Stream {
   Result read(std::span<const iovec> parts) override;
   void end() override;
   void close() override { fd_.close(); }
-  bool heard_anything() const override { return heard_; }
+  bool received_any_bytes() const override { return received_any_; }
 
  private:
   Outcome failed_with(int error);
 
   FileDescriptor fd_;
   bool connecting_;
-  bool heard_ = false;
+  bool received_any_ = false;
   EpollReactor& reactor_;
 };
 

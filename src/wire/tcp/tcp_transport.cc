@@ -69,7 +69,7 @@ class TcpTransport final : public StreamTransport {
         : transport_(transport),
           fd_(std::move(fd)),
           timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC)),
-          key_(transport.progress_loop()->new_key()),
+          key_(transport.progress_engine()->new_key()),
           resume_(std::make_shared<Resume>(*this)) {
       STRATA_CHECK(timer_.open(), kResourceExhausted,
                    "[wire] listen: no file descriptor left; raise `ulimit -n`");
@@ -77,10 +77,10 @@ class TcpTransport final : public StreamTransport {
 
     /// From now on peers are let in.
     void start(const std::shared_ptr<Listener>& self) {
-      transport_.progress_loop()->set(key_, self);
+      transport_.progress_engine()->set(key_, self);
       transport_.reactor_.add(fd_.get(), key_, true);
-      const uint64_t resume_key = transport_.progress_loop()->new_key();
-      transport_.progress_loop()->set(resume_key, resume_);
+      const uint64_t resume_key = transport_.progress_engine()->new_key();
+      transport_.progress_engine()->set(resume_key, resume_);
       transport_.reactor_.add(timer_.get(), resume_key, true);
     }
 
@@ -97,7 +97,7 @@ class TcpTransport final : public StreamTransport {
           any = true;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
           const int error = errno;
-          if (transport_.turn_away_idle()) continue;
+          if (transport_.reject_idle_handshake()) continue;
           rest(error);
           return any;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -165,14 +165,14 @@ class TcpTransport final : public StreamTransport {
   }
 
   void come_in(FileDescriptor fd, const Address& from) {
-    knock(make_stream(std::move(fd), false), from);
+    on_incoming_stream(make_stream(std::move(fd), false), from);
   }
 
   Address start_listening(const Address& address) override {
     const auto limit = Deadline::after(std::chrono::seconds(10));
     std::vector<SocketAddress> all;
     try {
-      all = resolve(address, true, progress_loop(), limit, {});
+      all = resolve(address, true, progress_engine(), limit, {});
     } catch (const Error& error) {
       strata::detail::throw_error(
           ErrorCode::kInvalidArgument,
@@ -204,7 +204,7 @@ class TcpTransport final : public StreamTransport {
 
   std::unique_ptr<Stream> dial(const Address& address, Deadline deadline,
                                const std::stop_token& stop) override {
-    const auto all = resolve(address, false, progress_loop(), deadline, stop);
+    const auto all = resolve(address, false, progress_engine(), deadline, stop);
     const SocketAddress& to = all[dials_++ % all.size()];  // the next try takes the next one
     FileDescriptor fd(
         ::socket(to.address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));

@@ -144,15 +144,15 @@ class TlsStream final : public Stream {
       if (result.outcome == Outcome::kBlocked) return Outcome::kBlocked;
       if (result.outcome != Outcome::kMoved) return pass_on();
       outgoing_sent_ += result.bytes;
-      passed_on_ += result.bytes;
+      flushed_bytes_ += result.bytes;
     }
     outgoing_.clear();
     outgoing_sent_ = 0;
     return Outcome::kMoved;
   }
 
-  uint64_t made() const override { return made_; }
-  uint64_t passed_on() const override { return passed_on_; }
+  uint64_t bytes_produced() const override { return produced_; }
+  uint64_t bytes_flushed() const override { return flushed_bytes_; }
 
   void end() override {
     ERR_clear_error();
@@ -162,7 +162,7 @@ class TlsStream final : public Stream {
   }
 
   void close() override { below_->close(); }
-  bool heard_anything() const override { return below_->heard_anything(); }
+  bool received_any_bytes() const override { return below_->received_any_bytes(); }
 
   std::vector<std::string> peer_names() const override {
     std::vector<std::string> names;
@@ -193,7 +193,7 @@ class TlsStream final : public Stream {
         auto* self = static_cast<TlsStream*>(BIO_get_data(bio));
         const auto* begin = reinterpret_cast<const std::byte*>(bytes);
         self->outgoing_.insert(self->outgoing_.end(), begin, begin + size);
-        self->made_ += size;
+        self->produced_ += size;
         *put = size;
         return 1;
       });
@@ -257,8 +257,8 @@ class TlsStream final : public Stream {
   Outcome below_outcome_ = Outcome::kMoved;
   std::vector<std::byte> outgoing_;  // encrypted
   size_t outgoing_sent_ = 0;
-  uint64_t made_ = 0;
-  uint64_t passed_on_ = 0;
+  uint64_t produced_ = 0;
+  uint64_t flushed_bytes_ = 0;
 };
 
 class OpenSslContext final : public TlsContext {

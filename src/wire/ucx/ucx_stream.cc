@@ -40,7 +40,7 @@ Stream::Outcome UcxStream::establish() {
 
 // Ends when bytes have gone over the endpoint in both directions: from then on a send needs nobody
 // here to make progress, as with a socket.
-Stream::Outcome UcxStream::begin() {
+Stream::Outcome UcxStream::upgrade() {
   const std::lock_guard lock(worker_.mutex());
   if (!std::exchange(begun_, true)) {
     id_ = worker_.add(*this);
@@ -57,7 +57,7 @@ Stream::Outcome UcxStream::begin() {
   if (!failure_ && endpoint_failure_) failure_ = endpoint_failure_;
   if (failure_) return failed(failure_->code(), std::string(failure_->message()));
   if (heard_hello_ && to_tell_.empty()) return Outcome::kMoved;
-  if (tcp_ended_) return failed(ErrorCode::kUnavailable, "it closed the connection after greeting");
+  if (tcp_ended_) return failed(ErrorCode::kUnavailable, "it closed the connection after hello");
   return Outcome::kBlocked;
 }
 
@@ -137,8 +137,8 @@ void UcxStream::taken(uint64_t bytes) {
 }
 
 void UcxStream::passed(size_t bytes) {
-  passed_on_ += bytes;
-  if (bytes > 0 && passed_on_ == sent_) worker_.announce(key_);
+  flushed_bytes_ += bytes;
+  if (bytes > 0 && flushed_bytes_ == sent_) worker_.announce(key_);
 }
 
 // The peer has closed it, or is gone, which TCP tells; or this way is broken, and the peer is told.
@@ -148,9 +148,9 @@ void UcxStream::endpoint_failed(const Status& why) {
   worker_.announce(key_);
 }
 
-uint64_t UcxStream::passed_on() const {
+uint64_t UcxStream::bytes_flushed() const {
   const std::lock_guard lock(worker_.mutex());
-  return passed_on_;
+  return flushed_bytes_;
 }
 
 Stream::Result UcxStream::write(std::span<const iovec> parts) {
@@ -253,7 +253,7 @@ Stream::Outcome UcxStream::flush() {
   const std::lock_guard lock(worker_.mutex());
   if (failure_) return failed(failure_->code(), std::string(failure_->message()));
   if (endpoint_failure_) return Outcome::kBlocked;  // write tells
-  return flush_tcp() && passed_on_ == sent_ ? Outcome::kMoved : Outcome::kBlocked;
+  return flush_tcp() && flushed_bytes_ == sent_ ? Outcome::kMoved : Outcome::kBlocked;
 }
 
 void UcxStream::end() {

@@ -24,15 +24,15 @@ class UcxStream final : public Stream, private UcxReceiver {
 
   void watch(uint64_t key) override;
   Outcome establish() override;
-  std::string_view way() const override { return "ucx"; }
-  Outcome begin() override;
+  std::string_view upgrade_protocol() const override { return "ucx"; }
+  Outcome upgrade() override;
   Result write(std::span<const iovec> parts) override;
   Result read(std::span<const iovec> parts) override;
   Outcome flush() override;
-  uint64_t made() const override { return sent_; }
-  uint64_t passed_on() const override;
+  uint64_t bytes_produced() const override { return sent_; }
+  uint64_t bytes_flushed() const override;
   void end() override;
-  bool heard_anything() const override { return tcp_->heard_anything(); }
+  bool received_any_bytes() const override { return tcp_->received_any_bytes(); }
   void close() override;
 
  private:
@@ -74,7 +74,7 @@ class UcxStream final : public Stream, private UcxReceiver {
   std::optional<Status> endpoint_failure_;  // nothing goes; TCP says what it means
 
   uint64_t sent_ = 0;
-  uint64_t passed_on_ = 0;
+  uint64_t flushed_bytes_ = 0;
   uint64_t taken_ = 0;  // by the peer
 
   std::deque<Piece> pieces_;

@@ -88,10 +88,10 @@ UcxWorker::~UcxWorker() {
 void UcxWorker::progress() {
   for (int i = 0; i < kRounds && ucp_worker_progress(worker_) != 0; ++i) {
   }
-  if (!closing_.empty()) reap();
+  if (!closing_.empty()) free_closed_endpoints();
 }
 
-void UcxWorker::reap() {
+void UcxWorker::free_closed_endpoints() {
   std::erase_if(closing_, [](ucs_status_ptr_t request) {
     if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
     ucp_request_free(request);
@@ -208,7 +208,7 @@ Status UcxWorker::send(ucp_ep_h endpoint, uint64_t own, uint64_t id, uint64_t of
   sent(sent_chunk);
   if (!UCS_PTR_IS_ERR(request)) return {};
   return {ErrorCode::kUnavailable,
-          str_cat("the peer is gone: ", ucs_status_string(UCS_PTR_STATUS(request)))};
+          str_cat("the peer has disconnected: ", ucs_status_string(UCS_PTR_STATUS(request)))};
 }
 
 void UcxWorker::sent(Chunk* chunk) {
@@ -259,7 +259,7 @@ void UcxWorker::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {
   const auto found = worker.endpoints_.find(endpoint);
   if (found == worker.endpoints_.end()) return;
   found->second->endpoint_failed(
-      {ErrorCode::kUnavailable, str_cat("the peer is gone: ", ucs_status_string(status))});
+      {ErrorCode::kUnavailable, str_cat("the peer has disconnected: ", ucs_status_string(status))});
 }
 
 }  // namespace strata::wire

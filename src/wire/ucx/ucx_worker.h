@@ -96,7 +96,7 @@ class UcxWorker final : public Reactor {
   void sent(Chunk* chunk);
   UcxReceiver* receiver(const void* header, size_t header_size) const;
   void collect(std::vector<uint64_t>& ready);
-  void reap();
+  void free_closed_endpoints();
 
   std::mutex mutex_;
   EpollReactor epoll_;

@@ -13,16 +13,16 @@
 namespace strata::wire {
 
 /// The first bytes of a connection, in both directions: an envelope that later versions keep, and
-/// in it a greeting, a proof of the job's secret (proof.h) or a refusal.
-constexpr uint16_t kProtocolVersion = 2;  // 2: a nonce in the greeting, and proofs
+/// in it a hello, a proof of the job's secret (proof.h) or a refusal.
+constexpr uint16_t kProtocolVersion = 2;  // 2: a nonce in the hello, and proofs
 constexpr size_t kEnvelopeSize = 16;
-constexpr size_t kMaxGreeting = 2048;
+constexpr size_t kMaxHandshakeMessage = 2048;
 constexpr size_t kNonceSize = 32;
 constexpr size_t kProofSize = 32;
 
-struct Greeting {
+struct HelloMessage {
   Hello hello;
-  std::string way = {};  ///< Stream::way
+  std::string upgrade_protocol = {};  ///< Stream::way
   uint64_t eager_limit = 0;
   uint64_t eager_budget = 0;
   bool proves = false;                      ///< has the job's secret, and expects the peer to
@@ -34,17 +34,17 @@ struct Proof {
 };
 
 /// With the envelope. @throws Error kInvalidArgument: a text is longer than 255 bytes.
-std::string encode_greeting(const Greeting& greeting);
-std::string encode_refusal(const Status& why);
+std::string encode_hello(const HelloMessage& hello);
+std::string encode_reject(const Status& why);
 std::string encode_proof(const Proof& proof);
 
 /// How many bytes follow an envelope.
 /// @param envelope  What has come of it, perhaps not all: garbage is seen as early as it can be.
 /// @throws Error kDataLoss: it is none. kUnimplemented: of another version; says which.
-size_t greeting_size(std::string_view envelope);
+size_t handshake_message_size(std::string_view envelope);
 
 /// What is in the envelope. @throws Error kDataLoss: it is damaged.
-std::variant<Greeting, Proof, Status> decode_greeting(std::string_view envelope,
-                                                      std::string_view body);
+std::variant<HelloMessage, Proof, Status> decode_handshake_message(std::string_view envelope,
+                                                                   std::string_view body);
 
 }  // namespace strata::wire

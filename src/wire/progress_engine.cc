@@ -1,4 +1,4 @@
-#include "wire/progress.h"
+#include "wire/progress_engine.h"
 
 #include <sched.h>
 
@@ -12,47 +12,47 @@
 namespace strata::wire {
 namespace {
 
-// About what falling asleep and being woken costs.
+// About the cost of a context switch and a wake-up.
 constexpr std::chrono::microseconds kSpin(60);
-// Spinning ends when so many more waits were long than short, and begins again as slowly: beside
-// bulk transfers it would take the cores from the ranks that have something to do.
+// Spinning stops after this many more long waits than short ones, and resumes as slowly: during
+// bulk transfers it would take cores from the ranks that compute.
 constexpr int kMostScore = 8;
-// Handshakes have deadlines of their own, which are looked at when they are polled.
+// Handshakes have deadlines of their own, which are checked when they are polled.
 constexpr std::chrono::milliseconds kLongestSleep(500);
 
 }  // namespace
 
-void Progress::set(uint64_t key, std::weak_ptr<Pollable> pollable) {
+void ProgressEngine::set(uint64_t key, std::weak_ptr<Pollable> pollable) {
   {
     const std::lock_guard lock(map_mutex_);
     map_[key] = std::move(pollable);
   }
-  again(key);
+  reschedule(key);
 }
 
-void Progress::remove(uint64_t key) {
+void ProgressEngine::remove(uint64_t key) {
   const std::lock_guard lock(map_mutex_);
   map_.erase(key);
 }
 
-void Progress::again(uint64_t key) {
+void ProgressEngine::reschedule(uint64_t key) {
   {
     const std::lock_guard lock(map_mutex_);
-    if (std::ranges::find(again_, key) == again_.end()) again_.push_back(key);
-    has_again_.store(true);
+    if (std::ranges::find(rescheduled_, key) == rescheduled_.end()) rescheduled_.push_back(key);
+    has_rescheduled_.store(true);
   }
-  if (asleep_.exchange(false)) reactor_->interrupt();
+  if (leader_asleep_.exchange(false)) reactor_->interrupt();
 }
 
-bool Progress::lead(Clock::time_point until) {
+bool ProgressEngine::poll_as_leader(Clock::time_point until) {
   ready_.clear();
-  if (has_again_.load()) {
+  if (has_rescheduled_.load()) {
     const std::lock_guard lock(map_mutex_);
-    ready_.swap(again_);
-    has_again_.store(false);
+    ready_.swap(rescheduled_);
+    has_rescheduled_.store(false);
   }
   reactor_->poll(ready_, ready_.empty() ? until : Clock::time_point::min());
-  asleep_.store(false, std::memory_order_relaxed);
+  leader_asleep_.store(false, std::memory_order_relaxed);
   bool worked = false;
   for (const uint64_t reported : ready_) {
     const uint64_t key = reported & ~Reactor::kHungUp;
@@ -67,65 +67,65 @@ bool Progress::lead(Clock::time_point until) {
     try {
       worked |= pollable->ready(more, key != reported);
     } catch (...) {
-      // A stranger that cannot be let in, for want of memory, say: the thread that happens to lead
-      // waits for another.
+      // For example no memory for another peer's handshake: that is not the failure of the thread
+      // that happens to lead.
       const Status status = Status::from_current_exception();
       if (const auto count = failures_.admit()) STRATA_LOG(kError) << status.message() << *count;
     }
-    if (more) again(key);
+    if (more) reschedule(key);
   }
   return worked;
 }
 
-void Progress::leave(bool leading) {
-  if (leading) led_.store(false);
-  if (followers_.load() > 0 && !led_.load()) {
+void ProgressEngine::stop_waiting(bool leading) {
+  if (leading) leader_active_.store(false);
+  if (followers_.load() > 0 && !leader_active_.load()) {
     const std::lock_guard lock(followers_mutex_);
     followers_wake_.notify_one();
   }
 }
 
-void Progress::notify() {
+void ProgressEngine::notify() {
   events_.fetch_add(1);
   if (followers_.load() > 0) {
     const std::lock_guard lock(followers_mutex_);
     followers_wake_.notify_all();
   }
-  if (asleep_.load() && asleep_.exchange(false)) reactor_->interrupt();
+  if (leader_asleep_.load() && leader_asleep_.exchange(false)) reactor_->interrupt();
 }
 
-bool Progress::progress() {
-  if (led_.exchange(true)) return false;  // somebody is at it
-  const bool worked = lead(Clock::time_point::min());
-  leave(true);
+bool ProgressEngine::progress() {
+  if (leader_active_.exchange(true)) return false;  // another thread leads
+  const bool worked = poll_as_leader(Clock::time_point::min());
+  stop_waiting(true);
   return worked;
 }
 
-void Progress::count_wait(Clock::duration waited) {
+void ProgressEngine::count_wait(Clock::duration waited) {
   const int score = short_waits_.load(std::memory_order_relaxed);
   const int next = waited <= 2 * kSpin ? score + 1 : score - 1;
   short_waits_.store(std::clamp(next, -kMostScore, kMostScore), std::memory_order_relaxed);
 }
 
-bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
-                          const std::stop_token& stop) {
+bool ProgressEngine::wait_until(const std::function<bool()>& done, Deadline deadline,
+                                const std::stop_token& stop) {
   if (done()) return true;
   const bool can_stop = stop.stop_possible();
   const auto wake = [this] { notify(); };
   std::optional<std::stop_callback<decltype(wake)>> waker;
   bool leading = false;
-  // However it ends: done() may throw.
+  // On every path: done() may throw.
   struct Leaver {
-    Progress& progress;
+    ProgressEngine& progress;
     const bool& leading;
-    ~Leaver() { progress.leave(leading); }
+    ~Leaver() { progress.stop_waiting(leading); }
   } leaver{*this, leading};
   Clock::time_point idle_since = Clock::time_point::min();  // not idle
   int worked_rounds = 0;
   while (true) {
     const uint64_t seen = events_.load();
-    if (!leading) leading = !led_.exchange(true);
-    const bool worked = leading && lead(Clock::time_point::min());
+    if (!leading) leading = !leader_active_.exchange(true);
+    const bool worked = leading && poll_as_leader(Clock::time_point::min());
     if (worked && idle_since != Clock::time_point::min()) {
       count_wait(Clock::now() - idle_since);
       idle_since = Clock::time_point::min();
@@ -139,19 +139,19 @@ bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
       if (leading) {
         sched_yield();
       } else {
-        spin_until([&] { return events_.load() != seen || !led_.load(); }, kSpin);
+        spin_until([&] { return events_.load() != seen || !leader_active_.load(); }, kSpin);
       }
       continue;
     }
     if (can_stop && !waker) waker.emplace(stop, wake);
     const auto until = std::min(deadline.time(), now + kLongestSleep);
     if (leading) {
-      asleep_.store(true);
+      leader_asleep_.store(true);
       if (done() || (can_stop && stop.stop_requested())) {
-        asleep_.store(false);
+        leader_asleep_.store(false);
         continue;
       }
-      if (lead(until)) {
+      if (poll_as_leader(until)) {
         count_wait(Clock::now() - idle_since);
         idle_since = Clock::time_point::min();
       }
@@ -159,8 +159,8 @@ bool Progress::wait_until(const std::function<bool()>& done, Deadline deadline,
       followers_.fetch_add(1);
       {
         std::unique_lock lock(followers_mutex_);
-        followers_wake_.wait_until(lock, until,
-                                   [&] { return events_.load() != seen || !led_.load(); });
+        followers_wake_.wait_until(
+            lock, until, [&] { return events_.load() != seen || !leader_active_.load(); });
       }
       followers_.fetch_sub(1);
     }

@@ -1,4 +1,4 @@
-#include "wire/handshake/greeting.h"
+#include "wire/handshake/handshake_message.h"
 
 #include <algorithm>
 #include <cstring>
@@ -51,7 +51,7 @@ class Reader {
   explicit Reader(std::string_view left) : left_(left) {}
 
   std::string_view take(size_t size) {
-    STRATA_CHECK(size <= left_.size(), kDataLoss, "a greeting that ends too early");
+    STRATA_CHECK(size <= left_.size(), kDataLoss, "a handshake message that ends too early");
     const std::string_view bytes = left_.substr(0, size);
     left_.remove_prefix(size);
     return bytes;
@@ -68,32 +68,32 @@ class Reader {
   std::string_view left_;
 };
 
-constexpr uint8_t kGreeting = 1;
-constexpr uint8_t kRefusal = 2;
+constexpr uint8_t kHello = 1;
+constexpr uint8_t kReject = 2;
 constexpr uint8_t kProof = 3;
 
 }  // namespace
 
-std::string encode_greeting(const Greeting& greeting) {
+std::string encode_hello(const HelloMessage& message) {
   std::string body;
-  put<uint8_t>(body, kGreeting);
-  put<uint64_t>(body, greeting.hello.generation);
-  put<uint64_t>(body, greeting.eager_limit);
-  put<uint64_t>(body, greeting.eager_budget);
-  put<uint8_t>(body, greeting.proves ? 1 : 0);
-  body.append(greeting.nonce.data(), greeting.nonce.size());
-  put_text(body, greeting.hello.job, "job");
-  put_text(body, greeting.hello.task, "task");
-  put_text(body, greeting.hello.purpose, "purpose");
-  put_text(body, greeting.way, "way");
+  put<uint8_t>(body, kHello);
+  put<uint64_t>(body, message.hello.generation);
+  put<uint64_t>(body, message.eager_limit);
+  put<uint64_t>(body, message.eager_budget);
+  put<uint8_t>(body, message.proves ? 1 : 0);
+  body.append(message.nonce.data(), message.nonce.size());
+  put_text(body, message.hello.job, "job");
+  put_text(body, message.hello.task, "task");
+  put_text(body, message.hello.purpose, "purpose");
+  put_text(body, message.upgrade_protocol, "way");
   return in_envelope(body);
 }
 
-std::string encode_refusal(const Status& why) {
+std::string encode_reject(const Status& why) {
   std::string body;
-  put<uint8_t>(body, kRefusal);
+  put<uint8_t>(body, kReject);
   put<uint8_t>(body, static_cast<uint8_t>(why.code()));
-  body += std::string_view(why.message()).substr(0, kMaxGreeting - body.size());
+  body += std::string_view(why.message()).substr(0, kMaxHandshakeMessage - body.size());
   return in_envelope(body);
 }
 
@@ -104,32 +104,33 @@ std::string encode_proof(const Proof& proof) {
   return in_envelope(body);
 }
 
-size_t greeting_size(std::string_view envelope) {
+size_t handshake_message_size(std::string_view envelope) {
   const size_t magic = std::min(envelope.size(), kMagic.size());
   STRATA_CHECK(envelope.substr(0, magic) == kMagic.substr(0, magic), kDataLoss,
-               "bytes that are no greeting of strata");
+               "bytes that are no strata handshake");
   if (envelope.size() < kEnvelopeSize) return 0;
   const auto version = number_at<uint16_t>(envelope, 6);
   STRATA_CHECK(version == kProtocolVersion, kUnimplemented, "version ", version,
                " of the protocol; this is version ", kProtocolVersion,
                "; run the same strata everywhere");
   const auto size = number_at<uint32_t>(envelope, 8);
-  STRATA_CHECK(size > 0 && size <= kMaxGreeting, kDataLoss, "a greeting of ", size, " bytes");
+  STRATA_CHECK(size > 0 && size <= kMaxHandshakeMessage, kDataLoss, "a handshake message of ", size,
+               " bytes");
   return size;
 }
 
-std::variant<Greeting, Proof, Status> decode_greeting(std::string_view envelope,
-                                                      std::string_view body) {
+std::variant<HelloMessage, Proof, Status> decode_handshake_message(std::string_view envelope,
+                                                                   std::string_view body) {
   STRATA_CHECK(number_at<uint32_t>(envelope, 12) == crc32c(body.data(), body.size()), kDataLoss,
-               "a greeting with a wrong checksum");
+               "a handshake message with a wrong checksum");
   Reader reader(body);
   const auto kind = reader.number<uint8_t>();
-  if (kind == kRefusal) {
+  if (kind == kReject) {
     const auto code = reader.number<uint8_t>();
     STRATA_CHECK(code >= 1 && code <= static_cast<uint8_t>(ErrorCode::kUnauthenticated), kDataLoss,
                  "a refusal with an unknown code");
     return Status(static_cast<ErrorCode>(code),
-                  strata::detail::escaped(reader.rest(), kMaxGreeting));
+                  strata::detail::escaped(reader.rest(), kMaxHandshakeMessage));
   }
   if (kind == kProof) {
     Proof proof = {.bytes = reader.rest()};
@@ -137,25 +138,26 @@ std::variant<Greeting, Proof, Status> decode_greeting(std::string_view envelope,
                  " bytes");
     return proof;
   }
-  STRATA_CHECK(kind == kGreeting, kDataLoss, "a greeting of an unknown kind");
-  Greeting greeting;
-  greeting.hello.generation = reader.number<uint64_t>();
-  greeting.eager_limit = reader.number<uint64_t>();
-  greeting.eager_budget = reader.number<uint64_t>();
+  STRATA_CHECK(kind == kHello, kDataLoss, "a handshake message of an unknown kind");
+  HelloMessage message;
+  message.hello.generation = reader.number<uint64_t>();
+  message.eager_limit = reader.number<uint64_t>();
+  message.eager_budget = reader.number<uint64_t>();
   const auto proves = reader.number<uint8_t>();
-  STRATA_CHECK(proves <= 1, kDataLoss, "a greeting with an unknown way to prove itself");
-  greeting.proves = proves == 1;
-  std::ranges::copy(reader.take(kNonceSize), greeting.nonce.begin());
-  greeting.hello.job = reader.text();
-  greeting.hello.task = reader.text();
-  greeting.hello.purpose = reader.text();
-  greeting.way = reader.text();
-  STRATA_CHECK(reader.empty(), kDataLoss, "a greeting that is too long");
-  for (const std::string* name : {&greeting.hello.task, &greeting.hello.purpose, &greeting.way}) {
+  STRATA_CHECK(proves <= 1, kDataLoss, "a handshake message with an unknown way to prove itself");
+  message.proves = proves == 1;
+  std::ranges::copy(reader.take(kNonceSize), message.nonce.begin());
+  message.hello.job = reader.text();
+  message.hello.task = reader.text();
+  message.hello.purpose = reader.text();
+  message.upgrade_protocol = reader.text();
+  STRATA_CHECK(reader.empty(), kDataLoss, "a handshake message that is too long");
+  for (const std::string* name :
+       {&message.hello.task, &message.hello.purpose, &message.upgrade_protocol}) {
     STRATA_CHECK(is_text(*name), kDataLoss,
-                 "a greeting whose names are no text: ", strata::detail::escaped(*name));
+                 "a handshake message whose names are no text: ", strata::detail::escaped(*name));
   }
-  return greeting;
+  return message;
 }
 
 }  // namespace strata::wire

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <unordered_map>
+#include <vector>
+
+#include "core/log_limiter.h"
+#include "strata/core/error.h"
+#include "strata/wire/deadline.h"
+#include "wire/reactor.h"
+
+namespace strata::wire {
+
+/// What a reactor's key refers to: a session, a handshake or a listener.
+class Pollable {
+ public:
+  virtual ~Pollable() = default;
+  /// Performs all work that does not block. @return whether it did any.
+  /// @param reschedule  Set to true to be called again although the reactor reports nothing.
+  /// @param hung_up  As Reactor::kHungUp.
+  /// Threads: the leader's.
+  virtual bool ready(bool& reschedule, bool hung_up) = 0;
+};
+
+/// Caller-driven progress, with leader and followers: there is no progress thread. Of the threads
+/// that wait on a transport, one becomes the leader, polls the reactor and moves bytes for all of
+/// them; the followers sleep until an operation completes or the leader returns.
+/// Threads: any.
+class ProgressEngine {
+ public:
+  using Clock = Deadline::Clock;
+
+  explicit ProgressEngine(std::unique_ptr<Reactor> reactor) : reactor_(std::move(reactor)) {}
+
+  Reactor& reactor() { return *reactor_; }
+
+  /// A new key. The reactor's reports for it go to the object given to `set`.
+  uint64_t new_key() { return next_key_.fetch_add(1, std::memory_order_relaxed); }
+  void set(uint64_t key, std::weak_ptr<Pollable> pollable);
+  void remove(uint64_t key);
+  /// Calls `ready` of `key` in the next round, although the reactor reports nothing.
+  void reschedule(uint64_t key);
+
+  /// As Transport::wait_until.
+  bool wait_until(const std::function<bool()>& done, Deadline deadline,
+                  const std::stop_token& stop);
+  /// As Transport::progress.
+  bool progress();
+
+  /// An operation has completed or a message has arrived: waiting threads test their conditions.
+  void notify();
+
+ private:
+  // One round of the leader's. @return whether any work was done.
+  bool poll_as_leader(Clock::time_point until);
+  void count_wait(Clock::duration waited);
+  // Called by a thread that stops waiting: a leader hands over to a follower.
+  void stop_waiting(bool leading);
+
+  std::unique_ptr<Reactor> reactor_;
+  std::atomic<uint64_t> next_key_{1};
+
+  strata::detail::LogLimiter failures_;
+  std::mutex map_mutex_;
+  std::unordered_map<uint64_t, std::weak_ptr<Pollable>> map_;
+  std::vector<uint64_t> rescheduled_;
+  std::atomic<bool> has_rescheduled_{false};
+
+  std::atomic<bool> leader_active_{false};
+  std::atomic<bool> leader_asleep_{false};  // or about to block in poll
+  std::atomic<uint64_t> events_{0};
+  std::atomic<int> followers_{0};
+  std::mutex followers_mutex_;
+  std::condition_variable followers_wake_;
+
+  std::vector<uint64_t> ready_;  // the leader's
+  // Recent short waits minus long ones: spinning pays while it is not negative.
+  std::atomic<int> short_waits_{0};
+};
+
+}  // namespace strata::wire
