@@ -11,7 +11,9 @@ std::string seconds_text(double milliseconds) {
   return text;
 }
 
-std::string Waiter::timeout() const { return seconds_text(static_cast<double>(timeout_ms)); }
+std::string PendingRequest::timeout() const {
+  return seconds_text(static_cast<double>(timeout_ms));
+}
 
 namespace {
 
@@ -39,15 +41,15 @@ std::string Barriers::absent(const Round& round) const {
 
 void Barriers::end(const Key& key, Round& round, const Status& status, Outbox& out) {
   round.failure = status;
-  for (const auto& [task, waiter] : round.arrived) {
-    waiter.fail(out, status);
+  for (const auto& [task, pending] : round.arrived) {
+    pending.fail(out, status);
     round.answered.insert(task);
   }
   round.arrived.clear();
   if (over(round)) rounds_.erase(key);
 }
 
-void Barriers::arrive(const TaskId& task, const Waiter& from, const ControlMessage& request,
+void Barriers::arrive(const TaskId& task, const PendingRequest& from, const ControlMessage& request,
                       Outbox& out) {
   std::vector<TaskId> members;
   for (const auto& member : request.tasks) members.push_back(TaskId::parse(member.first));
@@ -71,8 +73,8 @@ void Barriers::arrive(const TaskId& task, const Waiter& from, const ControlMessa
   if (round.members != members) {
     const Status status = {
         ErrorCode::kInvalidArgument,
-        str_cat("[cluster] barrier \"", request.name, "\": ", task.short_name(), " wants to meet ",
-                listed(members), ", but ", round.arrived.begin()->first.short_name(), " wants ",
+        str_cat("[cluster] barrier \"", request.name, "\": ", task.short_name(), " expects ",
+                listed(members), ", but ", round.arrived.begin()->first.short_name(), " expects ",
                 listed(round.members))};
     from.fail(out, status);
     round.answered.insert(task);
@@ -82,7 +84,7 @@ void Barriers::arrive(const TaskId& task, const Waiter& from, const ControlMessa
   if (!round.arrived.try_emplace(task, from).second) {
     from.fail(out, {ErrorCode::kInvalidArgument,
                     str_cat("[cluster] barrier \"", request.name, "\": ", task.short_name(),
-                            " is there already")});
+                            " has already arrived")});
     return;
   }
   const auto gone =
@@ -115,7 +117,7 @@ void Barriers::expire(TimePoint now, Outbox& out) {
     if (late == round.arrived.end()) continue;
     end(key, round,
         {ErrorCode::kDeadlineExceeded,
-         str_cat("[cluster] barrier \"", key.first, "\": ", absent(round), " did not come within ",
+         str_cat("[cluster] barrier \"", key.first, "\": ", absent(round), " did not join within ",
                  late->second.timeout(), "; ", round.arrived.size(), " of ", round.members.size(),
                  " were there")},
         out);
@@ -132,7 +134,7 @@ TimePoint Barriers::next_deadline() const {
   return next;
 }
 
-void Barriers::withdraw(uint64_t session, uint64_t request) {
+void Barriers::cancel(uint64_t session, uint64_t request) {
   for (auto& round : rounds_) {
     std::erase_if(round.second.arrived, [&](const auto& arrived) {
       return arrived.second.session == session && arrived.second.request == request;

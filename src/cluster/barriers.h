@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/waiter.h"
+#include "cluster/pending_request.h"
 #include "strata/cluster/task_id.h"
 
 namespace strata::cluster {
@@ -23,14 +23,15 @@ class Barriers {
  public:
   explicit Barriers(DescribeTask describe) : describe_(std::move(describe)) {}
 
-  void arrive(const TaskId& task, const Waiter& from, const ControlMessage& request, Outbox& out);
+  void arrive(const TaskId& task, const PendingRequest& from, const ControlMessage& request,
+              Outbox& out);
   /// `task` will not come to any barrier again.
   void left(const TaskId& task, Outbox& out);
 
   void expire(TimePoint now, Outbox& out);
   TimePoint next_deadline() const;
   /// The task no longer waits: for the others it never came.
-  void withdraw(uint64_t session, uint64_t request);
+  void cancel(uint64_t session, uint64_t request);
   /// The same for all that a session waits for, which gets `status`.
   void fail(uint64_t session, const Status& status, Outbox& out);
   void clear(const Status& status, Outbox& out);
@@ -39,8 +40,8 @@ class Barriers {
   using Key = std::pair<std::string, uint64_t>;
   struct Round {
     std::vector<TaskId> members;
-    std::map<TaskId, Waiter> arrived;  // and not answered
-    std::set<TaskId> answered;         // of a round that has failed
+    std::map<TaskId, PendingRequest> arrived;  // and not answered
+    std::set<TaskId> answered;                 // of a round that has failed
     std::optional<Status> failure;
   };
 

@@ -14,24 +14,25 @@ constexpr auto kGrace = std::chrono::seconds(2);  // for an answer that says "de
 
 }  // namespace
 
-uint64_t ControlLoop::request(ControlMessage message, Slot& slot, wire::Deadline deadline) {
+uint64_t ControlLoop::request(ControlMessage message, PendingCall& pending,
+                              wire::Deadline deadline) {
   const std::lock_guard lock(mutex_);
-  slot.kind = message.kind;
-  slot.name = message.name;
+  pending.kind = message.kind;
+  pending.name = message.name;
   const bool of_generation =
       message.kind != MessageKind::kJoin && message.kind != MessageKind::kLeave;
   if (of_generation) failure_.throw_if_error();
-  STRATA_CHECK(coordinator_ || attached(), kUnavailable, "[cluster] ", options_.leader.to_string(),
-               ", the leader, is gone");
+  STRATA_CHECK(membership_ || attached(), kUnavailable, "[cluster] ", options_.leader.to_string(),
+               ", the leader, has disconnected");
   message.request = next_request_++;
   message.generation = generation_;
   message.operation = operation_;
   message.timeout_ms =
       static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(deadline.left()).count());
   const uint64_t number = message.request;
-  slots_[number] = &slot;
-  if (coordinator_) {
-    coordinator_->received(kLeaderSession, message, Clock::system().now());
+  pending_calls_[number] = &pending;
+  if (membership_) {
+    membership_->received(kLeaderSession, message, Clock::system().now());
     deliver();
   } else {
     send(kLeaderSession, message);
@@ -39,53 +40,54 @@ uint64_t ControlLoop::request(ControlMessage message, Slot& slot, wire::Deadline
   return number;
 }
 
-std::string ControlLoop::waits_for(const Slot& slot) const {
+std::string ControlLoop::waits_for(const PendingCall& pending) const {
   const auto line = [&](std::string_view call, std::string_view whom) {
     return str_cat("[cluster] ", call, ": ", options_.task.to_string(), " waits for ", whom);
   };
-  switch (slot.kind) {
+  switch (pending.kind) {
     case MessageKind::kJoin:
-      return line("rendezvous", str_cat("the tasks that ", options_.leader.to_string(),
-                                        ", the leader, has not met yet"));
+      return line("rendezvous", str_cat("the tasks that have not joined ",
+                                        options_.leader.to_string(), ", the leader, yet"));
     case MessageKind::kBarrier:
-      return line(str_cat("barrier '", slot.name, "'"), "others to come");
+      return line(str_cat("barrier '", pending.name, "'"), "the other tasks to arrive");
     case MessageKind::kGet:
-      return line(str_cat("get '", slot.name, "'"), "another task to set it");
+      return line(str_cat("get '", pending.name, "'"), "a task to set it");
     case MessageKind::kLeave:
-      return line("shutdown", "others to end");
+      return line("shutdown", "the other tasks to leave");
     default:
       return line("call", str_cat(options_.leader.to_string(), ", the leader, to answer"));
   }
 }
 
-void ControlLoop::wait(Slot& slot, uint64_t number, wire::Deadline deadline) {
+void ControlLoop::wait(PendingCall& pending, uint64_t number, wire::Deadline deadline) {
   const auto last = deadline.time() + kGrace;
-  strata::detail::WaitNotice notice([&] { return waits_for(slot); }, Clock::system().now(),
+  strata::detail::WaitNotice notice([&] { return waits_for(pending); }, Clock::system().now(),
                                     deadline.time());
-  while (!slot.done.load(std::memory_order_acquire)) {
+  while (!pending.done.load(std::memory_order_acquire)) {
     TimePoint until;
     {
       const std::lock_guard lock(mutex_);
       until = std::min({last, next_event(Clock::system().now()), notice.next()});
     }
-    (void)transport_.wait_until([&] { return slot.done.load(std::memory_order_acquire) || poll(); },
-                                wire::Deadline::at(until));
+    (void)transport_.wait_until(
+        [&] { return pending.done.load(std::memory_order_acquire) || poll(); },
+        wire::Deadline::at(until));
     handle_arrivals();
     // The leader's own log names those that it has not met.
-    const bool known_here = slot.kind == MessageKind::kJoin && coordinator_.has_value();
+    const bool known_here = pending.kind == MessageKind::kJoin && membership_.has_value();
     // What may take for ever is no wait for a peer: whether one is told to stop, say.
     const bool expected = deadline.left() < std::chrono::hours(24);
-    if (expected && !known_here && !slot.done.load()) notice.look(Clock::system().now());
+    if (expected && !known_here && !pending.done.load()) notice.look(Clock::system().now());
     if (Clock::system().now() < last) continue;
     const std::lock_guard lock(mutex_);
-    if (slots_.erase(number) == 0) continue;  // done just now
-    ControlMessage withdraw;
-    withdraw.kind = MessageKind::kWithdraw;
-    withdraw.request = number;
-    if (coordinator_) {
-      coordinator_->received(kLeaderSession, withdraw, Clock::system().now());
+    if (pending_calls_.erase(number) == 0) continue;  // done just now
+    ControlMessage cancel;
+    cancel.kind = MessageKind::kCancel;
+    cancel.request = number;
+    if (membership_) {
+      membership_->received(kLeaderSession, cancel, Clock::system().now());
     } else {
-      send(kLeaderSession, withdraw);
+      send(kLeaderSession, cancel);
     }
     throw Error(ErrorCode::kDeadlineExceeded, str_cat("[cluster] ", options_.leader.to_string(),
                                                       ", the leader, did not answer in time"));
@@ -93,28 +95,28 @@ void ControlLoop::wait(Slot& slot, uint64_t number, wire::Deadline deadline) {
 }
 
 ControlMessage ControlLoop::call(ControlMessage message, wire::Deadline deadline) {
-  Slot slot;
-  const uint64_t number = request(std::move(message), slot, deadline);
+  PendingCall pending;
+  const uint64_t number = request(std::move(message), pending, deadline);
   handle_arrivals();  // at the leader the request may have answered others
-  wait(slot, number, deadline);
-  slot.status.throw_if_error();
-  return std::move(slot.answer);
+  wait(pending, number, deadline);
+  pending.status.throw_if_error();
+  return std::move(pending.answer);
 }
 
-void ControlLoop::join(const std::string& address, bool without_lost, wire::Deadline deadline) {
+void ControlLoop::join(const std::string& address, bool exclude_lost, wire::Deadline deadline) {
   ControlMessage message;
   message.kind = MessageKind::kJoin;
   message.value = options_.spec.to_json().dump();
   message.address = address;
   message.number = generation();
-  message.flag = without_lost;
+  message.flag = exclude_lost;
   (void)call(std::move(message), deadline);
 }
 
 void ControlLoop::leave(wire::Deadline deadline) {
   {
     const std::lock_guard lock(mutex_);
-    if (!coordinator_ && (leader_closing_ || !failure_.ok())) return;
+    if (!membership_ && (leader_closing_ || !failure_.ok())) return;
   }
   try {
     ControlMessage message;
@@ -130,8 +132,8 @@ void ControlLoop::post(ControlMessage message) {
     const std::lock_guard lock(mutex_);
     message.generation = generation_;
     message.operation = operation_;
-    if (coordinator_) {
-      coordinator_->received(kLeaderSession, message, Clock::system().now());
+    if (membership_) {
+      membership_->received(kLeaderSession, message, Clock::system().now());
     } else {
       send(kLeaderSession, message);
     }

@@ -11,12 +11,12 @@ namespace strata::cluster {
 namespace {
 
 constexpr uint32_t kChannel = 0;
-constexpr auto kLongestBeat = std::chrono::seconds(1);
+constexpr auto kMaxHeartbeatInterval = std::chrono::seconds(1);
 // How late the thread may be with what comes while nobody waits on the transport.
 constexpr auto kTick = std::chrono::milliseconds(20);
 // A task has one control connection, and for a while the one before it, too.
-constexpr ptrdiff_t kMostOfATask = 8;
-constexpr ptrdiff_t kMostOfStrangers = 32;  // tasks that are no members, all together
+constexpr ptrdiff_t kMaxConnectionsOfTask = 8;
+constexpr ptrdiff_t kMaxConnectionsOfNonMembers = 32;  // tasks that are no members, all together
 
 // So that silence is noticed within the interval, and not just behind it.
 Clock::Duration limit_of(Clock::Duration liveness) { return liveness * 9 / 10; }
@@ -29,16 +29,16 @@ double milliseconds(Clock::Duration duration) {
 
 ControlLoop::ControlLoop(Options options, wire::Transport& transport, OnFailure on_failure)
     : options_(std::move(options)),
-      beat_(std::min<Clock::Duration>(options_.liveness / 8, kLongestBeat)),
+      heartbeat_interval_(std::min<Clock::Duration>(options_.liveness / 8, kMaxHeartbeatInterval)),
       transport_(transport),
       on_failure_(std::move(on_failure)),
       ticked_(Clock::system().now()),
-      beat_at_(ticked_) {
+      next_heartbeat_(ticked_) {
   if (leads()) {
-    coordinator_.emplace(CoordinatorOptions{.spec = options_.spec,
-                                            .members = options_.members,
-                                            .liveness = limit_of(options_.liveness)});
-    coordinator_->opened(kLeaderSession, options_.task, ticked_);
+    membership_.emplace(MembershipLeaderOptions{.spec = options_.spec,
+                                                .members = options_.members,
+                                                .liveness = limit_of(options_.liveness)});
+    membership_->opened(kLeaderSession, options_.task, ticked_);
   }
   thread_ = Thread("strata-cluster", [this](std::stop_token stop) { run(stop); });
 }
@@ -65,7 +65,7 @@ void ControlLoop::accept(std::shared_ptr<wire::Connection> connection) {
     const std::lock_guard arrivals_lock(arrivals_mutex_);
     if (has_room_for(task)) {
       const uint64_t session = next_session_++;
-      coordinator_->opened(session, task, Clock::system().now());
+      membership_->opened(session, task, Clock::system().now());
       connections_[session] = std::exchange(connection, nullptr);
     }
   }
@@ -86,13 +86,13 @@ bool ControlLoop::has_room_for(const TaskId& task) const {
     const TaskId other = TaskId::parse(each.second->peer().task);
     return is_member ? other == task : !member(other);
   });
-  return alike < (is_member ? kMostOfATask : kMostOfStrangers);
+  return alike < (is_member ? kMaxConnectionsOfTask : kMaxConnectionsOfNonMembers);
 }
 
 void ControlLoop::attach(std::shared_ptr<wire::Connection> connection) {
   {
     const std::lock_guard lock(mutex_);
-    leader_heard_ = Clock::system().now();
+    leader_last_heard_ = Clock::system().now();
     leader_closing_ = false;
     const std::lock_guard arrivals_lock(arrivals_mutex_);
     connections_[kLeaderSession] = std::move(connection);
@@ -136,8 +136,8 @@ void ControlLoop::run(const std::stop_token& stop) {
 }
 
 TimePoint ControlLoop::next_event(TimePoint now) const {
-  TimePoint next = std::min(beat_at_, now + beat_);
-  if (coordinator_) next = std::min(next, coordinator_->next_event());
+  TimePoint next = std::min(next_heartbeat_, now + heartbeat_interval_);
+  if (membership_) next = std::min(next, membership_->next_event());
   return next;
 }
 
@@ -194,8 +194,8 @@ void ControlLoop::handle_arrivals() {
 void ControlLoop::handle(Arrival& arrival, TimePoint now) {
   if (!arrival.text) {
     const std::string how = str_cat("closed its connection without leaving (", arrival.why, ")");
-    if (coordinator_) {
-      coordinator_->closed(arrival.session, how, now);
+    if (membership_) {
+      membership_->closed(arrival.session, how, now);
     } else {
       // The details differ from task to task, and all are to get one error.
       STRATA_LOG(kInfo) << "[cluster] " << options_.leader.to_string() << " " << how;
@@ -205,10 +205,10 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
   }
   try {
     const ControlMessage message = decode(*std::exchange(arrival.text, std::nullopt));
-    if (coordinator_) {
-      coordinator_->received(arrival.session, message, now);
+    if (membership_) {
+      membership_->received(arrival.session, message, now);
     } else {
-      leader_heard_ = now;
+      leader_last_heard_ = now;
       leader_operation_ = message.operation;
       handle_message(message);
     }
@@ -216,11 +216,11 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
     const Status why = Status::from_current_exception();
     drop(arrival.session, Status(why.code(), why.message()));
     const std::string how =
-        str_cat(why.code() == ErrorCode::kResourceExhausted ? "sent more than there is memory for: "
-                                                            : "sent what makes no sense: ",
+        str_cat(why.code() == ErrorCode::kResourceExhausted ? "sent more than memory allows: "
+                                                            : "sent a malformed message: ",
                 why.message());
-    if (coordinator_) {
-      coordinator_->closed(arrival.session, how, now);
+    if (membership_) {
+      membership_->closed(arrival.session, how, now);
     } else {
       leader_is_gone(how);
     }
@@ -231,22 +231,23 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
 void ControlLoop::handle_message(const ControlMessage& message) {
   switch (message.kind) {
     case MessageKind::kReply: {
-      const auto found = slots_.find(message.request);
-      if (found == slots_.end()) return;  // withdrawn
-      Slot& slot = *found->second;
-      slot.answer = message;
-      if (slot.kind == MessageKind::kJoin && message.code == ErrorCode::kOk) begin(message);
-      if (slot.kind == MessageKind::kLeave) left_ = true;
-      slots_.erase(found);
-      finish(slot, message.code == ErrorCode::kOk ? Status() : Status(message.code, message.value));
+      const auto found = pending_calls_.find(message.request);
+      if (found == pending_calls_.end()) return;  // withdrawn
+      PendingCall& pending = *found->second;
+      pending.answer = message;
+      if (pending.kind == MessageKind::kJoin && message.code == ErrorCode::kOk) begin(message);
+      if (pending.kind == MessageKind::kLeave) left_ = true;
+      pending_calls_.erase(found);
+      finish(pending,
+             message.code == ErrorCode::kOk ? Status() : Status(message.code, message.value));
       return;
     }
-    case MessageKind::kBeat:
+    case MessageKind::kHeartbeatAck:
       return;  // that it came is what counts
     case MessageKind::kFailed:
       if (message.generation == generation_) fail(Status(message.code, message.value));
       return;
-    case MessageKind::kNewcomer:
+    case MessageKind::kJoinPending:
       newcomers_.insert(TaskId::parse(message.name));
       wake_ = true;
       return;
@@ -279,7 +280,7 @@ void ControlLoop::leader_is_gone(const std::string& how) {
     if (generation_ > 0) STRATA_LOG(kWarning) << status.message();
   }
   if (!left_) fail(status);
-  for (auto& entry : std::exchange(slots_, {})) finish(*entry.second, status);
+  for (auto& entry : std::exchange(pending_calls_, {})) finish(*entry.second, status);
 }
 
 void ControlLoop::begin(const ControlMessage& answer) {
@@ -300,31 +301,31 @@ void ControlLoop::fail(const Status& status) {
   failure_ = status;
   announce_ = true;
   // Those that ask to join, or to leave, have nothing to do with this generation.
-  for (auto it = slots_.begin(); it != slots_.end();) {
-    Slot& slot = *it->second;
-    if (slot.kind == MessageKind::kJoin || slot.kind == MessageKind::kLeave) {
+  for (auto it = pending_calls_.begin(); it != pending_calls_.end();) {
+    PendingCall& pending = *it->second;
+    if (pending.kind == MessageKind::kJoin || pending.kind == MessageKind::kLeave) {
       ++it;
     } else {
-      it = slots_.erase(it);
-      finish(slot, status);
+      it = pending_calls_.erase(it);
+      finish(pending, status);
     }
   }
 }
 
 // The slot is its waiter's: not to be touched afterwards.
-void ControlLoop::finish(Slot& slot, Status status) {
-  slot.status = std::move(status);
-  slot.done.store(true, std::memory_order_release);
+void ControlLoop::finish(PendingCall& pending, Status status) {
+  pending.status = std::move(status);
+  pending.done.store(true, std::memory_order_release);
   wake_ = true;
 }
 
 void ControlLoop::tick(TimePoint now) {
-  if (coordinator_) {
-    coordinator_->tick(now);
+  if (membership_) {
+    membership_->tick(now);
   } else {
     const auto limit = limit_of(options_.liveness);
-    if (now - ticked_ > limit / 2) leader_heard_ += now - ticked_;  // this task stood still
-    if (attached() && now - leader_heard_ >= limit) {
+    if (now - ticked_ > limit / 2) leader_last_heard_ += now - ticked_;  // this task stood still
+    if (attached() && now - leader_last_heard_ >= limit) {
       const std::string how =
           str_cat("was silent for more than ", seconds_text(milliseconds(limit)));
       drop(kLeaderSession, {ErrorCode::kUnavailable, str_cat("[cluster] it ", how)});
@@ -332,24 +333,24 @@ void ControlLoop::tick(TimePoint now) {
     }
   }
   ticked_ = now;
-  if (now < beat_at_) return;
-  beat_at_ = now + beat_;
-  ControlMessage beat;
-  beat.kind = MessageKind::kHeartbeat;
-  beat.generation = generation_;
-  beat.operation = operation_;
-  if (coordinator_) {
-    coordinator_->received(kLeaderSession, beat, now);
+  if (now < next_heartbeat_) return;
+  next_heartbeat_ = now + heartbeat_interval_;
+  ControlMessage heartbeat;
+  heartbeat.kind = MessageKind::kHeartbeat;
+  heartbeat.generation = generation_;
+  heartbeat.operation = operation_;
+  if (membership_) {
+    membership_->received(kLeaderSession, heartbeat, now);
   } else {
-    send(kLeaderSession, beat);
+    send(kLeaderSession, heartbeat);
   }
 }
 
 // What the coordinator has decided; what it tells this very task may lead to more.
 void ControlLoop::deliver() {
-  if (!coordinator_) return;
+  if (!membership_) return;
   while (true) {
-    const Outbox out = coordinator_->take_outbox();
+    const Outbox out = membership_->take_outbox();
     if (out.empty()) break;
     for (const Envelope& each : out) {
       if (each.session == kLeaderSession) {
@@ -361,7 +362,7 @@ void ControlLoop::deliver() {
       }
     }
   }
-  for (const auto& [session, status] : coordinator_->take_dropped()) drop(session, status);
+  for (const auto& [session, status] : membership_->take_dropped()) drop(session, status);
 }
 
 void ControlLoop::send(uint64_t session, const ControlMessage& message) {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cluster/control_message.h"
-#include "cluster/coordinator.h"
+#include "cluster/membership_leader.h"
 #include "core/log_limiter.h"
 #include "strata/cluster/server.h"
 #include "strata/core/thread.h"
@@ -21,9 +21,10 @@
 
 namespace strata::cluster {
 
-/// The control messages of one task: at the leader the Coordinator with a connection a task, else
-/// one connection to the leader. Whoever waits for an answer reads and handles what comes; a thread
-/// does so fifty times a second, and keeps heartbeats and deadlines going.
+/// Sends and receives the control messages of one task: at the leader for the MembershipLeader,
+/// over one connection a task; elsewhere over one connection to the leader. A caller that waits for
+/// a reply processes incoming messages meanwhile; a thread does so fifty times a second, and sends
+/// heartbeats.
 class ControlLoop {
  public:
   struct Options {
@@ -35,26 +36,26 @@ class ControlLoop {
   };
   using OnFailure = std::function<void(const Status&, uint64_t generation)>;
 
-  /// @param on_failure  Called once a generation when it fails, by some thread; must not wait.
+  /// @param on_failure  Called once for each generation that fails, by any thread; must not block.
   ControlLoop(Options options, wire::Transport& transport, OnFailure on_failure);
   ~ControlLoop();
 
   bool leads() const { return options_.task == options_.leader; }
 
-  /// At the leader: a task has come.
+  /// At the leader: a task has connected.
   void accept(std::shared_ptr<wire::Connection> connection);
-  /// Elsewhere: the way to the leader; replaces one that has broken.
+  /// Elsewhere: sets the connection to the leader; replaces a broken one.
   void attach(std::shared_ptr<wire::Connection> connection);
   bool attached() const;
 
-  /// Asks to join the next generation, and waits for it.
-  void join(const std::string& address, bool without_lost, wire::Deadline deadline);
-  /// Sends a request and waits for its answer. @throws Error  what the answer says, or the
-  /// generation's failure.
+  /// Joins the next generation, and waits until it begins.
+  void join(const std::string& address, bool exclude_lost, wire::Deadline deadline);
+  /// Sends a request and waits for its reply. @throws Error  the reply's error, or the
+  /// generation's.
   ControlMessage call(ControlMessage request, wire::Deadline deadline);
-  /// The same for the orderly end, which works after a failure, too. Does not throw.
+  /// Leaves in an orderly way, also after a failure. Does not throw.
   void leave(wire::Deadline deadline);
-  /// Sends what has no answer.
+  /// Sends a message that has no reply.
   void post(ControlMessage message);
 
   /// Waits until the generation has failed. @return whether it has.
@@ -73,7 +74,7 @@ class ControlLoop {
  private:
   static constexpr uint64_t kLeaderSession = 0;  // at the leader: itself; elsewhere: the leader
 
-  struct Slot {
+  struct PendingCall {
     MessageKind kind;
     std::string name;       // of the key or barrier
     ControlMessage answer;  // guarded by mutex_, until done
@@ -82,7 +83,7 @@ class ControlLoop {
   };
   struct Arrival {
     uint64_t session;
-    std::optional<std::string> text;  // nullopt: the connection is gone
+    std::optional<std::string> text;  // nullopt: the connection was closed
     std::string why;
   };
   using Connections = std::map<uint64_t, std::shared_ptr<wire::Connection>>;
@@ -96,42 +97,42 @@ class ControlLoop {
   void leader_is_gone(const std::string& how);
   void begin(const ControlMessage& answer);
   void fail(const Status& status);
-  void finish(Slot& slot, Status status);
+  void finish(PendingCall& pending, Status status);
   void tick(TimePoint now);
   void deliver();
   void send(uint64_t session, const ControlMessage& message);
   void drop(uint64_t session, const Status& status);
-  uint64_t request(ControlMessage message, Slot& slot, wire::Deadline deadline);
-  std::string waits_for(const Slot& slot) const;
-  void wait(Slot& slot, uint64_t number, wire::Deadline deadline);
+  uint64_t request(ControlMessage message, PendingCall& pending, wire::Deadline deadline);
+  std::string waits_for(const PendingCall& pending) const;
+  void wait(PendingCall& pending, uint64_t number, wire::Deadline deadline);
   TimePoint next_event(TimePoint now) const;
 
   const Options options_;
-  const Clock::Duration beat_;  // between heartbeats
+  const Clock::Duration heartbeat_interval_;  // between heartbeats
   wire::Transport& transport_;
   const OnFailure on_failure_;
 
-  mutable std::mutex mutex_;  // everything but what follows below
-  std::optional<Coordinator> coordinator_;
+  mutable std::mutex mutex_;  // protects everything up to arrivals_mutex_
+  std::optional<MembershipLeader> membership_;
   uint64_t next_session_ = 1;
   uint64_t next_request_ = 1;
-  std::map<uint64_t, Slot*> slots_;
+  std::map<uint64_t, PendingCall*> pending_calls_;
   uint64_t generation_ = 0;
   std::vector<Member> members_;
   Status failure_;
   std::stop_source failed_;
-  bool announce_ = false;  // a failure that on_failure_ has not heard of
+  bool announce_ = false;  // a failure of which on_failure_ has not been told
   std::set<TaskId> newcomers_;
   std::string operation_;
-  TimePoint leader_heard_;
+  TimePoint leader_last_heard_;
   std::string leader_operation_;
   bool leader_closing_ = false;
-  bool left_ = false;  // the orderly end: what happens now is no failure
+  bool left_ = false;  // after an orderly leave: a lost connection is no failure
   TimePoint ticked_;
-  TimePoint beat_at_;
-  bool wake_ = false;  // somebody else's slot is done
+  TimePoint next_heartbeat_;
+  bool wake_ = false;  // another thread's call is done
 
-  mutable std::mutex arrivals_mutex_;  // taken after mutex_, if at all
+  mutable std::mutex arrivals_mutex_;  // locked after mutex_, if both are
   Connections connections_;
   std::vector<Arrival> arrivals_;
   strata::detail::LogLimiter refusals_;

@@ -7,9 +7,9 @@
 
 #include "cluster/control_loop.h"
 #include "cluster/data_connections.h"
-#include "cluster/door.h"
 #include "cluster/local_host.h"
 #include "cluster/make_transport.h"
+#include "cluster/peer_authorizer.h"
 #include "core/log_limiter.h"
 #include "core/wait_notice.h"
 #include "strata/cluster/roles.h"
@@ -52,14 +52,14 @@ struct Server::Impl {
   void listen(wire::Deadline deadline);
   void wait_for_name(const std::string& host, wire::Deadline deadline);
   void attach(wire::Deadline deadline);
-  void join(bool without_lost, wire::Deadline deadline);
+  void join(bool exclude_lost, wire::Deadline deadline);
   void accept(const std::stop_token& stop);
   wire::Hello hello(std::string purpose) const {
     return {.job = options.job, .task = task.to_string(), .purpose = std::move(purpose)};
   }
   Member member(const TaskId& peer) const;
   uint64_t next_round(const std::string& name);
-  Status explain(const std::vector<ControlMessage>& reports, const Status& seen);
+  Status root_cause(const std::vector<ControlMessage>& reports, const Status& seen);
   void stop(wire::Deadline deadline);
 
   const ClusterSpec spec;
@@ -68,7 +68,7 @@ struct Server::Impl {
   const std::vector<TaskId> members;
   const std::shared_ptr<wire::Transport> transport;
   DataConnections data;
-  const std::shared_ptr<Door> door;
+  const std::shared_ptr<PeerAuthorizer> authorizer;
   std::string address;  // where others find this task
   std::unique_ptr<ControlLoop> control;
   Thread acceptor;
@@ -85,7 +85,7 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
       members(members_of(spec, task, options)),
       transport(make_transport(options)),
       data(*transport),
-      door(std::make_shared<Door>(
+      authorizer(std::make_shared<PeerAuthorizer>(
           task, members,
           spec.has_task(members.front()) ? spec.task_address(members.front()) : "")) {
   STRATA_CHECK(options.liveness >= kShortestLiveness, kInvalidArgument,
@@ -140,7 +140,7 @@ void Server::Impl::listen(wire::Deadline deadline) {
   wire::Address published;
   if (listed == ":0") {
     STRATA_CHECK(!leads, kInvalidArgument, "[cluster] Server: got \":0\" for the leader ",
-                 task.to_string(), ", whom nobody could find; give it a host and a port");
+                 task.to_string(), ", which no other task can reach; give it a host and a port");
     const std::string host = wire::Address::parse(spec.task_address(members.front())).host;
     try {
       wait_for_name(host, deadline);
@@ -155,14 +155,15 @@ void Server::Impl::listen(wire::Deadline deadline) {
     published = wire::Address::parse(listed);
     STRATA_CHECK(!leads || published.port != 0 || options.listen_address, kInvalidArgument,
                  "[cluster] Server: got port 0 for the leader ", task.to_string(), " at ", listed,
-                 ", whom nobody could find; give it a port");
+                 ", which no other task can reach; give it a port");
   }
   const wire::Address at =
       options.listen_address ? wire::Address::parse(*options.listen_address) : published;
   const wire::ListenOptions visitors = {
-      .admit = [door = door](const wire::Hello& peer,
-                             const wire::Address&) { return door->admit(peer); },
-      .arrived = [door = door] { door->arrived(); }};
+      .admit = [authorizer = authorizer](
+                   const wire::Hello& peer,
+                   const wire::Address&) { return authorizer->authorize(peer); },
+      .arrived = [authorizer = authorizer] { authorizer->arrived(); }};
   try {
     wait_for_name(at.host, deadline);
     const wire::Address bound = transport->listen(at, hello(""), visitors);
@@ -182,7 +183,7 @@ void Server::Impl::listen(wire::Deadline deadline) {
 // Does not wait on the transport (see ControlLoop::run).
 void Server::Impl::accept(const std::stop_token& stop) {
   strata::detail::LogLimiter failures;
-  while (door->wait(stop)) {
+  while (authorizer->wait(stop)) {
     while (auto connection = transport->try_accept()) {
       try {
         const std::string purpose = connection->peer().purpose;
@@ -215,11 +216,11 @@ void Server::Impl::attach(wire::Deadline deadline) {
 }
 
 // A leader that goes before all are there may be started anew: it is looked for until the deadline.
-void Server::Impl::join(bool without_lost, wire::Deadline deadline) {
+void Server::Impl::join(bool exclude_lost, wire::Deadline deadline) {
   while (true) {
     if (!control->leads() && !control->attached()) attach(deadline);
     try {
-      return control->join(address, without_lost, deadline);
+      return control->join(address, exclude_lost, deadline);
     } catch (const Error& error) {
       const bool broken =
           error.code() == ErrorCode::kUnavailable && !control->leads() && !control->attached();
@@ -352,7 +353,7 @@ std::shared_ptr<wire::Connection> Server::connect(const TaskId& peer, const std:
     if (connection != nullptr && !stop.stop_requested()) return connection;
   } catch (const Error& error) {
     const bool cut = dials && error.code() == ErrorCode::kDeadlineExceeded && !deadline.passed();
-    if (cut) explain(peer, Status(error.code(), error.what())).throw_if_error();
+    if (cut) root_cause(peer, Status(error.code(), error.what())).throw_if_error();
     // The peer may be lost, and the leader about to say so.
     const bool broken = error.code() == ErrorCode::kUnavailable ||
                         error.code() == ErrorCode::kCancelled || stop.stop_requested();
@@ -365,7 +366,7 @@ std::shared_ptr<wire::Connection> Server::connect(const TaskId& peer, const std:
                                                member.address, " closed the connection"));
 }
 
-Status Server::Impl::explain(const std::vector<ControlMessage>& reports, const Status& seen) {
+Status Server::Impl::root_cause(const std::vector<ControlMessage>& reports, const Status& seen) {
   for (const ControlMessage& report : reports) {
     if (!control->failure().ok()) break;
     control->post(report);
@@ -375,11 +376,12 @@ Status Server::Impl::explain(const std::vector<ControlMessage>& reports, const S
   return known.ok() ? seen : known;
 }
 
-Status Server::explain(const TaskId& peer, const Status& seen) {
-  return impl_->explain({message(MessageKind::kSuspect, peer.to_string(), seen.message())}, seen);
+Status Server::root_cause(const TaskId& peer, const Status& seen) {
+  return impl_->root_cause({message(MessageKind::kSuspect, peer.to_string(), seen.message())},
+                           seen);
 }
 
-Status Server::explain(const Status& seen) {
+Status Server::root_cause(const Status& seen) {
   std::vector<ControlMessage> reports;
   for (const TaskId& peer : impl_->data.broken()) {
     reports.push_back(message(MessageKind::kSuspect, peer.to_string(), seen.message()));
@@ -388,20 +390,20 @@ Status Server::explain(const Status& seen) {
     reports.push_back(message(MessageKind::kAbort, "", seen.message()));
     reports.back().code = seen.code();
   }
-  return impl_->explain(reports, seen);
+  return impl_->root_cause(reports, seen);
 }
 
 void Server::abort(const std::string& reason) {
   impl_->control->post(message(MessageKind::kAbort, "", reason));
 }
 
-void Server::rejoin(wire::Deadline deadline, bool without_lost) {
+void Server::rejoin(wire::Deadline deadline, bool exclude_lost) {
   impl_->data.fail({ErrorCode::kAborted, "[cluster] the generation is over"}, generation());
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->rounds.clear();
   }
-  impl_->join(without_lost, deadline);
+  impl_->join(exclude_lost, deadline);
 }
 
 void Server::shutdown(wire::Deadline deadline) {

@@ -14,7 +14,7 @@ ControlMessage found(const std::string& value) {
 
 }  // namespace
 
-bool Store::fits(const Waiter& from, const ControlMessage& request, Outbox& out) const {
+bool Store::fits(const PendingRequest& from, const ControlMessage& request, Outbox& out) const {
   const auto refuse = [&](ErrorCode code, const std::string& what) {
     from.fail(out, {code, str_cat("[cluster] store: ", what)});
     return false;
@@ -47,7 +47,7 @@ void Store::put(const std::string& key, const std::string& value, Outbox& out) {
   waiting_.erase(begin, end);
 }
 
-void Store::set(const Waiter& from, const ControlMessage& request, Outbox& out) {
+void Store::set(const PendingRequest& from, const ControlMessage& request, Outbox& out) {
   if (!fits(from, request, out)) return;
   if (!request.flag && values_.contains(request.name)) {
     from.fail(
@@ -59,7 +59,7 @@ void Store::set(const Waiter& from, const ControlMessage& request, Outbox& out) 
   from.reply(out);
 }
 
-void Store::get(const Waiter& from, const ControlMessage& request, Outbox& out) {
+void Store::get(const PendingRequest& from, const ControlMessage& request, Outbox& out) {
   const auto it = values_.find(request.name);
   if (it != values_.end()) {
     from.reply(out, found(it->second));
@@ -70,7 +70,8 @@ void Store::get(const Waiter& from, const ControlMessage& request, Outbox& out) 
   }
 }
 
-void Store::compare_and_set(const Waiter& from, const ControlMessage& request, Outbox& out) {
+void Store::compare_and_set(const PendingRequest& from, const ControlMessage& request,
+                            Outbox& out) {
   if (!fits(from, request, out)) return;
   const auto it = values_.find(request.name);
   const bool matches = request.expected ? it != values_.end() && it->second == *request.expected
@@ -86,7 +87,7 @@ void Store::compare_and_set(const Waiter& from, const ControlMessage& request, O
   from.reply(out, answer);
 }
 
-void Store::erase(const Waiter& from, const ControlMessage& request, Outbox& out) {
+void Store::erase(const PendingRequest& from, const ControlMessage& request, Outbox& out) {
   const auto it = values_.find(request.name);
   ControlMessage answer;
   answer.flag = it != values_.end();
@@ -99,10 +100,11 @@ void Store::erase(const Waiter& from, const ControlMessage& request, Outbox& out
 
 void Store::expire(TimePoint now, Outbox& out) {
   std::erase_if(waiting_, [&](const auto& entry) {
-    const auto& [key, waiter] = entry;
-    if (waiter.deadline > now) return false;
-    waiter.fail(out, {ErrorCode::kDeadlineExceeded, str_cat("[cluster] store: nobody has set \"",
-                                                            key, "\" within ", waiter.timeout())});
+    const auto& [key, pending] = entry;
+    if (pending.deadline > now) return false;
+    pending.fail(out,
+                 {ErrorCode::kDeadlineExceeded, str_cat("[cluster] store: no task has set \"", key,
+                                                        "\" within ", pending.timeout())});
     return true;
   });
 }
@@ -113,7 +115,7 @@ TimePoint Store::next_deadline() const {
   return next;
 }
 
-void Store::withdraw(uint64_t session, uint64_t request) {
+void Store::cancel(uint64_t session, uint64_t request) {
   std::erase_if(waiting_, [&](const auto& entry) {
     return entry.second.session == session && entry.second.request == request;
   });

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cluster/waiter.h"
+#include "cluster/pending_request.h"
 
 namespace strata::cluster {
 
@@ -12,15 +12,15 @@ namespace strata::cluster {
 /// `out`.
 class Store {
  public:
-  void set(const Waiter& from, const ControlMessage& request, Outbox& out);
-  void get(const Waiter& from, const ControlMessage& request, Outbox& out);
-  void compare_and_set(const Waiter& from, const ControlMessage& request, Outbox& out);
-  void erase(const Waiter& from, const ControlMessage& request, Outbox& out);
+  void set(const PendingRequest& from, const ControlMessage& request, Outbox& out);
+  void get(const PendingRequest& from, const ControlMessage& request, Outbox& out);
+  void compare_and_set(const PendingRequest& from, const ControlMessage& request, Outbox& out);
+  void erase(const PendingRequest& from, const ControlMessage& request, Outbox& out);
 
   void expire(TimePoint now, Outbox& out);
   TimePoint next_deadline() const;
   /// A request is no longer waited for.
-  void withdraw(uint64_t session, uint64_t request);
+  void cancel(uint64_t session, uint64_t request);
   /// All of a session get `status`: it is about to do something else, or is gone.
   void fail(uint64_t session, const Status& status, Outbox& out);
   /// Forgets everything; who waits gets `status`.
@@ -31,12 +31,12 @@ class Store {
   static constexpr size_t kMaxTotal = size_t{256} << 20;
 
  private:
-  bool fits(const Waiter& from, const ControlMessage& request, Outbox& out) const;
+  bool fits(const PendingRequest& from, const ControlMessage& request, Outbox& out) const;
   void put(const std::string& key, const std::string& value, Outbox& out);
 
   std::map<std::string, std::string> values_;
   size_t total_ = 0;  // bytes of all values
-  std::multimap<std::string, Waiter> waiting_;
+  std::multimap<std::string, PendingRequest> waiting_;
 };
 
 }  // namespace strata::cluster

@@ -271,17 +271,17 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   STRATA_LOG(kInfo) << "[multi_worker] " << tasks_.size() << " workers, "
                     << placement.num_replicas() << " replicas, wire " << wire_ << "; "
                     << planner->describe(collective::Collective::kAllReduce);
-  const auto explain = [server = server_, own = server_->generation()](const Status& seen) {
-    return server->generation() == own ? server->explain(seen) : seen;
+  const auto root_cause = [server = server_, own = server_->generation()](const Status& seen) {
+    return server->generation() == own ? server->root_cause(seen) : seen;
   };
   const auto wire = std::make_shared<collective::WireCommunicator>(
       rank, std::move(peers), std::shared_ptr<wire::Transport>(server_, &server_->transport()),
       planner,
       collective::WireCommunicatorOptions{
-          .explain = explain,
+          .root_cause = root_cause,
           .doing = [server = server_](std::string_view call) { server->set_operation(call); }});
-  communicator_ =
-      communication_.implementation == kMpi ? over_mpi(wire, explain) : share_memory(wire, explain);
+  communicator_ = communication_.implementation == kMpi ? over_mpi(wire, root_cause)
+                                                        : share_memory(wire, root_cause);
   return step;
 }
 
@@ -338,7 +338,7 @@ collective::LinkModel WorkerGroup::measure_links(
   try {
     return collective::measure_links(rank, placement, peers, server_->transport(), deadline);
   } catch (const Error& error) {
-    server_->explain(Status(error.code(), error.what())).throw_if_error();
+    server_->root_cause(Status(error.code(), error.what())).throw_if_error();
     throw;
   }
 }
@@ -347,7 +347,7 @@ collective::LinkModel WorkerGroup::measure_links(
 /// wire's.
 std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
     const std::shared_ptr<collective::Communicator>& wire,
-    const std::function<Status(const Status&)>& explain) const {
+    const std::function<Status(const Status&)>& root_cause) const {
   const collective::Placement& placement = wire->placement();
   if (!placement.on_one_host() || placement.num_ranks() < 2 ||
       communication_.implementation != kAuto) {
@@ -362,7 +362,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
                   .cores = share_->all_cores,
                   .failed = server_->failed(),
                   .reason = [server = server_] { return server->status(); },
-                  .explain = explain});
+                  .root_cause = root_cause});
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kUnavailable || !wire->status().ok()) throw;
     STRATA_LOG(kWarning) << "[multi_worker] " << error.what()
@@ -373,7 +373,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
 
 std::shared_ptr<collective::Communicator> WorkerGroup::over_mpi(
     const std::shared_ptr<collective::Communicator>& wire,
-    const std::function<Status(const Status&)>& explain) const {
+    const std::function<Status(const Status&)>& root_cause) const {
   STRATA_LOG(kInfo) << "[multi_worker] collectives go over MPI";
   return collective::make_mpi_communicator(
       wire, {.name = server_->task().to_string(),
@@ -383,7 +383,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::over_mpi(
              .cores = share_->all_cores,
              .failed = server_->failed(),
              .reason = [server = server_] { return server->status(); },
-             .explain = explain});
+             .root_cause = root_cause});
 }
 
 void WorkerGroup::leave() {

@@ -84,10 +84,10 @@ class WorkerGroup {
                                       wire::Deadline deadline) const;
   std::shared_ptr<collective::Communicator> share_memory(
       const std::shared_ptr<collective::Communicator>& wire,
-      const std::function<Status(const Status&)>& explain) const;
+      const std::function<Status(const Status&)>& root_cause) const;
   std::shared_ptr<collective::Communicator> over_mpi(
       const std::shared_ptr<collective::Communicator>& wire,
-      const std::function<Status(const Status&)>& explain) const;
+      const std::function<Status(const Status&)>& root_cause) const;
 
   const collective::CommunicationOptions communication_;
   const wire::Deadline::Clock::duration patience_;

@@ -144,7 +144,7 @@ const std::vector<BadCluster>& bad_clusters() {
       {"SomebodyDoesNotCome",
        {R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 0}})"},
        "DEADLINE_EXCEEDED",
-       "[cluster] rendezvous: /job:worker/task:1 at 127.0.0.1:P1 did not come within "},
+       "[cluster] rendezvous: /job:worker/task:1 at 127.0.0.1:P1 did not join within "},
       {"ATaskWithoutTheSecret",
        {R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 0}})",
         R"({"cluster": {"worker": ["127.0.0.1:P0", "127.0.0.1:P1"]}, "task": {"type": "worker", "index": 1}})"},

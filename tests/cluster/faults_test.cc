@@ -27,9 +27,9 @@ void exchange(Server& server) {
   auto sent = to->send({.id = 1}, out);
   auto got = from->receive({.id = 1}, in);
   Status seen = server.transport().wait(got, soon());
-  if (!seen.ok()) server.explain(before, seen).throw_if_error();
+  if (!seen.ok()) server.root_cause(before, seen).throw_if_error();
   seen = server.transport().wait(sent, soon());
-  if (!seen.ok()) server.explain(after, seen).throw_if_error();
+  if (!seen.ok()) server.root_cause(after, seen).throw_if_error();
   EXPECT_EQ(in[0], static_cast<std::byte>(before.index));
 }
 

@@ -28,7 +28,7 @@ void wait_for_bytes(Server& server) {
   std::byte bytes[8];
   auto transfer = connection->receive({.id = 7}, bytes);
   const Status seen = server.transport().wait(transfer, soon());
-  server.explain(peer, seen).throw_if_error();
+  server.root_cause(peer, seen).throw_if_error();
 }
 
 // What every task gets when `lost`, who is doing "step 17", is ended by `end` while the others
@@ -153,7 +153,7 @@ void exchange(Server& server, const std::function<wire::Tag(const TaskId& from)>
     }
     const Status seen = server.transport().wait_all(transfers, deadline);
     if (seen.ok()) continue;
-    const Status why = server.explain(seen);
+    const Status why = server.root_cause(seen);
     for (const auto& peer : peers) peer->fail(why);
     why.throw_if_error();
   }
@@ -242,7 +242,7 @@ TEST(ServerTest, WhoCannotGoOnTellsWhy) {
   for (const auto& outcome : outcomes) {
     EXPECT_EQ(outcome.second.code(), ErrorCode::kAborted);
     EXPECT_EQ(outcome.second.message(),
-              "[cluster] /job:worker/task:1 at worker-1:1 gave up: the loss is NaN");
+              "[cluster] /job:worker/task:1 at worker-1:1 aborted: the loss is NaN");
   }
 }
 

@@ -286,8 +286,8 @@ std::string random_message(std::mt19937_64& random) {
       MessageKind::kJoin,          MessageKind::kSet,     MessageKind::kGet,
       MessageKind::kCompareAndSet, MessageKind::kErase,   MessageKind::kBarrier,
       MessageKind::kHeartbeat,     MessageKind::kSuspect, MessageKind::kAbort,
-      MessageKind::kWithdraw,      MessageKind::kReply,   MessageKind::kFailed,
-      MessageKind::kNewcomer};
+      MessageKind::kCancel,        MessageKind::kReply,   MessageKind::kFailed,
+      MessageKind::kJoinPending};
   const auto task = [&] { return wire::task_name(static_cast<int>(random() % 3)); };
   ControlMessage message;
   message.kind = kKinds[random() % std::size(kKinds)];
@@ -323,7 +323,7 @@ void expect_nothing_for(wire::Transport& transport, const Address& address,
                                  Deadline::after(1ms * (random() % 3)));
       while (const auto text = connection->try_receive_message(0)) {
         const ControlMessage answer = decode(*text);
-        EXPECT_TRUE(answer.kind == MessageKind::kBeat || answer.code != ErrorCode::kOk)
+        EXPECT_TRUE(answer.kind == MessageKind::kHeartbeatAck || answer.code != ErrorCode::kOk)
             << static_cast<uint32_t>(answer.kind);
         EXPECT_TRUE(answer.tasks.empty());
       }

@@ -55,7 +55,7 @@ TEST(ServerTest, WhatOneSetsAnotherGets) {
         str_cat("[cluster] store: \"key", own, "\" is set already, and was not to be replaced"));
     expect_error([&] { (void)server.get("nothing", Deadline::after(20ms)); },
                  ErrorCode::kDeadlineExceeded,
-                 "[cluster] store: nobody has set \"nothing\" within 0.02 s");
+                 "[cluster] store: no task has set \"nothing\" within 0.02 s");
     server.barrier("read", soon());
     EXPECT_TRUE(server.erase(str_cat("key", own)));
     EXPECT_FALSE(server.erase(str_cat("key", own)));
@@ -113,7 +113,7 @@ TEST(ServerTest, ABarrierSaysWhoIsAbsent) {
     server.barrier("both", soon(), {{"worker", 0}, {"worker", 2}});
     expect_error_containing([&] { server.barrier("b", Deadline::after(500ms)); },
                             ErrorCode::kDeadlineExceeded,
-                            "/job:worker/task:1 at worker-1:1 did not come within 0.");
+                            "/job:worker/task:1 at worker-1:1 did not join within 0.");
     server.set(str_cat("seen", server.task().index), "");
     (void)server.get("seen0", soon());
     (void)server.get("seen2", soon());
@@ -153,7 +153,7 @@ TEST(ServerTest, AClusterOfOneNeedsNoNetwork) {
   EXPECT_EQ(server.members().size(), 1u);
   server.barrier("b", soon());
   expect_error_containing([&] { (void)server.get("k", Deadline::after(10ms)); },
-                          ErrorCode::kDeadlineExceeded, "nobody has set \"k\"");
+                          ErrorCode::kDeadlineExceeded, "no task has set \"k\"");
   server.shutdown(soon());
 }
 

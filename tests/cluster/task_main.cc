@@ -75,7 +75,7 @@ void exchange(Server& server, int count, size_t bytes) {
     }
     const Status seen = server.transport().wait_all(transfers, soon());
     if (!seen.ok()) {
-      const Status why = server.explain(seen);
+      const Status why = server.root_cause(seen);
       for (Peer& peer : peers) peer.connection->fail(why);
       why.throw_if_error();
     }
@@ -97,7 +97,7 @@ void hold(Server& server) {
   std::byte bytes[64];
   auto transfer = connection->receive({.id = 1}, bytes);
   const Status seen = server.transport().wait(transfer, soon());
-  server.explain(before, seen).throw_if_error();
+  server.root_cause(before, seen).throw_if_error();
 }
 
 void run(const std::string& what, int count, int number) {

@@ -30,8 +30,9 @@ std::unique_ptr<WireCommunicator> communicator_of(Server& server) {
       server.task().index, std::move(peers),
       std::shared_ptr<wire::Transport>(std::shared_ptr<void>(), &server.transport()),
       std::make_shared<Planner>(placement, LinkModel::typical(), CommunicationOptions{}),
-      WireCommunicatorOptions{.explain = [&](const Status& seen) { return server.explain(seen); },
-                              .doing = [&](std::string_view call) { server.set_operation(call); }});
+      WireCommunicatorOptions{
+          .root_cause = [&](const Status& seen) { return server.root_cause(seen); },
+          .doing = [&](std::string_view call) { server.set_operation(call); }});
 }
 
 TEST(LostRankTest, IsNamedByAllWithTheCallAndItsTensor) {

@@ -238,7 +238,7 @@ TEST(SharedMemoryCommunicatorTest, WhenTheGenerationHasFailedNobodyWaits) {
 // Who was cut off says that it has lost another.
 TEST(SharedMemoryCommunicatorTest, WhomTheOthersHaveLostIsExplained) {
   std::string seen;
-  Ranks ranks(kKind, Placement::blocks({1, 1}), {}, {.explain = [&](const Status& status) {
+  Ranks ranks(kKind, Placement::blocks({1, 1}), {}, {.root_cause = [&](const Status& status) {
                 seen = status.message();
                 return Status(ErrorCode::kUnavailable, "/job:worker/task:1 is lost");
               }});

@@ -14,8 +14,8 @@ inline cluster::ControlMessage message_from(Input& input) {
       MessageKind::kJoin,          MessageKind::kSet,       MessageKind::kGet,
       MessageKind::kCompareAndSet, MessageKind::kErase,     MessageKind::kBarrier,
       MessageKind::kLeave,         MessageKind::kHeartbeat, MessageKind::kSuspect,
-      MessageKind::kAbort,         MessageKind::kWithdraw,  MessageKind::kReply,
-      MessageKind::kBeat,          MessageKind::kFailed,    MessageKind::kNewcomer,
+      MessageKind::kAbort,         MessageKind::kCancel,    MessageKind::kReply,
+      MessageKind::kHeartbeatAck,  MessageKind::kFailed,    MessageKind::kJoinPending,
       MessageKind::kClosing};
   static constexpr const char* kTexts[] = {"",
                                            "a",

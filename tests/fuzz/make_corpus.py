@@ -89,7 +89,7 @@ write("handshake", [b"\x00" + b"strata\x01\x00\x10\x00\x00\x00", b"\x03" + b"str
       [bytes([first]) + enveloped(hello(1)) + enveloped(proof) for first in (4, 5)])
 write("frame", [struct.pack("<IBBHIIIIQQII", 0, kind, 0, 0, 1, 2, 1, 0, 3, 100, 100, 0) + bytes(100) for kind in range(1, 10)])
 write("session", noise(8, 300, 1))
-write("coordinator", noise(8, 600, 2))
+write("membership_leader", noise(8, 600, 2))
 write("control_message", [b"\x08\x01\x10\x01\x22\x01a", b"\x08\x20\x10\x05"] + noise(4, 60, 3))
 for target in ("ps_request", "ps_reply", "call_message", "value_codec"):
     write(target, [b"\x08\x01\x10\x01", b"\x08\x05\x12\x01a", b"\x0a\x04\x08\x01\x12\x00"])

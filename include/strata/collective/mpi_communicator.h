@@ -28,7 +28,7 @@ struct MpiOptions {
   int cores = 0;
   std::stop_token failed = {};
   std::function<Status()> reason = {};
-  std::function<Status(const Status& seen)> explain = {};
+  std::function<Status(const Status& seen)> root_cause = {};
 
   // How fast. The same on all ranks.
   /// What a rank brings travels with its word that it has come, up to so many bytes, and up to

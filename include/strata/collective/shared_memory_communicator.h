@@ -29,7 +29,7 @@ struct SharedMemoryOptions {
   std::function<Status()> reason = {};
   /// Why a peer is gone, for this rank's error: what others say of it may be about a third, or
   /// about this rank, where a link was cut. `cluster::Server::explain`.
-  std::function<Status(const Status& seen)> explain = {};
+  std::function<Status(const Status& seen)> root_cause = {};
 };
 
 /// The back end for ranks (processes, or threads) of one host: collectives in memory that they

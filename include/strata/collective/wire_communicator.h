@@ -21,7 +21,7 @@ struct WireCommunicatorOptions {
   /// Called once, with what a failed call met, before the connections are ended: what it returns is
   /// the call's error. `[&](const Status& seen) { return server.explain(seen); }` gives every rank
   /// the same one, which names the task that is the cause.
-  std::function<Status(const Status&)> explain = {};
+  std::function<Status(const Status&)> root_cause = {};
   /// Told what each call does: "all_reduce gradients of dense/kernel". For set_operation.
   std::function<void(std::string_view)> doing = {};
 };

@@ -203,8 +203,8 @@ void SharedMemoryCommunicator::Impl::check_agreement(const SharedLane& lane, uin
 Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std::string& call,
                                                 const CallOptions& call_options) {
   const Status described = failed_call(status, call, call_options, rank, ranks);
-  const bool lost = status.code() == ErrorCode::kUnavailable && options.explain;
-  return fail(lost ? options.explain(described) : described);
+  const bool lost = status.code() == ErrorCode::kUnavailable && options.root_cause;
+  return fail(lost ? options.root_cause(described) : described);
 }
 
 Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {

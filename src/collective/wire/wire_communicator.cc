@@ -114,7 +114,8 @@ Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
   const Status described =
       failed_call(Status(status.code(), with_calls_described(status.message())),
                   describe_call(call.fingerprint.pack()), options, rank, num_ranks());
-  const Status explained = this->options.explain ? this->options.explain(described) : described;
+  const Status explained =
+      this->options.root_cause ? this->options.root_cause(described) : described;
   fail(explained);
   return explained;
 }

@@ -12,19 +12,19 @@ namespace strata::cluster {
 
 using TimePoint = Clock::TimePoint;
 
-/// A message on its way to whoever is at the other end of a session (0: this very process).
+/// A message to the peer of a session; session 0 is this process.
 struct Envelope {
   uint64_t session;
   ControlMessage message;
 };
 using Outbox = std::vector<Envelope>;
 
-/// A request that is not answered yet.
-struct Waiter {
+/// A request that has not been answered.
+struct PendingRequest {
   uint64_t session = 0;
   uint64_t request = 0;
   TimePoint deadline;
-  uint64_t timeout_ms = 0;  ///< what the deadline was made of, for messages
+  uint64_t timeout_ms = 0;  ///< from which the deadline was computed; for error messages
 
   void reply(Outbox& out, ControlMessage answer = {}) const {
     answer.kind = MessageKind::kReply;

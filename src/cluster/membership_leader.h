@@ -8,42 +8,44 @@
 #include <vector>
 
 #include "cluster/barriers.h"
+#include "cluster/pending_request.h"
 #include "cluster/store.h"
-#include "cluster/waiter.h"
 #include "core/log_limiter.h"
 #include "core/wait_notice.h"
 #include "strata/cluster/cluster_spec.h"
 
 namespace strata::cluster {
 
-struct CoordinatorOptions {
+struct MembershipLeaderOptions {
   ClusterSpec spec;
-  std::vector<TaskId> members;  ///< who must be there; the leader first
+  std::vector<TaskId> members;  ///< tasks of every generation; the leader first
   Clock::Duration liveness;     ///< a task that is silent for this long is lost
 };
 
-/// What the leader knows and decides: who is there, generations, keys and values, barriers, who is
-/// lost. No thread, no wire, no clock of its own: sessions, messages and the time are handed in,
-/// and messages come out. Session 0 is the leader's own; it is never lost.
+/// The leader's state machine: membership, generations, keys and values, barriers, failure
+/// detection. It has no thread, transport or clock: the caller passes sessions, messages and the
+/// time, and takes the resulting messages from the outbox. Session 0 is the leader's own.
 ///
-/// A generation begins when every member has asked to join. It ends for all when a member is lost:
-/// each gets one kFailed with the same error, and nothing works until the next generation.
-class Coordinator {
+/// A generation begins when every member has asked to join. It ends for all members when one is
+/// lost: each receives one kFailed with the same error, and calls fail until the next generation.
+class MembershipLeader {
  public:
-  explicit Coordinator(CoordinatorOptions options);
+  explicit MembershipLeader(MembershipLeaderOptions options);
 
-  /// A connection that belongs to `task`, as the wire says.
+  /// A control connection from `task` was opened; the transport has authenticated it.
   void opened(uint64_t session, const TaskId& task, TimePoint now);
   void received(uint64_t session, const ControlMessage& message, TimePoint now);
-  /// The connection is gone. @param how  "closed its connection"; orderly if the task has left.
+  /// The connection was closed. @param how  "closed its connection", for errors. Not a failure if
+  /// the task has left before.
   void closed(uint64_t session, const std::string& how, TimePoint now);
-  /// Looks at the clock: call it at `next_event()`, and at least four times in `liveness`; if it
-  /// was not called for half of that, this process stood still, and nobody is silent for that.
+  /// Applies timeouts. Call it at `next_event()`, and at least four times per `liveness`. After a
+  /// gap of more than half of `liveness` this process was suspended; that time does not count as
+  /// other tasks' silence.
   void tick(TimePoint now);
   TimePoint next_event() const;
 
   Outbox take_outbox() { return std::exchange(outbox_, {}); }
-  /// Sessions that are to be closed, and why.
+  /// Sessions that the caller must close, and why.
   std::vector<std::pair<uint64_t, Status>> take_dropped() { return std::exchange(dropped_, {}); }
 
   uint64_t generation() const { return generation_; }
@@ -54,13 +56,13 @@ class Coordinator {
     TaskId task;
     std::string address;
     TimePoint heard;
-    std::string operation;  // what the task said last that it does
-    std::string call;       // and what it asked of the leader meanwhile
+    std::string operation;  // the last operation that the task has reported
+    std::string call;       // its last request to the leader since then
     TimePoint operation_at;
-    std::optional<Waiter> joining;
-    bool without_lost = false;
-    uint64_t seen_generation = 0;  // as it says, which may have had another leader
-    uint64_t member_of = 0;        // the generation that it took part in last
+    std::optional<PendingRequest> joining;
+    bool exclude_lost = false;
+    uint64_t seen_generation = 0;  // reported by the task; may have had another leader
+    uint64_t member_of = 0;        // the last generation that it took part in
   };
   struct Suspicion {
     TaskId reporter;
@@ -70,16 +72,17 @@ class Coordinator {
   };
 
   struct Gathering {
-    std::string absent;  // tasks, where they are expected, and why they were refused
-    size_t there = 0;
+    std::string absent;  // tasks, their addresses, and why they were refused
+    size_t present = 0;
   };
 
   void serve(uint64_t session, const ControlMessage& message, TimePoint now);
-  void join(uint64_t session, const Waiter& waiter, const ControlMessage& message, TimePoint now);
+  void join(uint64_t session, const PendingRequest& pending, const ControlMessage& message,
+            TimePoint now);
   std::optional<Status> refusal(uint64_t session, const ControlMessage& message) const;
   void begin_if_complete(TimePoint now);
   void begin(TimePoint now);
-  void leave(uint64_t session, const Waiter& waiter);
+  void leave(uint64_t session, const PendingRequest& pending);
   void finish_leaving();
   void end_calls(uint64_t session, const std::string& why);
   void fail_generation(const TaskId& task, const Status& status);
@@ -93,23 +96,23 @@ class Coordinator {
   bool running() const { return generation_ > 0 && failure_.ok() && !active_.empty(); }
   bool is_active(uint64_t session) const;
 
-  const CoordinatorOptions options_;
+  const MembershipLeaderOptions options_;
   const TaskId leader_;
   std::map<uint64_t, Session> sessions_;
   uint64_t generation_ = 0;
   std::map<TaskId, uint64_t> active_;  // sessions of this generation
-  std::set<TaskId> lost_;              // or ended, and not back yet
+  std::set<TaskId> lost_;              // or left; not rejoined yet
   std::map<TaskId, std::string> refused_;
   Status failure_;  // of this generation
   std::vector<Suspicion> suspicions_;
-  std::optional<Waiter> leader_leaves_;
+  std::optional<PendingRequest> leader_leaves_;
   Store store_;
   Barriers barriers_;
   std::optional<TimePoint> ticked_;
   std::optional<strata::detail::WaitNotice> gathering_notice_;  // while the leader waits for tasks
   Outbox outbox_;
   std::vector<std::pair<uint64_t, Status>> dropped_;
-  strata::detail::LogLimiter refusals_;  // a stranger may ask as often as it likes
+  strata::detail::LogLimiter refusals_;
 };
 
 }  // namespace strata::cluster

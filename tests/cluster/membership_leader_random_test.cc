@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "cluster/coordinator.h"
+#include "cluster/membership_leader.h"
 #include "strata/cluster/roles.h"
 
 namespace strata::cluster {
@@ -20,13 +20,13 @@ class RandomTest : public testing::TestWithParam<int> {
 
   explicit RandomTest()
       : spec_({{"worker", {"a:1", "b:1", "c:1", "d:1"}}}),
-        coordinator_({.spec = spec_, .members = members(spec_), .liveness = seconds(10)}) {
+        membership_({.spec = spec_, .members = members(spec_), .liveness = seconds(10)}) {
     open(0, 0);
     for (int task = 1; task < kTasks; ++task) open(next_session_++, task);
   }
 
   void open(uint64_t session, int task) {
-    coordinator_.opened(session, {"worker", task}, now_);
+    membership_.opened(session, {"worker", task}, now_);
     sessions_[session] = task;
   }
 
@@ -34,7 +34,7 @@ class RandomTest : public testing::TestWithParam<int> {
     ControlMessage message;
     message.kind = kind;
     message.request = next_request_++;
-    message.generation = coordinator_.generation();
+    message.generation = membership_.generation();
     message.name = name;
     message.value = "v";
     message.timeout_ms = 1 + random_() % 4000;
@@ -46,7 +46,7 @@ class RandomTest : public testing::TestWithParam<int> {
     if (message.kind == MessageKind::kJoin || message.kind == MessageKind::kLeave) {
       outlives_.insert(message.request);
     }
-    coordinator_.received(session, message, now_);
+    membership_.received(session, message, now_);
   }
 
   void act() {
@@ -89,9 +89,9 @@ class RandomTest : public testing::TestWithParam<int> {
       std::advance(withdrawn, static_cast<long>(random_() % pending_.size()));
       if (outlives_.contains(withdrawn->second)) return;
       ControlMessage message;
-      message.kind = MessageKind::kWithdraw;
+      message.kind = MessageKind::kCancel;
       message.request = withdrawn->second;
-      coordinator_.received(withdrawn->first, message, now_);
+      membership_.received(withdrawn->first, message, now_);
       pending_.erase(withdrawn);
     } else {
       pass(milliseconds(random_() % 1500));
@@ -101,12 +101,12 @@ class RandomTest : public testing::TestWithParam<int> {
   void pass(milliseconds time) {
     now_ += time;
     for (const auto& session : sessions_) {
-      ControlMessage beat;
-      beat.kind = MessageKind::kHeartbeat;
-      coordinator_.received(session.first, beat, now_);
+      ControlMessage heartbeat;
+      heartbeat.kind = MessageKind::kHeartbeat;
+      membership_.received(session.first, heartbeat, now_);
     }
-    coordinator_.tick(now_);
-    EXPECT_GE(coordinator_.next_event(), now_);
+    membership_.tick(now_);
+    EXPECT_GE(membership_.next_event(), now_);
   }
 
   void close(uint64_t session) {
@@ -114,11 +114,11 @@ class RandomTest : public testing::TestWithParam<int> {
     sessions_.erase(session);
     joins_.erase(session);
     std::erase_if(pending_, [&](const auto& each) { return each.first == session; });
-    coordinator_.closed(session, "went", now_);
+    membership_.closed(session, "went", now_);
   }
 
   void look() {
-    for (const Envelope& each : coordinator_.take_outbox()) {
+    for (const Envelope& each : membership_.take_outbox()) {
       ASSERT_TRUE(sessions_.contains(each.session))
           << "told to who is gone: kind " << static_cast<uint32_t>(each.message.kind) << " "
           << each.message.value;
@@ -135,13 +135,13 @@ class RandomTest : public testing::TestWithParam<int> {
         });
       }
     }
-    ASSERT_TRUE(coordinator_.take_dropped().empty());
+    ASSERT_TRUE(membership_.take_dropped().empty());
   }
 
   std::mt19937_64 random_{static_cast<uint64_t>(GetParam())};
   const ClusterSpec spec_;
   TimePoint now_{seconds(1000)};
-  Coordinator coordinator_;
+  MembershipLeader membership_;
   uint64_t next_session_ = 1;
   uint64_t next_request_ = 1;
   int chosen_task_ = 0;

@@ -1,11 +1,11 @@
-#include "cluster/door.h"
+#include "cluster/peer_authorizer.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace strata::cluster {
 
-Status Door::admit(const wire::Hello& peer) const {
+Status PeerAuthorizer::authorize(const wire::Hello& peer) const {
   const auto refuse = [&](const std::string& why) {
     return Status(ErrorCode::kPermissionDenied,
                   str_cat("[cluster] ", task_.to_string(), " refuses ", peer.task, ": ", why));
@@ -29,16 +29,16 @@ Status Door::admit(const wire::Hello& peer) const {
   return {};
 }
 
-void Door::arrived() {
+void PeerAuthorizer::arrived() {
   const std::lock_guard lock(mutex_);
-  someone_ = true;
+  arrived_ = true;
   arrives_.notify_all();
 }
 
-bool Door::wait(const std::stop_token& stop) {
+bool PeerAuthorizer::wait(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
-  if (!arrives_.wait(lock, stop, [&] { return someone_; })) return false;
-  someone_ = false;
+  if (!arrives_.wait(lock, stop, [&] { return arrived_; })) return false;
+  arrived_ = false;
   return true;
 }
 

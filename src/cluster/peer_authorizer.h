@@ -13,26 +13,26 @@
 
 namespace strata::cluster {
 
-/// What a connection between tasks is for.
+/// The purposes of connections between tasks.
 constexpr std::string_view kControl = "control";
 constexpr std::string_view kData = "data/";
 
-/// Who may come in, and whether somebody has. Belongs to the transport, too, which may outlive the
-/// server. Threads: any.
-class Door {
+/// Decides which peers may connect, and tells the accepting thread that one has. Shared with the
+/// transport, which may outlive the server. Threads: any.
+class PeerAuthorizer {
  public:
   /// @param members  The leader first.  @param leader_address  For errors.
-  Door(TaskId task, std::vector<TaskId> members, std::string leader_address)
+  PeerAuthorizer(TaskId task, std::vector<TaskId> members, std::string leader_address)
       : task_(std::move(task)),
         members_(std::move(members)),
         leader_address_(std::move(leader_address)) {}
 
-  /// Ok, or why not.
-  Status admit(const wire::Hello& peer) const;
+  /// Ok, or why the peer is refused.
+  Status authorize(const wire::Hello& peer) const;
 
-  /// Somebody has come in.
+  /// A peer has connected.
   void arrived();
-  /// Waits for that. @return false: stopped.
+  /// Waits for `arrived`. @return false if stopped.
   bool wait(const std::stop_token& stop);
 
  private:
@@ -42,7 +42,7 @@ class Door {
 
   std::mutex mutex_;
   std::condition_variable_any arrives_;
-  bool someone_ = false;
+  bool arrived_ = false;
 };
 
 }  // namespace strata::cluster

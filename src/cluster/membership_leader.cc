@@ -1,4 +1,4 @@
-#include "cluster/coordinator.h"
+#include "cluster/membership_leader.h"
 
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace strata::cluster {
 namespace {
 
-// A connection between two tasks broke: does the control connection of one break, too?
+// After a connection between two tasks has broken: time for the control connection of one to break.
 constexpr auto kSuspicionTime = std::chrono::milliseconds(500);
 constexpr uint64_t kLeaderSession = 0;
 
@@ -20,7 +20,7 @@ std::string quoted_or_none(const std::optional<std::string>& address) {
   return address ? str_cat("\"", *address, "\"") : "no such task";
 }
 
-// What a request says of what the task is doing.
+// The operation that a request reveals.
 std::string call_of(const ControlMessage& message) {
   switch (message.kind) {
     case MessageKind::kBarrier:
@@ -36,12 +36,12 @@ std::string call_of(const ControlMessage& message) {
 
 }  // namespace
 
-Coordinator::Coordinator(CoordinatorOptions options)
+MembershipLeader::MembershipLeader(MembershipLeaderOptions options)
     : options_(std::move(options)),
       leader_(options_.members.front()),
       barriers_([this](const TaskId& task) { return describe(task); }) {}
 
-std::string Coordinator::describe(const TaskId& task) const {
+std::string MembershipLeader::describe(const TaskId& task) const {
   for (const auto& entry : sessions_) {
     const Session& session = entry.second;
     if (session.task == task && !session.address.empty()) {
@@ -53,21 +53,21 @@ std::string Coordinator::describe(const TaskId& task) const {
              : task.to_string();
 }
 
-bool Coordinator::is_active(uint64_t session) const {
+bool MembershipLeader::is_active(uint64_t session) const {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return false;
   const auto active = active_.find(it->second.task);
   return active != active_.end() && active->second == session;
 }
 
-void Coordinator::opened(uint64_t session, const TaskId& task, TimePoint now) {
+void MembershipLeader::opened(uint64_t session, const TaskId& task, TimePoint now) {
   Session fresh;
   fresh.task = task;
   fresh.heard = now;
   sessions_[session] = std::move(fresh);
 }
 
-void Coordinator::received(uint64_t session, const ControlMessage& message, TimePoint now) {
+void MembershipLeader::received(uint64_t session, const ControlMessage& message, TimePoint now) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
   it->second.heard = now;
@@ -79,66 +79,66 @@ void Coordinator::received(uint64_t session, const ControlMessage& message, Time
   if (std::string call = call_of(message); !call.empty()) it->second.call = std::move(call);
   try {
     serve(session, message, now);
-  } catch (const Error& error) {  // names in it that are none
+  } catch (const Error& error) {  // invalid task names
     dropped_.emplace_back(session, Status(ErrorCode::kDataLoss, error.what()));
-    closed(session, str_cat("sent what makes no sense: ", error.what()), now);
+    closed(session, str_cat("sent a malformed message: ", error.what()), now);
   }
 }
 
-void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoint now) {
-  // No more than a clock can add.
+void MembershipLeader::serve(uint64_t session, const ControlMessage& message, TimePoint now) {
+  // At most a year: a deadline must not overflow.
   const uint64_t timeout_ms =
       std::min<uint64_t>(message.timeout_ms, uint64_t{1000} * 3600 * 24 * 365);
-  const Waiter waiter = {.session = session,
-                         .request = message.request,
-                         .deadline = now + std::chrono::milliseconds(timeout_ms),
-                         .timeout_ms = timeout_ms};
+  const PendingRequest pending = {.session = session,
+                                  .request = message.request,
+                                  .deadline = now + std::chrono::milliseconds(timeout_ms),
+                                  .timeout_ms = timeout_ms};
   const TaskId task = sessions_.at(session).task;
   switch (message.kind) {
     case MessageKind::kHeartbeat: {
-      ControlMessage beat;
-      beat.kind = MessageKind::kBeat;
-      beat.generation = generation_;
-      if (session != kLeaderSession) outbox_.push_back({session, std::move(beat)});
+      ControlMessage heartbeat;
+      heartbeat.kind = MessageKind::kHeartbeatAck;
+      heartbeat.generation = generation_;
+      if (session != kLeaderSession) outbox_.push_back({session, std::move(heartbeat)});
       return;
     }
-    case MessageKind::kWithdraw: {
-      store_.withdraw(session, message.request);
-      barriers_.withdraw(session, message.request);
+    case MessageKind::kCancel: {
+      store_.cancel(session, message.request);
+      barriers_.cancel(session, message.request);
       auto& joining = sessions_.at(session).joining;
       if (joining && joining->request == message.request) joining.reset();
       return;
     }
     case MessageKind::kJoin:
-      return join(session, waiter, message, now);
+      return join(session, pending, message, now);
     case MessageKind::kLeave:
-      return leave(session, waiter);
+      return leave(session, pending);
     default:
       break;
   }
-  // The rest belongs to a generation.
+  // All other messages belong to a generation.
   if (!is_active(session) || message.generation != generation_ || !failure_.ok()) {
     const bool same = message.generation == generation_;
     if (message.request != 0) {
-      waiter.fail(outbox_, same && !failure_.ok()
-                               ? failure_
-                               : Status(ErrorCode::kAborted,
-                                        str_cat("[cluster] generation ", message.generation,
-                                                " is over; now is ", generation_)));
+      pending.fail(outbox_, same && !failure_.ok()
+                                ? failure_
+                                : Status(ErrorCode::kAborted,
+                                         str_cat("[cluster] generation ", message.generation,
+                                                 " is over; now is ", generation_)));
     }
     return;
   }
   switch (message.kind) {
     case MessageKind::kSet:
-      return store_.set(waiter, message, outbox_);
+      return store_.set(pending, message, outbox_);
     case MessageKind::kGet:
-      return store_.get(waiter, message, outbox_);
+      return store_.get(pending, message, outbox_);
     case MessageKind::kCompareAndSet:
-      return store_.compare_and_set(waiter, message, outbox_);
+      return store_.compare_and_set(pending, message, outbox_);
     case MessageKind::kErase:
-      return store_.erase(waiter, message, outbox_);
+      return store_.erase(pending, message, outbox_);
     case MessageKind::kBarrier:
-      return barriers_.arrive(task, waiter, message, outbox_);
+      return barriers_.arrive(task, pending, message, outbox_);
     case MessageKind::kSuspect:
       suspicions_.push_back({.reporter = task,
                              .task = TaskId::parse(message.name),
@@ -151,14 +151,15 @@ void Coordinator::serve(uint64_t session, const ControlMessage& message, TimePoi
             task, {message.code, str_cat("[cluster] ", describe(task), ": ", message.value)});
       }
       return fail_generation(task, {ErrorCode::kAborted, str_cat("[cluster] ", describe(task),
-                                                                 " gave up: ", message.value)});
+                                                                 " aborted: ", message.value)});
     default:
       throw Error(ErrorCode::kDataLoss, str_cat("[cluster] control message: got kind ",
                                                 static_cast<uint32_t>(message.kind)));
   }
 }
 
-std::optional<Status> Coordinator::refusal(uint64_t session, const ControlMessage& message) const {
+std::optional<Status> MembershipLeader::refusal(uint64_t session,
+                                                const ControlMessage& message) const {
   const Session& own = sessions_.at(session);
   const auto refuse = [&](ErrorCode code, const std::string& what) {
     return Status(code, str_cat("[cluster] rendezvous: ", what));
@@ -186,25 +187,25 @@ std::optional<Status> Coordinator::refusal(uint64_t session, const ControlMessag
   return std::nullopt;
 }
 
-void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMessage& message,
-                       TimePoint now) {
+void MembershipLeader::join(uint64_t session, const PendingRequest& pending,
+                            const ControlMessage& message, TimePoint now) {
   Session& own = sessions_.at(session);
   if (const auto status = refusal(session, message)) {
     if (const auto count = refusals_.admit()) STRATA_LOG(kWarning) << status->message() << *count;
-    // Of strangers there may be any number.
+    // Only of members: other peers could fill the map.
     if (std::ranges::count(options_.members, own.task) > 0) {
       refused_[own.task] = status->message();
     }
-    waiter.fail(outbox_, *status);
+    pending.fail(outbox_, *status);
     return;
   }
   refused_.erase(own.task);
   if (own.joining) {
-    own.joining->fail(outbox_, {ErrorCode::kCancelled, "[cluster] this task asks anew"});
+    own.joining->fail(outbox_, {ErrorCode::kCancelled, "[cluster] this task has joined again"});
   }
   own.address = message.address;
-  own.joining = waiter;
-  own.without_lost = message.flag;
+  own.joining = pending;
+  own.exclude_lost = message.flag;
   own.seen_generation = message.number;
   const bool was_active = is_active(session);
   if (was_active) {
@@ -213,7 +214,7 @@ void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMess
   }
   if (!was_active && running()) {
     ControlMessage newcomer;
-    newcomer.kind = MessageKind::kNewcomer;
+    newcomer.kind = MessageKind::kJoinPending;
     newcomer.generation = generation_;
     newcomer.name = own.task.to_string();
     broadcast(newcomer);
@@ -221,25 +222,25 @@ void Coordinator::join(uint64_t session, const Waiter& waiter, const ControlMess
   begin_if_complete(now);
 }
 
-void Coordinator::begin_if_complete(TimePoint now) {
+void MembershipLeader::begin_if_complete(TimePoint now) {
   std::set<TaskId> waiting;
-  bool without_lost = true;
+  bool exclude_lost = true;
   for (const auto& entry : sessions_) {
     if (!entry.second.joining) continue;
     waiting.insert(entry.second.task);
-    // Those who were there decide.
+    // The survivors of the last generation decide.
     const bool survived = entry.second.member_of == generation_;
-    without_lost = without_lost && (entry.second.without_lost || !survived);
+    exclude_lost = exclude_lost && (entry.second.exclude_lost || !survived);
   }
   if (!waiting.contains(leader_)) return;
   for (const TaskId& member : options_.members) {
     if (waiting.contains(member)) continue;
-    if (!without_lost || generation_ == 0 || !lost_.contains(member)) return;
+    if (!exclude_lost || generation_ == 0 || !lost_.contains(member)) return;
   }
   begin(now);
 }
 
-void Coordinator::begin(TimePoint now) {
+void MembershipLeader::begin(TimePoint now) {
   const Status over = {ErrorCode::kAborted, "[cluster] a new generation has begun"};
   store_.clear(over, outbox_);
   barriers_.clear(over, outbox_);
@@ -270,14 +271,14 @@ void Coordinator::begin(TimePoint now) {
   }
 }
 
-// Calls of other threads of a task that ends its generation itself.
-void Coordinator::end_calls(uint64_t session, const std::string& why) {
+// Fails the pending calls of a task that itself ends its part in the generation.
+void MembershipLeader::end_calls(uint64_t session, const std::string& why) {
   const Status status = {ErrorCode::kCancelled, str_cat("[cluster] this task ", why)};
   store_.fail(session, status, outbox_);
   barriers_.fail(session, status, outbox_);
 }
 
-void Coordinator::leave(uint64_t session, const Waiter& waiter) {
+void MembershipLeader::leave(uint64_t session, const PendingRequest& pending) {
   const TaskId task = sessions_.at(session).task;
   constexpr const char* kWhy = "has left";
   end_calls(session, kWhy);
@@ -292,17 +293,17 @@ void Coordinator::leave(uint64_t session, const Waiter& waiter) {
     joining.reset();
   }
   if (session != kLeaderSession) {
-    waiter.reply(outbox_);
+    pending.reply(outbox_);
   } else if (!leader_leaves_) {
-    leader_leaves_ = waiter;
+    leader_leaves_ = pending;
   } else {
-    waiter.reply(outbox_);  // the first call waits
+    pending.reply(outbox_);  // the first call waits
   }
   finish_leaving();
 }
 
-// The leader goes last: until then it serves the others.
-void Coordinator::finish_leaving() {
+// The leader leaves last: until then it serves the others.
+void MembershipLeader::finish_leaving() {
   if (!leader_leaves_ || running()) return;
   ControlMessage closing;
   closing.kind = MessageKind::kClosing;
@@ -313,7 +314,7 @@ void Coordinator::finish_leaving() {
   leader_leaves_.reset();
 }
 
-void Coordinator::closed(uint64_t session, const std::string& how, TimePoint now) {
+void MembershipLeader::closed(uint64_t session, const std::string& how, TimePoint now) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
   const TaskId task = it->second.task;
@@ -333,27 +334,27 @@ void Coordinator::closed(uint64_t session, const std::string& how, TimePoint now
   } else if (was_joining) {
     if (const auto more = refusals_.admit()) {
       STRATA_LOG(kWarning) << "[cluster] rendezvous: " << who << " " << how
-                           << " before all were there" << *more;
+                           << " before all tasks had joined" << *more;
     }
   }
   finish_leaving();
-  // Another process may wait for its place.
+  // A restarted process may be waiting to take its place.
   begin_if_complete(now);
 }
 
-std::string Coordinator::last_operation(const Session& session, TimePoint now) const {
+std::string MembershipLeader::last_operation(const Session& session, TimePoint now) const {
   const std::string_view between = session.operation.empty() || session.call.empty() ? "" : ", ";
   return str_cat("; its last known operation, ",
                  seconds_text(milliseconds(now - session.operation_at)),
                  " ago: ", session.operation, between, session.call);
 }
 
-void Coordinator::fail_generation(const TaskId& task, const Status& status) {
-  if (!failure_.ok()) return;  // what comes after the first failure is its consequence
+void MembershipLeader::fail_generation(const TaskId& task, const Status& status) {
+  if (!failure_.ok()) return;  // later failures are consequences of the first
   STRATA_LOG(kWarning) << status.message();
   failure_ = status;
   suspicions_.clear();
-  // Who waits learns it from the message itself, and everything else is over with the generation.
+  // The waiting tasks get the error from kFailed; their requests are dropped without replies.
   Outbox nobody;
   store_.clear(status, nobody);
   barriers_.clear(status, nobody);
@@ -367,9 +368,10 @@ void Coordinator::fail_generation(const TaskId& task, const Status& status) {
   finish_leaving();
 }
 
-// Who has lost a peer gives up its other connections, too: of several reports the cause is about
-// one that has lost nobody itself, or that says the same of the reporter (a link that was cut).
-Coordinator::Suspicion Coordinator::likely_cause() const {
+// A task that has lost a peer closes its other connections, too. So of several reports the most
+// likely cause is the one about a task that has itself reported nothing, or that has reported the
+// reporter (a cut link).
+MembershipLeader::Suspicion MembershipLeader::likely_cause() const {
   const auto says_of = [&](const TaskId& reporter, const TaskId* task) {
     return std::ranges::any_of(suspicions_, [&](const Suspicion& each) {
       return each.reporter == reporter && (task == nullptr || each.task == *task);
@@ -382,19 +384,19 @@ Coordinator::Suspicion Coordinator::likely_cause() const {
   return *std::ranges::min_element(suspicions_, {}, doubt);  // the first of the best
 }
 
-void Coordinator::broadcast(const ControlMessage& message) {
+void MembershipLeader::broadcast(const ControlMessage& message) {
   for (const auto& active : active_) outbox_.push_back({active.second, message});
 }
 
-Coordinator::Gathering Coordinator::gathering() const {
+MembershipLeader::Gathering MembershipLeader::gathering() const {
   Gathering result;
-  auto& [absent, there] = result;
+  auto& [absent, present] = result;
   for (const TaskId& member : options_.members) {
     const bool here = std::ranges::any_of(sessions_, [&](const auto& entry) {
       return entry.second.task == member && entry.second.joining;
     });
     if (here) {
-      ++there;
+      ++present;
       continue;
     }
     absent += (absent.empty() ? "" : ", ") + describe(member);
@@ -404,8 +406,8 @@ Coordinator::Gathering Coordinator::gathering() const {
   return result;
 }
 
-void Coordinator::expire_joins(TimePoint now) {
-  const auto [absent, there] = gathering();
+void MembershipLeader::expire_joins(TimePoint now) {
+  const auto [absent, present] = gathering();
   // Nobody can begin without the leader: where it gives up, all hear why.
   const auto leader = sessions_.find(kLeaderSession);
   const bool all = leader != sessions_.end() && leader->second.joining &&
@@ -414,31 +416,31 @@ void Coordinator::expire_joins(TimePoint now) {
     auto& joining = entry.second.joining;
     if (!joining || (joining->deadline > now && !all)) continue;
     joining->fail(outbox_, {ErrorCode::kDeadlineExceeded,
-                            str_cat("[cluster] rendezvous: ", absent, " did not come within ",
-                                    joining->timeout(), "; ", there, " of ",
-                                    options_.members.size(), " tasks were there")});
+                            str_cat("[cluster] rendezvous: ", absent, " did not join within ",
+                                    joining->timeout(), "; ", present, " of ",
+                                    options_.members.size(), " tasks had joined")});
     joining.reset();
   }
 }
 
 /// In the leader's log; the others say that they wait for the leader (ControlLoop::wait).
-void Coordinator::say_who_is_waited_for(TimePoint now) {
+void MembershipLeader::say_who_is_waited_for(TimePoint now) {
   const auto leader = sessions_.find(kLeaderSession);
   if (leader == sessions_.end() || !leader->second.joining) return gathering_notice_.reset();
   if (!gathering_notice_) {
     const auto say = [this] {
-      const auto [absent, there] = gathering();
-      return str_cat("[cluster] rendezvous: waits for ", absent, "; ", there, " of ",
-                     options_.members.size(), " tasks are there");
+      const auto [absent, present] = gathering();
+      return str_cat("[cluster] rendezvous: waits for ", absent, "; ", present, " of ",
+                     options_.members.size(), " tasks have joined");
     };
-    const Waiter& joining = *leader->second.joining;
+    const PendingRequest& joining = *leader->second.joining;
     gathering_notice_.emplace(say, joining.deadline - std::chrono::milliseconds(joining.timeout_ms),
                               joining.deadline);
   }
   gathering_notice_->look(now);
 }
 
-void Coordinator::tick(TimePoint now) {
+void MembershipLeader::tick(TimePoint now) {
   // Who stood still (SIGSTOP, a suspended machine) has no right to call the others silent: what
   // they sent meanwhile is still to be read.
   if (ticked_ && now - *ticked_ > options_.liveness / 2) {
@@ -477,7 +479,7 @@ void Coordinator::tick(TimePoint now) {
   }
 }
 
-TimePoint Coordinator::next_event() const {
+TimePoint MembershipLeader::next_event() const {
   TimePoint next = std::min(store_.next_deadline(), barriers_.next_deadline());
   for (const auto& [id, session] : sessions_) {
     if (id != kLeaderSession) next = std::min(next, session.heard + options_.liveness);

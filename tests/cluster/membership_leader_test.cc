@@ -1,5 +1,5 @@
 // The leader's decisions, without wire and clock: time is what the test says.
-#include "cluster/coordinator.h"
+#include "cluster/membership_leader.h"
 
 #include <gtest/gtest.h>
 
@@ -13,20 +13,20 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 /// Workers 0 to n-1; worker i has session i, until it has to be another.
-class CoordinatorTest : public testing::Test {
+class MembershipLeaderTest : public testing::Test {
  protected:
   void start(int workers) {
     std::vector<std::string> addresses;
     for (int i = 0; i < workers; ++i) addresses.push_back(str_cat("host", i, ":1"));
     spec_ = ClusterSpec({{"worker", addresses}});
-    coordinator_.emplace(
-        CoordinatorOptions{.spec = spec_, .members = members(spec_), .liveness = seconds(10)});
+    membership_.emplace(
+        MembershipLeaderOptions{.spec = spec_, .members = members(spec_), .liveness = seconds(10)});
   }
   void start_and_join(int workers) {
     start(workers);
     for (int i = 0; i < workers; ++i) join(static_cast<uint64_t>(i), i);
-    ASSERT_EQ(coordinator_->generation(), 1u);
-    (void)coordinator_->take_outbox();
+    ASSERT_EQ(membership_->generation(), 1u);
+    (void)membership_->take_outbox();
   }
 
   ControlMessage request(MessageKind kind, const std::string& name = "",
@@ -34,23 +34,23 @@ class CoordinatorTest : public testing::Test {
     ControlMessage message;
     message.kind = kind;
     message.request = ++request_;
-    message.generation = coordinator_->generation();
+    message.generation = membership_->generation();
     message.name = name;
     message.value = value;
     message.timeout_ms = 5000;
     return message;
   }
   void send(uint64_t session, const ControlMessage& message) {
-    coordinator_->received(session, message, now_);
+    membership_->received(session, message, now_);
   }
-  void join(uint64_t session, int worker, bool without_lost = false) {
-    coordinator_->opened(session, {"worker", worker}, now_);
-    rejoin(session, worker, without_lost);
+  void join(uint64_t session, int worker, bool exclude_lost = false) {
+    membership_->opened(session, {"worker", worker}, now_);
+    rejoin(session, worker, exclude_lost);
   }
-  void rejoin(uint64_t session, int worker, bool without_lost = false) {
+  void rejoin(uint64_t session, int worker, bool exclude_lost = false) {
     auto message = request(MessageKind::kJoin, "", spec_.to_json().dump());
     message.address = str_cat("10.0.0.", worker, ":", 1000 + session);
-    message.flag = without_lost;
+    message.flag = exclude_lost;
     send(session, message);
   }
   ControlMessage barrier(const std::string& name, uint64_t round) {
@@ -64,13 +64,14 @@ class CoordinatorTest : public testing::Test {
     for (; time > milliseconds(0); time -= seconds(1)) {
       now_ += std::min<milliseconds>(time, seconds(1));
       for (const uint64_t session : alive) send(session, request(MessageKind::kHeartbeat));
-      coordinator_->tick(now_);
+      membership_->tick(now_);
     }
   }
   // What was sent since the last call, but for answers to heartbeats.
   std::vector<Envelope> sent() {
-    auto out = coordinator_->take_outbox();
-    std::erase_if(out, [](const Envelope& e) { return e.message.kind == MessageKind::kBeat; });
+    auto out = membership_->take_outbox();
+    std::erase_if(out,
+                  [](const Envelope& e) { return e.message.kind == MessageKind::kHeartbeatAck; });
     return out;
   }
   // The only message since the last call.
@@ -81,12 +82,12 @@ class CoordinatorTest : public testing::Test {
   }
 
   ClusterSpec spec_;
-  std::optional<Coordinator> coordinator_;
+  std::optional<MembershipLeader> membership_;
   TimePoint now_{seconds(1000)};
   uint64_t request_ = 0;
 };
 
-TEST_F(CoordinatorTest, AGenerationBeginsWhenAllAreThere) {
+TEST_F(MembershipLeaderTest, AGenerationBeginsWhenAllAreThere) {
   start(3);
   join(0, 0);
   join(2, 2);
@@ -105,7 +106,7 @@ TEST_F(CoordinatorTest, AGenerationBeginsWhenAllAreThere) {
   }
 }
 
-TEST_F(CoordinatorTest, WhoIsAbsentIsNamed) {
+TEST_F(MembershipLeaderTest, WhoIsAbsentIsNamed) {
   start(3);
   join(1, 1);
   pass(milliseconds(4999), {1});
@@ -116,12 +117,12 @@ TEST_F(CoordinatorTest, WhoIsAbsentIsNamed) {
   EXPECT_EQ(
       answer.value,
       "[cluster] rendezvous: /job:worker/task:0 at host0:1, /job:worker/task:2 at host2:1 did "
-      "not come within 5 s; 1 of 3 tasks were there");
+      "not join within 5 s; 1 of 3 tasks had joined");
 }
 
-TEST_F(CoordinatorTest, DifferentSpecsAreCompared) {
+TEST_F(MembershipLeaderTest, DifferentSpecsAreCompared) {
   start(2);
-  coordinator_->opened(1, {"worker", 1}, now_);
+  membership_->opened(1, {"worker", 1}, now_);
   const auto join_with = [&](const ClusterSpec& spec) {
     send(1, request(MessageKind::kJoin, "", spec.to_json().dump()));
     return only();
@@ -144,13 +145,13 @@ TEST_F(CoordinatorTest, DifferentSpecsAreCompared) {
             "[cluster] rendezvous: /job:worker/task:1 at host1:1 (refused: [cluster] rendezvous: "
             "got two cluster specs: for /job:worker/task:2 the leader /job:worker/task:0 has no "
             "such task, /job:worker/task:1 has \"host2:1\"; give all tasks the same one) did not "
-            "come within 5 s; 1 of 2 tasks were there");
+            "join within 5 s; 1 of 2 tasks had joined");
 }
 
-TEST_F(CoordinatorTest, StrangersAndDoublesAreRefused) {
+TEST_F(MembershipLeaderTest, StrangersAndDoublesAreRefused) {
   start(3);
   join(1, 1);
-  coordinator_->opened(7, {"worker", 7}, now_);
+  membership_->opened(7, {"worker", 7}, now_);
   rejoin(7, 7);
   EXPECT_EQ(only().value,
             "[cluster] rendezvous: got /job:worker/task:7, which is not in the leader's cluster, "
@@ -163,7 +164,7 @@ TEST_F(CoordinatorTest, StrangersAndDoublesAreRefused) {
             "10.0.0.1:1001 and one at 10.0.0.1:1008; give each its own task");
 }
 
-TEST_F(CoordinatorTest, GetWaitsForSet) {
+TEST_F(MembershipLeaderTest, GetWaitsForSet) {
   start_and_join(2);
   const auto get = request(MessageKind::kGet, "key");
   send(1, get);
@@ -184,10 +185,10 @@ TEST_F(CoordinatorTest, GetWaitsForSet) {
   pass(seconds(5), {1});
   const auto answer = only();
   EXPECT_EQ(answer.code, ErrorCode::kDeadlineExceeded);
-  EXPECT_EQ(answer.value, "[cluster] store: nobody has set \"never\" within 5 s");
+  EXPECT_EQ(answer.value, "[cluster] store: no task has set \"never\" within 5 s");
 }
 
-TEST_F(CoordinatorTest, CompareAndSetHasOneWinner) {
+TEST_F(MembershipLeaderTest, CompareAndSetHasOneWinner) {
   start_and_join(2);
   send(0, request(MessageKind::kCompareAndSet, "k", "a"));
   EXPECT_TRUE(only().flag);
@@ -212,7 +213,7 @@ TEST_F(CoordinatorTest, CompareAndSetHasOneWinner) {
   EXPECT_FALSE(only().flag);
 }
 
-TEST_F(CoordinatorTest, TheStoreHasBounds) {
+TEST_F(MembershipLeaderTest, TheStoreHasBounds) {
   start_and_join(1);
   const auto answer = [&](const std::string& key, const std::string& value, bool replace = true) {
     auto set = request(MessageKind::kSet, key, value);
@@ -241,7 +242,7 @@ TEST_F(CoordinatorTest, TheStoreHasBounds) {
             "[cluster] store: \"k\" is set already, and was not to be replaced");
 }
 
-TEST_F(CoordinatorTest, ABarrierOpensForAllAtOnce) {
+TEST_F(MembershipLeaderTest, ABarrierOpensForAllAtOnce) {
   start_and_join(3);
   send(2, barrier("b", 0));
   send(0, barrier("b", 0));
@@ -256,13 +257,13 @@ TEST_F(CoordinatorTest, ABarrierOpensForAllAtOnce) {
   EXPECT_TRUE(sent().empty());
 }
 
-TEST_F(CoordinatorTest, ABarrierSaysWhoIsAbsent) {
+TEST_F(MembershipLeaderTest, ABarrierSaysWhoIsAbsent) {
   start_and_join(3);
   send(2, barrier("b", 0));
   pass(seconds(5), {1, 2});
   const std::string message =
       "[cluster] barrier \"b\": /job:worker/task:0 at 10.0.0.0:1000, /job:worker/task:1 at "
-      "10.0.0.1:1001 did not come within 5 s; 1 of 3 were there";
+      "10.0.0.1:1001 did not join within 5 s; 1 of 3 were there";
   auto answer = only();
   EXPECT_EQ(answer.code, ErrorCode::kDeadlineExceeded);
   EXPECT_EQ(answer.value, message);
@@ -275,7 +276,7 @@ TEST_F(CoordinatorTest, ABarrierSaysWhoIsAbsent) {
   for (const Envelope& each : sent()) EXPECT_EQ(each.message.code, ErrorCode::kOk);
 }
 
-TEST_F(CoordinatorTest, BarriersAreForThoseWhoAreMeant) {
+TEST_F(MembershipLeaderTest, BarriersAreForThoseWhoAreMeant) {
   start_and_join(3);
   auto other = barrier("b", 0);
   other.tasks.pop_back();
@@ -289,12 +290,12 @@ TEST_F(CoordinatorTest, BarriersAreForThoseWhoAreMeant) {
   ASSERT_EQ(out.size(), 2u);
   for (const Envelope& each : out) {
     EXPECT_EQ(each.message.value,
-              "[cluster] barrier \"b\": worker:1 wants to meet worker:0, worker:1, worker:2, but "
-              "worker:0 wants worker:0, worker:1");
+              "[cluster] barrier \"b\": worker:1 expects worker:0, worker:1, worker:2, but "
+              "worker:0 expects worker:0, worker:1");
   }
 }
 
-TEST_F(CoordinatorTest, ABarrierWithoutWhoHasEndedFails) {
+TEST_F(MembershipLeaderTest, ABarrierWithoutWhoHasEndedFails) {
   start_and_join(3);
   send(0, barrier("b", 0));
   send(1, request(MessageKind::kLeave));
@@ -306,20 +307,20 @@ TEST_F(CoordinatorTest, ABarrierWithoutWhoHasEndedFails) {
       "all tasks make the same calls?";
   EXPECT_EQ(out[0].message.value, message);
   EXPECT_EQ(out[1].message.code, ErrorCode::kOk);
-  coordinator_->closed(1, "closed its connection", now_);
+  membership_->closed(1, "closed its connection", now_);
   send(2, barrier("c", 0));
   EXPECT_EQ(only().code, ErrorCode::kFailedPrecondition);
-  EXPECT_TRUE(coordinator_->failure().ok());
+  EXPECT_TRUE(membership_->failure().ok());
 }
 
-TEST_F(CoordinatorTest, AClosedConnectionEndsTheGenerationForAll) {
+TEST_F(MembershipLeaderTest, AClosedConnectionEndsTheGenerationForAll) {
   start_and_join(3);
-  auto beat = request(MessageKind::kHeartbeat);
-  beat.operation = "step 17";
-  send(2, beat);
+  auto heartbeat = request(MessageKind::kHeartbeat);
+  heartbeat.operation = "step 17";
+  send(2, heartbeat);
   send(1, request(MessageKind::kGet, "key"));
   now_ += milliseconds(400);
-  coordinator_->closed(2, "closed its connection without leaving", now_);
+  membership_->closed(2, "closed its connection without leaving", now_);
   const std::string message =
       "[cluster] /job:worker/task:2 at 10.0.0.2:1002 is lost: it closed its connection without "
       "leaving; its last known operation, 0.4 s ago: step 17";
@@ -332,41 +333,41 @@ TEST_F(CoordinatorTest, AClosedConnectionEndsTheGenerationForAll) {
     EXPECT_EQ(each.message.name, "/job:worker/task:2");
   }
   // What follows from it is not news; later requests get the same error.
-  coordinator_->closed(1, "closed its connection without leaving", now_);
+  membership_->closed(1, "closed its connection without leaving", now_);
   EXPECT_TRUE(sent().empty());
   send(0, request(MessageKind::kSet, "k", "v"));
   EXPECT_EQ(only().value, message);
 }
 
-TEST_F(CoordinatorTest, SilenceIsNoticedWithinTheInterval) {
+TEST_F(MembershipLeaderTest, SilenceIsNoticedWithinTheInterval) {
   start_and_join(3);
   send(1, barrier("epoch", 0));
   pass(milliseconds(9999), {0, 2});
   (void)sent();  // the barrier's deadline
-  EXPECT_TRUE(coordinator_->failure().ok());
+  EXPECT_TRUE(membership_->failure().ok());
   pass(milliseconds(1), {0, 2});
-  EXPECT_EQ(coordinator_->failure().message(),
+  EXPECT_EQ(membership_->failure().message(),
             "[cluster] /job:worker/task:1 at 10.0.0.1:1001 is lost: it was silent for 10 s; its "
             "last known operation, 10 s ago: barrier \"epoch\"");
-  const auto dropped = coordinator_->take_dropped();
+  const auto dropped = membership_->take_dropped();
   ASSERT_EQ(dropped.size(), 1u);
   EXPECT_EQ(dropped[0].first, 1u);
   EXPECT_EQ(sent().size(), 2u);
 }
 
-TEST_F(CoordinatorTest, WhoStoodStillItselfBlamesNobody) {
+TEST_F(MembershipLeaderTest, WhoStoodStillItselfBlamesNobody) {
   start_and_join(3);
   pass(seconds(1), {1, 2});
   now_ += seconds(100);  // stopped, and continued
-  coordinator_->tick(now_);
-  EXPECT_TRUE(coordinator_->failure().ok());
+  membership_->tick(now_);
+  EXPECT_TRUE(membership_->failure().ok());
   pass(milliseconds(9000), {2});
-  EXPECT_TRUE(coordinator_->failure().ok());
+  EXPECT_TRUE(membership_->failure().ok());
   pass(seconds(1), {2});
-  EXPECT_FALSE(coordinator_->failure().ok());
+  EXPECT_FALSE(membership_->failure().ok());
 }
 
-TEST_F(CoordinatorTest, ABrokenConnectionBetweenTwoTasksEndsTheGeneration) {
+TEST_F(MembershipLeaderTest, ABrokenConnectionBetweenTwoTasksEndsTheGeneration) {
   start_and_join(3);
   send(0, request(MessageKind::kSuspect, "/job:worker/task:2", "connection reset"));
   pass(milliseconds(499), {1, 2});
@@ -380,12 +381,12 @@ TEST_F(CoordinatorTest, ABrokenConnectionBetweenTwoTasksEndsTheGeneration) {
   // If the task is gone altogether, that is the news.
   start_and_join(3);
   send(0, request(MessageKind::kSuspect, "/job:worker/task:2", "connection reset"));
-  coordinator_->closed(2, "closed its connection without leaving", now_);
+  membership_->closed(2, "closed its connection without leaving", now_);
   EXPECT_NE(sent().at(0).message.value.find("task:2 at 10.0.0.2:1002 is lost"), std::string::npos);
 }
 
 // Who has lost a peer ends its other connections, and is reported for that.
-TEST_F(CoordinatorTest, OfSeveralReportsTheCauseIsTold) {
+TEST_F(MembershipLeaderTest, OfSeveralReportsTheCauseIsTold) {
   const auto report = [&](uint64_t reporter, int lost) {
     send(reporter, request(MessageKind::kSuspect, str_cat("/job:worker/task:", lost), "reset"));
   };
@@ -407,7 +408,7 @@ TEST_F(CoordinatorTest, OfSeveralReportsTheCauseIsTold) {
       "[cluster] /job:worker/task:2 at 10.0.0.2:1002 lost /job:worker/task:1 at 10.0.0.1:1001"));
 }
 
-TEST_F(CoordinatorTest, WhatATaskHasMetIsWhatAllGet) {
+TEST_F(MembershipLeaderTest, WhatATaskHasMetIsWhatAllGet) {
   start_and_join(3);
   auto message = request(MessageKind::kAbort, "", "all_reduce b: ranks disagree");
   message.code = ErrorCode::kFailedPrecondition;
@@ -419,20 +420,20 @@ TEST_F(CoordinatorTest, WhatATaskHasMetIsWhatAllGet) {
             "[cluster] /job:worker/task:1 at 10.0.0.1:1001: all_reduce b: ranks disagree");
 }
 
-TEST_F(CoordinatorTest, WhoGivesUpTellsWhy) {
+TEST_F(MembershipLeaderTest, WhoGivesUpTellsWhy) {
   start_and_join(3);
   send(1, request(MessageKind::kAbort, "", "loss is NaN"));
   const auto out = sent();
   ASSERT_EQ(out.size(), 3u);
   EXPECT_EQ(out[0].message.code, ErrorCode::kAborted);
   EXPECT_EQ(out[0].message.value,
-            "[cluster] /job:worker/task:1 at 10.0.0.1:1001 gave up: loss is NaN");
+            "[cluster] /job:worker/task:1 at 10.0.0.1:1001 aborted: loss is NaN");
 }
 
-TEST_F(CoordinatorTest, AReplacementBeginsTheNextGeneration) {
+TEST_F(MembershipLeaderTest, AReplacementBeginsTheNextGeneration) {
   start_and_join(3);
   send(0, request(MessageKind::kSet, "k", "v"));
-  coordinator_->closed(2, "closed its connection without leaving", now_);
+  membership_->closed(2, "closed its connection without leaving", now_);
   (void)sent();
   rejoin(0, 0);
   rejoin(1, 1);
@@ -444,7 +445,7 @@ TEST_F(CoordinatorTest, AReplacementBeginsTheNextGeneration) {
     EXPECT_EQ(each.message.generation, 2u);
     EXPECT_EQ(each.message.tasks[2].second, "10.0.0.2:1012");
   }
-  EXPECT_TRUE(coordinator_->failure().ok());
+  EXPECT_TRUE(membership_->failure().ok());
   // What the generation before had stored is gone, and its late messages mean nothing.
   auto get = request(MessageKind::kGet, "k");
   get.number = 1;
@@ -456,33 +457,33 @@ TEST_F(CoordinatorTest, AReplacementBeginsTheNextGeneration) {
   EXPECT_EQ(only().value, "[cluster] generation 1 is over; now is 2");
 }
 
-TEST_F(CoordinatorTest, SurvivorsGoOnWithoutTheLostIfAllAgree) {
+TEST_F(MembershipLeaderTest, SurvivorsGoOnWithoutTheLostIfAllAgree) {
   start_and_join(3);
-  coordinator_->closed(2, "closed its connection without leaving", now_);
+  membership_->closed(2, "closed its connection without leaving", now_);
   (void)sent();
   rejoin(0, 0, true);
   rejoin(1, 1, true);
   auto out = sent();
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0].message.tasks.size(), 2u);
-  EXPECT_EQ(coordinator_->generation(), 2u);
+  EXPECT_EQ(membership_->generation(), 2u);
   // A replacement waits, is announced, and comes in when the others join anew.
   join(12, 2);
   out = sent();
   ASSERT_EQ(out.size(), 2u);
-  EXPECT_EQ(out[0].message.kind, MessageKind::kNewcomer);
+  EXPECT_EQ(out[0].message.kind, MessageKind::kJoinPending);
   EXPECT_EQ(out[0].message.name, "/job:worker/task:2");
   rejoin(0, 0, true);
   rejoin(1, 1, true);
   out = sent();
   ASSERT_EQ(out.size(), 3u);
   EXPECT_EQ(out[2].message.tasks.size(), 3u);
-  EXPECT_EQ(coordinator_->generation(), 3u);
+  EXPECT_EQ(membership_->generation(), 3u);
 }
 
-TEST_F(CoordinatorTest, WithoutConsentAllWaitForTheLost) {
+TEST_F(MembershipLeaderTest, WithoutConsentAllWaitForTheLost) {
   start_and_join(3);
-  coordinator_->closed(2, "closed its connection without leaving", now_);
+  membership_->closed(2, "closed its connection without leaving", now_);
   (void)sent();
   rejoin(0, 0, true);
   rejoin(1, 1, false);
@@ -494,13 +495,13 @@ TEST_F(CoordinatorTest, WithoutConsentAllWaitForTheLost) {
   EXPECT_TRUE(sent().empty());
 }
 
-TEST_F(CoordinatorTest, TheLeaderGoesLast) {
+TEST_F(MembershipLeaderTest, TheLeaderGoesLast) {
   start_and_join(3);
   const auto leave = request(MessageKind::kLeave);
   send(0, leave);
   send(1, request(MessageKind::kLeave));
   EXPECT_EQ(only().code, ErrorCode::kOk);
-  coordinator_->closed(1, "closed its connection", now_);
+  membership_->closed(1, "closed its connection", now_);
   EXPECT_TRUE(sent().empty());
   // It still serves those who are there.
   send(2, request(MessageKind::kSet, "k", "v"));
@@ -511,10 +512,10 @@ TEST_F(CoordinatorTest, TheLeaderGoesLast) {
   EXPECT_EQ(out[0].session, 2u);
   EXPECT_EQ(out[1].message.kind, MessageKind::kClosing);
   EXPECT_EQ(out[2].message.request, leave.request);
-  EXPECT_TRUE(coordinator_->failure().ok());
+  EXPECT_TRUE(membership_->failure().ok());
 }
 
-TEST_F(CoordinatorTest, TheLeaderGoesAtItsDeadlineAndWhenTheGenerationHasFailed) {
+TEST_F(MembershipLeaderTest, TheLeaderGoesAtItsDeadlineAndWhenTheGenerationHasFailed) {
   start_and_join(2);
   send(0, request(MessageKind::kLeave));
   pass(seconds(5), {1});
@@ -522,7 +523,7 @@ TEST_F(CoordinatorTest, TheLeaderGoesAtItsDeadlineAndWhenTheGenerationHasFailed)
   ASSERT_EQ(out.size(), 2u);
   EXPECT_EQ(out[0].message.kind, MessageKind::kClosing);
   start_and_join(3);
-  coordinator_->closed(2, "closed its connection without leaving", now_);
+  membership_->closed(2, "closed its connection without leaving", now_);
   (void)sent();
   send(0, request(MessageKind::kLeave));
   out = sent();
@@ -530,12 +531,12 @@ TEST_F(CoordinatorTest, TheLeaderGoesAtItsDeadlineAndWhenTheGenerationHasFailed)
   EXPECT_EQ(out.back().session, 0u);
 }
 
-TEST_F(CoordinatorTest, NonsenseClosesItsSessionOnly) {
+TEST_F(MembershipLeaderTest, NonsenseClosesItsSessionOnly) {
   start_and_join(3);
   auto nonsense = barrier("b", 0);
   nonsense.tasks.emplace_back("no task", "");
   send(1, nonsense);
-  const auto dropped = coordinator_->take_dropped();
+  const auto dropped = membership_->take_dropped();
   ASSERT_EQ(dropped.size(), 1u);
   EXPECT_EQ(dropped[0].first, 1u);
   EXPECT_EQ(dropped[0].second.code(), ErrorCode::kDataLoss);
@@ -544,18 +545,18 @@ TEST_F(CoordinatorTest, NonsenseClosesItsSessionOnly) {
   EXPECT_TRUE(sent().empty());
 }
 
-TEST_F(CoordinatorTest, ARequestCanBeWithdrawn) {
+TEST_F(MembershipLeaderTest, ARequestCanBeWithdrawn) {
   start_and_join(2);
   const auto get = request(MessageKind::kGet, "k");
   send(1, get);
-  ControlMessage withdraw;
-  withdraw.kind = MessageKind::kWithdraw;
-  withdraw.request = get.request;
-  send(1, withdraw);
+  ControlMessage cancel;
+  cancel.kind = MessageKind::kCancel;
+  cancel.request = get.request;
+  send(1, cancel);
   const auto meet = barrier("b", 0);
   send(1, meet);
-  withdraw.request = meet.request;
-  send(1, withdraw);
+  cancel.request = meet.request;
+  send(1, cancel);
   send(0, request(MessageKind::kSet, "k", "v"));
   EXPECT_EQ(sent().size(), 1u);
   send(0, barrier("b", 0));
@@ -563,14 +564,14 @@ TEST_F(CoordinatorTest, ARequestCanBeWithdrawn) {
 }
 
 // Nobody watches a job that waits in silence.
-TEST_F(CoordinatorTest, ALongRendezvousSaysWhomItWaitsFor) {
+TEST_F(MembershipLeaderTest, ALongRendezvousSaysWhomItWaitsFor) {
   std::vector<std::string> lines;
   const LogSink before =
       set_log_sink([&](const LogRecord& record) { lines.emplace_back(record.message); });
   start(3);
   const auto join_patiently = [&](int worker) {
     const auto session = static_cast<uint64_t>(worker);
-    coordinator_->opened(session, {"worker", worker}, now_);
+    membership_->opened(session, {"worker", worker}, now_);
     auto message = request(MessageKind::kJoin, "", spec_.to_json().dump());
     message.address = str_cat("10.0.0.", worker, ":1000");
     message.timeout_ms = 300'000;
@@ -579,11 +580,11 @@ TEST_F(CoordinatorTest, ALongRendezvousSaysWhomItWaitsFor) {
   join_patiently(0);
   pass(seconds(4));
   EXPECT_TRUE(lines.empty());
-  EXPECT_LE(coordinator_->next_event(), now_ + seconds(2));
+  EXPECT_LE(membership_->next_event(), now_ + seconds(2));
   pass(seconds(3));
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_NE(lines[0].find("[cluster] rendezvous: waits for /job:worker/task:1 at host1:1, "
-                          "/job:worker/task:2 at host2:1; 1 of 3 tasks are there; "),
+                          "/job:worker/task:2 at host2:1; 1 of 3 tasks have joined; "),
             std::string::npos)
       << lines[0];
   EXPECT_NE(lines[0].find(" of 300 s so far"), std::string::npos) << lines[0];
@@ -592,7 +593,7 @@ TEST_F(CoordinatorTest, ALongRendezvousSaysWhomItWaitsFor) {
   join_patiently(1);
   pass(seconds(8), {1});
   ASSERT_EQ(lines.size(), 2u);
-  EXPECT_NE(lines[1].find("waits for /job:worker/task:2 at host2:1; 2 of 3 tasks are there"),
+  EXPECT_NE(lines[1].find("waits for /job:worker/task:2 at host2:1; 2 of 3 tasks have joined"),
             std::string::npos)
       << lines[1];
   // All are there: it is over.

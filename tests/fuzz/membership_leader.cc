@@ -1,6 +1,6 @@
 // The leader's decisions, whatever its members say: sessions come and go, messages of every kind
 // arrive in any order, time passes.
-#include "cluster/coordinator.h"
+#include "cluster/membership_leader.h"
 
 #include <map>
 
@@ -12,7 +12,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cluster;
   strata::fuzz::Input input(data, size);
   const ClusterSpec spec = {{"worker", {"a:1", "b:1", "c:1"}}};
-  Coordinator coordinator(
+  MembershipLeader coordinator(
       {.spec = spec, .members = members(spec), .liveness = std::chrono::seconds(10)});
   TimePoint now;
   std::map<uint64_t, int> sessions;  // and whose
