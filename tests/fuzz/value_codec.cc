@@ -7,10 +7,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::ps;
   std::vector<Value> values;
   std::vector<at::Tensor> follow;
+  constexpr size_t kLimit = 1 << 20;
   if (!strata::fuzz::takes(
-          [&] { values = decode_values(strata::fuzz::text_of(data, size), follow); })) {
+          [&] { values = decode_values(strata::fuzz::text_of(data, size), follow, kLimit); })) {
     return 0;
   }
+  size_t following = 0;
+  for (const at::Tensor& tensor : follow) following += tensor.nbytes();
+  strata::fuzz::expect(following <= kLimit, "no more tensors follow than the limit says");
   // Large tensors wait for bytes of their own.
   if (!follow.empty()) return 0;
   EncodedValues encoded;

@@ -169,5 +169,17 @@ TEST(ValueCodecTest, SizesThatCannotBeAreRefused) {
                      [&] { (void)decode_values(list, follow); }));
 }
 
+// A few bytes ask for much memory: of all tensors of a message together, before any of it is there.
+TEST(ValueCodecTest, NoMoreMayFollowThanThereIsMemory) {
+  const at::Tensor large = at::zeros({100'000}, at::kByte);
+  const EncodedValues two = encode_values({{Value(large), Value(large)}});
+  std::vector<at::Tensor> follow;
+  EXPECT_EQ(decode_values(two.text, follow, 200'000).size(), 2U);
+  EXPECT_EQ(follow.size(), 2U);
+  EXPECT_TRUE(throws(ErrorCode::kResourceExhausted, {"[ps] values", "more than 199999 bytes"},
+                     [&] { (void)decode_values(two.text, follow, 199'999); }));
+  EXPECT_GT(memory_of_machine(), size_t{1} << 28);
+}
+
 }  // namespace
 }  // namespace strata::ps

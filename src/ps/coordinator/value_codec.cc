@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <limits>
@@ -107,8 +108,8 @@ class Writer {
 
 class Reader {
  public:
-  Reader(std::string_view whole, std::vector<at::Tensor>& follow)
-      : whole_(whole), follow_(follow) {}
+  Reader(std::string_view whole, std::vector<at::Tensor>& follow, size_t limit)
+      : whole_(whole), follow_(follow), limit_(limit) {}
 
   std::vector<Value> list(std::string_view bytes, int depth) {
     std::vector<Value> values;
@@ -220,6 +221,12 @@ class Reader {
     if (!bytes_of_all || *bytes_of_all > kMaxTensor) reader.fail("a tensor of more than 1 TiB");
     const auto size = static_cast<uint64_t>(*bytes_of_all);
     if (data && data->size() != size) reader.fail("a tensor of other sizes than its bytes");
+    if (follows) {
+      STRATA_CHECK(size <= limit_ - following_, kResourceExhausted,
+                   "[ps] values: got tensors of more than ", limit_,
+                   " bytes in one message; expected no more than this machine has memory");
+      following_ += static_cast<size_t>(size);
+    }
     at::Tensor made = at::empty(sizes, at::TensorOptions(*dtype));
     if (follows) {
       follow_.push_back(made);
@@ -231,6 +238,8 @@ class Reader {
 
   const std::string_view whole_;
   std::vector<at::Tensor>& follow_;
+  const size_t limit_;
+  size_t following_ = 0;
 };
 
 }  // namespace
@@ -244,8 +253,15 @@ EncodedValues encode_values(std::span<const Value> values) {
   return out;
 }
 
-std::vector<Value> decode_values(std::string_view bytes, std::vector<at::Tensor>& follow) {
-  return Reader(bytes, follow).list(bytes, 0);
+size_t memory_of_machine() {
+  static const size_t bytes =
+      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
+  return bytes;
+}
+
+std::vector<Value> decode_values(std::string_view bytes, std::vector<at::Tensor>& follow,
+                                 size_t limit) {
+  return Reader(bytes, follow, limit).list(bytes, 0);
 }
 
 }  // namespace strata::ps
