@@ -125,15 +125,15 @@ TEST(RendezvousTest, BadOptionsAreRefused) {
       [&] {
         server({"worker", 0}, {}, &no_port);
       },
-      "[cluster] Server: got port 0 for the leader /job:worker/task:0 at worker-0:0, whom "
-      "nobody could find; give it a port");
+      "[cluster] Server: got port 0 for the leader /job:worker/task:0 at worker-0:0, which "
+      "no other task can reach; give it a port");
   const ClusterSpec no_host = {{"worker", {":0", "worker-1:1"}}};
   expect_error(
       [&] {
         server({"worker", 0}, {}, &no_host);
       },
-      "[cluster] Server: got \":0\" for the leader /job:worker/task:0, whom nobody could "
-      "find; give it a host and a port");
+      "[cluster] Server: got \":0\" for the leader /job:worker/task:0, which no other task can "
+      "reach; give it a host and a port");
 }
 
 TEST(RendezvousTest, AnAddressInUseIsQuoted) {
