@@ -95,15 +95,14 @@ class File {
   uint64_t size() const { return bytes_.size(); }
 
   /// @throws Error  kDataLoss: damaged. kUnimplemented: links or attributes outside of the header
-  /// in
-  ///                a form that h5py chooses only when told to, committed types.
+  ///     in a form that h5py chooses only when told to, committed types.
   ObjectHeader object(uint64_t address) const;
 
   /// The texts of an attribute of variable length.
   std::vector<std::string> texts(const Attribute& attribute);
 
   /// Stored bytes of a dataset, filters not undone.
-  /// @throws Error kDataLoss: more chunks than its shape has room for.
+  /// @throws Error  kDataLoss: more chunks than its shape has room for.
   uint64_t stored_size(const ObjectHeader& dataset) const;
   /// The elements, filters undone, as they are stored otherwise. What was never written is 0.
   /// @param out  As many bytes as shape and type ask for; zero.

@@ -34,8 +34,7 @@ inline void match_shapes(const char* where, const char* function, at::Tensor& y_
 
 /// `weight` in a shape that multiplies `values`: one for each example (`[batch]`, `[batch, 1]`),
 /// each value, or anything between, with axes of length 1 added behind. A vector of values may
-/// become
-/// `[batch, 1]`, as in Keras.
+/// become `[batch, 1]`, as in Keras.
 inline void match_weight(const char* where, at::Tensor& values, at::Tensor& weight) {
   const at::Tensor given_values = values, given_weight = weight;
   match_ranks(values, weight);

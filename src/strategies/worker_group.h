@@ -37,8 +37,7 @@ class WorkerGroup {
  public:
   /// Meets the other workers, and forms a group with them.
   /// @param devices  Of this process's replicas, by name; none: its share of what the workers of
-  /// its
-  ///   machine may use, or, where it is started anew, as many as it had.
+  ///   its machine may use, or, where it is started anew, as many as it had.
   /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
   ///                other sums would cross replicas. As cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,

@@ -55,7 +55,7 @@ struct SaveOptions {
 /// Threads: as Checkpoint, which must outlive it. Source: tf.train.CheckpointManager.
 class STRATA_API CheckpointManager {
  public:
-  /// @throws Error kInvalidArgument: an interval without step_counter; negative numbers.
+  /// @throws Error  kInvalidArgument: an interval without step_counter; negative numbers.
   CheckpointManager(Checkpoint& checkpoint, std::string folder,
                     CheckpointManagerOptions options = {});
   /// Waits for the save in flight.
@@ -72,11 +72,10 @@ class STRATA_API CheckpointManager {
   /// what is wrong with each. Where there is none at all, calls `init_fn`.
   /// @return its path; none if there was nothing to restore.
   /// @throws Error  kDataLoss: there are checkpoints, and none is good. kInvalidArgument: it is
-  /// good,
-  ///                and does not fit the objects.
+  ///     good, and does not fit the objects.
   std::optional<std::string> restore_or_initialize();
   /// Of the last `restore_or_initialize` that found something.
-  /// @throws Error kFailedPrecondition: there was none.
+  /// @throws Error  kFailedPrecondition: there was none.
   RestoreStatus& status();
 
   /// Newest of those whose manifest and sizes are right.

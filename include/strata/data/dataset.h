@@ -29,9 +29,11 @@ using GeneratorFactory = std::function<Generator()>;
 /// transforms, as tf.data.Dataset. A value: copying is cheap, transforms return a new dataset,
 /// nothing is read before an iterator asks.
 ///
-///     Dataset train = Dataset::from_tensor_slices({images,
-///     labels}).shuffle(60000).batch(128).prefetch(2); for (const Example& batch : train)
-///     step(batch.x(), batch.y());
+///     Dataset train = Dataset::from_tensor_slices({images, labels})
+///                         .shuffle(60000)
+///                         .batch(128)
+///                         .prefetch(2);
+///     for (const Example& batch : train) step(batch.x(), batch.y());
 ///
 /// Epochs: each range-for over one dataset (or a copy of it) is the next epoch, 0 first;
 /// `iterator(epoch)` takes one by number. A dataset built anew starts at 0 again.

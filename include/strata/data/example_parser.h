@@ -43,8 +43,7 @@ using FeatureSpec = std::variant<FixedLenFeature, VarLenFeature, FixedLenSequenc
 /// What one feature held. `n` counts values.
 struct STRATA_API ParsedFeature {
   /// Numbers (float32 or int64): fixed `[*shape]`, variable `[n]`, sequence `[length, *shape]`;
-  /// with
-  /// `[batch, ...]` in front for a batch, where variable ones are `[n]` all the same, one row
+  /// with `[batch, ...]` in front for a batch, where variable ones are `[n]` all the same, one row
   /// behind the other. Strings: their bytes, one string behind the other, uint8 `[bytes]`.
   at::Tensor values;
 
@@ -58,13 +57,13 @@ struct STRATA_API ParsedFeature {
   /// Sequences of a batch only: int64 `[batch]`, before the padding.
   at::Tensor lengths;
 
-  /// Strings as such. @throws Error kInvalidArgument: these are numbers.
+  /// Strings as such. @throws Error  kInvalidArgument: these are numbers.
   std::vector<std::string> strings() const;
 };
 
 class STRATA_API ParsedExample {
  public:
-  /// @throws Error kNotFound: the parser was not asked for `name`.
+  /// @throws Error  kNotFound: the parser was not asked for `name`.
   const ParsedFeature& operator[](std::string_view name) const;
 
   /// In the order of the parser's features.
@@ -93,12 +92,12 @@ class STRATA_API ParsedExample {
 /// Source: tf.io.parse_single_example, tf.io.parse_example.
 class STRATA_API ExampleParser {
  public:
-  /// @throws Error kInvalidArgument: a name twice, negative sizes, defaults of another type or
+  /// @throws Error  kInvalidArgument: a name twice, negative sizes, defaults of another type or
   /// number of values.
   explicit ExampleParser(std::vector<std::pair<std::string, FeatureSpec>> features);
 
-  /// @throws Error kDataLoss: not a tf.train.Example; names the offset. kInvalidArgument: a feature
-  /// that is missing, of another type, or with another number of values; names it.
+  /// @throws Error  kDataLoss: not a tf.train.Example; names the offset. kInvalidArgument: a
+  /// feature that is missing, of another type, or with another number of values; names it.
   ParsedExample parse(std::string_view bytes) const;
 
   /// One row an example. @throws as `parse`; the message names the row.

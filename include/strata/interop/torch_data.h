@@ -88,8 +88,7 @@ class Epoch {
 /// The batches of a torch::data loader (`torch::data::make_data_loader`) as a dataset, for
 /// `strategy.distribute`. Each pass is one epoch of the loader; one pass at a time, and one that is
 /// given up is read to its end, since loaders cannot be rewound otherwise. Batches of a dataset
-/// without
-/// `.map(torch::data::transforms::Stack<>())` are stacked here. x is `data`, y is `target`.
+/// without `.map(torch::data::transforms::Stack<>())` are stacked here. x is `data`, y is `target`.
 ///
 /// A position in it counts batches; whether going back there yields the same ones is up to the
 /// loader's sampler. Cost: no copy of stacked batches.

@@ -94,8 +94,7 @@ class TorchOptimizer {
 
  public:
   /// @throws Error  kInvalidArgument: no variables, one twice, not floating. kFailedPrecondition:
-  /// variables
-  ///                of several strategies; called by a replica function.
+  ///     variables of several strategies; called by a replica function.
   template <typename Options>
   TorchOptimizer(std::vector<Variable> variables, Options options)
       : TorchOptimizer(std::vector<TorchParamGroup>{TorchParamGroup(std::move(variables))},

@@ -56,8 +56,7 @@ class STRATA_API Client {
 
   /// Makes a flat table, or finds it: all workers make the same ones.
   /// @param initial  `[elements]` of the table's dtype on the CPU: its values, if this worker is
-  /// the
-  ///   `first` and the servers have none; written over with the table's values in any case.
+  ///   the `first` and the servers have none; written over with the table's values in any case.
   /// @param first  Of one worker. The others wait until it has brought the values.
   /// @throws Error  kInvalidArgument: another worker has made it otherwise; both are quoted.
   std::shared_ptr<FlatTable> create_flat(TableSpec spec, const at::Tensor& initial, bool first);

@@ -54,8 +54,7 @@ class STRATA_API Variable {
   /// first's.
   /// @param initial_value  `[*shape]`; copied.
   /// @throws Error  kFailedPrecondition: made by a replica function. kInvalidArgument:
-  /// synchronization
-  ///                kNone, or a trainable variable of an integer dtype.
+  ///     synchronization kNone, or a trainable variable of an integer dtype.
   explicit Variable(const at::Tensor& initial_value, VariableOptions options = {});
 
   /// The present replica's tensor, or the cross-replica value. kOnWrite: a replica's tensor itself

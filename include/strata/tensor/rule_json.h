@@ -12,8 +12,7 @@ STRATA_API Json rule_to_json(const RuleOptions& options);
 
 /// The inverse. Options that `json` leaves out have their defaults.
 /// @throws Error  kInvalidArgument: no such rule or option; names those there are. kDataLoss: not
-/// an
-///   object, a value of another type.
+///   an object, a value of another type.
 STRATA_API RuleOptions rule_from_json(const Json& json);
 
 }  // namespace strata::tensor

@@ -246,8 +246,7 @@ Loss make(const Entry<Options>& entry, Options options, const std::string* given
 struct Registered {
   std::string_view class_name, function;
   /// @param config  Null: defaults. @param name  Empty: the class's. @param given  Not null: what
-  /// the
-  ///                user named it by, to be saved in place of an object.
+  ///     the user named it by, to be saved in place of an object.
   std::function<Loss(const Json* config, const std::string& name, const std::string* given)> make;
 };
 

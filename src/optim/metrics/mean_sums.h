@@ -14,12 +14,11 @@ Variable make_sum(const std::string& name, at::IntArrayRef shape = {});
 void add_to_sum(Variable& variable, const at::Tensor& value);
 
 /// A sum made outside every scope moves, with its value, to the strategy of the present scope.
-/// @throws Error kFailedPrecondition: it belongs to another strategy.
+/// @throws Error  kFailedPrecondition: it belongs to another strategy.
 void bring_to_scope(Variable& sum);
 
 /// total += the weighted sum of `values`, count += the sum of the weights, where an example of
-/// `[batch,
-/// ...]` is the mean over its other axes. Source: keras.metrics.Mean.update_state.
+/// `[batch, ...]` is the mean over its other axes. Source: keras.metrics.Mean.update_state.
 ///
 /// @param values  Any shape, any dtype. @param weight  Undefined, a scalar (then everything is one
 ///                example), or one for each example or value.

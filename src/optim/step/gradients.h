@@ -28,8 +28,7 @@ const ReplicaContext& replica_of(std::string_view optimizer, std::string_view ca
 void check_weight(std::string_view optimizer, double weight);
 
 /// Runs backward from `loss` to `variables` alone and takes their gradients away, together with
-/// what
-/// `.grad` held before. By the replica of this process with local number `replica`.
+/// what `.grad` held before. By the replica of this process with local number `replica`.
 /// @param on_gradient  Told of variables by index, where that is possible while backward runs; it
 ///                     need not be told of all, or of any.
 /// @param more  Other leaves. Their gradients stand behind the variables' in what is returned.
