@@ -20,4 +20,5 @@ install(FILES "${PROJECT_BINARY_DIR}/strataConfig.cmake" "${PROJECT_BINARY_DIR}/
               "${PROJECT_SOURCE_DIR}/cmake/FindStrataTorch.cmake"
         DESTINATION "${package_dir}")
 
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/NOTICE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/datasets/mnist" DESTINATION "${CMAKE_INSTALL_DATADIR}/strata/datasets")

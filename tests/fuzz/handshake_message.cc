@@ -30,11 +30,11 @@ void read(std::string_view bytes) {
     const std::string again = encode_hello(*hello);
     const auto back = std::get<HelloMessage>(
         decode_handshake_message(again.substr(0, kEnvelopeSize), again.substr(kEnvelopeSize)));
-    strata::fuzz::expect(back.hello == hello->hello && back.upgrade_protocol == hello->upgrade_protocol &&
-                             back.eager_limit == hello->eager_limit &&
-                             back.eager_budget == hello->eager_budget &&
-                             back.proves == hello->proves && back.nonce == hello->nonce,
-                         "decode(encode(hello)) == hello");
+    strata::fuzz::expect(
+        back.hello == hello->hello && back.upgrade_protocol == hello->upgrade_protocol &&
+            back.eager_limit == hello->eager_limit && back.eager_budget == hello->eager_budget &&
+            back.proves == hello->proves && back.nonce == hello->nonce,
+        "decode(encode(hello)) == hello");
   });
 }
 

@@ -1,5 +1,4 @@
-// The arrows between modules: who may include whom. The table is src/README.md's; here it is the
-// law.
+// The arrows between modules: which may include which, as the table of src/README.md says.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include <map>
 #include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,33 +19,51 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// May include, directly; whatever those may include, too.
-const std::map<std::string, std::vector<std::string>> kArrows = {
-    {"core", {}},
-    {"wire", {"core"}},
-    {"cluster", {"wire"}},
-    {"tensor", {"core"}},
-    {"collective", {"tensor", "cluster"}},
-    {"data", {"core"}},
-    {"keras_files", {"core"}},
-    {"summary", {"core"}},
-    {"runtime", {"collective", "tensor", "summary"}},
-    {"optim", {"runtime"}},
-    {"checkpoint", {"optim", "runtime", "data"}},
-    {"ps", {"cluster", "tensor"}},
-    {"strategies", {"runtime", "data", "ps"}},
-    {"keras", {"strategies", "optim", "checkpoint", "summary", "keras_files"}},
-    {"interop", {"keras"}},
-    {"estimator", {"keras"}},
-    {"simulate", {"collective"}},
-    {"tools", {"interop", "estimator", "simulate"}},
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct Module {
+  std::set<std::string> may_include;  // directly
+  bool without_torch = false;
 };
 
-const std::set<std::string> kWithoutTorch = {"core", "wire", "cluster", "summary"};
+// The table of src/README.md: | `module` | `other`, `other` (no libtorch) |
+std::map<std::string, Module> read_table() {
+  std::map<std::string, Module> modules;
+  std::istringstream lines(read(fs::path(test::source_path()) / "src/README.md"));
+  static const std::regex kRow("\\| `(\\w+)` \\| (.*) \\|");
+  static const std::regex kName("`(\\w+)`");
+  std::vector<std::string> include_all;
+  for (std::string line; std::getline(lines, line);) {
+    std::smatch row;
+    if (!std::regex_match(line, row, kRow)) continue;
+    const std::string others = row[2];
+    Module& module = modules[row[1]];
+    module.without_torch = others.find("(no libtorch)") != std::string::npos;
+    for (std::sregex_iterator it(others.begin(), others.end(), kName), end; it != end; ++it) {
+      module.may_include.insert((*it)[1]);
+    }
+    if (others == "all") include_all.push_back(row[1]);
+  }
+  for (const std::string& name : include_all) {
+    for (const auto& [other, module] : modules) {
+      if (other != name) modules[name].may_include.insert(other);
+    }
+  }
+  return modules;
+}
 
+const std::map<std::string, Module>& table() {
+  static const std::map<std::string, Module> modules = read_table();
+  return modules;
+}
+
+// The module, those that it may include, and those that these may include.
 std::set<std::string> reachable(const std::string& module) {
   std::set<std::string> result = {module};
-  for (const auto& next : kArrows.at(module)) result.merge(reachable(next));
+  for (const auto& next : table().at(module).may_include) result.merge(reachable(next));
   return result;
 }
 
@@ -74,7 +92,7 @@ std::vector<std::string> complaints(const std::string& path, const std::string& 
   const std::string below = path.substr(is_public ? 15 : 4);  // after include/strata/ or src/
   const std::string module = below.substr(0, below.find('/'));
   if (module == below) return {};  // the umbrella header, which includes all
-  if (!kArrows.contains(module))
+  if (!table().contains(module))
     return {str_cat(path, ": \"", module, "\" is no module of the table")};
 
   std::vector<std::string> result;
@@ -89,7 +107,7 @@ std::vector<std::string> complaints(const std::string& path, const std::string& 
     if (include.quoted || theirs_public) {
       if (rest == "strata.h") {
         complain(include, "the umbrella header is for users");
-      } else if (!kArrows.contains(target) || target == rest) {
+      } else if (!table().contains(target) || target == rest) {
         complain(include, "write \"strata/<module>/x.h\" or \"<module>/x.h\"");
       } else if (!allowed.contains(target)) {
         complain(include, "no arrow leads there");
@@ -98,7 +116,7 @@ std::vector<std::string> complaints(const std::string& path, const std::string& 
       }
       continue;
     }
-    if (kWithoutTorch.contains(module) &&
+    if (table().at(module).without_torch &&
         starts_with_any(include.path, {"torch/", "ATen/", "c10/", "caffe2/"})) {
       complain(include, "this module builds without libtorch");
     }
@@ -119,11 +137,6 @@ std::vector<std::string> complaints(const std::string& path, const std::string& 
   return result;
 }
 
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(IncludeArrowsTest, EveryFileKeepsToTheTable) {
   const fs::path root = test::source_path();
   int files = 0;
@@ -137,6 +150,15 @@ TEST(IncludeArrowsTest, EveryFileKeepsToTheTable) {
     }
   }
   EXPECT_GT(files, 10);
+}
+
+TEST(IncludeArrowsTest, TheTableIsRead) {
+  EXPECT_EQ(table().at("runtime").may_include,
+            (std::set<std::string>{"collective", "tensor", "summary"}));
+  EXPECT_TRUE(table().at("core").may_include.empty());
+  EXPECT_TRUE(table().at("wire").without_torch);
+  EXPECT_FALSE(table().at("tensor").without_torch);
+  EXPECT_TRUE(table().at("tools").may_include.contains("keras"));
 }
 
 TEST(IncludeArrowsTest, SeesWhatIsForbidden) {
