@@ -37,7 +37,7 @@
 #include "strata/collective/reduce_op.h"
 #include "strata/collective/rendezvous.h"
 #include "strata/collective/schedule.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
 #include "strata/core/clock.h"

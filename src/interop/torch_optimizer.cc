@@ -10,7 +10,7 @@
 #include "interop/torch_optimizer_state.h"
 #include "optim/step/gradient_exchange.h"
 #include "optim/step/gradients.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::interop::detail {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 
 namespace strata::detail {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "runtime/nccl_available.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata {

@@ -7,7 +7,7 @@
 
 #include "runtime/group_exchange.h"
 #include "runtime/saved_context.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata {

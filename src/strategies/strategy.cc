@@ -6,7 +6,7 @@
 #include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
 #include "runtime/verify_replicas.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strata/strategies/default_strategy.h"
 

@@ -10,7 +10,7 @@
 #include <iostream>
 #include <vector>
 
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/runtime/devices.h"

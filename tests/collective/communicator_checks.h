@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "strata/collective/communicator.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 
 namespace strata::collective {
 

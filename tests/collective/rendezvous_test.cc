@@ -31,7 +31,7 @@ TEST(RendezvousTest, LastToArriveRunsTheCompletionWithEveryCallAtHand) {
   constexpr int kMeetings = 300;
   Rendezvous rendezvous(kParticipants, {});
   rendezvous.begin_round();
-  int completions = 0;  // guarded by the meetings
+  int completions = 0;  // guarded by the barriers
   int wrong = 0;
   std::vector<int> seen(kParticipants, 0);
   on_threads(kParticipants, [&](int id) {

@@ -23,11 +23,11 @@ std::string tree(const std::vector<std::string>& leaves, int first, int last) {
   return str_cat("(", tree(leaves, first, middle), "+", tree(leaves, middle, last), ")");
 }
 
-/// The steps of each rank between two meetings.
+/// The steps of each rank between two barriers.
 std::vector<std::vector<Step>> phases(const std::vector<Step>& steps) {
   std::vector<std::vector<Step>> result(1);
   for (const Step& step : steps) {
-    if (step.kind == Step::Kind::kMeet) {
+    if (step.kind == Step::Kind::kBarrier) {
       result.emplace_back();
     } else {
       result.back().push_back(step);
@@ -51,10 +51,10 @@ std::string find_fault(const Schedule& schedule) {
   std::vector<std::vector<std::vector<Step>>> all;
   for (const auto& steps : schedule.ranks) {
     all.push_back(phases(steps));
-    if (all.back().size() != all[0].size()) return "different numbers of meetings";
+    if (all.back().size() != all[0].size()) return "different numbers of barriers";
     if (!all.back().front().empty())
-      return "a step before the first meeting: buffers may not be ready";
-    if (!all.back().back().empty()) return "a step after the last meeting: buffers may be gone";
+      return "a step before the first barrier: buffers may not be ready";
+    if (!all.back().back().empty()) return "a step after the last barrier: buffers may be gone";
   }
   for (size_t phase = 0; phase < all[0].size(); ++phase) {
     std::map<Cell, std::set<int>> touched;
@@ -108,10 +108,10 @@ TEST(ScheduleTest, SharedDirectAllReduceGivesEveryRankTheFixedTreeForEveryNumber
 TEST(ScheduleTest, SharedDirectAllReduceDividesTheWorkAndMeetsTwice) {
   const Schedule schedule = shared_direct_all_reduce(5);
   for (const auto& steps : schedule.ranks) {
-    int meetings = 0;
+    int barriers = 0;
     int writes = 0;
-    for (const Step& step : steps) ++(step.kind == Step::Kind::kMeet ? meetings : writes);
-    EXPECT_EQ(meetings, 2);
+    for (const Step& step : steps) ++(step.kind == Step::Kind::kBarrier ? barriers : writes);
+    EXPECT_EQ(barriers, 2);
     EXPECT_EQ(writes, 5);
   }
 }
@@ -127,7 +127,7 @@ TEST(ScheduleTest, ProofFindsBrokenSchedules) {
   EXPECT_NE(broken([](Schedule& s) { s.ranks[1][1].last = 3; }), "");   // misses a rank
   EXPECT_NE(broken([](Schedule& s) { s.ranks[1][1].chunk = 0; }), "");  // races with rank 0
   EXPECT_NE(broken([](Schedule& s) { s.ranks[2].erase(s.ranks[2].begin() + 2); }), "");  // a copy
-  EXPECT_NE(broken([](Schedule& s) { s.ranks[3].pop_back(); }), "");  // a meeting
+  EXPECT_NE(broken([](Schedule& s) { s.ranks[3].pop_back(); }), "");  // a barrier
   EXPECT_NE(broken([](Schedule& s) { std::swap(s.ranks[0][0], s.ranks[0][1]); }), "");
 }
 

@@ -19,20 +19,20 @@ namespace strata::collective {
 
 /// Thrown out of a wait whose round was ended by another participant's error. It unwinds the
 /// replica function of a bystander and goes no further; whoever swallows it gets it again at the
-/// next meeting. (A std::exception, because autograd's engine cleans up after no other.)
+/// next barrier. (A std::exception, because autograd's engine cleans up after no other.)
 struct STRATA_API RoundAborted : std::exception {
   const char* what() const noexcept override;
 };
 
 /// The place where the threads of one process that train together meet. Every collective, merge
-/// call and optimizer step of theirs is one or more meetings; what a participant brings is its
+/// call and optimizer step of theirs is one or more barriers; what a participant brings is its
 /// `Call`.
 ///
 /// A round is the time between `begin_round` and the return of every participant's function. Within
-/// it, participants must come to the same meetings in the same order; whoever leaves early, brings
+/// it, participants must come to the same barriers in the same order; whoever leaves early, brings
 /// a different call or throws ends the round for all, and nobody is left waiting.
 ///
-/// Cost: a meeting of two threads that arrive together takes 0.1-0.3 us (one cache line each way).
+/// Cost: a barrier of two threads that arrive together takes 0.1-0.3 us (one cache line each way).
 class STRATA_API Rendezvous {
  public:
   /// What a participant brings. Two calls belong together when `key` and `name` agree.
@@ -65,8 +65,8 @@ class STRATA_API Rendezvous {
   ///                kDeadlineExceeded: names who did not come.
   template <typename Completion>
   void arrive(int id, const Call& call, Completion&& completion) {
-    const uint64_t meeting = generation_.load(std::memory_order_acquire);
-    if (!enter(id, call)) return wait(id, call, meeting);
+    const uint64_t round = generation_.load(std::memory_order_acquire);
+    if (!enter(id, call)) return wait(id, call, round);
     try {
       check_calls_agree();
       std::forward<Completion>(completion)();
@@ -80,7 +80,7 @@ class STRATA_API Rendezvous {
     arrive(id, call, [] {});
   }
 
-  /// The call that participant `id` brought to the present meeting.
+  /// The call that participant `id` brought to the present barrier.
   const Call& call(int id) const { return *calls_[static_cast<size_t>(id)].call.load(); }
 
   /// Participant `id`'s function has returned. If others wait for it, the round ends with an error.
@@ -94,13 +94,13 @@ class STRATA_API Rendezvous {
 
  private:
   struct alignas(64) Slot {
-    // Atomic: a participant may enter the next meeting while another still reads this one's calls.
+    // Atomic: a participant may enter the next barrier while another still reads this one's calls.
     std::atomic<const Call*> call{nullptr};
     std::atomic<uint64_t> arrivals{0};  // in this round, for messages
   };
 
   bool enter(int id, const Call& call);  // true: this is the last to arrive
-  void wait(int id, const Call& call, uint64_t meeting);
+  void wait(int id, const Call& call, uint64_t round);
   void release();
   void check_calls_agree() const;
   void fail_different_numbers();

@@ -21,14 +21,14 @@ struct Range {
 /// address.
 struct Step {
   enum class Kind : uint8_t {
-    kMeet,     ///< Waits until every rank has come to this step (ranks that share memory).
+    kBarrier,  ///< Waits until every rank has come to this step (ranks that share memory).
     kSend,     ///< Sends slot `target`'s chunks to `peer`, after what it sends already; goes on.
     kReceive,  ///< Waits for the peer's next message to this rank; it is slot `target`'s chunks.
     kReduce,   ///< target = the tree over `sources` [first, last), in their order.
     kCopy,     ///< target = source `first`.
   };
 
-  Kind kind = Kind::kMeet;
+  Kind kind = Kind::kBarrier;
   int peer = -1;
   int chunk = 0;
   int chunks = 1;  ///< 0: a message without content
@@ -41,7 +41,7 @@ struct Step {
 /// A collective as data: what each rank does, in order. Executors run it, the planner prices it, a
 /// symbolic test proves it for every number of ranks up to 33, whoever prints it can read it.
 ///
-/// Ranks that share memory (kMeet, kReduce, kCopy): slot i is rank i's buffer. Between two meetings
+/// Ranks that share memory (kBarrier, kReduce, kCopy): slot i is rank i's buffer. Between two barriers
 /// the ranks run freely, so within such a phase no rank may touch a (slot, chunk) that another one
 /// writes.
 ///
@@ -78,7 +78,7 @@ struct STRATA_API Schedule {
   Range range(int64_t size, int chunk, int chunks = 1) const;
 };
 
-/// Rank r sums chunk r of all buffers and writes it into all of them, in common memory. 2 meetings;
+/// Rank r sums chunk r of all buffers and writes it into all of them, in common memory. 2 barriers;
 /// every element is read n times and written n times in all, the least that shared memory allows.
 STRATA_API Schedule shared_direct_all_reduce(int num_ranks);
 

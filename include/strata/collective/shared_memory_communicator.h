@@ -47,7 +47,7 @@ struct SharedMemoryOptions {
 ///
 /// Threads: any; calls of different ids may run at once. There is no thread behind it. At most 4096
 /// different ids.
-/// Cost: small calls one meeting (0.3 to 1 us for 1 KiB on two cores); larger ones one a piece of
+/// Cost: small calls one barrier (0.3 to 1 us for 1 KiB on two cores); larger ones one a piece of
 /// 64 KiB, or two in all for tensors of `buffer`: then an all-reduce is n reads and n writes an
 /// element. Memory: up to 0.4 MB an id and rank, as much of it as calls touch.
 class STRATA_API SharedMemoryCommunicator final : public Communicator {

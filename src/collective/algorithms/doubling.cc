@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "collective/algorithms/shares.h"
+#include "collective/algorithms/partition.h"
 #include "collective/algorithms/standard_algorithms.h"
 
 namespace strata::collective {
@@ -31,13 +31,13 @@ std::vector<int> interleaved(const LeafTree& tree, int lo, int hi) {
 
 TreePlan divided_at_every_node(const LeafTree& tree, const std::vector<int>& owners) {
   const std::vector<Piece> whole =
-      divide(owners, std::lcm(parts_for(tree), static_cast<int64_t>(owners.size())));
-  DividedTree divided(whole);
+      partition(owners, std::lcm(parts_for(tree), static_cast<int64_t>(owners.size())));
+  PartitionedTree divided(whole);
   const std::function<void(int, int, const std::vector<Piece>&)> visit =
       [&](int lo, int hi, const std::vector<Piece>& parent) {
         if (tree.ranks(lo, hi).size() == 1) return;
         const bool is_root = lo == 0 && hi == tree.size();
-        divided.add(lo, hi, is_root ? whole : divide_among(parent, tree.ranks(lo, hi)));
+        divided.add(lo, hi, is_root ? whole : partition_among(parent, tree.ranks(lo, hi)));
         const std::vector<Piece> mine = divided.node(lo, hi);
         visit(lo, LeafTree::middle(lo, hi), mine);
         visit(LeafTree::middle(lo, hi), hi, mine);

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <set>
 
-#include "collective/algorithms/shares.h"
+#include "collective/algorithms/partition.h"
 #include "collective/algorithms/standard_algorithms.h"
 
 namespace strata::collective {
@@ -28,12 +28,12 @@ Schedule hierarchical(const Request& request) {
   std::vector<int> owners = ranks;
   std::stable_sort(owners.begin(), owners.end(),
                    [&](int a, int b) { return host_of(a) < host_of(b); });
-  const std::vector<Piece> whole = divide(owners, parts);
+  const std::vector<Piece> whole = partition(owners, parts);
   std::map<int, std::vector<Piece>> shares_of_host;
   for (const auto& [host, members] : ranks_of_host) {
-    shares_of_host[host] = divide_among(whole, members);
+    shares_of_host[host] = partition_among(whole, members);
   }
-  DividedTree divided(whole);
+  PartitionedTree divided(whole);
   const std::function<void(int, int)> visit = [&](int lo, int hi) {
     if (tree.ranks(lo, hi).size() == 1) return;
     std::set<int> hosts;

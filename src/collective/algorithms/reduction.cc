@@ -42,8 +42,8 @@ void Reduction::reduce_as(const Reduction& self, const Operand* sources, int n, 
   c10::SmallVector<const T*, 16> pointers;
   for (int i = 0; i < n; ++i) pointers.push_back(static_cast<const T*>(sources[i].data));
   T* const out = static_cast<T*>(target.data);
-  const bool divide = finish && self.op_ == ReduceOp::kMean;
-  if (!divide) {
+  const bool partition = finish && self.op_ == ReduceOp::kMean;
+  if (!partition) {
     tensor::reduce_in_tree_order(tree_op(self.op_), pointers.data(), n, size, out);
     return;
   }
@@ -63,14 +63,14 @@ void Reduction::reduce_halves(const Reduction& self, const Operand* sources, int
   for (int i = 0; i < n; ++i) {
     halves.push_back({.data = sources[i].data, .is_float = sources[i].partial});
   }
-  const bool divide = finish && self.op_ == ReduceOp::kMean;
+  const bool partition = finish && self.op_ == ReduceOp::kMean;
   tensor::reduce_halves_in_tree_order(
       self.dtype_ == c10::ScalarType::Half ? tensor::HalfFormat::kFloat16
                                            : tensor::HalfFormat::kBFloat16,
       tree_op(self.op_), halves.data(), n, size,
       {.data = target.data,
        .is_float = target.partial,
-       .divisor = divide ? static_cast<float>(self.num_values_) : 1.0f});
+       .divisor = partition ? static_cast<float>(self.num_values_) : 1.0f});
 }
 
 template <typename T>

@@ -43,7 +43,7 @@ Schedule shared_direct_all_reduce(int num_ranks) {
   for (int i = 0; i < num_ranks; ++i) schedule.sources.push_back(i);
   for (int rank = 0; rank < num_ranks; ++rank) {
     std::vector<Step> steps;
-    steps.push_back({.kind = Step::Kind::kMeet});
+    steps.push_back({.kind = Step::Kind::kBarrier});
     steps.push_back({.kind = Step::Kind::kReduce,
                      .chunk = rank,
                      .target = rank,
@@ -57,7 +57,7 @@ Schedule shared_direct_all_reduce(int num_ranks) {
                        .first = rank,
                        .last = rank + 1});
     }
-    steps.push_back({.kind = Step::Kind::kMeet});
+    steps.push_back({.kind = Step::Kind::kBarrier});
     schedule.ranks.push_back(std::move(steps));
   }
   return schedule;
@@ -137,8 +137,8 @@ std::string to_string(const Schedule& schedule) {
     for (const Step& step : schedule.ranks[rank]) {
       text += str_cat("  ", step.stage, ": ");
       switch (step.kind) {
-        case Step::Kind::kMeet:
-          text += "meet";
+        case Step::Kind::kBarrier:
+          text += "barrier";
           break;
         case Step::Kind::kSend:
           text += str_cat("send ", part(schedule, step), " to ", step.peer);

@@ -69,13 +69,13 @@ void LeafTree::add(int lo, int hi) {
   add(middle(lo, hi), hi);
 }
 
-TreeReduction::TreeReduction(ScheduleBuilder& builder, const LeafTree& tree, Place place,
+TreeReduction::TreeReduction(ScheduleBuilder& builder, const LeafTree& tree, OwnerOf place,
                              bool flatten)
-    : builder_(builder), tree_(tree), place_(std::move(place)), flatten_(flatten) {}
+    : builder_(builder), tree_(tree), owner_of_(std::move(place)), flatten_(flatten) {}
 
-int TreeReduction::home_of(int rank, int lo, int hi, int chunk) const {
+int TreeReduction::owner_of(int rank, int lo, int hi, int chunk) const {
   const std::vector<int>& ranks = tree_.ranks(lo, hi);
-  return ranks.size() == 1 ? ranks[0] : place_(lo, hi, chunk, rank);
+  return ranks.size() == 1 ? ranks[0] : owner_of_(lo, hi, chunk, rank);
 }
 
 int TreeReduction::scratch(int rank, int lo, int hi, Schedule::Slot kind, bool received) {
@@ -84,7 +84,7 @@ int TreeReduction::scratch(int rank, int lo, int hi, Schedule::Slot kind, bool r
   return entry->second;
 }
 
-TreeReduction::Value TreeReduction::leaf_at_home(int index, int chunk) {
+TreeReduction::Value TreeReduction::leaf_at_owner(int index, int chunk) {
   const Leaf& leaf = tree_.leaf(index);
   if (leaf.slots.size() == 1) return {.slot = leaf.slots[0]};
   Value& value = values_[{leaf.rank, index, index + 1, chunk}];
@@ -95,24 +95,24 @@ TreeReduction::Value TreeReduction::leaf_at_home(int index, int chunk) {
   return value;
 }
 
-TreeReduction::Value TreeReduction::receive(int rank, int lo, int hi, int chunk, int home,
+TreeReduction::Value TreeReduction::receive(int rank, int lo, int hi, int chunk, int owner,
                                             int depth) {
-  const Value sent = value_at(home, lo, hi, chunk, depth);
+  const Value sent = value_at(owner, lo, hi, chunk, depth);
   const bool whole = hi - lo == 1 && tree_.leaf(lo).slots.size() == 1;
   Value value;
   value.slot =
       scratch(rank, lo, hi, whole ? Schedule::Slot::kWhole : Schedule::Slot::kPartial, true);
   value.stage = sent.stage + 1;
   value.received = true;
-  builder_.message(sent.stage, home, sent.slot, rank, value.slot, chunk);
-  edges_.push_back({chunk, home, rank, sent.stage, depth});
+  builder_.message(sent.stage, owner, sent.slot, rank, value.slot, chunk);
+  edges_.push_back({chunk, owner, rank, sent.stage, depth});
   return value;
 }
 
 void TreeReduction::collect(int rank, int lo, int hi, int base, int chunk, int depth,
                             Sources& sources) {
-  const int home = home_of(rank, lo, hi, chunk);
-  if (home == rank && hi - lo > 1) {
+  const int owner = owner_of(rank, lo, hi, chunk);
+  if (owner == rank && hi - lo > 1) {
     const int middle = LeafTree::middle(lo, hi);
     const bool join_apart = !flatten_ && tree_.ranks(lo, hi).size() > 1;
     if (!join_apart) {
@@ -132,9 +132,9 @@ void TreeReduction::collect(int rank, int lo, int hi, int base, int chunk, int d
 TreeReduction::Value TreeReduction::value_at(int rank, int lo, int hi, int chunk, int depth) {
   const auto key = std::make_tuple(rank, lo, hi, chunk);
   if (const auto known = values_.find(key); known != values_.end()) return known->second;
-  const int home = home_of(rank, lo, hi, chunk);
-  if (home != rank) return values_[key] = receive(rank, lo, hi, chunk, home, depth);
-  if (hi - lo == 1) return leaf_at_home(lo, chunk);
+  const int owner = owner_of(rank, lo, hi, chunk);
+  if (owner != rank) return values_[key] = receive(rank, lo, hi, chunk, owner, depth);
+  if (hi - lo == 1) return leaf_at_owner(lo, chunk);
 
   Sources sources;
   sources.slots.resize(static_cast<size_t>(hi - lo), Schedule::kAbsent);
@@ -154,14 +154,14 @@ TreeReduction::Value TreeReduction::value_at(int rank, int lo, int hi, int chunk
 }
 
 int TreeReduction::reduce_to(int rank, int chunk) {
-  const int home = home_of(rank, 0, tree_.size(), chunk);
-  Value value = value_at(home, 0, tree_.size(), chunk, 0);
+  const int owner = owner_of(rank, 0, tree_.size(), chunk);
+  Value value = value_at(owner, 0, tree_.size(), chunk, 0);
   if (value.slot != 0) {  // one leaf only
-    builder_.copy(value.stage, home, value.slot, 0, chunk);
+    builder_.copy(value.stage, owner, value.slot, 0, chunk);
     value.slot = 0;
-    values_[{home, 0, tree_.size(), chunk}] = value;
+    values_[{owner, 0, tree_.size(), chunk}] = value;
   }
-  if (home != rank) builder_.message(value.stage++, home, 0, rank, 0, chunk);
+  if (owner != rank) builder_.message(value.stage++, owner, 0, rank, 0, chunk);
   last_stage_ = std::max(last_stage_, value.stage);
   return value.stage;
 }

@@ -45,14 +45,14 @@ class LeafTree {
 
 /// At which rank the sides of node [lo, hi), which several ranks hold leaves of, are joined for
 /// rank `wanted_by`, one chunk's. An algorithm for all_reduce is little more than such a function.
-using Place = std::function<int(int lo, int hi, int chunk, int wanted_by)>;
+using OwnerOf = std::function<int(int lo, int hi, int chunk, int wanted_by)>;
 
 /// Writes into a builder what brings the tree's value to a rank.
 class TreeReduction {
  public:
   /// @param flatten  Nodes that are joined at one place are one step, which reads each value once.
   ///   False where other ranks want the nodes in between.
-  TreeReduction(ScheduleBuilder& builder, const LeafTree& tree, Place place, bool flatten = true);
+  TreeReduction(ScheduleBuilder& builder, const LeafTree& tree, OwnerOf place, bool flatten = true);
 
   /// The tree's value of `chunk` in `rank`'s result.
   /// @return the stage in which it is there.
@@ -82,14 +82,14 @@ class TreeReduction {
 
   Value value_at(int rank, int lo, int hi, int chunk, int depth);
   void collect(int rank, int lo, int hi, int base, int chunk, int depth, Sources& sources);
-  Value leaf_at_home(int index, int chunk);
-  Value receive(int rank, int lo, int hi, int chunk, int home, int depth);
-  int home_of(int rank, int lo, int hi, int chunk) const;
+  Value leaf_at_owner(int index, int chunk);
+  Value receive(int rank, int lo, int hi, int chunk, int owner, int depth);
+  int owner_of(int rank, int lo, int hi, int chunk) const;
   int scratch(int rank, int lo, int hi, Schedule::Slot kind, bool received);
 
   ScheduleBuilder& builder_;
   const LeafTree& tree_;
-  Place place_;
+  OwnerOf owner_of_;
   bool flatten_;
   int last_stage_ = 0;
   std::map<std::tuple<int, int, int, int>, Value> values_;  // (rank, lo, hi, chunk)
@@ -115,7 +115,7 @@ std::vector<int64_t> equal_borders(int count);
 struct TreePlan {
   std::vector<int64_t> borders;
   std::vector<int> owners;  ///< by chunk
-  Place place;
+  OwnerOf place;
 };
 
 /// Each node is joined at its place; chunk c's result is at `owners[c]`, and, if `everywhere`, at

@@ -52,22 +52,22 @@ bool Rendezvous::enter(int id, const Call& call) {
   Slot& slot = calls_[static_cast<size_t>(id)];
   slot.call = &call;
   slot.arrivals.fetch_add(1, std::memory_order_relaxed);
-  const uint64_t meeting = generation_.load();
+  const uint64_t round = generation_.load();
   // Sequentially consistent with `leave`: of an arrival and a departure, the later sees the
   // earlier.
   const int arrived = arrived_.fetch_add(1) + 1;
-  // Once the meeting is over, though, whoever left has been to it: this thread was only stopped for
+  // Once the barrier is passed, though, the thread that left has passed it: this thread was only stopped for
   // so long.
-  if (left_.load() > 0 && generation_.load() == meeting) {
+  if (left_.load() > 0 && generation_.load() == round) {
     fail_different_numbers();
     throw RoundAborted();
   }
   return arrived == num_participants();
 }
 
-void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
-  const auto over = [this, meeting] {
-    return generation_.load(std::memory_order_acquire) != meeting ||
+void Rendezvous::wait(int id, const Call& call, uint64_t round) {
+  const auto over = [this, round] {
+    return generation_.load(std::memory_order_acquire) != round ||
            aborted_.load(std::memory_order_acquire);
   };
   if (!(spin_ && spin_until(over, kSpinTime))) {
@@ -98,7 +98,7 @@ void Rendezvous::wait(int id, const Call& call, uint64_t meeting) {
     if (options_.permits) options_.permits->acquire();
     if (!in_time) throw RoundAborted();
   }
-  if (generation_.load(std::memory_order_acquire) == meeting) throw RoundAborted();
+  if (generation_.load(std::memory_order_acquire) == round) throw RoundAborted();
 }
 
 void Rendezvous::release() {

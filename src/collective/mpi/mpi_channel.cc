@@ -28,10 +28,10 @@ Range part_of(const SharedCall& call, int rank, int ranks) {
 
 }  // namespace
 
-MpiChannel::MpiChannel(const MpiGroup& group, const Contributions& contributions, int rank, int tag,
+MpiChannel::MpiChannel(const MpiGroup& group, const LocalSubtrees& subtrees, int rank, int tag,
                        int64_t small_bytes)
     : group_(group),
-      contributions_(contributions),
+      subtrees_(subtrees),
       rank_(rank),
       tag_(tag),
       most_bytes_(std::min(small_bytes, small_bytes * kFromAll / std::max(1, ranks() - 1))) {}
@@ -39,7 +39,7 @@ MpiChannel::MpiChannel(const MpiGroup& group, const Contributions& contributions
 int64_t MpiChannel::brought_bytes(const SharedCall& call) const {
   if (!adds(call)) return call.bytes() / (call.collective == Collective::kAllGather ? ranks() : 1);
   const int64_t widest = std::max(call.element_bytes, call.reduction->partial_bytes());
-  return (call.elements * widest + kHeadBytes) * contributions_.most();
+  return (call.elements * widest + kHeadBytes) * subtrees_.most();
 }
 
 bool MpiChannel::is_small(const SharedCall& call) const {
@@ -48,7 +48,7 @@ bool MpiChannel::is_small(const SharedCall& call) const {
 
 int64_t MpiChannel::bring(const SharedCall& call, std::byte* target) const {
   if (adds(call)) {
-    const MpiPackets packets(contributions_, rank_, call);
+    const MpiPackets packets(subtrees_, rank_, call);
     packets.pack({.begin = 0, .end = call.elements}, target, true);
     return packets.bytes(rank_, call.elements);
   }
@@ -68,7 +68,7 @@ uint64_t MpiChannel::fingerprint(int rank) const {
   return fingerprint;
 }
 
-void MpiChannel::meet(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait) {
+void MpiChannel::barrier(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait) {
   const int64_t most = slot_bytes(most_bytes_);
   mine_.resize(static_cast<size_t>(most));
   received_.resize(static_cast<size_t>(most * ranks()));
@@ -97,7 +97,7 @@ void MpiChannel::take(const SharedCall& call) const {
   if (adds(call)) {
     const bool divided = call.collective == Collective::kReduceScatter;
     const Range whole = {.begin = 0, .end = call.elements};
-    MpiPackets(contributions_, rank_, call)
+    MpiPackets(subtrees_, rank_, call)
         .join(divided ? call.part(rank_, ranks()) : whole, whole,
               [&](int rank) { return message(rank) + kHeadBytes; });
     return;

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/algorithms/contributions.h"
+#include "collective/algorithms/local_subtrees.h"
 #include "collective/mpi/mpi_requests.h"
 #include "collective/mpi/mpi_setup.h"
 #include "collective/shared_memory/shared_call.h"
@@ -18,7 +18,7 @@ class MpiChannel {
  public:
   /// @param tag  Of the messages; the next one is its, too.
   /// @param small_bytes  As in MpiOptions.
-  MpiChannel(const MpiGroup& group, const Contributions& contributions, int rank, int tag,
+  MpiChannel(const MpiGroup& group, const LocalSubtrees& subtrees, int rank, int tag,
              int64_t small_bytes);
 
   /// Held during a call: those of several threads go one after the other.
@@ -26,8 +26,8 @@ class MpiChannel {
 
   /// What ranks bring travels with their messages.
   bool is_small(const SharedCall& call) const;
-  void meet(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait);
-  /// Of the last meeting.
+  void barrier(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait);
+  /// Of the last barrier.
   uint64_t fingerprint(int rank) const;
   /// The result of a small call that has met.
   void take(const SharedCall& call) const;
@@ -42,7 +42,7 @@ class MpiChannel {
   const std::byte* message(int rank) const;
 
   const MpiGroup& group_;
-  const Contributions& contributions_;
+  const LocalSubtrees& subtrees_;
   const int rank_;
   const int tag_;
   const int64_t most_bytes_;  // that a rank brings

@@ -61,7 +61,7 @@ class Reducing {
   Reducing(const MpiCollectives& with, const SharedCall& call)
       : with_(with),
         call_(call),
-        packets_(*with.contributions, with.rank, call),
+        packets_(*with.subtrees, with.rank, call),
         division_(call, with.ranks, pieces(with, call)),
         // MPI counts in int.
         in_place_(packets_.plain() && call.bytes() <= std::numeric_limits<int>::max()) {}
@@ -76,8 +76,7 @@ class Reducing {
     const bool divided = call.collective == Collective::kReduceScatter;
     const int64_t widest = std::max(call.element_bytes, call.reduction->partial_bytes());
     return pieces_of(divided ? call.elements / with.ranks : call.elements,
-                     widest * with.contributions->most() * (divided ? with.ranks : 1),
-                     with.piece_bytes);
+                     widest * with.subtrees->most() * (divided ? with.ranks : 1), with.piece_bytes);
   }
   MpiScratch::Piece& memory(int64_t piece) const {
     return with_.scratch->pieces[static_cast<size_t>(piece) % with_.scratch->pieces.size()];

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/algorithms/contributions.h"
+#include "collective/algorithms/local_subtrees.h"
 #include "collective/mpi/mpi_requests.h"
 #include "collective/shared_memory/shared_call.h"
 
@@ -33,7 +33,7 @@ struct MpiCollectives {
   MPI_Comm group = MPI_COMM_NULL;
   int rank = 0;
   int ranks = 1;
-  const Contributions* contributions = nullptr;
+  const LocalSubtrees* subtrees = nullptr;
   int64_t piece_bytes = 0;
   MpiWait wait = {};
   MpiScratch* scratch = nullptr;

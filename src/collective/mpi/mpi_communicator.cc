@@ -59,16 +59,15 @@ bool are_crowded(const Placement& placement, int rank, int cores) {
 
 /// What MPI works on, beside tensors, as long as calls are under way.
 struct Memory {
-  Memory(const Placement& placement, MpiGroup made)
-      : group(std::move(made)), contributions(placement) {}
+  Memory(const Placement& placement, MpiGroup made) : group(std::move(made)), subtrees(placement) {}
 
   MpiGroup group;
-  const Contributions contributions;
+  const LocalSubtrees subtrees;
   MpiScratch scratch;                                        // of the call whose turn it is
   std::map<uint32_t, std::unique_ptr<MpiChannel>> channels;  // guarded by State::mutex
 };
 
-/// Larger calls than those that a meeting is enough for travel by MPI's collectives, which must
+/// Larger calls than those that a barrier is enough for travel by MPI's collectives, which must
 /// begin in one order on all ranks: rank 0 gives each its turn when all have come to it.
 struct State {
   const int rank;
@@ -76,7 +75,7 @@ struct State {
   const int num_replicas;
   const std::shared_ptr<Communicator> bootstrap;
   const MpiOptions options;
-  const bool crowded;
+  const bool oversubscribed;
   const std::shared_ptr<Memory> memory;
 
   std::atomic<int64_t> turn{1};   // of the call that travels
@@ -93,7 +92,7 @@ struct State {
         num_replicas(placement.num_replicas()),
         bootstrap(std::move(with)),
         options(with_options),
-        crowded(are_crowded(placement, rank, options.cores)),
+        oversubscribed(are_crowded(placement, rank, options.cores)),
         memory(std::make_shared<Memory>(placement, set_up_mpi(*bootstrap, options))) {}
   ~State() {
     // Where another rank has failed, MPI may never be done with this one's messages.
@@ -131,7 +130,7 @@ MpiChannel& State::channel(uint32_t id) {
   const std::lock_guard lock(mutex);
   std::unique_ptr<MpiChannel>& channel = memory->channels[id];
   if (!channel) {
-    channel = std::make_unique<MpiChannel>(memory->group, memory->contributions, rank,
+    channel = std::make_unique<MpiChannel>(memory->group, memory->subtrees, rank,
                                            static_cast<int>(2 * id), options.small_bytes);
   }
   return *channel;
@@ -185,7 +184,7 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
   const MpiWait wait = {
       .check = [&](int awaited,
                    bool thoroughly) { return check(awaited, thoroughly, call_options, deadline); },
-      .crowded = crowded,
+      .oversubscribed = oversubscribed,
       .name = [this](int awaited) { return awaited == rank ? "the others" : rank_name(awaited); },
       .deadline = deadline.time()};
   try {
@@ -202,7 +201,7 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
 void State::run_on(MpiChannel& channel, const SharedCall& call, const CallFingerprint& fingerprint,
                    const MpiWait& wait) {
   const uint64_t packed = fingerprint.pack();
-  channel.meet(call, packed, wait);
+  channel.barrier(call, packed, wait);
   check_agreement(channel, packed);
   if (channel.is_small(call)) return channel.take(call);
   int64_t mine = rank == 0 ? ++given : 0;
@@ -229,7 +228,7 @@ void State::travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, Mp
   const MpiCollectives collectives{.group = memory->group.data,
                                    .rank = rank,
                                    .ranks = ranks,
-                                   .contributions = &memory->contributions,
+                                   .subtrees = &memory->subtrees,
                                    .piece_bytes = options.piece_bytes,
                                    .wait = wait,
                                    .scratch = &memory->scratch};
@@ -249,7 +248,7 @@ void State::travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, Mp
     case Collective::kBroadcast:
       return collectives.broadcast(call);
     case Collective::kBarrier:
-      return;  // the meeting was all
+      return;  // the barrier was all
   }
 }
 

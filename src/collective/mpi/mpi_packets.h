@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "collective/algorithms/contributions.h"
+#include "collective/algorithms/local_subtrees.h"
 #include "collective/shared_memory/shared_call.h"
 #include "strata/collective/schedule.h"
 
@@ -15,8 +15,8 @@ namespace strata::collective {
 class MpiPackets {
  public:
   /// @param call  An all_reduce's or reduce_scatter's.
-  MpiPackets(const Contributions& contributions, int rank, const SharedCall& call)
-      : contributions_(contributions), rank_(rank), call_(call) {}
+  MpiPackets(const LocalSubtrees& subtrees, int rank, const SharedCall& call)
+      : subtrees_(subtrees), rank_(rank), call_(call) {}
 
   /// Of a rank's packet of so many elements.
   int64_t bytes(int rank, int64_t elements) const;
@@ -30,10 +30,10 @@ class MpiPackets {
             const std::function<const std::byte*(int rank)>& packets) const;
 
  private:
-  int64_t node_bytes(const Contributions::Node& node, int64_t elements) const;
-  std::byte* value(const Contributions::Node& node, int replica, int64_t element) const;
+  int64_t node_bytes(const LocalSubtrees::Node& node, int64_t elements) const;
+  std::byte* value(const LocalSubtrees::Node& node, int replica, int64_t element) const;
 
-  const Contributions& contributions_;
+  const LocalSubtrees& subtrees_;
   int rank_;
   const SharedCall& call_;
 };

@@ -25,9 +25,9 @@ constexpr std::chrono::milliseconds kGrace{50};
 }  // namespace
 
 void MpiWait::until(const std::function<bool()>& done, const std::function<int()>& awaited) const {
-  const int checks = crowded ? 1 : 100;  // a tenth of a microsecond each
-  const auto end =
-      std::chrono::steady_clock::now() + (crowded ? std::min(busy, kBusyWhereCrowded) : busy);
+  const int checks = oversubscribed ? 1 : 100;  // a tenth of a microsecond each
+  const auto end = std::chrono::steady_clock::now() +
+                   (oversubscribed ? std::min(busy, kBusyWhereCrowded) : busy);
   do {
     for (int i = 0; i < checks; ++i) {
       if (done()) return;

@@ -20,7 +20,7 @@ struct MpiWait {
   /// Why the wait for this rank must end, if it must. @param thoroughly  Now and then: look
   /// everywhere.
   std::function<std::optional<Status>(int awaited, bool thoroughly)> check;
-  bool crowded = false;  ///< more ranks than cores
+  bool oversubscribed = false;  ///< more ranks than cores
   /// How long it is busy. MPI moves bytes only while it is called.
   std::chrono::microseconds busy{300};
   /// For the log, where there is one: "rank 1 (/job:worker/task:1)".

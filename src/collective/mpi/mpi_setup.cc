@@ -23,9 +23,9 @@ constexpr int kGroupTag = 0x5354;  // of MPI_Comm_create_group, where others mak
 constexpr std::chrono::seconds kToTell{5};
 
 /// The steps of the set-up, each of which all ranks make, whatever happens to one of them.
-class Meeting {
+class SetupExchange {
  public:
-  Meeting(Communicator& bootstrap, const MpiOptions& options)
+  SetupExchange(Communicator& bootstrap, const MpiOptions& options)
       : bootstrap_(bootstrap),
         options_(options),
         deadline_(wire::Deadline::after(options.start_timeout)),
@@ -141,20 +141,20 @@ void make_group(const std::vector<int>& ranks, MpiGroup& group) {
 
 MpiGroup set_up_mpi(Communicator& bootstrap, const MpiOptions& options) {
   MpiProcess& process = MpiProcess::get();
-  Meeting meeting(bootstrap, options);
-  meeting.agree_on_start(process.fault());
+  SetupExchange exchange(bootstrap, options);
+  exchange.agree_on_start(process.fault());
   // Two processes that take themselves for the same one must not initialise MPI.
   const auto known = process.initialized() ? place_in_world() : MpiProcess::announced().value();
-  static_cast<void>(meeting.agree_on_job(known));
+  static_cast<void>(exchange.agree_on_job(known));
   const auto place = std::make_shared<MpiPlace>();  // shared with a thread that may hang
-  meeting.together([place] {
+  exchange.together([place] {
     MpiProcess::get().initialize();
     *place = place_in_world();
   });
-  const std::vector<int> ranks = meeting.agree_on_job(*place);
+  const std::vector<int> ranks = exchange.agree_on_job(*place);
   const auto group = std::make_shared<MpiGroup>();
-  meeting.together([group, ranks] { make_group(ranks, *group); });
-  group->names = meeting.names();
+  exchange.together([group, ranks] { make_group(ranks, *group); });
+  group->names = exchange.names();
   return *group;
 }
 

@@ -33,10 +33,10 @@ double seconds_since(Clock::time_point start) {
 }
 
 /// Messages to and from one peer, waited for one by one.
-class Line {
+class LinkProbe {
  public:
-  Line(wire::Transport& transport, wire::Connection& peer, wire::Deadline deadline,
-       uint32_t channel)
+  LinkProbe(wire::Transport& transport, wire::Connection& peer, wire::Deadline deadline,
+            uint32_t channel)
       : transport_(transport), peer_(peer), deadline_(deadline), tag_{.channel = channel} {}
 
   void send(std::span<const std::byte> bytes) { finish(peer_.send(tag_, bytes)); }
@@ -58,56 +58,56 @@ class Line {
 };
 
 /// Seconds for `bytes` there and an answer back, the best of some tries.
-double round_trip(Line& line, int64_t bytes, std::vector<std::byte>& buffer, int tries) {
+double round_trip(LinkProbe& link, int64_t bytes, std::vector<std::byte>& buffer, int tries) {
   buffer.resize(static_cast<size_t>(bytes));
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < tries; ++i) {
     const auto start = Clock::now();
-    line.send_number(bytes);
-    line.send(buffer);
-    line.receive_number();
+    link.send_number(bytes);
+    link.send(buffer);
+    link.receive_number();
     best = std::min(best, seconds_since(start));
   }
   return best;
 }
 
 /// What `measure` asks for; until it asks for nothing more.
-void answer(Line line) {
+void answer(LinkProbe link) {
   std::vector<std::byte> buffer;
-  for (int64_t bytes = line.receive_number(); bytes > 0; bytes = line.receive_number()) {
+  for (int64_t bytes = link.receive_number(); bytes > 0; bytes = link.receive_number()) {
     buffer.resize(static_cast<size_t>(bytes));
-    line.receive(buffer);
-    line.send_number(bytes);
+    link.receive(buffer);
+    link.send_number(bytes);
   }
 }
 
-Link measure(Line line) {
+Link measure(LinkProbe link) {
   std::vector<std::byte> buffer;
-  double small = round_trip(line, 8, buffer, 2 * kTries);
-  if (small < kShort) small = std::min(small, round_trip(line, 8, buffer, 10 * kTries));
+  double small = round_trip(link, 8, buffer, 2 * kTries);
+  if (small < kShort) small = std::min(small, round_trip(link, 8, buffer, 10 * kTries));
   // How much longer a large one takes than one of half its size: what happens once cancels out.
   int64_t bytes = kLeastBytes;
   double half = small;
-  double whole = round_trip(line, bytes, buffer, kTries);
+  double whole = round_trip(link, bytes, buffer, kTries);
   while (whole < kLongEnough && bytes < kMostBytes) {
     bytes *= 2;
     half = whole;
-    whole = round_trip(line, bytes, buffer, 3);
+    whole = round_trip(link, bytes, buffer, 3);
   }
-  line.send_number(0);
+  link.send_number(0);
   const auto longer = static_cast<double>(bytes == kLeastBytes ? bytes - 8 : bytes / 2);
   return {.latency = small / 2, .bytes_per_second = longer / std::max(whole - half, 1e-9)};
 }
 
 /// All ranks of `circle` talk at once: each sends so many `messages`, to the others in turn, and
 /// gets as many. @return seconds, the best of some tries.
-template <typename LineTo>
-double talk(const std::vector<int>& circle, int rank, const LineTo& line, int64_t tries,
+template <typename LinkTo>
+double talk(const std::vector<int>& circle, int rank, const LinkTo& link, int64_t tries,
             int messages) {
   const auto size = static_cast<int>(circle.size());
   const auto place = static_cast<int>(std::ranges::find(circle, rank) - circle.begin());
   const auto other = [&](int distance) {
-    return line(circle[static_cast<size_t>((place + distance + size) % size)]);
+    return link(circle[static_cast<size_t>((place + distance + size) % size)]);
   };
   double best = std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < tries; ++i) {
@@ -169,8 +169,8 @@ LinkModel measure_links(int rank, const Placement& placement,
   };
   const int near = first_other(true);
   const int far = first_other(false);
-  const auto line = [&](int peer) {
-    return Line(transport, *peers[static_cast<size_t>(peer)], deadline, options.channel);
+  const auto link_to = [&](int peer) {
+    return LinkProbe(transport, *peers[static_cast<size_t>(peer)], deadline, options.channel);
   };
   // Those that show what messages cost the processors: as near to rank 0 as any is.
   const int partner = near != 0 ? near : far;
@@ -180,41 +180,41 @@ LinkModel measure_links(int rank, const Placement& placement,
   }
   const bool in_circle = circle.size() > 1 && std::ranges::count(circle, rank) > 0;
   if (rank != 0) {
-    if (rank == near || rank == far) answer(line(0));
+    if (rank == near || rank == far) answer(link_to(0));
     if (rank == partner) {
-      const int64_t tries = line(0).receive_number();
-      for (const int messages : {kTalk, kLongTalk}) talk({0, rank}, rank, line, tries, messages);
+      const int64_t tries = link_to(0).receive_number();
+      for (const int messages : {kTalk, kLongTalk}) talk({0, rank}, rank, link_to, tries, messages);
     }
-    if (in_circle) talk(circle, rank, line, line(0).receive_number(), kTalk);
-    std::string text(static_cast<size_t>(line(0).receive_number()), ' ');
-    line(0).receive(std::as_writable_bytes(std::span(text)));
+    if (in_circle) talk(circle, rank, link_to, link_to(0).receive_number(), kTalk);
+    std::string text(static_cast<size_t>(link_to(0).receive_number()), ' ');
+    link_to(0).receive(std::as_writable_bytes(std::span(text)));
     return LinkModel::from_json(text);
   }
   LinkModel model = LinkModel::typical();
-  if (near != 0) model.in_host = measure(line(near));
-  if (far != 0) model.across_hosts = measure(line(far));
+  if (near != 0) model.in_host = measure(link_to(near));
+  if (far != 0) model.across_hosts = measure(link_to(far));
   if (in_circle) {
     const double latency = near != 0 ? model.in_host.latency : model.across_hosts.latency;
     const int tries = latency < kLong ? kTries : 0;
-    line(partner).send_number(tries);
-    const double alone = talk({0, partner}, rank, line, tries, kTalk);
-    const double longer = talk({0, partner}, rank, line, tries, kLongTalk);
+    link_to(partner).send_number(tries);
+    const double alone = talk({0, partner}, rank, link_to, tries, kTalk);
+    const double longer = talk({0, partner}, rank, link_to, tries, kLongTalk);
     for (const int other : circle) {
-      if (other != 0) line(other).send_number(tries);
+      if (other != 0) link_to(other).send_number(tries);
     }
-    const double all = talk(circle, rank, line, tries, kTalk);
+    const double all = talk(circle, rank, link_to, tries, kTalk);
     if (tries > 0) find_processors(latency, alone, longer, all, circle.size(), model);
-    const auto leave_the_line = [&](Link& link) {
+    const auto correct_latency = [&](Link& link) {
       link.latency = std::max(0.1 * link.latency, link.latency - 2 * model.message_seconds);
     };
-    if (near != 0) leave_the_line(model.in_host);
-    if (far != 0) leave_the_line(model.across_hosts);
+    if (near != 0) correct_latency(model.in_host);
+    if (far != 0) correct_latency(model.across_hosts);
   }
   model.reduce_bytes_per_second = measure_adding();
   const std::string text = model.to_json();
   for (int other = 1; other < placement.num_ranks(); ++other) {
-    line(other).send_number(static_cast<int64_t>(text.size()));
-    line(other).send(std::as_bytes(std::span(text)));
+    link_to(other).send_number(static_cast<int64_t>(text.size()));
+    link_to(other).send(std::as_bytes(std::span(text)));
   }
   return model;
 }

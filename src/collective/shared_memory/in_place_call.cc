@@ -4,7 +4,7 @@
 
 #include <c10/util/SmallVector.h>
 
-#include "collective/shared_memory/fan_out.h"
+#include "collective/shared_memory/reduce_broadcast.h"
 #include "core/stream_copy.h"
 
 namespace strata::collective {
@@ -22,28 +22,29 @@ uint32_t InPlaceCall::begin() {
   }
   const bool result_is_seen =
       call_.collective == Collective::kAllReduce || call_.collective == Collective::kAllGather ||
-      (call_.collective == Collective::kBroadcast && call_.root == lane_.rank());
+      (call_.collective == Collective::kBroadcast && call_.root == channel_.rank());
   if (result_is_seen && !add(call_.result)) return 0;
   const size_t bytes = locations.size() * sizeof(SharedBuffers::Location);
-  if (bytes > static_cast<size_t>(SharedLane::kSlotBytes)) return 0;
-  if (bytes > 0) std::memcpy(lane_.slot(lane_.rank(), lane_.step()), locations.data(), bytes);
+  if (bytes > static_cast<size_t>(SharedMemoryChannel::kSlotBytes)) return 0;
+  if (bytes > 0)
+    std::memcpy(channel_.slot(channel_.rank(), channel_.step()), locations.data(), bytes);
   return static_cast<uint32_t>(locations.size()) + 1;
 }
 
 bool InPlaceCall::possible(uint32_t first) const {
   if (call_.collective == Collective::kBroadcast) {
-    return lane_.announcement(call_.root, first).note > 0;
+    return channel_.header_of(call_.root, first).note > 0;
   }
-  for (int rank = 0; rank < lane_.num_ranks(); ++rank) {
-    if (lane_.announcement(rank, first).note == 0) return false;
+  for (int rank = 0; rank < channel_.num_ranks(); ++rank) {
+    if (channel_.header_of(rank, first).note == 0) return false;
   }
   return true;
 }
 
 bool InPlaceCall::somewhere(uint32_t first) const {
   if (call_.collective == Collective::kBroadcast) return false;  // the root has written it
-  for (int rank = 0; rank < lane_.num_ranks(); ++rank) {
-    if (lane_.announcement(rank, first).note != 0) return true;
+  for (int rank = 0; rank < channel_.num_ranks(); ++rank) {
+    if (channel_.header_of(rank, first).note != 0) return true;
   }
   return false;
 }
@@ -51,16 +52,17 @@ bool InPlaceCall::somewhere(uint32_t first) const {
 void InPlaceCall::run(uint32_t first, const SharedWait& wait) {
   work(first);
   detail::stream_fence();
-  const uint32_t done = lane_.step();
-  lane_.publish();
-  lane_.await(done, wait);
+  const uint32_t done = channel_.step();
+  channel_.publish();
+  channel_.await(done, wait);
 }
 
 std::vector<std::byte*> InPlaceCall::tensors(int rank, uint32_t first) const {
-  const size_t count = lane_.announcement(rank, first).note - 1;
+  const size_t count = channel_.header_of(rank, first).note - 1;
   std::vector<SharedBuffers::Location> locations(count);
   if (count > 0) {
-    std::memcpy(locations.data(), lane_.slot(rank, first), count * sizeof(SharedBuffers::Location));
+    std::memcpy(locations.data(), channel_.slot(rank, first),
+                count * sizeof(SharedBuffers::Location));
   }
   std::vector<std::byte*> result;
   for (const auto& location : locations) result.push_back(buffers_.at(location));
@@ -68,17 +70,17 @@ std::vector<std::byte*> InPlaceCall::tensors(int rank, uint32_t first) const {
 }
 
 void InPlaceCall::work(uint32_t first) const {
-  const int ranks = lane_.num_ranks();
+  const int ranks = channel_.num_ranks();
   const bool stream = call_.bytes() >= kStreamBytes;
   const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
     if (stream) return detail::stream_copy(to, from, bytes);
     std::memcpy(to, from, static_cast<size_t>(bytes));
   };
-  const Range mine = call_.part(lane_.rank(), ranks);
+  const Range mine = call_.part(channel_.rank(), ranks);
   const int64_t begin = mine.begin * call_.element_bytes;
   const int64_t bytes = mine.size() * call_.element_bytes;
   if (call_.collective == Collective::kBroadcast) {
-    if (lane_.rank() != call_.root) {
+    if (channel_.rank() != call_.root) {
       copy(call_.result, tensors(call_.root, first).at(0), call_.bytes());
     }
     return;
@@ -88,7 +90,7 @@ void InPlaceCall::work(uint32_t first) const {
   if (bytes == 0) return;
   if (call_.collective == Collective::kAllGather) {
     for (int rank = 0; rank < ranks; ++rank) {
-      if (rank == lane_.rank()) continue;
+      if (rank == channel_.rank()) continue;
       copy(of_rank[static_cast<size_t>(rank)].back() + begin, call_.result + begin, bytes);
     }
     return;
@@ -105,7 +107,7 @@ void InPlaceCall::work(uint32_t first) const {
   } else {
     for (const auto& of : of_rank) targets.push_back(of.back() + begin);
   }
-  reduce_to_all(*call_.reduction, sources, mine.size(), targets, stream);
+  reduce_broadcast(*call_.reduction, sources, mine.size(), targets, stream);
 }
 
 }  // namespace strata::collective

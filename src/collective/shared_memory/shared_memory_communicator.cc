@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "collective/algorithms/contributions.h"
+#include "collective/algorithms/local_subtrees.h"
 #include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
 #include "collective/call_tensors.h"
@@ -29,11 +29,11 @@ constexpr uint64_t kBufferKey = uint64_t{1} << 32;  // ids are below
 constexpr int64_t kPreparedBytes = 4096;
 
 /// The calls of one id. Those of several threads go one after the other.
-struct LocalLane {
-  explicit LocalLane(SharedLane shared) : lane(std::move(shared)) {}
+struct LocalChannel {
+  explicit LocalChannel(SharedMemoryChannel shared) : channel(std::move(shared)) {}
 
-  SharedLane lane;
-  TimedMutex mutex;  // guards lane
+  SharedMemoryChannel channel;
+  TimedMutex mutex;  // guards channel
 };
 
 /// Keeps `use` as long as it lives.
@@ -54,15 +54,15 @@ struct SharedMemoryCommunicator::Impl {
   std::shared_ptr<Communicator> bootstrap;
   Options options;
   SharedSetup setup;
-  bool crowded;  // more ranks than cores
-  Contributions contributions;
+  bool oversubscribed;  // more ranks than cores
+  LocalSubtrees subtrees;
   SharedBuffers buffers;
   std::mutex buffer_calls;  // one at a time, on every rank in the same order
 
   std::atomic<bool> has_failed{false};
   std::mutex mutex;
-  Status failure;                                                  // guarded by mutex
-  std::unordered_map<uint64_t, std::unique_ptr<LocalLane>> lanes;  // guarded by mutex
+  Status failure;                                                        // guarded by mutex
+  std::unordered_map<uint64_t, std::unique_ptr<LocalChannel>> channels;  // guarded by mutex
 
   Impl(const Placement& of, std::shared_ptr<Communicator> with, const Options& with_options)
       : rank(with->rank()),
@@ -71,10 +71,10 @@ struct SharedMemoryCommunicator::Impl {
         bootstrap(std::move(with)),
         options(with_options),
         setup(set_up_shared_memory(*bootstrap, options)),
-        crowded(ranks > (options.cores > 0
-                             ? options.cores
-                             : static_cast<int>(std::thread::hardware_concurrency()))),
-        contributions(of) {}
+        oversubscribed(ranks > (options.cores > 0
+                                    ? options.cores
+                                    : static_cast<int>(std::thread::hardware_concurrency()))),
+        subtrees(of) {}
 
   SharedHeader& header() const { return *reinterpret_cast<SharedHeader*>(setup.header.data()); }
   std::string rank_name(int of) const {
@@ -86,10 +86,11 @@ struct SharedMemoryCommunicator::Impl {
   void run(const SharedCall& call, const CallFingerprint& fingerprint, const CallOptions& options) {
     run(call, fingerprint, options, options.id);
   }
-  void run_on(SharedLane& lane, const SharedCall& call, uint64_t fingerprint,
+  void run_on(SharedMemoryChannel& channel, const SharedCall& call, uint64_t fingerprint,
               const SharedWait& wait);
-  void check_agreement(const SharedLane& lane, uint32_t first, uint64_t fingerprint) const;
-  LocalLane& lane(uint64_t key);
+  void check_agreement(const SharedMemoryChannel& channel, uint32_t first,
+                       uint64_t fingerprint) const;
+  LocalChannel& channel(uint64_t key);
   Status why_stopped(int awaited) const;
   std::optional<Status> check(int awaited, bool slept, const CallOptions& options,
                               const wire::Deadline& deadline);
@@ -101,11 +102,12 @@ struct SharedMemoryCommunicator::Impl {
   std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common);
 };
 
-LocalLane& SharedMemoryCommunicator::Impl::lane(uint64_t key) {
+LocalChannel& SharedMemoryCommunicator::Impl::channel(uint64_t key) {
   const std::lock_guard lock(mutex);
-  std::unique_ptr<LocalLane>& mine = lanes[key];
+  std::unique_ptr<LocalChannel>& mine = channels[key];
   if (!mine) {
-    mine = std::make_unique<LocalLane>(SharedLane(setup.file, header().lane_of(key), rank, ranks));
+    mine = std::make_unique<LocalChannel>(
+        SharedMemoryChannel(setup.file, header().channel_of(key), rank, ranks));
   }
   return *mine;
 }
@@ -159,12 +161,12 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
     return check(awaited, slept, call_options, deadline);
   };
   try {
-    LocalLane& local = lane(key);
+    LocalChannel& local = channel(key);
     const std::unique_lock lock(local.mutex, deadline.time());
     STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
-    run_on(local.lane, call, packed,
+    run_on(local.channel, call, packed,
            {.check = check_wait,
-            .crowded = crowded,
+            .oversubscribed = oversubscribed,
             .name = [this](int awaited) { return rank_name(awaited); },
             .deadline = deadline.time()});
   } catch (...) {
@@ -173,27 +175,27 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
   }
 }
 
-void SharedMemoryCommunicator::Impl::run_on(SharedLane& lane, const SharedCall& call,
+void SharedMemoryCommunicator::Impl::run_on(SharedMemoryChannel& channel, const SharedCall& call,
                                             uint64_t fingerprint, const SharedWait& wait) {
-  StagedCall staged(lane, contributions, call);
-  InPlaceCall in_place(lane, buffers, placement.rank_of_replica, call);
-  const uint32_t first = lane.step();
+  StagedCall staged(channel, subtrees, call);
+  InPlaceCall in_place(channel, buffers, placement.rank_of_replica, call);
+  const uint32_t first = channel.step();
   const uint32_t located = in_place.begin();
   if (located == 0) staged.begin();
-  lane.announce({.call = fingerprint, .note = located});
-  lane.publish();
-  lane.await(first, wait);
-  if (call.bytes() <= kPreparedBytes) lane.prepare(call.bytes());
-  check_agreement(lane, first, fingerprint);
+  channel.publish_header({.call = fingerprint, .note = located});
+  channel.publish();
+  channel.await(first, wait);
+  if (call.bytes() <= kPreparedBytes) channel.prepare(call.bytes());
+  check_agreement(channel, first, fingerprint);
   if (in_place.possible(first)) return in_place.run(first, wait);
   staged.run(wait, /*begun=*/!in_place.somewhere(first));
 }
 
-void SharedMemoryCommunicator::Impl::check_agreement(const SharedLane& lane, uint32_t first,
-                                                     uint64_t fingerprint) const {
+void SharedMemoryCommunicator::Impl::check_agreement(const SharedMemoryChannel& channel,
+                                                     uint32_t first, uint64_t fingerprint) const {
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    const uint64_t theirs = lane.announcement(other, first).call;
+    const uint64_t theirs = channel.header_of(other, first).call;
     STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
                  "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
                  "), ", rank_name(rank), " (", describe_call(fingerprint), ")");

@@ -5,7 +5,7 @@
 #include <limits>
 #include <new>
 
-#include "collective/shared_memory/shared_lane.h"
+#include "collective/shared_memory/shared_memory_channel.h"
 #include "core/wait_notice.h"
 #include "strata/collective/placement.h"
 #include "strata/core/error.h"
@@ -18,9 +18,9 @@ namespace {
 constexpr const char* kWhere = "[collective] SharedMemoryCommunicator: ";
 
 /// The steps of the set-up, each of which all ranks make, whatever happens to one of them.
-class Meeting {
+class SetupExchange {
  public:
-  Meeting(Communicator& bootstrap, const SharedMemoryOptions& options)
+  SetupExchange(Communicator& bootstrap, const SharedMemoryOptions& options)
       : bootstrap_(bootstrap),
         options_(options),
         deadline_(wire::Deadline::after(options.start_timeout)),
@@ -76,33 +76,33 @@ class Meeting {
 SharedSetup set_up_shared_memory(Communicator& bootstrap, const SharedMemoryOptions& options) {
   const int rank = bootstrap.rank();
   const int ranks = bootstrap.num_ranks();
-  STRATA_CHECK(ranks <= SharedHeader::kMostRanks, kInvalidArgument, kWhere, "got ", ranks,
-               " ranks; expected at most ", SharedHeader::kMostRanks, " on a host");
-  Meeting meeting(bootstrap, options);
+  STRATA_CHECK(ranks <= SharedHeader::kMaxRanks, kInvalidArgument, kWhere, "got ", ranks,
+               " ranks; expected at most ", SharedHeader::kMaxRanks, " on a host");
+  SetupExchange exchange(bootstrap, options);
   SharedSetup setup;
   setup.names =
-      meeting.gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name);
-  const std::vector<int> hosts = hosts_of(meeting.gather(wire::host_identity()));
+      exchange.gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name);
+  const std::vector<int> hosts = hosts_of(exchange.gather(wire::host_identity()));
   for (int other = 1; other < ranks; ++other) {
     const auto index = static_cast<size_t>(other);
     STRATA_CHECK(hosts[index] == 0, kFailedPrecondition, kWhere, "ranks 0 (", setup.names[0],
                  ") and ", other, " (", setup.names[index],
                  ") do not share a host, a network namespace and a user; use the wire");
   }
-  const auto check = [&] { meeting.check(); };
-  meeting.set_on_fault([&] { setup.descriptors = DescriptorExchange(); });
-  meeting.together(setup.names, [&] {
+  const auto check = [&] { exchange.check(); };
+  exchange.set_on_fault([&] { setup.descriptors = DescriptorExchange(); });
+  exchange.together(setup.names, [&] {
     if (rank == 0) setup.descriptors.listen();
   });
-  const std::string address = meeting.gather(setup.descriptors.address()).front();
-  meeting.together(setup.names, [&] {
+  const std::string address = exchange.gather(setup.descriptors.address()).front();
+  exchange.together(setup.names, [&] {
     if (rank != 0) setup.descriptors.connect(address, check);
   });
-  meeting.together(setup.names, [&] {
+  exchange.together(setup.names, [&] {
     if (rank == 0) {
       setup.descriptors.accept(ranks - 1, check);
-      setup.file = wire::make_memory_file("strata collectives",
-                                          SharedLane::offset(SharedHeader::kMostLanes, ranks));
+      setup.file = wire::make_memory_file(
+          "strata collectives", SharedMemoryChannel::offset(SharedHeader::kMaxChannels, ranks));
     }
     setup.file = setup.descriptors.share(std::move(setup.file), check);
     setup.header = wire::SharedMapping(setup.file, 0, sizeof(SharedHeader));

@@ -15,7 +15,7 @@ namespace strata::collective {
 struct SharedSetup {
   std::vector<std::string> names;  ///< by rank, for messages
   DescriptorExchange descriptors;  ///< for buffers
-  wire::FileDescriptor file;       ///< SharedHeader and lanes
+  wire::FileDescriptor file;       ///< SharedHeader and channels
   wire::SharedMapping header;
 };
 

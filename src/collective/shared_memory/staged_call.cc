@@ -5,7 +5,7 @@
 
 #include <c10/util/SmallVector.h>
 
-#include "collective/shared_memory/fan_out.h"
+#include "collective/shared_memory/reduce_broadcast.h"
 #include "core/stream_copy.h"
 #include "strata/core/error.h"
 
@@ -13,7 +13,7 @@ namespace strata::collective {
 namespace {
 
 constexpr int64_t kCacheLine = 64;
-// Up to here a second meeting costs more than n - 1 ranks save by not adding what others add.
+// Up to here a second barrier costs more than n - 1 ranks save by not adding what others add.
 constexpr int64_t kAloneBytes = 4096;
 
 bool divides(const SharedCall& call, int ranks) {
@@ -30,62 +30,63 @@ bool divides(const SharedCall& call, int ranks) {
 
 }  // namespace
 
-StagedCall::StagedCall(SharedLane& lane, const Contributions& contributions, const SharedCall& call)
-    : lane_(lane),
-      contributions_(contributions),
+StagedCall::StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees,
+                       const SharedCall& call)
+    : channel_(channel),
+      subtrees_(subtrees),
       call_(call),
-      rank_(lane.rank()),
-      divided_(divides(call, lane.num_ranks())),
+      rank_(channel.rank()),
+      divided_(divides(call, channel.num_ranks())),
       fetches_(divided_ && call.collective == Collective::kAllReduce) {
   const bool reduces = call.reduction != nullptr;
   if (call.elements == 0) return;
   stream_ = call.bytes() >= kStreamBytes &&
             std::find(call.values.begin(), call.values.end(), call.result) == call.values.end();
-  slot_parts_ = divided_ && reduces ? lane.num_ranks() : 1;
+  slot_parts_ = divided_ && reduces ? channel.num_ranks() : 1;
   node_bytes_ =
       reduces ? std::max(call.element_bytes, call.reduction->partial_bytes()) : call.element_bytes;
-  const int64_t nodes = reduces ? contributions.most() : 1;
-  const int64_t fit = SharedLane::kSlotBytes / (nodes * slot_parts_ * node_bytes_);
+  const int64_t nodes = reduces ? subtrees.most() : 1;
+  const int64_t fit = SharedMemoryChannel::kSlotBytes / (nodes * slot_parts_ * node_bytes_);
   STRATA_CHECK(fit > 0, kResourceExhausted, "[collective] got ", nodes,
-               " subtrees of replicas on one of ", lane.num_ranks(),
+               " subtrees of replicas on one of ", channel.num_ranks(),
                " ranks, too many for shared memory; give ranks consecutive replicas");
   part_elements_ = fit >= kCacheLine ? fit / kCacheLine * kCacheLine : fit;
   int64_t longest = call.elements;
-  if (divided_) longest = call.part(0, lane.num_ranks()).size();
+  if (divided_) longest = call.part(0, channel.num_ranks()).size();
   pieces_ = (longest + part_elements_ - 1) / part_elements_;
 }
 
 Range StagedCall::range(int part, int64_t piece) const {
   const Range whole =
-      divided_ ? call_.part(part, lane_.num_ranks()) : Range{.begin = 0, .end = call_.elements};
+      divided_ ? call_.part(part, channel_.num_ranks()) : Range{.begin = 0, .end = call_.elements};
   const int64_t begin = std::min(whole.end, whole.begin + piece * part_elements_);
   return {begin, std::min(whole.end, begin + part_elements_)};
 }
 
-std::byte* StagedCall::node_slot(const Contributions::Node& node, uint32_t step, int part) const {
+std::byte* StagedCall::node_slot(const LocalSubtrees::Node& node, uint32_t step, int part) const {
   const int64_t place = slot_parts_ == 1 ? 0 : part;
-  return lane_.slot(node.rank, step) +
+  return channel_.slot(node.rank, step) +
          (node.index * slot_parts_ + place) * part_elements_ * node_bytes_;
 }
 
 void StagedCall::begin() {
-  if (pieces_ > 0) stage(0, lane_.step());
+  if (pieces_ > 0) stage(0, channel_.step());
 }
 
 void StagedCall::run(const SharedWait& wait, bool begun) {
   const int64_t turns = std::max<int64_t>(pieces_, 1) + (fetches_ ? 2 : 1);
   for (int64_t turn = begun ? 1 : 0; turn < turns; ++turn) {
-    const uint32_t step = lane_.step();
+    const uint32_t step = channel_.step();
     if (turn < pieces_) stage(turn, step);
     if (turn > 0) {
-      if (!begun || turn > 1) lane_.await(step - 1, wait);
+      if (!begun || turn > 1) channel_.await(step - 1, wait);
       if (turn - 1 < pieces_) consume(turn - 1, step);
       if (fetches_ && turn > 1) fetch(turn - 2, step);
     }
     if (turn + 1 < turns) {
-      lane_.publish();
+      channel_.publish();
     } else {
-      lane_.skip();
+      channel_.skip();
     }
   }
 }
@@ -93,7 +94,7 @@ void StagedCall::run(const SharedWait& wait, bool begun) {
 void StagedCall::stage(int64_t piece, uint32_t step) const {
   if (call_.reduction != nullptr) {
     if (!divided_) return stage_nodes(0, range(0, piece), step, true);
-    for (int part = 0; part < lane_.num_ranks(); ++part) {
+    for (int part = 0; part < channel_.num_ranks(); ++part) {
       stage_nodes(part, range(part, piece), step, part != rank_);
     }
     return;
@@ -101,13 +102,13 @@ void StagedCall::stage(int64_t piece, uint32_t step) const {
   const bool brings = call_.collective == Collective::kAllGather || rank_ == call_.root;
   if (!brings) return;
   const Range mine = range(divided_ ? rank_ : 0, piece);
-  std::memcpy(lane_.slot(rank_, step), call_.at(mine.begin),
+  std::memcpy(channel_.slot(rank_, step), call_.at(mine.begin),
               static_cast<size_t>(mine.size() * call_.element_bytes));
 }
 
 void StagedCall::stage_nodes(int part, const Range& range, uint32_t step, bool for_others) const {
   if (range.size() == 0) return;
-  for (const Contributions::Node& node : contributions_.of(rank_)) {
+  for (const LocalSubtrees::Node& node : subtrees_.of(rank_)) {
     const std::byte* const first =
         call_.values[static_cast<size_t>(node.first)] + range.begin * call_.element_bytes;
     std::byte* const slot = node_slot(node, step, part);
@@ -133,16 +134,17 @@ void StagedCall::consume(int64_t piece, uint32_t step) const {
     case Collective::kAllReduce:
     case Collective::kReduceScatter: {
       const int part = divided_ ? rank_ : 0;
-      join(part, range(part, piece), written, fetches_ ? lane_.result_slot(rank_, step) : nullptr);
+      join(part, range(part, piece), written,
+           fetches_ ? channel_.result_slot(rank_, step) : nullptr);
       return;
     }
     case Collective::kAllGather:
-      for (int other = 0; other < lane_.num_ranks(); ++other) {
-        if (other != rank_) take(range(other, piece), lane_.slot(other, written));
+      for (int other = 0; other < channel_.num_ranks(); ++other) {
+        if (other != rank_) take(range(other, piece), channel_.slot(other, written));
       }
       return;
     case Collective::kBroadcast:
-      if (rank_ != call_.root) take(range(0, piece), lane_.slot(call_.root, written));
+      if (rank_ != call_.root) take(range(0, piece), channel_.slot(call_.root, written));
       return;
     case Collective::kBarrier:
       return;
@@ -152,12 +154,12 @@ void StagedCall::consume(int64_t piece, uint32_t step) const {
 void StagedCall::join(int part, const Range& range, uint32_t written, std::byte* copy) const {
   if (range.size() == 0) return;
   c10::SmallVector<Operand, 16> sources;
-  for (const int index : contributions_.sources()) {
+  for (const int index : subtrees_.sources()) {
     if (index == Schedule::kAbsent) {
       sources.push_back({});
       continue;
     }
-    const Contributions::Node& node = contributions_.nodes()[static_cast<size_t>(index)];
+    const LocalSubtrees::Node& node = subtrees_.nodes()[static_cast<size_t>(index)];
     if (node.rank == rank_ && node.replicas == 1) {
       const auto place = static_cast<size_t>(node.first);
       sources.push_back({.data = const_cast<std::byte*>(call_.values[place]) +
@@ -167,13 +169,13 @@ void StagedCall::join(int part, const Range& range, uint32_t written, std::byte*
     }
   }
   std::byte* const targets[] = {call_.at(range.begin), copy};
-  reduce_to_all(*call_.reduction, sources, range.size(), {targets, copy == nullptr ? 1u : 2u},
-                stream_ && copy == nullptr);
+  reduce_broadcast(*call_.reduction, sources, range.size(), {targets, copy == nullptr ? 1u : 2u},
+                   stream_ && copy == nullptr);
 }
 
 void StagedCall::fetch(int64_t piece, uint32_t step) const {
-  for (int other = 0; other < lane_.num_ranks(); ++other) {
-    if (other != rank_) take(range(other, piece), lane_.result_slot(other, step - 1));
+  for (int other = 0; other < channel_.num_ranks(); ++other) {
+    if (other != rank_) take(range(other, piece), channel_.result_slot(other, step - 1));
   }
 }
 

@@ -4,31 +4,31 @@
 #include <cstdint>
 #include <vector>
 
-#include "collective/algorithms/contributions.h"
+#include "collective/algorithms/local_subtrees.h"
 #include "collective/shared_memory/shared_call.h"
-#include "collective/shared_memory/shared_lane.h"
+#include "collective/shared_memory/shared_memory_channel.h"
 #include "strata/collective/schedule.h"
 
 namespace strata::collective {
 
-/// Runs a call whose tensors the other ranks cannot see: piece by piece they go through the lane's
+/// Runs a call whose tensors the other ranks cannot see: piece by piece they go through the channel's
 /// slots, which stay in the caches. While one piece is joined the next one is written already.
 ///
 /// All-reduce of few ranks, or of few elements: every rank writes its nodes of the tree and joins
-/// everything itself; small ones take one meeting. Else rank r joins part r, and the others fetch
+/// everything itself; small ones take one barrier. Else rank r joins part r, and the others fetch
 /// it.
 class StagedCall {
  public:
-  StagedCall(SharedLane& lane, const Contributions& contributions, const SharedCall& call);
+  StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees, const SharedCall& call);
 
-  /// Writes the first piece, in the lane's present step. Publish it, await it, and `run`.
+  /// Writes the first piece, in the channel's present step. Publish it, await it, and `run`.
   void begin();
   /// @param begun  The first step is over and awaited.
   void run(const SharedWait& wait, bool begun);
 
  private:
   Range range(int part, int64_t piece) const;
-  std::byte* node_slot(const Contributions::Node& node, uint32_t step, int part) const;
+  std::byte* node_slot(const LocalSubtrees::Node& node, uint32_t step, int part) const;
 
   void stage(int64_t piece, uint32_t step) const;
   void stage_nodes(int part, const Range& range, uint32_t step, bool for_others) const;
@@ -38,8 +38,8 @@ class StagedCall {
   /// From a slot to the result.
   void take(const Range& range, const std::byte* from) const;
 
-  SharedLane& lane_;
-  const Contributions& contributions_;
+  SharedMemoryChannel& channel_;
+  const LocalSubtrees& subtrees_;
   const SharedCall& call_;
   int rank_;
   bool divided_;               // part r of the buffer is rank r's

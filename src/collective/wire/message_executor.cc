@@ -7,7 +7,7 @@
 #include <ATen/ops/empty.h>
 #include <c10/util/SmallVector.h>
 
-#include "collective/planner/transfer_line.h"
+#include "collective/wire/link_queue.h"
 #include "core/call_notice.h"
 #include "strata/core/error.h"
 
@@ -180,7 +180,7 @@ class MessageRun {
           if (Status status = wait(static_cast<size_t>(send)); !status.ok()) return status;
         }
         return reduce(index);
-      case Step::Kind::kMeet:
+      case Step::Kind::kBarrier:
         break;
     }
     STRATA_DCHECK(false);
@@ -245,8 +245,8 @@ class MessageRun {
   std::vector<int64_t> offsets_;  // by run of the layout
   at::Tensor scratch_;
   std::vector<wire::Transfer> transfers_;  // by step; goes before what it reads and writes
-  TransferLine receives_;
-  TransferLine sends_;
+  LinkQueue receives_;
+  LinkQueue sends_;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 #include "optim/optimizer_impl.h"
 #include "optim/step/row_gradient.h"
 #include "runtime/group_exchange.h"
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata::optimizers {

@@ -31,7 +31,7 @@ STRATA_API at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, Red
 ///                devices) by the last to arrive.
 /// @throws  as Rendezvous::arrive; a mean of integers is kInvalidArgument.
 /// Threads: each participant on its own thread.
-/// Cost: small tensors one meeting, larger ones two; n reads and n writes an element in all.
+/// Cost: small tensors one barrier, larger ones two; n reads and n writes an element in all.
 /// Source: tf.distribute.ReplicaContext.all_reduce.
 STRATA_API void all_reduce_(Rendezvous& rendezvous, int participant, at::Tensor& tensor,
                             ReduceOp op);

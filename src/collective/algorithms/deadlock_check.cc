@@ -1,4 +1,4 @@
-#include "collective/algorithms/in_turn.h"
+#include "collective/algorithms/deadlock_check.h"
 
 #include <algorithm>
 #include <vector>
@@ -36,7 +36,7 @@ bool go_on(Rank& rank, const std::vector<Step>& steps) {
 
 }  // namespace
 
-std::string find_standstill(const Schedule& schedule) {
+std::string find_deadlock(const Schedule& schedule) {
   std::vector<Rank> ranks(schedule.ranks.size());
   for (size_t r = 0; r < ranks.size(); ++r) {
     for (const Step& step : schedule.ranks[r]) {

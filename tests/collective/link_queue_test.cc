@@ -1,4 +1,4 @@
-#include "collective/planner/transfer_line.h"
+#include "collective/wire/link_queue.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ class TransferLineTest : public testing::Test {
 
   std::map<size_t, FakeOperation*> operations_;  // by step; the transfers own them
   std::vector<wire::Transfer> transfers_;
-  TransferLine line_;
+  LinkQueue line_;
 };
 
 using Steps = std::vector<size_t>;

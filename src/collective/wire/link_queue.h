@@ -11,11 +11,11 @@ namespace strata::collective {
 /// is left of those before it. So a line carries one message at a time, as schedules assume, and
 /// ranks that follow one schedule stay in step. All at once, they would take from each other what
 /// they wait for: with 8 hosts that costs 4 % to 7 % of the lines.
-class TransferLine {
+class LinkQueue {
  public:
   /// @param transfers  By step; outlives this.
   /// @param window  The next one starts when no more than so many bytes are left of the others.
-  TransferLine(std::vector<wire::Transfer>& transfers, size_t window)
+  LinkQueue(std::vector<wire::Transfer>& transfers, size_t window)
       : transfers_(transfers), window_(window) {}
 
   /// @param step  Ascending from call to call.

@@ -1,4 +1,4 @@
-#include "collective/shared_memory/fan_out.h"
+#include "collective/shared_memory/reduce_broadcast.h"
 
 #include <algorithm>
 #include <cstring>
@@ -14,8 +14,8 @@ constexpr int64_t kBlockBytes = 8192;
 
 }  // namespace
 
-void reduce_to_all(const Reduction& reduction, std::span<const Operand> sources, int64_t elements,
-                   std::span<std::byte* const> targets, bool stream) {
+void reduce_broadcast(const Reduction& reduction, std::span<const Operand> sources,
+                      int64_t elements, std::span<std::byte* const> targets, bool stream) {
   const auto n = static_cast<int>(sources.size());
   if (targets.size() == 1 && !stream) {
     reduction.reduce(sources.data(), n, elements, {.data = targets[0]}, true);

@@ -7,7 +7,7 @@
 #include <random>
 #include <utility>
 
-#include "collective/algorithms/in_turn.h"
+#include "collective/algorithms/deadlock_check.h"
 #include "collective/algorithms/tree_reduction.h"
 #include "strata/collective/algorithms.h"
 #include "strata/core/error.h"
@@ -70,9 +70,9 @@ struct Cell {
 
 bool is_wide(Schedule::Slot slot) { return slot == Schedule::Slot::kPartial; }
 
-class Proof {
+class ScheduleVerifier {
  public:
-  Proof(const Schedule& schedule, const Request& request, bool in_place)
+  ScheduleVerifier(const Schedule& schedule, const Request& request, bool in_place)
       : schedule_(schedule),
         request_(request),
         in_place_(in_place),
@@ -180,8 +180,8 @@ class Proof {
     ++clock(rank)[static_cast<size_t>(rank)];
     std::string fault;
     switch (step.kind) {
-      case Step::Kind::kMeet:
-        fault = "ranks that send messages do not meet";
+      case Step::Kind::kBarrier:
+        fault = "ranks that send messages do not synchronize";
         break;
       case Step::Kind::kSend:
         fault = send(rank, step);
@@ -365,13 +365,13 @@ class Proof {
 
 std::string find_fault(const Schedule& schedule, const Request& request, uint64_t seed) {
   for (const bool in_place : {false, true}) {
-    std::string fault = Proof(schedule, request, in_place).run(seed);
+    std::string fault = ScheduleVerifier(schedule, request, in_place).run(seed);
     if (!fault.empty()) {
       return str_cat(schedule.name, in_place ? " (in place): " : ": ", fault);
     }
   }
-  const std::string standstill = find_standstill(schedule);
-  return standstill.empty() ? "" : str_cat(schedule.name, ": ", standstill);
+  const std::string deadlock = find_deadlock(schedule);
+  return deadlock.empty() ? "" : str_cat(schedule.name, ": ", deadlock);
 }
 
 }  // namespace strata::collective

@@ -37,10 +37,10 @@ struct Channel {
 };
 
 /// Lines, and what steps take of them.
-class Lines {
+class LinkQueues {
  public:
-  Lines(const Schedule& schedule, const Placement& placement, const LinkModel& links,
-        const Payload& payload)
+  LinkQueues(const Schedule& schedule, const Placement& placement, const LinkModel& links,
+             const Payload& payload)
       : schedule_(schedule), placement_(placement), links_(links), payload_(payload) {
     const int n = schedule.num_ranks();
     std::map<int, int> hosts;
@@ -91,7 +91,7 @@ class Lines {
 
 class Simulation {
  public:
-  Simulation(const Schedule& schedule, const Lines& lines, const LinkModel& links)
+  Simulation(const Schedule& schedule, const LinkQueues& lines, const LinkModel& links)
       : schedule_(schedule),
         lines_(lines),
         links_(links),
@@ -152,7 +152,7 @@ class Simulation {
       if (next == steps.size()) return;
       const Step& s = steps[next];
       switch (s.kind) {
-        case Step::Kind::kMeet:
+        case Step::Kind::kBarrier:
           STRATA_DCHECK(false);
           break;
         case Step::Kind::kSend:
@@ -210,7 +210,7 @@ class Simulation {
   }
 
   const Schedule& schedule_;
-  const Lines& lines_;
+  const LinkQueues& lines_;
   const LinkModel& links_;
   const int n_;
   std::vector<size_t> next_;
@@ -229,13 +229,13 @@ class Simulation {
 
 double price(const Schedule& schedule, const Placement& placement, const LinkModel& links,
              const Payload& payload, double at_most) {
-  const Lines lines(schedule, placement, links, payload);
+  const LinkQueues lines(schedule, placement, links, payload);
   return Simulation(schedule, lines, links).run(at_most);
 }
 
 double least_price(const Schedule& schedule, const Placement& placement, const LinkModel& links,
                    const Payload& payload) {
-  const Lines lines(schedule, placement, links, payload);
+  const LinkQueues lines(schedule, placement, links, payload);
   std::vector<double> out(lines.num_ports());
   std::vector<double> in(lines.num_ports());
   double latency = std::numeric_limits<double>::infinity();

@@ -1,4 +1,4 @@
-#include "collective/in_process/shared_executor.h"
+#include "collective/in_process/in_process_executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -35,17 +35,17 @@ void run_on_block(const Schedule& schedule, const Step& step, const std::vector<
 
 template <typename T>
 void execute(const Schedule& schedule, int rank, const std::vector<T*>& buffers, int64_t size,
-             ReduceOp op, const std::function<void()>& meet) {
+             ReduceOp op, const std::function<void()>& barrier) {
   constexpr int64_t kBlock = 8192 / sizeof(T);
   const std::vector<Step>& steps = schedule.ranks[static_cast<size_t>(rank)];
   for (size_t first = 0; first < steps.size();) {
-    if (steps[first].kind == Step::Kind::kMeet) {
-      meet();
+    if (steps[first].kind == Step::Kind::kBarrier) {
+      barrier();
       ++first;
       continue;
     }
     size_t last = first;
-    while (last < steps.size() && steps[last].kind != Step::Kind::kMeet &&
+    while (last < steps.size() && steps[last].kind != Step::Kind::kBarrier &&
            steps[last].chunk == steps[first].chunk) {
       ++last;
     }

@@ -9,7 +9,7 @@ namespace strata::collective {
 
 /// What each rank adds up itself before ranks join: the nodes of the tree over replica ids all of
 /// whose replicas are the rank's, as large ones as there are.
-class Contributions {
+class LocalSubtrees {
  public:
   struct Node {
     int rank = 0;
@@ -19,7 +19,7 @@ class Contributions {
         1;  ///< with consecutive ids: the node is the tree over them; 1: the value itself
   };
 
-  explicit Contributions(const Placement& placement);
+  explicit LocalSubtrees(const Placement& placement);
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<Node>& of(int rank) const { return of_rank_[static_cast<size_t>(rank)]; }

@@ -9,6 +9,6 @@ namespace strata::collective {
 /// Who would wait for ever if every rank sent and received one message at a time, each in the order
 /// of its steps; empty if nobody would. The executor lets few messages be on their way at once, so
 /// where this is empty nobody waits for ever there either.
-std::string find_standstill(const Schedule& schedule);
+std::string find_deadlock(const Schedule& schedule);
 
 }  // namespace strata::collective

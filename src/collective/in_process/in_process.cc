@@ -1,10 +1,10 @@
-#include "strata/collective/shared.h"
+#include "strata/collective/in_process.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 
 #include "collective/algorithms/tree_op.h"
-#include "collective/in_process/shared_executor.h"
+#include "collective/in_process/in_process_executor.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -84,7 +84,7 @@ template <typename T>
 void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::Call& call,
                      ReduceOp op) {
   constexpr int64_t kAloneBytes =
-      16 * 1024;  // below, a second meeting costs more than sharing saves
+      16 * 1024;  // below, a second barrier costs more than sharing saves
   const int n = rendezvous.num_participants();
   const at::Tensor& mine = *payload(call).tensor;
   const int64_t size = mine.numel();

@@ -1,4 +1,4 @@
-#include "collective/algorithms/shares.h"
+#include "collective/algorithms/partition.h"
 
 #include <algorithm>
 #include <functional>
@@ -18,7 +18,7 @@ int holder_of(const std::vector<Piece>& pieces, int64_t position) {
 
 }  // namespace
 
-std::vector<Piece> divide(const std::vector<int>& ranks, int64_t parts) {
+std::vector<Piece> partition(const std::vector<int>& ranks, int64_t parts) {
   const auto count = static_cast<int64_t>(ranks.size());
   std::vector<Piece> pieces;
   for (int64_t i = 0; i < count; ++i) {
@@ -27,7 +27,8 @@ std::vector<Piece> divide(const std::vector<int>& ranks, int64_t parts) {
   return pieces;
 }
 
-std::vector<Piece> divide_among(const std::vector<Piece>& pieces, const std::vector<int>& members) {
+std::vector<Piece> partition_among(const std::vector<Piece>& pieces,
+                                   const std::vector<int>& members) {
   const std::set<int> ours(members.begin(), members.end());
   std::vector<Piece> result;
   std::vector<Piece> others;
@@ -78,7 +79,7 @@ int64_t parts_for(const LeafTree& tree) {
   return parts;
 }
 
-TreePlan DividedTree::plan() const {
+TreePlan PartitionedTree::plan() const {
   std::set<int64_t> cuts;
   const auto cut = [&](const std::vector<Piece>& pieces) {
     for (const Piece& piece : pieces) cuts.insert({piece.begin, piece.end});
@@ -91,7 +92,7 @@ TreePlan DividedTree::plan() const {
   for (size_t chunk = 0; chunk + 1 < plan.borders.size(); ++chunk) {
     plan.owners.push_back(holder_of(whole_, plan.borders[chunk]));
   }
-  const auto shared = std::make_shared<const DividedTree>(*this);
+  const auto shared = std::make_shared<const PartitionedTree>(*this);
   plan.place = [shared, borders = plan.borders, owners = plan.owners](int lo, int hi, int chunk,
                                                                       int) {
     const auto node = shared->nodes_.find({lo, hi});

@@ -1,4 +1,4 @@
-#include "collective/algorithms/contributions.h"
+#include "collective/algorithms/local_subtrees.h"
 
 #include <algorithm>
 #include <functional>
@@ -7,7 +7,7 @@
 
 namespace strata::collective {
 
-Contributions::Contributions(const Placement& placement)
+LocalSubtrees::LocalSubtrees(const Placement& placement)
     : of_rank_(static_cast<size_t>(placement.num_ranks())) {
   const std::vector<int>& ranks = placement.rank_of_replica;
   std::vector<int> next(of_rank_.size(), 0);  // place of the rank's next replica

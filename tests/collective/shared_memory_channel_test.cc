@@ -1,4 +1,4 @@
-#include "collective/shared_memory/shared_lane.h"
+#include "collective/shared_memory/shared_memory_channel.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ namespace {
 using namespace std::chrono_literals;
 
 SharedWait patient() {
-  return {.check = [](int, bool) { return std::optional<Status>(); }, .crowded = true};
+  return {.check = [](int, bool) { return std::optional<Status>(); }, .oversubscribed = true};
 }
 
 TEST(SharedHeaderTest, TheFirstFailureStays) {
@@ -33,11 +33,11 @@ TEST(SharedHeaderTest, TheFirstFailureStays) {
 
 TEST(SharedHeaderTest, EveryIdHasALaneUntilThereIsNone) {
   const auto header = std::make_unique<SharedHeader>();
-  const uint64_t most = SharedHeader::kMostLanes;
-  EXPECT_EQ(header->lane_of(7), header->lane_of(7));
-  EXPECT_NE(header->lane_of(7), header->lane_of(7 + most));  // the next one that is free
-  for (uint64_t key = 0; key < most - 1; ++key) header->lane_of(key);
-  expect_error_containing([&] { header->lane_of(5 * most); }, ErrorCode::kResourceExhausted,
+  const uint64_t most = SharedHeader::kMaxChannels;
+  EXPECT_EQ(header->channel_of(7), header->channel_of(7));
+  EXPECT_NE(header->channel_of(7), header->channel_of(7 + most));  // the next one that is free
+  for (uint64_t key = 0; key < most - 1; ++key) header->channel_of(key);
+  expect_error_containing([&] { header->channel_of(5 * most); }, ErrorCode::kResourceExhausted,
                           "calls of more than 4096 ids");
 }
 
@@ -45,25 +45,26 @@ TEST(SharedHeaderTest, EveryIdHasALaneUntilThereIsNone) {
 TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
   constexpr int kRanks = 3;
   constexpr uint64_t kCalls = 5'000;
-  const wire::FileDescriptor file = wire::make_memory_file("test", SharedLane::offset(2, kRanks));
+  const wire::FileDescriptor file =
+      wire::make_memory_file("test", SharedMemoryChannel::offset(2, kRanks));
   std::vector<Thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {
     threads.emplace_back("rank", [&, rank] {
-      SharedLane lane(file, 1, rank, kRanks);
+      SharedMemoryChannel channel(file, 1, rank, kRanks);
       for (uint64_t call = 0; call < kCalls; ++call) {
-        const uint32_t first = lane.step();
+        const uint32_t first = channel.step();
         const uint64_t value = call * 10 + static_cast<uint64_t>(rank);
-        std::memcpy(lane.slot(rank, first), &value, sizeof value);
-        lane.announce({.call = call, .note = 0});
-        lane.publish();
-        lane.await(first, patient());
+        std::memcpy(channel.slot(rank, first), &value, sizeof value);
+        channel.publish_header({.call = call, .note = 0});
+        channel.publish();
+        channel.await(first, patient());
         for (int other = 0; other < kRanks; ++other) {
           uint64_t theirs = 0;
-          std::memcpy(&theirs, lane.slot(other, first), sizeof theirs);
+          std::memcpy(&theirs, channel.slot(other, first), sizeof theirs);
           ASSERT_EQ(theirs, call * 10 + static_cast<uint64_t>(other));
-          ASSERT_EQ(lane.announcement(other, first).call, call);
+          ASSERT_EQ(channel.header_of(other, first).call, call);
         }
-        lane.skip();
+        channel.skip();
       }
     });
   }
@@ -71,20 +72,21 @@ TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
 
 TEST(SharedLaneTest, ALongWaitNamesTheRank) {
   strata::test::LogLines lines;
-  const wire::FileDescriptor file = wire::make_memory_file("test", SharedLane::offset(2, 2));
+  const wire::FileDescriptor file =
+      wire::make_memory_file("test", SharedMemoryChannel::offset(2, 2));
   std::string line;
   const Thread late("rank 1", [&] {
-    SharedLane lane(file, 0, 1, 2);
+    SharedMemoryChannel channel(file, 0, 1, 2);
     line = lines.await({"[collective] waits for "});
-    lane.publish();
+    channel.publish();
   });
-  SharedLane lane(file, 0, 0, 2);
-  const uint32_t first = lane.step();
-  lane.publish();
+  SharedMemoryChannel channel(file, 0, 0, 2);
+  const uint32_t first = channel.step();
+  channel.publish();
   SharedWait wait = patient();
   wait.name = [](int rank) { return str_cat("rank ", rank, " (the late one)"); };
   wait.deadline = Clock::system().now() + 300s;
-  lane.await(first, wait);
+  channel.await(first, wait);
   EXPECT_EQ(line.find("[collective] waits for rank 1 (the late one); has it stopped, or is it "
                       "slower?; 5 of "),
             0u)
@@ -92,17 +94,18 @@ TEST(SharedLaneTest, ALongWaitNamesTheRank) {
 }
 
 TEST(SharedLaneTest, AWaitEndsWithWhatTheCheckSays) {
-  const wire::FileDescriptor file = wire::make_memory_file("test", SharedLane::offset(2, 2));
-  SharedLane lane(file, 0, 0, 2);
-  const uint32_t first = lane.step();
-  lane.publish();
+  const wire::FileDescriptor file =
+      wire::make_memory_file("test", SharedMemoryChannel::offset(2, 2));
+  SharedMemoryChannel channel(file, 0, 0, 2);
+  const uint32_t first = channel.step();
+  channel.publish();
   expect_error(
       [&] {
-        lane.await(first, {.check = [](int rank, bool slept) -> std::optional<Status> {
-                             if (!slept) return std::nullopt;
-                             return Status(ErrorCode::kAborted, str_cat("no rank ", rank));
-                           },
-                           .crowded = true});
+        channel.await(first, {.check = [](int rank, bool slept) -> std::optional<Status> {
+                                if (!slept) return std::nullopt;
+                                return Status(ErrorCode::kAborted, str_cat("no rank ", rank));
+                              },
+                              .oversubscribed = true});
       },
       ErrorCode::kAborted, "no rank 1");
 }

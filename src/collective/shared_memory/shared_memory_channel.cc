@@ -1,4 +1,4 @@
-#include "collective/shared_memory/shared_lane.h"
+#include "collective/shared_memory/shared_memory_channel.h"
 
 #include <sched.h>
 
@@ -26,9 +26,9 @@ bool reached(uint32_t published, uint32_t step) {  // the numbers wrap around
 /// Busily, before a sleep, which takes longer than most ranks are late. Whoever is awaited may need
 /// this core, even where there are enough of them, so it is offered soon.
 template <typename Done>
-bool watch(Done&& done, bool crowded) {
-  const int checks = crowded ? 1 : 20;
-  const auto end = std::chrono::steady_clock::now() + (crowded ? 100us : 300us);
+bool watch(Done&& done, bool oversubscribed) {
+  const int checks = oversubscribed ? 1 : 20;
+  const auto end = std::chrono::steady_clock::now() + (oversubscribed ? 100us : 300us);
   while (true) {
     for (int i = 0; i < checks; ++i) {
       if (done()) return true;
@@ -68,56 +68,57 @@ std::optional<Status> SharedHeader::failed() const {
       std::string(failure_text.data(), std::min<size_t>(failure_length, failure_text.size())));
 }
 
-int SharedHeader::lane_of(uint64_t key) {
-  for (uint64_t i = 0; i < kMostLanes; ++i) {
-    const auto index = static_cast<size_t>((key + i) % kMostLanes);
-    uint64_t owner = lanes[index].load(std::memory_order_acquire);
-    if (owner == 0 && lanes[index].compare_exchange_strong(owner, key + 1)) owner = key + 1;
+int SharedHeader::channel_of(uint64_t key) {
+  for (uint64_t i = 0; i < kMaxChannels; ++i) {
+    const auto index = static_cast<size_t>((key + i) % kMaxChannels);
+    uint64_t owner = channels[index].load(std::memory_order_acquire);
+    if (owner == 0 && channels[index].compare_exchange_strong(owner, key + 1)) owner = key + 1;
     if (owner == key + 1) return static_cast<int>(index);
   }
   detail::throw_error(
       ErrorCode::kResourceExhausted,
-      str_cat("[collective] calls of more than ", kMostLanes,
+      str_cat("[collective] calls of more than ", kMaxChannels,
               " ids; use the same ids in each step of the training, they are matched in order"));
 }
 
-int64_t SharedLane::area_bytes() {
+int64_t SharedMemoryChannel::area_bytes() {
   return pages(kHeadBytes + (kSlotHead + kSlotBytes) * kSlots + kSlotBytes * kResultSlots);
 }
 
-int64_t SharedLane::bytes(int ranks) { return area_bytes() * ranks; }
+int64_t SharedMemoryChannel::bytes(int ranks) { return area_bytes() * ranks; }
 
-int64_t SharedLane::offset(int index, int ranks) {
+int64_t SharedMemoryChannel::offset(int index, int ranks) {
   return pages(sizeof(SharedHeader)) + bytes(ranks) * index;
 }
 
-SharedLane::SharedLane(const wire::FileDescriptor& file, int index, int rank, int ranks)
+SharedMemoryChannel::SharedMemoryChannel(const wire::FileDescriptor& file, int index, int rank,
+                                         int ranks)
     : memory_(file, offset(index, ranks), bytes(ranks)), rank_(rank), ranks_(ranks) {}
 
-void SharedLane::announce(const Announcement& mine) const {
+void SharedMemoryChannel::publish_header(const CallHeader& mine) const {
   std::memcpy(slot_head(rank_, step_), &mine, sizeof mine);
 }
 
-SharedLane::Announcement SharedLane::announcement(int rank, uint32_t step) const {
-  Announcement theirs;
+SharedMemoryChannel::CallHeader SharedMemoryChannel::header_of(int rank, uint32_t step) const {
+  CallHeader theirs;
   std::memcpy(&theirs, slot_head(rank, step), sizeof theirs);
   return theirs;
 }
 
-void SharedLane::publish() {
+void SharedMemoryChannel::publish() {
   Cell& mine = cell(rank_);
   // No fence between the two, which would wait for all that was written: see `await_rank`.
   mine.published.store(step_++, std::memory_order_release);
   if (mine.sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(mine.published);
 }
 
-void SharedLane::prepare(int64_t bytes) const {
+void SharedMemoryChannel::prepare(int64_t bytes) const {
   constexpr int64_t kLine = 64;
   const std::byte* const head = slot_head(rank_, step_ + 1);
   for (int64_t at = 0; at < kSlotHead + bytes; at += kLine) __builtin_prefetch(head + at, 1);
 }
 
-void SharedLane::await(uint32_t step, const SharedWait& wait) const {
+void SharedMemoryChannel::await(uint32_t step, const SharedWait& wait) const {
   for (int rank = 0; rank < ranks_; ++rank) {
     if (rank == rank_) continue;
     if (!reached(cell(rank).published.load(std::memory_order_acquire), step)) {
@@ -126,10 +127,10 @@ void SharedLane::await(uint32_t step, const SharedWait& wait) const {
   }
 }
 
-void SharedLane::await_rank(int rank, uint32_t step, const SharedWait& wait) const {
+void SharedMemoryChannel::await_rank(int rank, uint32_t step, const SharedWait& wait) const {
   Cell& other = cell(rank);
   const auto here = [&] { return reached(other.published.load(std::memory_order_acquire), step); };
-  if (watch(here, wait.crowded)) return;
+  if (watch(here, wait.oversubscribed)) return;
   other.sleepers.fetch_add(1);
   const auto rise = [&] { other.sleepers.fetch_sub(1); };
   std::optional<detail::CallNotice> notice;

@@ -19,31 +19,31 @@ struct SharedWait {
   /// @return why this rank may wait no longer for that one.
   /// @param slept  A while has passed: look at what costs something, too.
   std::function<std::optional<Status>(int rank, bool slept)> check = {};
-  bool crowded = false;  ///< there are more ranks than cores
+  bool oversubscribed = false;  ///< there are more ranks than cores
   /// For the log: "rank 1 (/job:worker/task:1)".
   std::function<std::string(int rank)> name = {};
   Clock::TimePoint deadline = Clock::TimePoint::max();
 };
 
-/// What all lanes share, at the start of the memory file.
+/// What all channels share, at the start of the memory file.
 struct SharedHeader {
-  static constexpr int kMostRanks = 1024;
-  static constexpr int kMostLanes = 4096;
+  static constexpr int kMaxRanks = 1024;
+  static constexpr int kMaxChannels = 4096;
   enum Failure : uint32_t { kNone, kBeingWritten, kWritten };
 
   std::atomic<uint32_t> failure{kNone};
   uint32_t failure_code = 0;
   uint32_t failure_length = 0;
   std::array<char, 4000> failure_text = {};
-  std::array<std::atomic<uint32_t>, kMostRanks> left = {};   ///< by rank: it has ended in order
-  std::array<std::atomic<uint64_t>, kMostLanes> lanes = {};  ///< whose they are: key + 1, or 0
+  std::array<std::atomic<uint32_t>, kMaxRanks> left = {};  ///< by rank: it has ended in order
+  std::array<std::atomic<uint64_t>, kMaxChannels> channels = {};  ///< whose they are: key + 1, or 0
 
   /// The first failure stays.
   void fail(const Status& status);
   /// What has failed, if anything.
   std::optional<Status> failed() const;
-  /// The lane of `key`, for as long as the memory lives. @throws Error  kResourceExhausted.
-  int lane_of(uint64_t key);
+  /// The channel of `key`, for as long as the memory lives. @throws Error  kResourceExhausted.
+  int channel_of(uint64_t key);
 };
 
 /// The calls of one id, as one rank sees them: memory for every rank, and how far each has come.
@@ -51,18 +51,18 @@ struct SharedHeader {
 /// A call is some steps, the same number on every rank. In a step a rank may write into its own
 /// slot of that step, then `publish`es; then it may `await` that all others have published that
 /// step, and read their slots. There are so many slots in turn that it need not wait until they
-/// have been read: a small sum takes one meeting.
-class SharedLane {
+/// have been read: a small sum takes one barrier.
+class SharedMemoryChannel {
  public:
   static constexpr uint32_t kSlots = 4;
   static constexpr uint32_t kResultSlots = 2;
   static constexpr int64_t kSlotBytes = int64_t{64} << 10;
 
-  /// Of lane `index` in the file; the header comes first.
+  /// Of channel `index` in the file; the header comes first.
   static int64_t offset(int index, int ranks);
   static int64_t bytes(int ranks);
 
-  SharedLane(const wire::FileDescriptor& file, int index, int rank, int ranks);
+  SharedMemoryChannel(const wire::FileDescriptor& file, int index, int rank, int ranks);
 
   int rank() const { return rank_; }
   int num_ranks() const { return ranks_; }
@@ -80,13 +80,13 @@ class SharedLane {
   }
 
   /// What a rank says of a call, in its first step.
-  struct Announcement {
+  struct CallHeader {
     uint64_t call;
     uint32_t note;
   };
   /// This rank's, at the front of its slot: it travels with the data.
-  void announce(const Announcement& mine) const;
-  Announcement announcement(int rank, uint32_t step) const;
+  void publish_header(const CallHeader& mine) const;
+  CallHeader header_of(int rank, uint32_t step) const;
 
   /// This rank is through with its step; the next begins.
   void publish();

@@ -17,21 +17,22 @@ struct Piece {
 };
 
 /// The buffer divided among `ranks`, each the same share, in this order.
-std::vector<Piece> divide(const std::vector<int>& ranks, int64_t parts);
+std::vector<Piece> partition(const std::vector<int>& ranks, int64_t parts);
 
 /// The buffer divided among `members`, some of the holders of `pieces`: they keep what is theirs,
 /// and each takes the same share of what others hold. So a member gives away no more than the
 /// difference of the two shares when the sum over members is joined with that over the others.
-std::vector<Piece> divide_among(const std::vector<Piece>& pieces, const std::vector<int>& members);
+std::vector<Piece> partition_among(const std::vector<Piece>& pieces,
+                                   const std::vector<int>& members);
 
 /// A number of parts that can be divided among the ranks of every node of the tree (or nearly so,
 /// where that would be too large a number).
 int64_t parts_for(const LeafTree& tree);
 
 /// A plan of divided nodes: who holds what of the whole and of some nodes.
-class DividedTree {
+class PartitionedTree {
  public:
-  explicit DividedTree(std::vector<Piece> whole) : whole_(std::move(whole)) {}
+  explicit PartitionedTree(std::vector<Piece> whole) : whole_(std::move(whole)) {}
 
   void add(int lo, int hi, std::vector<Piece> pieces) { nodes_[{lo, hi}] = std::move(pieces); }
   const std::vector<Piece>& node(int lo, int hi) const { return nodes_.at({lo, hi}); }
