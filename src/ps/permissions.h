@@ -15,7 +15,7 @@ enum class Action {
   kRead,        ///< Values, slots and counters of tables, changing nothing.
   kTrain,       ///< Make tables, fill, pull and push them, map memory, name a lost server.
   kEndJob,      ///< Tell a parameter server that the job is done.
-  kKeepCopies,  ///< Bring a standby what changes its copies.
+  kKeepCopies,  ///< Bring a backup what changes its copies.
   kCoordinate,  ///< Have functions called on a worker.
 };
 

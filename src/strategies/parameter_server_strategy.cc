@@ -36,7 +36,7 @@ cluster::ServerOptions with_environment(cluster::ServerOptions options,
 struct ParameterServerStrategy::Joined {
   ReplicaGroupOptions group;
   std::shared_ptr<ps::Client> client;
-  bool standby = false;
+  bool backup = false;
 
   static Joined make(const ParameterServerStrategyOptions& options);
 };
@@ -80,9 +80,9 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
       joined.client, detail::ServerStore::Options{.consistency = consistency,
                                                   .precision = options.push_precision,
                                                   .placement = options.placement,
-                                                  .standby = options.standby,
+                                                  .backup = options.backup,
                                                   .chief = group.worker == 0});
-  joined.standby = options.standby;
+  joined.backup = options.backup;
   return joined;
 }
 
@@ -92,7 +92,7 @@ ParameterServerStrategy::ParameterServerStrategy(const ParameterServerStrategyOp
 ParameterServerStrategy::ParameterServerStrategy(Joined joined)
     : Strategy(std::move(joined.group)),
       client_(std::move(joined.client)),
-      standby_(joined.standby) {}
+      backup_(joined.backup) {}
 
 ParameterServerStrategy::~ParameterServerStrategy() {
   if (!client_) return;

@@ -61,7 +61,7 @@ ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbedd
   impl_->table = impl_->client->create_rows({.name = options.name,
                                              .dtype = options.dtype,
                                              .rule = options.rule,
-                                             .standby = strategy.standby(),
+                                             .backup = strategy.has_backup(),
                                              .rows = options.rows,
                                              .width = options.width,
                                              .initializer = options.initializer});

@@ -109,7 +109,7 @@ std::unique_ptr<ParameterStore::Table> ServerStore::make_table(const tensor::Rul
        .dtype = values.scalar_type(),
        .rule = rule,
        .consistency = options_.consistency,
-       .standby = options_.standby,
+       .backup = options_.backup,
        .parts = parts_of(placement, entries, values.numel()),
        .undecayed = undecayed_of(entries, values.numel())},
       values, options_.chief);

@@ -17,7 +17,7 @@ class ServerStore final : public ParameterStore {
     ps::ConsistencyOptions consistency = {};
     ps::PushPrecision precision = ps::PushPrecision::kWhole;
     ps::PlacementOptions placement = {};
-    bool standby = false;
+    bool backup = false;
     bool chief = true;  ///< Brings the first values, and may write others.
   };
 

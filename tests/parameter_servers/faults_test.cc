@@ -1,7 +1,7 @@
 // Jobs with parameter servers as processes: at a moment that the seed chooses a worker or a server
 // is killed, or stopped for a while. Nobody hangs, each outcome is the documented one
 // (docs/parameter_servers.md), and in synchronous training, where no worker was lost, the weights
-// are those of a job that nobody disturbed: with a standby at once, else started again from the
+// are those of a job that nobody disturbed: with a backup at once, else started again from the
 // checkpoint.
 //
 // STRATA_SOAK_PS_FAULTS=500 takes as many seeds, one of ten here, the others in
@@ -35,7 +35,7 @@ using namespace std::chrono_literals;
 struct Plan {
   uint64_t seed = 0;
   bool together = false;
-  bool standby = false;
+  bool backup = false;
   int workers = 1;
   int servers = 1;
   TaskId victim;
@@ -49,7 +49,7 @@ struct Plan {
     return str_cat("seed ", seed, ": ", victim.to_string(), stop ? " stopped" : " killed",
                    back ? ", back again" : "", " ", later.count(), " ms after step ", step,
                    together ? ", together, " : ", apart, ", workers, " workers, ", servers,
-                   " servers", standby ? ", standby" : "");
+                   " servers", backup ? ", backup" : "");
   }
 };
 
@@ -61,7 +61,7 @@ Plan draw(uint64_t seed) {
   plan.together = below(3) > 0;
   plan.workers = 1 + below(2);
   plan.servers = 1 + below(3);
-  plan.standby = plan.servers > 1 && below(3) > 0;
+  plan.backup = plan.servers > 1 && below(3) > 0;
   const bool server = below(2) == 0;
   plan.victim = {server ? "ps" : "worker", below(server ? plan.servers : plan.workers)};
   plan.stop = below(3) == 0;
@@ -86,7 +86,7 @@ class Job {
   explicit Job(const Plan& plan) : plan_(plan) {}
 
   void run() {
-    const auto cluster = start(plan_.servers, plan_.standby);
+    const auto cluster = start(plan_.servers, plan_.backup);
     if (!all_have_begun(*cluster)) return;
     // Apart, others make most of the numbers, or all: what is over then has nothing to lose.
     const std::string moment =
@@ -106,10 +106,10 @@ class Job {
  private:
   static inline const TaskId kChief = {"worker", 0};
 
-  std::unique_ptr<ProcessCluster> start(int servers, bool standby) const {
+  std::unique_ptr<ProcessCluster> start(int servers, bool backup) const {
     std::vector<std::string> arguments = {plan_.together ? "together" : "apart", folder_.path(),
                                           str_cat(plan_.steps())};
-    if (standby) arguments.push_back("standby");
+    if (backup) arguments.push_back("backup");
     auto cluster = std::make_unique<ProcessCluster>(
         STRATA_PS_TRAINER, std::move(arguments),
         std::map<std::string, int>{{"worker", plan_.workers}, {"ps", servers}});
@@ -134,7 +134,7 @@ class Job {
 
   void lost_server(ProcessCluster& cluster) const {
     // It comes back in the middle of the job: others have its place.
-    const bool back = plan_.stop && plan_.standby && !plan_.together;
+    const bool back = plan_.stop && plan_.backup && !plan_.together;
     if (back && cluster.wait_for_output(kChief, "takes its place", 120s)) {
       cluster.kill(plan_.victim, SIGCONT);
     }
@@ -142,7 +142,7 @@ class Job {
     for (int worker = 0; worker < plan_.workers; ++worker) {
       const TaskId task = {"worker", worker};
       const ProcessCluster::Exit exit = cluster.wait(task, 120s);
-      if (plan_.standby || exit.code == 0) {
+      if (plan_.backup || exit.code == 0) {
         expect_good(exit, task);
         check_weights(exit.output);
         continue;
@@ -198,7 +198,7 @@ class Job {
     std::string& expected = known[plan_.workers];
     if (expected.empty()) {
       Plan calm = plan_;
-      calm.standby = false;
+      calm.backup = false;
       const Job job(calm);
       expected = sha_of(job.start(1, false)->wait(kChief, 120s).output);
       EXPECT_EQ(expected.size(), 71) << expected;

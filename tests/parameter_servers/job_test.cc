@@ -15,9 +15,9 @@ using test::ProcessCluster;
 using namespace std::chrono_literals;
 
 std::unique_ptr<ProcessCluster> start(const std::string& mode, const std::string& folder, int steps,
-                                      int workers, int servers, bool standby = false) {
+                                      int workers, int servers, bool backup = false) {
   std::vector<std::string> arguments = {mode, folder, std::to_string(steps)};
-  if (standby) arguments.push_back("standby");
+  if (backup) arguments.push_back("backup");
   auto cluster = std::make_unique<ProcessCluster>(
       STRATA_PS_TRAINER, std::move(arguments),
       std::map<std::string, int>{{"worker", workers}, {"ps", servers}});
@@ -95,21 +95,21 @@ TEST(ParameterServerJobTest, ALostServerEndsTheJobWhichGoesOnFromItsCheckpointWi
 }
 
 // With the bits of a job that lost nobody: each push counted once.
-TEST(ParameterServerJobTest, ALostServerCostsNoStepWhereItHasAStandby) {
+TEST(ParameterServerJobTest, ALostServerCostsNoStepWhereItHasABackup) {
   const test::TempFolder undisturbed;
   const auto whole = start("together", undisturbed.path(), 60, 2, 2);
   const std::string expected = sha_of(whole->wait({"worker", 0}).output);
 
   for (const int signal : {SIGKILL, SIGSTOP}) {
     const test::TempFolder folder;
-    const auto cluster = start("together", folder.path(), 60, 2, 2, /*standby=*/true);
+    const auto cluster = start("together", folder.path(), 60, 2, 2, /*backup=*/true);
     ASSERT_TRUE(cluster->wait_for_output({"worker", 0}, "step 23\n"));
     cluster->kill({"ps", 1}, signal);
     for (int worker = 0; worker < 2; ++worker) {
       const ProcessCluster::Exit exit = cluster->wait({"worker", worker});
       expect_good(exit, {"worker", worker});
       EXPECT_EQ(sha_of(exit.output), expected);
-      EXPECT_NE(exit.output.find("its standby /job:ps/task:0 takes its place"), std::string::npos)
+      EXPECT_NE(exit.output.find("its backup /job:ps/task:0 takes its place"), std::string::npos)
           << exit.output;
     }
     expect_good(cluster->wait({"ps", 0}), {"ps", 0});

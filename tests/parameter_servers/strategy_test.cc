@@ -197,7 +197,7 @@ TEST(ParameterServerStrategyTest, ACheckpointGoesOnWithOtherNumbersOfServersAndW
   half(1, 3, 4, /*restores=*/true);
 }
 
-TEST(ParameterServerStrategyTest, WithAStandbyALostServerCostsNoStepAndNoRow) {
+TEST(ParameterServerStrategyTest, WithABackupALostServerCostsNoStepAndNoRow) {
   at::Tensor weights[2];
   at::Tensor rows[2];
   for (const bool lost : {false, true}) {
@@ -218,7 +218,7 @@ TEST(ParameterServerStrategyTest, WithAStandbyALostServerCostsNoStepAndNoRow) {
           weights[lost ? 1 : 0] = weight.value().clone();
           rows[lost ? 1 : 0] = table.table().read();
         },
-        {.standby = true}));
+        {.backup = true}));
   }
   EXPECT_TRUE(weights[0].equal(weights[1]));
   EXPECT_LT(weights[0].max().item<float>(), 0.5);

@@ -1,6 +1,6 @@
 // A job with parameter servers that may be killed anywhere: all tasks run this program.
 //
-//   trainer together|apart FOLDER STEPS [standby]
+//   trainer together|apart FOLDER STEPS [backup]
 //
 // Workers print "step N" as they go and a SHA-256 of weights and slots at the end. The chief saves
 // every fifth step; a job that is started again goes on from there.
@@ -39,12 +39,12 @@ std::shared_ptr<torch::nn::LinearImpl> make_net() {
   return net;
 }
 
-void train(bool together, const std::string& folder, int64_t steps, bool standby) {
+void train(bool together, const std::string& folder, int64_t steps, bool backup) {
   ParameterServerStrategy strategy(
       {.devices = {"cpu:0"},
        .consistency = {.kind = together ? ps::Consistency::kSynchronous
                                         : ps::Consistency::kAsynchronous},
-       .standby = standby,
+       .backup = backup,
        .server = {.liveness = 2s},
        .threads_per_replica = 1});
   const auto net = strategy.replicate(make_net);

@@ -20,7 +20,7 @@ TEST(CallMessageTest, EveryFieldComesBack) {
                     .text = "no",
                     .values = "xyz",
                     .run_ns = 12,
-                    .here_ns = uint64_t{1} << 50},
+                    .service_time_ns = uint64_t{1} << 50},
                    {}},
       .numbers = {3, 0, ~uint64_t{0}}};
   const std::string bytes = encode(message);

@@ -97,7 +97,7 @@ TEST(ClosureQueueTest, UnderAnErrorWhatComesBackIsCancelled) {
   for (int i = 0; i < 4; ++i) scheduler.put();
   for (int i = 0; i < 4; ++i) (void)scheduler.queue.begin(i);
   scheduler.queue.failed(0, 1, kBroken);
-  scheduler.queue.taken_back(1, 2);
+  scheduler.queue.requeued(1, 2);
   (void)scheduler.queue.lost(2);
   // It was asked to stop, and did.
   scheduler.queue.failed(3, 4, Status(ErrorCode::kCancelled, "stopped"));

@@ -1,5 +1,5 @@
 // Something happens to a job with parameter servers, at a moment that the seed chooses: a worker is
-// lost, slow, back again or late, pushes what is none; servers are lost, with and without standby;
+// lost, slow, back again or late, pushes what is none; servers are lost, with and without backup;
 // links are cut or fall silent. Nobody hangs; each outcome is the documented one
 // (docs/parameter_servers.md); every push that was acknowledged is in the values, and none twice; a
 // job that ends is started again from its checkpoint.
@@ -71,10 +71,10 @@ struct Plan {
   Fault fault = Fault::kWorkerLost;
   ConsistencyOptions consistency;
   int servers = 1;
-  bool standby = false;
+  bool backup = false;
   bool rows = false;
   tensor::RuleOptions rule = tensor::SgdRule{};
-  PushPrecision precision = PushPrecision::kWhole;
+  PushPrecision precision = PushPrecision::kFull;
   bool brings_values = false;
   bool shared = false;  // gradients and values lie in memory that servers of this host can map
   int worker = 0;       // the victim
@@ -92,7 +92,7 @@ struct Plan {
   bool ends_the_job() const {
     const bool one = fault == Fault::kServerLost || fault == Fault::kServerAndWorkerLost ||
                      fault == Fault::kServerLostWorkerLate || fault == Fault::kServerSilent;
-    return fault == Fault::kTwoServersLost || (one && !standby);
+    return fault == Fault::kTwoServersLost || (one && !backup);
   }
   bool in_silence() const { return fault == Fault::kServerSilent || fault == Fault::kWorkerSilent; }
   std::string describe() const {
@@ -100,7 +100,7 @@ struct Plan {
                    ", worker ", worker, ", server ", server, ", step ", step, ", ", bytes,
                    " bytes, consistency ", static_cast<int>(consistency.kind), "/",
                    consistency.staleness, "/", consistency.backups, ", ", workers(), " workers, ",
-                   servers, " servers", standby ? ", standby" : "", rows ? ", rows" : ", flat",
+                   servers, " servers", backup ? ", backup" : "", rows ? ", rows" : ", flat",
                    shared ? ", shared memory" : "");
   }
 };
@@ -113,11 +113,11 @@ Plan draw(uint64_t seed) {
   plan.fault = static_cast<Fault>(below(15));
   if (plan.in_silence() && below(3) > 0) plan.fault = Fault::kServerLost;  // these take long
   plan.servers = 1 + below(3);
-  plan.standby = plan.servers > 1 && below(3) > 0;
+  plan.backup = plan.servers > 1 && below(3) > 0;
   if (plan.fault == Fault::kTwoServersLost) plan.servers = 2 + below(2);
   if (plan.fault == Fault::kServersLink) {
     plan.servers = 2 + below(2);
-    plan.standby = true;
+    plan.backup = true;
   }
   plan.consistency.workers = 1 + below(3);
   plan.consistency.kind = static_cast<Consistency>(below(3));
@@ -194,7 +194,7 @@ class AnyTable {
                    .dtype = at::kDouble,
                    .rule = plan.rule,
                    .consistency = plan.consistency,
-                   .standby = plan.standby};
+                   .backup = plan.backup};
     if (plan.rows) {
       spec.rows = kRows;
       spec.width = kWidth;
@@ -400,7 +400,7 @@ class Job {
         lose_server(plan_.server);
         table.reset();  // as good as one that comes for the first time
         client.reset();
-        if (!plan_.standby) return false;  // it would wait for the server
+        if (!plan_.backup) return false;  // it would wait for the server
         client = cluster_.client(worker);
         table = std::make_unique<AnyTable>(*client, plan_, worker, worker == 0);
         return true;
@@ -479,7 +479,7 @@ class Job {
       const bool victim = worker == plan_.worker;
       const bool own_end =
           victim && (plan_.fault == Fault::kWorkerCut || plan_.fault == Fault::kWorkerSilent ||
-                     (plan_.fault == Fault::kWorkersLink && !plan_.standby));
+                     (plan_.fault == Fault::kWorkersLink && !plan_.backup));
       // It may have had no call to it any more.
       if (outcome.ok()) continue;
       ASSERT_TRUE(plan_.ends_the_job() || own_end) << worker << ": " << outcome.message();
@@ -524,7 +524,7 @@ class Job {
         EXPECT_LE(each.most_lead, plan_.consistency.staleness);
       }
     }
-    // Where nobody is lost, or a standby is there, and no step goes on without somebody, all count.
+    // Where nobody is lost, or a backup is there, and no step goes on without somebody, all count.
     const bool cut_off = plan_.fault == Fault::kWorkerCut || plan_.in_silence() ||
                          plan_.fault == Fault::kWorkersLink;
     EXPECT_TRUE(plan_.consistency.backups > 0 || cut_off || others == 0) << others;
@@ -557,7 +557,7 @@ class Job {
   void start_again() {
     Plan plan = plan_;
     plan.servers = plan_.servers % 3 + 1;
-    plan.standby = plan_.standby && plan.servers > 1;
+    plan.backup = plan_.backup && plan.servers > 1;
     plan.fault = Fault::kWorkerLate;
     plan.worker = -1;
     Job again(plan);

@@ -27,7 +27,7 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                            .weight = 0.5,
                            .encoding = PushEncoding::kBFloat16,
                            .memory = {0, 5, uint64_t{1} << 63},
-                           .instead_of = 2,
+                           .on_behalf_of = 2,
                            .worker = "/job:worker/task:1"};
   EXPECT_EQ(decode_request(encode(request)), request);
   EXPECT_EQ(decode_request(encode(Request{})), Request{});
@@ -36,8 +36,8 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                        .text = "no",
                        .version = -3,
                        .flag = true,
-                       .alone = true,
-                       .replaces = true};
+                       .unreplicated = true,
+                       .promoted = true};
   EXPECT_EQ(decode_reply(encode(reply)), reply);
 }
 

@@ -124,7 +124,7 @@ Trained train(bool shared, PushPrecision precision, const ConsistencyOptions& co
          .rule = tensor::AdamRule{},
          .consistency = consistency,
          .parts = {{0, 100, 1}, {100, 150'000, 0}, {150'000, 399'000, 1}, {399'000, kElements, 0}},
-         .undecayed = {{50, 200, 0}, {398'000, 399'500, 0}}},
+         .no_weight_decay = {{50, 200, 0}, {398'000, 399'500, 0}}},
         values, worker == 0);
     for (int step = 0; step < 4; ++step) {
       gradients.normal_(0, 1, generator);
@@ -143,7 +143,7 @@ Trained train(bool shared, PushPrecision precision, const ConsistencyOptions& co
 }
 
 TEST(SharedMemoryTest, TheBitsAreThoseOfTheWire) {
-  for (const PushPrecision precision : {PushPrecision::kWhole, PushPrecision::kBFloat16}) {
+  for (const PushPrecision precision : {PushPrecision::kFull, PushPrecision::kBFloat16}) {
     for (const int workers : {1, 3}) {
       const ConsistencyOptions consistency = {
           .kind = workers == 1 ? Consistency::kAsynchronous : Consistency::kSynchronous,

@@ -32,8 +32,8 @@ TEST(TableTest, ASpecComesBackFromJson) {
       .dtype = c10::ScalarType::Double,
       .rule = tensor::AdagradRule{.epsilon = 1e-5},
       .consistency = {.kind = Consistency::kBounded, .staleness = 3},
-      .standby = true,
-      .undecayed = {{1, 2, 0}},
+      .backup = true,
+      .no_weight_decay = {{1, 2, 0}},
       .rows = 10,
       .width = 4,
       .initializer = {
@@ -43,8 +43,8 @@ TEST(TableTest, ASpecComesBackFromJson) {
   EXPECT_EQ(table_to_json(back).dump(), text);
   EXPECT_EQ(back.initializer.seed, ~uint64_t{0});
   EXPECT_EQ(back.consistency, spec.consistency);
-  EXPECT_TRUE(back.standby);
-  EXPECT_EQ(back.undecayed, spec.undecayed);
+  EXPECT_TRUE(back.backup);
+  EXPECT_EQ(back.no_weight_decay, spec.no_weight_decay);
 }
 
 TEST(TableTest, WhatIsWrongWithASpecIsNamed) {
@@ -68,9 +68,9 @@ TEST(TableTest, WhatIsWrongWithASpecIsNamed) {
   both.rows = 3;
   expect_error_containing([&] { check_table(both, 2); }, ErrorCode::kInvalidArgument,
                           "a table has either parts or rows");
-  TableSpec alone = {.name = "t", .standby = true, .parts = cut_evenly(100, 4, 1)};
+  TableSpec alone = {.name = "t", .backup = true, .parts = cut_evenly(100, 4, 1)};
   expect_error([&] { check_table(alone, 1); },
-               "[ps] table 't': got standby with 1 server; a copy needs another one: start two, or "
+               "[ps] table 't': got backup with 1 server; a copy needs another one: start two, or "
                "do without");
   TableSpec backups = good;
   backups.consistency = {.kind = Consistency::kSynchronous, .workers = 2, .backups = 2};

@@ -19,7 +19,7 @@
 namespace strata::test {
 
 /// What a worker trains on two servers of 127.0.0.1, over the wire that `options` gives each task:
-/// a flat table of more than one message, with a standby, and rows.
+/// a flat table of more than one message, with a backup, and rows.
 /// @param shared  Through the host's memory where it can.
 inline std::vector<at::Tensor> train_by_wire(
     const std::function<cluster::ServerOptions(const cluster::TaskId&)>& options, bool shared) {
@@ -39,7 +39,7 @@ inline std::vector<at::Tensor> train_by_wire(
   at::Tensor gradients = client.make_buffer(kElements);
   const auto table = client.create_flat({.name = "weights",
                                          .rule = tensor::AdamRule{},
-                                         .standby = true,
+                                         .backup = true,
                                          .parts = ps::cut_evenly(kElements, 4, 2)},
                                         values, true);
   const auto rows = client.create_rows({.name = "users", .rows = 1000, .width = 8});

@@ -97,7 +97,7 @@ TEST(FlatTableTest, PartsGoWhereTheSpecSays) {
   PsCluster::expect_ok(cluster.run([&](Client& client, int) {
     TableSpec spec = flat_table(100, 2, tensor::SgdRule{});
     spec.parts = {{0, 10, 1}, {10, 11, 0}, {11, 70, 1}, {70, 100, 0}};
-    spec.undecayed = {{5, 12, 0}, {90, 100, 0}};
+    spec.no_weight_decay = {{5, 12, 0}, {90, 100, 0}};
     at::Tensor values = at::arange(100, at::kDouble);
     const at::Tensor before = values.clone();
     const auto table = client.create_flat(spec, values, true);

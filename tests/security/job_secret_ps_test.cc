@@ -42,7 +42,7 @@ TEST(JobSecretPsTest, ParameterServersAskForIt) {
                                      {"worker", {str_cat("127.0.0.1:", ports[1])}}};
   const ServerOptions with = {.start_timeout = 30s, .job_secret = secret};
   ps::ParameterServer server(spec, {"ps", 0}, {.server = with});
-  for (const char* purpose : {"ps", "ps-standby", "control", "data/x"}) {
+  for (const char* purpose : {"ps", "ps-backup", "control", "data/x"}) {
     expect_closed(spec.task_address("ps", 0), "/job:worker/task:0", purpose);
   }
   expect_error_containing(

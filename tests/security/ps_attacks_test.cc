@@ -113,10 +113,10 @@ TEST_F(PsAttacksTest, ATableOfWrongPartsIsRefused) {
   }
   spec.parts = flat_table().parts;
   for (const TablePart& range : std::vector<TablePart>{{-1, 4, 0}, {0, 1001, 0}, {8, 4, 0}}) {
-    spec.undecayed = {range};
+    spec.no_weight_decay = {range};
     expect_refused(create(spec), "without weight decay");
   }
-  spec.undecayed = {{0, 10, 0}, {5, 20, 0}};
+  spec.no_weight_decay = {{0, 10, 0}, {5, 20, 0}};
   expect_refused(create(spec), "without weight decay");
   expect_served();
 }
@@ -259,13 +259,13 @@ TEST_F(PsAttacksTest, PlacesInSharedMemoryThatAreNotAlignedAreRefused) {
   const auto place = memory.find({block.get(), 1});
   ASSERT_TRUE(place);
   const uint64_t segment = place->segment;
-  const Reply mapped = attacker_.ask({.kind = RequestKind::kMap,
+  const Reply mapped = attacker_.ask({.kind = RequestKind::kMapSegment,
                                       .text = memory.introduce(segment),
                                       .slot = static_cast<int64_t>(segment)});
   ASSERT_TRUE(mapped.flag) << mapped.text;
   const auto ask = [&](RequestKind kind, uint64_t offset, PushEncoding encoding) {
     const bool pushes = kind == RequestKind::kPush;
-    const uint64_t element = encoding == PushEncoding::kWhole ? sizeof(float) : sizeof(uint16_t);
+    const uint64_t element = encoding == PushEncoding::kFull ? sizeof(float) : sizeof(uint16_t);
     return attacker_.ask({.kind = kind,
                           .table = "flat",
                           .data_bytes = pushes ? kElements * element : 0,
@@ -273,12 +273,12 @@ TEST_F(PsAttacksTest, PlacesInSharedMemoryThatAreNotAlignedAreRefused) {
                           .memory = {segment, offset}});
   };
   for (const uint64_t offset : {uint64_t{1}, uint64_t{2}, uint64_t{4003}}) {
-    expect_refused(ask(RequestKind::kPush, offset, PushEncoding::kWhole), "a multiple of 4");
-    expect_refused(ask(RequestKind::kPull, offset, PushEncoding::kWhole), "a multiple of 4");
+    expect_refused(ask(RequestKind::kPush, offset, PushEncoding::kFull), "a multiple of 4");
+    expect_refused(ask(RequestKind::kPull, offset, PushEncoding::kFull), "a multiple of 4");
   }
   expect_refused(ask(RequestKind::kPush, 1, PushEncoding::kFloat16), "a multiple of 2");
-  expect_refused(ask(RequestKind::kPush, uint64_t{1} << 63, PushEncoding::kWhole), "bytes");
-  EXPECT_EQ(ask(RequestKind::kPull, 8, PushEncoding::kWhole).code, ErrorCode::kOk);
+  expect_refused(ask(RequestKind::kPush, uint64_t{1} << 63, PushEncoding::kFull), "bytes");
+  EXPECT_EQ(ask(RequestKind::kPull, 8, PushEncoding::kFull).code, ErrorCode::kOk);
   expect_served();
 }
 

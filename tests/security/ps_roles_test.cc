@@ -68,7 +68,7 @@ TEST(PermissionsTest, EveryRequestIsAnAction) {
       {RequestKind::kPullRows, Action::kTrain}, {RequestKind::kPushRows, Action::kTrain},
       {RequestKind::kRead, Action::kRead},      {RequestKind::kCounters, Action::kRead},
       {RequestKind::kLeave, Action::kRead},     {RequestKind::kMap, Action::kTrain},
-      {RequestKind::kForget, Action::kTrain},   {RequestKind::kStandby, Action::kTrain},
+      {RequestKind::kForget, Action::kTrain},   {RequestKind::kBackup, Action::kTrain},
       {RequestKind::kReplaces, Action::kTrain}};
   for (const auto& [kind, action] : expected) {
     EXPECT_EQ(action_of({.kind = kind}), action) << static_cast<uint32_t>(kind);

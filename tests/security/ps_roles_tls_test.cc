@@ -116,7 +116,7 @@ class RolesByTlsTest : public testing::Test {
       case Wish::kEndJob:
         return ask_server(task, 1, {.kind = RequestKind::kLeave, .flag = true});
       case Wish::kKeepCopies:  // server 1 keeps the copies of server 0
-        return ask_server(task, 1, {.kind = RequestKind::kStandby}, kStandbyPurpose);
+        return ask_server(task, 1, {.kind = RequestKind::kBackup}, kBackupPurpose);
       case Wish::kCoordinate:
         return ask(task, {"worker", 0}, kCoordinatorPurpose, kCallChannel,
                    encode(CallMessage{.kind = CallKind::kPing}),

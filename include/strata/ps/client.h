@@ -33,7 +33,7 @@ struct ClientOptions {
 /// A worker's way to all parameter servers of its cluster.
 ///
 /// Calls of tables take turns. A server that is lost ends the calls to it with kUnavailable, which
-/// names it and what it was asked; of a table with a standby they go on there, with a warning.
+/// names it and what it was asked; of a table with a backup they go on there, with a warning.
 /// Threads: any; one of its own shows the servers that this worker is alive.
 class STRATA_API Client {
  public:

@@ -19,8 +19,8 @@ class ServerCalls;
 /// and gradients go straight from and to the tensors that are given, `[elements]`, contiguous, on
 /// the CPU and of the table's dtype; kInvalidArgument otherwise.
 ///
-/// All calls @throws Error  kUnavailable: a server is lost, and its standby, where the table has
-/// one. kDataLoss: server and standby have lost each other, and both have changed the table; begin
+/// All calls @throws Error  kUnavailable: a server is lost, and its backup, where the table has
+/// one. kDataLoss: server and backup have lost each other, and both have changed the table; begin
 /// again from a checkpoint. kDeadlineExceeded: the client's timeout. Threads: any; calls take
 /// turns.
 class STRATA_API FlatTable {

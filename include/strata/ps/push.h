@@ -6,7 +6,7 @@ namespace strata::ps {
 
 /// In how many bits gradients travel.
 enum class PushPrecision {
-  kWhole,     ///< As they are.
+  kFull,     ///< As they are.
   kFloat16,   ///< Half the bytes of float32; values beyond 65504 are infinite, and refused.
   kBFloat16,  ///< Half the bytes, float32's range, 8 bits of precision.
 };
@@ -19,7 +19,7 @@ struct PushOptions {
   double weight = 0;
   double weight_decay = 0;  ///< values -= values * weight_decay * learning_rate, before the rule.
   double clip_value = 0;    ///< Each element of the gradient to at most this magnitude. 0: off.
-  PushPrecision precision = PushPrecision::kWhole;
+  PushPrecision precision = PushPrecision::kFull;
 };
 
 struct PushResult {

@@ -28,8 +28,8 @@ struct PulledRows {
 
 /// The worker's side of a table of rows: an embedding that may be larger than any one machine.
 ///
-/// All calls @throws Error  kUnavailable: a server is lost, and its standby, where the table has
-/// one. kDataLoss: server and standby have lost each other, and both have changed the table; begin
+/// All calls @throws Error  kUnavailable: a server is lost, and its backup, where the table has
+/// one. kDataLoss: server and backup have lost each other, and both have changed the table; begin
 /// again from a checkpoint. kDeadlineExceeded: the client's timeout. Threads: any; calls take
 /// turns. Source: tf.nn.embedding_lookup of a sharded variable.
 class STRATA_API RowTable {

@@ -63,12 +63,12 @@ struct TableSpec {
   /// Server i's part has a copy on server i + 1 (the last one's on the first), which takes its
   /// place when it is lost. Two servers at least. Costs: each push travels a second time and is
   /// applied a second time, and is answered when the copy's server has it; twice the memory.
-  bool standby = false;
+  bool backup = false;
 
   /// Flat: ascending, from 0, without gaps. Empty: a table of rows.
   std::vector<TablePart> parts = {};
   /// Flat: elements that weight decay leaves alone, as ranges; `server` does not count.
-  std::vector<TablePart> undecayed = {};
+  std::vector<TablePart> no_weight_decay = {};
 
   /// Rows: row r is server r modulo the number of servers' one, since popular rows often stand
   /// together. A rule's slots change with the rows that are pushed, and only with these.

@@ -40,7 +40,7 @@ struct ParameterServerStrategyOptions {
   ps::PlacementOptions placement = {};
   /// Each server's part has a copy on the next one, so that a lost server costs no step
   /// (TableSpec); of embeddings, too. The same in all workers; takes two servers at least.
-  bool standby = false;
+  bool backup = false;
   /// How long to wait for the servers at the start, how soon a silent one is lost, TLS.
   cluster::ServerOptions server = {};
   /// Of a wait for a server, or, through it, for other workers.
@@ -67,7 +67,7 @@ struct ParameterServerStrategyOptions {
 ///     if (run_parameter_server()) return 0;
 ///     ParameterServerStrategy strategy;
 ///
-/// Where a server is lost, the next step ends with kUnavailable, which names it; with `standby` it
+/// Where a server is lost, the next step ends with kUnavailable, which names it; with `backup` it
 /// goes on, and a warning names it.
 /// Threads: as Strategy.
 /// Source: tf.distribute.ParameterServerStrategy, without a coordinator.
@@ -87,15 +87,15 @@ class STRATA_API ParameterServerStrategy : public Strategy {
 
   /// Null: there are no servers.
   const std::shared_ptr<ps::Client>& client() const { return client_; }
-  /// Whether tables have a standby.
-  bool standby() const { return standby_; }
+  /// Whether tables have a backup.
+  bool has_backup() const { return backup_; }
 
  private:
   struct Joined;
   explicit ParameterServerStrategy(Joined joined);
 
   std::shared_ptr<ps::Client> client_;
-  bool standby_;
+  bool backup_;
 };
 
 struct RunParameterServerOptions {

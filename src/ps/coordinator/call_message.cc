@@ -97,7 +97,7 @@ Outcome decode_outcome(std::string_view bytes, std::string_view whole) {
         outcome.run_ns = take_number(reader, type);
         break;
       case kHere:
-        outcome.here_ns = take_number(reader, type);
+        outcome.service_time_ns = take_number(reader, type);
         break;
       default:
         reader.skip(type);
@@ -137,7 +137,7 @@ std::string encode(const CallMessage& message) {
     put_text(kOutcomeText, outcome.text, part);
     put_text(kResult, outcome.values, part);
     put_number(kRun, outcome.run_ns, part);
-    put_number(kHere, outcome.here_ns, part);
+    put_number(kHere, outcome.service_time_ns, part);
     strata::detail::put_bytes(kOutcome, part, out);
   }
   for (const uint64_t number : message.numbers) {

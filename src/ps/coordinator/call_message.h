@@ -15,7 +15,7 @@ enum class CallKind : uint32_t {
   kOpen = 1,      ///< number: the registry's fingerprint; lines: its signatures
   kRun = 2,       ///< calls: one after the other, or several at a time
   kCreate = 3,    ///< calls: one; number: a ResourceId. Before what follows
-  kForget = 4,    ///< numbers: ResourceIds
+  kUnmapSegment = 4,    ///< numbers: ResourceIds
   kTakeBack = 5,  ///< numbers: calls that are not to be begun; answered by kTakenBack
   kCancel = 6,    ///< all calls so far: those not begun are answered by kTakenBack
   kPing = 7,      ///< answered by kPong
@@ -25,7 +25,7 @@ enum class CallKind : uint32_t {
   kRefuse = 33,     ///< answers kOpen: code, text: why not
   kOutcomes = 34,   ///< outcomes: of calls, in the order of their ends
   kCreated = 35,    ///< outcomes: one, of a kCreate, without a value
-  kTakenBack = 36,  ///< numbers: those calls that had not begun
+  kRequeued = 36,  ///< numbers: those calls that had not begun
   kPong = 37,
 };
 
@@ -46,7 +46,7 @@ struct Outcome {
   std::string_view text = {};
   std::string_view values = {};
   uint64_t run_ns = 0;   ///< how long the function took
-  uint64_t here_ns = 0;  ///< from the call's arrival to the outcome's departure
+  uint64_t service_time_ns = 0;  ///< from the call's arrival to the outcome's departure
 
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };

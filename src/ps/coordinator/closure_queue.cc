@@ -19,14 +19,14 @@ Closure& ClosureQueue::begin(int worker) {
   return closure;
 }
 
-const ClosureQueue::There& ClosureQueue::at(int worker) const {
-  static const There kNone;
+const ClosureQueue::InFlight& ClosureQueue::at(int worker) const {
+  static const InFlight kNone;
   const auto found = at_.find(worker);
   return found == at_.end() ? kNone : found->second;
 }
 
 const Closure* ClosureQueue::find(int worker, uint64_t number) const {
-  const There& there = at(worker);
+  const InFlight& there = at(worker);
   const auto found = there.find(number);
   return found == there.end() ? nullptr : found->second.get();
 }
@@ -56,7 +56,7 @@ void ClosureQueue::failed(int worker, uint64_t number, const Status& status) {
   fail(status);
 }
 
-void ClosureQueue::taken_back(int worker, uint64_t number) {
+void ClosureQueue::requeued(int worker, uint64_t number) {
   if (Pointer closure = take(worker, number)) put_back(std::move(closure));
 }
 

@@ -48,15 +48,15 @@ class ClosureQueue {
   /// The first that waits is at `worker` now. @return it; lives until it has ended.
   Closure& begin(int worker);
   /// Those that are there, oldest first.
-  using There = std::map<uint64_t, Pointer>;
-  const There& at(int worker) const;
+  using InFlight = std::map<uint64_t, Pointer>;
+  const InFlight& at(int worker) const;
   const Closure* find(int worker, uint64_t number) const;
 
   /// The worker says how one ended. Nothing if it is not there: it was lost and came back.
   void finished(int worker, uint64_t number, Value value);
   void failed(int worker, uint64_t number, const Status& status);
   /// It has not begun there: it waits again, in its old place.
-  void taken_back(int worker, uint64_t number);
+  void requeued(int worker, uint64_t number);
   /// All that are there wait again, in their old places. @return how many.
   size_t lost(int worker);
 
@@ -82,7 +82,7 @@ class ClosureQueue {
 
   const size_t limit_;
   std::deque<Pointer> waiting_;  // by number
-  std::map<int, There> at_;      // by worker
+  std::map<int, InFlight> at_;      // by worker
   size_t in_flight_ = 0;
   std::optional<Status> error_;
   CoordinatorCounts counts_;

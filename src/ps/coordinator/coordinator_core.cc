@@ -14,7 +14,7 @@ namespace strata::ps::detail {
 namespace {
 
 constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
-constexpr std::chrono::nanoseconds kLongestBeat = std::chrono::seconds(1);
+constexpr std::chrono::nanoseconds kMaxHeartbeatInterval = std::chrono::seconds(1);
 constexpr auto kWaitForLate = std::chrono::seconds(1);
 
 uint64_t draw_incarnation() {
@@ -47,7 +47,7 @@ CoordinatorCore::CoordinatorCore(const cluster::ClusterSpec& spec, const cluster
       options_(checked(std::move(options))),
       incarnation_(draw_incarnation()),
       silence_limit_(options_.server.liveness * 9 / 10),
-      beat_(std::min(options_.server.liveness / 8, kLongestBeat)),
+      heartbeat_interval_(std::min(options_.server.liveness / 8, kMaxHeartbeatInterval)),
       transport_(cluster::make_transport(options_.server)),
       queue_(options_.queue_size),
       ticked_(Clock::now()),
@@ -70,7 +70,7 @@ CoordinatorCore::CoordinatorCore(const cluster::ClusterSpec& spec, const cluster
 }
 
 void CoordinatorCore::start() {
-  attendant_.emplace("strata-coord", *transport_, [this] { work(); });
+  progress_thread_.emplace("strata-coord", *transport_, [this] { work(); });
   const std::lock_guard lock(mutex_);
   for (Worker& worker : workers_) begin_connecting(worker, false);
 }
@@ -88,7 +88,7 @@ void CoordinatorCore::stop() {
       worker.arriving.clear();
       worker.sending.clear();
       worker.connection.reset();
-      worker.state = State::kAway;
+      worker.state = State::kDisconnected;
       (void)queue_.lost(worker.index);
       connectors.push_back(std::move(worker.connector));
       connectors.back().request_stop();
@@ -97,7 +97,7 @@ void CoordinatorCore::stop() {
   }
   connectors.clear();
   transport_->wake();
-  if (attendant_) attendant_->stop();
+  if (progress_thread_) progress_thread_->stop();
 }
 
 std::string CoordinatorCore::name_of(const Worker& worker) const {
@@ -150,7 +150,7 @@ void CoordinatorCore::check_arguments(
 // `done` is called with the mutex held. @throws Error  kCancelled: Ctrl-C (see InterruptGuard).
 bool CoordinatorCore::wait_until(const std::function<bool()>& done, wire::Deadline deadline,
                                  bool until_interrupt) {
-  const bool ended = attendant_->wait(
+  const bool ended = progress_thread_->wait(
       [&] {
         if (until_interrupt && interrupted()) return true;
         const std::lock_guard lock(mutex_);
@@ -163,7 +163,7 @@ bool CoordinatorCore::wait_until(const std::function<bool()>& done, wire::Deadli
 
 bool CoordinatorCore::wait(const RemoteState& state, wire::Deadline deadline) {
   if (state.done()) return true;
-  (void)attendant_->wait([&] { return state.done() || interrupted(); }, deadline);
+  (void)progress_thread_->wait([&] { return state.done() || interrupted(); }, deadline);
   if (!state.done()) throw_if_interrupted();
   return state.done();
 }
@@ -181,7 +181,7 @@ void CoordinatorCore::raise(wire::Deadline deadline, std::string_view call) {
     {
       const std::lock_guard lock(mutex_);
       if (!queue_.has_error()) return;
-      spread_error();
+      broadcast_error();
       if (quiet()) {
         const Status error = queue_.take_error();
         error_spread_ = false;
@@ -338,7 +338,7 @@ void CoordinatorCore::shutdown(wire::Deadline deadline) {
     if (std::exchange(ending_, true)) return;
     if (!queue_.idle() || !queue_.empty()) {
       queue_.fail({ErrorCode::kCancelled, "[ps] the coordinator ends"});
-      spread_error();
+      broadcast_error();
     }
   }
   if (!wait_until([&] { return quiet(); }, deadline, false)) {

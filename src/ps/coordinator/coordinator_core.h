@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ps/coordinator/attendant.h"
+#include "ps/coordinator/progress_thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
 #include "ps/failure_log.h"
@@ -26,7 +26,7 @@
 namespace strata::ps::detail {
 
 /// A Coordinator's state: the queue, and a connection a worker. Everything is under one mutex; who
-/// waits, or the attendant, reads what has come, hands out calls, and looks who has fallen silent.
+/// waits, or the progress thread, reads what has come, hands out calls, and looks who has fallen silent.
 class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -57,7 +57,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   struct Arriving {
     uint64_t number = 0;
     uint64_t run_ns = 0;
-    uint64_t here_ns = 0;
+    uint64_t service_time_ns = 0;
     Value value;
     std::vector<at::Tensor> tensors;
     std::vector<wire::Transfer> transfers;
@@ -66,12 +66,12 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     at::Tensor tensor;  // before its transfer, which goes first
     wire::Transfer transfer;
   };
-  enum class State { kAway, kOpening, kReady };
+  enum class State { kDisconnected, kHandshaking, kReady };
   struct Worker {
     int index = 0;
     cluster::TaskId task;
     wire::Address address;
-    State state = State::kAway;
+    State state = State::kDisconnected;
     std::string problem;  // why it is away
     std::shared_ptr<wire::Connection> connection;
     Thread connector;
@@ -85,8 +85,8 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::vector<const Closure*> batch;  // begun, and not yet sent
     size_t batch_bytes = 0;
     uint64_t last_turn = 0;
-    int64_t backlog_ns = 0;  // what is there will take so long
-    size_t backlog_bytes = 0;
+    int64_t queued_ns = 0;  // what is there will take so long
+    size_t queued_bytes = 0;
     int64_t overhead_ns = 50'000;  // of a call, besides the function: the way, mostly
     bool taking_back = false;
   };
@@ -130,7 +130,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void handle_outcome(Worker& worker, const Outcome& outcome, Clock::time_point now);
   void finish(Worker& worker, Arriving& arriving, Clock::time_point now);
   void forget(Worker& worker, const Closure& closure);
-  void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t here_ns,
+  void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t service_time_ns,
                Clock::time_point now);
   void dispatch();
   Worker* next_worker(Clock::time_point now);
@@ -142,8 +142,8 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void send_create(Worker& worker, uint64_t number, const PerWorker& resource);
   void forget_unused();
   void tick(Clock::time_point now);
-  void take_back_prefetched(Clock::time_point now);
-  void spread_error();
+  void reclaim_prefetched(Clock::time_point now);
+  void broadcast_error();
 
   const cluster::ClusterSpec spec_;
   const cluster::TaskId task_;
@@ -151,7 +151,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   const CoordinatorOptions options_;
   const uint64_t incarnation_;  // of this coordinator
   const Clock::duration silence_limit_;
-  const Clock::duration beat_;
+  const Clock::duration heartbeat_interval_;
   const std::shared_ptr<wire::Transport> transport_;
   const std::shared_ptr<Forgotten> forgotten_ = std::make_shared<Forgotten>();
 
@@ -173,7 +173,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   Clock::time_point beat_at_;
   Clock::time_point all_away_since_;
 
-  std::optional<Attendant> attendant_;
+  std::optional<ProgressThread> progress_thread_;
 };
 
 }  // namespace strata::ps::detail

@@ -54,7 +54,7 @@ void CoordinatorCore::work_once() {
     for (Worker& worker : workers_) {
       if (worker.connection != nullptr) poll(worker, now);
     }
-    if (queue_.has_error()) spread_error();
+    if (queue_.has_error()) broadcast_error();
     dispatch();
     if (now >= ticked_ + kTickInterval) tick(now);
     wake = std::exchange(changed_, false);
@@ -135,12 +135,12 @@ void CoordinatorCore::attach(Worker& worker, std::shared_ptr<wire::Connection> c
     const std::lock_guard lock(mutex_);
     if (ended_) return;
     worker.connection = std::move(connection);
-    worker.state = State::kOpening;
+    worker.state = State::kHandshaking;
     worker.problem = "it has not answered yet, or still ends what it did before";
     worker.heard = Clock::now();
     worker.bytes_heard = 0;
-    worker.backlog_ns = 0;
-    worker.backlog_bytes = 0;
+    worker.queued_ns = 0;
+    worker.queued_bytes = 0;
     worker.taking_back = false;
     send(worker, {.kind = CallKind::kOpen,
                   .number = registry_.fingerprint(),
@@ -158,7 +158,7 @@ void CoordinatorCore::lose(Worker& worker, ErrorCode code, const std::string& wh
   worker.batch.clear();
   worker.batch_bytes = 0;
   worker.connection.reset();
-  worker.state = State::kAway;
+  worker.state = State::kDisconnected;
   worker.problem = why;
   const size_t back = queue_.lost(worker.index);
   changed_ = true;
@@ -174,8 +174,8 @@ void CoordinatorCore::lose(Worker& worker, ErrorCode code, const std::string& wh
 void CoordinatorCore::tick(Clock::time_point now) {
   const auto gap = now - ticked_;
   ticked_ = now;
-  const bool beat = now >= beat_at_;
-  if (beat) beat_at_ = now + beat_;
+  const bool heartbeat = now >= beat_at_;
+  if (heartbeat) beat_at_ = now + heartbeat_interval_;
   for (Worker& worker : workers_) {
     if (worker.connection == nullptr) continue;
     if (gap > silence_limit_ / 2) worker.heard += gap;  // this task stood still
@@ -188,12 +188,12 @@ void CoordinatorCore::tick(Clock::time_point now) {
       lose(worker, ErrorCode::kUnavailable,
            str_cat("it was silent for more than ",
                    std::chrono::duration<double>(silence_limit_).count(), " s"));
-    } else if (beat) {
+    } else if (heartbeat) {
       send(worker, {.kind = CallKind::kPing});
     }
   }
   forget_unused();
-  take_back_prefetched(now);
+  reclaim_prefetched(now);
   const bool somebody = std::ranges::any_of(
       workers_, [](const Worker& worker) { return worker.state == State::kReady; });
   if (somebody || (queue_.empty() && queue_.idle())) {
@@ -209,7 +209,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
   }
 }
 
-void CoordinatorCore::spread_error() {
+void CoordinatorCore::broadcast_error() {
   if (std::exchange(error_spread_, true)) return;
   changed_ = true;
   for (Worker& worker : workers_) {
@@ -270,11 +270,11 @@ void CoordinatorCore::handle(Worker& worker, const CallMessage& message, Clock::
         }
       }
       return;
-    case CallKind::kTakenBack:
+    case CallKind::kRequeued:
       worker.taking_back = false;
       for (const uint64_t number : message.numbers) {
         if (const Closure* closure = queue_.find(worker.index, number)) forget(worker, *closure);
-        queue_.taken_back(worker.index, number);
+        queue_.requeued(worker.index, number);
       }
       changed_ = true;
       return;
@@ -302,7 +302,7 @@ void CoordinatorCore::handle_outcome(Worker& worker, const Outcome& outcome,
                                      Clock::time_point now) {
   if (outcome.code != ErrorCode::kOk) {
     if (const Closure* closure = queue_.find(worker.index, outcome.number)) {
-      measure(worker, *closure, outcome.run_ns, outcome.here_ns, now);
+      measure(worker, *closure, outcome.run_ns, outcome.service_time_ns, now);
     }
     queue_.failed(worker.index, outcome.number, Status(outcome.code, std::string(outcome.text)));
     changed_ = true;
@@ -310,7 +310,7 @@ void CoordinatorCore::handle_outcome(Worker& worker, const Outcome& outcome,
   }
   Arriving arriving = {.number = outcome.number,
                        .run_ns = outcome.run_ns,
-                       .here_ns = outcome.here_ns,
+                       .service_time_ns = outcome.service_time_ns,
                        .value = {},
                        .tensors = {},
                        .transfers = {}};
@@ -327,25 +327,25 @@ void CoordinatorCore::handle_outcome(Worker& worker, const Outcome& outcome,
 void CoordinatorCore::finish(Worker& worker, Arriving& arriving, Clock::time_point now) {
   const Closure* closure = queue_.find(worker.index, arriving.number);
   if (closure == nullptr) return;
-  measure(worker, *closure, arriving.run_ns, arriving.here_ns, now);
+  measure(worker, *closure, arriving.run_ns, arriving.service_time_ns, now);
   queue_.finished(worker.index, arriving.number, std::move(arriving.value));
   changed_ = true;
 }
 
 // It is no longer there.
 void CoordinatorCore::forget(Worker& worker, const Closure& closure) {
-  worker.backlog_ns -= closure.estimate_ns;
-  worker.backlog_bytes -= closure.arguments.bytes();
+  worker.queued_ns -= closure.estimate_ns;
+  worker.queued_bytes -= closure.arguments.bytes();
 }
 
 // What the next calls will take, by the last ones.
 void CoordinatorCore::measure(Worker& worker, const Closure& closure, uint64_t run_ns,
-                              uint64_t here_ns, Clock::time_point now) {
+                              uint64_t service_time_ns, Clock::time_point now) {
   forget(worker, closure);
   int64_t& known = run_ns_[closure.function];
   const auto run = static_cast<int64_t>(std::min<uint64_t>(run_ns, kUnknown));
   known = known < 0 ? run : smooth(known, run);
-  const auto here = static_cast<int64_t>(std::min<uint64_t>(here_ns, kUnknown));
+  const auto here = static_cast<int64_t>(std::min<uint64_t>(service_time_ns, kUnknown));
   const int64_t whole = std::chrono::nanoseconds(now - closure.sent).count();
   worker.overhead_ns = smooth(worker.overhead_ns, std::max<int64_t>(whole - here, 0));
 }
@@ -355,11 +355,11 @@ void CoordinatorCore::measure(Worker& worker, const Closure& closure, uint64_t r
 // Whether one more may go to the worker. As many as run there, always; more only to hide the way
 // there and back, so that none waits behind a long one while another worker has nothing to do.
 bool CoordinatorCore::has_room(const Worker& worker, Clock::time_point now) const {
-  const ClosureQueue::There& there = queue_.at(worker.index);
+  const ClosureQueue::InFlight& there = queue_.at(worker.index);
   if (there.size() < worker.threads) return true;
   return there.size() < static_cast<size_t>(options_.max_in_flight) &&
-         worker.backlog_bytes < kAheadBytes &&
-         worker.backlog_ns < 2 * worker.overhead_ns * static_cast<int64_t>(worker.threads) &&
+         worker.queued_bytes < kAheadBytes &&
+         worker.queued_ns < 2 * worker.overhead_ns * static_cast<int64_t>(worker.threads) &&
          !stuck(worker, now);
 }
 
@@ -398,8 +398,8 @@ void CoordinatorCore::dispatch() {
     const int64_t known = run_ns_[closure.function];
     closure.sent = {};
     closure.estimate_ns = known < 0 ? kUnknown : known;
-    worker->backlog_ns += closure.estimate_ns;
-    worker->backlog_bytes += closure.arguments.bytes();
+    worker->queued_ns += closure.estimate_ns;
+    worker->queued_bytes += closure.arguments.bytes();
     worker->last_turn = next_turn_++;
     worker->batch.push_back(&closure);
     worker->batch_bytes += closure.arguments.text.size();
@@ -461,7 +461,7 @@ void CoordinatorCore::send_create(Worker& worker, uint64_t number, const PerWork
 }
 
 void CoordinatorCore::forget_unused() {
-  CallMessage message = {.kind = CallKind::kForget};
+  CallMessage message = {.kind = CallKind::kUnmapSegment};
   {
     const std::lock_guard lock(forgotten_->mutex);
     message.numbers.swap(forgotten_->numbers);
@@ -475,7 +475,7 @@ void CoordinatorCore::forget_unused() {
 }
 
 // A worker has nothing to do, and calls wait behind a long one at another.
-void CoordinatorCore::take_back_prefetched(Clock::time_point now) {
+void CoordinatorCore::reclaim_prefetched(Clock::time_point now) {
   if (!queue_.empty() || queue_.has_error()) return;
   const bool somebody_free = std::ranges::any_of(workers_, [&](const Worker& worker) {
     return worker.state == State::kReady && queue_.at(worker.index).size() < worker.threads;

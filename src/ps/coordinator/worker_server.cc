@@ -13,7 +13,7 @@
 
 #include "cluster/make_transport.h"
 #include "core/wait_notice.h"
-#include "ps/coordinator/attendant.h"
+#include "ps/coordinator/progress_thread.h"
 #include "ps/coordinator/worker_session.h"
 #include "ps/failure_log.h"
 #include "ps/permissions.h"
@@ -65,7 +65,7 @@ class Door {
     served_ = connection.peer().generation;
     whom_ = connection.name();
   }
-  void serve_nobody() {
+  void release() {
     const std::lock_guard lock(mutex_);
     served_.reset();
   }
@@ -108,10 +108,10 @@ struct WorkerServer::Impl {
   void lose(const Status& status);
   void tick(Clock::time_point now);
   void end(Status status);
-  void bury(WorkerSession& session);
+  void retire_session(WorkerSession& session);
   template <typename Work>
   void with_session(Work work);
-  bool has_work() const { return !dead_.empty() || (session_ != nullptr && session_->has_task()); }
+  bool has_work() const { return !retired_.empty() || (session_ != nullptr && session_->has_task()); }
 
   // On threads that call functions.
   void serve(const std::stop_token& stop);
@@ -135,7 +135,7 @@ struct WorkerServer::Impl {
   int serving_ = 0;                         // threads that call functions
   int waiting_ = 0;                         // those of them that have nothing to call
   int running_ = 0;                         // functions, those of former sessions among them
-  WorkerSession::Dead dead_;                // objects that a thread which calls functions destroys
+  WorkerSession::RetiredObjects retired_;                // objects that a thread which calls functions destroys
   int burying_ = 0;                         // threads that do
   Clock::time_point ticked_;
   Clock::time_point alone_since_;
@@ -143,7 +143,7 @@ struct WorkerServer::Impl {
   std::string alone_why_ = "nobody ever came";
   std::optional<Status> ended_;
 
-  std::optional<Attendant> attendant_;
+  std::optional<ProgressThread> progress_thread_;
 };
 
 WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
@@ -171,11 +171,11 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
                    {.admit = [door = door_](const wire::Hello& peer,
                                             const wire::Address&) { return door->admit(peer); }})
           .to_string();
-  attendant_.emplace("strata-worker", *transport_, [this] { work(); });
+  progress_thread_.emplace("strata-worker", *transport_, [this] { work(); });
 }
 
 WorkerServer::Impl::~Impl() {
-  attendant_->stop();
+  progress_thread_->stop();
   const std::lock_guard lock(mutex_);
   if (session_ != nullptr) lose({ErrorCode::kUnavailable, "[ps] the worker has gone"});
 }
@@ -198,9 +198,9 @@ void WorkerServer::Impl::work_once() {
     if (session_ != nullptr && !ended_) {
       with_session([&](WorkerSession& session) {
         session.poll(now);
-        bury(session);
+        retire_session(session);
         // What still runs, or is being destroyed, is of a session before.
-        if (serving_ > 0 && running_ == 0 && burying_ == 0 && dead_.empty()) {
+        if (serving_ > 0 && running_ == 0 && burying_ == 0 && retired_.empty()) {
           session.open_if_asked(options_.threads);
         }
         if (session.anything_waits()) session.flush();
@@ -245,15 +245,15 @@ void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Cloc
 void WorkerServer::Impl::lose(const Status& status) {
   STRATA_LOG(kInfo) << "[ps] the coordinator is lost: " << status.message();
   session_->drop(status);
-  bury(*session_);
+  retire_session(*session_);
   session_.reset();
-  door_->serve_nobody();
+  door_->release();
   alone_since_ = Clock::now();
   alone_why_ = str_cat("the last one was lost: ", status.message());
 }
 
-void WorkerServer::Impl::bury(WorkerSession& session) {
-  for (auto& each : session.take_dead()) dead_.push_back(std::move(each));
+void WorkerServer::Impl::retire_session(WorkerSession& session) {
+  for (auto& each : session.take_dead()) retired_.push_back(std::move(each));
 }
 
 void WorkerServer::Impl::tick(Clock::time_point now) {
@@ -333,11 +333,11 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
   while (true) {
     std::shared_ptr<WorkerSession::Task> task;
     std::shared_ptr<WorkerSession> session;
-    WorkerSession::Dead dead;
+    WorkerSession::RetiredObjects dead;
     {
       const std::lock_guard lock(mutex_);
       if (ended_) return;
-      dead.swap(dead_);
+      dead.swap(retired_);
       if (dead.empty() && session_ != nullptr) {
         with_session([&](WorkerSession& each) { task = each.take(); });
       }
@@ -357,7 +357,7 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
       continue;
     }
     if (task == nullptr) {
-      const bool found = attendant_->wait(
+      const bool found = progress_thread_->wait(
           [&] {
             const std::lock_guard lock(mutex_);
             return ended_ || has_work() || interrupted();
@@ -413,11 +413,11 @@ void WorkerServer::Impl::join(const std::stop_token& stop) {
     if (session_ != nullptr) connection = session_->shared_connection();
   }
   if (connection != nullptr) connection->close(wire::Deadline::after(kCloseWithin));
-  WorkerSession::Dead dead;
+  WorkerSession::RetiredObjects dead;
   {
     const std::lock_guard lock(mutex_);
     if (session_ != nullptr) lose({ErrorCode::kCancelled, "[ps] the worker has ended"});
-    dead.swap(dead_);
+    dead.swap(retired_);
   }
   dead.clear();
   outcome.throw_if_error();

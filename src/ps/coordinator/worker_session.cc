@@ -58,13 +58,13 @@ void WorkerSession::handle(const CallMessage& message, Clock::time_point now) {
     case CallKind::kCreate:
       for (const Call& call : message.calls) add(call, true, now);
       return;
-    case CallKind::kForget:
+    case CallKind::kUnmapSegment:
       for (const uint64_t number : message.numbers) {
         const auto found = resources_.find(number);
         if (found == resources_.end()) {
           forgotten_.insert(number);
         } else {
-          dead_.push_back(std::move(found->second));
+          retired_.push_back(std::move(found->second));
           resources_.erase(found);
         }
       }
@@ -121,7 +121,7 @@ void WorkerSession::add(const Call& call, bool creates, Clock::time_point now) {
 }
 
 void WorkerSession::take_back(const std::vector<uint64_t>& numbers) {
-  CallMessage answer = {.kind = CallKind::kTakenBack};
+  CallMessage answer = {.kind = CallKind::kRequeued};
   std::erase_if(waiting_, [&](const std::shared_ptr<Task>& task) {
     if (task->creates || std::ranges::find(numbers, task->number) == numbers.end()) return false;
     answer.numbers.push_back(task->number);
@@ -131,7 +131,7 @@ void WorkerSession::take_back(const std::vector<uint64_t>& numbers) {
 }
 
 void WorkerSession::cancel() {
-  CallMessage answer = {.kind = CallKind::kTakenBack};
+  CallMessage answer = {.kind = CallKind::kRequeued};
   std::erase_if(waiting_, [&](const std::shared_ptr<Task>& task) {
     if (task->creates) return false;
     answer.numbers.push_back(task->number);
@@ -181,7 +181,7 @@ void WorkerSession::end(const Task& task, Done done, bool more) {
     if (forgotten_.erase(task.number) == 0) {
       resources_[task.number] = std::move(done.made);
     } else {
-      dead_.push_back(std::move(done.made));
+      retired_.push_back(std::move(done.made));
     }
   } else if (done.status.ok() && !task.discard) {
     try {
@@ -218,7 +218,7 @@ void WorkerSession::flush() {
     Outcome& outcome = message.outcomes.emplace_back(each.outcome);
     outcome.text = each.text;
     outcome.values = each.values.text;
-    outcome.here_ns = nanoseconds(now - each.came);
+    outcome.service_time_ns = nanoseconds(now - each.came);
     tensors.insert(tensors.end(), each.values.tensors.begin(), each.values.tensors.end());
   }
   send(message, tensors);
@@ -227,7 +227,7 @@ void WorkerSession::flush() {
 void WorkerSession::drop(const Status& status) {
   for (const auto& [number, task] : running_) task->stop.request_stop();
   waiting_.clear();
-  for (auto& [number, resource] : resources_) dead_.push_back(std::move(resource));
+  for (auto& [number, resource] : resources_) retired_.push_back(std::move(resource));
   resources_.clear();
   outcomes_.clear();
   connection_->fail(status);

@@ -76,8 +76,8 @@ class WorkerSession {
 
   /// What each worker has one of and nobody needs any more, all of it after `drop`: to be destroyed
   /// by who is not in a hurry. The user's destructors may do anything.
-  using Dead = std::vector<std::shared_ptr<const detail::Resource>>;
-  Dead take_dead() { return std::exchange(dead_, {}); }
+  using RetiredObjects = std::vector<std::shared_ptr<const detail::Resource>>;
+  RetiredObjects take_dead() { return std::exchange(retired_, {}); }
 
   bool said_end() const { return said_end_; }
   Clock::time_point heard() const { return heard_; }
@@ -117,7 +117,7 @@ class WorkerSession {
   int creating_ = 0;  // of those that run
   detail::Resources resources_;
   std::set<uint64_t> forgotten_;  // before they were made
-  Dead dead_;
+  RetiredObjects retired_;
   std::vector<Kept> outcomes_;
   Clock::time_point first_outcome_;
   std::deque<Sending> sending_;

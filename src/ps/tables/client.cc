@@ -14,7 +14,7 @@ namespace {
 /// Makes the table on all servers. @return whether a server wants the first values.
 bool create(ServerCalls& calls, const TableSpec& spec, bool waits) {
   check_table(spec, calls.num_servers());
-  if (spec.standby) calls.has_standby(spec.name);
+  if (spec.backup) calls.has_backup(spec.name);
   const std::string text = table_to_json(spec).dump();
   std::vector<ServerCalls::Exchange> exchanges;
   for (int server = 0; server < calls.num_servers(); ++server) {

@@ -28,7 +28,7 @@ class FlatShard<T>::Gradients {
  public:
   explicit Gradients(const std::vector<const TableCall*>& pushes)
       : pushes_(pushes),
-        as_it_is_(pushes.size() == 1 && pushes[0]->request().encoding == PushEncoding::kWhole),
+        as_it_is_(pushes.size() == 1 && pushes[0]->request().encoding == PushEncoding::kFull),
         decoded_(as_it_is_ ? 0 : pushes.size() * kBlock),
         sources_(pushes.size()) {}
 
@@ -96,7 +96,7 @@ void FlatShard<T>::make_segments() {
       if (at < end) segments_.push_back({run.begin + at, run.begin + end, decays});
       at = std::max(at, end);
     };
-    for (const TablePart& part : spec_.undecayed) {
+    for (const TablePart& part : spec_.no_weight_decay) {
       add(std::clamp<int64_t>(part.begin - run.table_begin, 0, run.size), true);
       add(std::clamp<int64_t>(part.end - run.table_begin, 0, run.size), false);
     }

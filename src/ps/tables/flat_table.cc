@@ -93,7 +93,7 @@ PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values
   check(gradients, "push");
   Request request = push_request(RequestKind::kPush, spec_.name, options, ++pushes_);
   request.flag = values != nullptr;
-  const bool whole = request.encoding == PushEncoding::kWhole;
+  const bool whole = request.encoding == PushEncoding::kFull;
   std::vector<BufferPool::Buffer> encoded;
   std::vector<ServerCalls::Exchange> exchanges;
   for (size_t server = 0; server < parts_.size(); ++server) {

@@ -37,7 +37,7 @@ const T* gradient_values(const std::byte* data, PushEncoding encoding, int64_t b
       return decode<c10::Half>(data, begin, size, buffer);
     case PushEncoding::kBFloat16:
       return decode<c10::BFloat16>(data, begin, size, buffer);
-    case PushEncoding::kWhole:
+    case PushEncoding::kFull:
       break;
   }
   return reinterpret_cast<const T*>(data) + begin;

@@ -10,7 +10,7 @@ namespace strata::ps {
 /// Bytes of an element of a push.
 template <typename T>
 size_t bytes_of_element(PushEncoding encoding) {
-  return encoding == PushEncoding::kWhole ? sizeof(T) : 2;
+  return encoding == PushEncoding::kFull ? sizeof(T) : 2;
 }
 
 /// Elements [begin, begin + size) of a push's data as numbers: where they are, or made in `buffer`.

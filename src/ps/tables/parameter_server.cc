@@ -23,7 +23,7 @@ constexpr uint64_t kShort = 256 << 10;
 constexpr uint64_t kShortInPlace = 1 << 20;
 
 bool is_about_worker(RequestKind kind) {
-  return kind == RequestKind::kLeave || kind == RequestKind::kMap || kind == RequestKind::kForget ||
+  return kind == RequestKind::kLeave || kind == RequestKind::kMapSegment || kind == RequestKind::kUnmapSegment ||
          kind == RequestKind::kReplaces;
 }
 
@@ -53,7 +53,7 @@ ParameterServer::Impl::Impl(const cluster::ClusterSpec& all, const cluster::Task
       memory_limit(options.memory_limit != 0 ? options.memory_limit : default_memory_limit()),
       transport(cluster::make_transport(options.server)),
       own{.server = task.index},
-      copied{.server = neighbour(-1).index} {
+      copied{.server = backup_peer(-1).index} {
   STRATA_CHECK(task.job == cluster::kPs && spec.has_task(task), kInvalidArgument,
                "[ps] ParameterServer: got ", task.to_string(), " of ", spec.to_string(),
                "; expected a task of the job \"ps\"");
@@ -72,7 +72,7 @@ ParameterServer::Impl::~Impl() {
   transport->wake();
   thread.join();
   for (Tables* each : {&own, &copied}) {
-    for (auto& [name, table] : each->by_name) table.strand.reset();
+    for (auto& [name, table] : each->by_name) table.executor.reset();
   }
 }
 
@@ -81,11 +81,11 @@ Status ParameterServer::Impl::admit(const wire::Hello& peer) const {
     return Status(ErrorCode::kPermissionDenied,
                   str_cat("[ps] ", task.to_string(), " refuses ", peer.task, ": ", why));
   };
-  if (peer.purpose == kStandbyPurpose) {
+  if (peer.purpose == kBackupPurpose) {
     const Status may = permitted(spec, peer.task, Action::kKeepCopies);
     if (!may.ok()) return refuse(may.message());
-    if (peer.task == neighbour(-1).to_string()) return {};
-    return refuse(str_cat("it keeps copies for ", neighbour(-1).to_string(), " alone"));
+    if (peer.task == backup_peer(-1).to_string()) return {};
+    return refuse(str_cat("it keeps copies for ", backup_peer(-1).to_string(), " alone"));
   }
   const Status may = permitted(spec, peer.task, Action::kRead);
   if (!may.ok()) return refuse(may.message());
@@ -117,7 +117,7 @@ void ParameterServer::Impl::serve(const std::stop_token& stop) {
 void ParameterServer::Impl::serve_once(const std::stop_token& stop) {
   transport->wait_until([this] { return something_to_do(); }, wire::Deadline::after(kLook), stop);
   if (arrived.exchange(false)) accept();
-  if (standby) tend_standby();
+  if (backup) tend_backup();
   for (Worker& worker : workers) serve_requests(worker);
   if (finished.exchange(false)) {
     const std::lock_guard lock(mutex);
@@ -125,7 +125,7 @@ void ParameterServer::Impl::serve_once(const std::stop_token& stop) {
     back.clear();
   }
   std::erase_if(sending, [](const std::shared_ptr<TableCall>& call) { return call->sent(); });
-  look_around();
+  check_liveness();
 }
 
 /// A request that could not be served for want of memory costs its worker the connection, which
@@ -147,7 +147,7 @@ bool ParameterServer::Impl::something_to_do() {
   bool found = arrived.load(std::memory_order_acquire) ||
                finished.load(std::memory_order_acquire) ||
                std::ranges::any_of(sending, [](const auto& call) { return call->sent(); });
-  found = (standby && standby->look()) || found;
+  found = (backup && backup->look()) || found;
   for (Worker& worker : workers) {
     if (worker.left || !worker.connection->status().ok()) continue;
     while (auto message = worker.connection->try_receive_message(kTableChannel)) {
@@ -162,7 +162,7 @@ bool ParameterServer::Impl::something_to_do() {
 void ParameterServer::Impl::accept() {
   while (auto connection = transport->try_accept()) {
     const std::string& name = connection->peer().task;
-    const bool is_server = connection->peer().purpose == kStandbyPurpose;
+    const bool is_server = connection->peer().purpose == kBackupPurpose;
     for (Worker& worker : workers) {  // started anew before it was missed
       if (worker.name == name && worker.is_server == is_server && !worker.left) {
         lose(worker, Status(ErrorCode::kUnavailable, "it has come again"));
@@ -207,7 +207,7 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
     Tables& among = tables_for(call->request(), worker.name);
     arriving.table = &table_of(*call, among);
     const Shard& shard = *arriving.table->shard;
-    if (&among == &own && shard.spec().standby) call->answer_through(*standby);
+    if (&among == &own && shard.spec().backup) call->answer_through(*backup);
     const PartSizes data = shard.data_sizes_of(call->request());
     const PartSizes answer = shard.answer_sizes_of(call->request());
     call->charge(worker.pending, pending_limit(), answer);
@@ -231,19 +231,19 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
 void ParameterServer::Impl::serve_worker(Worker& worker, TableCall& call) {
   const Request& request = call.request();
   const auto segment = static_cast<uint64_t>(request.slot);
-  if (request.kind == RequestKind::kMap) {
+  if (request.kind == RequestKind::kMapSegment) {
     call.reply({.flag = worker.memory.map(segment, request.text)});
     return;
   }
   if (request.kind == RequestKind::kReplaces) {
-    const bool is_next = request.instead_of == neighbour(-1).index + 1u;
+    const bool is_next = request.on_behalf_of == backup_peer(-1).index + 1u;
     call.reply({.flag = is_next && may_replace()});
     return;
   }
-  if (request.kind == RequestKind::kForget) worker.memory.forget(segment);
+  if (request.kind == RequestKind::kUnmapSegment) worker.memory.forget(segment);
   call.reply({});
   if (request.kind != RequestKind::kLeave) return;
-  parting.push_back({.connection = worker.connection});
+  draining.push_back({.connection = worker.connection});
   if (request.flag) {
     const std::lock_guard lock(mutex);
     job_done = true;
@@ -297,8 +297,8 @@ ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall&
   table.shard =
       Shard::make(asked, among.server, servers, pool,
                   [this](std::shared_ptr<TableCall> answered) { done(std::move(answered)); });
-  table.strand = std::make_unique<Strand>(str_cat("ps-", request.table));
-  if (&among == &own && table.shard->spec().standby && !standby) start_standby();
+  table.executor = std::make_unique<SerialExecutor>(str_cat("ps-", request.table));
+  if (&among == &own && table.shard->spec().backup && !backup) start_backup();
   return among.by_name.emplace(request.table, std::move(table)).first->second;
 }
 
@@ -341,13 +341,13 @@ void ParameterServer::Impl::hand_over(const Arriving& arriving) {
     Shard* const shard = arriving.table->shard.get();
     const uint64_t bytes = shard->bytes_of(call->request());
     const uint64_t most = call->in_place() ? kShortInPlace : kShort;
-    arriving.table->strand->run([shard, call] { shard->run(call); }, bytes <= most);
+    arriving.table->executor->run([shard, call] { shard->run(call); }, bytes <= most);
   } catch (...) {
     refuse(call, Status::from_current_exception());
   }
 }
 
-/// A call comes back: its answer is on its way. On a strand.
+/// A call comes back: its answer is on its way. On a executor.
 void ParameterServer::Impl::done(std::shared_ptr<TableCall> call) {
   if (call->sent()) return;
   {
@@ -370,14 +370,14 @@ void ParameterServer::Impl::lose(Worker& worker, const Status& why) {
     STRATA_LOG(kWarning) << "[ps] " << worker.name << " is lost: " << why.message()
                          << "; nobody waits for it any more" << *count;
   }
-  if (standby) standby->forward_leave(worker.name);
+  if (backup) backup->forward_leave(worker.name);
   leave(own, worker.name);
-  if (copies == Copies::kServe) leave(copied, worker.name);
+  if (copies == Copies::kPrimary) leave(copied, worker.name);
 }
 
 void ParameterServer::Impl::leave(Tables& tables, const std::string& worker) {
   for (auto& [name, table] : tables.by_name) {
-    table.strand->run([shard = table.shard.get(), worker] { shard->leave(worker); }, false);
+    table.executor->run([shard = table.shard.get(), worker] { shard->leave(worker); }, false);
   }
 }
 
@@ -393,14 +393,14 @@ bool ParameterServer::Impl::all_have_come() const {
   return came.size() >= workers_of_job;
 }
 
-void ParameterServer::Impl::look_around() {
+void ParameterServer::Impl::check_liveness() {
   const Clock::time_point now = Clock::now();
   for (Worker& worker : workers) {
     if (worker.left) continue;
     try {
-      while (worker.connection->try_receive_message(kBeatChannel)) {
+      while (worker.connection->try_receive_message(kHeartbeatChannel)) {
         worker.heard = now;
-        worker.connection->send_message(kBeatChannel, "");
+        worker.connection->send_message(kHeartbeatChannel, "");
       }
     } catch (const Error&) {
       continue;  // `advance` sees it
@@ -414,22 +414,22 @@ void ParameterServer::Impl::look_around() {
     }
   }
   workers.remove_if([](const Worker& worker) { return worker.left && worker.receiving.empty(); });
-  parting.remove_if([&](const Parting& each) {
+  draining.remove_if([&](const DrainingConnection& each) {
     return !each.connection->status().ok() || now - each.since > options.server.liveness;
   });
   const bool there = workers_are_there();
   if (there) last_there = now;
   const std::lock_guard lock(mutex);
-  const bool needless = gave_way && workers.empty();
+  const bool needless = demoted && workers.empty();
   // A worker may still be starting when another finds nothing left to do.
   const bool late = !all_have_come() && now - last_there <= options.server.liveness;
   const bool over = (job_done && !there && !late) || needless;
-  lonely = now - last_there > options.lonely_limit;
-  if (over || lonely) {
+  all_workers_gone = now - last_there > options.lonely_limit;
+  if (over || all_workers_gone) {
     ended = true;
     changed.notify_all();
   }
-  if (there || ended || gave_way) {
+  if (there || ended || demoted) {
     alone_notice.reset();
   } else {
     say_that_none_is_there(now);
@@ -457,7 +457,7 @@ ParameterServer::~ParameterServer() = default;
 void ParameterServer::join(std::stop_token stop) {
   std::unique_lock lock(impl_->mutex);
   impl_->changed.wait(lock, stop, [&] { return impl_->ended; });
-  STRATA_CHECK(!impl_->lonely || impl_->job_done, kDeadlineExceeded, "[ps] ",
+  STRATA_CHECK(!impl_->all_workers_gone || impl_->job_done, kDeadlineExceeded, "[ps] ",
                impl_->task.to_string(), ": no worker was there for ",
                std::chrono::duration<double>(impl_->options.lonely_limit).count(),
                " s; are the workers' specs the same? ", impl_->spec.to_string());

@@ -20,8 +20,8 @@
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
 #include "ps/tables/shard.h"
-#include "ps/tables/standby.h"
-#include "ps/tables/strand.h"
+#include "ps/tables/backup_replicator.h"
+#include "ps/tables/serial_executor.h"
 #include "ps/tables/table_call.h"
 #include "strata/core/error.h"
 #include "strata/core/thread.h"
@@ -33,7 +33,7 @@
 namespace strata::ps {
 
 /// One thread serves: parameter_server.cc has what it does for workers, parameter_server_copies.cc
-/// what it does for its standby, and as the standby of another server.
+/// what it does for its backup, and as the backup of another server.
 struct ParameterServer::Impl {
   using Clock = std::chrono::steady_clock;
 
@@ -41,7 +41,7 @@ struct ParameterServer::Impl {
     std::string spec;    // as JSON
     uint64_t bytes = 0;  // of values and slots
     std::unique_ptr<Shard> shard;
-    std::unique_ptr<Strand> strand;  // behind the shard, which it uses
+    std::unique_ptr<SerialExecutor> executor;  // behind the shard, which it uses
   };
   /// One server's parts.
   struct Tables {
@@ -50,8 +50,8 @@ struct ParameterServer::Impl {
   };
   /// What the copies of another server's tables are.
   enum class Copies {
-    kFollow,  ///< Copies, if there are any.
-    kServe,   ///< The tables: workers have said that that server is lost.
+    kBackup,  ///< Copies, if there are any.
+    kPrimary,   ///< The tables: workers have said that that server is lost.
     kStale,   ///< Nothing: that server goes on without them.
   };
   /// A call whose data are on the way.
@@ -60,7 +60,7 @@ struct ParameterServer::Impl {
     Table* table;  // null: a worker that has left another server
   };
   /// The connection of one that has left, until that has closed it: it has to hear the answer.
-  struct Parting {
+  struct DrainingConnection {
     std::shared_ptr<wire::Connection> connection;
     Clock::time_point since = Clock::now();
   };
@@ -99,23 +99,23 @@ struct ParameterServer::Impl {
   uint64_t table_bytes() const;
   void lose(Worker& worker, const Status& why);
   static void leave(Tables& tables, const std::string& worker);
-  void look_around();
+  void check_liveness();
   void say_that_none_is_there(Clock::time_point now);
   void done(std::shared_ptr<TableCall> call);
   bool workers_are_there() const;
   bool all_have_come() const;
 
-  // With a standby, and as one.
-  void start_standby();
+  // With a backup, and as one.
+  void start_backup();
   void replicate(const Arriving& arriving);
-  void tend_standby();
+  void tend_backup();
   void greet(Worker& server, const Request& request);
   void begin_input(Worker& server, Request request);
   void take_inputs(Worker& server);
   void replace(const std::string& who);
   bool may_replace() const;
   void tell_servers(ErrorCode code);
-  cluster::TaskId neighbour(int offset) const;
+  cluster::TaskId backup_peer(int offset) const;
 
   const cluster::ClusterSpec spec;
   const cluster::TaskId task;
@@ -128,17 +128,17 @@ struct ParameterServer::Impl {
   detail::LogLimiter losses;
 
   BufferPool pool;                   // before the calls that use it
-  std::unique_ptr<Standby> standby;  // null: no table has one; before the calls, too
+  std::unique_ptr<BackupReplicator> backup;  // null: no table has one; before the calls, too
   Tables own;                        // the serving thread's, as all here
   Tables copied;
-  Copies copies = Copies::kFollow;
+  Copies copies = Copies::kBackup;
   std::list<Worker> workers;
-  std::list<Parting> parting;
+  std::list<DrainingConnection> draining;
   std::vector<std::shared_ptr<TableCall>> sending;
   Clock::time_point last_there = Clock::now();
   std::optional<strata::detail::WaitNotice> alone_notice;  // while no worker is there
   std::set<std::string> came;                              // workers that ever were there
-  bool gave_way = false;
+  bool demoted = false;
 
   std::atomic<bool> arrived{false};
   std::atomic<bool> finished{false};  // calls came back from their shards
@@ -146,7 +146,7 @@ struct ParameterServer::Impl {
   std::condition_variable_any changed;
   std::vector<std::shared_ptr<TableCall>> back;  // guarded by mutex
   bool job_done = false;                         // guarded by mutex
-  bool lonely = false;                           // guarded by mutex
+  bool all_workers_gone = false;                           // guarded by mutex
   bool ended = false;                            // guarded by mutex
   Thread thread;
 };

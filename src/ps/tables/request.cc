@@ -35,7 +35,7 @@ void visit_request(Message& request, Visit visit) {
   visit(15, request.weight);
   visit(16, request.encoding);
   visit(17, request.memory);
-  visit(18, request.instead_of);
+  visit(18, request.on_behalf_of);
   visit(19, request.worker);
 }
 
@@ -47,8 +47,8 @@ void visit_reply(Message& reply, Visit visit) {
   visit(4, reply.version);
   visit(5, reply.flag);
   visit(6, reply.step);
-  visit(7, reply.alone);
-  visit(8, reply.replaces);
+  visit(7, reply.unreplicated);
+  visit(8, reply.promoted);
 }
 
 class Put {

@@ -12,9 +12,9 @@ namespace strata::ps {
 /// What a connection between a worker and a server is for, and what travels on it.
 constexpr std::string_view kPurpose = "ps";
 /// The same between a server and the one that keeps a copy of its tables.
-constexpr std::string_view kStandbyPurpose = "ps-standby";
+constexpr std::string_view kBackupPurpose = "ps-backup";
 constexpr uint32_t kTableChannel = 1;  ///< requests and replies
-constexpr uint32_t kBeatChannel = 2;   ///< signs of life
+constexpr uint32_t kHeartbeatChannel = 2;   ///< signs of life
 constexpr uint32_t kDataChannel = 3;   ///< values, ids and gradients, tagged with the request's id
 
 /// What workers ask servers. Numbers are the wire's: never reuse one.
@@ -28,20 +28,20 @@ enum class RequestKind : uint32_t {
   kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
   kCounters = 8,  ///< brings the table's counters, as JSON
   kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
-  kMap = 10,      ///< text: how to map a segment (slot: its number) of the worker's memory
-  kForget = 11,   ///< slot: a segment that is no more
-  kStandby = 12,  ///< a server to its standby, the first: its copies begin; flag: are worth nothing
+  kMapSegment = 10,      ///< text: how to map a segment (slot: its number) of the worker's memory
+  kUnmapSegment = 11,   ///< slot: a segment that is no more
+  kBackup = 12,  ///< a server to its backup, the first: its copies begin; flag: are worth nothing
   kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `instead_of`'s place
 };
 
-/// Whether a table is another one behind it: its standby must have it, too.
+/// Whether a table is another one behind it: its backup must have it, too.
 constexpr bool changes_table(RequestKind kind) {
   return kind == RequestKind::kCreate || kind == RequestKind::kFill || kind == RequestKind::kPush ||
          kind == RequestKind::kPushRows;
 }
 
 /// How gradients travel. The numbers are the wire's.
-enum class PushEncoding : uint32_t { kWhole = 0, kFloat16 = 1, kBFloat16 = 2 };
+enum class PushEncoding : uint32_t { kFull = 0, kFloat16 = 1, kBFloat16 = 2 };
 
 struct Request {
   RequestKind kind = RequestKind::kCreate;
@@ -59,11 +59,11 @@ struct Request {
   double clip_value = 0;
   double scale = 1;   ///< gradients are multiplied by it
   double weight = 0;  ///< kSynchronous: divides the sum by the workers' total of it; 0: does not
-  PushEncoding encoding = PushEncoding::kWhole;
+  PushEncoding encoding = PushEncoding::kFull;
   /// Where rows, data and answer are in the worker's memory, for each part of at least a byte its
   /// segment and its offset there. Empty: they travel.
   std::vector<uint64_t> memory = {};
-  uint32_t instead_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
+  uint32_t on_behalf_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
   std::string worker = {};  ///< between servers: who has brought the sender this
 
   friend bool operator==(const Request&, const Request&) = default;
@@ -77,8 +77,8 @@ struct Reply {
   int64_t step = 0;       ///< kSynchronous: the step that the table is in
   bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale;
                           ///< kMap: it is mapped
-  bool alone = false;     ///< the server has lost its standby: do not turn to that
-  bool replaces = false;  ///< the server has taken the place of the one before it
+  bool unreplicated = false;     ///< the server has lost its backup: do not turn to that
+  bool promoted = false;  ///< the server has taken the place of the one before it
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

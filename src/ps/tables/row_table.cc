@@ -96,7 +96,7 @@ PushResult RowTable::push(const PulledRows& rows, const at::Tensor& gradients,
   BufferPool::Buffer encoded;
   auto bits = bytes_of(static_cast<const std::byte*>(dense.const_data_ptr()), dense.numel(),
                        dense.element_size());
-  if (request.encoding != PushEncoding::kWhole) {
+  if (request.encoding != PushEncoding::kFull) {
     encoded = calls_->memory().pool().take(static_cast<size_t>(dense.numel()) * 2);
     if (spec_.dtype == at::kDouble) {
       encode_gradients(dense.const_data_ptr<double>(), request.encoding, dense.numel(),

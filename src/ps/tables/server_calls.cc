@@ -34,8 +34,8 @@ ServerCalls::ServerCalls(const cluster::ClusterSpec& spec, const cluster::TaskId
   STRATA_CHECK(self.job != cluster::kPs, kInvalidArgument, "[ps] Client: got ", self.to_string(),
                " as this task; parameter servers run a ParameterServer");
   connect(spec, self);
-  note_who_is_near();
-  pulse_ = Thread("strata-ps-pulse", [this](const std::stop_token& stop) { pulse(stop); });
+  detect_shared_memory_peers();
+  pulse_ = Thread("strata-ps-pulse", [this](const std::stop_token& stop) { heartbeat(stop); });
 }
 
 ServerCalls::~ServerCalls() {
@@ -43,7 +43,7 @@ ServerCalls::~ServerCalls() {
   pulse_.join();
 }
 
-/// A server that is not there may have been replaced by its standby, once that is there.
+/// A server that is not there may have been replaced by its backup, once that is there.
 void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self) {
   const wire::Deadline deadline = wire::Deadline::after(options_.server.start_timeout);
   for (const int index : spec.task_indices(cluster::kPs)) {
@@ -56,7 +56,7 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
         {.job = options_.server.job, .task = self.to_string(), .purpose = std::string(kPurpose)},
         until, {.peer = server.task.to_string()});
     server.heard = Clock::now().time_since_epoch().count();
-    server.is_near = options_.share_memory;
+    server.shares_memory = options_.share_memory;
   };
   std::chrono::nanoseconds limit = num_servers() > 1 ? kFirstTry : options_.server.start_timeout;
   std::string problem;
@@ -70,8 +70,8 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
         try_to(server, wire::Deadline::sooner(deadline, wire::Deadline::after(limit)));
       } catch (const Error& error) {
         if (error.code() != ErrorCode::kDeadlineExceeded) throw;
-        server.replaced = asks_standby(index);
-        server.is_near = false;
+        server.replaced = asks_backup(index);
+        server.shares_memory = false;
         if (!server.replaced && deadline.passed()) throw;
         all = all && server.replaced;
         problem = error.what();
@@ -82,14 +82,14 @@ void ServerCalls::connect(const cluster::ClusterSpec& spec, const cluster::TaskI
 }
 
 /// Whether it has taken the server's place. Before there are other calls.
-bool ServerCalls::asks_standby(int server) {
-  const int standby = standby_of(server);
-  if (standby == server || !status_of(standby).ok()) return false;
+bool ServerCalls::asks_backup(int server) {
+  const int backup = backup_of(server);
+  if (backup == server || !status_of(backup).ok()) return false;
   std::vector<Pending> all(1);
-  all[0].at = all[0].exchange.server = standby;
+  all[0].at = all[0].exchange.server = backup;
   all[0].exchange.request = {.kind = RequestKind::kReplaces,
                              .id = ++last_id_,
-                             .instead_of = static_cast<uint32_t>(server) + 1};
+                             .on_behalf_of = static_cast<uint32_t>(server) + 1};
   try {
     start(all[0]);
     (void)transport_->wait_until([&] { return look(all); },
@@ -100,9 +100,9 @@ bool ServerCalls::asks_standby(int server) {
   return all[0].reply && all[0].reply->flag;
 }
 
-void ServerCalls::has_standby(const std::string& table) {
-  const std::lock_guard lock(turn_);
-  with_standby_.insert(table);
+void ServerCalls::has_backup(const std::string& table) {
+  const std::lock_guard lock(call_mutex_);
+  with_backup_.insert(table);
 }
 
 Status ServerCalls::status_of(int server) const {
@@ -176,37 +176,37 @@ Status ServerCalls::outcome(Pending& pending, wire::Deadline deadline) {
   return transport_->wait_all(pending.transfers, deadline);
 }
 
-/// A call to a server that is lost, or that its standby has replaced. @return false: it has no
-/// standby that can be asked.
-bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
+/// A call to a server that is lost, or that its backup has replaced. @return false: it has no
+/// backup that can be asked.
+bool ServerCalls::fail_over(Pending& pending, const Status& why) {
   Exchange& exchange = pending.exchange;
   const RequestKind kind = exchange.request.kind;
-  const bool of_the_server = kind == RequestKind::kLeave || kind == RequestKind::kMap;
-  if (of_the_server && !with_standby_.empty()) {  // it need not hear
+  const bool of_the_server = kind == RequestKind::kLeave || kind == RequestKind::kMapSegment;
+  if (of_the_server && !with_backup_.empty()) {  // it need not hear
     pending.transfers.clear();
     pending.reply = Reply();
     return true;
   }
   const int index = exchange.server;
   Server& server = *servers_[static_cast<size_t>(index)];
-  const bool behind = server.alone && !server.replaced;
-  const bool has_one = with_standby_.contains(exchange.request.table);
+  const bool behind = server.unreplicated && !server.replaced;
+  const bool has_one = with_backup_.contains(exchange.request.table);
   if (pending.at != index || behind || !has_one) return false;
-  const Server& standby = *servers_[static_cast<size_t>(standby_of(index))];
+  const Server& backup = *servers_[static_cast<size_t>(backup_of(index))];
   if (!server.replaced) {
     STRATA_LOG(kWarning) << "[ps] " << server.task.to_string() << " is lost: " << why.message()
-                         << "; its standby " << standby.task.to_string() << " takes its place";
+                         << "; its backup " << backup.task.to_string() << " takes its place";
     server.replaced = true;
   }
   pending.transfers.clear();  // nobody touches their memory any more
   pending.reply.reset();
-  pending.at = standby_of(index);
-  exchange.request.instead_of = static_cast<uint32_t>(index) + 1;
+  pending.at = backup_of(index);
+  exchange.request.on_behalf_of = static_cast<uint32_t>(index) + 1;
   next_id();
-  exchange.request.id = last_id_;  // the standby may be asked for parts of its own, too
+  exchange.request.id = last_id_;  // the backup may be asked for parts of its own, too
   std::vector<uint64_t>& places = exchange.request.memory;
   if (!pending.started) {
-    if (!standby.is_near || unseen_segment(standby, places)) places.clear();
+    if (!backup.shares_memory || unseen_segment(backup, places)) places.clear();
     return true;
   }
   if (places.empty()) return true;
@@ -219,22 +219,22 @@ bool ServerCalls::turn_to_standby(Pending& pending, const Status& why) {
   return true;
 }
 
-/// What a reply says of standbys. @throws Error  kDataLoss: two servers have changed the same part.
+/// What a reply says of backups. @throws Error  kDataLoss: two servers have changed the same part.
 void ServerCalls::note(const Pending& pending) {
   const int index = pending.at;
   if (index != pending.exchange.server) return;
   Server& server = *servers_[static_cast<size_t>(index)];
   Server& before = *servers_[static_cast<size_t>((index + num_servers() - 1) % num_servers())];
-  server.alone = server.alone || pending.reply->alone;
+  server.unreplicated = server.unreplicated || pending.reply->unreplicated;
   const RequestKind kind = pending.exchange.request.kind;
-  if (pending.reply->alone && changes_table(kind) && kind != RequestKind::kCreate) {
+  if (pending.reply->unreplicated && changes_table(kind) && kind != RequestKind::kCreate) {
     server.changed_alone = true;
   }
-  before.replaced = before.replaced || pending.reply->replaces;
+  before.replaced = before.replaced || pending.reply->promoted;
   for (const Server* each : {&server, &before}) {
     STRATA_CHECK(!each->replaced || !each->changed_alone, kDataLoss, "[ps] ",
                  each->task.to_string(),
-                 " and its standby have lost each other, and both serve its tables: links between "
+                 " and its backup have lost each other, and both serve its tables: links between "
                  "several tasks were cut at once. Start the job again from its last checkpoint");
   }
 }
@@ -246,12 +246,12 @@ void ServerCalls::fail(const Pending& pending, const Status& status,
   std::string text = str_cat("[ps] ", what, ": ", server.task.to_string());
   if (&server != &meant) text += str_cat(" in the place of ", meant.task.to_string());
   text += str_cat(": ", status.message());
-  if (&server == &meant && meant.alone) text += " (its standby had been lost before)";
+  if (&server == &meant && meant.unreplicated) text += " (its backup had been lost before)";
   throw Error(status.code(), text);
 }
 
 std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::string& what) {
-  const std::lock_guard lock(turn_);
+  const std::lock_guard lock(call_mutex_);
   use_memory(exchanges, what);
   return exchange_all(std::move(exchanges), what);
 }
@@ -277,17 +277,17 @@ std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,
   std::vector<Reply> replies;
   for (Pending& pending : all) {
     note(pending);
-    for (const Pending::Late& late : pending.late) std::ranges::copy(late.bytes, late.to.begin());
+    for (const Pending::DeferredCopy& late : pending.late) std::ranges::copy(late.bytes, late.to.begin());
     replies.push_back(std::move(*pending.reply));
   }
   return replies;
 }
 
-/// A server that is lost is asked no more, where there is a standby.
+/// A server that is lost is asked no more, where there is a backup.
 void ServerCalls::begin(Pending& pending, const std::string& what) {
   Status status = status_of(pending.at);
   const bool replaced = pending.at != server_for(pending.exchange);
-  if ((replaced || !status.ok()) && turn_to_standby(pending, status)) {
+  if ((replaced || !status.ok()) && fail_over(pending, status)) {
     if (pending.reply) return;
     status = status_of(pending.at);
   }
@@ -327,7 +327,7 @@ void ServerCalls::wait_for_all(std::vector<Pending>& all, wire::Deadline deadlin
         continue;
       }
       const bool lost = status.code() == ErrorCode::kUnavailable || !status_of(pending.at).ok();
-      if (!lost || !turn_to_standby(pending, status)) fail(pending, status, what);
+      if (!lost || !fail_over(pending, status)) fail(pending, status, what);
       if (!pending.reply) begin(pending, what);
       complete = false;
     }
@@ -342,8 +342,8 @@ void ServerCalls::wait_for_all(std::vector<Pending>& all, wire::Deadline deadlin
 /// Which server serves it now.
 int ServerCalls::server_for(const Exchange& exchange) const {
   const bool replaced = servers_[static_cast<size_t>(exchange.server)]->replaced &&
-                        with_standby_.contains(exchange.request.table);
-  return replaced ? standby_of(exchange.server) : exchange.server;
+                        with_backup_.contains(exchange.request.table);
+  return replaced ? backup_of(exchange.server) : exchange.server;
 }
 
 std::vector<TableCounters> ServerCalls::counters(const std::string& table) {
@@ -368,7 +368,7 @@ std::vector<TableCounters> ServerCalls::counters(const std::string& table) {
 
 /// Signs of life, both ways. It does not wait on the transport, where it would take turns with
 /// those who wait for answers.
-void ServerCalls::pulse(const std::stop_token& stop) {
+void ServerCalls::heartbeat(const std::stop_token& stop) {
   const auto interval = options_.server.liveness / 4;
   std::mutex mutex;
   std::condition_variable_any never;
@@ -378,10 +378,10 @@ void ServerCalls::pulse(const std::stop_token& stop) {
     for (const std::unique_ptr<Server>& server : servers_) {
       if (!server->connection) continue;
       try {
-        while (server->connection->try_receive_message(kBeatChannel)) {
+        while (server->connection->try_receive_message(kHeartbeatChannel)) {
           server->heard = Clock::now().time_since_epoch().count();
         }
-        server->connection->send_message(kBeatChannel, "");
+        server->connection->send_message(kHeartbeatChannel, "");
       } catch (...) {
         continue;  // the next call reports it
       }

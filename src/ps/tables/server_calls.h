@@ -38,8 +38,8 @@ class ServerCalls {
     std::vector<std::span<std::byte>> in = {};
   };
 
-  /// Where a server of this table is lost, calls go to its standby from now on.
-  void has_standby(const std::string& table);
+  /// Where a server of this table is lost, calls go to its backup from now on.
+  void has_backup(const std::string& table);
 
   /// Makes all requests at once and waits for all answers.
   /// @param what  For errors: "push to table 'x'".
@@ -54,38 +54,38 @@ class ServerCalls {
  private:
   struct Server {
     cluster::TaskId task;
-    std::shared_ptr<wire::Connection> connection;  // null: its standby had its place already
+    std::shared_ptr<wire::Connection> connection;  // null: its backup had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
     // Guarded by turn_, as all that follows.
-    bool is_near = true;               // it maps this worker's memory, as far as one knows,
+    bool shares_memory = true;               // it maps this worker's memory, as far as one knows,
     std::set<uint64_t> segments = {};  // and these of it
-    bool replaced = false;             // tables with a standby are served by that
-    bool alone = false;                // it has lost its standby,
-    bool changed_alone = false;        // and has taken what its standby does not have
+    bool replaced = false;             // tables with a backup are served by that
+    bool unreplicated = false;                // it has lost its backup,
+    bool changed_alone = false;        // and has taken what its backup does not have
   };
   /// One request under way.
   struct Pending {
     Exchange exchange;
-    int at = 0;  // the server that is asked: the exchange's, or its standby
+    int at = 0;  // the server that is asked: the exchange's, or its backup
     bool started = false;
-    /// An answer of the standby, which waits until the lost server writes elsewhere.
-    struct Late {
+    /// An answer of the backup, which waits until the lost server writes elsewhere.
+    struct DeferredCopy {
       std::vector<std::byte> bytes;
       std::span<std::byte> to;
     };
-    std::vector<Late> late = {};
+    std::vector<DeferredCopy> late = {};
     std::vector<uint64_t> lost_segments = {};  // that the lost server may still write to
     std::vector<wire::Transfer> transfers = {};
     std::optional<Reply> reply = {};
   };
 
   void connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
-  bool asks_standby(int server);
+  bool asks_backup(int server);
   Status status_of(int server) const;
-  int standby_of(int server) const { return (server + 1) % num_servers(); }
+  int backup_of(int server) const { return (server + 1) % num_servers(); }
   int server_for(const Exchange& exchange) const;
   std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what);
-  void note_who_is_near();
+  void detect_shared_memory_peers();
   void use_memory(std::vector<Exchange>& exchanges, const std::string& what);
   std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
   static std::optional<uint64_t> unseen_segment(const Server& server,
@@ -97,7 +97,7 @@ class ServerCalls {
   void start(Pending& pending);
   bool look(std::vector<Pending>& all);
   Status outcome(Pending& pending, wire::Deadline deadline);
-  bool turn_to_standby(Pending& pending, const Status& why);
+  bool fail_over(Pending& pending, const Status& why);
   void note(const Pending& pending);
   void begin(Pending& pending, const std::string& what);
   bool wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline,
@@ -105,15 +105,15 @@ class ServerCalls {
   void wait_for_all(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what);
   [[noreturn]] void fail(const Pending& pending, const Status& status,
                          const std::string& what) const;
-  void pulse(const std::stop_token& stop);
+  void heartbeat(const std::stop_token& stop);
 
   const ClientOptions options_;
   const std::shared_ptr<wire::Transport> transport_;
   RequestMemory memory_;
   std::vector<std::unique_ptr<Server>> servers_;
-  std::mutex turn_;
+  std::mutex call_mutex_;
   uint32_t last_id_ = 0;                // guarded by turn_
-  std::set<std::string> with_standby_;  // guarded by turn_: tables
+  std::set<std::string> with_backup_;  // guarded by turn_: tables
   Thread pulse_;
 };
 

@@ -8,7 +8,7 @@
 namespace strata::ps {
 namespace {
 
-/// Whether the answer goes where the data are, which a standby is still being sent.
+/// Whether the answer goes where the data are, which a backup is still being sent.
 bool overlap(const ServerCalls::Exchange& exchange) {
   const auto disjoint = [](std::span<const std::byte> a, std::span<const std::byte> b) {
     return a.data() + a.size() <= b.data() || b.data() + b.size() <= a.data();
@@ -21,9 +21,9 @@ bool overlap(const ServerCalls::Exchange& exchange) {
 
 }  // namespace
 
-void ServerCalls::note_who_is_near() {
+void ServerCalls::detect_shared_memory_peers() {
   memory_.set_shared(
-      std::ranges::any_of(servers_, [](const auto& server) { return server->is_near; }));
+      std::ranges::any_of(servers_, [](const auto& server) { return server->shares_memory; }));
 }
 
 /// Where the bytes of an exchange lie, if all are in memory that can be shared.
@@ -49,21 +49,21 @@ void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string
     return *servers_[static_cast<size_t>(server_for(exchange))];
   };
   for (Exchange& exchange : exchanges) {
-    if (!server_of(exchange).is_near || !status_of(server_for(exchange)).ok()) continue;
-    if (with_standby_.contains(exchange.request.table) && overlap(exchange)) continue;
+    if (!server_of(exchange).shares_memory || !status_of(server_for(exchange)).ok()) continue;
+    if (with_backup_.contains(exchange.request.table) && overlap(exchange)) continue;
     if (auto places = places_of(exchange)) exchange.request.memory = std::move(*places);
   }
   while (true) {  // segments that a server has not seen are introduced to it, one a round
     std::vector<Exchange> introductions;
     for (Exchange& exchange : exchanges) {
       Server& server = server_of(exchange);
-      if (!server.is_near) exchange.request.memory.clear();
+      if (!server.shares_memory) exchange.request.memory.clear();
       const std::optional<uint64_t> segment = unseen_segment(server, exchange.request.memory);
       const bool is_met = std::ranges::find(introductions, server_for(exchange),
                                             &Exchange::server) != introductions.end();
       if (!segment || is_met) continue;  // one server may be asked for two parts
       introductions.push_back({.server = server_for(exchange),
-                               .request = {.kind = RequestKind::kMap,
+                               .request = {.kind = RequestKind::kMapSegment,
                                            .text = memory_.segments().introduce(*segment),
                                            .slot = static_cast<int64_t>(*segment)}});
     }
@@ -71,10 +71,10 @@ void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string
     const std::vector<Reply> replies = exchange_all(introductions, what);
     for (size_t i = 0; i < replies.size(); ++i) {
       Server& server = *servers_[static_cast<size_t>(introductions[i].server)];
-      server.is_near = replies[i].flag;
+      server.shares_memory = replies[i].flag;
       server.segments.insert(static_cast<uint64_t>(introductions[i].request.slot));
     }
-    note_who_is_near();
+    detect_shared_memory_peers();
   }
 }
 
@@ -97,7 +97,7 @@ void ServerCalls::forget_gone() {
       if (server->segments.erase(segment) == 0 || !server->connection->status().ok()) continue;
       next_id();  // nobody waits for the answer
       server->connection->send_message(kTableChannel,
-                                       encode(Request{.kind = RequestKind::kForget,
+                                       encode(Request{.kind = RequestKind::kUnmapSegment,
                                                       .id = last_id_,
                                                       .slot = static_cast<int64_t>(segment)}));
     }

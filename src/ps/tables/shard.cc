@@ -76,7 +76,7 @@ PartSizes Shard::data_sizes_of(const Request& request) const {
 TableCall::Alignments Shard::alignments_of(const Request& request) const {
   const size_t element = c10::elementSize(spec_.dtype);
   const bool halves =
-      request.encoding != PushEncoding::kWhole &&
+      request.encoding != PushEncoding::kFull &&
       (request.kind == RequestKind::kPush || request.kind == RequestKind::kPushRows);
   return {.data = halves ? sizeof(uint16_t) : element, .answer = element};
 }
@@ -164,9 +164,9 @@ void Shard::dispatch(const CallPtr& call) {
     case RequestKind::kCounters:
       return answer(call, {.text = counters().dump()});
     case RequestKind::kLeave:
-    case RequestKind::kMap:
-    case RequestKind::kForget:
-    case RequestKind::kStandby:
+    case RequestKind::kMapSegment:
+    case RequestKind::kUnmapSegment:
+    case RequestKind::kBackup:
     case RequestKind::kReplaces:
       break;  // the server's
   }

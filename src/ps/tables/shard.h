@@ -18,7 +18,7 @@
 namespace strata::ps {
 
 /// One server's part of a table: its values, its slots, and who waits for what. Calls come one at a
-/// time, from a strand. A push takes place as a whole or not at all, and a pull sees whole pushes.
+/// time, from a executor. A push takes place as a whole or not at all, and a pull sees whole pushes.
 class Shard {
  public:
   /// Takes back each call when the shard is done with it: then its answer is on its way.

@@ -55,7 +55,7 @@ std::vector<TablePart> parts_from_json(const Json& json) {
 void check_undecayed(const TableSpec& spec, const std::string& where) {
   int64_t next = 0;
   const int64_t end = spec.is_flat() ? spec.parts.back().end : 0;
-  for (const TablePart& range : spec.undecayed) {
+  for (const TablePart& range : spec.no_weight_decay) {
     STRATA_CHECK(range.begin >= next && range.end >= range.begin && range.end <= end,
                  kInvalidArgument, where, "got elements ", range.begin, " to ", range.end,
                  " without weight decay behind ", next,
@@ -97,7 +97,7 @@ void check_table(const TableSpec& spec, int servers) {
   STRATA_CHECK(consistency.backups >= 0 && consistency.backups < consistency.workers,
                kInvalidArgument, where(), "got ", consistency.backups, " backups of ",
                consistency.workers, " workers; a step needs one push at least");
-  STRATA_CHECK(!spec.standby || servers >= 2, kInvalidArgument, where(), "got standby with ",
+  STRATA_CHECK(!spec.backup || servers >= 2, kInvalidArgument, where(), "got backup with ",
                servers, " server; a copy needs another one: start two, or do without");
   int64_t next = 0;
   for (const TablePart& part : spec.parts) {
@@ -139,9 +139,9 @@ Json table_to_json(const TableSpec& spec) {
   const ConsistencyOptions& consistency = spec.consistency;
   json.set("consistency", Json::array({static_cast<int>(consistency.kind), consistency.staleness,
                                        consistency.workers, consistency.backups}));
-  json.set("standby", spec.standby);
+  json.set("backup", spec.backup);
   json.set("parts", parts_to_json(spec.parts));
-  json.set("undecayed", parts_to_json(spec.undecayed));
+  json.set("undecayed", parts_to_json(spec.no_weight_decay));
   json.set("rows", spec.rows);
   json.set("width", spec.width);
   const RowInitializer& initializer = spec.initializer;
@@ -166,9 +166,9 @@ TableSpec table_from_json(const Json& json) {
       .staleness = consistency[1].as_int(),
       .workers = int_from_json(consistency[2], "workers"),
       .backups = int_from_json(consistency[3], "backups")};
-  spec.standby = json.at("standby").as_bool();
+  spec.backup = json.at("backup").as_bool();
   spec.parts = parts_from_json(json.at("parts"));
-  spec.undecayed = parts_from_json(json.at("undecayed"));
+  spec.no_weight_decay = parts_from_json(json.at("undecayed"));
   spec.rows = json.at("rows").as_int();
   spec.width = json.at("width").as_int();
   spec.initializer = {

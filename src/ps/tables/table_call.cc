@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "ps/tables/message_blocks.h"
-#include "ps/tables/standby.h"
+#include "ps/tables/backup_replicator.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 
@@ -119,7 +119,7 @@ void TableCall::check_received() const {
 void TableCall::make_room(BufferPool& pool, const PartSizes& answer) {
   if (in_place_) return;
   const size_t bytes = total(answer);
-  const bool reuses = data_buffer_.size() == bytes && standby_ == nullptr;
+  const bool reuses = data_buffer_.size() == bytes && backup_ == nullptr;
   if (!reuses) answer_buffer_ = pool.take(bytes);
   lay_out(answer, reuses ? data_buffer_.data() : answer_buffer_.data(), room_parts_);
 }
@@ -136,8 +136,8 @@ void TableCall::send(size_t part, size_t offset, size_t bytes) noexcept {
 void TableCall::reply(Reply reply) {
   if (!request_.worker.empty()) return;  // that server answers
   reply.id = request_.id;
-  if (standby_ != nullptr) {
-    standby_->pass(connection_, std::move(reply));
+  if (backup_ != nullptr) {
+    backup_->pass(connection_, std::move(reply));
   } else {
     send_reply(*connection_, reply);
   }

@@ -17,7 +17,7 @@
 
 namespace strata::ps {
 
-class Standby;
+class BackupReplicator;
 
 /// The bytes of each contiguous part of a request's data, or of its answer's.
 using PartSizes = std::vector<size_t>;
@@ -70,8 +70,8 @@ class TableCall {
   /// Of the data: the first element that is infinite or NaN.
   std::optional<int64_t> not_finite = std::nullopt;
 
-  /// Its answer, and the memory that its data are in, wait until the standby has what is behind it.
-  void answer_through(Standby& standby) { standby_ = &standby; }
+  /// Its answer, and the memory that its data are in, wait until the backup has what is behind it.
+  void answer_through(BackupReplicator& backup) { backup_ = &backup; }
 
   /// Of a contiguous part of the data.
   const std::byte* data(size_t part) const { return data_parts_[part]; }
@@ -80,12 +80,12 @@ class TableCall {
 
   /// Finds memory for the answer's data, which `send` sends from the front on, so many bytes of one
   /// part at a time. Where the data that came are as many, it is theirs: it is in the caches, and
-  /// nobody needs them behind the place that the answer has come to (but a standby).
+  /// nobody needs them behind the place that the answer has come to (but a backup).
   void make_room(BufferPool& pool, const PartSizes& answer);
   std::byte* room(size_t part) const { return room_parts_[part]; }
   /// Where that fails, the worker loses its connection: the table's update must not stop halfway.
   void send(size_t part, size_t offset, size_t bytes) noexcept;
-  /// The answer; the data stand before it. Nothing where a standby does what its server did.
+  /// The answer; the data stand before it. Nothing where a backup does what its server did.
   void reply(Reply reply);
   /// All of the answer has gone out, or never will.
   bool sent() const;
@@ -96,7 +96,7 @@ class TableCall {
   const Request request_;
   const std::shared_ptr<wire::Connection> connection_;
   const std::string worker_;
-  Standby* standby_ = nullptr;
+  BackupReplicator* backup_ = nullptr;
   const std::byte* rows_ = nullptr;
   std::vector<const std::byte*> data_parts_;
   PartSizes data_sizes_;

@@ -1,4 +1,4 @@
-#include "ps/tables/strand.h"
+#include "ps/tables/serial_executor.h"
 
 #include <utility>
 
@@ -11,7 +11,7 @@ namespace strata::ps {
 namespace {
 
 /// Tasks answer for their own errors. What is left is want of memory, which must neither end the
-/// process nor leave the strand busy.
+/// process nor leave the executor busy.
 void perform(const std::function<void()>& task) noexcept {
   try {
     task();
@@ -29,9 +29,9 @@ void perform(const std::function<void()>& task) noexcept {
 
 }  // namespace
 
-Strand::Strand(const std::string& name) : thread_(name, [this] { work(); }) {}
+SerialExecutor::SerialExecutor(const std::string& name) : thread_(name, [this] { work(); }) {}
 
-Strand::~Strand() {
+SerialExecutor::~SerialExecutor() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -40,7 +40,7 @@ Strand::~Strand() {
   thread_.join();
 }
 
-void Strand::run(std::function<void()> task, bool is_short) {
+void SerialExecutor::run(std::function<void()> task, bool is_short) {
   std::unique_lock lock(mutex_);
   if (!is_short || busy_ || !tasks_.empty()) {
     tasks_.push_back(std::move(task));
@@ -55,7 +55,7 @@ void Strand::run(std::function<void()> task, bool is_short) {
   if (!tasks_.empty() || ending_) changed_.notify_all();
 }
 
-void Strand::work() {
+void SerialExecutor::work() {
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [&] { return ending_ || (!busy_ && !tasks_.empty()); });

@@ -18,14 +18,14 @@ namespace strata::ps {
 /// Keeps a transport moving, and what came over it handled, while nobody waits there. Whoever waits
 /// does both itself, so that an answer costs no switch between threads: then this thread looks once
 /// a millisecond whether it is needed, and takes over when it is.
-class Attendant {
+class ProgressThread {
  public:
   /// @param work  Handles what has come and what is due, without waiting. Called by any thread that
   ///   waits, often, and at least every kTick; must be cheap, lock for itself, and not throw.
-  Attendant(std::string name, wire::Transport& transport, std::function<void()> work);
-  ~Attendant() { stop(); }
-  Attendant(const Attendant&) = delete;
-  Attendant& operator=(const Attendant&) = delete;
+  ProgressThread(std::string name, wire::Transport& transport, std::function<void()> work);
+  ~ProgressThread() { stop(); }
+  ProgressThread(const ProgressThread&) = delete;
+  ProgressThread& operator=(const ProgressThread&) = delete;
 
   /// Works until `done()`. @return false at the deadline, or when stop was requested.
   /// Threads: any.

@@ -1,4 +1,4 @@
-#include "ps/tables/standby.h"
+#include "ps/tables/backup_replicator.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,17 +12,17 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Of the liveness interval: so long a server whose line is broken tries to reach its standby,
+/// Of the liveness interval: so long a server whose line is broken tries to reach its backup,
 /// while its workers wait. One that is there answers at once.
 constexpr int kSettleWithin = 8;
 
 }  // namespace
 
-Standby::Standby(Options options) : options_(std::move(options)) { connect(options_.liveness); }
+BackupReplicator::BackupReplicator(Options options) : options_(std::move(options)) { connect(options_.liveness); }
 
 /// On a thread of its own: the server serves meanwhile.
-void Standby::connect(std::chrono::nanoseconds limit) {
-  connecting_ = Thread("strata-standby", [this, limit](const std::stop_token& stop) {
+void BackupReplicator::connect(std::chrono::nanoseconds limit) {
+  connecting_ = Thread("strata-backup", [this, limit](const std::stop_token& stop) {
     std::shared_ptr<wire::Connection> connection;
     std::string why;
     try {
@@ -41,7 +41,7 @@ void Standby::connect(std::chrono::nanoseconds limit) {
   });
 }
 
-void Standby::forward(std::shared_ptr<TableCall> call) {
+void BackupReplicator::forward(std::shared_ptr<TableCall> call) {
   Request request = call->request();
   request.memory.clear();
   request.worker = call->worker();
@@ -50,12 +50,12 @@ void Standby::forward(std::shared_ptr<TableCall> call) {
   add({.number = 0, .request = std::move(request), .call = std::move(call)});
 }
 
-void Standby::forward_leave(const std::string& worker) {
+void BackupReplicator::forward_leave(const std::string& worker) {
   add({.number = 0, .request = {.kind = RequestKind::kLeave, .worker = worker}});
 }
 
-void Standby::add(Input input) {
-  if (state_ == State::kAlone || state_ == State::kReplaced) return;
+void BackupReplicator::add(Input input) {
+  if (state_ == State::kUnreplicated || state_ == State::kDemoted) return;
   try {
     // Counted when it is kept: an answer that waited for one that is not would wait for good.
     inputs_.push_back(std::move(input));
@@ -65,13 +65,13 @@ void Standby::add(Input input) {
       kept.number = ++forwarded_;
     }
     kept.request.id = static_cast<uint32_t>(kept.number);
-    if (state_ == State::kTogether) send(kept);
+    if (state_ == State::kReplicating) send(kept);
   } catch (...) {  // memory: the copy would lack this one
-    go_alone(Status::from_current_exception().message(), /*expected=*/false);
+    run_unreplicated(Status::from_current_exception().message(), /*expected=*/false);
   }
 }
 
-void Standby::send(Input& input) {
+void BackupReplicator::send(Input& input) {
   try {
     connection_->send_message(kTableChannel, encode(input.request));
   } catch (const Error&) {
@@ -92,10 +92,10 @@ void Standby::send(Input& input) {
   for (size_t part = 0; part < sizes.size(); ++part) send_part(input.call->data(part), sizes[part]);
 }
 
-void Standby::pass(std::shared_ptr<wire::Connection> to, Reply reply) {
+void BackupReplicator::pass(std::shared_ptr<wire::Connection> to, Reply reply) {
   {
     const std::lock_guard lock(mutex_);
-    const bool decided = state_ == State::kAlone || state_ == State::kReplaced;
+    const bool decided = state_ == State::kUnreplicated || state_ == State::kDemoted;
     if (!decided && acknowledged_ < forwarded_) {
       held_.push_back({forwarded_, std::move(to), std::move(reply)});
       return;
@@ -105,25 +105,25 @@ void Standby::pass(std::shared_ptr<wire::Connection> to, Reply reply) {
   send_reply(*to, reply);
 }
 
-Reply Standby::as_it_is_now(Reply reply) const {
-  if (state_ == State::kReplaced) {
+Reply BackupReplicator::as_it_is_now(Reply reply) const {
+  if (state_ == State::kDemoted) {
     return {.id = reply.id, .code = ErrorCode::kUnavailable, .text = why_replaced()};
   }
-  reply.alone = state_ == State::kAlone;
-  reply.replaces = replaces_;
+  reply.unreplicated = state_ == State::kUnreplicated;
+  reply.promoted = replaces_;
   return reply;
 }
 
-std::string Standby::why_replaced() const {
+std::string BackupReplicator::why_replaced() const {
   return str_cat("[ps] ", options_.holder, " has taken the place of ", options_.hello.task);
 }
 
-void Standby::set_replaces() {
+void BackupReplicator::set_replaces() {
   const std::lock_guard lock(mutex_);
   replaces_ = true;
 }
 
-bool Standby::look() {
+bool BackupReplicator::look() {
   if (connection_) {
     try {
       while (auto message = connection_->try_receive_message(kTableChannel)) {
@@ -138,7 +138,7 @@ bool Standby::look() {
   return fresh_ != nullptr || !no_connection_.empty();
 }
 
-void Standby::tend() {
+void BackupReplicator::tend() {
   std::shared_ptr<wire::Connection> fresh;
   std::string no_connection;
   {
@@ -150,7 +150,7 @@ void Standby::tend() {
     connection_ = std::move(fresh);
     greet();
   }
-  if (!no_connection.empty()) go_alone(no_connection, /*expected=*/false);
+  if (!no_connection.empty()) run_unreplicated(no_connection, /*expected=*/false);
   for (const std::string& message : std::exchange(inbox_, {})) {
     try {
       take(decode_reply(message));
@@ -161,44 +161,44 @@ void Standby::tend() {
     if (!connection_) return;
     heard_ = Clock::now();
   }
-  if (connection_) beat();
+  if (connection_) heartbeat();
   if (connection_ && !connection_->status().ok()) lost(connection_->status().message());
 }
 
-void Standby::greet() {
-  heard_ = beat_ = Clock::now();
+void BackupReplicator::greet() {
+  heard_ = heartbeat_interval_ = Clock::now();
   try {
-    connection_->send_message(kTableChannel, encode(Request{.kind = RequestKind::kStandby,
-                                                            .flag = state_ == State::kSettling}));
+    connection_->send_message(kTableChannel, encode(Request{.kind = RequestKind::kBackup,
+                                                            .flag = state_ == State::kReconnecting}));
   } catch (const Error&) {  // `tend` sees it
   }
 }
 
 /// Id 0: of `greet`, or unasked.
-void Standby::take(const Reply& reply) {
+void BackupReplicator::take(const Reply& reply) {
   switch (reply.code) {
     case ErrorCode::kOk:
       break;
     case ErrorCode::kAborted:
-      return give_way();
+      return demote();
     case ErrorCode::kCancelled:
-      return go_alone("it has ended in order", /*expected=*/true);
+      return run_unreplicated("it has ended in order", /*expected=*/true);
     default:
-      return go_alone(reply.text, /*expected=*/false);
+      return run_unreplicated(reply.text, /*expected=*/false);
   }
   if (reply.id != 0) return take_acknowledged(reply.id);
-  if (state_ == State::kSettling) {
-    return go_alone("the line to it was broken, and its copies are behind", /*expected=*/false);
+  if (state_ == State::kReconnecting) {
+    return run_unreplicated("the line to it was broken, and its copies are behind", /*expected=*/false);
   }
   {
     const std::lock_guard lock(mutex_);
-    state_ = State::kTogether;
+    state_ = State::kReplicating;
   }
   STRATA_VLOG(4) << "[ps] " << options_.holder << " keeps a copy of " << options_.hello.task;
   for (Input& input : inputs_) send(input);
 }
 
-void Standby::take_acknowledged(uint32_t id) {
+void BackupReplicator::take_acknowledged(uint32_t id) {
   std::vector<Held> ready;
   {
     const std::lock_guard lock(mutex_);
@@ -217,13 +217,13 @@ void Standby::take_acknowledged(uint32_t id) {
 }
 
 /// Signs of life, both ways.
-void Standby::beat() {
+void BackupReplicator::heartbeat() {
   const Clock::time_point now = Clock::now();
   try {
-    while (connection_->try_receive_message(kBeatChannel)) heard_ = now;
-    if (now - beat_ > options_.liveness / 4) {
-      beat_ = now;
-      connection_->send_message(kBeatChannel, "");
+    while (connection_->try_receive_message(kHeartbeatChannel)) heard_ = now;
+    if (now - heartbeat_interval_ > options_.liveness / 4) {
+      heartbeat_interval_ = now;
+      connection_->send_message(kHeartbeatChannel, "");
     }
   } catch (const Error&) {
     return;  // `tend` sees it
@@ -234,35 +234,35 @@ void Standby::beat() {
              str_cat("silent for ", std::chrono::duration<double>(now - heard_).count(), " s")));
 }
 
-void Standby::lost(const std::string& why) {
+void BackupReplicator::lost(const std::string& why) {
   connection_ = nullptr;
   inbox_.clear();
-  if (state_ == State::kSettling) return go_alone(why, /*expected=*/false);
+  if (state_ == State::kReconnecting) return run_unreplicated(why, /*expected=*/false);
   {
     const std::lock_guard lock(mutex_);
-    state_ = State::kSettling;
+    state_ = State::kReconnecting;
   }
   STRATA_VLOG(4) << "[ps] " << options_.hello.task << ": the line to " << options_.holder
                  << " is broken: " << why;
   connect(options_.liveness / kSettleWithin);
 }
 
-void Standby::go_alone(const std::string& why, bool expected) {
+void BackupReplicator::run_unreplicated(const std::string& why, bool expected) {
   if (!expected) {
-    STRATA_LOG(kWarning) << "[ps] " << options_.hello.task << " goes on without its standby "
+    STRATA_LOG(kWarning) << "[ps] " << options_.hello.task << " goes on without its backup "
                          << options_.holder << ": " << why
                          << ". If it is lost, too, start the job again from its last checkpoint";
   }
-  end(State::kAlone);
+  end(State::kUnreplicated);
 }
 
-void Standby::give_way() {
+void BackupReplicator::demote() {
   STRATA_LOG(kWarning) << why_replaced()
                        << ", which a worker could not reach; it serves its tables no longer";
-  end(State::kReplaced);
+  end(State::kDemoted);
 }
 
-void Standby::end(State state) {
+void BackupReplicator::end(State state) {
   connection_ = nullptr;
   inputs_.clear();
   std::deque<Held> held;

@@ -9,50 +9,50 @@
 
 namespace strata::ps {
 
-cluster::TaskId ParameterServer::Impl::neighbour(int offset) const {
+cluster::TaskId ParameterServer::Impl::backup_peer(int offset) const {
   const int all = std::max(1, servers);
   return {std::string(cluster::kPs), (task.index + offset + all) % all};
 }
 
-void ParameterServer::Impl::start_standby() {
-  const cluster::TaskId holder = neighbour(1);
-  standby = std::make_unique<Standby>(
-      Standby::Options{.transport = transport,
+void ParameterServer::Impl::start_backup() {
+  const cluster::TaskId holder = backup_peer(1);
+  backup = std::make_unique<BackupReplicator>(
+      BackupReplicator::Options{.transport = transport,
                        .holder = holder.to_string(),
                        .address = wire::Address::parse(spec.task_address(holder)),
                        .hello = {.job = options.server.job,
                                  .task = task.to_string(),
-                                 .purpose = std::string(kStandbyPurpose)},
+                                 .purpose = std::string(kBackupPurpose)},
                        .liveness = options.server.liveness});
-  if (copies == Copies::kServe) standby->set_replaces();
+  if (copies == Copies::kPrimary) backup->set_replaces();
 }
 
 void ParameterServer::Impl::replicate(const Arriving& arriving) {
   const std::shared_ptr<TableCall>& call = arriving.call;
-  const bool is_own = call->request().worker.empty() && call->request().instead_of == 0;
+  const bool is_own = call->request().worker.empty() && call->request().on_behalf_of == 0;
   const bool changes = changes_table(call->request().kind);
-  if (!is_own || !changes || !arriving.table->shard->spec().standby) return;
-  standby->forward(call);
+  if (!is_own || !changes || !arriving.table->shard->spec().backup) return;
+  backup->forward(call);
 }
 
-void ParameterServer::Impl::tend_standby() {
-  standby->tend();
-  if (!standby->replaced() || gave_way) return;
-  gave_way = true;
+void ParameterServer::Impl::tend_backup() {
+  backup->tend();
+  if (!backup->replaced() || demoted) return;
+  demoted = true;
   for (auto& [name, table] : own.by_name) {
-    if (!table.shard->spec().standby) continue;
-    table.strand->run(
-        [shard = table.shard.get(), why = standby->why_replaced()] { shard->give_up(why); }, false);
+    if (!table.shard->spec().backup) continue;
+    table.executor->run(
+        [shard = table.shard.get(), why = backup->why_replaced()] { shard->give_up(why); }, false);
   }
 }
 
-/// A server whose standby this is has come: for the first time in its life, or to settle who goes
+/// A server whose backup this is has come: for the first time in its life, or to settle who goes
 /// on, since the line was broken.
 void ParameterServer::Impl::greet(Worker& server, const Request& request) {
   // Copies without the server that they are of: it was started anew, and has nothing.
-  if (!request.flag && copies == Copies::kFollow && !copied.by_name.empty()) replace(server.name);
+  if (!request.flag && copies == Copies::kBackup && !copied.by_name.empty()) replace(server.name);
   Reply reply;
-  if (copies == Copies::kServe) {
+  if (copies == Copies::kPrimary) {
     reply.code = ErrorCode::kAborted;
   } else if (request.flag) {
     copies = Copies::kStale;
@@ -65,8 +65,8 @@ void ParameterServer::Impl::greet(Worker& server, const Request& request) {
 }
 
 void ParameterServer::Impl::begin_input(Worker& server, Request request) {
-  if (request.kind == RequestKind::kStandby) return greet(server, request);
-  if (copies != Copies::kFollow) return;
+  if (request.kind == RequestKind::kBackup) return greet(server, request);
+  if (copies != Copies::kBackup) return;
   const std::string worker = request.worker;
   STRATA_CHECK(permitted(spec, worker, Action::kRead).ok(), kDataLoss, "[ps] got an input of ",
                server.name, " that names no worker of ", spec.to_string());
@@ -114,22 +114,22 @@ void ParameterServer::Impl::take_inputs(Worker& server) {
 /// again, from the workers.
 void ParameterServer::Impl::replace(const std::string& who) {
   STRATA_LOG(kWarning) << "[ps] " << task.to_string() << " takes the place of "
-                       << neighbour(-1).to_string() << ", which " << who << " has lost";
-  copies = Copies::kServe;
-  if (standby) standby->set_replaces();
+                       << backup_peer(-1).to_string() << ", which " << who << " has lost";
+  copies = Copies::kPrimary;
+  if (backup) backup->set_replaces();
   tell_servers(ErrorCode::kAborted);
   std::set<std::string> there;
   for (const Worker& worker : workers) {
     if (!worker.left && !worker.is_server) there.insert(worker.name);
   }
   for (auto& [name, table] : copied.by_name) {
-    table.strand->run([shard = table.shard.get(), there] { shard->keep_only(there); }, false);
+    table.executor->run([shard = table.shard.get(), there] { shard->keep_only(there); }, false);
   }
 }
 
 /// For a worker that cannot reach the other server: it has been replaced, or was there and is lost.
 bool ParameterServer::Impl::may_replace() const {
-  if (copies != Copies::kFollow) return copies == Copies::kServe;
+  if (copies != Copies::kBackup) return copies == Copies::kPrimary;
   const bool line =
       std::ranges::any_of(workers, [](const Worker& each) { return each.is_server && !each.left; });
   return !copied.by_name.empty() && !line;
@@ -146,16 +146,16 @@ void ParameterServer::Impl::tell_servers(ErrorCode code) {
 /// Whoever asks for another server's says that that server is lost.
 ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& request,
                                                                  const std::string& who) {
-  if (request.instead_of == 0) return own;
-  const cluster::TaskId before = neighbour(-1);
-  STRATA_CHECK(servers > 1 && request.instead_of == before.index + 1u, kInvalidArgument,
-               "[ps] got a request in the place of /job:ps/task:", int64_t{request.instead_of} - 1,
+  if (request.on_behalf_of == 0) return own;
+  const cluster::TaskId before = backup_peer(-1);
+  STRATA_CHECK(servers > 1 && request.on_behalf_of == before.index + 1u, kInvalidArgument,
+               "[ps] got a request in the place of /job:ps/task:", int64_t{request.on_behalf_of} - 1,
                "; ", task.to_string(), " keeps copies for ", before.to_string());
   STRATA_CHECK(copies != Copies::kStale, kUnavailable, "[ps] ", task.to_string(),
                " cannot take the place of ", before.to_string(),
                ", which went on without it: its copies are behind. Start the job again from its "
                "last checkpoint");
-  if (copies == Copies::kFollow) replace(who);
+  if (copies == Copies::kBackup) replace(who);
   return copied;
 }
 

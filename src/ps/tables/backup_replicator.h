@@ -19,16 +19,16 @@
 
 namespace strata::ps {
 
-/// A server's line to its standby, the server that keeps a copy of its tables: brings it what
-/// changes them, in the order in which that is done here, and holds answers back until the standby
+/// A server's line to its backup, the server that keeps a copy of its tables: brings it what
+/// changes them, in the order in which that is done here, and holds answers back until the backup
 /// has all that they tell of.
 ///
-/// Where the line breaks, the server asks the standby once more which of them goes on: it, and the
-/// copies are worth nothing from then on; or the standby, which a worker has told that this server
-/// is lost. A standby that does not answer is lost itself.
+/// Where the line breaks, the server asks the backup once more which of them goes on: it, and the
+/// copies are worth nothing from then on; or the backup, which a worker has told that this server
+/// is lost. A backup that does not answer is lost itself.
 ///
 /// Threads: `pass` any; all else the serving thread's.
-class Standby {
+class BackupReplicator {
  public:
   struct Options {
     std::shared_ptr<wire::Transport> transport;
@@ -38,23 +38,23 @@ class Standby {
     std::chrono::nanoseconds liveness;
   };
 
-  explicit Standby(Options options);
-  Standby(const Standby&) = delete;
-  Standby& operator=(const Standby&) = delete;
+  explicit BackupReplicator(Options options);
+  BackupReplicator(const BackupReplicator&) = delete;
+  BackupReplicator& operator=(const BackupReplicator&) = delete;
 
   /// Before the call is done here.
   void forward(std::shared_ptr<TableCall> call);
   void forward_leave(const std::string& worker);
 
-  /// An answer to a worker: now, or when the standby has all that was forwarded so far.
+  /// An answer to a worker: now, or when the backup has all that was forwarded so far.
   void pass(std::shared_ptr<wire::Connection> to, Reply reply);
 
   /// Whether there is something for `tend`. Called while the serving thread waits.
   bool look();
   void tend();
 
-  /// For good: the standby has taken this server's place.
-  bool replaced() const { return state_ == State::kReplaced; }
+  /// For good: the backup has taken this server's place.
+  bool replaced() const { return state_ == State::kDemoted; }
   /// What workers are told then.
   std::string why_replaced() const;
   /// This server has taken the place of the one before it, which answers say from now on.
@@ -63,12 +63,12 @@ class Standby {
  private:
   enum class State {
     kConnecting,  ///< for the first time
-    kTogether,
-    kSettling,  ///< The line broke: connecting once more.
-    kAlone,
-    kReplaced,
+    kReplicating,
+    kReconnecting,  ///< The line broke: connecting once more.
+    kUnreplicated,
+    kDemoted,
   };
-  /// Something that changes tables, until the standby has it.
+  /// Something that changes tables, until the backup has it.
   struct Input {
     uint64_t number;
     Request request;
@@ -87,19 +87,19 @@ class Standby {
   void send(Input& input);
   void take(const Reply& reply);
   void take_acknowledged(uint32_t id);
-  void beat();
+  void heartbeat();
   void lost(const std::string& why);
-  void go_alone(const std::string& why, bool expected);
-  void give_way();
+  void run_unreplicated(const std::string& why, bool expected);
+  void demote();
   void end(State state);
   Reply as_it_is_now(Reply reply) const;
 
   const Options options_;
   std::shared_ptr<wire::Connection> connection_;
   std::vector<std::string> inbox_;
-  std::deque<Input> inputs_;  // that the standby does not have, or has not said so
+  std::deque<Input> inputs_;  // that the backup does not have, or has not said so
   std::chrono::steady_clock::time_point heard_;
-  std::chrono::steady_clock::time_point beat_;
+  std::chrono::steady_clock::time_point heartbeat_interval_;
 
   mutable std::mutex mutex_;
   State state_ = State::kConnecting;  // written by the serving thread with mutex_ held

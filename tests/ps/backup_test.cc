@@ -1,4 +1,4 @@
-// Tables with a standby: whoever is lost, no push that was acknowledged is, and none counts twice.
+// Tables with a backup: whoever is lost, no push that was acknowledged is, and none counts twice.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
@@ -32,7 +32,7 @@ TableSpec table_of(int servers, const ConsistencyOptions& consistency = {}) {
           .dtype = at::kDouble,
           .rule = tensor::SgdRule{},
           .consistency = consistency,
-          .standby = true,
+          .backup = true,
           .parts = cut_evenly(kElements, sizeof(double), servers)};
 }
 
@@ -73,7 +73,7 @@ struct Trainer {
                    .dtype = which.dtype,
                    .rule = which.rule,
                    .consistency = {.kind = which.consistency, .staleness = 1, .workers = 2},
-                   .standby = true};
+                   .backup = true};
     for (at::Tensor* tensor : {&values, &gradients}) {
       *tensor = which.shared ? client->make_buffer(kElements, which.dtype)
                              : at::empty({kElements}, which.dtype);
@@ -145,22 +145,22 @@ std::string state_behind_training(const Case& each, int lost) {
   return first.state();
 }
 
-TEST(StandbyTest, TheCopiesHaveTheSameBits) {
+TEST(BackupTest, TheCopiesHaveTheSameBits) {
   const tensor::RuleOptions sgd = tensor::SgdRule{.momentum = 0.9};
   const tensor::RuleOptions adam = tensor::AdamRule{};
   const Case cases[] = {
-      {Consistency::kAsynchronous, false, adam, PushPrecision::kWhole, at::kFloat},
+      {Consistency::kAsynchronous, false, adam, PushPrecision::kFull, at::kFloat},
       {Consistency::kAsynchronous, false, sgd, PushPrecision::kFloat16, at::kFloat},
-      {Consistency::kAsynchronous, true, adam, PushPrecision::kWhole, at::kDouble},
+      {Consistency::kAsynchronous, true, adam, PushPrecision::kFull, at::kDouble},
       {Consistency::kAsynchronous, true, sgd, PushPrecision::kFloat16, at::kFloat},
-      {Consistency::kAsynchronous, false, adam, PushPrecision::kWhole, at::kFloat, true},
+      {Consistency::kAsynchronous, false, adam, PushPrecision::kFull, at::kFloat, true},
       {Consistency::kBounded, false, adam, PushPrecision::kFloat16, at::kFloat},
-      {Consistency::kBounded, false, sgd, PushPrecision::kWhole, at::kDouble},
-      {Consistency::kBounded, true, adam, PushPrecision::kWhole, at::kFloat},
-      {Consistency::kSynchronous, false, adam, PushPrecision::kWhole, at::kDouble},
-      {Consistency::kSynchronous, false, adam, PushPrecision::kWhole, at::kDouble, true},
+      {Consistency::kBounded, false, sgd, PushPrecision::kFull, at::kDouble},
+      {Consistency::kBounded, true, adam, PushPrecision::kFull, at::kFloat},
+      {Consistency::kSynchronous, false, adam, PushPrecision::kFull, at::kDouble},
+      {Consistency::kSynchronous, false, adam, PushPrecision::kFull, at::kDouble, true},
       {Consistency::kSynchronous, false, sgd, PushPrecision::kFloat16, at::kFloat},
-      {Consistency::kSynchronous, true, adam, PushPrecision::kWhole, at::kFloat},
+      {Consistency::kSynchronous, true, adam, PushPrecision::kFull, at::kFloat},
   };
   for (const Case& each : cases) {
     const std::string undisturbed = state_behind_training(each, -1);
@@ -213,7 +213,7 @@ void push_over_a_link_that_breaks(const Link& link, uint64_t bytes, bool brings_
   }
 }
 
-TEST(StandbyTest, APushCountsOnceWhereverALinkBreaks) {
+TEST(BackupTest, APushCountsOnceWhereverALinkBreaks) {
   for (const Link link : {Link{"worker-0", "ps-0"}, Link{"ps-0", "worker-0"}, Link{"ps-0", "ps-1"},
                           Link{"ps-1", "ps-0"}, Link{"worker-0", "ps-1"}}) {
     for (uint64_t bytes = 1; bytes < 26'000; bytes += 1999) {
@@ -225,7 +225,7 @@ TEST(StandbyTest, APushCountsOnceWhereverALinkBreaks) {
   }
 }
 
-TEST(StandbyTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
+TEST(BackupTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
   for (const char* from : {"worker-0", "ps-0"}) {
     for (uint64_t bytes = 1; bytes < 26'000; bytes += 1999) {
       SCOPED_TRACE(str_cat(from, " after ", bytes, " bytes"));
@@ -238,7 +238,7 @@ TEST(StandbyTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
       const at::Tensor theirs = all_of(0);
       auto table = first->create_flat(table_of(2, together), values, true);
       auto same = second->create_flat(table_of(2, together), theirs, false);
-      // Who is cut off from a server is lost for it, until it comes by the standby: a step may be
+      // Who is cut off from a server is lost for it, until it comes by the backup: a step may be
       // made without it there, and its push be dropped.
       std::vector<double> counted(2, 0);
       const auto steps = [&](Client& client, FlatTable& own, const at::Tensor& into, int worker) {
@@ -262,9 +262,9 @@ TEST(StandbyTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
   }
 }
 
-// The server has taken the push and thrown it away with its worker, and so has its standby: there
+// The server has taken the push and thrown it away with its worker, and so has its backup: there
 // it comes again.
-TEST(StandbyTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
+TEST(BackupTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
   PsCluster cluster(2, 2, {.liveness = 2s});
   auto first = cluster.client(0);
   auto second = cluster.client(1);
@@ -279,7 +279,7 @@ TEST(StandbyTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
     if (record.message.find("takes the place of") != std::string::npos) replaced = true;
     if (record.message.find("/job:worker/task:0 is lost") != std::string::npos) lost = true;
   });
-  // Behind the push, with a sign of life; what goes to the standby takes longer than the news
+  // Behind the push, with a sign of life; what goes to the backup takes longer than the news
   // there.
   cluster.network().cut_after("worker-0", "ps-0", kElements / 2 * sizeof(double) + 300);
   cluster.network().set_link("worker-0", "ps-1", {.latency = 200ms});
@@ -303,7 +303,7 @@ TEST(StandbyTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
 
 // Who is lost beside the server, or comes later.
 
-TEST(StandbyTest, AServerThatFallsSilentIsReplacedAfterTheLivenessInterval) {
+TEST(BackupTest, AServerThatFallsSilentIsReplacedAfterTheLivenessInterval) {
   PsCluster cluster(2, 2, {.liveness = 1s});
   auto client = cluster.client(0);
   const at::Tensor values = all_of(0);
@@ -322,7 +322,7 @@ TEST(StandbyTest, AServerThatFallsSilentIsReplacedAfterTheLivenessInterval) {
   EXPECT_EQ(only_value_of(values), -2);
 }
 
-TEST(StandbyTest, AWorkerThatComesAfterTheLossFindsTheStandby) {
+TEST(BackupTest, AWorkerThatComesAfterTheLossFindsTheBackup) {
   for (const bool anew : {false, true}) {
     PsCluster cluster(3, 2);
     auto client = cluster.client(0);
@@ -344,7 +344,7 @@ TEST(StandbyTest, AWorkerThatComesAfterTheLossFindsTheStandby) {
   }
 }
 
-TEST(StandbyTest, NobodyWaitsForAWorkerThatWasLostWithTheServer) {
+TEST(BackupTest, NobodyWaitsForAWorkerThatWasLostWithTheServer) {
   PsCluster cluster(2, 2);
   auto lost = cluster.client(1);
   auto client = cluster.client(0);
@@ -352,7 +352,7 @@ TEST(StandbyTest, NobodyWaitsForAWorkerThatWasLostWithTheServer) {
   const at::Tensor values = all_of(0);
   auto table = client->create_flat(table_of(2, together), values, true);
   lost->create_flat(table_of(2, together), all_of(0), false);
-  cluster.network().cut("worker-1", "ps-1");  // before the server can tell its standby
+  cluster.network().cut("worker-1", "ps-1");  // before the server can tell its backup
   cluster.end_server(0);
   lost.reset();
   table->push_pull(all_of(1), values, {.learning_rate = 1});
@@ -360,7 +360,7 @@ TEST(StandbyTest, NobodyWaitsForAWorkerThatWasLostWithTheServer) {
   for (const TableCounters& each : table->counters()) EXPECT_EQ(each.workers, 1);
 }
 
-TEST(StandbyTest, OfThreeServersEachMayLoseItsNeighbour) {
+TEST(BackupTest, OfThreeServersEachMayLoseItsNeighbour) {
   PsCluster cluster(3, 1);
   auto client = cluster.client(0);
   const at::Tensor values = all_of(0);
@@ -370,13 +370,13 @@ TEST(StandbyTest, OfThreeServersEachMayLoseItsNeighbour) {
     table->push_pull(all_of(1), values, {.learning_rate = 1});
     EXPECT_EQ(only_value_of(values), -1 - push);
   }
-  // Server 0 has lost its standby, and says so; server 2's part has one.
+  // Server 0 has lost its backup, and says so; server 2's part has one.
   cluster.end_server(0);
   expect_error_containing([&] { table->pull(values); }, ErrorCode::kUnavailable,
-                          "(its standby had been lost before)");
+                          "(its backup had been lost before)");
 }
 
-TEST(StandbyTest, AStandbyThatIsLostWithItsServerIsNamed) {
+TEST(BackupTest, ABackupThatIsLostWithItsServerIsNamed) {
   PsCluster cluster(3, 1);
   auto client = cluster.client(0);
   const at::Tensor values = all_of(0);
@@ -388,7 +388,7 @@ TEST(StandbyTest, AStandbyThatIsLostWithItsServerIsNamed) {
                           "/job:ps/task:1: ");
 }
 
-TEST(StandbyTest, TwoServersThatBothServeATableAreFoundOut) {
+TEST(BackupTest, TwoServersThatBothServeATableAreFoundOut) {
   PsCluster cluster(2, 2, {.liveness = 1s});
   auto client = cluster.client(0);
   auto other = cluster.client(1);
@@ -401,17 +401,17 @@ TEST(StandbyTest, TwoServersThatBothServeATableAreFoundOut) {
   table->push(all_of(1), {.learning_rate = 1});  // server 0's part by server 1
   expect_error_containing([&] { same->push(all_of(1), {.learning_rate = 1}); },
                           ErrorCode::kDataLoss,
-                          "[ps] /job:ps/task:0 and its standby have lost each other");
+                          "[ps] /job:ps/task:0 and its backup have lost each other");
 }
 
-TEST(StandbyTest, TablesWithoutOneAreLostWithTheirServer) {
+TEST(BackupTest, TablesWithoutOneAreLostWithTheirServer) {
   PsCluster cluster(2, 1);
   auto client = cluster.client(0);
   TableSpec spec = table_of(2);
   const at::Tensor values = all_of(0);
   auto table = client->create_flat(spec, values, true);
   spec.name = "other";
-  spec.standby = false;
+  spec.backup = false;
   auto without = client->create_flat(spec, values, true);
   cluster.end_server(1);
   table->push(all_of(1), {});
@@ -420,7 +420,7 @@ TEST(StandbyTest, TablesWithoutOneAreLostWithTheirServer) {
   table->push(all_of(1), {});
 }
 
-TEST(StandbyTest, ANonFinitePushIsRefusedByNameBehindALostServer) {
+TEST(BackupTest, ANonFinitePushIsRefusedByNameBehindALostServer) {
   PsCluster cluster(2, 1);
   auto client = cluster.client(0);
   const at::Tensor values = all_of(0);

@@ -12,13 +12,13 @@ namespace strata::ps {
 
 /// Runs tasks one at a time, in the order in which they come: on a thread of its own, or, where
 /// that is idle and the task is short, at once on the caller's, which saves waking it. What a task
-/// throws is logged. What has not begun when the strand goes is dropped.
-class Strand {
+/// throws is logged. What has not begun when the executor goes is dropped.
+class SerialExecutor {
  public:
-  explicit Strand(const std::string& name);
-  ~Strand();
-  Strand(const Strand&) = delete;
-  Strand& operator=(const Strand&) = delete;
+  explicit SerialExecutor(const std::string& name);
+  ~SerialExecutor();
+  SerialExecutor(const SerialExecutor&) = delete;
+  SerialExecutor& operator=(const SerialExecutor&) = delete;
 
   void run(std::function<void()> task, bool is_short);
 

@@ -1,4 +1,4 @@
-#include "ps/coordinator/attendant.h"
+#include "ps/coordinator/progress_thread.h"
 
 #include <utility>
 
@@ -11,35 +11,35 @@ constexpr int kPatientRounds = 20;
 
 }  // namespace
 
-Attendant::Attendant(std::string name, wire::Transport& transport, std::function<void()> work)
+ProgressThread::ProgressThread(std::string name, wire::Transport& transport, std::function<void()> work)
     : transport_(transport), work_(std::move(work)) {
   thread_ = Thread(std::move(name), [this](std::stop_token stop) { run(stop); });
 }
 
-void Attendant::stop() {
+void ProgressThread::stop() {
   if (!thread_.joinable()) return;
   thread_.request_stop();
   thread_.join();
 }
 
-void Attendant::enter() {
+void ProgressThread::enter() {
   waiting_.fetch_add(1);
   waits_.fetch_add(1);
   if (leading_.load()) transport_.wake();  // its done() holds now
 }
 
-void Attendant::leave() {
+void ProgressThread::leave() {
   if (waiting_.fetch_sub(1) != 1 || !sleeping_.load()) return;
   const std::lock_guard lock(mutex_);
   wake_.notify_one();
 }
 
-bool Attendant::wait(const std::function<bool()>& done, wire::Deadline deadline,
+bool ProgressThread::wait(const std::function<bool()>& done, wire::Deadline deadline,
                      std::stop_token stop) {
   struct Waiting {
-    explicit Waiting(Attendant& attendant) : attendant(attendant) { attendant.enter(); }
-    ~Waiting() { attendant.leave(); }
-    Attendant& attendant;
+    explicit Waiting(ProgressThread& progress_thread) : progress_thread(progress_thread) { progress_thread.enter(); }
+    ~Waiting() { progress_thread.leave(); }
+    ProgressThread& progress_thread;
   } waiting(*this);
   const std::function<bool()> work_and_look = [&] {
     work_();
@@ -52,7 +52,7 @@ bool Attendant::wait(const std::function<bool()>& done, wire::Deadline deadline,
   }
 }
 
-void Attendant::run(const std::stop_token& stop) {
+void ProgressThread::run(const std::stop_token& stop) {
   const std::function<bool()> work_and_look = [&] {
     work_();
     return waiting_.load() > 0;
