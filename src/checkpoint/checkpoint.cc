@@ -107,13 +107,13 @@ bool Checkpoint::write(const std::string& path, const WriteOptions& options) {
   CheckpointState& state = *state_;
   if (!state.options.asynchronous) {
     checkpoint::Snapshot snapshot = take(state, options);
-    detail::by_chief(*state.workers, "Checkpoint::write", [&] {
+    detail::run_on_chief(*state.workers, "Checkpoint::write", [&] {
       checkpoint::write_checkpoint(path, snapshot);
       if (options.on_written) options.on_written();
     });
     return true;
   }
-  const std::string skipped = detail::ask_chief(*state.workers, "Checkpoint::write", [&] {
+  const std::string skipped = detail::broadcast_from_chief(*state.workers, "Checkpoint::write", [&] {
     if (state.background.busy() && state.options.while_saving == CheckpointOptions::Busy::kSkip) {
       return "skipped";
     }
@@ -155,12 +155,12 @@ std::shared_ptr<RestoreSession> Checkpoint::open_together(const std::string& pat
                                                           std::shared_ptr<RestoreSession> session) {
   const ReplicaGroup& group = *state_->workers;
   if (group.communicator() == nullptr) return session ? session : open(path);
-  detail::by_chief(group, "Checkpoint::restore", [&] { state_->background.wait_quietly(); });
+  detail::run_on_chief(group, "Checkpoint::restore", [&] { state_->background.wait_quietly(); });
   try {
-    detail::agree(group, "Checkpoint::restore, reading", [&] {
+    detail::run_on_all(group, "Checkpoint::restore, reading", [&] {
       if (!session) session = open_as_others_do(path);
     });
-    const std::vector<std::string> seen = detail::texts_of_all(
+    const std::vector<std::string> seen = detail::all_gather_strings(
         group, "Checkpoint::restore, which one", identity(session->loaded().manifest));
     for (size_t rank = 1; rank < seen.size(); ++rank) {
       STRATA_CHECK(seen[rank] == seen[0], kFailedPrecondition, "[checkpoint] restore: ", path,
@@ -188,7 +188,7 @@ std::shared_ptr<RestoreSession> Checkpoint::open_as_others_do(const std::string&
 RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
   const ReplicaGroup& group = *state_->workers;
   try {
-    detail::agree(group, "Checkpoint::restore", [&] {
+    detail::run_on_all(group, "Checkpoint::restore", [&] {
       if (detail::is_chief(group)) compare_plans(session->loaded(), state_->graph());
       session->apply();
     });
@@ -202,14 +202,14 @@ RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
 }
 
 void Checkpoint::wait() {
-  detail::by_chief(*state_->workers, "Checkpoint::wait", [&] { wait_here(); });
+  detail::run_on_chief(*state_->workers, "Checkpoint::wait", [&] { wait_here(); });
 }
 void Checkpoint::wait_here() { state_->background.wait(); }
 bool Checkpoint::saving() const { return state_->background.busy(); }
 
 void Checkpoint::prepare() {
   if (!state_->options.asynchronous) return;
-  const std::string busy = detail::ask_chief(*state_->workers, "Checkpoint::prepare",
+  const std::string busy = detail::broadcast_from_chief(*state_->workers, "Checkpoint::prepare",
                                              [&] { return saving() ? "busy" : ""; });
   if (busy.empty()) (void)take(*state_, {});
 }

@@ -170,7 +170,7 @@ CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
   STRATA_CHECK(!o.checkpoint_name.empty() && o.checkpoint_name.find('/') == std::string::npos,
                kInvalidArgument, "[checkpoint_manager] got checkpoint_name '", o.checkpoint_name,
                "'; expected a name without '/'");
-  detail::by_chief(checkpoint.workers(), "CheckpointManager", [&] {
+  detail::run_on_chief(checkpoint.workers(), "CheckpointManager", [&] {
     checkpoint::clean_up(file_system_of(state_->folder), state_->folder);
     const auto kept = checkpoint::read_preserved(state_->folder, o.checkpoint_name);
     state_->kept = kept ? *kept : checkpoint::PreservedState{.last_preserved = o.now()};
@@ -234,14 +234,14 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
   detail::require_cross_replica("CheckpointManager::restore_or_initialize");
   State& state = *state_;
   std::shared_ptr<detail::RestoreSession> session;
-  const std::string path = detail::ask_chief(
+  const std::string path = detail::broadcast_from_chief(
       state.checkpoint.workers(), "CheckpointManager::restore_or_initialize", [&] {
         session = state.open_newest();
         return session ? session->loaded().path : std::string();
       });
   if (path.empty()) {
     const ReplicaGroup& workers = state.checkpoint.workers();
-    detail::agree(workers, "CheckpointManager::restore_or_initialize", [&] {
+    detail::run_on_all(workers, "CheckpointManager::restore_or_initialize", [&] {
       STRATA_CHECK(!workers.options().joins_late, kFailedPrecondition,
                    "[checkpoint_manager] restore_or_initialize: this process has come while the "
                    "others were training, and ",

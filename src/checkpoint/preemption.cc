@@ -6,7 +6,7 @@
 namespace strata {
 namespace {
 
-class OneProcess final : public StepAgreement {
+class OneProcess final : public StopConsensus {
  public:
   std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override {
     return preempted ? std::optional(finished_steps) : std::nullopt;
@@ -60,7 +60,7 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
     : save_(std::move(save)), options_(std::move(options)), agreement_(options_.agreement) {
   STRATA_CHECK(!options_.on_sigterm || detail::TerminationGuard::possible(), kFailedPrecondition,
                "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
-  if (!agreement_) agreement_ = detail::make_step_agreement(checkpoint.workers());
+  if (!agreement_) agreement_ = detail::make_stop_consensus(checkpoint.workers());
   if (!agreement_) agreement_ = std::make_shared<OneProcess>();
   if (options_.on_sigterm) termination_ = std::make_unique<detail::TerminationGuard>();
 }
@@ -77,9 +77,9 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
   const bool stop = deadline_ ? options_.clock->now() >= *deadline_ : preempted();
   const std::optional<int64_t> agreed = agreement_->agree(finished_steps, stop);
   if (!agreed || finished_steps < *agreed) return;
-  if (agreement_->regroups()) {
+  if (agreement_->membership_changes()) {
     save_();
-    throw Regroup(finished_steps);
+    throw MembershipChanged(finished_steps);
   }
   if (deadline_ || options_.grace_period.count() == 0) return save_and_end();
   STRATA_LOG(kWarning) << "[preemption] told to stop after step " << finished_steps
@@ -92,7 +92,7 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
 void PreemptionCheckpointHandler::save_and_end() {
   STRATA_LOG(kWarning) << "[preemption] told to stop; saving, then exit " << options_.exit_code;
   save_();
-  // From here on it is done. Told during a Regroup, the next handler knows of it.
+  // From here on it is done. Told during a MembershipChanged, the next handler knows of it.
   noticed_ = true;
   if (termination_) termination_->handled();
   agreement_->end();

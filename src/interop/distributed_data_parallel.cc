@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradient_reducer.h"
 #include "runtime/group_exchange.h"
 #include "strategies/worker_group.h"
 
@@ -54,7 +54,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     for (const Variable& variable : variables_) {
       autograd::impl::set_post_acc_grad_hooks(variable.on_replica(0), nullptr);
     }
-    exchange_.reset();
+    reducer_.reset();
     if (workers_) workers_->leave();
   }
 
@@ -95,7 +95,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     }
     STRATA_CHECK(!variables_.empty(), kInvalidArgument, "[", kName,
                  "] got a module without parameters that require gradients");
-    exchange_ = std::make_unique<optimizers::GradientExchange>(kName, variables_);
+    reducer_ = std::make_unique<optimizers::GradientReducer>(kName, variables_);
   }
 
   void take_buffers() {
@@ -119,7 +119,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
         if (const auto self = weak.lock()) self->end_backward();
       });
     }
-    if (!parameter.grad().is_sparse()) exchange_->put_early(0, index, parameter.grad());
+    if (!parameter.grad().is_sparse()) reducer_->mark_ready(0, index, parameter.grad());
   }
 
   void end_backward() {
@@ -134,9 +134,9 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     for (const Variable& variable : variables_) {
       gradients.push_back(here ? variable.on_replica(0).grad() : at::Tensor());
     }
-    exchange_->put(0, gradients);
-    const optimizers::GradientExchange::Result result =
-        exchange_->exchange({{.gradients = &gradients, .weight = here ? 1.0 : 0.0}});
+    reducer_->add(0, gradients);
+    const optimizers::GradientReducer::Result result =
+        reducer_->reduce({{.gradients = &gradients, .weight = here ? 1.0 : 0.0}});
     for (size_t i = 0; i < variables_.size() && here; ++i) take(i, result.sums[i], result.weight);
     if (broadcast_buffers_ && result.weight > 0) send_buffers();
     return result.weight;
@@ -166,7 +166,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
   std::shared_ptr<ReplicaGroup> group_;
   std::vector<Variable> variables_;
   std::vector<at::Tensor> buffers_;
-  std::unique_ptr<optimizers::GradientExchange> exchange_;
+  std::unique_ptr<optimizers::GradientReducer> reducer_;
   bool in_backward_ = false;
 };
 

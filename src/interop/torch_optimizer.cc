@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "interop/torch_optimizer_state.h"
-#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
 #include "strata/collective/in_process.h"
 #include "strata/runtime/replica_context.h"
@@ -92,7 +92,7 @@ class TorchOptimizerCore::Impl {
   const std::vector<TorchParamGroup> groups_;
   const Make make_;
   std::shared_ptr<Observer> observer_;
-  std::unique_ptr<optimizers::GradientExchange> exchange_;  // null: all replicas are here
+  std::unique_ptr<optimizers::GradientReducer> reducer_;  // null: all replicas are here
   std::vector<size_t> owners_;                              // by variable
   std::vector<std::unique_ptr<Optimizer>> instances_;       // by replica
 
@@ -126,9 +126,9 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
 }
 
 void TorchOptimizerCore::Impl::make_exchange() {
-  exchange_.reset();
+  reducer_.reset();
   if (variables_[0].group().communicator() == nullptr) return;
-  exchange_ = std::make_unique<optimizers::GradientExchange>(std::string(kName), variables_);
+  reducer_ = std::make_unique<optimizers::GradientReducer>(std::string(kName), variables_);
 }
 
 /// The instances begin without state: a group that gets other replicas goes on from a checkpoint.
@@ -168,9 +168,9 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
   Contribution mine;
   const int local = context.local_replica();
   optimizers::OnGradient early;
-  if (exchange_) {
+  if (reducer_) {
     early = [this, local](size_t variable, const at::Tensor& gradient) {
-      exchange_->put_early(local, variable, gradient);
+      reducer_->mark_ready(local, variable, gradient);
     };
   }
   mine.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
@@ -200,7 +200,7 @@ void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution
       if (gradient.defined()) gradient = gradient * mine.factor;
     }
   }
-  if (exchange_) exchange_->put(id, mine.gradients);
+  if (reducer_) reducer_->add(id, mine.gradients);
   context.meet(
       "torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); }, key());
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
@@ -260,7 +260,7 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
     }
   }
 
-  if (exchange_) return take_sums(parts);
+  if (reducer_) return take_sums(parts);
   ReplicaGroup& group = variables_[0].group();
   if (parts.size() == 1 || (group.all_cpu() && !group.cross_device_ops())) return;
   std::vector<size_t> indices;
@@ -284,9 +284,9 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
 
 /// Over all processes.
 void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>& mine) {
-  std::vector<optimizers::GradientExchange::Part> parts;
+  std::vector<optimizers::GradientReducer::Part> parts;
   for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
-  optimizers::GradientExchange::Result result = exchange_->exchange(parts);
+  optimizers::GradientReducer::Result result = reducer_->reduce(parts);
   divisor_ = result.weight > 0 ? result.weight : 1;
   for (size_t i = 0; i < variables_.size(); ++i) {
     optimizers::GradientSum& sum = result.sums[i];

@@ -72,14 +72,14 @@ void Optimizer::Impl::build(std::vector<Variable> variables) {
 }
 
 void Optimizer::Impl::make_exchange() {
-  exchange_.reset();
+  reducer_.reset();
   for (Part& part : parts_) part.kept = part.owns = false;
   if (group_->communicator() == nullptr) return;
   const bool flat = group_->all_cpu();  // else gradients are added on their way through the CPU
-  exchange_ = std::make_unique<GradientExchange>(
+  reducer_ = std::make_unique<GradientReducer>(
       std::string(rule_->name()), variables_,
-      ExchangeOptions{
-          .add = flat ? AddGradients::kByCaller : AddGradients::kHere,
+      ReducerOptions{
+          .add = flat ? ReduceSite::kCaller : ReduceSite::kReducer,
           .shard = group_->options().shard_optimizer_state && flat && !rule_->whole_variables(),
           .whole_sums = clips_norm() || dynamic_scale_.has_value()});
 }
@@ -173,9 +173,9 @@ std::vector<at::Tensor> Optimizer::Impl::whole_slots(int slot) const {
   }
   if (shards()) {
     for (size_t v = 0; v < values.size(); ++v) {
-      if (exchange_->shards(v)) values[v] = {values[v][0].clone()};
+      if (reducer_->shards(v)) values[v] = {values[v][0].clone()};
     }
-    exchange_->complete(values, slot_names()[static_cast<size_t>(slot)]);
+    reducer_->all_gather_owned(values, slot_names()[static_cast<size_t>(slot)]);
   }
   std::vector<at::Tensor> whole;
   for (const auto& value : values) whole.push_back(value[0]);
@@ -189,7 +189,7 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
                "; expected 0 to ", all.size(), " (excluded)");
   const at::NoGradGuard no_grad;
   const size_t variable = index / std::max<size_t>(slot_names().size(), 1);
-  const bool sharded = variable < variables_.size() && shards() && exchange_->shards(variable);
+  const bool sharded = variable < variables_.size() && shards() && reducer_->shards(variable);
   meet_processes("set_slot");  // `value` may have been made of what is overwritten now
   for (const at::Tensor& copy : all[index].second) {
     STRATA_CHECK(copy.sizes() == value.sizes(), kInvalidArgument, "[", rule_->name(),
@@ -199,7 +199,7 @@ void Optimizer::Impl::set_slot(size_t index, const at::Tensor& value) {
       copy.copy_(value);
       continue;
     }
-    const collective::Range own = exchange_->own(variable);
+    const collective::Range own = reducer_->owned_range(variable);
     const auto own_part = [own](const at::Tensor& of) {
       return of.as_strided({own.size()}, {1}, of.storage_offset() + own.begin);
     };

@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "optim/step/dynamic_scale.h"
-#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
 #include "optim/step/step.h"
 #include "strata/optim/optimizer.h"
-#include "strata/runtime/gradient_taps.h"
+#include "strata/runtime/gradient_hooks.h"
 
 namespace strata::optimizers {
 
@@ -77,7 +77,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,
                                        const strata::detail::GradientShare& share);
   void make_exchange();
-  bool shards() const { return exchange_ && exchange_->shards(); }
+  bool shards() const { return reducer_ && reducer_->shards(); }
   /// As `slots`, every copy of each; of sharded ones only this process's elements are there.
   std::vector<std::pair<std::string, std::vector<at::Tensor>>> slot_copies() const;
   /// One slot of each variable; of sharded ones a copy, in all processes together.
@@ -97,7 +97,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void meet_processes(std::string_view where);
 
   std::shared_ptr<ReplicaGroup> group_;
-  std::unique_ptr<GradientExchange> exchange_;  // null where all replicas are in this process
+  std::unique_ptr<GradientReducer> reducer_;  // null where all replicas are in this process
   std::vector<Part> parts_;
   std::vector<std::string> undecayed_;
   std::optional<DynamicScale> dynamic_scale_;

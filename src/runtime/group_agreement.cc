@@ -24,14 +24,14 @@ bool is_chief(const ReplicaGroup& group) {
   return group.communicator()->rank() == 0;
 }
 
-std::vector<std::string> texts_of_all(const ReplicaGroup& group, const std::string& what,
+std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
                                       const std::string& mine) {
   if (group.communicator() == nullptr) return {mine};
   group.mend();
   return group.communicator()->all_gather_bytes(mine, {.name = what});
 }
 
-void agree(const ReplicaGroup& group, const std::string& what, const std::function<void()>& body) {
+void run_on_all(const ReplicaGroup& group, const std::string& what, const std::function<void()>& body) {
   if (group.communicator() == nullptr) return body();
   Status mine;
   try {
@@ -41,7 +41,7 @@ void agree(const ReplicaGroup& group, const std::string& what, const std::functi
   }
   std::vector<std::string> all;
   try {
-    all = texts_of_all(group, what, write(mine));
+    all = all_gather_strings(group, what, write(mine));
   } catch (...) {
     mine.throw_if_error();  // it may be why the others cannot be reached
     throw;
@@ -51,19 +51,19 @@ void agree(const ReplicaGroup& group, const std::string& what, const std::functi
   }
 }
 
-void by_chief(const ReplicaGroup& group, const std::string& what,
+void run_on_chief(const ReplicaGroup& group, const std::string& what,
               const std::function<void()>& body) {
-  agree(group, what, [&] {
+  run_on_all(group, what, [&] {
     if (is_chief(group)) body();
   });
 }
 
-std::string ask_chief(const ReplicaGroup& group, const std::string& what,
+std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
                       const std::function<std::string()>& body) {
   if (group.communicator() == nullptr) return body();  // there may be a chief, but nobody asks it
   std::string answer;
-  by_chief(group, what, [&] { answer = body(); });
-  return texts_of_all(group, what, answer)[0];
+  run_on_chief(group, what, [&] { answer = body(); });
+  return all_gather_strings(group, what, answer)[0];
 }
 
 }  // namespace strata::detail

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "runtime/group_exchange.h"
-#include "runtime/read_together.h"
+#include "runtime/coalesced_read.h"
 
 namespace strata {
 namespace {
@@ -228,7 +228,7 @@ at::Tensor Variable::value() const {
   if (!state.on_read() || group.num_replicas() == 1) return state.central();
   // The others are somewhere else, and a checkpoint is to bring the value.
   if (group.options().joins_late) return state.replicas()[0].clone();
-  if (const at::Tensor* known = detail::ReadTogether::value_of(state)) return known->clone();
+  if (const at::Tensor* known = detail::CoalescedRead::value_of(state)) return known->clone();
   const std::string what = str_cat("value of '", name(), "'");
   switch (state.options().aggregation) {
     case VariableAggregation::kOnlyFirstReplica:

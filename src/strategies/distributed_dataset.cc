@@ -159,7 +159,7 @@ data::Position DistributedDataset::Iterator::position() const {
   }
   std::vector<data::Position> all;
   for (const std::string& text :
-       detail::texts_of_all(*group_, "positions in the input", mine.to_string())) {
+       detail::all_gather_strings(*group_, "positions in the input", mine.to_string())) {
     all.push_back(data::Position::from_string(text));
   }
   return data::Position(kWorkers, {}, std::move(all));

@@ -11,7 +11,7 @@
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
 #include "strategies/worker_group.h"
-#include "strategies/worker_step_agreement.h"
+#include "strategies/worker_stop_consensus.h"
 
 namespace strata {
 namespace {
@@ -40,13 +40,13 @@ class StepReporter final : public RunObserver {
 };
 
 /// Agreements have numbers, from 1 in each generation: newcomers have made none before.
-std::shared_ptr<const detail::MakeStepAgreement> agreements_of(
+std::shared_ptr<const detail::MakeStopConsensus> agreements_of(
     const std::shared_ptr<detail::WorkerGroup>& workers, bool elastic) {
-  return std::make_shared<const detail::MakeStepAgreement>(
+  return std::make_shared<const detail::MakeStopConsensus>(
       [workers, elastic, generation = uint64_t{0}, made = int64_t{0}]() mutable {
         const auto server = workers->server();
         if (std::exchange(generation, server->generation()) != server->generation()) made = 0;
-        return std::make_shared<detail::WorkerStepAgreement>(
+        return std::make_shared<detail::WorkerStopConsensus>(
             server, workers->communicator()->rank(), workers->communicator()->num_ranks(), ++made,
             elastic, [workers] { workers->end_in_order(); });
       });
@@ -121,8 +121,8 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   if (!workers_) return;
   reporter_ = std::make_shared<StepReporter>(*workers_->server(), group());
   group().observe(reporter_);
-  step_agreement_ = agreements_of(workers_, elastic_);
-  detail::set_step_agreement(group(), step_agreement_);
+  stop_consensus_ = agreements_of(workers_, elastic_);
+  detail::set_stop_consensus(group(), stop_consensus_);
   group().set_links({.step_failed = [this](const Status& status,
                                            const std::string& when) { tell_others(status, when); },
                      .mend = [this] { mend(); }});
@@ -173,7 +173,7 @@ void MultiWorkerMirroredStrategy::regroup() {
   constexpr int kAttempts = 5;
   for (int attempt = 1;; ++attempt) {
     try {
-      workers_->form_anew();
+      workers_->re_rendezvous();
       break;
     } catch (const Error&) {
       if (attempt == kAttempts || workers_->server()->status().ok()) throw;
@@ -197,7 +197,7 @@ void MultiWorkerMirroredStrategy::take_in() {
 
 bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
   if (!is_elastic()) return false;
-  if (dynamic_cast<const Regroup*>(&error) != nullptr) {
+  if (dynamic_cast<const MembershipChanged*>(&error) != nullptr) {
     take_in();
     STRATA_LOG(kWarning) << "[" << kName << "] another worker takes part; now " << describe();
     return true;

@@ -8,7 +8,7 @@
 #include "runtime/span.h"
 #include "strata/ps/client.h"
 #include "strata/ps/parameter_server.h"
-#include "strata/runtime/gradient_taps.h"
+#include "strata/runtime/gradient_hooks.h"
 #include "strata/strategies/parameter_server_strategy.h"
 #include "strata/wire/memory_network.h"
 
@@ -72,7 +72,7 @@ at::Tensor ServerEmbedding::lookup(const at::Tensor& ids) const {
   ps::PulledRows rows = impl_->pull(ids);
   if (!at::GradMode::is_enabled()) return rows.gather();
   rows.values.set_requires_grad(true);
-  detail::add_gradient_tap(
+  detail::add_gradient_hook(
       {.leaf = rows.values,
        .take =
            [impl = impl_, rows](const at::Tensor& gradient, const detail::GradientShare& share) {

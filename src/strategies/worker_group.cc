@@ -175,7 +175,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
   form({});
 }
 
-void WorkerGroup::form_anew() {
+void WorkerGroup::re_rendezvous() {
   communicator_.reset();
   server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
   form({});

@@ -57,7 +57,7 @@ class WorkerGroup {
   const std::vector<cluster::TaskId>& tasks() const { return tasks_; }
 
   /// Forms the next group, of those who are left and those who have come.
-  void form_anew();
+  void re_rendezvous();
   /// After a failed step: a communicator between the same processes, which all make this call.
   /// @param step  How many runs this process has made. @return the most that one of them has made.
   /// @throws Error  kUnavailable: a process has ended, or was started anew and lacks the state that

@@ -132,7 +132,7 @@ TEST_F(PreemptionTest, AnEarlierFailureDoesNotPreventTheLastSave) {
 }
 
 /// Workers that agree as several processes will: through one shared entry.
-class SharedEntry final : public StepAgreement {
+class SharedEntry final : public StopConsensus {
  public:
   explicit SharedEntry(std::optional<int64_t>& entry) : entry_(entry) {}
   std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override {

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "multi_worker/spread.h"
-#include "runtime/read_together.h"
+#include "runtime/coalesced_read.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/core/file_system.h"
 #include "strata/optim/optimizers.h"
@@ -324,7 +324,7 @@ TEST(MultiWorkerStateTest, TheChiefDecidesWhichIsGoodAndWritesAlone) {
 }
 
 // An error takes a survivor out of the reading; it goes on elsewhere, on the same thread.
-TEST(ReadTogetherTest, AReadingThatFailedIsForgotten) {
+TEST(CoalescedReadTest, AReadingThatFailedIsForgotten) {
   run_well({1, 1}, [](Strategy& strategy, int) {
     const Variable sum = strategy.scope([] {
       return Variable(at::ones({2}), {.trainable = false,
@@ -334,10 +334,10 @@ TEST(ReadTogetherTest, AReadingThatFailedIsForgotten) {
     strategy.group().communicator()->barrier();
     strategy.group().set_links({});  // nothing mends it
     strategy.group().communicator()->fail(Status(ErrorCode::kUnavailable, "a worker is lost"));
-    alignas(detail::ReadTogether) std::array<std::byte, sizeof(detail::ReadTogether)> place;
-    EXPECT_THROW(new (place.data()) detail::ReadTogether({sum}), Error);
+    alignas(detail::CoalescedRead) std::array<std::byte, sizeof(detail::CoalescedRead)> place;
+    EXPECT_THROW(new (place.data()) detail::CoalescedRead({sum}), Error);
     place.fill(std::byte{0xff});  // as who comes next does
-    EXPECT_EQ(detail::ReadTogether::value_of(*sum.state()), nullptr);
+    EXPECT_EQ(detail::CoalescedRead::value_of(*sum.state()), nullptr);
   });
 }
 

@@ -71,7 +71,7 @@ TEST_F(CentralStorageTest, EveryVariableIsOneStorage) {
   EXPECT_EQ(distinct_storages(mirrored.scope([] { return Variable(torch::ones({4})); })), 3);
 }
 
-TEST_F(CentralStorageTest, WhatIsReadTogetherStaysTheReplicasOwn) {
+TEST_F(CentralStorageTest, WhatIsCoalescedReadStaysTheReplicasOwn) {
   CentralStorageStrategy strategy({.compute_devices = cpus(3)});
   Variable count = strategy.scope([] {
     return Variable(torch::zeros({}), {.synchronization = VariableSynchronization::kOnRead,

@@ -13,7 +13,7 @@
 #include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
-#include "strata/runtime/step_agreement.h"
+#include "strata/runtime/stop_consensus.h"
 
 namespace strata {
 
@@ -43,7 +43,7 @@ struct PreemptionOptions {
   /// Also asked after each step: a cloud's notice that this machine will go.
   std::function<bool()> termination_watcher = {};
   /// Null: of the workers that what is saved lives in.
-  std::shared_ptr<StepAgreement> agreement = {};
+  std::shared_ptr<StopConsensus> agreement = {};
   Clock* clock = &Clock::system();
 };
 
@@ -52,7 +52,7 @@ struct PreemptionOptions {
 ///
 /// Under a strategy of several workers, SIGTERM at any of them makes all save after one step and
 /// end: each has a handler, made and told of steps in the same order. Under an elastic one a worker
-/// that was started anew makes the others save after one step, too, and `check` throw Regroup.
+/// that was started anew makes the others save after one step, too, and `check` throw MembershipChanged.
 ///
 ///     PreemptionCheckpointHandler handler(manager);
 ///     while (step < steps) {
@@ -73,7 +73,7 @@ class STRATA_API PreemptionCheckpointHandler {
 
   /// After each step, when everything that is to be saved is up to date.
   /// @param finished_steps  Any count that grows by one a step and is the same on all workers.
-  /// @throws Preempted, Regroup. And what saving throws.
+  /// @throws Preempted, MembershipChanged. And what saving throws.
   void check(int64_t finished_steps);
 
   /// strategy.run(fn, arguments...), then `check`, counting the calls of this process.
@@ -100,7 +100,7 @@ class STRATA_API PreemptionCheckpointHandler {
 
   const std::function<void()> save_;  // returns when the state is on the medium
   const PreemptionOptions options_;
-  std::shared_ptr<StepAgreement> agreement_;
+  std::shared_ptr<StopConsensus> agreement_;
   std::unique_ptr<detail::TerminationGuard> termination_;
   std::optional<Clock::TimePoint> deadline_;  // of the grace period, which has begun
   bool noticed_ = false;

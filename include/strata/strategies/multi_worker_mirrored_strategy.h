@@ -11,7 +11,7 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
-#include "strata/runtime/step_agreement.h"
+#include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -116,7 +116,7 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   std::vector<LogicalDevice> devices_;            // that this process has by itself
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;
-  std::shared_ptr<const detail::MakeStepAgreement> step_agreement_;
+  std::shared_ptr<const detail::MakeStopConsensus> stop_consensus_;
 };
 
 }  // namespace strata

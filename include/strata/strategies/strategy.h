@@ -166,7 +166,7 @@ class STRATA_API Strategy {
   }
   std::vector<at::Tensor> local_results(const at::Tensor& value) const { return {value}; }
 
-  /// After an error that a lost process caused, or a Regroup: brings the replicas together again
+  /// After an error that a lost process caused, or a MembershipChanged: brings the replicas together again
   /// where the strategy can do that (MultiWorkerMirroredOptions::elastic). Then every process makes
   /// anew what reads a distributed dataset, its Checkpoint, CheckpointManager and
   /// PreemptionCheckpointHandler, restores the state that was saved last, and goes on from there.

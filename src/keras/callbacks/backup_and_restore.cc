@@ -65,7 +65,7 @@ void BackupAndRestore::on_train_end(keras::Logs&) {
     if (files.list(folder_).empty()) files.remove(folder_);
   };
   if (options_.delete_checkpoint) {
-    strata::detail::by_chief(run().model()->strategy().group(), "BackupAndRestore", remove_all);
+    strata::detail::run_on_chief(run().model()->strategy().group(), "BackupAndRestore", remove_all);
   }
   manager_.reset();
   checkpoint_.reset();

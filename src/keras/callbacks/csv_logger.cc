@@ -32,7 +32,7 @@ CSVLogger::CSVLogger(std::string path, const CSVLoggerOptions& options)
 void CSVLogger::on_train_begin() {
   names_.clear();
   // What it says is part of the run's state, which all workers have.
-  text_ = strata::detail::ask_chief(run().model()->strategy().group(), "CSVLogger", [&] {
+  text_ = strata::detail::broadcast_from_chief(run().model()->strategy().group(), "CSVLogger", [&] {
     const bool goes_on = options_.append && file_system_of(path_).info(path_);
     return goes_on ? read_file(path_) : std::string();
   });
@@ -56,7 +56,7 @@ void CSVLogger::on_epoch_end(int64_t epoch, keras::Logs& logs) {
     text_ += options_.separator + (value ? detail::python_text(*value) : "NA");
   }
   text_ += "\r\n";
-  strata::detail::by_chief(run().model()->strategy().group(), "CSVLogger", [&] {
+  strata::detail::run_on_chief(run().model()->strategy().group(), "CSVLogger", [&] {
     strata::detail::write_atomically(path_, path_ + ".tmp", [&](WritableFile& file) {
       file.append(std::as_bytes(std::span(text_)));
     });

@@ -74,7 +74,7 @@ bool ModelCheckpoint::worth_saving(const std::string& path, const keras::Logs& l
 void ModelCheckpoint::save(std::optional<int64_t> batch, keras::Logs& logs) {
   const std::string path = detail::fill_in(path_, epoch_ + 1, batch, logs);
   if (!worth_saving(path, logs)) return;
-  strata::detail::by_chief(run().model()->strategy().group(), "ModelCheckpoint",
+  strata::detail::run_on_chief(run().model()->strategy().group(), "ModelCheckpoint",
                            [&] { file_system_of(path).make_folders(split_path(path).first); });
   if (options_.save_weights_only) {
     keras::save_weights(run().model(), path);

@@ -21,11 +21,11 @@ using keras_files::WeightsGroup;
 
 /// Every worker reads the same file; an error is all of theirs.
 void read_by_all(const Strategy& strategy, const std::function<void()>& read) {
-  strata::detail::agree(strategy.group(), "reading a model's file", read);
+  strata::detail::run_on_all(strategy.group(), "reading a model's file", read);
 }
 
 void write_by_chief(const Model& model, const std::function<void()>& write) {
-  strata::detail::by_chief(model->strategy().group(), "writing a model's file", write);
+  strata::detail::run_on_chief(model->strategy().group(), "writing a model's file", write);
 }
 
 /// Errors of what a file says, as a model's layers tell them, with the file's name before them.

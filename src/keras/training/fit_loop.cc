@@ -14,7 +14,7 @@
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/log.h"
 #include "strata/keras/callbacks/backup_and_restore.h"
-#include "strata/runtime/step_agreement.h"
+#include "strata/runtime/stop_consensus.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -171,7 +171,7 @@ void fail_step(const Model& model) {
   try {
     throw;
   } catch (const Preempted&) {
-  } catch (const Regroup&) {
+  } catch (const MembershipChanged&) {
   } catch (...) {
     model->strategy().group().fail_step(Status::from_current_exception());
   }

@@ -13,7 +13,7 @@
 #include "keras/call_context.h"
 #include "keras/graph/node.h"
 #include "keras/penalties.h"
-#include "runtime/read_together.h"
+#include "runtime/coalesced_read.h"
 #include "strata/core/join.h"
 #include "strata/runtime/replica_context.h"
 
@@ -339,7 +339,7 @@ std::vector<Variable> Trainer::metric_variables() const {
 Logs::Values Trainer::results() const {
   Logs::Values values;
   if (!mean_loss_) return values;
-  const strata::detail::ReadTogether together(metric_variables());
+  const strata::detail::CoalescedRead together(metric_variables());
   values.emplace_back("loss", mean_loss_->result());
   for (const Output& output : outputs_) {
     if (output.mean_loss) values.emplace_back(output.mean_loss->name(), output.mean_loss->result());

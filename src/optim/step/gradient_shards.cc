@@ -2,19 +2,19 @@
 #include <algorithm>
 #include <cstring>
 
-#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradient_reducer.h"
 
 namespace strata::optimizers {
 
-bool GradientExchange::shards() const {
+bool GradientReducer::shards() const {
   return std::ranges::any_of(buckets_, [](const Bucket& each) { return each.part > 0; });
 }
 
-at::Tensor GradientExchange::own_part(const Bucket& bucket, const at::Tensor& flat) const {
+at::Tensor GradientReducer::own_part(const Bucket& bucket, const at::Tensor& flat) const {
   return flat.narrow(0, bucket.part * group_.communicator()->rank(), bucket.part);
 }
 
-collective::Range GradientExchange::own(size_t variable) const {
+collective::Range GradientReducer::own(size_t variable) const {
   const int64_t elements = variables_[variable].numel();
   if (!shards(variable)) return {.begin = 0, .end = elements};
   const Bucket& bucket = bucket_of(variable);
@@ -26,7 +26,7 @@ collective::Range GradientExchange::own(size_t variable) const {
           .end = std::clamp<int64_t>(first + bucket.part, 0, elements)};
 }
 
-void GradientExchange::complete(const std::vector<std::vector<at::Tensor>>& copies,
+void GradientReducer::complete(const std::vector<std::vector<at::Tensor>>& copies,
                                 std::string_view what) {
   for (Bucket& bucket : buckets_) {
     if (bucket.part == 0) continue;

@@ -45,7 +45,7 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
 /// The variables' gradients; those of taps go where they belong.
 std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, int local,
                                                       const strata::detail::GradientShare& share) {
-  const std::vector<strata::detail::GradientTap> taps = strata::detail::take_gradient_taps();
+  const std::vector<strata::detail::GradientHook> taps = strata::detail::take_gradient_hooks();
   std::vector<at::Tensor> leaves;
   for (const auto& tap : taps) leaves.push_back(tap.leaf);
   std::vector<at::Tensor> gradients =
@@ -59,9 +59,9 @@ std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, in
 }
 
 OnGradient Optimizer::Impl::early(int local) const {
-  if (!exchange_) return {};
+  if (!reducer_) return {};
   return [this, local](size_t variable, const at::Tensor& gradient) {
-    exchange_->put_early(local, variable, gradient);
+    reducer_->mark_ready(local, variable, gradient);
   };
 }
 
@@ -87,7 +87,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
       gradient = at::zeros_like(parameter).copy_(gradient);
   }
 
-  if (exchange_) exchange_->put(id, gradients);
+  if (reducer_) reducer_->add(id, gradients);
   Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
   context.meet(
@@ -133,8 +133,8 @@ void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
   if (shards() && !part.owns) {
     part.owns = true;
     std::vector<collective::Range> own;
-    for (const size_t i : part.variables) own.push_back(exchange_->own(i));
-    const auto sharded = [&](size_t i) { return exchange_->shards(i); };
+    for (const size_t i : part.variables) own.push_back(reducer_->owned_range(i));
+    const auto sharded = [&](size_t i) { return reducer_->shards(i); };
     if (std::ranges::any_of(part.variables, sharded)) part.pass->own(std::move(own));
   }
   if (!part.pass->prepare(may_share)) return;
@@ -142,7 +142,7 @@ void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
   if (part.kept || clips_norm() || dynamic_scale_) return;  // norms are of all elements
   part.kept = true;
   for (size_t i = 0; i < part.variables.size(); ++i) {
-    exchange_->keep(part.variables[i], part.pass->elements_of_process(i));
+    reducer_->skip_ranges(part.variables[i], part.pass->elements_of_process(i));
   }
 }
 
@@ -150,10 +150,10 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
   double weight = 0;
   bool may_share = false;
   std::vector<GradientSum> sums;  // over all processes
-  if (exchange_) {
-    std::vector<GradientExchange::Part> parts;
+  if (reducer_) {
+    std::vector<GradientReducer::Part> parts;
     for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
-    GradientExchange::Result result = exchange_->exchange(parts);
+    GradientReducer::Result result = reducer_->reduce(parts);
     weight = result.weight;
     may_share = result.by_callers;
     sums = std::move(result.sums);
@@ -186,7 +186,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     for (size_t i = 0; i < part.variables.size(); ++i) {
       step.gradients[i].scale = scale;
       const size_t variable = part.variables[i];
-      if (exchange_) {
+      if (reducer_) {
         fill(step.gradients[i], sums[variable], variable);
       } else {
         fill(step.gradients[i], mine, variable);
@@ -194,7 +194,7 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
     }
     if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
   }
-  if (!exchange_) reduce_by_ops(mine);
+  if (!reducer_) reduce_by_ops(mine);
 }
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {
@@ -291,7 +291,7 @@ void Optimizer::Impl::take_accumulated() {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       EntryGradient& gradient = part.step.gradients[i];
       std::vector<at::Tensor> sums = part.pass->slot_copies(i, slot);
-      if (!whole.empty() && exchange_->shards(part.variables[i])) sums = {whole[part.variables[i]]};
+      if (!whole.empty() && reducer_->shards(part.variables[i])) sums = {whole[part.variables[i]]};
       // A variable without a gradient now may have had one before.
       gradient.used = gradient.used || sums[0].count_nonzero().item<int64_t>() > 0;
       gradient.sources = std::move(sums);
@@ -328,7 +328,7 @@ void Optimizer::Impl::finish_step() {
   const bool changed = updates_now_ || std::ranges::any_of(parts_, [](const Part& part) {
                          return part.step.overwrite_by_average;
                        });
-  if (changed && shards()) exchange_->complete(parameter_copies(), "variables");
+  if (changed && shards()) reducer_->all_gather_owned(parameter_copies(), "variables");
   for (Part& part : parts_) {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool updated = updates_now_ && part.step.gradients[i].used;

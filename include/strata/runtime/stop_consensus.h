@@ -15,17 +15,17 @@ class ReplicaGroup;
 /// The state is saved, and a worker that was started anew waits to take part: what
 /// PreemptionCheckpointHandler::check throws in all workers of an elastic strategy, after the same
 /// step. Pass it to `Strategy::recover`, as the error of a lost worker.
-class STRATA_API Regroup : public Error {
+class STRATA_API MembershipChanged : public Error {
  public:
-  explicit Regroup(int64_t finished_steps);
+  explicit MembershipChanged(int64_t finished_steps);
 };
 
 /// The step after which all workers save and end, or take in another one. One process agrees with
 /// itself; those of a cluster do it through its key-value store: the step behind the one that the
 /// first worker is in which knows of a reason.
-class STRATA_API StepAgreement {
+class STRATA_API StopConsensus {
  public:
-  virtual ~StepAgreement();
+  virtual ~StopConsensus();
 
   /// Called by each worker after each of its steps, on one thread.
   /// @param finished_steps  Grows from call to call, by the same numbers on all workers.
@@ -36,7 +36,7 @@ class STRATA_API StepAgreement {
 
   /// What the step that `agree` has returned is for. False: all end after it. True: they come
   /// together anew, since another worker waits to take part.
-  virtual bool regroups() const { return false; }
+  virtual bool membership_changes() const { return false; }
 
   /// Called when the state is saved and this worker is about to end, as all others are.
   virtual void end() {}
@@ -44,15 +44,15 @@ class STRATA_API StepAgreement {
 
 namespace detail {
 
-using MakeStepAgreement = std::function<std::shared_ptr<StepAgreement>()>;
+using MakeStopConsensus = std::function<std::shared_ptr<StopConsensus>()>;
 
 /// How the processes of `group` agree, while `make` lives, which is the strategy's. All of them
 /// make the agreements that they make in the same order.
-STRATA_API void set_step_agreement(const ReplicaGroup& group,
-                                   const std::shared_ptr<const MakeStepAgreement>& make);
+STRATA_API void set_stop_consensus(const ReplicaGroup& group,
+                                   const std::shared_ptr<const MakeStopConsensus>& make);
 
 /// Null: there is one process.
-STRATA_API std::shared_ptr<StepAgreement> make_step_agreement(const ReplicaGroup& group);
+STRATA_API std::shared_ptr<StopConsensus> make_stop_consensus(const ReplicaGroup& group);
 
 }  // namespace detail
 

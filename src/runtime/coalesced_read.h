@@ -13,19 +13,19 @@ namespace strata::detail {
 /// Reads kOnRead variables over all processes with as few messages as there are dtypes; while it
 /// lives, `value()` of them on this thread costs nothing. Outside `run`, by every process. Where
 /// there is one process it does nothing.
-class STRATA_API ReadTogether {
+class STRATA_API CoalescedRead {
  public:
-  explicit ReadTogether(const std::vector<Variable>& variables);
-  ~ReadTogether();
-  ReadTogether(const ReadTogether&) = delete;
-  ReadTogether& operator=(const ReadTogether&) = delete;
+  explicit CoalescedRead(const std::vector<Variable>& variables);
+  ~CoalescedRead();
+  CoalescedRead(const CoalescedRead&) = delete;
+  CoalescedRead& operator=(const CoalescedRead&) = delete;
 
   /// What this thread has read of it; null: nothing.
   static const at::Tensor* value_of(const VariableState& variable);
 
  private:
   std::map<const VariableState*, at::Tensor> values_;
-  ReadTogether* outer_;
+  CoalescedRead* outer_;
 };
 
 }  // namespace strata::detail

@@ -18,7 +18,7 @@ struct GradientShare {
 
 /// A leaf that is no variable's, such as rows of a table on parameter servers, and who gets its
 /// gradient.
-struct GradientTap {
+struct GradientHook {
   at::Tensor leaf;
   std::function<void(const at::Tensor& gradient, const GradientShare& share)> take;
 };
@@ -26,9 +26,9 @@ struct GradientTap {
 /// The next `minimize` of this thread takes the gradient of `tap.leaf`, too, and calls `tap.take`
 /// unless its loss does not depend on the leaf.
 /// @param run  ReplicaGroup::step: those of an earlier run, which ended in an error, are dropped.
-STRATA_API void add_gradient_tap(GradientTap tap, uint64_t run);
+STRATA_API void add_gradient_hook(GradientHook tap, uint64_t run);
 
 /// For optimizers: those of this thread that nobody has taken. They are gone then.
-STRATA_API std::vector<GradientTap> take_gradient_taps();
+STRATA_API std::vector<GradientHook> take_gradient_hooks();
 
 }  // namespace strata::detail

@@ -1,4 +1,4 @@
-#include "strata/runtime/gradient_taps.h"
+#include "strata/runtime/gradient_hooks.h"
 
 #include <utility>
 
@@ -7,7 +7,7 @@ namespace {
 
 struct Taps {
   uint64_t run = 0;
-  std::vector<GradientTap> all;
+  std::vector<GradientHook> all;
 };
 
 Taps& taps_of_thread() {
@@ -17,12 +17,12 @@ Taps& taps_of_thread() {
 
 }  // namespace
 
-void add_gradient_tap(GradientTap tap, uint64_t run) {
+void add_gradient_hook(GradientHook tap, uint64_t run) {
   Taps& taps = taps_of_thread();
   if (std::exchange(taps.run, run) != run) taps.all.clear();
   taps.all.push_back(std::move(tap));
 }
 
-std::vector<GradientTap> take_gradient_taps() { return std::exchange(taps_of_thread().all, {}); }
+std::vector<GradientHook> take_gradient_hooks() { return std::exchange(taps_of_thread().all, {}); }
 
 }  // namespace strata::detail

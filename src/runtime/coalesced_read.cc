@@ -1,4 +1,4 @@
-#include "runtime/read_together.h"
+#include "runtime/coalesced_read.h"
 
 #include <ATen/ops/cat.h>
 
@@ -9,11 +9,11 @@
 namespace strata::detail {
 namespace {
 
-thread_local ReadTogether* innermost = nullptr;
+thread_local CoalescedRead* innermost = nullptr;
 
 }  // namespace
 
-ReadTogether::ReadTogether(const std::vector<Variable>& variables) : outer_(innermost) {
+CoalescedRead::CoalescedRead(const std::vector<Variable>& variables) : outer_(innermost) {
   // Sums of a kind travel as one tensor.
   std::map<std::pair<VariableAggregation, at::ScalarType>, std::vector<const VariableState*>> kinds;
   for (const Variable& variable : variables) {
@@ -47,10 +47,10 @@ ReadTogether::ReadTogether(const std::vector<Variable>& variables) : outer_(inne
   innermost = this;  // last: where a process is lost, this throws, and has no end
 }
 
-ReadTogether::~ReadTogether() { innermost = outer_; }
+CoalescedRead::~CoalescedRead() { innermost = outer_; }
 
-const at::Tensor* ReadTogether::value_of(const VariableState& variable) {
-  for (const ReadTogether* each = innermost; each != nullptr; each = each->outer_) {
+const at::Tensor* CoalescedRead::value_of(const VariableState& variable) {
+  for (const CoalescedRead* each = innermost; each != nullptr; each = each->outer_) {
     const auto found = each->values_.find(&variable);
     if (found != each->values_.end()) return &found->second;
   }

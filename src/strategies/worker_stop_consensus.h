@@ -9,7 +9,7 @@
 
 #include "strata/cluster/server.h"
 #include "strata/core/thread.h"
-#include "strata/runtime/step_agreement.h"
+#include "strata/runtime/stop_consensus.h"
 
 namespace strata::detail {
 
@@ -19,18 +19,18 @@ namespace strata::detail {
 /// it can stop at the earliest, and waits there for what the others say; the step is the latest of
 /// these. A worker that says so stands in a step that cannot end without the others, so nobody runs
 /// past it.
-class WorkerStepAgreement final : public StepAgreement {
+class WorkerStopConsensus final : public StopConsensus {
  public:
   /// @param number  Of this agreement among the workers'; the same in all of them.
   /// @param take_in  Stops for those who wait to take part, too.
   /// @param on_end  Told that this process's end is no failure.
-  WorkerStepAgreement(std::shared_ptr<cluster::Server> server, int rank, int num_workers,
+  WorkerStopConsensus(std::shared_ptr<cluster::Server> server, int rank, int num_workers,
                       int64_t number, bool take_in, std::function<void()> on_end);
   /// Where a worker has ended, the others agree on nothing any more.
-  ~WorkerStepAgreement() override;
+  ~WorkerStopConsensus() override;
 
   std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override;
-  bool regroups() const override { return agreed_ && regroups_; }
+  bool membership_changes() const override { return agreed_ && regroups_; }
   void end() override { on_end_(); }
 
  private:

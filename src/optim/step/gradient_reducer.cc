@@ -1,4 +1,4 @@
-#include "optim/step/gradient_exchange.h"
+#include "optim/step/gradient_reducer.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
@@ -23,7 +23,7 @@ namespace {
 constexpr int64_t kLine = 64;
 
 /// x + -0 is x, for x = -0, too.
-constexpr double kNeutral = -0.0;
+constexpr double kIdentity = -0.0;
 
 /// Elements of a tensor with the padding behind it.
 int64_t padded(int64_t elements, at::ScalarType dtype) {
@@ -41,8 +41,8 @@ int max_local_replicas(const collective::Placement& placement) {
 
 }  // namespace
 
-GradientExchange::GradientExchange(std::string name, std::vector<Variable> variables,
-                                   const ExchangeOptions& options)
+GradientReducer::GradientReducer(std::string name, std::vector<Variable> variables,
+                                 const ReducerOptions& options)
     : name_(std::move(name)),
       variables_(std::move(variables)),
       options_(options),
@@ -51,39 +51,39 @@ GradientExchange::GradientExchange(std::string name, std::vector<Variable> varia
                 std::vector<bool>(variables_.size(), false));
 }
 
-GradientExchange::~GradientExchange() = default;
+GradientReducer::~GradientReducer() = default;
 
-void GradientExchange::keep(size_t variable, std::vector<collective::Range> ranges) {
-  if (!homes_[variable] || buckets_[homes_[variable]->bucket].turns[0].all.empty()) return;
-  kept_.resize(variables_.size());
-  kept_[variable] = std::move(ranges);
+void GradientReducer::skip_ranges(size_t variable, std::vector<collective::Range> ranges) {
+  if (!slots_[variable] || buckets_[slots_[variable]->bucket].buffers[0].all.empty()) return;
+  skipped_.resize(variables_.size());
+  skipped_[variable] = std::move(ranges);
 }
 
-void GradientExchange::put_early(int local, size_t variable, const at::Tensor& gradient) {
-  if (!sender_.joinable() || !homes_[variable]) return;
+void GradientReducer::mark_ready(int local, size_t variable, const at::Tensor& gradient) {
+  if (!sender_.joinable() || !slots_[variable]) return;
   early_[static_cast<size_t>(local)][variable] = true;
-  put_one(local, variable, gradient);
+  copy_into_bucket(local, variable, gradient);
 }
 
-void GradientExchange::put(int local, const std::vector<at::Tensor>& gradients) {
-  if (homes_.empty()) return;  // the first step's are put once all know who has what
+void GradientReducer::add(int local, const std::vector<at::Tensor>& gradients) {
+  if (slots_.empty()) return;  // the first step's are put once all know who has what
   std::vector<bool>& early = early_[static_cast<size_t>(local)];
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (homes_[i] && !early[i]) put_one(local, i, gradients[i]);
+    if (slots_[i] && !early[i]) copy_into_bucket(local, i, gradients[i]);
     early[i] = false;
   }
 }
 
-void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gradient) {
-  const Home& home = *homes_[variable];
-  at::Tensor& place =
-      memory_of(buckets_[home.bucket]).mine[static_cast<size_t>(local)].places[home.place];
+void GradientReducer::copy_into_bucket(int local, size_t variable, const at::Tensor& gradient) {
+  const BucketSlot& home = *slots_[variable];
+  at::Tensor& view =
+      memory_of(buckets_[home.bucket]).local[static_cast<size_t>(local)].views[home.view];
   if (!gradient.defined()) {
-    place.fill_(kNeutral);
-  } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == place.strides() &&
-             gradient.scalar_type() == place.scalar_type()) {
+    view.fill_(kIdentity);
+  } else if (gradient.is_cpu() && !gradient.is_sparse() && gradient.strides() == view.strides() &&
+             gradient.scalar_type() == view.scalar_type()) {
     const auto width = static_cast<int64_t>(gradient.element_size());
-    const auto copy = [to = static_cast<std::byte*>(place.mutable_data_ptr()),
+    const auto copy = [to = static_cast<std::byte*>(view.mutable_data_ptr()),
                        from = static_cast<const std::byte*>(gradient.const_data_ptr()),
                        width](int64_t begin, int64_t end) {
       if (begin == end) return;
@@ -91,13 +91,13 @@ void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gra
                   static_cast<size_t>((end - begin) * width));
     };
     int64_t begin = 0;
-    for (const collective::Range& range : kept(variable)) {
+    for (const collective::Range& range : skipped(variable)) {
       copy(begin, range.begin);
       begin = range.end;
     }
     copy(begin, gradient.numel());
   } else {
-    place.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
+    view.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
   if (!sender_.joinable()) return;
   const std::lock_guard lock(mutex_);
@@ -105,43 +105,44 @@ void GradientExchange::put_one(int local, size_t variable, const at::Tensor& gra
   if (--missing_[home.bucket] == 0) changed_.notify_all();
 }
 
-GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& parts) {
-  const Agreed agreed = agree(parts);
-  const bool first = homes_.empty();
+GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) {
+  const StepMetadata metadata = agree_on_metadata(parts);
+  const bool first = slots_.empty();
   if (first) {
-    make_buckets(agreed);
+    make_buckets(metadata);
     for (size_t local = 0; local < parts.size(); ++local) {
-      put(static_cast<int>(local), *parts[local].gradients);
+      add(static_cast<int>(local), *parts[local].gradients);
     }
     // Later the agreement says that they are there.
-    if (agreed.by_callers) {
+    if (metadata.by_callers) {
       group_.communicator()->barrier({.name = str_cat("first step of ", name_)});
     }
   }
   if (sender_.joinable()) {
-    wait_until_sent();
+    wait_until_reduced();
   } else {
-    for (size_t b = 0; b < buckets_.size(); ++b) reduce(b, {}, strata::detail::span_observer());
+    for (size_t b = 0; b < buckets_.size(); ++b)
+      reduce_bucket(b, {}, strata::detail::span_observer());
   }
   if (first && group_.options().overlap) {
     for (const Bucket& bucket : buckets_) {
       missing_.push_back(static_cast<int>(bucket.variables.size() * parts.size()));
     }
-    sender_ = Thread("gradients", [this](const std::stop_token& stop) { send_in_order(stop); });
+    sender_ = Thread("gradients", [this](const std::stop_token& stop) { reduce_in_order(stop); });
   }
-  Result result{.sums = {}, .weight = agreed.weight, .by_callers = agreed.by_callers};
+  Result result{.sums = {}, .weight = metadata.weight, .by_callers = metadata.by_callers};
   for (size_t i = 0; i < variables_.size(); ++i) {
-    if (!homes_[i]) {
-      result.sums.push_back(exchange_alone(i, agreed, parts));
+    if (!slots_[i]) {
+      result.sums.push_back(reduce_separately(i, metadata, parts));
       continue;
     }
     const bool used = std::ranges::any_of(
-        agreed.kinds, [&](const auto& kinds) { return kinds[i] != Kind::kNone; });
-    const Memory& memory = memory_of(buckets_[homes_[i]->bucket]);
+        metadata.kinds, [&](const auto& kinds) { return kinds[i] != Kind::kNone; });
+    const Memory& memory = memory_of(buckets_[slots_[i]->bucket]);
     GradientSum sum{.used = used};
-    if (memory.all.empty()) sum.dense = {memory.mine[0].places[homes_[i]->place]};
-    for (const Values& values : memory.all) sum.dense.push_back(values.places[homes_[i]->place]);
-    for (size_t local = 0; local < parts.size() && !kept(i).empty(); ++local) {
+    if (memory.all.empty()) sum.dense = {memory.local[0].views[slots_[i]->view]};
+    for (const Values& values : memory.all) sum.dense.push_back(values.views[slots_[i]->view]);
+    for (size_t local = 0; local < parts.size() && !skipped(i).empty(); ++local) {
       const at::Tensor& gradient = (*parts[local].gradients)[i];
       if (!gradient.defined() || gradient.is_sparse()) continue;  // was put whole
       const int id = group_.replica_id(static_cast<int>(local));
@@ -153,14 +154,14 @@ GradientExchange::Result GradientExchange::exchange(const std::vector<Part>& par
   return result;
 }
 
-void GradientExchange::reduce(size_t bucket, std::stop_token stop,
-                              const std::shared_ptr<SpanObserver>& observer) {
+void GradientReducer::reduce_bucket(size_t bucket, std::stop_token stop,
+                                    const std::shared_ptr<SpanObserver>& observer) {
   const strata::detail::Span span(observer, "gradients of ", name_, ", bucket ", bucket + 1, " of ",
                                   buckets_.size());
   const Memory& memory = memory_of(buckets_[bucket]);
   if (!memory.all.empty()) return;
   std::vector<at::Tensor> values;
-  for (const Values& each : memory.mine) values.push_back(each.flat);
+  for (const Values& each : memory.local) values.push_back(each.flat);
   const collective::CallOptions call = {.id = static_cast<uint32_t>(bucket + 1),
                                         .name = str_cat("gradients of ", name_),
                                         .stop = std::move(stop)};
@@ -168,13 +169,13 @@ void GradientExchange::reduce(size_t bucket, std::stop_token stop,
     group_.communicator()->all_reduce(values, values[0], ReduceOp::kSum, call);
     return;
   }
-  at::Tensor own = own_part(buckets_[bucket], values[0]);
-  at::Tensor sums = at::empty_like(own);
+  at::Tensor owned_range = owned_part(buckets_[bucket], values[0]);
+  at::Tensor sums = at::empty_like(owned_range);
   group_.communicator()->reduce_scatter(values, sums, ReduceOp::kSum, call);
-  own.copy_(sums);
+  owned_range.copy_(sums);
 }
 
-void GradientExchange::send_in_order(const std::stop_token& stop) {
+void GradientReducer::reduce_in_order(const std::stop_token& stop) {
   while (true) {
     size_t bucket = 0;
     std::shared_ptr<SpanObserver> observer;
@@ -188,7 +189,7 @@ void GradientExchange::send_in_order(const std::stop_token& stop) {
     }
     std::exception_ptr error;
     try {
-      reduce(bucket, stop, observer);
+      reduce_bucket(bucket, stop, observer);
     } catch (...) {
       error = std::current_exception();
     }
@@ -200,7 +201,7 @@ void GradientExchange::send_in_order(const std::stop_token& stop) {
   }
 }
 
-void GradientExchange::wait_until_sent() {
+void GradientReducer::wait_until_reduced() {
   std::unique_lock lock(mutex_);  // ends with the sums' own deadline
   changed_.wait(lock, [&] { return sent_ == buckets_.size() || error_; });
   observer_.reset();
@@ -212,8 +213,8 @@ void GradientExchange::wait_until_sent() {
 }
 
 /// How this process's caller adds; all have to do it alike. 0: not at all.
-uint8_t GradientExchange::manner() const {
-  if (options_.add == AddGradients::kHere || !group_.communicator()->shares_memory() ||
+uint8_t GradientReducer::reduction_mode() const {
+  if (options_.add == ReduceSite::kReducer || !group_.communicator()->shares_memory() ||
       group_.options().overlap) {
     return 0;
   }
@@ -223,16 +224,17 @@ uint8_t GradientExchange::manner() const {
 
 /// One message of fixed size: of each replica its weight, how its process adds, and a byte a
 /// variable.
-GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts) const {
+GradientReducer::StepMetadata GradientReducer::agree_on_metadata(
+    const std::vector<Part>& parts) const {
   collective::Communicator& communicator = *group_.communicator();
   const size_t variables = variables_.size();
   constexpr size_t kHead = sizeof(double) + 1;
   const size_t size = kHead + variables;
-  const uint8_t own_manner = manner();
+  const uint8_t own_manner = reduction_mode();
   const int64_t bytes = static_cast<int64_t>(size) * max_local_replicas(communicator.placement());
   const at::TensorOptions options(at::kByte);
-  at::Tensor mine = at::empty({bytes}, options);
-  auto* to = mine.mutable_data_ptr<uint8_t>();
+  at::Tensor local = at::empty({bytes}, options);
+  auto* to = local.mutable_data_ptr<uint8_t>();
   std::fill(to, to + bytes, uint8_t{0});
   for (const Part& part : parts) {
     std::memcpy(to, &part.weight, sizeof(double));
@@ -247,28 +249,28 @@ GradientExchange::Agreed GradientExchange::agree(const std::vector<Part>& parts)
     to += size;
   }
   at::Tensor all = at::empty({bytes * communicator.num_ranks()}, options);
-  communicator.all_gather(mine, all, {.name = str_cat("step of ", name_)});
+  communicator.all_gather(local, all, {.name = str_cat("step of ", name_)});
 
-  Agreed agreed{.kinds = {}, .weight = 0, .by_callers = own_manner != 0};
+  StepMetadata metadata{.kinds = {}, .weight = 0, .by_callers = own_manner != 0};
   std::vector<double> weights(static_cast<size_t>(group_.num_replicas()));
-  agreed.kinds.resize(weights.size());
+  metadata.kinds.resize(weights.size());
   for (int rank = 0; rank < communicator.num_ranks(); ++rank) {
     const auto* from = all.const_data_ptr<uint8_t>() + bytes * rank;
     for (const int id : communicator.placement().replicas_of(rank)) {
       std::memcpy(&weights[static_cast<size_t>(id)], from, sizeof(double));
-      agreed.by_callers = agreed.by_callers && from[sizeof(double)] == own_manner;
-      auto& kinds = agreed.kinds[static_cast<size_t>(id)];
+      metadata.by_callers = metadata.by_callers && from[sizeof(double)] == own_manner;
+      auto& kinds = metadata.kinds[static_cast<size_t>(id)];
       for (size_t i = 0; i < variables; ++i) {
         kinds.push_back(static_cast<Kind>(from[kHead + i]));
       }
       from += size;
     }
   }
-  for (const double weight : weights) agreed.weight += weight;
-  return agreed;
+  for (const double weight : weights) metadata.weight += weight;
+  return metadata;
 }
 
-int64_t GradientExchange::pack_bytes(const std::vector<int64_t>& sizes) const {
+int64_t GradientReducer::pack_bytes(const std::vector<int64_t>& sizes) const {
   const ReplicaGroupOptions& options = group_.options();
   if (options.bytes_per_pack > 0 || !options.overlap) return options.bytes_per_pack;
   // Backward hides all packs but the last, so that should be small; each costs some latencies.
@@ -276,12 +278,12 @@ int64_t GradientExchange::pack_bytes(const std::vector<int64_t>& sizes) const {
   return std::clamp(total / 16, int64_t{256} << 10, int64_t{25} << 20);
 }
 
-void GradientExchange::make_buckets(const Agreed& agreed) {
-  homes_.resize(variables_.size());
+void GradientReducer::make_buckets(const StepMetadata& metadata) {
+  slots_.resize(variables_.size());
   std::map<at::ScalarType, std::vector<size_t>> by_dtype;
   for (size_t i = 0; i < variables_.size(); ++i) {
     const bool sparse = std::ranges::any_of(
-        agreed.kinds, [&](const auto& kinds) { return kinds[i] == Kind::kSparse; });
+        metadata.kinds, [&](const auto& kinds) { return kinds[i] == Kind::kSparse; });
     if (!sparse) by_dtype[variables_[i].dtype()].push_back(i);
   }
   for (const auto& [dtype, variables] : by_dtype) {
@@ -292,17 +294,17 @@ void GradientExchange::make_buckets(const Agreed& agreed) {
     for (const auto& pack : collective::packs_of(bytes, pack_bytes(bytes))) {
       std::vector<size_t> members;
       for (const size_t p : pack) {
-        homes_[variables[p]] = Home{.bucket = buckets_.size(), .place = members.size()};
+        slots_[variables[p]] = BucketSlot{.bucket = buckets_.size(), .view = members.size()};
         members.push_back(variables[p]);
       }
-      buckets_.push_back(make_bucket(dtype, std::move(members), agreed.by_callers));
+      buckets_.push_back(make_bucket(dtype, std::move(members), metadata.by_callers));
     }
   }
 }
 
-GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
-                                                       std::vector<size_t> variables,
-                                                       bool by_callers) const {
+GradientReducer::Bucket GradientReducer::make_bucket(at::ScalarType dtype,
+                                                     std::vector<size_t> variables,
+                                                     bool by_callers) const {
   collective::Communicator& communicator = *group_.communicator();
   const collective::Placement& placement = communicator.placement();
   int64_t elements = 0;
@@ -318,16 +320,16 @@ GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
   // As much on every rank, although some have fewer replicas.
   const int64_t elements_a_rank = elements * max_local_replicas(placement);
   const auto values_at = [&](const at::Tensor& memory, int64_t local) {
-    Values values{.flat = memory.narrow(0, elements * local, elements), .places = {}};
+    Values values{.flat = memory.narrow(0, elements * local, elements), .views = {}};
     int64_t offset = values.flat.storage_offset();
     for (const size_t i : variables) {
       const at::Tensor& like = variables_[i].on_replica(0);
-      values.places.push_back(values.flat.as_strided(like.sizes(), like.strides(), offset));
+      values.views.push_back(values.flat.as_strided(like.sizes(), like.strides(), offset));
       offset += padded(like.numel(), dtype);
     }
     return values;
   };
-  std::vector<Memory> turns;
+  std::vector<Memory> buffers;
   for (int turn = 0; turn < (by_callers ? 2 : 1); ++turn) {
     Memory memory;
     if (by_callers) {
@@ -341,26 +343,26 @@ GradientExchange::Bucket GradientExchange::make_bucket(at::ScalarType dtype,
         }
       }
       for (const int id : communicator.replicas()) {
-        memory.mine.push_back(memory.all[static_cast<size_t>(id)]);
+        memory.local.push_back(memory.all[static_cast<size_t>(id)]);
       }
     } else {
-      const at::Tensor own = communicator.buffer(elements_a_rank, dtype);
+      const at::Tensor owned_range = communicator.buffer(elements_a_rank, dtype);
       for (int local = 0; local < group_.num_local_replicas(); ++local) {
-        memory.mine.push_back(values_at(own, local));
+        memory.local.push_back(values_at(owned_range, local));
       }
     }
-    turns.push_back(std::move(memory));
+    buffers.push_back(std::move(memory));
   }
-  return {.variables = std::move(variables), .turns = std::move(turns), .part = part};
+  return {.variables = std::move(variables), .buffers = std::move(buffers), .part = part};
 }
 
-GradientSum GradientExchange::exchange_alone(size_t variable, const Agreed& agreed,
-                                             const std::vector<Part>& parts) const {
+GradientSum GradientReducer::reduce_separately(size_t variable, const StepMetadata& metadata,
+                                               const std::vector<Part>& parts) const {
   const Variable& like = variables_[variable];
   const std::string what = str_cat("gradient of '", like.name(), "'");
   bool dense = false;
   bool used = false;
-  for (const auto& kinds : agreed.kinds) {
+  for (const auto& kinds : metadata.kinds) {
     used = used || kinds[variable] != Kind::kNone;
     dense = dense || kinds[variable] == Kind::kDense;
   }

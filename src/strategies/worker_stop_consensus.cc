@@ -1,4 +1,4 @@
-#include "strategies/worker_step_agreement.h"
+#include "strategies/worker_stop_consensus.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,7 +20,7 @@ wire::Deadline never() { return wire::Deadline::after(std::chrono::hours(24 * 36
 
 }  // namespace
 
-WorkerStepAgreement::WorkerStepAgreement(std::shared_ptr<cluster::Server> server, int rank,
+WorkerStopConsensus::WorkerStopConsensus(std::shared_ptr<cluster::Server> server, int rank,
                                          int num_workers, int64_t number, bool take_in,
                                          std::function<void()> on_end)
     : server_(std::move(server)),
@@ -34,7 +34,7 @@ WorkerStepAgreement::WorkerStepAgreement(std::shared_ptr<cluster::Server> server
   begin_round();
 }
 
-WorkerStepAgreement::~WorkerStepAgreement() {
+WorkerStopConsensus::~WorkerStopConsensus() {
   const bool offered = end_round();
   if (!offered) return;
   try {  // the others may agree without this worker, and then be in the next round, but no further
@@ -44,20 +44,20 @@ WorkerStepAgreement::~WorkerStepAgreement() {
   }
 }
 
-std::string WorkerStepAgreement::key(int64_t round, const char* what, int rank) const {
+std::string WorkerStopConsensus::key(int64_t round, const char* what, int rank) const {
   return str_cat("strata/preemption/", made_in_, '/', number_, '/', round, '/', what, '/', rank);
 }
 
 /// After a failed step the workers go on in another generation, which knows nothing of what was
 /// said in the one before. All come here after the same step.
-void WorkerStepAgreement::begin_anew() {
+void WorkerStopConsensus::begin_anew() {
   listener_.join();  // its wait has ended with that generation
   generation_ = server_->generation();
   round_ = 0;
   begin_round();
 }
 
-void WorkerStepAgreement::begin_round() {
+void WorkerStopConsensus::begin_round() {
   ++round_;
   leaving_ = false;
   told_.clear();
@@ -68,7 +68,7 @@ void WorkerStepAgreement::begin_round() {
 
 /// Wakes the listener, and tells those who wait for this worker's offer that there will be none.
 /// @return whether there was one.
-bool WorkerStepAgreement::end_round() {
+bool WorkerStopConsensus::end_round() {
   bool offered = false;
   {
     const std::lock_guard lock(mutex_);
@@ -85,7 +85,7 @@ bool WorkerStepAgreement::end_round() {
   return offered;
 }
 
-void WorkerStepAgreement::listen() {
+void WorkerStopConsensus::listen() {
   try {
     const std::string why = server_->get(key(round_, "stop", rank_), never());
     const std::lock_guard lock(mutex_);
@@ -98,20 +98,20 @@ void WorkerStepAgreement::listen() {
   }
 }
 
-void WorkerStepAgreement::tell_all(const char* why) {
+void WorkerStopConsensus::tell_all(const char* why) {
   told_ = why;
   for (int rank = 0; rank < num_workers_; ++rank) server_->set(key(round_, "stop", rank), why);
 }
 
-void WorkerStepAgreement::offer(int64_t step) {
+void WorkerStopConsensus::offer(int64_t step) {
   offered_ = step;
   server_->set(key(round_, "step", rank_), str_cat(step, ' ', told_));
 }
 
 /// Who was told to stop saves and ends, also where others only know of a worker to take in.
-void WorkerStepAgreement::wait_for_all() {
+void WorkerStopConsensus::wait_for_all() {
   int64_t latest = 0;
-  bool regroups = true;
+  bool membership_changes = true;
   for (int rank = 0; rank < num_workers_; ++rank) {
     const std::string offer = server_->get(key(round_, "step", rank), never());
     if (offer == kEnd) {
@@ -119,13 +119,13 @@ void WorkerStepAgreement::wait_for_all() {
       return;
     }
     latest = std::max<int64_t>(latest, std::stoll(offer));
-    regroups = regroups && offer.ends_with(kRegroup);
+    membership_changes = membership_changes && offer.ends_with(kRegroup);
   }
   agreed_ = latest;
-  regroups_ = regroups;
+  regroups_ = membership_changes;
 }
 
-std::optional<int64_t> WorkerStepAgreement::agree(int64_t finished_steps, bool preempted) {
+std::optional<int64_t> WorkerStopConsensus::agree(int64_t finished_steps, bool preempted) {
   if (server_->generation() != generation_) begin_anew();
   if (agreed_ && *finished_ >= *agreed_) {
     end_round();

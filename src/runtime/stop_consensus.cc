@@ -1,38 +1,38 @@
-#include "strata/runtime/step_agreement.h"
+#include "strata/runtime/stop_consensus.h"
 
 #include <map>
 #include <mutex>
 
 namespace strata {
 
-Regroup::Regroup(int64_t finished_steps)
+MembershipChanged::MembershipChanged(int64_t finished_steps)
     : Error(ErrorCode::kAborted,
             str_cat("[preemption] a worker waits to take part, and the state after step ",
                     finished_steps, " is saved; pass this error to Strategy::recover")) {}
 
-StepAgreement::~StepAgreement() = default;
+StopConsensus::~StopConsensus() = default;
 
 namespace detail {
 namespace {
 
 std::mutex g_mutex;
 
-std::map<const ReplicaGroup*, std::weak_ptr<const MakeStepAgreement>>& known() {
-  static std::map<const ReplicaGroup*, std::weak_ptr<const MakeStepAgreement>> groups;
+std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>>& known() {
+  static std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>> groups;
   return groups;
 }
 
 }  // namespace
 
-void set_step_agreement(const ReplicaGroup& group,
-                        const std::shared_ptr<const MakeStepAgreement>& make) {
+void set_stop_consensus(const ReplicaGroup& group,
+                        const std::shared_ptr<const MakeStopConsensus>& make) {
   const std::lock_guard lock(g_mutex);
   std::erase_if(known(), [](const auto& each) { return each.second.expired(); });
   known()[&group] = make;
 }
 
-std::shared_ptr<StepAgreement> make_step_agreement(const ReplicaGroup& group) {
-  std::shared_ptr<const MakeStepAgreement> make;
+std::shared_ptr<StopConsensus> make_stop_consensus(const ReplicaGroup& group) {
+  std::shared_ptr<const MakeStopConsensus> make;
   {
     const std::lock_guard lock(g_mutex);
     const auto found = known().find(&group);

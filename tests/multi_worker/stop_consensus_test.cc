@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "strata/cluster/server.h"
-#include "strata/runtime/step_agreement.h"
+#include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
-#include "strategies/worker_step_agreement.h"
+#include "strategies/worker_stop_consensus.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"
 
@@ -24,13 +24,13 @@ namespace {
 /// Each worker with its agreement; `work` ends with all of them.
 void with_agreements(int workers,
                      const std::function<void(Strategy& strategy, int worker,
-                                              std::shared_ptr<StepAgreement>& agreement)>& work) {
+                                              std::shared_ptr<StopConsensus>& agreement)>& work) {
   set_logical_devices("cpu", 1);
   test::ThreadCluster cluster(test::ThreadCluster::spec_of({{"worker", workers}}));
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
     MultiWorkerMirroredStrategy strategy(
         task.taking_part(MultiWorkerMirroredOptions{.devices = cpus(1)}));
-    std::shared_ptr<StepAgreement> agreement = detail::make_step_agreement(strategy.group());
+    std::shared_ptr<StopConsensus> agreement = detail::make_stop_consensus(strategy.group());
     work(strategy, task.id.index, agreement);
   }));
 }
@@ -50,7 +50,7 @@ TEST(StepAgreementTest, AllStopAfterTheSameStepWhoeverIsToldWhenever) {
     std::mutex mutex;
     std::vector<int64_t> stopped;
     with_agreements(workers, [&](Strategy& strategy, int worker,
-                                 std::shared_ptr<StepAgreement>& agreement) {
+                                 std::shared_ptr<StopConsensus>& agreement) {
       for (int64_t step = 3;; ++step) {  // a run that goes on from step 2
         step_together(strategy);
         const auto agreed = agreement->agree(step, step >= told_at[static_cast<size_t>(worker)]);
@@ -73,7 +73,7 @@ TEST(StepAgreementTest, AfterOneAgreementComesTheNext) {
   std::mutex mutex;
   std::map<int64_t, int> stops;  // how many stopped there
   with_agreements(
-      3, [&](Strategy& strategy, int worker, std::shared_ptr<StepAgreement>& agreement) {
+      3, [&](Strategy& strategy, int worker, std::shared_ptr<StopConsensus>& agreement) {
         int rounds = 0;
         for (int64_t step = 1; rounds < 2; ++step) {
           step_together(strategy);
@@ -92,7 +92,7 @@ TEST(StepAgreementTest, AfterOneAgreementComesTheNext) {
 TEST(StepAgreementTest, WhoHasEndedHoldsUpNobody) {
   std::latch ended(1);
   with_agreements(2,
-                  [&](Strategy& strategy, int worker, std::shared_ptr<StepAgreement>& agreement) {
+                  [&](Strategy& strategy, int worker, std::shared_ptr<StopConsensus>& agreement) {
                     step_together(strategy);
                     EXPECT_FALSE(agreement->agree(1, false));
                     if (worker == 0) {
@@ -110,7 +110,7 @@ TEST(StepAgreementTest, WhoEndsBehindAnAgreementHoldsUpNobody) {
   std::latch agreed(1);
   std::latch ended(1);
   with_agreements(2,
-                  [&](Strategy& strategy, int worker, std::shared_ptr<StepAgreement>& agreement) {
+                  [&](Strategy& strategy, int worker, std::shared_ptr<StopConsensus>& agreement) {
                     step_together(strategy);
                     EXPECT_FALSE(agreement->agree(1, false));
                     step_together(strategy);
@@ -128,7 +128,7 @@ TEST(StepAgreementTest, WhoEndsBehindAnAgreementHoldsUpNobody) {
                   });
 }
 
-using Work = std::function<void(cluster::Server& server, int worker, StepAgreement& agreement)>;
+using Work = std::function<void(cluster::Server& server, int worker, StopConsensus& agreement)>;
 
 /// Two workers with their agreements, while a third waits to take part, which it does in the end.
 void while_one_waits(const Work& work) {
@@ -145,7 +145,7 @@ void while_one_waits(const Work& work) {
       EXPECT_TRUE(server->transport().wait_until([&] { return !server->newcomers().empty(); },
                                                  test::soon()));
       {
-        detail::WorkerStepAgreement agreement(server, task.id.index, 2, /*number=*/1,
+        detail::WorkerStopConsensus agreement(server, task.id.index, 2, /*number=*/1,
                                               /*take_in=*/true, [] {});
         work(*server, task.id.index, agreement);
       }
@@ -158,7 +158,7 @@ void while_one_waits(const Work& work) {
 }
 
 /// @return the step that all stop after.
-int64_t step_until_agreed(cluster::Server& server, StepAgreement& agreement) {
+int64_t step_until_agreed(cluster::Server& server, StopConsensus& agreement) {
   for (int64_t step = 1;; ++step) {
     server.barrier("step", test::soon(), {{"worker", 0}, {"worker", 1}});
     const auto agreed = agreement.agree(step, false);
@@ -169,10 +169,10 @@ int64_t step_until_agreed(cluster::Server& server, StepAgreement& agreement) {
 TEST(StepAgreementTest, AllTakeInWhoWaitsAfterTheSameStep) {
   std::mutex mutex;
   std::vector<int64_t> steps;
-  while_one_waits([&](cluster::Server& server, int, StepAgreement& agreement) {
-    EXPECT_FALSE(agreement.regroups());
+  while_one_waits([&](cluster::Server& server, int, StopConsensus& agreement) {
+    EXPECT_FALSE(agreement.membership_changes());
     const int64_t step = step_until_agreed(server, agreement);
-    EXPECT_TRUE(agreement.regroups());
+    EXPECT_TRUE(agreement.membership_changes());
     const std::lock_guard lock(mutex);
     steps.push_back(step);
   });
@@ -182,11 +182,11 @@ TEST(StepAgreementTest, AllTakeInWhoWaitsAfterTheSameStep) {
 }
 
 TEST(StepAgreementTest, WhoIsToldToStopIsHeardFirst) {
-  while_one_waits([&](cluster::Server& server, int worker, StepAgreement& agreement) {
+  while_one_waits([&](cluster::Server& server, int worker, StopConsensus& agreement) {
     // Until the other has said that it stops, and when.
     if (worker == 0) (void)server.get("strata/preemption/1/1/1/step/1", test::soon());
     EXPECT_EQ(agreement.agree(1, worker == 1), 1);
-    EXPECT_FALSE(agreement.regroups());
+    EXPECT_FALSE(agreement.membership_changes());
   });
 }
 
