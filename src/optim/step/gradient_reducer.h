@@ -36,8 +36,8 @@ enum class ReduceSite {
 struct ReducerOptions {
   ReduceSite add = ReduceSite::kReducer;
   /// Each process updates a shard of every bucket of floats, and all-gathers the variables
-  /// afterwards (`owned_range`, `all_gather_owned`). Not with ReduceSite::kCaller, where the callers
-  /// share the work themselves.
+  /// afterwards (`owned_range`, `all_gather_owned`). Not with ReduceSite::kCaller, where the
+  /// callers share the work themselves.
   bool shard = false;
   /// With `shard`: every process needs the sums of all elements nevertheless, for norms.
   bool whole_sums = false;
@@ -51,7 +51,7 @@ struct ReducerOptions {
 /// (embeddings) have none.
 ///
 /// With `overlap`, a thread reduces each bucket as soon as its gradients are complete, while
-/// backward computes the next ones, in the order of the buckets, which is the same on all processes.
+/// backward computes the next ones, in the order of the buckets, which all processes share.
 ///
 /// With ReduceSite::kCaller each bucket is double buffered: the exchange of a step's metadata
 /// proves that all processes have read the buffer of the step before, but not this step's.
