@@ -51,7 +51,7 @@ void train(const examples::Arguments& arguments) {
   const auto dataset = mnist.train_dataset().take(12800).shuffle(12800).batch(arguments.batch);
   const auto batches = strategy.distribute(dataset);
   const auto net = strategy.replicate([] { return Net(); });
-  strata::optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
+  strata::optimizers::SGD sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
 
   for (int epoch = 1; epoch <= arguments.epochs; ++epoch) {
     examples::ProgressBar bar(strata::str_cat("epoch ", epoch, "/", arguments.epochs),

@@ -47,7 +47,7 @@ double train(const examples::Arguments& arguments, std::shared_ptr<strata::Cross
   const at::Tensor x = at::randn({1024, 16});
   const at::Tensor y = x.mm(at::arange(1, 17, at::kFloat).unsqueeze(1));
   const auto net = strategy.replicate([] { return torch::nn::Linear(16, 1); });
-  strata::optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05});
+  strata::optimizers::SGD sgd(net.variables(), {.learning_rate = 0.05});
   const auto batches = strategy.distribute(
       strata::data::Dataset::from_tensor_slices({x, y}).shuffle(1024).batch(arguments.batch));
   double loss = 0;

@@ -113,13 +113,15 @@ bool Checkpoint::write(const std::string& path, const WriteOptions& options) {
     });
     return true;
   }
-  const std::string skipped = detail::broadcast_from_chief(*state.workers, "Checkpoint::write", [&] {
-    if (state.background.busy() && state.options.while_saving == CheckpointOptions::Busy::kSkip) {
-      return "skipped";
-    }
-    state.background.wait();
-    return "";
-  });
+  const std::string skipped =
+      detail::broadcast_from_chief(*state.workers, "Checkpoint::write", [&] {
+        if (state.background.busy() &&
+            state.options.while_saving == CheckpointOptions::Busy::kSkip) {
+          return "skipped";
+        }
+        state.background.wait();
+        return "";
+      });
   if (!skipped.empty()) {
     STRATA_LOG(kInfo) << "[checkpoint] " << path
                       << " is skipped: the one before is still being written";
@@ -158,7 +160,7 @@ std::shared_ptr<RestoreSession> Checkpoint::open_together(const std::string& pat
   detail::run_on_chief(group, "Checkpoint::restore", [&] { state_->background.wait_quietly(); });
   try {
     detail::run_on_all(group, "Checkpoint::restore, reading", [&] {
-      if (!session) session = open_as_others_do(path);
+      if (!session) session = open_checked(path);
     });
     const std::vector<std::string> seen = detail::all_gather_strings(
         group, "Checkpoint::restore, which one", identity(session->loaded().manifest));
@@ -169,13 +171,13 @@ std::shared_ptr<RestoreSession> Checkpoint::open_together(const std::string& pat
                    "must be one that all workers see");
     }
   } catch (...) {
-    if (session) session->keep_quiet();
+    if (session) session->suppress_warning();
     throw;
   }
   return session;
 }
 
-std::shared_ptr<RestoreSession> Checkpoint::open_as_others_do(const std::string& path) {
+std::shared_ptr<RestoreSession> Checkpoint::open_checked(const std::string& path) {
   try {
     return open(path);
   } catch (const Error& error) {
@@ -193,24 +195,24 @@ RestoreStatus Checkpoint::apply(std::shared_ptr<RestoreSession> session) {
       session->apply();
     });
   } catch (...) {
-    session->keep_quiet();
+    session->suppress_warning();
     throw;
   }
   state_->last_restore = session;
-  state_->workers->caught_up();
+  state_->workers->finish_catch_up();
   return RestoreStatus(session);
 }
 
 void Checkpoint::wait() {
-  detail::run_on_chief(*state_->workers, "Checkpoint::wait", [&] { wait_here(); });
+  detail::run_on_chief(*state_->workers, "Checkpoint::wait", [&] { wait_local(); });
 }
-void Checkpoint::wait_here() { state_->background.wait(); }
+void Checkpoint::wait_local() { state_->background.wait(); }
 bool Checkpoint::saving() const { return state_->background.busy(); }
 
 void Checkpoint::prepare() {
   if (!state_->options.asynchronous) return;
   const std::string busy = detail::broadcast_from_chief(*state_->workers, "Checkpoint::prepare",
-                                             [&] { return saving() ? "busy" : ""; });
+                                                        [&] { return saving() ? "busy" : ""; });
   if (busy.empty()) (void)take(*state_, {});
 }
 

@@ -181,7 +181,7 @@ CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
 
 CheckpointManager::~CheckpointManager() {
   try {
-    state_->checkpoint.wait_here();
+    state_->checkpoint.wait_local();
   } catch (const std::exception& error) {
     STRATA_LOG(kError) << "[checkpoint_manager] the last save failed: " << error.what();
   }
@@ -242,7 +242,7 @@ std::optional<std::string> CheckpointManager::restore_or_initialize() {
   if (path.empty()) {
     const ReplicaGroup& workers = state.checkpoint.workers();
     detail::run_on_all(workers, "CheckpointManager::restore_or_initialize", [&] {
-      STRATA_CHECK(!workers.options().joins_late, kFailedPrecondition,
+      STRATA_CHECK(!workers.options().late_joiner, kFailedPrecondition,
                    "[checkpoint_manager] restore_or_initialize: this process has come while the "
                    "others were training, and ",
                    state.folder,

@@ -146,7 +146,7 @@ std::vector<std::string> RestoreSession::unmatched() const {
 
 void RestoreSession::check(bool everything) {
   apply();
-  keep_quiet();
+  suppress_warning();
   const std::vector<std::string> missing = unmatched();
   STRATA_CHECK(missing.empty(), kFailedPrecondition, "[checkpoint] ",
                everything ? "assert_consumed" : "assert_existing_objects_matched", ": ",
@@ -173,7 +173,7 @@ RestoreStatus& RestoreStatus::assert_existing_objects_matched() {
   return *this;
 }
 RestoreStatus& RestoreStatus::expect_partial() {
-  session_->keep_quiet();
+  session_->suppress_warning();
   return *this;
 }
 RestoreStatus& RestoreStatus::restore_created() {

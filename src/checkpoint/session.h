@@ -48,7 +48,7 @@ class RestoreSession {
   std::vector<std::string> unused() const;
   std::vector<std::string> unmatched() const;
   void check(bool everything);
-  void keep_quiet() { quiet_ = true; }
+  void suppress_warning() { quiet_ = true; }
   const checkpoint::Loaded& loaded() const { return loaded_; }
 
  private:

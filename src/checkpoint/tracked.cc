@@ -32,7 +32,7 @@ bool has_local_values(const Variable& variable) {
   if (state.group()->keeps_one_copy()) return false;
   // What an optimizer trains is kept equal.
   return variable.aggregation() == VariableAggregation::kNone && !variable.trainable() &&
-         !state.has_home();
+         !state.has_bound_storage();
 }
 
 bool same_bits(const at::Tensor& a, const at::Tensor& b) {
@@ -66,7 +66,7 @@ void write_replicas(const Variable& variable, const std::vector<at::Tensor>& val
     replicas[static_cast<size_t>(local)].detach().copy_(
         values[static_cast<size_t>(group.replica_id(local))]);
   }
-  variable.state()->note_write();
+  variable.state()->bump_version();
 }
 
 at::Tensor value_for_all(const Variable& variable) {

@@ -44,7 +44,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     group.bytes_per_pack = options.communication_options.bytes_per_pack;
     group.timeout = options.communication_options.timeout;
     group.communicator = workers_->communicator();
-    group.tune_engine = false;
+    group.use_cpu_kernels = false;
     group_ = std::make_shared<ReplicaGroup>(std::move(group));
     take_parameters();
     take_buffers();

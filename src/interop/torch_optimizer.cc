@@ -49,8 +49,8 @@ void share_storage(const Variable& variable) {
   std::vector<at::Tensor> homes;
   for (int r = 0; r < variable.group().num_local_replicas(); ++r)
     homes.push_back(first.variable_data());
-  variable.state()->move_into(homes, /*shared=*/true,
-                              std::make_shared<at::Tensor>(first.variable_data()));
+  variable.state()->bind_storage(homes, /*shared=*/true,
+                                 std::make_shared<at::Tensor>(first.variable_data()));
 }
 
 }  // namespace
@@ -82,9 +82,9 @@ class TorchOptimizerCore::Impl {
   /// Hears of a group's other replicas.
   struct Observer final : RunObserver {
     explicit Observer(Impl& impl) : impl(impl) {}
-    void run_begins(int) override {}
-    void run_ends(int) override {}
-    void reshaped() override { impl.share_out_anew(); }
+    void on_run_begin(int) override {}
+    void on_run_end(int) override {}
+    void on_resize() override { impl.share_out_anew(); }
     void reconnected() override { impl.make_exchange(); }
     Impl& impl;
   };
@@ -93,8 +93,8 @@ class TorchOptimizerCore::Impl {
   const Make make_;
   std::shared_ptr<Observer> observer_;
   std::unique_ptr<optimizers::GradientReducer> reducer_;  // null: all replicas are here
-  std::vector<size_t> owners_;                              // by variable
-  std::vector<std::unique_ptr<Optimizer>> instances_;       // by replica
+  std::vector<size_t> owners_;                            // by variable
+  std::vector<std::unique_ptr<Optimizer>> instances_;     // by replica
 
   // Of the present step; written by the last replica to arrive.
   std::vector<std::vector<at::Tensor>>
@@ -118,7 +118,7 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
                "are: use one of strata's, or leave parameter_device out");
   if (replicas.may_share_storage() && replicas.num_replicas() > 1) {
     for (const Variable& variable : variables_) {
-      if (!variable.state()->has_home()) share_storage(variable);
+      if (!variable.state()->has_bound_storage()) share_storage(variable);
     }
   }
   share_out_anew();
@@ -209,7 +209,7 @@ void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution
       "torch_optimizer step (end)", nullptr,
       [&](const std::vector<void*>&) {
         for (size_t i = 0; i < variables_.size(); ++i) {
-          if (used_[i]) variables_[i].state()->note_write();
+          if (used_[i]) variables_[i].state()->bump_version();
         }
         sources_.clear();
       },
@@ -219,7 +219,7 @@ void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution
     const auto owner = static_cast<int>(owners_[i]);
     if (!used_[i] || owner == id || variable.state()->shares_storage()) continue;
     variable.on_replica(id).copy_(variable.on_replica(owner));
-    variable.state()->expect_present_version(id);
+    variable.state()->record_version(id);
   }
 }
 

@@ -62,7 +62,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-7;  // keras.config.epsilon()
 
-using Classes = keras::RuleClasses<Constraint>;
+using Classes = keras::ClassRegistry<Constraint>;
 
 const Classes& classes() {
   static const Classes all(

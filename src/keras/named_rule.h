@@ -41,7 +41,7 @@ Options read_options(const Json& config, const std::string& owner) {
 
 /// Keras's classes of one kind, by name and from their objects.
 template <typename Object>
-class RuleClasses {
+class ClassRegistry {
  public:
   using Make = Object (*)(const Json& config, const std::string& owner);
 
@@ -59,7 +59,7 @@ class RuleClasses {
   };
 
   /// @param kind  "initializer"; its plural is the module in Keras.
-  RuleClasses(std::string kind, std::vector<Class> classes)
+  ClassRegistry(std::string kind, std::vector<Class> classes)
       : kind_(std::move(kind)), classes_(std::move(classes)) {}
 
   Object named(const std::string& name) const {

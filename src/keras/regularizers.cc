@@ -49,7 +49,7 @@ void visit(Config& config, OrthogonalOptions& options) {
 
 namespace {
 
-using Classes = keras::RuleClasses<Regularizer>;
+using Classes = keras::ClassRegistry<Regularizer>;
 
 const Classes& classes() {
   static const Classes all(

@@ -11,32 +11,32 @@ namespace {
 using Makes = MaskRule::Makes;
 
 /// Layers with `supports_masking`, which hand the mask on as it is.
-constexpr std::array<std::string_view, 26> kHandOn = {"Activation",
-                                                      "ActivityRegularization",
-                                                      "AlphaDropout",
-                                                      "BatchNormalization",
-                                                      "Dense",
-                                                      "Dropout",
-                                                      "ELU",
-                                                      "GaussianDropout",
-                                                      "GaussianNoise",
-                                                      "GroupNormalization",
-                                                      "GroupQueryAttention",
-                                                      "GroupedQueryAttention",
-                                                      "Identity",
-                                                      "LayerNormalization",
-                                                      "LeakyReLU",
-                                                      "MultiHeadAttention",
-                                                      "Normalization",
-                                                      "PReLU",
-                                                      "ReLU",
-                                                      "Rescaling",
-                                                      "Softmax",
-                                                      "SpatialDropout1D",
-                                                      "SpatialDropout2D",
-                                                      "SpatialDropout3D",
-                                                      "TimeDistributed",
-                                                      "UnitNormalization"};
+constexpr std::array<std::string_view, 26> kPropagatesMask = {"Activation",
+                                                              "ActivityRegularization",
+                                                              "AlphaDropout",
+                                                              "BatchNormalization",
+                                                              "Dense",
+                                                              "Dropout",
+                                                              "ELU",
+                                                              "GaussianDropout",
+                                                              "GaussianNoise",
+                                                              "GroupNormalization",
+                                                              "GroupQueryAttention",
+                                                              "GroupedQueryAttention",
+                                                              "Identity",
+                                                              "LayerNormalization",
+                                                              "LeakyReLU",
+                                                              "MultiHeadAttention",
+                                                              "Normalization",
+                                                              "PReLU",
+                                                              "ReLU",
+                                                              "Rescaling",
+                                                              "Softmax",
+                                                              "SpatialDropout1D",
+                                                              "SpatialDropout2D",
+                                                              "SpatialDropout3D",
+                                                              "TimeDistributed",
+                                                              "UnitNormalization"};
 
 constexpr std::array<std::string_view, 7> kRecurrent = {
     "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D", "GRU", "LSTM", "RNN", "SimpleRNN"};
@@ -65,7 +65,7 @@ bool is_true(const Json& config, std::string_view option) {
 }
 
 Makes makes(std::string_view name, const std::function<Json()>& config) {
-  if (is_in(kHandOn, name)) return Makes::kSame;
+  if (is_in(kPropagatesMask, name)) return Makes::kSame;
   if (is_in(kMerge, name)) return Makes::kEither;
   if (name == "Concatenate") return Makes::kConcatenated;
   if (name == "Masking") return Makes::kAny;

@@ -27,7 +27,7 @@ constexpr std::array kNamed = {
     Named{"adamax", make<Adamax>},     Named{"adamw", make<AdamW>},
     Named{"ftrl", make<Ftrl>},         Named{"lamb", make<Lamb>},
     Named{"lion", make<Lion>},         Named{"nadam", make<Nadam>},
-    Named{"rmsprop", make<Rmsprop>},   Named{"sgd", make<Sgd>}};
+    Named{"rmsprop", make<RMSprop>},   Named{"sgd", make<SGD>}};
 
 }  // namespace
 

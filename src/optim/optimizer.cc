@@ -84,7 +84,7 @@ void Optimizer::Impl::make_exchange() {
           .whole_sums = clips_norm() || dynamic_scale_.has_value()});
 }
 
-void Optimizer::Impl::reshaped() {
+void Optimizer::Impl::on_resize() {
   make_exchange();
   shared_ = false;
   for (Part& part : parts_) part.pass->reshape();

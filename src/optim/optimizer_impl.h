@@ -35,10 +35,10 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   void scale_dynamically(double initial_scale, int64_t growth_steps);
   double loss_scale() const;
 
-  void run_begins(int) override {}
-  void run_ends(int) override {}
-  void reshaped() override;
-  void reconnected() override { reshaped(); }
+  void on_run_begin(int) override {}
+  void on_run_end(int) override {}
+  void on_resize() override;
+  void reconnected() override { on_resize(); }
 
   bool scales_dynamically() const { return dynamic_scale_.has_value(); }
 

@@ -29,11 +29,11 @@ std::unique_ptr<tensor::UpdateRule> adam_rule(const Options& options) {
 
 }  // namespace
 
-Sgd::Sgd(const SgdOptions& options)
+SGD::SGD(const SGDOptions& options)
     : ConfiguredOptimizer(
           tensor::make_sgd({.momentum = options.momentum, .nesterov = options.nesterov}),
           common(options), options) {}
-Sgd::Sgd(std::vector<Variable> variables, const SgdOptions& options) : Sgd(options) {
+SGD::SGD(std::vector<Variable> variables, const SGDOptions& options) : SGD(options) {
   build(std::move(variables));
 }
 
@@ -59,14 +59,14 @@ Adagrad::Adagrad(std::vector<Variable> variables, const AdagradOptions& options)
   build(std::move(variables));
 }
 
-Rmsprop::Rmsprop(const RmspropOptions& options)
+RMSprop::RMSprop(const RMSpropOptions& options)
     : ConfiguredOptimizer(tensor::make_rmsprop({.rho = options.rho,
                                                 .momentum = options.momentum,
                                                 .epsilon = options.epsilon,
                                                 .centered = options.centered}),
                           common(options), options) {}
-Rmsprop::Rmsprop(std::vector<Variable> variables, const RmspropOptions& options)
-    : Rmsprop(options) {
+RMSprop::RMSprop(std::vector<Variable> variables, const RMSpropOptions& options)
+    : RMSprop(options) {
   build(std::move(variables));
 }
 

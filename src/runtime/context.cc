@@ -36,7 +36,7 @@ const std::shared_ptr<ReplicaGroup>& default_group() {
                                        .index = 0,
                                        .physical = c10::Device(c10::kCPU)}},
                           .cross_device_ops = nullptr,
-                          .tune_engine = false});
+                          .use_cpu_kernels = false});
   return group;
 }
 

@@ -145,7 +145,7 @@ std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
 
 at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
                          const std::string& variable) {
-  if (group.options().joins_late) return mine;
+  if (group.options().late_joiner) return mine;
   return first_of_group(group, mine, str_cat("initial value of '", variable, "'"));
 }
 

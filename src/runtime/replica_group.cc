@@ -156,9 +156,9 @@ struct ReplicaGroup::Threads {
       stream.set_step(step);
       const tensor::RandomStreamGuard random(stream);
       const c10::DeviceGuard device(group.device(local).physical);
-      for (const auto& observer : observers) observer->run_begins(local);
+      for (const auto& observer : observers) observer->on_run_begin(local);
       (*body)(contexts[static_cast<size_t>(local)]);
-      for (const auto& observer : observers) observer->run_ends(local);
+      for (const auto& observer : observers) observer->on_run_end(local);
       rendezvous.leave(local);
     } catch (const collective::RoundAborted&) {
       // Another replica's error ends this round, and is the one that the caller hears of.
@@ -198,7 +198,7 @@ ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
     : options_(resolve(std::move(options))),
       all_cpu_(std::all_of(options_.devices.begin(), options_.devices.end(), on_cpu)),
       shares_gpu_(share_a_gpu(options_.devices)) {
-  if (options_.tune_engine) {
+  if (options_.use_cpu_kernels) {
     tensor::install_cpu_allocator();
     tensor::use_engine_kernels();
   }
@@ -279,7 +279,7 @@ void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
     const std::lock_guard lock(mutex_);
     for (detail::VariableState* variable : variables_) variable->reshape();
   }
-  for (const auto& observer : observers()) observer->reshaped();
+  for (const auto& observer : observers()) observer->on_resize();
 }
 
 void ReplicaGroup::reconnect(std::shared_ptr<collective::Communicator> communicator,

@@ -197,7 +197,7 @@ void ReplicatedModules::take_buffer(size_t index, int replica) {
   buffers_[index].on_replica(replica).copy_(outside_->buffers[index]);
 }
 
-void ReplicatedModules::reshaped() {
+void ReplicatedModules::on_resize() {
   const at::NoGradGuard no_grad;
   const auto replicas = static_cast<size_t>(group_->num_local_replicas());
   index_of_replica_.resize(std::min(index_of_replica_.size(), replicas));
@@ -229,7 +229,7 @@ void ReplicatedModules::reshaped() {
   }
 }
 
-void ReplicatedModules::take_outside() {
+void ReplicatedModules::sync_from_master() {
   if (!outside_) return;
   const at::NoGradGuard no_grad;
   for (int r = 0; r < group_->num_local_replicas(); ++r) {
@@ -238,7 +238,7 @@ void ReplicatedModules::take_outside() {
   }
 }
 
-void ReplicatedModules::show_again() {
+void ReplicatedModules::invalidate_master() {
   if (outside_) outside_->shown_step = ~group_->step();
 }
 
@@ -248,21 +248,21 @@ void ReplicatedModules::before_run() {
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     take_parameter(i, 0);
-    parameters_[i].state()->spread_change();
+    parameters_[i].state()->broadcast_external_write();
   }
 }
 
-void ReplicatedModules::run_begins(int replica) {
+void ReplicatedModules::on_run_begin(int replica) {
   if (outside_) {
     const at::NoGradGuard no_grad;
     copy_modes(outside_->parts, parts_[index_of_replica_[static_cast<size_t>(replica)]]);
     for (size_t i = 0; i < parameters_.size() && replica > 0; ++i) take_parameter(i, replica);
     for (size_t i = 0; i < buffers_.size(); ++i) take_buffer(i, replica);
   }
-  for (const Variable& parameter : parameters_) parameter.state()->expect_present_version(replica);
+  for (const Variable& parameter : parameters_) parameter.state()->record_version(replica);
 }
 
-void ReplicatedModules::run_ends(int replica) {
+void ReplicatedModules::on_run_end(int replica) {
   for (const Variable& parameter : parameters_) parameter.state()->check_version(replica);
   if (replica == 0) look_for_untaken_gradients();
 }
@@ -273,7 +273,7 @@ void ReplicatedModules::look_for_untaken_gradients() {
   constexpr int kEnough = 3;
   if (!outside_ || parameters_.empty() || runs_untaken_ >= kEnough) return;
   const Variable& first = parameters_[0];
-  const bool left = group_->may_share_storage() && !first.state()->has_home() &&
+  const bool left = group_->may_share_storage() && !first.state()->has_bound_storage() &&
                     first.on_replica(0).grad().defined();
   runs_untaken_ = left ? runs_untaken_ + 1 : 0;
   if (runs_untaken_ < kEnough) return;

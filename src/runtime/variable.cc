@@ -6,8 +6,8 @@
 
 #include <mutex>
 
-#include "runtime/group_exchange.h"
 #include "runtime/coalesced_read.h"
+#include "runtime/group_exchange.h"
 
 namespace strata {
 namespace {
@@ -53,7 +53,7 @@ void apply_to_all(VariableState& variable, const WriteRequest& request) {
   } else {
     for (const at::Tensor& replica : variable.replicas()) apply(replica, request);
   }
-  variable.note_write();
+  variable.bump_version();
 }
 
 /// The replicas' values as one write.
@@ -98,13 +98,13 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
       return apply_to_all(variable, request);
     }
     STRATA_CHECK(
-        !variable.has_one_value() || variable.replicas().size() == 1, kFailedPrecondition,
+        !variable.is_replicated() || variable.replicas().size() == 1, kFailedPrecondition,
         "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
         "' is trained by an optimizer, so its replicas have one value, and a replica wrote to it "
         "without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or make the "
         "strategy with {.share_storage = false}");
     apply(variable.replicas()[local], request);
-    variable.expect_present_version(replica.local_replica());
+    variable.record_version(replica.local_replica());
     return;
   }
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
@@ -227,7 +227,7 @@ at::Tensor Variable::value() const {
   const ReplicaGroup& group = *state.group();
   if (!state.on_read() || group.num_replicas() == 1) return state.central();
   // The others are somewhere else, and a checkpoint is to bring the value.
-  if (group.options().joins_late) return state.replicas()[0].clone();
+  if (group.options().late_joiner) return state.replicas()[0].clone();
   if (const at::Tensor* known = detail::CoalescedRead::value_of(state)) return known->clone();
   const std::string what = str_cat("value of '", name(), "'");
   switch (state.options().aggregation) {
@@ -329,7 +329,7 @@ void VariableState::move_to(int local, const at::Tensor& tensor) {
   at::Tensor& mine = replicas_[static_cast<size_t>(local)];
   tensor.set_data(mine.variable_data());
   mine = tensor;
-  expect_present_version(local);
+  record_version(local);
 }
 
 void VariableState::reshape() {
@@ -348,8 +348,8 @@ void VariableState::reshape() {
   for (size_t r = 0; r < count; ++r) expected_versions_[r] = replicas_[r]._version();
 }
 
-void VariableState::move_into(const std::vector<at::Tensor>& homes, bool shared,
-                              std::shared_ptr<void> keep) {
+void VariableState::bind_storage(const std::vector<at::Tensor>& homes, bool shared,
+                                 std::shared_ptr<void> keep) {
   STRATA_DCHECK(homes.size() == replicas_.size());
   const at::NoGradGuard no_grad;
   for (size_t r = 0; r < homes.size(); ++r) {
@@ -361,7 +361,7 @@ void VariableState::move_into(const std::vector<at::Tensor>& homes, bool shared,
   shares_storage_ = shared;
 }
 
-void VariableState::note_write() {
+void VariableState::bump_version() {
   if (has_mirrors()) {
     const at::NoGradGuard no_grad;
     for (const at::Tensor& replica : replicas_) {
@@ -374,8 +374,8 @@ void VariableState::note_write() {
   }
 }
 
-void VariableState::spread_change() {
-  if (!has_one_value() || shares_storage_) return;
+void VariableState::broadcast_external_write() {
+  if (!is_replicated() || shares_storage_) return;
   for (size_t changed = 0; changed < replicas_.size(); ++changed) {
     if (replicas_[changed]._version() == static_cast<int64_t>(expected_versions_[changed]))
       continue;
@@ -383,11 +383,11 @@ void VariableState::spread_change() {
     for (size_t r = 0; r < replicas_.size(); ++r) {
       if (r != changed) replicas_[r].detach().copy_(replicas_[changed].detach());
     }
-    return note_write();
+    return bump_version();
   }
 }
 
-void VariableState::expect_present_version(int replica) {
+void VariableState::record_version(int replica) {
   expected_versions_[static_cast<size_t>(replica)] =
       replicas_[static_cast<size_t>(replica)]._version();
 }

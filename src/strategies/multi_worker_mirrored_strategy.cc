@@ -31,8 +31,8 @@ class StepReporter final : public RunObserver {
   StepReporter(cluster::Server& server, const ReplicaGroup& group)
       : server_(server), group_(group) {}
   void before_run() override { server_.set_operation(str_cat("run ", group_.step() + 1)); }
-  void run_begins(int) override {}
-  void run_ends(int) override {}
+  void on_run_begin(int) override {}
+  void on_run_end(int) override {}
 
  private:
   cluster::Server& server_;
@@ -104,7 +104,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.overlap = options.communication_options.overlap.value_or(
       !group.communicator->placement().on_one_host());
   group.shard_optimizer_state = options.shard_optimizer_state;
-  group.joins_late = joined.workers->server()->generation() > 1;
+  group.late_joiner = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
   group.threads_per_replica = joined.workers->common().threads_per_replica;
   return joined;

@@ -186,7 +186,7 @@ std::optional<uint64_t> next_mask_key() {
   return derive(stream->seed, stream->id, stream->step, kFirstMask + stream->masks++);
 }
 
-DefaultGeneratorLoan::DefaultGeneratorLoan(c10::Device device) {
+ScopedDefaultGenerator::ScopedDefaultGenerator(c10::Device device) {
   if (!device.is_cuda()) return;
   stream_ = generator_or_stream(std::nullopt, device);
   if (!stream_) return;
@@ -199,7 +199,7 @@ DefaultGeneratorLoan::DefaultGeneratorLoan(c10::Device device) {
   lender_.set_offset(stream_->get_offset());
 }
 
-DefaultGeneratorLoan::~DefaultGeneratorLoan() {
+ScopedDefaultGenerator::~ScopedDefaultGenerator() {
   if (!stream_) return;
   {
     std::lock_guard lock(lender_.mutex());

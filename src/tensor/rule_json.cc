@@ -19,7 +19,7 @@ concept Is = std::same_as<std::remove_const_t<Rule>, Wanted>;
 // One overload a rule: calls `visit(name, member)` for each of its options, in order.
 
 template <typename Visit>
-void visit_options(Is<SgdRule> auto& rule, Visit visit) {
+void visit_options(Is<SGDRule> auto& rule, Visit visit) {
   visit("momentum", rule.momentum);
   visit("nesterov", rule.nesterov);
 }
@@ -45,7 +45,7 @@ void visit_options(Is<AdagradRule> auto& rule, Visit visit) {
 }
 
 template <typename Visit>
-void visit_options(Is<RmspropRule> auto& rule, Visit visit) {
+void visit_options(Is<RMSpropRule> auto& rule, Visit visit) {
   visit("rho", rule.rho);
   visit("momentum", rule.momentum);
   visit("epsilon", rule.epsilon);

@@ -65,7 +65,7 @@ double UpdateRule::slot_initial_value(int) const { return 0; }
 std::vector<int64_t> UpdateRule::slot_shape(int, at::IntArrayRef sizes) const {
   return sizes.vec();
 }
-double UpdateRule::next_carried(double carried, int64_t) const { return carried; }
+double UpdateRule::next_scalar_state(double scalar_state, int64_t) const { return scalar_state; }
 
 void UpdateRule::do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const {
   run_kernel(kernel_, span, step);
@@ -134,9 +134,9 @@ namespace {
 
 using Slots = std::vector<at::Tensor>;
 
-class Sgd final : public UpdateRule {
+class SGD final : public UpdateRule {
  public:
-  explicit Sgd(const SgdRule& options)
+  explicit SGD(const SGDRule& options)
       : UpdateRule(options.momentum == 0 ? kSgd
                    : options.nesterov    ? kSgdNesterov
                                          : kSgdMomentum,
@@ -167,7 +167,7 @@ class Sgd final : public UpdateRule {
     }
   }
 
-  const SgdRule options_;
+  const SGDRule options_;
 };
 
 class Adam final : public UpdateRule {
@@ -237,9 +237,9 @@ class Adagrad final : public UpdateRule {
   const AdagradRule options_;
 };
 
-class Rmsprop final : public UpdateRule {
+class RMSprop final : public UpdateRule {
  public:
-  explicit Rmsprop(const RmspropRule& options)
+  explicit RMSprop(const RMSpropRule& options)
       : UpdateRule(options.centered
                        ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
                        : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
@@ -254,7 +254,7 @@ class Rmsprop final : public UpdateRule {
   }
 
  private:
-  static std::vector<std::string_view> names(const RmspropRule& options) {
+  static std::vector<std::string_view> names(const RMSpropRule& options) {
     std::vector<std::string_view> names = {"velocity"};
     if (options.momentum > 0) names.push_back("momentum");
     if (options.centered) names.push_back("average_gradient");
@@ -281,7 +281,7 @@ class Rmsprop final : public UpdateRule {
     }
   }
 
-  const RmspropRule options_;
+  const RMSpropRule options_;
 };
 
 class Adadelta final : public UpdateRule {
@@ -361,9 +361,9 @@ void check_not_negative(const char* rule, const char* what, double value) {
                "; expected 0 or more");
 }
 
-std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options) {
+std::unique_ptr<UpdateRule> make_sgd(const SGDRule& options) {
   check_fraction("sgd", "momentum", options.momentum);
-  return std::make_unique<Sgd>(options);
+  return std::make_unique<SGD>(options);
 }
 
 std::unique_ptr<UpdateRule> make_adam(const AdamRule& options) {
@@ -379,11 +379,11 @@ std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options) {
   return std::make_unique<Adagrad>(options);
 }
 
-std::unique_ptr<UpdateRule> make_rmsprop(const RmspropRule& options) {
+std::unique_ptr<UpdateRule> make_rmsprop(const RMSpropRule& options) {
   check_fraction("rmsprop", "rho", options.rho);
   check_fraction("rmsprop", "momentum", options.momentum);
   check_not_negative("rmsprop", "epsilon", options.epsilon);
-  return std::make_unique<Rmsprop>(options);
+  return std::make_unique<RMSprop>(options);
 }
 
 std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options) {
@@ -405,10 +405,10 @@ std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options) {
 
 std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options) {
   struct Make {
-    std::unique_ptr<UpdateRule> operator()(const SgdRule& rule) { return make_sgd(rule); }
+    std::unique_ptr<UpdateRule> operator()(const SGDRule& rule) { return make_sgd(rule); }
     std::unique_ptr<UpdateRule> operator()(const AdamRule& rule) { return make_adam(rule); }
     std::unique_ptr<UpdateRule> operator()(const AdagradRule& rule) { return make_adagrad(rule); }
-    std::unique_ptr<UpdateRule> operator()(const RmspropRule& rule) { return make_rmsprop(rule); }
+    std::unique_ptr<UpdateRule> operator()(const RMSpropRule& rule) { return make_rmsprop(rule); }
     std::unique_ptr<UpdateRule> operator()(const AdadeltaRule& rule) { return make_adadelta(rule); }
     std::unique_ptr<UpdateRule> operator()(const FtrlRule& rule) { return make_ftrl(rule); }
     std::unique_ptr<UpdateRule> operator()(const AdamaxRule& rule) { return make_adamax(rule); }

@@ -10,7 +10,7 @@
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
 #include "tools/bench_stats.h"
-#include "tools/launch/held_ports.h"
+#include "tools/launch/port_reservation.h"
 
 namespace strata::tools {
 
@@ -56,7 +56,7 @@ class CollectiveSystems {
   const std::vector<RankHost> hosts_;
   const bool shared_;
   const std::filesystem::path folder_;
-  std::deque<HeldPorts> ports_;  // of each system that listens on this host
+  std::deque<PortReservation> ports_;  // of each system that listens on this host
   int memory_fd_ = -1;
   int started_ = 0;
 };

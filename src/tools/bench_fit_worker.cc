@@ -38,7 +38,7 @@ void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_bat
   const keras::Model model = strategy.scope([&] {
     keras::Model net = images ? make_cnn() : make_mlp();
     optimizers::AnyOptimizer optimizer =
-        images ? optimizers::AnyOptimizer(optimizers::Sgd({.learning_rate = 0.01, .momentum = 0.9}))
+        images ? optimizers::AnyOptimizer(optimizers::SGD({.learning_rate = 0.01, .momentum = 0.9}))
                : optimizers::AnyOptimizer(optimizers::Adam({.learning_rate = 1e-3}));
     net.compile({.optimizer = optimizer,
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),

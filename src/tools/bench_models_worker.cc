@@ -22,7 +22,7 @@ int run_models_worker(const std::string& path, int replicas, const std::string& 
   const keras::Model model = strategy.scope([&] {
     keras::Model net =
         applications::ResNet50({.input_shape = {side, side, 3}, .classifier_activation = "linear"});
-    net.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.01, .momentum = 0.9}),
+    net.compile({.optimizer = optimizers::SGD({.learning_rate = 0.01, .momentum = 0.9}),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
     return net;
   });

@@ -117,7 +117,7 @@ class ServersRun {
 
 void run_mnist(const BenchOptions& options) {
   const BenchWorkspace workspace;
-  const HeldPorts ports(kPsMnistPorts);
+  const PortReservation ports(kPsMnistPorts);
   const fs::path data = workspace.path() / "data";
   write_step_data(data, {});
   run_interleaved(options,

@@ -11,7 +11,7 @@
 #include "tools/bench_options.h"
 #include "tools/bench_process.h"
 #include "tools/bench_systems.h"
-#include "tools/launch/held_ports.h"
+#include "tools/launch/port_reservation.h"
 
 namespace strata::tools {
 
@@ -49,7 +49,7 @@ class PsSystems {
   const int servers_;
   const std::filesystem::path folder_;
   const std::vector<int> cpus_;
-  std::deque<HeldPorts> ports_;  // of each system
+  std::deque<PortReservation> ports_;  // of each system
 };
 
 constexpr int kPsMnistPorts = 9;  ///< of mnist's systems
@@ -57,7 +57,8 @@ constexpr int kPsMnistPorts = 9;  ///< of mnist's systems
 /// Case `mnist`: two workers, a core each, and a server, which runs on whichever is free.
 /// @param ports  kPsMnistPorts of them.
 std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
-                                         const std::filesystem::path& data, const HeldPorts& ports);
+                                         const std::filesystem::path& data,
+                                         const PortReservation& ports);
 
 int run_ps_suite(const BenchOptions& options);
 

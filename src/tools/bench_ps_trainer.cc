@@ -58,7 +58,7 @@ std::vector<Clock::time_point> train(const cluster::ClusterSpec& spec, const clu
   const at::Tensor gradients = at::ones({elements});
   const auto table = client.create_flat(
       {.name = str_cat(order.consistency, "-", order.bytes),
-       .rule = tensor::SgdRule{},
+       .rule = tensor::SGDRule{},
        .consistency = consistency_of(order.consistency, spec.num_tasks(self.job)),
        .parts = ps::cut_evenly(elements, 4, client.num_servers())},
       values, /*first=*/self.index == 0);

@@ -60,7 +60,7 @@ class TableCalls {
     flat.values = client_.make_buffer(elements);
     flat.gradients = client_.make_buffer(elements).fill_(1);
     flat.table = client_.create_flat({.name = str_cat("dense-", elements),
-                                      .rule = tensor::SgdRule{},
+                                      .rule = tensor::SGDRule{},
                                       .parts = ps::cut_evenly(elements, 4, servers_)},
                                      flat.values, /*first=*/true);
     return flat;

@@ -54,7 +54,7 @@ int run_step_suite(const BenchOptions& options) {
     if (std::find(names.begin(), names.end(), each.name) == names.end()) continue;
     const BenchWorkspace workspace;
     const fs::path data = workspace.path() / "data";
-    const HeldPorts ports(kStepPorts);
+    const PortReservation ports(kStepPorts);
     const bool is_run = each.features == 0;
     if (!is_run) write_step_data(data, {.features = each.features, .classes = each.classes});
     run_interleaved(options,

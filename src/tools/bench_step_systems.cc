@@ -24,7 +24,7 @@ std::string find_mimalloc() {
 class Catalogue {
  public:
   Catalogue(const BenchOptions& options, std::string case_name, std::string data,
-            std::vector<int> cpus, const HeldPorts& ports)
+            std::vector<int> cpus, const PortReservation& ports)
       : options_(options),
         ours_(std::move(case_name)),
         case_(loop_of(ours_)),
@@ -211,7 +211,7 @@ class Catalogue {
   const std::string case_;  ///< "mlp-loop"
   const std::string data_;
   const std::vector<int> both_;
-  const HeldPorts& ports_;
+  const PortReservation& ports_;
   std::vector<int> one_;
   const PythonPeers python_;
 };
@@ -220,7 +220,7 @@ class Catalogue {
 
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
                                      const fs::path& data, const std::vector<int>& cpus,
-                                     const HeldPorts& ports) {
+                                     const PortReservation& ports) {
   return Catalogue(options, case_name, data.string(), cpus, ports).all();
 }
 

@@ -6,7 +6,7 @@
 
 #include "tools/bench_options.h"
 #include "tools/bench_systems.h"
-#include "tools/launch/held_ports.h"
+#include "tools/launch/port_reservation.h"
 
 namespace strata::tools {
 
@@ -18,6 +18,6 @@ constexpr int kStepPorts = 8;  ///< That the systems of several workers need for
 /// @param ports  For workers, kStepPorts of them.
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
                                      const std::filesystem::path& data,
-                                     const std::vector<int>& cpus, const HeldPorts& ports);
+                                     const std::vector<int>& cpus, const PortReservation& ports);
 
 }  // namespace strata::tools

@@ -120,7 +120,7 @@ void serve_case(Strategy& strategy, const std::string& name, const std::string& 
     return optimizers::Adam(std::move(variables), {.learning_rate = 1e-3});
   };
   const auto sgd = [](std::vector<Variable> variables) {
-    return optimizers::Sgd(std::move(variables), {.learning_rate = 0.01, .momentum = 0.9});
+    return optimizers::SGD(std::move(variables), {.learning_rate = 0.01, .momentum = 0.9});
   };
   if (name == "run") {
     serve([&](long count) {

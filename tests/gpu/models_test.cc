@@ -81,7 +81,7 @@ class Digits : public torch::nn::Module {
 template <typename Model>
 std::vector<at::Tensor> train(Strategy& strategy, const Batches& batches) {
   const auto net = strategy.replicate([] { return std::make_shared<Model>(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
   size_t step = 0;
   for (const auto& batch : strategy.distribute(as_dataset(batches))) {
     const int64_t rows = batches[step++].num_rows();

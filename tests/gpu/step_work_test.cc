@@ -62,7 +62,7 @@ TEST(GpuStepWorkTest, NoMoreThanALoopByHand) {
           [&] { return std::make_shared<Net>(kind, at::kFloat, /*plain=*/true); });
       const auto optimizer =
           (adam ? optimizer_case<optimizers::Adam>("", optimizers::AdamOptions{})
-                : optimizer_case<optimizers::Sgd>("", optimizers::SgdOptions{.momentum = 0.9}))
+                : optimizer_case<optimizers::SGD>("", optimizers::SGDOptions{.momentum = 0.9}))
               .make(net.variables());
       const Counts ours = work_of([&] {
         strategy.run([&] {

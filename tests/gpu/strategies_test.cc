@@ -19,9 +19,9 @@ void expect_parity_of_all(Strategy& strategy) {
     expect_parity(
         strategy, kind,
         {optimizer_case<optimizers::Adam>("adam", optimizers::AdamOptions{.learning_rate = 0.01}),
-         optimizer_case<optimizers::Sgd>(
+         optimizer_case<optimizers::SGD>(
              "sgd momentum clipnorm",
-             optimizers::SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 0.05})});
+             optimizers::SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 0.05})});
   }
 }
 

@@ -131,7 +131,7 @@ void expect_parity(const Options& options) {
   }
 }
 
-TEST(TorchOptimizerTest, SgdEqualsOneDevice) {
+TEST(TorchOptimizerTest, SGDEqualsOneDevice) {
   expect_parity<torch::optim::SGD>(torch::optim::SGDOptions(0.02).momentum(0.9).nesterov(true));
 }
 TEST(TorchOptimizerTest, AdamEqualsOneDevice) {
@@ -140,7 +140,7 @@ TEST(TorchOptimizerTest, AdamEqualsOneDevice) {
 TEST(TorchOptimizerTest, AdamWEqualsOneDevice) {
   expect_parity<torch::optim::AdamW>(torch::optim::AdamWOptions(0.01).weight_decay(0.1));
 }
-TEST(TorchOptimizerTest, RmspropEqualsOneDevice) {
+TEST(TorchOptimizerTest, RMSpropEqualsOneDevice) {
   expect_parity<torch::optim::RMSprop>(torch::optim::RMSpropOptions(0.01));
 }
 TEST(TorchOptimizerTest, AdagradEqualsOneDevice) {

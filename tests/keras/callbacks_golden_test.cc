@@ -41,7 +41,7 @@ class ScriptedRun final : public TrainingRun {
  private:
   static Model make_model() {
     Sequential model(Input({1}), {layers::Dense(1)});
-    model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.5}), .loss = "mse"});
+    model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.5}), .loss = "mse"});
     return model;
   }
 };

@@ -82,7 +82,7 @@ TEST(CallModeTest, EvaluateAndPredictAreInferenceAndFitTrains) {
   const Sequential model(
       Input({200}),
       {layers::Dropout(0.5), layers::Dense(1, {.use_bias = false, .kernel_initializer = "ones"})});
-  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0}), .loss = "mse"});
+  model.compile({.optimizer = optimizers::SGD({.learning_rate = 0}), .loss = "mse"});
   const at::Tensor x = at::ones({4, 200});
   const at::Tensor y = at::full({4, 1}, 200.0);
   EXPECT_EQ(model.evaluate(x, y, {.verbose = 0}).at("loss"), 0);
@@ -176,12 +176,12 @@ Tensors trained(int replicas, bool by_fit) {
       Dataset::from_tensor_slices({waves(22, 4, 0.7), waves(22, 1, 0.3)}).batch(8);
   const int epochs = 3;
   if (by_fit) {
-    model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05}), .loss = "mse"});
+    model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.05}), .loss = "mse"});
     model.fit(dataset, {.epochs = epochs, .verbose = 0});
     return model.get_weights();
   }
   // Quoted in docs/custom_loops.md.
-  optimizers::Sgd sgd(model->trainable_variables(), {.learning_rate = 0.05});
+  optimizers::SGD sgd(model->trainable_variables(), {.learning_rate = 0.05});
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (const auto& batch : strategy.distribute(dataset)) {
       strategy.run(

@@ -73,7 +73,7 @@ TEST(CustomModelsTest, LossesThatLayersAddCountOnceForEachExample) {
         const auto input = Input({4});
         const auto x = make_layer<PenaltyImpl>()(layers::Dense(5, "tanh")(input));
         Model model(input, layers::Dense(1)(x));
-        model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.02}), .loss = "mse"});
+        model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.02}), .loss = "mse"});
         return model;
       },
       Dataset::from_tensor_slices({waves(22, 4, 0.7), waves(22, 1, 0.3)}).batch(8));
@@ -86,7 +86,7 @@ TEST(CustomModelsTest, SeveralOutputsHaveLossesWeightsAndMetricsOfTheirOwn) {
     const auto x = layers::Concatenate()({layers::Dense(5, "tanh")(a), b});
     Model model(std::vector{a, b},
                 {layers::Dense(1, {.name = "value"})(x), layers::Dense(3, {.name = "kind"})(x)});
-    model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.1}),
+    model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1}),
                    .loss = {"mse", losses::SparseCategoricalCrossentropy({.from_logits = true})},
                    .loss_weights = {0.5, 2.0},
                    .metrics = std::map<std::string, MetricList>{{"kind", {"accuracy"}}}});
@@ -138,7 +138,7 @@ TEST(CustomModelsTest, AModelMayHaveAStepOfItsOwn) {
   expect_equal_histories(
       [] {
         Model model = make_model<TwinImpl>();
-        model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.1}),
+        model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1}),
                        .loss = "mse",
                        .metrics = {"mae"}});
         return model;
@@ -189,11 +189,11 @@ TEST(CustomModelsTest, AnEmbeddingTrainsAsItsDenseProduct) {
   };
   expect(after(optimizers::Adam({.learning_rate = 0.1})),
          {0.7476947F, 0.5995655F, 0.3319345F, 0.1F});
-  expect(after(optimizers::Rmsprop({.learning_rate = 0.1})),
+  expect(after(optimizers::RMSprop({.learning_rate = 0.1})),
          {1.0075314F, 1.0045999F, 0.5162277F, 0.1F});
   expect(after(optimizers::Adagrad({.learning_rate = 0.1})),
          {0.6632931F, 0.5229982F, 0.2983762F, 0.1F});
-  expect(after(optimizers::Sgd({.learning_rate = 0.1})),
+  expect(after(optimizers::SGD({.learning_rate = 0.1})),
          {0.7488889F, 0.80480003F, 0.3733333F, 0.1F});
 }
 

@@ -48,7 +48,7 @@ Dataset rows(int64_t n) {
 
 Model compiled(int64_t steps_per_execution = 1) {
   Sequential model = regression();
-  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05, .momentum = 0.9}),
+  model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.05, .momentum = 0.9}),
                  .loss = "mse",
                  .metrics = {"mae"},
                  .steps_per_execution = steps_per_execution});
@@ -176,7 +176,7 @@ TEST(FitTest, LossesOfEachExampleAreReportedAsTheirMean) {  // Keras 3.15: 3.5, 
     const Model model = strategy.scope(
         [] { return Sequential(Input({1}), {layers::Dense(1, {.kernel_initializer = "ones"})}); });
     const auto compile = [&](double learning_rate) {
-      model.compile({.optimizer = optimizers::Sgd({.learning_rate = learning_rate}),
+      model.compile({.optimizer = optimizers::SGD({.learning_rate = learning_rate}),
                      .loss = losses::MeanSquaredError({.reduction = losses::Reduction::kNone})});
     };
     compile(0);
@@ -232,7 +232,7 @@ TEST(FitTest, CompileGivesTheStrategyOfAModelThatIsNotBuilt) {
   MirroredStrategy strategy({.devices = cpus(2)});
   const auto layers = [] { return std::vector<Layer>{layers::Dense(4, "tanh"), layers::Dense(1)}; };
   const auto fit = [&](const Model& model, Strategy* distribute) {
-    model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05}),
+    model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.05}),
                    .loss = "mse",
                    .distribute = distribute});
     set_random_seed(3);

@@ -104,7 +104,7 @@ TEST(KerasModelsTrainingTest, MixedFloat16GetsALossScale) {
   EXPECT_TRUE(adam->scales_dynamically());
   model.train_on_batch(data::Example({at::ones({4, 3}), at::ones({4, 2})}));
   EXPECT_EQ(adam->iterations(), 1) << "it is the same optimizer";
-  model.compile({.optimizer = optimizers::LossScaleOptimizer(optimizers::Sgd()), .loss = "mse"});
+  model.compile({.optimizer = optimizers::LossScaleOptimizer(optimizers::SGD()), .loss = "mse"});
   EXPECT_TRUE(is_scaled()) << "and not twice";
 }
 

@@ -108,7 +108,7 @@ TEST(OptimizerConfigTest, ErrorsNameOptimizerAndOption) {
       "default");
   expect_error([] { to_config(Mine()); }, ErrorCode::kUnimplemented,
                "[keras] config of optimizer sgd: got a class of yours, which Keras does not have");
-  const optimizers::Sgd by_function(
+  const optimizers::SGD by_function(
       {.learning_rate = schedules::Schedule([](int64_t) { return 0.1; })});
   expect_error_containing([&] { to_config(by_function); }, ErrorCode::kUnimplemented,
                           "got a function of yours, which no file can hold");
@@ -125,7 +125,7 @@ TEST(AnyOptimizerTest, IsMadeFromOptimizersPointersAndNames) {
   EXPECT_EQ(to_config(*moved.optimizer).at("class_name").as_string(), "Adam");
   const CompileOptions named{.optimizer = "RMSprop"};
   EXPECT_EQ(named.optimizer->name(), "rmsprop");
-  const auto kept = std::make_shared<optimizers::Sgd>();
+  const auto kept = std::make_shared<optimizers::SGD>();
   const CompileOptions shared{.optimizer = kept};
   kept->set_learning_rate(0.125);
   EXPECT_EQ(shared.optimizer->learning_rate(), 0.125);

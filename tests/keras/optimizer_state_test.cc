@@ -140,7 +140,7 @@ TEST(OptimizerStateTest, AnotherOptimizersIsLeft) {
   const std::vector<Variable> variables = {Variable(at::ones({2}))};
   const optimizers::Adam adam(variables);
   const Variable other(at::ones({2}));
-  optimizers::Sgd sgd(std::vector<Variable>{other}, {.learning_rate = 0.5, .momentum = 0.9});
+  optimizers::SGD sgd(std::vector<Variable>{other}, {.learning_rate = 0.5, .momentum = 0.9});
   EXPECT_FALSE(import_state(sgd, {&other, 1}, export_state(adam, variables)));
   EXPECT_EQ(sgd.learning_rate(), 0.5);
 }

@@ -47,7 +47,7 @@ Model classifier(bool synchronized) {
   const Block block = make_block(synchronized);
   const SymbolicTensor pooled = layers::GlobalAveragePooling2D({.name = "pool"})(block.output);
   Model model(block.input, layers::Dense(5, {.name = "dense"})(pooled));
-  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05, .momentum = 0.9}),
+  model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.05, .momentum = 0.9}),
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {metrics::SparseCategoricalAccuracy()}});
   return model;

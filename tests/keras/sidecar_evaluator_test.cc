@@ -29,7 +29,7 @@ Model make_model() {
   const Sequential model(Input({2}), {layers::Dense(3, {.activation = "relu", .name = "hidden"}),
                                       layers::BatchNormalization({.name = "norm"}),
                                       layers::Dense(1, {.name = "out"})});
-  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.1}),
+  model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1}),
                  .loss = "mse",
                  .metrics = {"mean_absolute_error"}});
   return model;

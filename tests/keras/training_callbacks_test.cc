@@ -32,7 +32,7 @@ Dataset rows(int64_t n) {
 Model compiled() {
   Sequential model(Input({3}), {layers::Dense(4, {.activation = "tanh", .name = "hidden"}),
                                 layers::Dense(1, {.name = "out"})});
-  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.05}), .loss = "mse"});
+  model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.05}), .loss = "mse"});
   return model;
 }
 

@@ -212,7 +212,7 @@ class Net : public torch::nn::Module {
 struct Training {
   MultiWorkerMirroredStrategy& strategy;
   const Replicated<Net>& net;
-  optimizers::Sgd& sgd;
+  optimizers::SGD& sgd;
   std::string folder;
   Journal journal = {};
   std::vector<double> losses = {};
@@ -257,7 +257,7 @@ void Training::run() {
 
 void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
   Training training{.strategy = strategy, .net = net, .sgd = sgd, .folder = folder};
   while (true) {
     try {

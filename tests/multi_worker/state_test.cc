@@ -64,7 +64,7 @@ class Training {
       own("apart", VariableSynchronization::kOnWrite, VariableAggregation::kNone);
     });
     sgd_.emplace(std::vector<Variable>{variables_[0]},
-                 optimizers::SgdOptions{.learning_rate = 0.1, .momentum = 0.9});
+                 optimizers::SGDOptions{.learning_rate = 0.1, .momentum = 0.9});
   }
 
   Checkpoint::Objects objects() {
@@ -111,7 +111,7 @@ class Training {
 
   Strategy& strategy_;
   std::vector<Variable> variables_;
-  std::optional<optimizers::Sgd> sgd_;
+  std::optional<optimizers::SGD> sgd_;
   DistributedDataset batches_;
   DistributedDataset::Iterator input_ = batches_.iterator(0);
   int64_t epoch_ = 0;

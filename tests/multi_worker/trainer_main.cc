@@ -156,7 +156,7 @@ struct Loop {
   MultiWorkerMirroredStrategy& strategy;
   const data::Dataset& dataset;
   const Replicated<Net>& net;
-  optimizers::Sgd& sgd;
+  optimizers::SGD& sgd;
   std::string folder;  // empty: nothing is saved
   std::vector<double> losses = {};
 
@@ -197,7 +197,7 @@ void Loop::run() {
 void loop(MultiWorkerMirroredStrategy& strategy, const std::string& folder) {
   const data::Mnist mnist = data::load_mnist();
   const auto net = strategy.replicate([] { return std::make_shared<Net>(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.05, .momentum = 0.9});
   const auto channels = [](const Example& batch) {
     return Example{batch.x().unsqueeze(1), batch.y()};
   };

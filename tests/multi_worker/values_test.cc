@@ -147,7 +147,7 @@ TEST(OwnAlgorithmTest, ReachesAStrategy) {
         [&](Strategy& strategy, int) {
           std::vector<Variable> weights;
           strategy.scope([&] { weights.emplace_back(at::ones({1000})); });
-          optimizers::Sgd sgd(weights, {.learning_rate = 0.1});
+          optimizers::SGD sgd(weights, {.learning_rate = 0.1});
           for (int step = 0; step < 3; ++step) {
             strategy.run([&] {
               const ReplicaContext& context = *get_replica_context();

@@ -43,7 +43,7 @@ TEST(VerifyReplicasTest, EqualCopiesAreWell) {
       strategy.verify_replicas(variables);
       strategy.verify_replicas({});
       // In the optimizer's arena replicas of a process may share a copy.
-      optimizers::Sgd sgd({variables[0], variables[1]}, {.learning_rate = 0.1});
+      optimizers::SGD sgd({variables[0], variables[1]}, {.learning_rate = 0.1});
       for (int step = 0; step < 3; ++step) {
         strategy.run([&] { sgd.minimize((variables[0].value() * variables[1].value()).sum()); });
         strategy.verify_replicas(variables);
@@ -102,7 +102,7 @@ TEST(VerifyReplicasTest, EveryProcessNamesTheReplicasAndTheirWorkers) {
 TEST(VerifyReplicasTest, ACopyThatIsSharedIsCompared) {
   const Body train_and_change_one = [](Strategy& strategy, int worker) {
     const std::vector<Variable> variables = make_variables(strategy);
-    optimizers::Sgd sgd(variables, {.learning_rate = 0.1});
+    optimizers::SGD sgd(variables, {.learning_rate = 0.1});
     strategy.run([&] { sgd.minimize(variables[0].value().sum()); });
     strategy.verify_replicas(variables);
     if (worker == 1) write_to_one(variables[2], 0);

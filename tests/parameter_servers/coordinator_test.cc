@@ -42,7 +42,7 @@ struct Trainer {
 
   ParameterServerStrategy strategy;
   Replicated<Net> net;
-  optimizers::Sgd sgd;
+  optimizers::SGD sgd;
 };
 
 class Job {

@@ -50,7 +50,7 @@ Seen fit(ParameterServerStrategy& strategy, const std::string& folder, int64_t s
     return strategy.scope(
         [] { return keras::Sequential(keras::Input({3}), {layers::Dense(1, {.name = "dense"})}); });
   }();
-  model.compile({.optimizer = optimizers::Sgd({.learning_rate = 0.1}), .loss = "mse"});
+  model.compile({.optimizer = optimizers::SGD({.learning_rate = 0.1}), .loss = "mse"});
   Seen seen;
   const auto watch = std::make_shared<callbacks::LambdaCallback>(callbacks::LambdaCallbackOptions{
       .on_epoch_begin = [&](int64_t) { seen.batches.push_back(0); },

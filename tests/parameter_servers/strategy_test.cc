@@ -136,7 +136,7 @@ TEST(ParameterServerStrategyTest, WorkersTakeTheBatchesInTurnAndAllStepsCount) {
     EXPECT_EQ(strategy.num_servers(), 2);
     const auto net =
         strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kFloat); });
-    optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+    optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
     const auto distributed = strategy.distribute(as_dataset(batches));
     int64_t count = 0;
     for (const auto& batch : distributed) {
@@ -229,7 +229,7 @@ TEST(ParameterServerStrategyTest, AGradientThatIsNotFiniteNamesItsVariable) {
   const std::vector<Status> outcomes = train(2, 1, [&](ParameterServerStrategy& strategy, int) {
     const Variable good(at::ones({100}), {.name = "good"});
     const Variable bad = strategy.scope([] { return Variable(at::ones({3}), {.name = "bad"}); });
-    optimizers::Sgd sgd({bad}, {.learning_rate = 0.1});
+    optimizers::SGD sgd({bad}, {.learning_rate = 0.1});
     EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                        {"not finite from /job:worker/task:0", "nothing of this push was applied",
                         "It is of the variable 'bad'"},
@@ -251,7 +251,7 @@ TEST(ParameterServerStrategyTest, WhatServersCannotUpdateIsNamed) {
         strategy.scope([] { return Variable(at::ones({3}, at::kHalf), {.name = "h"}); });
     EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
                        {"'h' of Half; parameter servers hold float32 and float64"},
-                       [&] { optimizers::Sgd sgd({half}, {}); }));
+                       [&] { optimizers::SGD sgd({half}, {}); }));
   }));
 }
 
@@ -311,7 +311,7 @@ class SpanNames final : public SpanObserver {
 TEST(ParameterServerStrategyTest, PushesAndPullsMakeSpans) {
   PsCluster::expect_ok(train(2, 1, [](ParameterServerStrategy& strategy, int) {
     const Variable weight = strategy.scope([] { return Variable(at::ones({100})); });
-    optimizers::Sgd sgd({weight}, {.learning_rate = 0.1});
+    optimizers::SGD sgd({weight}, {.learning_rate = 0.1});
     const ServerEmbedding table(strategy, {.name = "users", .rows = 20, .width = 3});
     const auto spans = std::make_shared<SpanNames>();
     strategy.run([&] {

@@ -29,7 +29,7 @@ TEST(MovingAverageTest, BecomesTheWeightsAtTheEnd) {
   for (const bool share_storage : {true, false}) {
     MirroredStrategy strategy = make_strategy(3, share_storage);
     const Variable w = make_variable(strategy);
-    Sgd sgd({w}, {.learning_rate = 1, .use_ema = true, .ema_momentum = 0.5});
+    SGD sgd({w}, {.learning_rate = 1, .use_ema = true, .ema_momentum = 0.5});
     sgd.finalize_variable_values();
     EXPECT_TRUE(w.value().equal(at::ones({3}, at::kDouble))) << "before the first step";
     for (int step = 0; step < 3; ++step) {  // weights 0, -1, -2; averages 0, -0.5, -1.25
@@ -48,7 +48,7 @@ TEST(AccumulationTest, AVariableThatOnlyAnEarlierCallUsedIsUpdatedToo) {
   MirroredStrategy strategy = make_strategy(2, true);
   const Variable early = make_variable(strategy, "early"), late = make_variable(strategy, "late"),
                  never = make_variable(strategy, "never");
-  Sgd sgd({early, late, never},
+  SGD sgd({early, late, never},
           {.learning_rate = 1, .weight_decay = 0.5, .gradient_accumulation_steps = 2});
   const at::Tensor half = at::full({3}, 0.5, at::kDouble);
   strategy.run([&] { sgd.apply_gradients({half, {}, {}}); });
@@ -67,7 +67,7 @@ TEST(AccumulationTest, AVariableThatOnlyAnEarlierCallUsedIsUpdatedToo) {
 TEST(AccumulationTest, EachCallIsDividedByItsOwnWeight) {
   MirroredStrategy strategy = make_strategy(2, false);
   const Variable w = make_variable(strategy);
-  Sgd sgd({w}, {.learning_rate = 1, .gradient_accumulation_steps = 2});
+  SGD sgd({w}, {.learning_rate = 1, .gradient_accumulation_steps = 2});
   const at::Tensor one = at::ones({3}, at::kDouble);
   // Sums of 2 over 4 examples and of 6 over 6: the mean of 0.5 and 1.
   strategy.run([&] { sgd.apply_gradients({one}, {.weight = 2}); });

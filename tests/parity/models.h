@@ -177,15 +177,15 @@ inline std::vector<OptimizerCase> optimizer_cases() {
   const schedules::CosineDecay cosine{
       .initial_learning_rate = 0, .decay_steps = 20, .warmup_target = 0.02, .warmup_steps = 5};
   return {
-      optimizer_case<Sgd>("sgd", SgdOptions{.learning_rate = 0.1}),
-      optimizer_case<Sgd>("sgd momentum", SgdOptions{.learning_rate = 0.1, .momentum = 0.9}),
-      optimizer_case<Sgd>("sgd nesterov",
-                          SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}),
-      optimizer_case<Sgd>("sgd momentum clipnorm",
-                          SgdOptions{.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 0.05}),
-      optimizer_case<Sgd>(
+      optimizer_case<SGD>("sgd", SGDOptions{.learning_rate = 0.1}),
+      optimizer_case<SGD>("sgd momentum", SGDOptions{.learning_rate = 0.1, .momentum = 0.9}),
+      optimizer_case<SGD>("sgd nesterov",
+                          SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .nesterov = true}),
+      optimizer_case<SGD>("sgd momentum clipnorm",
+                          SGDOptions{.learning_rate = 0.1, .momentum = 0.9, .clipnorm = 0.05}),
+      optimizer_case<SGD>(
           "sgd schedule weight_decay",
-          SgdOptions{.learning_rate = decay, .momentum = 0.9, .weight_decay = 0.05}),
+          SGDOptions{.learning_rate = decay, .momentum = 0.9, .weight_decay = 0.05}),
       optimizer_case<Adam>("adam", AdamOptions{.learning_rate = 0.01}),
       optimizer_case<Adam>("adam amsgrad",
                            AdamOptions{.learning_rate = 0.01, .beta_2 = 0.8, .amsgrad = true}),
@@ -196,12 +196,12 @@ inline std::vector<OptimizerCase> optimizer_cases() {
       optimizer_case<Adagrad>("adagrad", AdagradOptions{.learning_rate = 0.1}),
       optimizer_case<Adagrad>("adagrad global_clipnorm",
                               AdagradOptions{.learning_rate = 0.1, .global_clipnorm = 0.1}),
-      optimizer_case<Rmsprop>("rmsprop", RmspropOptions{.learning_rate = 0.01}),
-      optimizer_case<Rmsprop>("rmsprop momentum",
-                              RmspropOptions{.learning_rate = 0.005, .momentum = 0.9}),
-      optimizer_case<Rmsprop>(
+      optimizer_case<RMSprop>("rmsprop", RMSpropOptions{.learning_rate = 0.01}),
+      optimizer_case<RMSprop>("rmsprop momentum",
+                              RMSpropOptions{.learning_rate = 0.005, .momentum = 0.9}),
+      optimizer_case<RMSprop>(
           "rmsprop centered weight_decay",
-          RmspropOptions{.learning_rate = 0.005, .centered = true, .weight_decay = 0.05}),
+          RMSpropOptions{.learning_rate = 0.005, .centered = true, .weight_decay = 0.05}),
       optimizer_case<Adadelta>("adadelta", AdadeltaOptions{.learning_rate = 1.0}),
       optimizer_case<Adadelta>("adadelta clipnorm",
                                AdadeltaOptions{.learning_rate = 1.0, .clipnorm = 0.05}),

@@ -317,7 +317,7 @@ TEST(MultiWorkerTest, OptimizersMayHaveVariablesInCommon) {
   const auto train_by_two = [](Strategy& strategy) {
     auto net = strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kFloat); });
     optimizers::Adam first(net.variables(), {.learning_rate = 0.01});
-    optimizers::Sgd second(net.variables(), {.learning_rate = 0.1, .momentum = 0.9});
+    optimizers::SGD second(net.variables(), {.learning_rate = 0.1, .momentum = 0.9});
     const Batches batches = make_batches(Kind::kMlp, at::kFloat, kSteps, {24});
     for (const auto& batch : strategy.distribute(as_dataset(batches))) {
       strategy.run(

@@ -65,10 +65,10 @@ std::unique_ptr<Optimizer> make_adam_like(const json& given, Options options) {
 std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const json& given) {
   const auto take = [&](const char* key, double& option) { option = given.value(key, option); };
   if (name == "SGD") {
-    SgdOptions options;
+    SGDOptions options;
     take("momentum", options.momentum);
     options.nesterov = given.value("nesterov", false);
-    return make<Sgd>(given, options);
+    return make<SGD>(given, options);
   }
   if (name == "Adam") return make_adam_like<Adam>(given, AdamOptions{});
   if (name == "AdamW") return make_adam_like<AdamW>(given, AdamWOptions{});
@@ -91,12 +91,12 @@ std::unique_ptr<Optimizer> make_optimizer(const std::string& name, const json& g
     return make<Adagrad>(given, options);
   }
   if (name == "RMSprop") {
-    RmspropOptions options;
+    RMSpropOptions options;
     take("rho", options.rho);
     take("momentum", options.momentum);
     take("epsilon", options.epsilon);
     options.centered = given.value("centered", false);
-    return make<Rmsprop>(given, options);
+    return make<RMSprop>(given, options);
   }
   if (name == "Adadelta") {
     AdadeltaOptions options;

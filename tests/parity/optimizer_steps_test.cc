@@ -103,7 +103,7 @@ TEST(OptimizerStepsTest, TwoOptimizersWithUnevenNumbersOfSteps) {
     const auto generator = strategy.replicate(layers({6, 8, 2}));
     const auto critic = strategy.replicate(layers({2, 7, 1}));
     optimizers::Adam g(generator.variables(), {.learning_rate = 0.01});
-    optimizers::Rmsprop d(critic.variables(), {.learning_rate = 0.005});
+    optimizers::RMSprop d(critic.variables(), {.learning_rate = 0.005});
     const Batches batches = make_batches(Kind::kMlp, at::kDouble, 30, {13, 7, 5});
     int step = 0;
     for (const auto& batch : strategy.distribute(as_dataset(batches))) {
@@ -285,7 +285,7 @@ TEST(OptimizerStepsTest, FrozenParametersStay) {
       EXPECT_EQ(net.variables().size(), 3u);
       EXPECT_EQ(net.parameters().size(), 4u);
       const at::Tensor before = net->layers[0]->weight.clone();
-      optimizers::Sgd sgd(hand_all_over ? net.parameters() : net.variables(),
+      optimizers::SGD sgd(hand_all_over ? net.parameters() : net.variables(),
                           {.learning_rate = 0.1, .momentum = 0.9, .weight_decay = 0.1});
       const Batches batches = make_batches(Kind::kMlp, at::kDouble, 10, {13, 5});
       size_t step = 0;
@@ -308,7 +308,7 @@ TEST(OptimizerStepsTest, ASecondOptimizerOverSomeOfTheVariables) {
   expect_one_device("overlapping optimizers", [](Strategy& strategy) {
     const auto net = strategy.replicate(layers({6, 5, 4}));
     const std::vector<Variable> all = net.variables();
-    optimizers::Sgd first({all[1], all[2]}, {.learning_rate = 0.1, .momentum = 0.9});
+    optimizers::SGD first({all[1], all[2]}, {.learning_rate = 0.1, .momentum = 0.9});
     optimizers::Adam second(all, {.learning_rate = 0.01, .global_clipnorm = 0.2});
     const Batches batches = make_batches(Kind::kMlp, at::kDouble, 15, {13, 5});
     size_t step = 0;
@@ -338,7 +338,7 @@ TEST(OptimizerStepsTest, VariablesOfTwoDtypes) {
         const auto wide = strategy.replicate(layers({6, 4}));
         std::vector<Variable> variables = narrow.variables();
         for (const Variable& each : wide.variables()) variables.push_back(each);
-        optimizers::Sgd sgd(variables, {.learning_rate = 1, .global_clipnorm = 0.01});
+        optimizers::SGD sgd(variables, {.learning_rate = 1, .global_clipnorm = 0.01});
         const Batches batches = make_batches(Kind::kMlp, at::kDouble, 8, {13, 5});
         size_t step = 0;
         for (const auto& batch : strategy.distribute(as_dataset(batches))) {
@@ -369,7 +369,7 @@ TEST(OptimizerStepsTest, VariablesOfTwoDtypes) {
 TEST(OptimizerStepsTest, EachExampleCountsTheSameHoweverUnevenTheParts) {
   const data::Example batch = make_batches(Kind::kMlp, at::kDouble, 1, {24})[0];
   const auto one = default_strategy().replicate(layers({6, 5, 4}));
-  optimizers::Sgd sgd(one.variables(), {.learning_rate = 0.5});
+  optimizers::SGD sgd(one.variables(), {.learning_rate = 0.5});
   sgd.minimize(cross_entropy(one->forward(batch.x()), batch.y()).mean());
   const std::vector<at::Tensor> expected = values_of(one.variables());
   double most = 0;
@@ -383,7 +383,7 @@ TEST(OptimizerStepsTest, EachExampleCountsTheSameHoweverUnevenTheParts) {
     for (const Form form : {Form::kAverageLoss, Form::kWeight}) {
       MirroredStrategy strategy = make_strategy(static_cast<int>(sizes.size()));
       const auto net = strategy.replicate(layers({6, 5, 4}));
-      optimizers::Sgd optimizer(net.variables(), {.learning_rate = 0.5});
+      optimizers::SGD optimizer(net.variables(), {.learning_rate = 0.5});
       strategy.run(
           [&](const data::Example& part) {
             const at::Tensor values = cross_entropy(net->forward(part.x()), part.y());
@@ -410,7 +410,7 @@ TEST(OptimizerStepsTest, AStepWithoutAnyExamplesHarmsNothing) {
         const auto net =
             strategy.replicate([&] { return std::make_shared<Net>(kind, at::kDouble); });
         net->eval();  // moments of nothing are an error of BatchNormalization's own
-        optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1, .momentum = 0.9});
+        optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1, .momentum = 0.9});
         const std::vector<at::Tensor> before = values_of(net.variables());
         const data::Example batch = make_batches(kind, at::kDouble, 1, {4})[0];
         strategy.run(
@@ -433,7 +433,7 @@ TEST(OptimizerStepsTest, AStepWithoutAnyExamplesHarmsNothing) {
 TEST(OptimizerStepsTest, OutsideAnyRunWeightsMayBeChangedBetweenSteps) {
   // One device, no strategy: as with torch::optim, weights may be clipped or loaded at any time.
   const auto net = default_strategy().replicate(layers({6, 4}));
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   const data::Example batch = make_batches(Kind::kMlp, at::kDouble, 1, {8})[0];
   for (int step = 0; step < 3; ++step) {
     sgd.minimize(cross_entropy(net->forward(batch.x()), batch.y()).mean());
@@ -447,7 +447,7 @@ TEST(OptimizerStepsTest, BetweenRunsWeightsMayBeChangedOnAllReplicasAtOnce) {
   for (const bool share_storage : {true, false}) {
     MirroredStrategy strategy = make_strategy(3, share_storage);
     const auto net = strategy.replicate(layers({6, 4}));
-    optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+    optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
     const data::Example batch = make_batches(Kind::kMlp, at::kDouble, 1, {8})[0];
     for (int step = 0; step < 3; ++step) {
       strategy.run(
@@ -469,7 +469,7 @@ TEST(OptimizerStepsTest, GradientsOfSixteenBitsAreAddedToo) {
     MirroredStrategy strategy = make_strategy(3);
     const Variable weight =
         strategy.scope([&] { return Variable(at::zeros({4}, at::TensorOptions().dtype(dtype))); });
-    optimizers::Sgd sgd({weight}, {.learning_rate = 1});
+    optimizers::SGD sgd({weight}, {.learning_rate = 1});
     strategy.run([&] {
       const int replica = get_replica_context()->local_replica();
       sgd.minimize(weight.value().sum() * (replica + 1));  // small whole numbers: exact

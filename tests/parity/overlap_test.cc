@@ -94,7 +94,7 @@ struct TwoLayers : torch::nn::Module {
 std::vector<Spans::Each> second_step(Strategy& strategy, bool waits) {
   const auto spans = std::make_shared<Spans>();
   const auto net = strategy.replicate([] { return std::make_shared<TwoLayers>(); });
-  optimizers::Sgd sgd(net.variables(), {});
+  optimizers::SGD sgd(net.variables(), {});
   for (int step = 0; step < 2; ++step) {
     spans->take();
     strategy.run([&] {
@@ -152,7 +152,7 @@ TEST(SpanObserverTest, AScopeInsideAnotherCounts) {
   const auto inner = std::make_shared<Spans>();
   MirroredStrategy strategy({.devices = cpus(1)});
   const auto net = strategy.replicate([] { return std::make_shared<TwoLayers>(); });
-  optimizers::Sgd sgd(net.variables(), {});
+  optimizers::SGD sgd(net.variables(), {});
   strategy.run([&] {
     const auto step = [&] { sgd.minimize(net->second(net->first(at::ones({1, 3}))).sum()); };
     const SpanObserverScope scope(outer);

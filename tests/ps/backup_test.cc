@@ -30,7 +30,7 @@ constexpr int64_t kWidth = 4;
 TableSpec table_of(int servers, const ConsistencyOptions& consistency = {}) {
   return {.name = "weights",
           .dtype = at::kDouble,
-          .rule = tensor::SgdRule{},
+          .rule = tensor::SGDRule{},
           .consistency = consistency,
           .backup = true,
           .parts = cut_evenly(kElements, sizeof(double), servers)};
@@ -146,7 +146,7 @@ std::string state_behind_training(const Case& each, int lost) {
 }
 
 TEST(BackupTest, TheCopiesHaveTheSameBits) {
-  const tensor::RuleOptions sgd = tensor::SgdRule{.momentum = 0.9};
+  const tensor::RuleOptions sgd = tensor::SGDRule{.momentum = 0.9};
   const tensor::RuleOptions adam = tensor::AdamRule{};
   const Case cases[] = {
       {Consistency::kAsynchronous, false, adam, PushPrecision::kFull, at::kFloat},

@@ -26,7 +26,7 @@ using test::PsCluster;
 TableSpec table_with(const ConsistencyOptions& consistency, int servers, int64_t elements = 100) {
   return {.name = "weights",
           .dtype = at::kDouble,
-          .rule = tensor::SgdRule{},
+          .rule = tensor::SGDRule{},
           .consistency = consistency,
           .parts = cut_evenly(elements, sizeof(double), servers)};
 }
@@ -182,7 +182,7 @@ TEST(SynchronousTest, RowsOfAllWorkersAreAdded) {
   PsCluster::expect_ok(cluster.run([&](Client& client, int worker) {
     const auto table = client.create_rows({.name = "rows",
                                            .dtype = at::kDouble,
-                                           .rule = tensor::SgdRule{},
+                                           .rule = tensor::SGDRule{},
                                            .consistency = consistency,
                                            .rows = 10,
                                            .width = 2});

@@ -20,7 +20,7 @@ constexpr int64_t kElements = 1000;
 
 TableSpec table_of(int servers, const ConsistencyOptions& consistency = {}) {
   return {.name = "weights",
-          .rule = tensor::SgdRule{},
+          .rule = tensor::SGDRule{},
           .consistency = consistency,
           .parts = cut_evenly(kElements, sizeof(float), servers)};
 }

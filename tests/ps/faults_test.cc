@@ -73,7 +73,7 @@ struct Plan {
   int servers = 1;
   bool backup = false;
   bool rows = false;
-  tensor::RuleOptions rule = tensor::SgdRule{};
+  tensor::RuleOptions rule = tensor::SGDRule{};
   PushPrecision precision = PushPrecision::kFull;
   bool brings_values = false;
   bool shared = false;  // gradients and values lie in memory that servers of this host can map
@@ -87,7 +87,7 @@ struct Plan {
   wire::MemoryNetworkOptions network;
 
   int workers() const { return consistency.workers; }
-  bool counts() const { return std::holds_alternative<tensor::SgdRule>(rule); }
+  bool counts() const { return std::holds_alternative<tensor::SGDRule>(rule); }
   /// Whether a server is lost, with all that it has.
   bool ends_the_job() const {
     const bool one = fault == Fault::kServerLost || fault == Fault::kServerAndWorkerLost ||

@@ -95,7 +95,7 @@ TEST(FlatTableTest, ServersMakeTheSameStepsAsOneProcess) {
 TEST(FlatTableTest, PartsGoWhereTheSpecSays) {
   PsCluster cluster(2, 1);
   PsCluster::expect_ok(cluster.run([&](Client& client, int) {
-    TableSpec spec = flat_table(100, 2, tensor::SgdRule{});
+    TableSpec spec = flat_table(100, 2, tensor::SGDRule{});
     spec.parts = {{0, 10, 1}, {10, 11, 0}, {11, 70, 1}, {70, 100, 0}};
     spec.no_weight_decay = {{5, 12, 0}, {90, 100, 0}};
     at::Tensor values = at::arange(100, at::kDouble);
@@ -116,7 +116,7 @@ TEST(FlatTableTest, TheFirstWorkerBringsTheValuesForAll) {
   PsCluster::expect_ok(cluster.run([&](Client& client, int worker) {
     at::Tensor values = at::full({50}, worker + 1.0, at::kDouble);
     const auto table =
-        client.create_flat(flat_table(50, 2, tensor::SgdRule{}), values, /*first=*/worker == 1);
+        client.create_flat(flat_table(50, 2, tensor::SGDRule{}), values, /*first=*/worker == 1);
     EXPECT_TRUE(values.equal(at::full({50}, 2.0, at::kDouble)));
   }));
 }
@@ -127,7 +127,7 @@ TEST(FlatTableTest, PushesOfAllWorkersCount) {
   PsCluster::expect_ok(cluster.run([&](Client& client, int worker) {
     at::Tensor values = doubles(1000);
     const auto table =
-        client.create_flat(flat_table(1000, 2, tensor::SgdRule{}), values, worker == 0);
+        client.create_flat(flat_table(1000, 2, tensor::SGDRule{}), values, worker == 0);
     for (int step = 0; step < 20; ++step) {
       table->push(at::full({1000}, 1.0, at::kDouble), {.learning_rate = 1});
     }
@@ -142,7 +142,7 @@ TEST(FlatTableTest, SixteenBitsAreEnoughForAPush) {
   PsCluster cluster(2, 1);
   PsCluster::expect_ok(cluster.run([&](Client& client, int) {
     at::Tensor values = doubles(3000);
-    const auto table = client.create_flat(flat_table(3000, 2, tensor::SgdRule{}), values, true);
+    const auto table = client.create_flat(flat_table(3000, 2, tensor::SGDRule{}), values, true);
     const at::Tensor gradient = at::randn({3000}, at::kDouble);
     table->push_pull(gradient, values, {.learning_rate = 1, .precision = PushPrecision::kFloat16});
     EXPECT_TRUE(values.equal(-gradient.to(at::kFloat).to(at::kHalf).to(at::kDouble)));
@@ -188,7 +188,7 @@ TEST(FlatTableTest, WorkersThatMakeOtherTablesAreTold) {
   const std::vector<Status> outcomes = cluster.run([&](Client& client, int worker) {
     at::Tensor values = doubles(10);
     if (worker == 1) made.wait();
-    client.create_flat(flat_table(10, 1, tensor::SgdRule{.momentum = worker == 0 ? 0.9 : 0.5}),
+    client.create_flat(flat_table(10, 1, tensor::SGDRule{.momentum = worker == 0 ? 0.9 : 0.5}),
                        values, true);
     made.count_down();
   });
@@ -203,7 +203,7 @@ TEST(RowTableTest, RowsComeInTheOrderOfTheIds) {
   for (const int servers : {1, 2, 3}) {
     PsCluster cluster(servers, 1);
     PsCluster::expect_ok(cluster.run([&](Client& client, int) {
-      const auto table = client.create_rows(row_table(1001, 6, tensor::SgdRule{}));
+      const auto table = client.create_rows(row_table(1001, 6, tensor::SGDRule{}));
       const at::Tensor all = table->read();
       EXPECT_EQ(all.sizes(), at::IntArrayRef({1001, 6}));
       const at::Tensor ids = at::randint(1001, {5, 40}, at::kLong);
@@ -220,7 +220,7 @@ TEST(RowTableTest, TheFirstValuesDoNotDependOnTheServers) {
   for (const int servers : {1, 2, 3}) {
     PsCluster cluster(servers, 1);
     PsCluster::expect_ok(cluster.run([&](Client& client, int) {
-      const at::Tensor all = client.create_rows(row_table(100, 3, tensor::SgdRule{}))->read();
+      const at::Tensor all = client.create_rows(row_table(100, 3, tensor::SGDRule{}))->read();
       if (!first.defined()) first = all;
       EXPECT_TRUE(all.equal(first));
     }));
@@ -279,7 +279,7 @@ TEST(RowTableTest, WhatIsReadCanBeWrittenToAnotherNumberOfServers) {
 TEST(RowTableTest, BadIdsAndGradientsAreNamed) {
   PsCluster cluster(2, 1);
   PsCluster::expect_ok(cluster.run([&](Client& client, int) {
-    const auto table = client.create_rows(row_table(50, 4, tensor::SgdRule{}));
+    const auto table = client.create_rows(row_table(50, 4, tensor::SGDRule{}));
     expect_error(
         [&] {
           table->pull(at::tensor({1, 50}, at::kLong));

@@ -260,8 +260,8 @@ TEST_F(ReplicaGroupTest, CountsItsRuns) {
 
 TEST_F(ReplicaGroupTest, ObserversAreToldWhileTheyLive) {
   struct Counter : RunObserver {
-    void run_begins(int) override { ++begins; }
-    void run_ends(int) override { ++ends; }
+    void on_run_begin(int) override { ++begins; }
+    void on_run_end(int) override { ++ends; }
     std::atomic<int> begins{0};
     std::atomic<int> ends{0};
   };

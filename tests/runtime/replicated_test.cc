@@ -124,7 +124,7 @@ TEST_P(ReplicatedTest, TiedWeightsCountOnceAndStayTied) {
   EXPECT_EQ(net.parameters().size(), 2u);
   ASSERT_EQ(net.variables().size(), 1u);  // the bias is frozen
   EXPECT_EQ(net.variables()[0].name(), "first");
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.5});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.5});
   const Tensor before = net->first.detach().clone();
   const Tensor gradient = strategy_
                               ->run([&] {
@@ -227,7 +227,7 @@ TEST_P(ReplicatedTest, WeightsWrittenOutsideReachEveryReplica) {
   };
   fill(2);
   EXPECT_TRUE(inside(2)) << "before there was an optimizer";
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   EXPECT_TRUE(inside(2)) << "moved into the optimizer's arena";
   fill(3);
   EXPECT_TRUE(inside(3));
@@ -265,7 +265,7 @@ TEST_P(ReplicatedTest, WeightsAndBuffersLoadedOutsideReachEveryReplica) {
   };
   load();
   check("before there was an optimizer");
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   check("moved into the optimizer's arena");
   strategy_->run([&] { sgd.minimize(loss_of(*net)); });
   EXPECT_FALSE(all_parameters_are(*net, 5));
@@ -287,7 +287,7 @@ TEST_P(ReplicatedTest, WeightsWrittenOutsideJustBeforeTheOptimizerIsMadeReachEve
     const torch::NoGradGuard no_grad;
     for (Tensor& each : net->parameters()) each.fill_(2);
   }
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   EXPECT_TRUE(all_parameters_are(*net, 2));
   for (const bool right : strategy_->run([&] { return all_parameters_are(*net, 2); }))
     EXPECT_TRUE(right);
@@ -295,7 +295,7 @@ TEST_P(ReplicatedTest, WeightsWrittenOutsideJustBeforeTheOptimizerIsMadeReachEve
 
 TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   NetImpl* outside = net.operator->();
   for (int step = 0; step < 3; ++step) {
     const Tensor before = outside->dense->weight.detach().clone();
@@ -312,7 +312,7 @@ TEST_P(ReplicatedTest, OutsideModuleShowsWhatTrainingWrites) {
 
 TEST_P(ReplicatedTest, WhatAnOptimizerTrainsHasOneValueUnlessStorageIsUnshared) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   const Variable weight = net.variables()[0];
   for (const int changed : {0, 2, 1}) {
     {
@@ -344,7 +344,7 @@ TEST_P(ReplicatedTest, ParametersChangedInPlaceInsideRunAreAnError) {
 
 TEST_P(ReplicatedTest, ParametersChangedInPlaceAreSeenByMinimize) {
   const Replicated<NetImpl> net = strategy_->replicate([] { return Net(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                      {"'norm.bias' was changed in place", "by replica 2"}, [&] {
                        strategy_->run([&] {
@@ -389,7 +389,7 @@ TEST(ReplicatedOnOneReplicaTest, ThereIsOneModuleInsideAndOutside) {
   });
   EXPECT_EQ(made, 1);
   EXPECT_EQ(strategy.run([&] { return net.operator->(); }).get(0), net.operator->());
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   const Tensor before = net->dense->weight.detach().clone();
   strategy.run([&] { sgd.minimize(loss_of(*net)); });
   EXPECT_FALSE(net->dense->weight.equal(before));
@@ -402,7 +402,7 @@ TEST(ReplicatedLifeTest, NothingIsLeftOfAStrategyAndItsModules) {
   {
     MirroredStrategy strategy({.devices = cpus(2)});
     const auto net = strategy.replicate([] { return Net(); });
-    optimizers::Sgd sgd(net.variables(), {});
+    optimizers::SGD sgd(net.variables(), {});
     strategy.run([&] { sgd.minimize(net->forward(torch::ones({2, 3})).sum()); });
     group = strategy.group().weak_from_this();
     module = net.ptr();

@@ -300,7 +300,7 @@ TEST_P(VariableTest, PlainVariableIsSharedByTheReplicasOfAnyStrategy) {
 
 TEST_P(VariableTest, AddsByReplicasToAMeanOfWhatAnOptimizerTrains) {
   Variable variable = make(torch::ones({3}), {.name = "w", .aggregation = Aggregation::kMean});
-  optimizers::Sgd sgd({variable}, {.learning_rate = 1.0});
+  optimizers::SGD sgd({variable}, {.learning_rate = 1.0});
   strategy_->run([&] { variable.assign_add(torch::full({3}, 1.0 + id())); });
   const double expected = 1 + (replicas() + 1) / 2.0;
   for (int r = 0; r < replicas(); ++r) {
@@ -315,7 +315,7 @@ TEST_P(VariableTest, WritesWithoutAggregationToWhatAnOptimizerTrainsAreRefused) 
   if (replicas() == 1) return;  // one replica's own copy is everybody's
   for (const int64_t size : {3, 1 << 20}) {
     Variable variable = make(torch::ones({size}), {.name = "w"});
-    optimizers::Sgd sgd({variable}, {.learning_rate = 1.0});
+    optimizers::SGD sgd({variable}, {.learning_rate = 1.0});
     EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                        {"[variable] assign: 'w' is trained by an optimizer", "without aggregation",
                         "{.share_storage = false}"},
@@ -328,7 +328,7 @@ TEST_P(VariableTest, WritesWithoutAggregationToUnsharedStorageAreTheReplicasOwn)
   strategy_ = std::make_unique<MirroredStrategy>(
       MirroredOptions{.devices = cpus(GetParam()), .share_storage = false});
   Variable variable = make(torch::ones({3}), {.name = "w"});
-  optimizers::Sgd sgd({variable}, {.learning_rate = 1.0});
+  optimizers::SGD sgd({variable}, {.learning_rate = 1.0});
   strategy_->run([&] { variable.assign(torch::full({3}, id())); });
   for (int r = 0; r < replicas(); ++r) {
     EXPECT_TRUE(variable.on_replica(r).equal(torch::full({3}, r)));

@@ -61,7 +61,7 @@ TEST_F(BadInputTest, DuplicateDevices) {
 TEST_F(BadInputTest, VariableMadeOutsideTheScopeAndTrainedInside) {
   MirroredStrategy strategy({.devices = cpus(2)});
   const Variable outside(torch::ones({2}), {.name = "w"});
-  optimizers::Sgd sgd({outside}, {.learning_rate = 0.1});
+  optimizers::SGD sgd({outside}, {.learning_rate = 0.1});
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                      {"[sgd] minimize: 'w' was not created in the distribution strategy scope of "
                       "mirrored_strategy",
@@ -83,7 +83,7 @@ TEST_F(BadInputTest, VariableMadeInsideRun) {
   const auto net = strategy.replicate([] { return torch::nn::Linear(2, 1); });
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                      {"build an optimizer: called in replica context"},
-                     [&] { strategy.run([&] { optimizers::Sgd sgd(net.variables(), {}); }); }));
+                     [&] { strategy.run([&] { optimizers::SGD sgd(net.variables(), {}); }); }));
   strategy.run(
       [] { get_replica_context()->merge_call([](Strategy&) { Variable(torch::ones({2})); }); });
 }
@@ -168,9 +168,9 @@ TEST_F(BadInputTest, TwoStrategiesMixed) {
   EXPECT_TRUE(throws(
       ErrorCode::kFailedPrecondition,
       {"[sgd] build: 'b' belongs to mirrored_strategy and 'a' to mirrored_strategy", kMixing}, [&] {
-        optimizers::Sgd sgd({of_a, of_b}, {});
+        optimizers::SGD sgd({of_a, of_b}, {});
       }));
-  optimizers::Sgd sgd({of_a}, {.learning_rate = 1.0});
+  optimizers::SGD sgd({of_a}, {.learning_rate = 1.0});
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                      {"[sgd] apply_gradients: 'a' was not created in the"},
                      [&] { b.run([&] { sgd.apply_gradients({torch::ones({2})}); }); }));
@@ -200,7 +200,7 @@ TEST_F(BadInputTest, DifferentNumbersOfMergeCalls) {
 TEST_F(BadInputTest, DifferentNumbersOfSteps) {
   MirroredStrategy strategy({.devices = cpus(2)});
   const auto net = strategy.replicate([] { return torch::nn::Linear(2, 1); });
-  optimizers::Sgd sgd(net.variables(), {});
+  optimizers::SGD sgd(net.variables(), {});
   EXPECT_TRUE(
       throws(ErrorCode::kFailedPrecondition, {"different number", "minimize count too"}, [&] {
         strategy.run([&] {
@@ -258,7 +258,7 @@ std::pair<double, Tensor> one_step(int n, int64_t rows) {
   torch::manual_seed(3);
   const auto net = strategy.replicate([] { return torch::nn::Linear(3, 1); });
   metrics::Mean mean = strategy.scope([] { return metrics::Mean(); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
   const Tensor x = torch::arange(3.0 * static_cast<double>(rows)).reshape({rows, 3}) / 10;
   double total = 0;
   for (const auto& batch :
@@ -316,7 +316,7 @@ TEST_F(BadInputTest, EmptyReplicaGivesNoNanWhereTheOptimizerDivides) {
 TEST_F(BadInputTest, StepWithoutAnyRowsKeepsTheWeights) {
   MirroredStrategy strategy({.devices = cpus(2)});
   const auto net = strategy.replicate([] { return torch::nn::Linear(2, 1); });
-  optimizers::Sgd sgd(net.variables(), {.learning_rate = 1.0});
+  optimizers::SGD sgd(net.variables(), {.learning_rate = 1.0});
   const Tensor before = net->weight.detach().clone();
   strategy.run([&] {
     const auto per_example = [&] { return net->forward(torch::empty({0, 2})).sum(1); };
@@ -347,7 +347,7 @@ TEST_F(BadInputTest, LabelsOutOfRange) {
 TEST_F(BadInputTest, ParameterChangedInPlaceInsideRun) {
   MirroredStrategy strategy({.devices = cpus(2)});
   const auto net = strategy.replicate([] { return torch::nn::Linear(2, 1); });
-  optimizers::Sgd sgd(net.variables(), {});
+  optimizers::SGD sgd(net.variables(), {});
   const auto tamper = [&] {
     const torch::NoGradGuard no_grad;
     net->weight.add_(1);

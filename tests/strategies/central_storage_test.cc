@@ -160,7 +160,7 @@ TEST_F(CentralStorageTest, WhatIsDoneToTheModuleOutsideReachesAllReplicas) {
     for (const float each : seen()) EXPECT_EQ(each, 5);
     EXPECT_EQ(net.variables()[0].value().mean().item<float>(), 5);
 
-    optimizers::Sgd sgd(net.variables(), {.learning_rate = 1});
+    optimizers::SGD sgd(net.variables(), {.learning_rate = 1});
     strategy.run([&] { sgd.minimize(net->weight.sum() / 3); });
     EXPECT_EQ(net->weight.mean().template item<float>(), 4);
     for (const float each : seen()) EXPECT_EQ(each, 4);

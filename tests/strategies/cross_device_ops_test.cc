@@ -179,7 +179,7 @@ TEST_F(CrossDeviceOpsTest, UsersOwnServesGradientsAndAllReduce) {
   for (MirroredStrategy* strategy : {&own, &shared}) {
     torch::manual_seed(1);
     const auto net = strategy->replicate([] { return torch::nn::Linear(4, 2); });
-    optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+    optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
     for (int step = 0; step < 3; ++step) {
       strategy->run([&] {
         sgd.minimize(net->forward(torch::full({2, 4}, 1.0 + id())).square().sum());

@@ -143,7 +143,7 @@ TEST_F(TensorFlowTest, SgdStep) {
   for (const json& each : cases_of("sgd_step")) {
     MirroredStrategy& strategy = mirrored(each["in"].get<size_t>());
     const Variable w = strategy.scope([] { return Variable(torch::tensor(1.0f)); });
-    optimizers::Sgd sgd({w}, {.learning_rate = 1.0});
+    optimizers::SGD sgd({w}, {.learning_rate = 1.0});
     strategy.run([&] {
       sgd.minimize(
           compute_average_loss((1 + 2 * w.value()).reshape({1}), strategy.num_replicas_in_sync()));

@@ -19,7 +19,7 @@ TEST(LossScaleTest, FallsToOneAndNoFurther) {
   OneDeviceStrategy strategy;
   std::vector<Variable> weights;
   strategy.scope([&] { weights.emplace_back(at::ones({2})); });
-  LossScaleOptimizer optimizer(Sgd(weights, {.learning_rate = 0.5}), {.initial_scale = 32768});
+  LossScaleOptimizer optimizer(SGD(weights, {.learning_rate = 0.5}), {.initial_scale = 32768});
   const auto step = [&](double gradient) {
     strategy.run([&] { optimizer.minimize((weights[0].value() * gradient).sum()); });
   };
@@ -37,7 +37,7 @@ TEST(LossScaleTest, GrowsWhileFloatsHoldIt) {
   std::vector<Variable> weights;
   strategy.scope([&] { weights.emplace_back(at::ones({2})); });
   const double large = std::ldexp(1.0, 125);
-  LossScaleOptimizer optimizer(Sgd(weights, {.learning_rate = 0}),
+  LossScaleOptimizer optimizer(SGD(weights, {.learning_rate = 0}),
                                {.initial_scale = large, .dynamic_growth_steps = 1});
   for (int i = 0; i < 20; ++i) {
     strategy.run([&] { optimizer.minimize((weights[0].value() * 1e-10).sum()); });
@@ -50,7 +50,7 @@ TEST(LossScaleTest, DoublesAfterSoManyGoodSteps) {
   OneDeviceStrategy strategy;
   std::vector<Variable> weights;
   strategy.scope([&] { weights.emplace_back(at::ones({2})); });
-  LossScaleOptimizer optimizer(Sgd(weights, {.learning_rate = 0}),
+  LossScaleOptimizer optimizer(SGD(weights, {.learning_rate = 0}),
                                {.initial_scale = 8, .dynamic_growth_steps = 3});
   const auto scale_after = [&](double gradient) {
     strategy.run([&] { optimizer.minimize((weights[0].value() * gradient).sum()); });

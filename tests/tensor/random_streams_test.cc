@@ -229,7 +229,7 @@ TEST(RandomStreamTest, TravelsWithThreadLocalState) {
     const RandomStreamGuard guard(stream);
     const at::ThreadLocalState state;
     std::thread([&] {
-      const at::ThreadLocalStateGuard carried(state);
+      const at::ThreadLocalStateGuard scalar_state(state);
       elsewhere = at::rand({9});
     }).join();
   }

@@ -22,9 +22,9 @@ TEST(RuleJsonTest, ARuleComesBackWithItsOptions) {
 }
 
 TEST(RuleJsonTest, EveryRuleComesBackAsItself) {
-  const RuleOptions all[] = {SgdRule{.momentum = 0.5, .nesterov = true},
+  const RuleOptions all[] = {SGDRule{.momentum = 0.5, .nesterov = true},
                              AdagradRule{.epsilon = 0.5},
-                             RmspropRule{.rho = 0.5, .centered = true},
+                             RMSpropRule{.rho = 0.5, .centered = true},
                              AdadeltaRule{.rho = 0.5},
                              FtrlRule{.beta = 0.5},
                              AdamaxRule{.beta_2 = 0.5},
@@ -43,7 +43,7 @@ TEST(RuleJsonTest, EveryRuleComesBackAsItself) {
 }
 
 TEST(RuleJsonTest, WhatIsLeftOutHasItsDefault) {
-  const auto sgd = std::get<SgdRule>(rule_from_json(Json::parse(R"({"rule":"sgd"})")));
+  const auto sgd = std::get<SGDRule>(rule_from_json(Json::parse(R"({"rule":"sgd"})")));
   EXPECT_EQ(sgd.momentum, 0);
 }
 

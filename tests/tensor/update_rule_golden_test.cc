@@ -33,7 +33,7 @@ std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
                          number("epsilon", d.epsilon)});
   }
   if (name == "RMSprop") {
-    const RmspropRule d;
+    const RMSpropRule d;
     return make_rmsprop({number("rho", d.rho), number("momentum", d.momentum),
                          number("epsilon", d.epsilon), flag("centered")});
   }
@@ -95,7 +95,7 @@ void run(const json& golden, const json& test, double tolerance) {
   std::map<std::string, std::vector<T>> weights;
   std::map<std::string, std::vector<std::vector<T>>> slots;
   std::map<std::string, std::vector<int64_t>> shapes = {{"kernel", {3, 4}}, {"bias", {4}}};
-  double carried = 1;
+  double scalar_state = 1;
   for (const auto& [variable, start] : golden["start"].items()) {
     weights[variable] = start.template get<std::vector<T>>();
     for (int s = 0; s < rule->num_slots(); ++s) {
@@ -115,8 +115,9 @@ void run(const json& golden, const json& test, double tolerance) {
   };
   const size_t steps = golden["steps"];
   for (size_t step = 0; step < steps; ++step) {
-    carried = rule->next_carried(carried, int64_t(step));
-    const StepScalars scalars{learning_rate(name, options, int64_t(step)), int64_t(step), carried};
+    scalar_state = rule->next_scalar_state(scalar_state, int64_t(step));
+    const StepScalars scalars{learning_rate(name, options, int64_t(step)), int64_t(step),
+                              scalar_state};
     std::map<std::string, std::vector<T>> gradients;
     std::map<std::string, double> squares;
     double square = 0;

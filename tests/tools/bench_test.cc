@@ -106,7 +106,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   BenchOptions options;
   options.peers_dir = "/nonexistent/peers";
   options.command = "/nonexistent/strata";
-  const HeldPorts ports(kStepPorts);
+  const PortReservation ports(kStepPorts);
   const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
   ASSERT_EQ(systems.size(), 15);
   for (const SystemSpec& system : systems) {

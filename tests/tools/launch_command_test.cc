@@ -14,8 +14,8 @@
 #include "support/expect_error.h"
 #include "support/source_path.h"
 #include "tools/launch/child_process.h"
-#include "tools/launch/held_ports.h"
-#include "tools/launch/process_guard.h"
+#include "tools/launch/orphan_reaper.h"
+#include "tools/launch/port_reservation.h"
 #include "tools/launched.h"
 
 namespace strata::tools {
@@ -59,7 +59,7 @@ class LaunchCommandTest : public testing::Test {
   }
 
   const test::TempFolder folder_;
-  const ProcessGuard guard_;
+  const OrphanReaper guard_;
 };
 
 void expect_all_done(const std::string& out, const Words& tasks) {
@@ -231,7 +231,7 @@ TEST_F(LaunchCommandTest, WhatTheDocumentSaysWorks) {
   std::filesystem::create_symlink(STRATA_COMMAND, path("strata"));
   std::ofstream(path("train")) << "#!/bin/sh\nexec " << STRATA_CLUSTER_TASK << " rounds 3\n";
   std::filesystem::permissions(path("train"), std::filesystem::perms::owner_all);
-  const HeldPorts ports(2);
+  const PortReservation ports(2);
   std::istringstream document(text_of(test::source_path("docs/clusters.md")));
   int blocks = 0;
   for (std::string line; std::getline(document, line);) {

@@ -85,7 +85,7 @@ TEST(LocalClusterTest, ShellLinesCanBePasted) {
 }
 
 TEST(HeldPortsTest, ATaskCanListenOnAPortThatIsHeld) {
-  const HeldPorts ports(1);
+  const PortReservation ports(1);
   for (int start = 0; start < 2; ++start) {  // and again, after its end
     const auto transport = wire::make_socket_transport();
     const wire::Address address = {.host = "127.0.0.1", .port = static_cast<uint16_t>(ports[0])};
@@ -102,12 +102,12 @@ TEST(HeldPortsTest, ATaskCanListenOnAPortThatIsHeld) {
 
 TEST(HeldPortsTest, TheSystemGivesAHeldPortToNobody) {
   constexpr int kMany = 2000;
-  const HeldPorts held(kMany);
+  const PortReservation held(kMany);
   std::set<int> ports;
   for (int i = 0; i < kMany; ++i) ports.insert(held[static_cast<size_t>(i)]);
   EXPECT_EQ(ports.size(), static_cast<size_t>(kMany));
   for (const int port : test::free_ports(kMany)) EXPECT_FALSE(ports.contains(port)) << port;
-  const HeldPorts more(kMany);
+  const PortReservation more(kMany);
   for (int i = 0; i < kMany; ++i) EXPECT_FALSE(ports.contains(more[static_cast<size_t>(i)]));
 }
 

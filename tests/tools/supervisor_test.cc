@@ -44,7 +44,7 @@ class SupervisorTest : public testing::Test {
     {
       std::vector<std::string> names;
       for (const auto& task : tasks_) names.push_back(task.name);
-      const ProcessGuard guard;
+      const OrphanReaper guard;
       TaskOutput output(names, {.out = out_fd, .err = err_fd});
       Supervisor supervisor(tasks_, options_, guard, output);
       Thread other;
@@ -383,7 +383,7 @@ TEST_F(SupervisorTest, NobodyOutlivesALauncherThatIsKilled) {
   std::filesystem::create_directory(kept);
   const pid_t launcher = ::fork();
   if (launcher == 0) {
-    const ProcessGuard guard(kept);
+    const OrphanReaper guard(kept);
     TaskOutput output({"worker:0", "worker:1"}, {});
     Supervisor supervisor(tasks_, options_, guard, output);
     ::_exit(supervisor.run());
@@ -398,7 +398,7 @@ TEST_F(SupervisorTest, NobodyOutlivesALauncherThatIsKilled) {
 
 TEST_F(SupervisorTest, NothingIsStartedWithoutAGuard) {
   ::signal(SIGPIPE, SIG_IGN);  // as the launcher does
-  const ProcessGuard guard;
+  const OrphanReaper guard;
   std::ifstream children("/proc/self/task/" + std::to_string(::getpid()) + "/children");
   pid_t its_process = 0;
   ASSERT_TRUE(children >> its_process);

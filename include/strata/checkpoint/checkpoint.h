@@ -155,11 +155,11 @@ class STRATA_API Checkpoint {
   std::shared_ptr<detail::RestoreSession> open(const std::string& path);
   std::shared_ptr<detail::RestoreSession> open_together(
       const std::string& path, std::shared_ptr<detail::RestoreSession> session = {});
-  std::shared_ptr<detail::RestoreSession> open_as_others_do(const std::string& path);
+  std::shared_ptr<detail::RestoreSession> open_checked(const std::string& path);
   RestoreStatus apply(std::shared_ptr<detail::RestoreSession> session);
   void set_save_counter(int64_t counter);
   const ReplicaGroup& workers() const;
-  void wait_here();
+  void wait_local();
 
   std::shared_ptr<detail::CheckpointState> state_;
 };

@@ -74,8 +74,8 @@ class TrackedModule final : public Trackable {
       state.tensors.push_back(state_of(each, each.name()));
     return state;
   }
-  void settle() override { net_.shared()->take_outside(); }
-  void after_restore() override { net_.shared()->show_again(); }
+  void settle() override { net_.shared()->sync_from_master(); }
+  void after_restore() override { net_.shared()->invalidate_master(); }
 
  private:
   T net_;  // a handle

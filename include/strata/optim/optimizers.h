@@ -33,7 +33,7 @@ class ConfiguredOptimizer : public Optimizer {
   Options options_;
 };
 
-struct SgdOptions {
+struct SGDOptions {
   schedules::Schedule learning_rate = 0.01;
   double momentum = 0;
   bool nesterov = false;
@@ -48,12 +48,12 @@ struct SgdOptions {
   int64_t gradient_accumulation_steps = 0;
 };
 
-class STRATA_API Sgd : public ConfiguredOptimizer<SgdOptions> {
+class STRATA_API SGD : public ConfiguredOptimizer<SGDOptions> {
  public:
-  explicit Sgd(const SgdOptions& options = {});
-  Sgd(std::vector<Variable> variables, const SgdOptions& options);
+  explicit SGD(const SGDOptions& options = {});
+  SGD(std::vector<Variable> variables, const SGDOptions& options);
   template <VariableVector V>
-  explicit Sgd(V variables) : Sgd(std::move(variables), SgdOptions()) {}
+  explicit SGD(V variables) : SGD(std::move(variables), SGDOptions()) {}
 };
 
 struct AdamOptions {
@@ -129,7 +129,7 @@ class STRATA_API Adagrad : public ConfiguredOptimizer<AdagradOptions> {
   explicit Adagrad(V variables) : Adagrad(std::move(variables), AdagradOptions()) {}
 };
 
-struct RmspropOptions {
+struct RMSpropOptions {
   schedules::Schedule learning_rate = 1e-3;
   double rho = 0.9;
   double momentum = 0;
@@ -146,12 +146,12 @@ struct RmspropOptions {
   int64_t gradient_accumulation_steps = 0;
 };
 
-class STRATA_API Rmsprop : public ConfiguredOptimizer<RmspropOptions> {
+class STRATA_API RMSprop : public ConfiguredOptimizer<RMSpropOptions> {
  public:
-  explicit Rmsprop(const RmspropOptions& options = {});
-  Rmsprop(std::vector<Variable> variables, const RmspropOptions& options);
+  explicit RMSprop(const RMSpropOptions& options = {});
+  RMSprop(std::vector<Variable> variables, const RMSpropOptions& options);
   template <VariableVector V>
-  explicit Rmsprop(V variables) : Rmsprop(std::move(variables), RmspropOptions()) {}
+  explicit RMSprop(V variables) : RMSprop(std::move(variables), RMSpropOptions()) {}
 };
 
 struct AdadeltaOptions {
@@ -329,5 +329,11 @@ class STRATA_API Adafactor : public ConfiguredOptimizer<AdafactorOptions> {
   template <VariableVector V>
   explicit Adafactor(V variables) : Adafactor(std::move(variables), AdafactorOptions()) {}
 };
+
+// The names of version 0.1, for one version more.
+using SgdOptions [[deprecated("use SGDOptions")]] = SGDOptions;
+using Sgd [[deprecated("use SGD")]] = SGD;
+using RmspropOptions [[deprecated("use RMSpropOptions")]] = RMSpropOptions;
+using Rmsprop [[deprecated("use RMSprop")]] = RMSprop;
 
 }  // namespace strata::optimizers

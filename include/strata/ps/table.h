@@ -58,7 +58,7 @@ struct RowInitializer {
 struct TableSpec {
   std::string name;
   c10::ScalarType dtype = c10::ScalarType::Float;  ///< float32 or float64
-  tensor::RuleOptions rule = tensor::SgdRule{};
+  tensor::RuleOptions rule = tensor::SGDRule{};
   ConsistencyOptions consistency = {};
   /// Server i's part has a copy on server i + 1 (the last one's on the first), which takes its
   /// place when it is lost. Two servers at least. Costs: each push travels a second time and is

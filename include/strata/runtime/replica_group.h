@@ -58,7 +58,7 @@ struct ReplicaGroupOptions {
   bool shard_optimizer_state = false;
   /// The other processes are in the middle of their run: initial values are not agreed on with
   /// them, since a checkpoint will bring all. See caught_up().
-  bool joins_late = false;
+  bool late_joiner = false;
 
   /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
   /// use.
@@ -73,7 +73,7 @@ struct ReplicaGroupOptions {
   /// Keep each replica thread on a core, where there is one for each.
   bool pin_threads = true;
   /// Caching allocator for CPU tensors, faster kernels in replica functions.
-  bool tune_engine = true;
+  bool use_cpu_kernels = true;
 };
 
 /// Told when a replica of this process enters and leaves a `run`, on the replica's thread.
@@ -81,9 +81,9 @@ class STRATA_API RunObserver {
  public:
   virtual ~RunObserver() = default;
   virtual void before_run() {}  ///< On the caller's thread, before any replica enters.
-  virtual void run_begins(int local) = 0;
-  virtual void run_ends(int local) = 0;  ///< Not called where the function threw.
-  virtual void reshaped() {}             ///< The group has got other replicas; outside `run`.
+  virtual void on_run_begin(int local) = 0;
+  virtual void on_run_end(int local) = 0;  ///< Not called where the function threw.
+  virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
   /// The same replicas have got another communicator: what was made with the one before is over.
   virtual void reconnected() {}
 };
@@ -190,7 +190,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void observe(const std::shared_ptr<RunObserver>& observer);
 
   /// From now on this process does all that the others do: it has the state that they go on from.
-  void caught_up() { options_.joins_late = false; }
+  void finish_catch_up() { options_.late_joiner = false; }
 
   /// Variables make themselves known, for `reshape`.
   void add(detail::VariableState* variable);

@@ -46,14 +46,14 @@ class STRATA_API ReplicatedModules : public RunObserver {
   const std::vector<Variable>& buffers() const { return buffers_; }
 
   /// Gives every replica now what was done to the outside module; else the next run does.
-  void take_outside();
+  void sync_from_master();
   /// The outside module's buffers are made anew at the next look: the variables were written to.
-  void show_again();
+  void invalidate_master();
 
   void before_run() override;
-  void run_begins(int replica) override;
-  void run_ends(int replica) override;
-  void reshaped() override;
+  void on_run_begin(int replica) override;
+  void on_run_end(int replica) override;
+  void on_resize() override;
 
  private:
   ReplicatedModules(ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,

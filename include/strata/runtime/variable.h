@@ -124,10 +124,10 @@ class STRATA_API VariableState {
   /// Moves the variable's storage: replica r's tensor becomes a view of `homes[r]` (a tensor of
   /// equal shape and strides), with its values; the tensor objects stay what they are. `keep` lives
   /// as long as the storage.
-  void move_into(const std::vector<at::Tensor>& homes, bool shared, std::shared_ptr<void> keep);
-  bool has_home() const { return home_ != nullptr; }
+  void bind_storage(const std::vector<at::Tensor>& homes, bool shared, std::shared_ptr<void> keep);
+  bool has_bound_storage() const { return home_ != nullptr; }
   /// An optimizer gives all replicas one value, in one storage or in copies that it keeps equal.
-  bool has_one_value() const { return has_home() && group_->may_share_storage(); }
+  bool is_replicated() const { return has_bound_storage() && group_->may_share_storage(); }
   /// All replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
   /// The copy that counts outside `run`: the one on the parameter device, which the replicas'
@@ -143,12 +143,12 @@ class STRATA_API VariableState {
 
   /// Records that strata itself has written (to `central()`, where there are mirrors, which then
   /// follow): makes tensors that autograd saved before stale, and the new version the expected one.
-  void note_write();
+  void bump_version();
   /// Where all replicas have one value: what was changed in place in one replica's tensor, outside
   /// `run`, becomes all others'.
-  void spread_change();
+  void broadcast_external_write();
   /// Takes the present versions as expected; at the start of a run, for one replica.
-  void expect_present_version(int replica);
+  void record_version(int replica);
   /// @throws Error  kFailedPrecondition: the tensor was changed in place by somebody else.
   void check_version(int replica) const;
 

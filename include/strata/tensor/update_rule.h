@@ -21,7 +21,7 @@ inline constexpr int kMaxSlots = 4;
 struct StepScalars {
   double learning_rate = 0;
   int64_t iteration = 0;
-  double carried = 0;  ///< UpdateRule::next_carried of the step before, of rules that have one
+  double scalar_state = 0;  ///< UpdateRule::next_carried of the step before, of rules that have one
 };
 
 /// StepScalars plus what a rule derives from them (bias corrections need two `pow`). Make it once a
@@ -59,7 +59,7 @@ struct UpdateModifiers {
   double weight_decay = 0;
 };
 
-struct SgdRule {
+struct SGDRule {
   double momentum = 0;
   bool nesterov = false;
 };
@@ -77,7 +77,7 @@ struct AdagradRule {
   double epsilon = 1e-7;
 };
 
-struct RmspropRule {
+struct RMSpropRule {
   double rho = 0.9;
   double momentum = 0;
   double epsilon = 1e-7;
@@ -133,7 +133,7 @@ struct MovingAverageRule {};
 
 /// What a rule is made from.
 using RuleOptions =
-    std::variant<SgdRule, AdamRule, AdagradRule, RmspropRule, AdadeltaRule, FtrlRule, AdamaxRule,
+    std::variant<SGDRule, AdamRule, AdagradRule, RMSpropRule, AdadeltaRule, FtrlRule, AdamaxRule,
                  NadamRule, LionRule, LambRule, AdafactorRule, MovingAverageRule>;
 
 /// How one optimizer changes one element, or (Lamb, Adafactor) one variable. Stateless (the slots
@@ -171,7 +171,7 @@ class STRATA_API UpdateRule {
   /// "u_product". "": none.
   virtual std::string_view carried_name() const { return {}; }
   /// Its value in the step after `iteration` finished ones, from that of the step before.
-  virtual double next_carried(double carried, int64_t iteration) const;
+  virtual double next_scalar_state(double scalar_state, int64_t iteration) const;
 
   /// True if an element whose gradient is zero keeps parameter and slots bit for bit (weight decay
   /// aside): rows of an embedding without a gradient may be skipped. SGD without momentum, Adagrad.
@@ -222,10 +222,10 @@ class STRATA_API UpdateRule {
 };
 
 /// @throws Error kInvalidArgument: a value outside the range that Keras allows.
-STRATA_API std::unique_ptr<UpdateRule> make_sgd(const SgdRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_sgd(const SGDRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adam(const AdamRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_rmsprop(const RmspropRule& options = {});
+STRATA_API std::unique_ptr<UpdateRule> make_rmsprop(const RMSpropRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options = {});
 STRATA_API std::unique_ptr<UpdateRule> make_adamax(const AdamaxRule& options = {});

@@ -70,7 +70,7 @@ class MapStream final : public ExampleStream {
   const KeyedMapFunction& fn_;
   bool keyed_;
   ElementKey key_;  // of the next element
-  std::vector<GivenElements::Interval> given_;
+  std::vector<EmittedSet::Interval> given_;
 };
 
 class MapSource final : public TransformSource {

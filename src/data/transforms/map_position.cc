@@ -5,7 +5,7 @@
 
 namespace strata::data::detail {
 
-void GivenElements::add_ahead(Interval given) {
+void EmittedSet::add_ahead(Interval given) {
   auto at = std::lower_bound(ahead_.begin(), ahead_.end(), given);
   at = ahead_.insert(at, given);
   if (at + 1 != ahead_.end() && at->second == (at + 1)->first) {
@@ -51,8 +51,8 @@ MapPosition MapPosition::from_position(const Position& position) {
   return map;
 }
 
-GivenElements MapPosition::given() const {
-  GivenElements given(first + since);
+EmittedSet MapPosition::given() const {
+  EmittedSet given(first + since);
   for (const auto& interval : ahead) given.add_ahead(interval);
   return given;
 }

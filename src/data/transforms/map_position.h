@@ -10,11 +10,11 @@ namespace strata::data::detail {
 
 /// Which of a stream's elements, numbered from 0, have been given: all before a frontier, and,
 /// where order is free, some behind it.
-class GivenElements {
+class EmittedSet {
  public:
   using Interval = std::pair<int64_t, int64_t>;  // [begin, end)
 
-  explicit GivenElements(int64_t frontier = 0) : frontier_(frontier) {}
+  explicit EmittedSet(int64_t frontier = 0) : frontier_(frontier) {}
 
   int64_t frontier() const { return frontier_; }
   const std::vector<Interval>& ahead() const { return ahead_; }
@@ -38,14 +38,14 @@ class GivenElements {
 struct MapPosition {
   int64_t first = 0;
   int64_t since = 0;
-  std::vector<GivenElements::Interval> ahead = {};
+  std::vector<EmittedSet::Interval> ahead = {};
   bool counted = true;  // false: nobody counted, `first` means nothing
 
   Position to_position(Position input) const;
   /// @throws Error kInvalidArgument: not a map's position.
   static MapPosition from_position(const Position& position);
 
-  GivenElements given() const;
+  EmittedSet given() const;
 };
 
 }  // namespace strata::data::detail

@@ -84,7 +84,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   }
 
   int64_t skip(int64_t count) override {
-    if (started_ || !to_pass_.empty()) return ExampleStream::skip(count);
+    if (started_ || !skip_ranges_.empty()) return ExampleStream::skip(count);
     int64_t skipped = 0;
     while (skipped < count) {
       if (read_ >= next_chunk_) chunks_.add(begin_chunk());
@@ -92,7 +92,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
       const int64_t passed = input_->skip(step);
       read_ += passed;
       skipped += passed;
-      given_ = GivenElements(read_);
+      given_ = EmittedSet(read_);
       chunks_.drop_passed(read_);
       if (passed < step) break;
     }
@@ -100,7 +100,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   }
 
   void will_need(const NeededElements& needed) override {
-    if (!ordered_ || !to_pass_.empty()) return;  // `next` does not count as the input does
+    if (!ordered_ || !skip_ranges_.empty()) return;  // `next` does not count as the input does
     needed_ = needed;
     needed_from_ = read_;
     input_->will_need(needed);
@@ -127,7 +127,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     given_ = saved.given();
     read_ = given_.frontier();
     next_chunk_ = next_chunk(saved.first);
-    to_pass_ = {saved.ahead.rbegin(), saved.ahead.rend()};
+    skip_ranges_ = {saved.ahead.rbegin(), saved.ahead.rend()};
     chunks_.add({position.children()[0], saved.first});
   }
 
@@ -236,16 +236,16 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   // Only one thread at a time reads, so these members need no lock: input_, read_, to_pass_,
   // next_chunk_.
   std::optional<Chunk> read_block(Block& block, int64_t size) {
-    while (!to_pass_.empty() && to_pass_.back().first == read_) {
-      input_->skip(to_pass_.back().second - read_);
-      read_ = to_pass_.back().second;
-      to_pass_.pop_back();
+    while (!skip_ranges_.empty() && skip_ranges_.back().first == read_) {
+      input_->skip(skip_ranges_.back().second - read_);
+      read_ = skip_ranges_.back().second;
+      skip_ranges_.pop_back();
     }
     block.first = read_;
     std::optional<Chunk> chunk;
     if (read_ >= next_chunk_) chunk = begin_chunk();
     int64_t end = next_chunk_;
-    if (!to_pass_.empty()) end = std::min(end, to_pass_.back().first);
+    if (!skip_ranges_.empty()) end = std::min(end, skip_ranges_.back().first);
     while (read_ < end && block.needed < size && !block.end) read_element(block);
     return chunk;
   }
@@ -299,12 +299,12 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   int64_t needed_from_ = 0;
 
   // The reader's.
-  int64_t read_ = 0;                              // elements of the input
-  int64_t next_chunk_ = 0;                        // where the next position is taken
-  std::vector<GivenElements::Interval> to_pass_;  // from the back
+  int64_t read_ = 0;                               // elements of the input
+  int64_t next_chunk_ = 0;                         // where the next position is taken
+  std::vector<EmittedSet::Interval> skip_ranges_;  // from the back
 
   // The consumer's.
-  GivenElements given_;
+  EmittedSet given_;
   std::unique_ptr<Block> current_;
   size_t offset_ = 0;
   bool started_ = false;

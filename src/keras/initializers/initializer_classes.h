@@ -8,7 +8,7 @@
 // The rows of the table of initializers, each file's its own.
 namespace strata::initializers {
 
-using Classes = keras::RuleClasses<Initializer>;
+using Classes = keras::ClassRegistry<Initializer>;
 
 std::vector<Classes::Class> constant_classes();
 std::vector<Classes::Class> random_classes();

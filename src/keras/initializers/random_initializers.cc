@@ -1,7 +1,7 @@
 // Initializers that draw without counting inputs and outputs.
 
-#include "keras/initializers/draws.h"
 #include "keras/initializers/initializer_classes.h"
+#include "keras/initializers/random_fill.h"
 
 namespace strata::initializers {
 

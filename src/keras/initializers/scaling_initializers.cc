@@ -4,8 +4,8 @@
 #include <cmath>
 #include <utility>
 
-#include "keras/initializers/draws.h"
 #include "keras/initializers/initializer_classes.h"
+#include "keras/initializers/random_fill.h"
 
 namespace strata::initializers {
 

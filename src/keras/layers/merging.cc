@@ -81,11 +81,11 @@ class MergeImpl : public keras::LayerImpl {
     int64_t rank = 0;
     for (const at::Tensor& x : inputs) rank = std::max(rank, x.dim());
     Tensors same_rank = inputs;
-    bool reshaped = false;
+    bool on_resize = false;
     for (at::Tensor& x : same_rank) {
       while (x.dim() < rank) {
         x = x.unsqueeze(1);
-        reshaped = true;
+        on_resize = true;
       }
     }
     Tensors masks(inputs.size());
@@ -93,7 +93,7 @@ class MergeImpl : public keras::LayerImpl {
     for (size_t i = 0; i < inputs.size(); ++i) {
       all = all && call.mask(i).defined();
       // What was reshaped has no mask any more: Keras's rule.
-      if (reshaped || !call.mask(i).defined()) continue;
+      if (on_resize || !call.mask(i).defined()) continue;
       masks[i] = call.mask(i).unsqueeze(-1).expand_as(inputs[i]);
     }
     Outputs outputs = merge(same_rank, masks);

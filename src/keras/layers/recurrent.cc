@@ -137,8 +137,8 @@ class LSTMImpl final : public NamedRNNImpl<LSTMArguments> {
   using NamedRNNImpl::NamedRNNImpl;
 
  private:
-  std::optional<Result> go_at_once(const at::Tensor& x, const Tensors& states,
-                                   bool training) override {
+  std::optional<Result> try_fused_kernel(const at::Tensor& x, const Tensors& states,
+                                         bool training) override {
     if (!is_plain(training) || x.dim() != 3) return std::nullopt;
     // On the CPU only float32 has a fused kernel.
     if (x.is_cpu() && x.scalar_type() != at::kFloat) return std::nullopt;
@@ -175,8 +175,8 @@ class GRUImpl final : public NamedRNNImpl<GRUArguments> {
   using NamedRNNImpl::NamedRNNImpl;
 
  private:
-  std::optional<Result> go_at_once(const at::Tensor& x, const Tensors& states,
-                                   bool training) override {
+  std::optional<Result> try_fused_kernel(const at::Tensor& x, const Tensors& states,
+                                         bool training) override {
     // On the CPU libtorch goes step by step, too.
     if (x.is_cpu() || !is_plain(training) || x.dim() != 3 || !arguments_.options.reset_after) {
       return std::nullopt;

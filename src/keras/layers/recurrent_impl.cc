@@ -145,7 +145,7 @@ Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& m
   states = first_states(x, std::move(states));
   if (options_.go_backwards) x = x.flip(1);
   std::optional<Result> result;
-  if (!mask.defined() && x.numel() > 0) result = go_at_once(x, states, training);
+  if (!mask.defined() && x.numel() > 0) result = try_fused_kernel(x, states, training);
   if (!result) {
     STRATA_CHECK(!mask.defined() ||
                      (mask.dim() == 2 && mask.size(0) == x.size(0) && mask.size(1) == x.size(1)),
@@ -170,7 +170,7 @@ Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& m
   return outputs;
 }
 
-std::optional<RNNImpl::Result> RNNImpl::go_at_once(const at::Tensor&, const Tensors&, bool) {
+std::optional<RNNImpl::Result> RNNImpl::try_fused_kernel(const at::Tensor&, const Tensors&, bool) {
   return std::nullopt;
 }
 

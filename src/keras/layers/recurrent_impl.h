@@ -52,8 +52,8 @@ class RNNImpl : public keras::LayerImpl {
     keras::Tensors states;
   };
   /// The whole sequence at once, if this layer has a way for it now. `x` starts at its first step.
-  virtual std::optional<Result> go_at_once(const at::Tensor& x, const keras::Tensors& states,
-                                           bool training);
+  virtual std::optional<Result> try_fused_kernel(const at::Tensor& x, const keras::Tensors& states,
+                                                 bool training);
   void describe(keras::ConfigWriter& config) const override;
   RNNCellImpl& cell() const { return *cell_; }
 

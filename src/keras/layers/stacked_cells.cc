@@ -23,9 +23,9 @@ void visit(keras::ConfigReader& config, StackedRNNCellsArguments& stack) {
   for (const Json& cell : cells.as_array()) stack.cells.push_back(keras::layer_from_config(cell));
 }
 
-class StackedRun final : public RNNCellImpl::Run {
+class StackedStepper final : public RNNCellImpl::Run {
  public:
-  StackedRun(std::vector<std::unique_ptr<RNNCellImpl::Run>> runs, std::vector<size_t> counts)
+  StackedStepper(std::vector<std::unique_ptr<RNNCellImpl::Run>> runs, std::vector<size_t> counts)
       : runs_(std::move(runs)), counts_(std::move(counts)) {}
 
   at::Tensor project(const at::Tensor& x) override { return runs_[0]->project(x); }
@@ -79,7 +79,7 @@ class StackedRNNCellsImpl final : public RNNCellImpl {
       runs.push_back(cell->start(call));
       counts.push_back(cell->state_sizes().size());
     }
-    return std::make_unique<StackedRun>(std::move(runs), std::move(counts));
+    return std::make_unique<StackedStepper>(std::move(runs), std::move(counts));
   }
 
  private:

@@ -66,9 +66,9 @@ const Registered* find_class(std::string_view class_name) {
 
 /// Mean and Sum: the state is theirs.
 template <typename T>
-class Adopted final : public MetricImpl {
+class MetricAdapter final : public MetricImpl {
  public:
-  Adopted(const T& metric, std::string_view class_name)
+  MetricAdapter(const T& metric, std::string_view class_name)
       : MetricImpl(metric.name()), metric_(metric), class_name_(class_name) {}
 
  private:
@@ -132,8 +132,8 @@ Metric::Metric(std::shared_ptr<MetricImpl> impl) : impl_(std::move(impl)) {
 Metric::Metric(const char* name) : Metric(std::string(name)) {}
 Metric::Metric(const std::string& name) : Metric(named(name, Json(name))) {}
 Metric::Metric(const losses::Loss& loss) : Metric(make_mean_of_loss(loss)) {}
-Metric::Metric(const Mean& mean) : Metric(std::make_shared<Adopted<Mean>>(mean, "Mean")) {}
-Metric::Metric(const Sum& sum) : Metric(std::make_shared<Adopted<Sum>>(sum, "Sum")) {}
+Metric::Metric(const Mean& mean) : Metric(std::make_shared<MetricAdapter<Mean>>(mean, "Mean")) {}
+Metric::Metric(const Sum& sum) : Metric(std::make_shared<MetricAdapter<Sum>>(sum, "Sum")) {}
 
 Metric Metric::named(const std::string& name, Json identifier) {
   std::shared_ptr<MetricImpl> impl;

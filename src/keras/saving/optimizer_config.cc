@@ -40,7 +40,7 @@ void or_null(Config& config, const char* key, T& value) {
 }
 
 template <typename Config>
-void visit_own(Config& config, SgdOptions& options) {
+void visit_own(Config& config, SGDOptions& options) {
   config("momentum", options.momentum);
   config("nesterov", options.nesterov);
 }
@@ -61,7 +61,7 @@ void visit_own(Config& config, AdagradOptions& options) {
 }
 
 template <typename Config>
-void visit_own(Config& config, RmspropOptions& options) {
+void visit_own(Config& config, RMSpropOptions& options) {
   config("rho", options.rho);
   config("momentum", options.momentum);
   config("epsilon", options.epsilon);
@@ -195,8 +195,8 @@ constexpr std::array kKinds = {
     Kind{"Lion", "lion", write<Lion>, make<Lion>},
     Kind{"LossScaleOptimizer", "loss_scale_optimizer", write_loss_scale, make_loss_scale},
     Kind{"Nadam", "nadam", write<Nadam>, make<Nadam>},
-    Kind{"RMSprop", "rm_sprop", write<Rmsprop>, make<Rmsprop>},
-    Kind{"SGD", "sgd", write<Sgd>, make<Sgd>},
+    Kind{"RMSprop", "rm_sprop", write<RMSprop>, make<RMSprop>},
+    Kind{"SGD", "sgd", write<SGD>, make<SGD>},
 };
 
 }  // namespace

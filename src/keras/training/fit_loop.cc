@@ -27,7 +27,7 @@ DistributedDataset distributed(const Model& model, const Dataset& data, int64_t 
 }
 
 /// What is not training: of workers that step by themselves, each goes through all of it.
-DistributedDataset not_shared_out(const Model& model, const Dataset& data, int64_t prefetch) {
+DistributedDataset without_sharding(const Model& model, const Dataset& data, int64_t prefetch) {
   const bool apart = model->strategy().group().options().num_workers > 1;
   if (!apart) return distributed(model, data, prefetch);
   return distributed(model, data.with_options({.auto_shard_policy = data::AutoShardPolicy::kOff}),
@@ -108,14 +108,14 @@ std::vector<callbacks::BackupAndRestore*> backups(const Callbacks& callbacks) {
 bool has_backup(const Callbacks& callbacks) { return !backups(callbacks).empty(); }
 
 /// However a run ends, its callbacks take no signals afterwards, and wait for no other worker.
-class LetGo {
+class CallbackRelease {
  public:
-  explicit LetGo(const Callbacks& callbacks) : callbacks_(callbacks) {}
-  ~LetGo() {
+  explicit CallbackRelease(const Callbacks& callbacks) : callbacks_(callbacks) {}
+  ~CallbackRelease() {
     for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->let_go();
   }
-  LetGo(const LetGo&) = delete;
-  LetGo& operator=(const LetGo&) = delete;
+  CallbackRelease(const CallbackRelease&) = delete;
+  CallbackRelease& operator=(const CallbackRelease&) = delete;
 
  private:
   const Callbacks& callbacks_;
@@ -160,7 +160,7 @@ void check_length(const Model& model, int64_t steps_per_execution, int64_t cardi
 }  // namespace
 
 Logs one_batch(const Model& model, const data::Example& batch, bool training) {
-  BatchFeed feed(not_shared_out(model, Dataset::from_tensors(batch), 0), false);
+  BatchFeed feed(without_sharding(model, Dataset::from_tensors(batch), 0), false);
   prepare(model, feed);
   execute(model, feed.next(1, true), training, nullptr,
           [&](const Batch& part) { training ? model->train_step(part) : model->test_step(part); });
@@ -189,7 +189,7 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
     return with_other_workers(model, [&] { return loop.run(); });
   }
   // Who comes late finds a backup.
-  bool backed_up = strategy.group().options().joins_late;
+  bool backed_up = strategy.group().options().late_joiner;
   while (true) {
     try {
       FitLoop loop(model, data, options);
@@ -200,10 +200,11 @@ History fit(const Model& model, const Dataset& data, FitOptions options) {
   }
 }
 
-Attached::Attached(const Callbacks& callbacks, TrainingRun& run) : callbacks_(callbacks) {
+ScopedCallbacks::ScopedCallbacks(const Callbacks& callbacks, TrainingRun& run)
+    : callbacks_(callbacks) {
   for (const callbacks::CallbackRef& each : callbacks_) each->set_run(&run);
 }
-Attached::~Attached() {
+ScopedCallbacks::~ScopedCallbacks() {
   for (const callbacks::CallbackRef& each : callbacks_) each->set_run(nullptr);
 }
 
@@ -322,8 +323,8 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
 }
 
 History FitLoop::run(bool* backed_up) {
-  const Attached attached(callbacks_, *this);
-  const LetGo let_go(callbacks_);
+  const ScopedCallbacks attached(callbacks_, *this);
+  const CallbackRelease let_go(callbacks_);
   feed_.start(epoch_);
   if (epoch_ < epochs_) {
     prepare(model_, feed_);
@@ -412,7 +413,7 @@ TestLoop::TestLoop(Model model, const Dataset& data, int64_t steps, Callbacks ca
     : TrainingRun(std::move(model)),
       max_steps_(steps),
       callbacks_(std::move(callbacks)),
-      feed_(not_shared_out(model_, data, data::kAutotune), false) {
+      feed_(without_sharding(model_, data, data::kAutotune), false) {
   check_length(model_, model_->trainer().options().steps_per_execution, feed_.cardinality(), steps,
                "evaluate");
   steps_ = known_steps(feed_.cardinality(), steps);
@@ -447,7 +448,7 @@ Logs TestLoop::run() {
 PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions options)
     : TrainingRun(std::move(model)),
       options_(std::move(options)),
-      feed_(not_shared_out(model_, data, data::kAutotune), false) {
+      feed_(without_sharding(model_, data, data::kAutotune), false) {
   check_length(model_, 1, feed_.cardinality(), options_.steps, "predict");
   steps_ = known_steps(feed_.cardinality(), options_.steps);
   verbose_ = verbosity(model_, options_.verbose);
@@ -456,7 +457,7 @@ PredictLoop::PredictLoop(Model model, const Dataset& data, PredictOptions option
 Tensors PredictLoop::run() {
   Callbacks callbacks = options_.callbacks;
   add_default_callbacks(callbacks, verbose_);
-  const Attached attached(callbacks, *this);
+  const ScopedCallbacks attached(callbacks, *this);
   tell(callbacks, &callbacks::Callback::on_predict_begin);
   Strategy& strategy = model_->strategy();
   const size_t inputs = model_->num_inputs();

@@ -95,12 +95,12 @@ auto with_other_workers(const Model& model, const Body& body) {
 History fit(const Model& model, const data::Dataset& data, FitOptions options);
 
 /// Callbacks belong to a run while it lasts.
-class Attached {
+class ScopedCallbacks {
  public:
-  Attached(const Callbacks& callbacks, TrainingRun& run);
-  ~Attached();
-  Attached(const Attached&) = delete;
-  Attached& operator=(const Attached&) = delete;
+  ScopedCallbacks(const Callbacks& callbacks, TrainingRun& run);
+  ~ScopedCallbacks();
+  ScopedCallbacks(const ScopedCallbacks&) = delete;
+  ScopedCallbacks& operator=(const ScopedCallbacks&) = delete;
 
  private:
   const Callbacks& callbacks_;

@@ -98,7 +98,7 @@ Logs Model::evaluate(const Dataset& batches, EvaluateOptions options) const {
   detail::Callbacks callbacks = std::move(options.callbacks);
   detail::add_default_callbacks(callbacks, verbose);
   detail::TestLoop loop(*this, batches, options.steps, callbacks, verbose);
-  const detail::Attached attached(callbacks, loop);
+  const detail::ScopedCallbacks attached(callbacks, loop);
   return detail::with_other_workers(*this, [&] { return loop.run(); });
 }
 

@@ -100,7 +100,7 @@ void restore_product(optimizers::Optimizer& optimizer, const std::vector<Optimiz
   const int64_t updates = optimizer.iterations() / (calls.is_null() ? 1 : calls.as_int());
   const auto rule = tensor::make_nadam({.beta_1 = config.at("beta_1").as_double()});
   double value = 1;
-  for (int64_t i = 0; i < updates && value > 0; ++i) value = rule->next_carried(value, i);
+  for (int64_t i = 0; i < updates && value > 0; ++i) value = rule->next_scalar_state(value, i);
   optimizer.set_slot(static_cast<size_t>(product - all.begin()),
                      at::full({}, value, product->second.options()));
 }

@@ -35,7 +35,7 @@ DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
   const at::NoGradGuard no_grad;
   // Where another optimizer has put them, or the only copy is elsewhere, parameters stay.
   is_flat_ = !group_.keeps_one_copy() && std::ranges::none_of(entries_, [](const Entry& entry) {
-    return entry.variable.state()->has_home();
+    return entry.variable.state()->has_bound_storage();
   });
   for (size_t copy = 0; copy < num_copies(); ++copy) {
     copies_.push_back(make_copy(static_cast<int>(copy)));
@@ -93,7 +93,7 @@ void DeviceUpdate::move_parameters() {
   for (size_t e = 0; e < entries_.size(); ++e) {
     std::vector<at::Tensor> homes;
     for (const tensor::Arena& arena : *arenas) homes.push_back(arena.view(static_cast<int64_t>(e)));
-    entries_[e].variable.state()->move_into(homes, /*shared=*/false, arenas);
+    entries_[e].variable.state()->bind_storage(homes, /*shared=*/false, arenas);
   }
 }
 

@@ -70,7 +70,7 @@ void FlatStorage<T>::move_parameters() {
   // backward produces its gradient first.
   std::vector<size_t> order;
   for (size_t i = entries_.size(); i-- > 0;) {
-    if (!entries_[i].variable.state()->has_home()) order.push_back(i);
+    if (!entries_[i].variable.state()->has_bound_storage()) order.push_back(i);
   }
   owns_homes_ = order.size() == entries_.size();
   const size_t copies = share_storage_ ? 1 : static_cast<size_t>(group_.num_local_replicas());
@@ -78,19 +78,19 @@ void FlatStorage<T>::move_parameters() {
   for (size_t i = 0; i < copies; ++i) {
     arenas->emplace_back(layouts(order), entries_[0].variable.dtype());
   }
-  move_into(order, arenas);
+  bind_storage(order, arenas);
 }
 
 /// Entry `order[i]` becomes tensor i of the arenas, one a copy.
 template <typename T>
-void FlatStorage<T>::move_into(const std::vector<size_t>& order,
-                               const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
+void FlatStorage<T>::bind_storage(const std::vector<size_t>& order,
+                                  const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
   for (size_t place = 0; place < order.size(); ++place) {
     std::vector<at::Tensor> homes;
     for (size_t r = 0; r < static_cast<size_t>(group_.num_local_replicas()); ++r) {
       homes.push_back((*arenas)[share_storage_ ? 0 : r].view(static_cast<int64_t>(place)));
     }
-    entries_[order[place]].variable.state()->move_into(homes, share_storage_, arenas);
+    entries_[order[place]].variable.state()->bind_storage(homes, share_storage_, arenas);
   }
 }
 
@@ -129,7 +129,7 @@ void FlatStorage<T>::share(collective::Communicator& communicator) {
       }
     }
   }
-  move_into(order, own);
+  bind_storage(order, own);
 
   std::vector<tensor::Arena> slots;
   for (const tensor::Arena& slot : slots_) {

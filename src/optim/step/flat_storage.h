@@ -46,8 +46,8 @@ class FlatStorage {
 
  private:
   void move_parameters();
-  void move_into(const std::vector<size_t>& order,
-                 const std::shared_ptr<std::vector<tensor::Arena>>& arenas);
+  void bind_storage(const std::vector<size_t>& order,
+                    const std::shared_ptr<std::vector<tensor::Arena>>& arenas);
   void share(collective::Communicator& communicator);
   void find_parameters();
   void take_slots(std::vector<tensor::Arena> slots);

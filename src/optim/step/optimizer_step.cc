@@ -166,14 +166,14 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
   updates_now_ = !accumulates() || (iterations_ + 1) % steps == 0;
   finite_ = true;
   if (carried_.defined()) {
-    next_carried_ = rule_->next_carried(carried_.item<double>(), updates());
+    next_carried_ = rule_->next_scalar_state(carried_.item<double>(), updates());
   }
   for (Part& part : parts_) {
     prepare_pass(part, may_share);
     Step& step = part.step;
     step.scalars = {.learning_rate = options_.learning_rate(iterations_),
                     .iteration = updates(),
-                    .carried = next_carried_};
+                    .scalar_state = next_carried_};
     step.clear_accumulators = false;
     step.average_rate = updates() == 0 ? 1 : 1 - options_.ema_momentum;
     step.overwrite_by_average =
@@ -333,7 +333,7 @@ void Optimizer::Impl::finish_step() {
     for (size_t i = 0; i < part.variables.size(); ++i) {
       const bool updated = updates_now_ && part.step.gradients[i].used;
       if (updated || part.step.overwrite_by_average) {
-        variables_[part.variables[i]].state()->note_write();
+        variables_[part.variables[i]].state()->bump_version();
       }
     }
     part.step.gradients.clear();

@@ -39,7 +39,7 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
   table_ = group_.options().parameter_store->make_table(rule_.options(), places, values_.flat());
   slots_.resize(static_cast<size_t>(rule_.num_slots()));
   show_values();
-  for (const Entry& entry : entries_) entry.variable.state()->note_write();
+  for (const Entry& entry : entries_) entry.variable.state()->bump_version();
   note_versions();
 }
 
@@ -55,8 +55,8 @@ template <typename T>
 void RemoteUpdate<T>::move_variables() {
   std::vector<tensor::ArenaEntry> layouts;
   for (const Entry& entry : entries_) {
-    STRATA_CHECK(!entry.variable.state()->has_home(), kFailedPrecondition, "[", rule_.name(),
-                 "] build: got '", entry.variable.name(),
+    STRATA_CHECK(!entry.variable.state()->has_bound_storage(), kFailedPrecondition, "[",
+                 rule_.name(), "] build: got '", entry.variable.name(),
                  "', which another optimizer trains; on parameter servers a variable has one");
     layouts.push_back(layout_of(entry.variable));
   }
@@ -72,7 +72,7 @@ void RemoteUpdate<T>::move_variables() {
     for (int r = 0; r < group_.num_local_replicas(); ++r) {
       homes.push_back(values_.view(static_cast<int64_t>(i)));
     }
-    variable.state()->move_into(homes, /*shared=*/true, keep);
+    variable.state()->bind_storage(homes, /*shared=*/true, keep);
   }
 }
 

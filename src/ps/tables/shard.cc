@@ -361,16 +361,17 @@ void Shard::update(const std::vector<CallPtr>& pushes) {
       answered.push_back(push.get());
     }
   }
-  const double carried =
-      rule_->carried_name().empty() ? carried_ : rule_->next_carried(carried_, version_);
+  const double scalar_state =
+      rule_->carried_name().empty() ? carried_ : rule_->next_scalar_state(carried_, version_);
   apply(calls,
-        {.step = rule_->prepare(
-             {.learning_rate = first.learning_rate, .iteration = version_, .carried = carried}),
+        {.step = rule_->prepare({.learning_rate = first.learning_rate,
+                                 .iteration = version_,
+                                 .scalar_state = scalar_state}),
          .scale = first.scale / (weight > 0 ? weight : 1),
          .weight_decay = first.weight_decay,
          .clip_value = first.clip_value},
         answered);
-  carried_ = carried;
+  carried_ = scalar_state;
   ++version_;
   pushes_ += static_cast<int64_t>(pushes.size());
 }

@@ -86,7 +86,7 @@ struct Lent;
 template <typename Op, typename Result, typename... Arguments>
 struct Lent<Op, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
-    const DefaultGeneratorLoan loan(first_device(arguments...));
+    const ScopedDefaultGenerator loan(first_device(arguments...));
     return Op::redispatch(keys & kBelow, arguments...);
   }
 };

@@ -21,12 +21,12 @@ std::optional<uint64_t> next_mask_key();
 /// For GPU operators that always draw from the device's default generator: while this lives, that
 /// one stands where the thread's stream stands; afterwards the stream has moved on instead of it.
 /// Nothing happens on other devices or without a stream.
-class DefaultGeneratorLoan {
+class ScopedDefaultGenerator {
  public:
-  explicit DefaultGeneratorLoan(c10::Device device);
-  ~DefaultGeneratorLoan();
-  DefaultGeneratorLoan(const DefaultGeneratorLoan&) = delete;
-  DefaultGeneratorLoan& operator=(const DefaultGeneratorLoan&) = delete;
+  explicit ScopedDefaultGenerator(c10::Device device);
+  ~ScopedDefaultGenerator();
+  ScopedDefaultGenerator(const ScopedDefaultGenerator&) = delete;
+  ScopedDefaultGenerator& operator=(const ScopedDefaultGenerator&) = delete;
 
  private:
   std::optional<at::Generator> stream_;

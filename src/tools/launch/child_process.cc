@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "strata/core/error.h"
-#include "tools/launch/process_guard.h"
+#include "tools/launch/orphan_reaper.h"
 
 extern char** environ;
 
@@ -72,7 +72,7 @@ struct Preparation {
   int report;  // gets errno if it cannot become the program
 };
 
-[[noreturn]] void become(const Preparation& to, const ProcessGuard& guard) {
+[[noreturn]] void become(const Preparation& to, const OrphanReaper& guard) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != to.parent) ::_exit(127);  // it went before the line above
@@ -147,7 +147,7 @@ std::string find_program(const std::string& name) {
   return {};
 }
 
-ChildProcess::ChildProcess(const ChildSpec& spec, const ProcessGuard& guard) : guard_(guard) {
+ChildProcess::ChildProcess(const ChildSpec& spec, const OrphanReaper& guard) : guard_(guard) {
   std::vector<std::string> words = {spec.program};
   words.insert(words.end(), spec.arguments.begin(), spec.arguments.end());
   std::vector<std::string> variables = environment_with(spec.environment);

@@ -9,7 +9,7 @@
 
 namespace strata::tools {
 
-class ProcessGuard;
+class OrphanReaper;
 
 struct ChildSpec {
   std::string program;                             ///< its path, as `find_program` gives it
@@ -46,7 +46,7 @@ class ChildProcess {
  public:
   /// @throws Error  kInvalidArgument: it cannot be executed, or not on these cores; quotes the
   ///     system. kResourceExhausted: no process or file descriptor is left.
-  ChildProcess(const ChildSpec& spec, const ProcessGuard& guard);
+  ChildProcess(const ChildSpec& spec, const OrphanReaper& guard);
   ~ChildProcess();  // kills it, if it still runs
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
@@ -65,7 +65,7 @@ class ChildProcess {
  private:
   void close_all();
 
-  const ProcessGuard& guard_;
+  const OrphanReaper& guard_;
   pid_t pid_ = -1;
   int end_fd_ = -1;
   int out_ = -1;

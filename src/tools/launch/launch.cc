@@ -16,7 +16,7 @@
 #include "tools/commands.h"
 #include "tools/launch/launch_options.h"
 #include "tools/launch/local_cluster.h"
-#include "tools/launch/process_guard.h"
+#include "tools/launch/orphan_reaper.h"
 #include "tools/launch/supervisor.h"
 #include "tools/launch/task_output.h"
 
@@ -77,7 +77,7 @@ bool wants_colours() {
 
 int launch(const LaunchOptions& options) {
   const std::string certificates = certificates_for(options);
-  const ProcessGuard guard(certificates);
+  const OrphanReaper guard(certificates);
   const LocalCluster cluster(with_secret(options), certificates);
   if (options.tls) make_job_certificates(certificates, options.tasks(), {.job = "strata launch"});
   std::vector<std::string> names;

@@ -17,7 +17,7 @@ constexpr auto kVisibleGpus = "CUDA_VISIBLE_DEVICES";
 
 bool listens(const TaskId& task) { return task.job != cluster::kEvaluator; }
 
-cluster::ClusterSpec make_spec(const std::vector<TaskId>& tasks, const HeldPorts& ports) {
+cluster::ClusterSpec make_spec(const std::vector<TaskId>& tasks, const PortReservation& ports) {
   std::map<std::string, std::vector<std::string>> jobs;
   size_t next = 0;
   for (const TaskId& task : tasks) {

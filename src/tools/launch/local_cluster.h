@@ -5,8 +5,8 @@
 
 #include "strata/cluster/cluster_spec.h"
 #include "tools/launch/gpu_shares.h"
-#include "tools/launch/held_ports.h"
 #include "tools/launch/launch_options.h"
+#include "tools/launch/port_reservation.h"
 #include "tools/launch/supervisor.h"
 
 namespace strata::tools {
@@ -28,7 +28,7 @@ class LocalCluster {
   static std::string shell_line(const SupervisedTask& task);
 
  private:
-  HeldPorts ports_;
+  PortReservation ports_;
   cluster::ClusterSpec spec_;
   std::vector<SupervisedTask> tasks_;
 };

@@ -40,7 +40,7 @@ bool names_task(std::string_view line, std::string_view short_name) {
 }  // namespace
 
 Supervisor::Supervisor(std::vector<SupervisedTask> tasks, const SupervisorOptions& options,
-                       const ProcessGuard& guard, TaskOutput& output)
+                       const OrphanReaper& guard, TaskOutput& output)
     : options_(options),
       guard_(guard),
       output_(output),

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tools/launch/child_process.h"
-#include "tools/launch/process_guard.h"
+#include "tools/launch/orphan_reaper.h"
 #include "tools/launch/task_output.h"
 
 namespace strata::tools {
@@ -49,7 +49,7 @@ class Supervisor {
   /// @param output  Made for the same tasks. @param guard  Both outlive the supervisor.
   /// @throws Error  kResourceExhausted: no file descriptor is left.
   Supervisor(std::vector<SupervisedTask> tasks, const SupervisorOptions& options,
-             const ProcessGuard& guard, TaskOutput& output);
+             const OrphanReaper& guard, TaskOutput& output);
   ~Supervisor();  // kills those that still run
   Supervisor(const Supervisor&) = delete;
   Supervisor& operator=(const Supervisor&) = delete;
@@ -115,7 +115,7 @@ class Supervisor {
 
   std::vector<Task> tasks_;
   const SupervisorOptions options_;
-  const ProcessGuard& guard_;
+  const OrphanReaper& guard_;
   TaskOutput& output_;
   int wake_ = -1;  // an eventfd
 

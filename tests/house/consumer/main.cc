@@ -10,7 +10,7 @@ int main() {
   strata::MirroredStrategy strategy({.devices = {"cpu:0", "cpu:1"}, .seed = 1});
   torch::manual_seed(1);
   auto net = strategy.replicate([] { return torch::nn::Linear(4, 1); });
-  strata::optimizers::Sgd sgd(net.variables(), {.learning_rate = 0.1});
+  strata::optimizers::SGD sgd(net.variables(), {.learning_rate = 0.1});
 
   // y = x * (1, 2, 3, 4)
   const auto weights = torch::arange(1, 5, torch::kFloat).unsqueeze(1);

@@ -60,7 +60,7 @@ class Nadam final : public UpdateRule {
   std::string_view name() const override { return "nadam"; }
   RuleOptions options() const override { return options_; }
   std::string_view carried_name() const override { return "u_product"; }
-  double next_carried(double product, int64_t iteration) const override {
+  double next_scalar_state(double product, int64_t iteration) const override {
     return product * momentum(iteration + 1, 0.96);
   }
   PreparedStep prepare(const StepScalars& step) const override {
@@ -68,7 +68,7 @@ class Nadam final : public UpdateRule {
     constexpr double kDecay = 0.96F;
     const double now = momentum(step.iteration + 1, kDecay);
     const double next = momentum(step.iteration + 2, kDecay);
-    const double product = step.carried;
+    const double product = step.scalar_state;
     return {
         step.learning_rate,
         {next / (1 - product * next), (1 - now) / (1 - product), 1 - options_.beta_1,

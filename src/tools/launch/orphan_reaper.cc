@@ -1,4 +1,4 @@
-#include "tools/launch/process_guard.h"
+#include "tools/launch/orphan_reaper.h"
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -54,7 +54,7 @@ bool send_number(int fd, int32_t number) {
 
 }  // namespace
 
-ProcessGuard::ProcessGuard(const std::string& folder) {
+OrphanReaper::OrphanReaper(const std::string& folder) {
   int ends[2] = {};
   STRATA_CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0,
                kResourceExhausted, "[strata launch] got no socket: ", std::strerror(errno));
@@ -73,14 +73,14 @@ ProcessGuard::ProcessGuard(const std::string& folder) {
   }
 }
 
-ProcessGuard::~ProcessGuard() {
+OrphanReaper::~OrphanReaper() {
   ::close(to_guard_);
   while (::waitpid(guard_, nullptr, 0) < 0 && errno == EINTR) {
   }
 }
 
-bool ProcessGuard::watch(pid_t group) const { return send_number(to_guard_, group); }
+bool OrphanReaper::watch(pid_t group) const { return send_number(to_guard_, group); }
 
-void ProcessGuard::forget(pid_t group) const { (void)send_number(to_guard_, -group); }
+void OrphanReaper::forget(pid_t group) const { (void)send_number(to_guard_, -group); }
 
 }  // namespace strata::tools

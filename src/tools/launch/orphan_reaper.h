@@ -11,14 +11,14 @@ namespace strata::tools {
 /// miss what those have started in turn.
 ///
 /// Threads: make it before the process has others.
-class ProcessGuard {
+class OrphanReaper {
  public:
   /// @param folder  Removed at the end, too, with all that is in it; empty: none.
   /// @throws Error  kResourceExhausted: no process or file descriptor is left.
-  explicit ProcessGuard(const std::string& folder = {});
-  ~ProcessGuard();  // kills what has not been forgotten
-  ProcessGuard(const ProcessGuard&) = delete;
-  ProcessGuard& operator=(const ProcessGuard&) = delete;
+  explicit OrphanReaper(const std::string& folder = {});
+  ~OrphanReaper();  // kills what has not been forgotten
+  OrphanReaper(const OrphanReaper&) = delete;
+  OrphanReaper& operator=(const OrphanReaper&) = delete;
 
   /// Called by a child for itself, between fork and exec: system calls only.
   /// @return false: the guard is gone.

@@ -13,13 +13,13 @@ namespace strata::tools {
 /// and listen there if both have SO_REUSEADDR, as the sockets of wire::Transport and of most
 /// servers have; the system itself gives such a port to nobody. So tasks need nothing but their
 /// address: no socket is handed down, and there is no moment at which the port is free.
-class HeldPorts {
+class PortReservation {
  public:
   /// @throws Error  kResourceExhausted: not that many are free.
-  explicit HeldPorts(int count);
-  ~HeldPorts();
-  HeldPorts(const HeldPorts&) = delete;
-  HeldPorts& operator=(const HeldPorts&) = delete;
+  explicit PortReservation(int count);
+  ~PortReservation();
+  PortReservation(const PortReservation&) = delete;
+  PortReservation& operator=(const PortReservation&) = delete;
 
   int operator[](size_t i) const { return ports_[i]; }
 

@@ -1,4 +1,4 @@
-#include "tools/launch/held_ports.h"
+#include "tools/launch/port_reservation.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -12,7 +12,7 @@
 
 namespace strata::tools {
 
-HeldPorts::HeldPorts(int count) {
+PortReservation::PortReservation(int count) {
   for (int i = 0; i < count; ++i) {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int on = 1;
@@ -35,9 +35,9 @@ HeldPorts::HeldPorts(int count) {
   }
 }
 
-HeldPorts::~HeldPorts() { close_all(); }
+PortReservation::~PortReservation() { close_all(); }
 
-void HeldPorts::close_all() {
+void PortReservation::close_all() {
   for (const int fd : sockets_) ::close(fd);
   sockets_.clear();
 }

@@ -1,4 +1,4 @@
-#include "keras/initializers/draws.h"
+#include "keras/initializers/random_fill.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/TensorOperators.h>
