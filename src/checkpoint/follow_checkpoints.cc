@@ -88,7 +88,7 @@ class Follower {
                 "into ", folder_, " within ", seconds, " s",
                 last_ ? str_cat("; the last was ", last_->checkpoint.path) : "",
                 damaged_.empty() ? "" : str_cat("; passed over: ", join(damaged_, {}, "; ")),
-                "; does whoever trains save there?"));
+                "; does the training job save there?"));
   }
 
  private:
@@ -116,8 +116,9 @@ bool follow_checkpoints(const std::string& folder,
                " ms and an interval of ", options.interval.count(), " ms; expected more than 0");
   std::optional<strata::detail::TerminationGuard> termination;
   if (options.on_sigterm) {
-    STRATA_CHECK(strata::detail::TerminationGuard::possible(), kFailedPrecondition,
-                 "[follow_checkpoints] somebody else handles SIGTERM; pass {.on_sigterm = false}");
+    STRATA_CHECK(
+        strata::detail::TerminationGuard::possible(), kFailedPrecondition,
+        "[follow_checkpoints] another handler of SIGTERM is installed; pass {.on_sigterm = false}");
     termination.emplace();
   }
   using Clock = std::chrono::steady_clock;

@@ -53,7 +53,7 @@ void check_jobs(const ClusterSpec& spec, std::string_view source) {
   }
   STRATA_CHECK(count(spec, kChief) + count(spec, kWorker) > 0, kInvalidArgument, "[cluster] ",
                source, ": got ", spec.to_string(),
-               ", where nobody trains; expected a chief or a worker; add one");
+               ", where no task trains; expected a chief or a worker; add one");
 }
 
 void check_address(const std::string& address, const std::string& where) {

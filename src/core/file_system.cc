@@ -31,10 +31,11 @@ const FileSystem& file_system_of(std::string_view path) {
   if (found != all.by_scheme.end()) return *found->second;
   std::string known;
   for (const auto& [scheme, unused] : all.by_scheme) known += str_cat(scheme, "://, ");
-  throw Error(ErrorCode::kUnimplemented,
-              str_cat("[core] file_system_of: got \"", path, "\"; expected a path of the disk, or ",
-                      known.empty() ? "one of a registered file system (there is none)" : known,
-                      "; call register_file_system first"));
+  throw Error(
+      ErrorCode::kUnimplemented,
+      str_cat("[core] file_system_of: got \"", path, "\"; expected a path of the disk, or ",
+              known.empty() ? "one of a registered file system (none is registered)" : known,
+              "; call register_file_system first"));
 }
 
 void register_file_system(const std::string& scheme,

@@ -37,7 +37,7 @@ class WireReader {
   uint32_t field(WireType& type) {
     const uint64_t key = varint();
     if (key >> 32 != 0 || key >> 3 == 0) [[unlikely]]
-      fail("a field number that is none");
+      fail("an invalid field number");
     type = static_cast<WireType>(key & 7);
     return static_cast<uint32_t>(key >> 3);
   }
@@ -87,7 +87,7 @@ class WireReader {
         take(4);
         return;
     }
-    fail("a field of a kind that is none");  // groups: nobody writes them since 2008
+    fail("an invalid wire type");  // groups: nobody writes them since 2008
   }
 
   [[noreturn]] void fail(const char* got) const {

@@ -92,7 +92,7 @@ const Kind& kind_for(const Optimizer& optimizer) {
     if (kind.fits(optimizer)) return kind;
   }
   throw Error(ErrorCode::kUnimplemented,
-              "[torch_optimizer] checkpoint: got a class of yours, whose state is not known; "
+              "[torch_optimizer] checkpoint: got a user-defined class, whose state is not known; "
               "expected Adam, AdamW, SGD, RMSprop or Adagrad");
 }
 

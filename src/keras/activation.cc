@@ -159,7 +159,7 @@ std::string Activation::name() const { return rule_ == nullptr ? "linear" : rule
 Json to_config(const Activation& activation) {
   if (activation.is_linear()) return "linear";
   STRATA_CHECK(!activation.rule_->json.is_null(), kUnimplemented,
-               "[activations] to_config: got a function of yours, which no file of Keras's can "
+               "[activations] to_config: got a user-defined function, which no file of Keras's can "
                "hold; use one of ",
                names());
   return activation.rule_->json;

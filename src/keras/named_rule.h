@@ -83,10 +83,11 @@ class ClassRegistry {
 
   template <typename F>
   Json write(const NamedRule<F>& rule) const {
-    STRATA_CHECK(!rule.class_name.empty(), kUnimplemented, "[", kind_,
-                 "s] to_config: got a function of yours, which no file of Keras's can hold; use "
-                 "one of ",
-                 names());
+    STRATA_CHECK(
+        !rule.class_name.empty(), kUnimplemented, "[", kind_,
+        "s] to_config: got a user-defined function, which no file of Keras's can hold; use "
+        "one of ",
+        names());
     return make_object("keras." + kind_ + "s", rule.class_name, rule.config);
   }
 

@@ -99,7 +99,7 @@ CallServers::CallServers(const std::string& name, const std::vector<ProcessSpec>
   const auto deadline = Clock::now() + kStartTimeout;
   for (const auto& process : processes_) {
     const std::string line = process->receive(deadline);
-    STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it says: ", line);
+    STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it printed: ", line);
   }
   freeze();
 }
@@ -134,7 +134,7 @@ double CallServers::ask_all(const std::string& line, bool sum) {
   double result = 0;
   for (const auto& process : processes_) {
     const std::string answer = process->receive(deadline);
-    STRATA_CHECK(answer.rfind("ok ", 0) == 0, kUnavailable, "it says: ", answer);
+    STRATA_CHECK(answer.rfind("ok ", 0) == 0, kUnavailable, "it printed: ", answer);
     const double value = std::strtod(answer.c_str() + 3, nullptr);
     result = sum ? result + value : std::max(result, value);
   }

@@ -82,7 +82,7 @@ RunningSystem::RunningSystem(const SystemSpec& spec, const Variant& variant, con
   const auto deadline = Clock::now() + kStartTimeout;
   for (const auto& process : processes_) {
     const std::string line = process->receive(deadline);
-    STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it says: ", line);
+    STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it printed: ", line);
   }
 }
 
@@ -96,7 +96,7 @@ double RunningSystem::run(long steps) {
   double slowest = 0;
   for (const auto& process : processes_) {
     const std::string line = process->receive(deadline);
-    STRATA_CHECK(line.rfind("ok ", 0) == 0, kUnavailable, "it says: ", line);
+    STRATA_CHECK(line.rfind("ok ", 0) == 0, kUnavailable, "it printed: ", line);
     slowest = std::max(slowest, std::strtod(line.c_str() + 3, nullptr));
   }
   STRATA_CHECK(slowest > 0, kUnavailable, "it reports no time");

@@ -79,7 +79,7 @@ TEST_F(FollowTest, ThereIsADeadline) {
   expect_error([&] { follow_checkpoints(run_, never, options(20ms)); },
                ErrorCode::kDeadlineExceeded,
                str_cat("[follow_checkpoints] no checkpoint ckpt-<number> came into ", run_,
-                       " within 0.02 s; does whoever trains save there?"));
+                       " within 0.02 s; does the training job save there?"));
   save();
   std::filesystem::create_directory(run_ + "/ckpt-7");
   std::ofstream(run_ + "/ckpt-7/manifest.json") << "{";
@@ -115,8 +115,9 @@ TEST_F(FollowTest, SigtermEndsItInOrder) {
   EXPECT_EQ(seen_, Numbers{1});
   const PreemptionCheckpointHandler handler(manager_);
   const auto body = [&](const FollowedCheckpoint&) { return false; };
-  expect_error([&] { follow_checkpoints(run_, body, options()); }, ErrorCode::kFailedPrecondition,
-               "[follow_checkpoints] somebody else handles SIGTERM; pass {.on_sigterm = false}");
+  expect_error(
+      [&] { follow_checkpoints(run_, body, options()); }, ErrorCode::kFailedPrecondition,
+      "[follow_checkpoints] another handler of SIGTERM is installed; pass {.on_sigterm = false}");
   EXPECT_TRUE(follow_checkpoints(run_, body, {.on_sigterm = false}));
 }
 

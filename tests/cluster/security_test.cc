@@ -251,7 +251,7 @@ TEST_F(SecurityTest, AnExpiredCertificateDoesNotGetIn) {
 TEST_F(SecurityTest, AnotherTasksCertificateDoesNotGetIn) {
   const wire::TlsOptions files = job_.visitor(job_.authority(), 7);
   expect_refused(files, 1,
-                 "refused: its certificate is of worker-7.strata, but it says that it is "
+                 "refused: its certificate is of worker-7.strata, but its hello names "
                  "/job:worker/task:1 (worker-1.strata)",
                  "its certificate is of worker-7.strata");
   // Nor does it take part as what it is.

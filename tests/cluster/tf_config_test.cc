@@ -195,7 +195,7 @@ TEST(TfConfigTest, AClusterThatCannotRun) {
                  ": got 2 tasks of job \"evaluator\" ([\"a:1\",\"b:1\"]); expected one at most; "
                  "leave one");
   expect_message(R"({"cluster": {"ps": ["a:1"]}, "task": {"type": "ps", "index": 0}})",
-                 ": got ClusterSpec({'ps': ['a:1']}), where nobody trains; expected a chief or a "
+                 ": got ClusterSpec({'ps': ['a:1']}), where no task trains; expected a chief or a "
                  "worker; add one");
   expect_message(with_cluster(R"({"worker": {"0": "a:1", "2": "b:1"}})"),
                  ": got task 2 of \"worker\", but no task 1; expected indices from 0 without gaps");

@@ -120,8 +120,8 @@ TEST(TfExampleTest, SaysWhereBytesAreWrong) {
   };
   fails("\x0A", {"offset 1", "the end inside of a number"});
   fails("\x0A\x05", {"offset 2", "a length beyond the end"});
-  fails(std::string("\x00", 1), {"a field number that is none"});
-  fails("\x0B", {"a field of a kind that is none"});
+  fails(std::string("\x00", 1), {"an invalid field number"});
+  fails("\x0B", {"an invalid wire type"});
   fails(std::string(11, '\xFF'), {"offset 10", "a number of more than 10 bytes"});
   fails("\x0D\x01", {"offset 1", "got the end"});
   const std::string float_of_three_bytes("\x0A\x0C\x0A\x0A\x0A\x01q\x12\x05\x12\x03\x0A\x01z", 14);

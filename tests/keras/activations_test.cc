@@ -156,7 +156,7 @@ TEST(ActivationsTest, AFunctionOfYoursWorksButCannotBeWritten) {
   EXPECT_EQ(twice.name(), "");
   EXPECT_FALSE(twice.is_linear());
   expect_error_containing([&] { to_config(twice); }, ErrorCode::kUnimplemented,
-                          "[activations] to_config: got a function of yours, which no file of "
+                          "[activations] to_config: got a user-defined function, which no file of "
                           "Keras's can hold; use one of linear, relu, ");
 }
 

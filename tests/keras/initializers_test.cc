@@ -225,7 +225,7 @@ TEST(InitializersTest, AFunctionOfYours) {
   expect_error([&] { mine({2}, at::kDouble); },
                "[initializers] the initializer gave shape [2], Float; expected shape [2], Double");
   expect_error_containing([&] { to_config(mine); }, ErrorCode::kUnimplemented,
-                          "[initializers] to_config: got a function of yours, which no file of "
+                          "[initializers] to_config: got a user-defined function, which no file of "
                           "Keras's can hold; use one of zeros, ones, constant, ");
 }
 

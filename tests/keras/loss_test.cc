@@ -33,7 +33,7 @@ TEST(LossTest, OneOfYours) {
   EXPECT_EQ(loss(y_true, y_pred, at::tensor({2.0, 0.0})).item<float>(), 3);
   expect_error(
       [&] { to_config(loss); }, ErrorCode::kUnimplemented,
-      "[losses] config of 'my_loss': got a function of yours, which Keras cannot load; save "
+      "[losses] config of 'my_loss': got a user-defined function, which Keras cannot load; save "
       "without compile_config");
   expect_error([] { Loss(Loss::Function()); },
                "[losses] Loss: got an empty function; expected one of y_true and y_pred");

@@ -69,9 +69,10 @@ TEST(MetricTest, OneOfYours) {
   EXPECT_EQ(metric.result(), 4);
   metric.reset_state();
   EXPECT_EQ(metric.result(), 0);
-  expect_error([&] { to_config(metric); }, ErrorCode::kUnimplemented,
-               "[metrics] config of 'above': got a metric of yours, which Keras cannot load; save "
-               "without compile_config");
+  expect_error(
+      [&] { to_config(metric); }, ErrorCode::kUnimplemented,
+      "[metrics] config of 'above': got a user-defined metric, which Keras cannot load; save "
+      "without compile_config");
 }
 
 TEST(MetricTest, LossesAndFunctionsAreMetrics) {

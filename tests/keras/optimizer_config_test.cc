@@ -106,12 +106,13 @@ TEST(OptimizerConfigTest, ErrorsNameOptimizerAndOption) {
       [&] { read(R"("lossscaleoptimizer")"); }, ErrorCode::kDataLoss,
       "[keras] config of LossScaleOptimizer: got no option 'inner_optimizer', which has no "
       "default");
-  expect_error([] { to_config(Mine()); }, ErrorCode::kUnimplemented,
-               "[keras] config of optimizer sgd: got a class of yours, which Keras does not have");
+  expect_error(
+      [] { to_config(Mine()); }, ErrorCode::kUnimplemented,
+      "[keras] config of optimizer sgd: got a user-defined class, which Keras does not have");
   const optimizers::SGD by_function(
       {.learning_rate = schedules::Schedule([](int64_t) { return 0.1; })});
   expect_error_containing([&] { to_config(by_function); }, ErrorCode::kUnimplemented,
-                          "got a function of yours, which no file can hold");
+                          "got a user-defined function, which no file can hold");
 }
 
 struct CompileOptions {

@@ -67,10 +67,10 @@ TEST(RegularizersTest, OrthogonalGradientOfARowOfZerosIsFinite) {
 TEST(RegularizersTest, AFunctionOfYoursWorksButCannotBeWritten) {
   const Regularizer rule([](const Tensor& x) { return x.max(); });
   EXPECT_EQ(rule(at::ones({2})).item<double>(), 1);
-  expect_error(
-      [&] { to_config(rule); }, ErrorCode::kUnimplemented,
-      "[regularizers] to_config: got a function of yours, which no file of Keras's can hold; use "
-      "one of l1, l2, l1l2, orthogonal_regularizer");
+  expect_error([&] { to_config(rule); }, ErrorCode::kUnimplemented,
+               "[regularizers] to_config: got a user-defined function, which no file of Keras's "
+               "can hold; use "
+               "one of l1, l2, l1l2, orthogonal_regularizer");
 }
 
 TEST(RegularizersTest, ErrorsSayWhatIsWrong) {

@@ -140,8 +140,8 @@ TEST(MemoryNetworkTest, TooManyMessagesThatNobodyReceivesEndTheConnection) {
     EXPECT_EQ(status.code(), ErrorCode::kResourceExhausted);
     EXPECT_EQ(status.message(),
               str_cat("[wire] ", pair.connection(1, 0).name(), ": ",
-                      receives ? "it waits for 131072 messages that nobody sends"
-                               : "it began 131072 messages that nobody receives"));
+                      receives ? "it waits for 131072 messages that are not sent"
+                               : "it began 131072 messages that are not received"));
   }
 }
 

@@ -118,7 +118,7 @@ TEST_F(TlsTest, AnExpiredCertificateDoesNotGetIn) {
 TEST_F(TlsTest, AnotherTasksCertificateDoesNotGetIn) {
   const Visitor impostor(wires_.authority(), wires_.authority(), 3);
   impostor.expect_refused(server_.address(), 2,
-                          "refused: its certificate is of worker-3.strata, but it says that it is "
+                          "refused: its certificate is of worker-3.strata, but its hello names "
                           "/job:worker/task:2 (worker-2.strata)");
   EXPECT_TRUE(log_.has("its certificate is of worker-3.strata")) << log_.text();
 
@@ -138,7 +138,7 @@ TEST_F(TlsTest, AnotherTasksCertificateDoesNotGetIn) {
   auto right = wires_.transport(5);
   expect_error_containing([&] { right->connect(address, hello_of(5), soon()); },
                           ErrorCode::kUnauthenticated,
-                          "its certificate is of worker-7.strata, but it says that it is "
+                          "its certificate is of worker-7.strata, but its hello names "
                           "/job:worker/task:1 (worker-1.strata)");
   serving.join();
   expect_open_for_the_right();

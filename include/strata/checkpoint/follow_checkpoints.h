@@ -37,7 +37,7 @@ struct FollowedCheckpoint {
 /// a process that watches another's training.
 /// @return false: it was told to stop.
 /// @throws Error  kDeadlineExceeded: none came in time; names the last one. kCancelled: Ctrl-C
-///     under an InterruptGuard. kFailedPrecondition: somebody else handles SIGTERM. And what `body`
+///     under an InterruptGuard. kFailedPrecondition: another handler of SIGTERM is installed. And what `body`
 ///     throws.
 /// Source: tf.train.checkpoints_iterator.
 STRATA_API bool follow_checkpoints(const std::string& folder,

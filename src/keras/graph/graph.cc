@@ -168,7 +168,7 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   for (const SymbolicTensor& input : inputs_) {  // input i stands in slot i
     STRATA_CHECK(slots.emplace(input.node().get(), num_slots_++).second, kInvalidArgument,
                  "[keras] Model '", model, "': input '", input.node()->layer.name(),
-                 "' is there twice");
+                 "' is used twice");
   }
   for (const Node* node : nodes_) {
     if (slots.contains(node)) continue;

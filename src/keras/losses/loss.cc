@@ -131,8 +131,9 @@ Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor
 
 Json to_config(const Loss& loss) {
   if (!loss) return {};
-  STRATA_CHECK(!loss.rule().config.is_null(), kUnimplemented, "[losses] config of '", loss.name(),
-               "': got a function of yours, which Keras cannot load; save without compile_config");
+  STRATA_CHECK(
+      !loss.rule().config.is_null(), kUnimplemented, "[losses] config of '", loss.name(),
+      "': got a user-defined function, which Keras cannot load; save without compile_config");
   return loss.rule().config;
 }
 

@@ -234,8 +234,9 @@ void make_names_unique(std::vector<Metric>& metrics) {
 Json to_config(const Metric& metric) {
   if (!metric.impl_->identifier_.is_null()) return metric.impl_->identifier_;
   Json config = metric.impl_->do_config();
-  STRATA_CHECK(!config.is_null(), kUnimplemented, "[metrics] config of '", metric.name(),
-               "': got a metric of yours, which Keras cannot load; save without compile_config");
+  STRATA_CHECK(
+      !config.is_null(), kUnimplemented, "[metrics] config of '", metric.name(),
+      "': got a user-defined metric, which Keras cannot load; save without compile_config");
   return config;
 }
 

@@ -257,7 +257,7 @@ Json entry_of(const Layer& layer) {
   }
   STRATA_CHECK(dynamic_cast<const ModelImpl*>(&impl) == nullptr, kUnimplemented, "[keras] Model '",
                impl.name(),
-               "' is a class of yours, whose structure only its code knows; a file "
+               "' is a user-defined class, whose structure only its code knows; a file "
                "can hold its weights: save_weights()");
   // A class of the user's: Keras looks for it by the name that it was registered by there.
   const bool says_module = impl.module() != "keras.layers";

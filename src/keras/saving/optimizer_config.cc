@@ -215,7 +215,7 @@ Json to_config(const optimizers::Optimizer& optimizer) {
   }
   throw Error(ErrorCode::kUnimplemented,
               str_cat("[keras] config of optimizer ", optimizer.name(),
-                      ": got a class of yours, which Keras does not have"));
+                      ": got a user-defined class, which Keras does not have"));
 }
 
 std::unique_ptr<optimizers::Optimizer> optimizer_from_config(const Json& json) {

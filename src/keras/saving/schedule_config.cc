@@ -119,7 +119,7 @@ Json to_config(const Schedule& schedule) {
         } else if constexpr (std::is_same_v<T, Schedule::Function>) {
           throw Error(
               ErrorCode::kUnimplemented,
-              "[keras] config of a learning rate: got a function of yours, which no file can "
+              "[keras] config of a learning rate: got a user-defined function, which no file can "
               "hold; use one of strata::schedules");
         } else {
           const std::string class_name(schedule.name());

@@ -63,8 +63,8 @@ CoordinatorCore::CoordinatorCore(const cluster::ClusterSpec& spec, const cluster
     worker.task = {std::string(cluster::kWorker), index};
     worker.address = wire::Address::parse(spec.task_address(worker.task));
     STRATA_CHECK(worker.address.port != 0, kInvalidArgument, "[ps] Coordinator: got port 0 for ",
-                 worker.task.to_string(), ", which nobody could find; give it a port");
-    worker.problem = "it was never there";
+                 worker.task.to_string(), ", which no other task can reach; give it a port");
+    worker.problem = "it has never connected";
   }
   run_ns_.assign(registry_.signatures().size(), -1);
 }
@@ -83,7 +83,7 @@ void CoordinatorCore::stop() {
     ended_ = true;
     for (Worker& worker : workers_) {
       if (worker.connection != nullptr) {
-        worker.connection->fail({ErrorCode::kUnavailable, "[ps] the coordinator has gone"});
+        worker.connection->fail({ErrorCode::kUnavailable, "[ps] the coordinator has disconnected"});
       }
       worker.arriving.clear();
       worker.sending.clear();
@@ -219,7 +219,7 @@ std::string CoordinatorCore::describe_away() const {
     if (worker.state == State::kReady) continue;
     parts.push_back(str_cat(name_of(worker), ": ", worker.problem));
   }
-  return parts.empty() ? "all workers are there" : strata::join(parts, {}, "; ");
+  return parts.empty() ? "all workers are connected" : strata::join(parts, {}, "; ");
 }
 
 RemoteValue CoordinatorCore::schedule(std::string_view function,
@@ -359,7 +359,7 @@ void CoordinatorCore::shutdown(wire::Deadline deadline) {
     for (Worker& worker : workers_) {
       if (worker.connection == nullptr) {
         STRATA_LOG(kWarning) << "[ps] shutdown: " << name_of(worker)
-                             << " does not hear it: " << worker.problem;
+                             << " is not reachable: " << worker.problem;
         continue;
       }
       send(worker, {.kind = CallKind::kEnd});

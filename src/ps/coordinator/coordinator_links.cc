@@ -105,7 +105,7 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
       worker.problem = error.what();
       if (error.code() != ErrorCode::kDeadlineExceeded && said != error.what()) {
         said = error.what();
-        STRATA_LOG(kWarning) << "[ps] " << name_of(worker) << " is not to be had: " << said;
+        STRATA_LOG(kWarning) << "[ps] " << name_of(worker) << " is unreachable: " << said;
         // That does not pass by itself.
         if (error.code() == ErrorCode::kUnauthenticated) {
           queue_.fail(Status(error.code(), said));

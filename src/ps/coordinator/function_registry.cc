@@ -13,7 +13,7 @@ namespace strata::ps {
 
 void CallContext::throw_if_stopped() const {
   STRATA_CHECK(!stop_.stop_requested(), kCancelled,
-               "[ps] the function was stopped: nobody waits for its result any more");
+               "[ps] the function was stopped: its result is no longer needed");
 }
 
 const detail::Resource& CallContext::resource(ResourceId id) const {

@@ -192,7 +192,7 @@ class Reader {
           if (number >= static_cast<uint64_t>(at::ScalarType::NumOptions) ||
               number == static_cast<uint64_t>(at::ScalarType::Undefined) ||
               c10::isQIntType(static_cast<at::ScalarType>(number))) {
-            reader.fail("a dtype that is none");
+            reader.fail("an invalid dtype");
           }
           dtype = static_cast<at::ScalarType>(number);
           break;
@@ -200,7 +200,7 @@ class Reader {
         case kSize:
           expect(reader, type, WireType::kVarint);
           sizes.push_back(static_cast<int64_t>(reader.varint()));
-          if (sizes.back() < 0 || sizes.size() > kMaxDims) reader.fail("sizes that are none");
+          if (sizes.back() < 0 || sizes.size() > kMaxDims) reader.fail("invalid sizes");
           break;
         case kBytes:
           expect(reader, type, WireType::kBytes);

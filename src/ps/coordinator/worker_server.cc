@@ -111,7 +111,9 @@ struct WorkerServer::Impl {
   void retire_session(WorkerSession& session);
   template <typename Work>
   void with_session(Work work);
-  bool has_work() const { return !retired_.empty() || (session_ != nullptr && session_->has_task()); }
+  bool has_work() const {
+    return !retired_.empty() || (session_ != nullptr && session_->has_task());
+  }
 
   // On threads that call functions.
   void serve(const std::stop_token& stop);
@@ -135,12 +137,12 @@ struct WorkerServer::Impl {
   int serving_ = 0;                         // threads that call functions
   int waiting_ = 0;                         // those of them that have nothing to call
   int running_ = 0;                         // functions, those of former sessions among them
-  WorkerSession::RetiredObjects retired_;                // objects that a thread which calls functions destroys
+  WorkerSession::RetiredObjects retired_;   // objects that a thread which calls functions destroys
   int burying_ = 0;                         // threads that do
   Clock::time_point ticked_;
   Clock::time_point alone_since_;
   std::optional<strata::detail::WaitNotice> alone_notice_;  // while there is no session
-  std::string alone_why_ = "nobody ever came";
+  std::string alone_why_ = "no coordinator has ever connected";
   std::optional<Status> ended_;
 
   std::optional<ProgressThread> progress_thread_;
@@ -177,7 +179,7 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
 WorkerServer::Impl::~Impl() {
   progress_thread_->stop();
   const std::lock_guard lock(mutex_);
-  if (session_ != nullptr) lose({ErrorCode::kUnavailable, "[ps] the worker has gone"});
+  if (session_ != nullptr) lose({ErrorCode::kUnavailable, "[ps] the worker has disconnected"});
 }
 
 /// Nothing that a peer causes ends the thread that calls it.

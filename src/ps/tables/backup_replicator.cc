@@ -18,7 +18,9 @@ constexpr int kSettleWithin = 8;
 
 }  // namespace
 
-BackupReplicator::BackupReplicator(Options options) : options_(std::move(options)) { connect(options_.liveness); }
+BackupReplicator::BackupReplicator(Options options) : options_(std::move(options)) {
+  connect(options_.liveness);
+}
 
 /// On a thread of its own: the server serves meanwhile.
 void BackupReplicator::connect(std::chrono::nanoseconds limit) {
@@ -168,8 +170,9 @@ void BackupReplicator::tend() {
 void BackupReplicator::greet() {
   heard_ = heartbeat_interval_ = Clock::now();
   try {
-    connection_->send_message(kTableChannel, encode(Request{.kind = RequestKind::kBackup,
-                                                            .flag = state_ == State::kReconnecting}));
+    connection_->send_message(
+        kTableChannel,
+        encode(Request{.kind = RequestKind::kBackup, .flag = state_ == State::kReconnecting}));
   } catch (const Error&) {  // `tend` sees it
   }
 }
@@ -182,13 +185,14 @@ void BackupReplicator::take(const Reply& reply) {
     case ErrorCode::kAborted:
       return demote();
     case ErrorCode::kCancelled:
-      return run_unreplicated("it has ended in order", /*expected=*/true);
+      return run_unreplicated("it has shut down", /*expected=*/true);
     default:
       return run_unreplicated(reply.text, /*expected=*/false);
   }
   if (reply.id != 0) return take_acknowledged(reply.id);
   if (state_ == State::kReconnecting) {
-    return run_unreplicated("the line to it was broken, and its copies are behind", /*expected=*/false);
+    return run_unreplicated("the line to it was broken, and its copies are behind",
+                            /*expected=*/false);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -249,7 +253,7 @@ void BackupReplicator::lost(const std::string& why) {
 
 void BackupReplicator::run_unreplicated(const std::string& why, bool expected) {
   if (!expected) {
-    STRATA_LOG(kWarning) << "[ps] " << options_.hello.task << " goes on without its backup "
+    STRATA_LOG(kWarning) << "[ps] " << options_.hello.task << " continues without its backup "
                          << options_.holder << ": " << why
                          << ". If it is lost, too, start the job again from its last checkpoint";
   }

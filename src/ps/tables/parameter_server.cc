@@ -23,8 +23,8 @@ constexpr uint64_t kShort = 256 << 10;
 constexpr uint64_t kShortInPlace = 1 << 20;
 
 bool is_about_worker(RequestKind kind) {
-  return kind == RequestKind::kLeave || kind == RequestKind::kMapSegment || kind == RequestKind::kUnmapSegment ||
-         kind == RequestKind::kReplaces;
+  return kind == RequestKind::kLeave || kind == RequestKind::kMapSegment ||
+         kind == RequestKind::kUnmapSegment || kind == RequestKind::kReplaces;
 }
 
 /// Each has a thread.
@@ -368,7 +368,7 @@ void ParameterServer::Impl::lose(Worker& worker, const Status& why) {
   }
   if (const auto count = why.ok() ? std::nullopt : losses.admit()) {
     STRATA_LOG(kWarning) << "[ps] " << worker.name << " is lost: " << why.message()
-                         << "; nobody waits for it any more" << *count;
+                         << "; no task waits for it any more" << *count;
   }
   if (backup) backup->forward_leave(worker.name);
   leave(own, worker.name);

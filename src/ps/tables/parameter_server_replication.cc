@@ -18,12 +18,12 @@ void ParameterServer::Impl::start_backup() {
   const cluster::TaskId holder = backup_peer(1);
   backup = std::make_unique<BackupReplicator>(
       BackupReplicator::Options{.transport = transport,
-                       .holder = holder.to_string(),
-                       .address = wire::Address::parse(spec.task_address(holder)),
-                       .hello = {.job = options.server.job,
-                                 .task = task.to_string(),
-                                 .purpose = std::string(kBackupPurpose)},
-                       .liveness = options.server.liveness});
+                                .holder = holder.to_string(),
+                                .address = wire::Address::parse(spec.task_address(holder)),
+                                .hello = {.job = options.server.job,
+                                          .task = task.to_string(),
+                                          .purpose = std::string(kBackupPurpose)},
+                                .liveness = options.server.liveness});
   if (copies == Copies::kPrimary) backup->set_replaces();
 }
 
@@ -59,7 +59,7 @@ void ParameterServer::Impl::greet(Worker& server, const Request& request) {
     copied.by_name.clear();
   } else if (copies == Copies::kStale) {
     reply.code = ErrorCode::kFailedPrecondition;
-    reply.text = "a former life of this server went on without it";
+    reply.text = "a previous incarnation of this server continued without its backup";
   }
   send_reply(*server.connection, reply);
 }
@@ -148,9 +148,10 @@ ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& 
                                                                  const std::string& who) {
   if (request.on_behalf_of == 0) return own;
   const cluster::TaskId before = backup_peer(-1);
-  STRATA_CHECK(servers > 1 && request.on_behalf_of == before.index + 1u, kInvalidArgument,
-               "[ps] got a request in the place of /job:ps/task:", int64_t{request.on_behalf_of} - 1,
-               "; ", task.to_string(), " keeps copies for ", before.to_string());
+  STRATA_CHECK(
+      servers > 1 && request.on_behalf_of == before.index + 1u, kInvalidArgument,
+      "[ps] got a request in the place of /job:ps/task:", int64_t{request.on_behalf_of} - 1, "; ",
+      task.to_string(), " keeps copies for ", before.to_string());
   STRATA_CHECK(copies != Copies::kStale, kUnavailable, "[ps] ", task.to_string(),
                " cannot take the place of ", before.to_string(),
                ", which went on without it: its copies are behind. Start the job again from its "

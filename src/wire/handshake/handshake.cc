@@ -201,7 +201,7 @@ Status Handshake::check(const HelloMessage& peer) const {
     if (!names.empty() && std::ranges::find(names, certificate_name(task)) == names.end()) {
       return {ErrorCode::kUnauthenticated,
               str_cat("its certificate is of ", strata::detail::escaped(names.front()),
-                      ", but it says that it is ", task, " (", certificate_name(task), ")")};
+                      ", but its hello names ", task, " (", certificate_name(task), ")")};
     }
   } catch (const Error& error) {
     return {ErrorCode::kUnauthenticated, error.what()};

@@ -80,7 +80,7 @@ class MemoryTransport final : public StreamTransport {
     STRATA_CHECK(!network_->link(host_, address.host).cut, kUnavailable, "the link from ", host_,
                  " to ", address.host, " is cut");
     const auto found = network_->listeners.find({address.host, address.port});
-    STRATA_CHECK(found != network_->listeners.end(), kUnavailable, "nobody listens at ",
+    STRATA_CHECK(found != network_->listeners.end(), kUnavailable, "no task listens at ",
                  address.to_string());
     Impl::Listener& listener = *found->second;
     auto out = make_pipe(host_, address.host, reactor_, listener.end.reactor);

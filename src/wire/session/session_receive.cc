@@ -206,7 +206,7 @@ void Session::end_frame() {
       if (control_bytes_ > kMaxControlBytes)
         fail_locked(
             ErrorCode::kResourceExhausted,
-            str_cat("it sent ", control_bytes_, " bytes of control messages that nobody receives"),
+            str_cat("it sent ", control_bytes_, " bytes of control messages that are not received"),
             true);
       return;
     case FrameKind::kReceivePosted:
@@ -288,7 +288,8 @@ void Session::begin_message() {
   if (whole) return damaged("a cleared message without a posted receive");
   if (unexpected_messages_.size() >= kMaxUnmatched)
     return fail_locked(ErrorCode::kResourceExhausted,
-                       str_cat("it began ", kMaxUnmatched, " messages that nobody receives"), true);
+                       str_cat("it began ", kMaxUnmatched, " messages that are not received"),
+                       true);
   unexpected_messages_.push(&incoming);
   if (header_.part > 0) {
     incoming.payload = std::make_unique_for_overwrite<std::byte[]>(header_.part);

@@ -311,7 +311,7 @@ void Session::on_receive_posted() {
   if (SendOperation* send = uncleared_sends_.take(tag)) return start_cleared(*send);
   if (peer_receives_.size() >= kMaxUnmatched)
     return fail_locked(ErrorCode::kResourceExhausted,
-                       str_cat("it waits for ", kMaxUnmatched, " messages that nobody sends"),
+                       str_cat("it waits for ", kMaxUnmatched, " messages that are not sent"),
                        true);
   peer_receives_.push(new PeerReceive{.tag = tag});
 }

@@ -28,7 +28,7 @@ std::chrono::system_clock::time_point time_of(const ASN1_TIME* time) {
   using Clock = std::chrono::system_clock;
   std::tm fields = {};
   STRATA_CHECK(ASN1_TIME_to_tm(time, &fields) == 1, kInvalidArgument,
-               "[wire] inspect_certificate: got a date that is none");
+               "[wire] inspect_certificate: got an invalid date");
   constexpr auto seconds_of = [](Clock::time_point at) {
     return std::chrono::duration_cast<std::chrono::seconds>(at.time_since_epoch()).count();
   };

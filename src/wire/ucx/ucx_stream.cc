@@ -90,7 +90,7 @@ void UcxStream::look_at_tcp() {
     }
     told_.append(bytes, result.bytes);
     if (told_.size() > kMaxAddress + 32) {
-      return fail({ErrorCode::kDataLoss, "the peer sent an address of UCX that is none"});
+      return fail({ErrorCode::kDataLoss, "the peer sent an invalid UCX address"});
     }
   }
   if (endpoint_ == nullptr) hear_address();
@@ -104,7 +104,7 @@ void UcxStream::hear_address() {
   if (told_.size() < kBefore) return;
   const uint64_t size = number_at(told_, sizeof(uint64_t));
   if (size == 0 || size > kMaxAddress) {
-    return fail({ErrorCode::kDataLoss, "the peer sent an address of UCX that is none"});
+    return fail({ErrorCode::kDataLoss, "the peer sent an invalid UCX address"});
   }
   if (told_.size() < kBefore + size) return;
   peers_id_ = number_at(told_, 0);

@@ -41,7 +41,7 @@ class STRATA_API BackupAndRestore : public Callback {
   BackupAndRestore(BackupAndRestore&&) noexcept;
 
   /// @throws Error  kFailedPrecondition: the backup is of another model, or other callbacks;
-  ///                somebody else handles SIGTERM.
+  ///                another handler of SIGTERM is installed.
   void on_restore() override;
   void on_resume_point() override;
   void on_train_end(keras::Logs& logs) override;
