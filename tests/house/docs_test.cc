@@ -119,6 +119,27 @@ TEST(DocsTest, LocalLinksLeadSomewhere) {
   }
 }
 
+// `module/folder/file.cc` of the map of the sources, and of the glossary.
+TEST(DocsTest, FilesThatTheMapNamesExist) {
+  const fs::path root = test::source_path();
+  static const std::regex kPath("`([a-z_]+/[a-z_0-9/]+\\.(?:cc|h))`");
+  int paths = 0;
+  for (const char* document : {"src/README.md", "docs/glossary.md"}) {
+    const std::string text = read(root / document);
+    for (std::sregex_iterator it(text.begin(), text.end(), kPath), end; it != end; ++it) {
+      const std::string path = (*it)[1];
+      ++paths;
+      const bool exists =
+          fs::exists(root / "src" / path) || fs::exists(root / "include" / path) ||
+          fs::exists(root / path) ||
+          std::ranges::any_of(fs::directory_iterator(root / "src"),
+                              [&](const auto& module) { return fs::exists(module.path() / path); });
+      EXPECT_TRUE(exists) << document << " names " << path;
+    }
+  }
+  EXPECT_GT(paths, 40);
+}
+
 TEST(DocsTest, SeesABlockThatIsNotQuoted) {
   const fs::path root = test::source_path();
   const std::string head = "<!-- from tests/house/docs_test.cc -->\n```cpp\n";
