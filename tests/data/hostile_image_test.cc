@@ -65,9 +65,22 @@ TEST(HostileJpegTest, AThousandScansAreRefused) {
   EXPECT_EQ(decode_image(empty_jpeg(640, 640, 50)).sizes(), at::IntArrayRef({640, 640, 1}));
   const std::string bytes = empty_jpeg(2048, 2048, 1000);
   test::expect_refused_cheaply([&] { decode_image(bytes); }, ErrorCode::kResourceExhausted,
-                               "got more than 100 scans; expected at most so many "
-                               "(DecodeOptions::max_scans raises it)");
-  EXPECT_EQ(decode_image(bytes, {.max_scans = 2000}).size(0), 2048);
+                               "got more than 100 scans of an image of 2048 x 2048 x 1 in ");
+  expect_error_containing([&] { decode_image(bytes, {.max_scans = 900}); },
+                          ErrorCode::kResourceExhausted,
+                          "bytes; expected at most so many (DecodeOptions::");
+  EXPECT_EQ(decode_image(bytes, {.max_values_per_byte = 1'000'000, .max_scans = 2000}).size(0),
+            2048);
+}
+
+// Few scans, and each of them over many pixels.
+TEST(HostileJpegTest, ScansOfALargeImageAreRefused) {
+  if (!STRATA_TEST_JPEG) return;
+  const std::string bytes = empty_jpeg(4000, 4000, 60);
+  test::expect_refused_cheaply([&] { decode_image(bytes, {.max_values_per_byte = 1000}); },
+                               ErrorCode::kResourceExhausted,
+                               "got more than 33 scans of an image of 4000 x 4000 x 1 in ");
+  EXPECT_EQ(decode_image(empty_jpeg(4000, 4000, 30)).size(0), 4000);
 }
 
 TEST(HostilePngTest, ALargeImageIsRefused) {

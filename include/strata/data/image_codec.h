@@ -32,8 +32,9 @@ struct DecodeOptions {
   /// many or more are refused. Progressive JPEGs and interlaced PNGs keep them all at once, a JPEG
   /// in 2 bytes each.
   int64_t max_values = int64_t{1} << 29;
-  /// Values a byte of the file, held against images of more than 2^26 values: a blank page has
-  /// thousands, and a few bytes can ask for gigabytes.
+  /// Values a byte of the file, held against images of more than 2^26 values, and against
+  /// progressive JPEGs that have more than 2^29 in all scans together: a blank page has thousands,
+  /// and a few bytes can ask for gigabytes, or for seconds.
   int64_t max_values_per_byte = 10'000;
   /// Progressive JPEG: passes over the image. Each may touch every pixel though it has few bytes;
   /// encoders write about 10.

@@ -11,6 +11,9 @@ inline std::string where(const char* call, std::string_view name, size_t offset)
   return str_cat("[data] ", call, ": ", name, name.empty() ? "" : ", ", "offset ", offset, ": ");
 }
 
+/// An image of no more values than this may come from any number of bytes.
+constexpr int64_t kHarmless = int64_t{1} << 26;
+
 /// Before memory is asked for.
 inline void check_size(const char* call, std::string_view bytes, size_t offset, int64_t height,
                        int64_t width, int64_t channels, const DecodeOptions& options) {
@@ -22,7 +25,6 @@ inline void check_size(const char* call, std::string_view bytes, size_t offset, 
                where(call, name, offset), "got an image of ", height, " x ", width, " x ", channels,
                "; expected fewer than ", options.max_values,
                " values (DecodeOptions::max_values raises it)");
-  constexpr int64_t kHarmless = int64_t{1} << 26;
   const auto size = static_cast<int64_t>(bytes.size());
   STRATA_CHECK(*values <= kHarmless || *values / options.max_values_per_byte <= size,
                kResourceExhausted, where(call, name, offset), "got an image of ", height, " x ",

@@ -70,16 +70,21 @@ void skip_bytes(j_decompress_ptr jpeg, long count) {
   jpeg->src->bytes_in_buffer -= static_cast<size_t>(count);
 }
 
+/// Values that any file may have in all of its scans together: half a second's work.
+constexpr int64_t kMostScanned = 8 * detail::kHarmless;
+
 /// Held against before each scan: the passes of a progressive image cost time, not bytes.
 struct ScanLimit {
   jpeg_progress_mgr manager{};  // first, as in Errors
   int max_scans = 0;
+  int64_t max_passes = 0;  // over all values, by the file's size
   bool reached = false;
 
   static void check(j_common_ptr common) {
     auto* limit = reinterpret_cast<ScanLimit*>(common->progress);
     const auto* jpeg = reinterpret_cast<j_decompress_ptr>(common);
-    if (jpeg->input_scan_number <= limit->max_scans) return;
+    const int scan = jpeg->input_scan_number;
+    if (scan <= limit->max_scans && scan <= limit->max_passes) return;
     limit->reached = true;
     std::longjmp(reinterpret_cast<Errors*>(common->err)->jump, 1);
   }
@@ -119,6 +124,11 @@ class Decompressor {
     constexpr int64_t kOwn = int64_t{16} << 20;
     jpeg_.mem->max_memory_to_use = static_cast<long>(4 * options.max_values + kOwn);
     scans_.max_scans = options.max_scans;
+    const auto values =
+        int64_t{jpeg_.image_height} * jpeg_.image_width * jpeg_.num_components;  // checked above
+    scans_.max_passes =
+        std::max(kMostScanned / values,
+                 static_cast<int64_t>(bytes_.size()) / (values / options.max_values_per_byte + 1));
     scans_.manager.progress_monitor = ScanLimit::check;
     jpeg_.progress = &scans_.manager;
   }
@@ -130,8 +140,12 @@ class Decompressor {
   }
 
   [[noreturn]] void fail() const {
-    STRATA_CHECK(!scans_.reached, kResourceExhausted, where(), "got more than ", scans_.max_scans,
-                 " scans; expected at most so many (DecodeOptions::max_scans raises it)");
+    STRATA_CHECK(!scans_.reached, kResourceExhausted, where(), "got more than ",
+                 std::min<int64_t>(scans_.max_scans, scans_.max_passes), " scans of an image of ",
+                 jpeg_.image_height, " x ", jpeg_.image_width, " x ", jpeg_.num_components, " in ",
+                 bytes_.size(), " bytes; expected at most so many (DecodeOptions::",
+                 scans_.max_scans <= scans_.max_passes ? "max_scans" : "max_values_per_byte",
+                 " raises it)");
     const int code = errors_.manager.msg_code;
     STRATA_CHECK(code != JERR_OUT_OF_MEMORY && code != JERR_NO_BACKING_STORE &&
                      code != JERR_TFILE_CREATE && code != JERR_TFILE_WRITE,
