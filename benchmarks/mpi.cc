@@ -19,7 +19,7 @@
 #include "strata/collective/mpi_communicator.h"
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
-#include "tools/bench_stats.h"
+#include "suites/stats.h"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "strata/collective/shared_memory_communicator.h"
 #include "strata/collective/wire_communicator.h"
 #include "strata/wire/socket_transport.h"
-#include "tools/bench_stats.h"
+#include "suites/stats.h"
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "strata/wire/certificates.h"
 #include "strata/wire/socket_transport.h"
 #include "strata/wire/ucx_transport.h"
-#include "tools/bench_stats.h"
+#include "suites/stats.h"
 
 namespace {
 

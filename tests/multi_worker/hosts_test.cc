@@ -10,15 +10,15 @@
 #include "multi_worker/reports.h"
 #include "strata/core/str_cat.h"
 #include "strata/wire/ucx_transport.h"
+#include "suites/netns_testbed.h"
 #include "support/process_cluster.h"
-#include "tools/network_lab.h"
 
 namespace strata {
 namespace {
 
 using test::ProcessCluster;
 using test::report_of;
-using tools::NetworkLab;
+using tools::NetworkTestbed;
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
@@ -32,19 +32,19 @@ cluster::TaskId worker(int host) { return {"worker", host}; }
 class HostsTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string missing = NetworkLab::missing();
+    const std::string missing = NetworkTestbed::missing();
     if (!missing.empty()) GTEST_SKIP() << missing;
   }
 
-  void start(const std::string& mode, const tools::LineShape& line = {},
+  void start(const std::string& mode, const tools::LinkShape& line = {},
              const std::map<std::string, std::string>& environment = {}) {
-    lab_.emplace(kHosts, line);
+    testbed_.emplace(kHosts, line);
     std::vector<std::string> addresses;
-    for (int i = 0; i < kHosts; ++i) addresses.push_back(lab_->address(i) + ":2222");
+    for (int i = 0; i < kHosts; ++i) addresses.push_back(testbed_->address(i) + ":2222");
     cluster_.emplace(STRATA_MULTI_WORKER_TRAINER, std::vector<std::string>{mode, "2"},
                      cluster::ClusterSpec({{"worker", addresses}}));
     for (int i = 0; i < kHosts; ++i) {
-      cluster_->set_prefix(worker(i), lab_->enter(i));
+      cluster_->set_prefix(worker(i), testbed_->enter(i));
       for (const auto& [name, value] : environment) {
         cluster_->set_environment(worker(i), name, value);
       }
@@ -88,15 +88,15 @@ class HostsTest : public testing::Test {
     start("fit");
     run_into_the_job();
     const auto since = Clock::now();
-    lab_->cut(host);
-    expect_all_to_say(str_cat(worker(host).to_string(), " at ", lab_->address(host), ":2222",
+    testbed_->partition(host);
+    expect_all_to_say(str_cat(worker(host).to_string(), " at ", testbed_->address(host), ":2222",
                               host == 0 ? ", the leader," : "", " is lost: it was silent for"),
                       since, host);
     // And that one, who has lost them all, does not hang.
     EXPECT_EQ(cluster_->wait(worker(host), 20s).code, 1);
   }
 
-  std::optional<NetworkLab> lab_;
+  std::optional<NetworkTestbed> testbed_;
   std::optional<ProcessCluster> cluster_;  // its processes go first
 };
 
@@ -125,7 +125,7 @@ TEST_F(HostsTest, ALinkThatIsCutIsNamedByAll) {
   start("loop");
   run_into_the_job();
   const auto since = Clock::now();
-  lab_->cut(1, 2);
+  testbed_->partition(1, 2);
   // Whoever of the two notices first names the other.
   expect_all_to_say(" lost /job:worker/task:", since);
   for (const int end : {1, 2}) {
@@ -137,10 +137,10 @@ TEST_F(HostsTest, ALinkThatIsCutIsNamedByAll) {
 TEST_F(HostsTest, AShortCutThatHealsEndsNothing) {
   start("fit", {}, {{"STRATA_TEST_LIVENESS_MS", "10000"}});
   run_into_the_job();
-  lab_->cut(3);
+  testbed_->partition(3);
   // Nothing moves meanwhile.
   EXPECT_FALSE(cluster_->wait_for_output(worker(0), "\nstep 30\n", 1s));
-  lab_->heal(3);
+  testbed_->restore(3);
   expect_the_bits_of_one_process("fit");
 }
 

@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "suites/ps_link_model.h"
 #include "support/temp_folder.h"
-#include "tools/ps_on_lines.h"
 
 namespace strata::tools {
 namespace {
@@ -16,13 +16,13 @@ constexpr double kLine = 1e8;  // bits a second
 class LinesTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string missing = NetworkLab::missing();
+    const std::string missing = NetworkTestbed::missing();
     if (!missing.empty()) GTEST_SKIP() << missing;
   }
 
-  void expect_the_law(const PsOnLines::Hosts& hosts) {
+  void expect_the_law(const PsLinkModel::Hosts& hosts) {
     constexpr int64_t kBytes = 2'000'000;
-    PsOnLines lines(STRATA_COMMAND, hosts, folder_.path());
+    PsLinkModel lines(STRATA_BENCH_PROGRAM, hosts, folder_.path());
     const double law = lines.law(kBytes);
     const double step = step_of(lines.run({.bytes = kBytes, .seconds = 4 * law}), hosts.workers);
     EXPECT_LT(step, 1.3 * law) << law;
@@ -41,7 +41,7 @@ TEST_F(LinesTest, AWorkerUsesTheLinesOfAllServersAtOnce) {
 }
 
 TEST_F(LinesTest, ASlowWorkerDoesNotKeepTheOthers) {
-  PsOnLines lines(STRATA_COMMAND, {4, 4, kLine, kLine}, folder_.path());
+  PsLinkModel lines(STRATA_BENCH_PROGRAM, {4, 4, kLine, kLine}, folder_.path());
   PsTraining training = {.bytes = 1'000'000, .compute = 0.1, .seconds = 1.5};
   const double alike = step_of(lines.run(training), 3);
   training.slow = 5;

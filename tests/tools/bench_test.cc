@@ -8,10 +8,10 @@
 
 #include "strata/core/error.h"
 #include "strata/tensor/thread_setup.h"
-#include "tools/bench_core_distance.h"
-#include "tools/bench_process.h"
-#include "tools/bench_stats.h"
-#include "tools/bench_step_systems.h"
+#include "suites/core_distance.h"
+#include "suites/process.h"
+#include "suites/stats.h"
+#include "suites/step_systems.h"
 
 namespace strata::tools {
 namespace {

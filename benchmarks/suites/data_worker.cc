@@ -1,0 +1,104 @@
+// strata's side of suite data: `strata bench data-worker --case C --data FOLDER` makes batches on a
+// pipe (benchmarks/peers/README.md).
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/stack.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "strata/core/error.h"
+#include "strata/core/file_system.h"
+#include "strata/data/bytes.h"
+#include "strata/data/dataset.h"
+#include "strata/data/example_parser.h"
+#include "strata/data/image_codec.h"
+#include "strata/data/image_ops.h"
+#include "strata/data/tf_record.h"
+#include "strata/tensor/cpu_allocator.h"
+#include "suites/data.h"
+#include "suites/options.h"
+#include "suites/serve.h"
+
+namespace strata::tools {
+namespace {
+
+using data::Dataset;
+using data::Example;
+
+at::Tensor read_tensor(const std::string& path, at::IntArrayRef row, at::ScalarType type) {
+  const auto file = file_system_of(path).open(path);
+  std::vector<int64_t> sizes = {-1};
+  sizes.insert(sizes.end(), row.begin(), row.end());
+  at::Tensor bytes = at::empty({static_cast<int64_t>(file->size())}, at::kByte);
+  file->read(0, {static_cast<std::byte*>(bytes.mutable_data_ptr()), file->size()});
+  return bytes.view(type).view(sizes);
+}
+
+Dataset shuffle_batch(const std::string& folder) {
+  const Example mnist{read_tensor(join_path(folder, "images"), {28, 28}, at::kByte),
+                      read_tensor(join_path(folder, "labels"), {}, at::kLong)};
+  return Dataset::from_tensor_slices(mnist).shuffle(mnist.num_rows()).repeat().batch(128);
+}
+
+Dataset records(const std::string& folder) {
+  return data::tf_records({join_path(folder, "records")}).repeat();
+}
+
+Dataset parsed_records(const std::string& folder) {
+  const data::ExampleParser parser({{"image", data::FixedLenFeature{data::FeatureType::kBytes}},
+                                    {"label", data::FixedLenFeature{data::FeatureType::kInt64}}});
+  return records(folder)
+      .map([parser](Example record) {
+        Example example = parser(record);
+        example.fields[0] = example.x().view({28, 28});
+        return example;
+      })
+      .batch(128);
+}
+
+}  // namespace
+
+Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls) {
+  std::vector<at::Tensor> paths;
+  for (const std::string& name : local_file_system().list(folder)) {
+    paths.push_back(data::bytes_tensor(join_path(folder, name)));
+  }
+  const auto decode = [](Example example, const data::ElementKey& key) {
+    const at::Tensor image = data::load_image(data::to_string(example.x()), {.channels = 3});
+    data::RandomNumbers random(key);
+    return Example{data::random_flip(data::resize(image, kJpegSize, kJpegSize), random)};
+  };
+  return Dataset::from_tensor_slices({at::stack(paths)})
+      .repeat()
+      .map(data::KeyedMapFunction(decode), {.num_parallel_calls = num_parallel_calls, .seed = 1})
+      .batch(kJpegBatch);
+}
+
+int run_data_worker(const std::vector<std::string>& arguments) {
+  tensor::install_cpu_allocator();  // as every strategy does
+  std::string name;
+  std::string folder;
+  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
+    if (arguments[i] == "--case") name = arguments[i + 1];
+    if (arguments[i] == "--data") folder = arguments[i + 1];
+  }
+  std::optional<Dataset> dataset;
+  if (name == "shuffle-batch") dataset = shuffle_batch(folder);
+  if (name == "jpeg") dataset = decoded_jpegs(join_path(folder, "jpeg"), data::kAutotune);
+  if (name == "tfrecord") dataset = records(folder).batch(128);
+  if (name == "tfrecord-parse") dataset = parsed_records(folder);
+  STRATA_CHECK(dataset, kInvalidArgument, "[strata bench] data-worker: got case ", name,
+               "; expected shuffle-batch, jpeg, tfrecord or tfrecord-parse");
+  data::Iterator batches = dataset->prefetch(2).iterator();
+  const auto take = [&](long count) {
+    double rows = 0;
+    for (long i = 0; i < count; ++i) rows += static_cast<double>(batches.next()->num_rows());
+    return rows;
+  };
+  serve(take, [&] { take(kUntimedBatches); });
+  return 0;
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,28 @@
+#include "suites/serve.h"
+
+#include <torch/version.h>
+
+#include <chrono>
+#include <cstdio>
+#include <iostream>
+#include <string>
+
+namespace strata::tools {
+
+void serve(const std::function<double(long)>& steps, const std::function<void()>& before_clock) {
+  steps(3);
+  std::cout << "ready strata " << STRATA_VERSION << " torch " << TORCH_VERSION << std::endl;
+  std::string line;
+  while (std::getline(std::cin, line)) {
+    long count = 0;
+    if (std::sscanf(line.c_str(), "run %ld", &count) != 1 || count < 1) break;
+    before_clock();
+    const auto start = std::chrono::steady_clock::now();
+    const double value = steps(count);
+    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+    std::printf("ok %.9f %.6f\n", elapsed.count(), value);
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace strata::tools

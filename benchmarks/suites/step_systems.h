@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "suites/options.h"
+#include "suites/systems.h"
+#include "tools/launch/port_reservation.h"
+
+namespace strata::tools {
+
+constexpr int kStepPorts = 8;  ///< That the systems of several workers need for one case.
+
+/// Every system of suite step for one case, strata's own included.
+/// @param data  The file with the case's batches.
+/// @param cpus  Two cores: the second one for systems of one core.
+/// @param ports  For workers, kStepPorts of them.
+std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
+                                     const std::filesystem::path& data,
+                                     const std::vector<int>& cpus, const PortReservation& ports);
+
+}  // namespace strata::tools
