@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "core/stream_copy.h"
+#include "core/nontemporal_copy.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/worker_memory.h"
 #include "strata/core/error.h"
@@ -191,10 +191,10 @@ class MemoryCopy {
       for (int64_t at = part.begin * 4; at < part.end * 4; at += kBlock) {
         const int64_t size = std::min(kBlock, part.end * 4 - at);
         std::copy_n(there_.get() + at, size, own_.data() + at);
-        detail::stream_copy(back_.get() + at, own_.data() + at, size);
+        strata::detail::nontemporal_copy(back_.get() + at, own_.data() + at, size);
       }
     }
-    detail::stream_fence();
+    detail::nontemporal_fence();
     ends_.connections()[0]->send_message(kChannel, "");
   }
   std::string receive(wire::Connection& connection) {

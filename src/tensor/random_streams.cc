@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/split_mix64.h"
 #include "strata/tensor/torch_version.h"
 #include "tensor/operators/random_ops.h"
 #include "tensor/operators/replica_kernels.h"
@@ -17,23 +18,16 @@
 namespace strata::tensor {
 namespace {
 
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15;
-
-/// splitmix64's output function (Steele, Lea, Flood 2014; Stafford's variant 13): a bijection in
-/// which every input bit changes every output bit.
-constexpr uint64_t mix(uint64_t z) {
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111eb;
-  return z ^ (z >> 31);
-}
+constexpr uint64_t kGolden = strata::detail::kSplitMix64Step;
+using strata::detail::split_mix64;
 
 /// The key of (seed, id, step, purpose). A checkpoint's promise of the same bits after a resume
 /// rests on it: never change it.
 constexpr uint64_t derive(uint64_t seed, uint64_t id, uint64_t step, uint64_t purpose) {
-  uint64_t key = mix(seed + kGolden);
-  key = mix(key ^ mix(id + 2 * kGolden));
-  key = mix(std::rotl(key, 21) ^ mix(step + 3 * kGolden));
-  return mix(std::rotl(key, 21) ^ mix(purpose + 4 * kGolden));
+  uint64_t key = split_mix64(seed + kGolden);
+  key = split_mix64(key ^ split_mix64(id + 2 * kGolden));
+  key = split_mix64(std::rotl(key, 21) ^ split_mix64(step + 3 * kGolden));
+  return split_mix64(std::rotl(key, 21) ^ split_mix64(purpose + 4 * kGolden));
 }
 
 /// libtorch would seed the twister from 32 bits only; 8 replicas meet in those after some ten
@@ -47,7 +41,7 @@ at::mt19937 twister(uint64_t start, uint64_t increment) {
   increment |= 1;
   for (size_t i = 0; i < data.state_.size(); i += 2) {
     start += increment;
-    const uint64_t word = mix(start);
+    const uint64_t word = split_mix64(start);
     data.state_[i] = static_cast<uint32_t>(word);
     data.state_[i + 1] = static_cast<uint32_t>(word >> 32);
   }

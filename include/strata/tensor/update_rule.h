@@ -47,8 +47,8 @@ struct UpdateSpan {
   double clip_value = 0;       ///< > 0: then clamp to [-clip_value, clip_value]
   double weight_decay = 0;     ///< decoupled: p -= p * weight_decay * learning_rate before the rule
   at::IntArrayRef sizes = {};  ///< the variable's shape, for rules of whole variables only
-  /// Gets the new parameters, too, past the caches (core/stream_copy.h: who tells others of it
-  /// calls `stream_fence` first). For large tensors that nobody reads soon.
+  /// Gets the new parameters, too, past the caches (core/nontemporal_copy.h: who tells others of it
+  /// calls `nontemporal_fence` first). For large tensors that nobody reads soon.
   T* copy = nullptr;
 };
 

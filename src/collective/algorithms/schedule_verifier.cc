@@ -9,6 +9,7 @@
 
 #include "collective/algorithms/deadlock_check.h"
 #include "collective/algorithms/tree_reduction.h"
+#include "core/split_mix64.h"
 #include "strata/collective/algorithms.h"
 #include "strata/core/error.h"
 
@@ -35,11 +36,9 @@ class Expressions {
   uint64_t content(int value) const { return weights_[static_cast<size_t>(value)]; }
 
  private:
-  static uint64_t weight(int id) {  // splitmix64
-    uint64_t z = (static_cast<uint64_t>(id) + 1) * 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+  static uint64_t weight(int id) {
+    return strata::detail::split_mix64((static_cast<uint64_t>(id) + 1) *
+                                       strata::detail::kSplitMix64Step);
   }
   int intern(int a, int b, uint64_t content) {
     const auto [entry, is_new] = known_.try_emplace({a, b}, static_cast<int>(weights_.size()));

@@ -5,7 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "collective/shared_memory/reduce_broadcast.h"
-#include "core/stream_copy.h"
+#include "core/nontemporal_copy.h"
 
 namespace strata::collective {
 
@@ -51,7 +51,7 @@ bool InPlaceCall::somewhere(uint32_t first) const {
 
 void InPlaceCall::run(uint32_t first, const SharedWait& wait) {
   work(first);
-  detail::stream_fence();
+  detail::nontemporal_fence();
   const uint32_t done = channel_.step();
   channel_.publish();
   channel_.await(done, wait);
@@ -73,7 +73,7 @@ void InPlaceCall::work(uint32_t first) const {
   const int ranks = channel_.num_ranks();
   const bool stream = call_.bytes() >= kStreamBytes;
   const auto copy = [&](std::byte* to, const std::byte* from, int64_t bytes) {
-    if (stream) return detail::stream_copy(to, from, bytes);
+    if (stream) return strata::detail::nontemporal_copy(to, from, bytes);
     std::memcpy(to, from, static_cast<size_t>(bytes));
   };
   const Range mine = call_.part(channel_.rank(), ranks);

@@ -5,7 +5,7 @@
 
 #include <c10/util/SmallVector.h>
 
-#include "core/stream_copy.h"
+#include "core/nontemporal_copy.h"
 
 namespace strata::collective {
 namespace {
@@ -30,7 +30,7 @@ void reduce_broadcast(const Reduction& reduction, std::span<const Operand> sourc
     reduction.reduce(at.data(), n, count, {.data = sums}, true);
     for (std::byte* const target : targets) {
       if (stream) {
-        detail::stream_copy(target + begin * width, sums, count * width);
+        strata::detail::nontemporal_copy(target + begin * width, sums, count * width);
       } else {
         std::memcpy(target + begin * width, sums, static_cast<size_t>(count * width));
       }
@@ -41,7 +41,7 @@ void reduce_broadcast(const Reduction& reduction, std::span<const Operand> sourc
                      count * (operand.partial ? reduction.partial_bytes() : width);
     }
   }
-  if (stream) detail::stream_fence();
+  if (stream) detail::nontemporal_fence();
 }
 
 }  // namespace strata::collective

@@ -6,7 +6,7 @@
 #include <c10/util/SmallVector.h>
 
 #include "collective/shared_memory/reduce_broadcast.h"
-#include "core/stream_copy.h"
+#include "core/nontemporal_copy.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
@@ -183,7 +183,8 @@ void StagedCall::take(const Range& range, const std::byte* from) const {
   const int64_t bytes = range.size() * call_.element_bytes;
   if (bytes == 0) return;
   if (stream_) {
-    detail::stream_copy(call_.at(range.begin), from, bytes);  // this rank's own: no fence
+    strata::detail::nontemporal_copy(call_.at(range.begin), from,
+                                     bytes);  // this rank's own: no fence
   } else {
     std::memcpy(call_.at(range.begin), from, static_cast<size_t>(bytes));
   }

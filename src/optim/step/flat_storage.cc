@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
+#include "core/nontemporal_copy.h"
 #include "strata/collective/communicator.h"
-#include "tensor/copy_past_cache.h"
 
 namespace strata::optimizers {
 namespace {
@@ -162,7 +162,10 @@ void FlatStorage<T>::spread(size_t entry, int64_t begin, int64_t size) const {
   const auto bytes = static_cast<size_t>(size) * sizeof(T);
   for (size_t i = 1; i < copies.size(); ++i) {
     if (bytes_ > kLarge) {
-      tensor::copy_past_cache(copies[i] + begin, copies[0] + begin, bytes);
+      strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(copies[i] + begin),
+                                       reinterpret_cast<const std::byte*>(copies[0] + begin),
+                                       static_cast<int64_t>(bytes));
+      strata::detail::nontemporal_fence();
     } else {
       std::memcpy(copies[i] + begin, copies[0] + begin, bytes);
     }

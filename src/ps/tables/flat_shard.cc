@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-#include "core/stream_copy.h"
+#include "core/nontemporal_copy.h"
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/core/error.h"
@@ -174,7 +174,7 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
     }
     for (TableCall* call : answered) send_values_of(*call, run, begin, end);
   });
-  detail::stream_fence();
+  detail::nontemporal_fence();
 }
 
 template <typename T>
@@ -208,7 +208,7 @@ void FlatShard<T>::send_values(TableCall& call) {
     put_values(call, run, call.request().slot, begin, end);
     send_values_of(call, run, begin, end);
   });
-  detail::stream_fence();
+  detail::nontemporal_fence();
 }
 
 /// What travels is read at once; a worker reads a large table from memory anyway.
@@ -230,7 +230,7 @@ void FlatShard<T>::put_values(TableCall& call, size_t run, int64_t slot, int64_t
   const T* const from = values(slot) + begin;
   const auto bytes = static_cast<size_t>(end - begin) * sizeof(T);
   if (streams_to(call)) {
-    detail::stream_copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
+    strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
                         static_cast<int64_t>(bytes));
   } else {
     std::memcpy(to, from, bytes);

@@ -4,29 +4,27 @@
 #include <cmath>
 #include <numbers>
 
+#include "core/split_mix64.h"
+
 namespace strata::ps {
 namespace {
 
-/// SplitMix64 (Steele, Lea and Flood, 2014): one addition and a mix a number, any starting point.
+using strata::detail::kSplitMix64Step;
+using strata::detail::split_mix64;
+
+/// The random numbers of a row.
 class Numbers {
  public:
-  Numbers(uint64_t seed, uint64_t row) : state_(mix(seed + kStep) ^ mix(row * kStep + 1)) {}
+  Numbers(uint64_t seed, uint64_t row)
+      : state_(split_mix64(seed + kSplitMix64Step) ^ split_mix64(row * kSplitMix64Step + 1)) {}
 
   /// In (0, 1).
   double next() {
-    state_ += kStep;
-    return (static_cast<double>(mix(state_) >> 11) + 0.5) * 0x1p-53;
+    state_ += kSplitMix64Step;
+    return (static_cast<double>(split_mix64(state_) >> 11) + 0.5) * 0x1p-53;
   }
 
  private:
-  static constexpr uint64_t kStep = 0x9E3779B97F4A7C15;
-
-  static uint64_t mix(uint64_t value) {
-    value = (value ^ (value >> 30)) * 0xBF58476D1CE4E5B9;
-    value = (value ^ (value >> 27)) * 0x94D049BB133111EB;
-    return value ^ (value >> 31);
-  }
-
   uint64_t state_;
 };
 

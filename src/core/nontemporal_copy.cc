@@ -1,4 +1,4 @@
-#include "core/stream_copy.h"
+#include "core/nontemporal_copy.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,7 +10,7 @@
 namespace strata::detail {
 
 #if defined(__x86_64__)
-void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
+void nontemporal_copy(std::byte* target, const std::byte* source, int64_t bytes) {
   constexpr int64_t kLine = 64;
   const auto misaligned = static_cast<int64_t>(reinterpret_cast<uintptr_t>(target) % kLine);
   const int64_t head = std::min(bytes, (kLine - misaligned) % kLine);
@@ -27,12 +27,12 @@ void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
   }
   std::memcpy(target + at, source + at, static_cast<size_t>(bytes - at));
 }
-void stream_fence() { _mm_sfence(); }
+void nontemporal_fence() { _mm_sfence(); }
 #else
-void stream_copy(std::byte* target, const std::byte* source, int64_t bytes) {
+void nontemporal_copy(std::byte* target, const std::byte* source, int64_t bytes) {
   std::memcpy(target, source, static_cast<size_t>(bytes));
 }
-void stream_fence() {}
+void nontemporal_fence() {}
 #endif
 
 }  // namespace strata::detail
