@@ -3,12 +3,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/ScalarType.h>
 
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <span>
 #include <unordered_set>
 
+#include "core/checked_size.h"
+#include "core/memory_limit.h"
 #include "keras/call_context.h"
 #include "keras/call_options.h"
 #include "keras/default_name.h"
@@ -298,7 +302,16 @@ Variable LayerImpl::add_weight(std::string name, const Shape& shape, const Weigh
                  "' would have shape ", to_string(shape),
                  "; the inputs' sizes that weights depend on must be known");
   }
-  at::Tensor value = options.initializer(shape, options.dtype.value_or(dtype().variable_dtype()));
+  const at::ScalarType weight_dtype = options.dtype.value_or(dtype().variable_dtype());
+  std::vector<int64_t> factors(shape.begin(), shape.end());
+  factors.push_back(static_cast<int64_t>(c10::elementSize(weight_dtype)));
+  const auto bytes = strata::detail::checked_product(std::span<const int64_t>(factors));
+  STRATA_CHECK(bytes && static_cast<uint64_t>(*bytes) <= strata::detail::memory_limit(),
+               kResourceExhausted, "[keras] layer '", this->name(), "': weight '", name,
+               "' would have shape ", to_string(shape), " of ", c10::toString(weight_dtype),
+               "; expected no more than the ", strata::detail::memory_limit(),
+               " bytes of memory that there are");
+  at::Tensor value = options.initializer(shape, weight_dtype);
   if (!options.memory_order.empty()) {
     std::vector<int64_t> back(options.memory_order.size());
     for (size_t i = 0; i < back.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "core/memory_limit.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/activation.h"
@@ -193,6 +194,24 @@ TEST(PreprocessingErrorsTest, NameOptionAndValue) {
   bad_input(
       Rescaling(Numbers{1.0, 2.0}, {.name = "scale"}), {2, 3},
       "layer 'scale': got 2 numbers for input of shape (2, 3); expected one for each channel");
+}
+
+// From a file, say: refused before libtorch asks the system for it.
+TEST(WeightErrorsTest, MoreThanTheMachineHasMemoryNamesLayerAndShape) {
+  constexpr int64_t kHuge = 3'333'333'333'333'333;
+  expect_error_containing(
+      [&] {
+        Dense(kHuge, {.name = "d"})(at::zeros({1, 1}));
+      },
+      ErrorCode::kResourceExhausted,
+      "layer 'd': weight 'kernel' would have shape (1, 3333333333333333)");
+  const strata::detail::ScopedMemoryLimit limit(100);
+  EXPECT_EQ(Dense(5)(at::zeros({1, 4})).numel(), 5);
+  expect_error_containing(
+      [&] {
+        Dense(5)(at::zeros({1, 6}));
+      },
+      ErrorCode::kResourceExhausted, "expected no more than the 100 bytes of memory");
 }
 
 TEST(LambdaTest, ComputesAndCannotBeSaved) {

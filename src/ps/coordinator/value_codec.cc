@@ -2,7 +2,6 @@
 
 #include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
-#include <unistd.h>
 
 #include <cstring>
 #include <limits>
@@ -251,12 +250,6 @@ EncodedValues encode_values(std::span<const Value> values) {
                "[ps] Value: got lists and texts of ", out.text.size(), " bytes; expected at most ",
                kMaxValuesText, "; put numbers into a tensor, which may be of any size");
   return out;
-}
-
-size_t memory_of_machine() {
-  static const size_t bytes =
-      static_cast<size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(::sysconf(_SC_PAGESIZE));
-  return bytes;
 }
 
 std::vector<Value> decode_values(std::string_view bytes, std::vector<at::Tensor>& follow,

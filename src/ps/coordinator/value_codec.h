@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/memory_limit.h"
 #include "strata/ps/value.h"
 
 namespace strata::ps {
@@ -33,13 +34,10 @@ constexpr size_t kMaxValuesText = size_t{1} << 20;
 ///   most), a text of more than kMaxValuesText.
 EncodedValues encode_values(std::span<const Value> values);
 
-/// The memory of this machine, bytes: more tensors than that cannot follow a message.
-size_t memory_of_machine();
-
 /// @param follow  Gets the tensors whose bytes are still to come, in order; parts of the values.
 /// @param limit  On the bytes of all of them, which are allocated here.
 /// @throws Error  kDataLoss: not such bytes; says where. kResourceExhausted: more than `limit`.
 std::vector<Value> decode_values(std::string_view bytes, std::vector<at::Tensor>& follow,
-                                 size_t limit = memory_of_machine());
+                                 size_t limit = strata::detail::memory_limit());
 
 }  // namespace strata::ps
