@@ -12,7 +12,7 @@ DEMO_ARGS ?=
 # make soak SECONDS=3600, make fuzz SECONDS=3600
 SECONDS ?= 600
 
-.PHONY: help demo build test soak fuzz fuzz-build bench format tidy install clean bootstrap
+.PHONY: help demo build test soak fuzz fuzz-build bench format tidy install package docs clean bootstrap
 .NOTPARALLEL:
 
 help:
@@ -24,6 +24,8 @@ help:
 	@echo 'make bench     install the peers, and run the side-by-side benchmarks'
 	@echo 'make format    clang-format every source;  make tidy: clang-tidy'
 	@echo 'make install   install into PREFIX=$(PREFIX);  make clean: remove build/'
+	@echo 'make package   a Debian package and a wheel, in build/package/packages'
+	@echo 'make docs      pages of the public headers, in build/docs/html'
 	@echo 'PRESET=dev|asan|tsan|cuda chooses another preset, JOBS=n the number of compilers at a time.'
 
 bootstrap:
@@ -74,6 +76,20 @@ tidy:
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)
+
+# Both packages hold the same files: what `cmake --install` puts under /usr.
+PACKAGES = build/package/packages
+package:
+	@rm -rf $(PACKAGES) build/package/tree
+	@$(MAKE) --no-print-directory build PRESET=package
+	cpack --config build/package/CPackConfig.cmake -B $(PACKAGES)
+	@rm -rf $(PACKAGES)/_CPack_Packages
+	cmake --install build/package --strip --prefix build/package/tree >/dev/null
+	scripts/make_wheel.py build/package/tree $$(sed -n 's/^project(strata VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt) $(PACKAGES)
+	scripts/check_packages.sh $(PACKAGES)
+
+docs: bootstrap
+	scripts/make_docs.sh build/docs
 
 clean:
 	rm -rf build

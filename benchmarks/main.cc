@@ -1,7 +1,6 @@
 // strata-bench, which `strata bench SUITE` runs: the suites, their options and their help. What is
 // measured, and against which systems, is in suites/.
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <string>
@@ -12,6 +11,7 @@
 #include "suites/options.h"
 #include "suites/ps.h"
 #include "tools/arguments.h"
+#include "tools/exit_status.h"
 
 namespace strata::tools {
 namespace {
@@ -165,14 +165,6 @@ int run_bench(int argc, char** argv) {
 }  // namespace strata::tools
 
 int main(int argc, char** argv) {
-  try {
-    return strata::tools::run_bench(argc, argv);
-  } catch (const strata::Error& error) {
-    std::cerr << "strata bench: " << strata::error_code_name(error.code()) << ": " << error.what()
-              << '\n';
-    return error.code() == strata::ErrorCode::kInvalidArgument ? 2 : 1;
-  } catch (const std::exception& error) {
-    std::cerr << "strata bench: " << error.what() << '\n';
-    return 1;
-  }
+  return strata::tools::exit_status_of("strata bench",
+                                       [&] { return strata::tools::run_bench(argc, argv); });
 }

@@ -10,7 +10,8 @@
 #   strata::torch   what to link; its headers are system headers
 #   strata::cuda    only with STRATA_CUDA=ON: CUDA's headers and runtime, for code that calls CUDA itself
 #   strata::nccl    only with STRATA_CUDA=ON and where nvidia/nccl lies beside torch; brings strata::cuda
-# Set STRATA_CUDA=ON before the call for the CUDA part (torch_cuda, c10_cuda and CUDA's headers; no nvcc).
+# Set STRATA_TORCH_SERIES=2.15, say, before the call to take no other: libraries that are built with one series do not link
+# with another. Set STRATA_CUDA=ON before the call for the CUDA part (torch_cuda, c10_cuda and CUDA's headers; no nvcc).
 #
 # `cmake [-DTORCH_ROOT=DIR] [-DSTRATA_CUDA=ON] -P FindStrataTorch.cmake` prints the engine's folder, and fails where there is none.
 
@@ -46,6 +47,10 @@ function(_strata_probe_engine candidate out_root out_version out_why)
   endforeach()
   if(version VERSION_LESS STRATA_TORCH_MIN_VERSION)
     set(${out_why} "${root} is torch ${version}; strata needs ${STRATA_TORCH_MIN_VERSION} to 2.15" PARENT_SCOPE)
+    return()
+  endif()
+  if(STRATA_TORCH_SERIES AND NOT version MATCHES "^${STRATA_TORCH_SERIES}(\\.|$)")
+    set(${out_why} "${root} is torch ${version}; this strata was built with ${STRATA_TORCH_SERIES}" PARENT_SCOPE)
     return()
   endif()
   file(REAL_PATH "${root}" root)
@@ -112,7 +117,7 @@ find_package_handle_standard_args(
   REQUIRED_VARS StrataTorch_ROOT
   VERSION_VAR StrataTorch_VERSION
   REASON_FAILURE_MESSAGE
-    "run scripts/bootstrap.sh, or pass -DTORCH_ROOT=DIR (the folder with torch's include/ and lib/). Tried:${_strata_torch_why}")
+    "run `strata engine` (in strata's sources: scripts/bootstrap.sh), which installs it, or pass -DTORCH_ROOT=DIR (the folder with torch's include/ and lib/). Tried:${_strata_torch_why}")
 
 if(StrataTorch_FOUND AND NOT TARGET strata::torch)
   set(_includes "${StrataTorch_ROOT}/include" "${StrataTorch_ROOT}/include/torch/csrc/api/include")

@@ -6,8 +6,8 @@ include(GNUInstallDirs)
 #               SOURCES error.cc ...           in src/<name>/
 #               DEPENDS strata::core ...       what its public headers need
 #               PRIVATE_DEPENDS ZLIB::ZLIB ... what only its sources need)
-# Makes the static library strata_<name>, alias strata::<name>, installed and exported. Without SOURCES yet it is
-# an interface library.
+# Makes the static library strata_<name>, alias strata::<name>, which StrataInstall.cmake installs. Without SOURCES yet it
+# is an interface library.
 function(strata_module)
   cmake_parse_arguments(PARSE_ARGV 0 arg "NO_TORCH" "NAME" "PUBLIC_HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
@@ -39,8 +39,8 @@ function(strata_module)
 
   list(TRANSFORM arg_PUBLIC_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/strata/${arg_NAME}/")
   target_sources(${target} ${kind} FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_PUBLIC_HEADERS})
-  install(TARGETS ${target} EXPORT strata-targets FILE_SET HEADERS)
-  set_property(GLOBAL APPEND PROPERTY STRATA_MODULES ${arg_NAME})
+  set_property(GLOBAL APPEND PROPERTY STRATA_MODULES ${arg_NAME})  # StrataInstall.cmake installs them
+  set_property(GLOBAL APPEND PROPERTY STRATA_PUBLIC_HEADERS ${arg_PUBLIC_HEADERS})
 endfunction()
 
 # strata_test(NAME core SOURCES error_test.cc ... DEPENDS strata::core ... [LABELS unit] [TIMEOUT 120] [HEAVY])

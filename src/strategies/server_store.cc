@@ -83,7 +83,7 @@ std::vector<ps::TablePart> parts_of(const ps::Placement& placement,
   return parts;
 }
 
-std::vector<ps::TablePart> undecayed_of(const std::vector<Entry>& entries, int64_t elements) {
+std::vector<ps::TablePart> no_weight_decay_of(const std::vector<Entry>& entries, int64_t elements) {
   std::vector<ps::TablePart> parts;
   for (size_t i = 0; i < entries.size(); ++i) {
     if (entries[i].decays) continue;
@@ -111,7 +111,7 @@ std::unique_ptr<ParameterStore::Table> ServerStore::make_table(const tensor::Rul
        .consistency = options_.consistency,
        .backup = options_.backup,
        .parts = parts_of(placement, entries, values.numel()),
-       .undecayed = undecayed_of(entries, values.numel())},
+       .no_weight_decay = no_weight_decay_of(entries, values.numel())},
       values, options_.chief);
   return std::make_unique<ServerTable>(std::move(table), entries, options_.precision,
                                        options_.chief);

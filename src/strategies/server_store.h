@@ -15,7 +15,7 @@ class ServerStore final : public ParameterStore {
  public:
   struct Options {
     ps::ConsistencyOptions consistency = {};
-    ps::PushPrecision precision = ps::PushPrecision::kWhole;
+    ps::PushPrecision precision = ps::PushPrecision::kFull;
     ps::PlacementOptions placement = {};
     bool backup = false;
     bool chief = true;  ///< Brings the first values, and may write others.

@@ -4,11 +4,14 @@
 
 namespace strata::tools {
 
-/// What `strata --version` prints: our version, libtorch's, what is built in.
+/// What `strata --version` prints: our version, and that of the libtorch it was built with.
 std::string version_text();
 
 /// `strata bench SUITE ...`. @return the exit status.
 int bench_main(int argc, char** argv);
+
+/// `strata engine`. @return the exit status.
+int engine_main(int argc, char** argv);
 
 /// `strata inspect PATH...`. @return the exit status.
 int inspect_main(int argc, char** argv);
@@ -18,5 +21,8 @@ int launch_main(int argc, char** argv);
 
 /// `strata certs DIR ...`. @return the exit status.
 int certs_main(int argc, char** argv);
+
+/// `strata new DIR`. @return the exit status.
+int new_main(int argc, char** argv);
 
 }  // namespace strata::tools

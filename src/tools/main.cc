@@ -2,12 +2,10 @@
 // one.
 #include <CLI/CLI.hpp>
 #include <array>
-#include <exception>
-#include <iostream>
 #include <string_view>
 
-#include "strata/core/error.h"
 #include "tools/commands.h"
+#include "tools/exit_status.h"
 
 namespace {
 
@@ -21,10 +19,10 @@ constexpr std::array kCommands = {
     Command{"launch", "run a program as a cluster on this machine", strata::tools::launch_main},
     Command{"certs", "make a job's certificates, or check them", strata::tools::certs_main},
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
+    Command{"engine", "find libtorch, or install it", strata::tools::engine_main},
+    Command{"new", "make a project that uses strata", strata::tools::new_main},
     Command{"bench", "run a benchmark suite; a JSON line a result", strata::tools::bench_main},
 };
-
-constexpr int kUsageError = 2;  // docs/errors.md
 
 }  // namespace
 
@@ -34,21 +32,16 @@ int main(int argc, char** argv) {
   app.require_subcommand(0, 1);  // none is checked below: CLI11 would hide an unknown one behind it
   for (const Command& command : kCommands) app.add_subcommand(command.name, command.help);
 
-  try {
+  return strata::tools::exit_status_of("strata", [&] {
     for (const Command& command : kCommands) {
       if (argc > 1 && std::string_view(argv[1]) == command.name)
         return command.main(argc - 1, argv + 1);
     }
-    app.parse(argc, argv);
-    throw CLI::RequiredError("A subcommand");
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kUsageError;
-  } catch (const strata::Error& error) {
-    std::cerr << "strata: " << strata::error_code_name(error.code()) << ": " << error.what()
-              << '\n';
-    if (error.code() == strata::ErrorCode::kInvalidArgument) return kUsageError;
-  } catch (const std::exception& error) {
-    std::cerr << "strata: " << error.what() << '\n';
-  }
-  return 1;
+    try {
+      app.parse(argc, argv);
+      throw CLI::RequiredError("A subcommand");
+    } catch (const CLI::ParseError& error) {
+      return app.exit(error) == 0 ? 0 : strata::tools::kUsageError;
+    }
+  });
 }

@@ -1,14 +1,10 @@
-#include <ATen/Version.h>
-#include <torch/version.h>
-
 #include "strata/core/str_cat.h"
 #include "tools/commands.h"
 
 namespace strata::tools {
 
 std::string version_text() {
-  return str_cat("strata ", STRATA_VERSION, "\nlibtorch ", TORCH_VERSION,
-                 " (built with), CPU capability ", at::get_cpu_capability());
+  return str_cat("strata ", STRATA_VERSION, "\nlibtorch ", STRATA_TORCH_VERSION, " (built with)");
 }
 
 }  // namespace strata::tools

@@ -25,7 +25,8 @@ STRATA_API Example scale_pixels(Example example);
 
 /// Reads {train,t10k}-{images-idx3,labels-idx1}-ubyte, each plain or with .gz, from `folder`.
 /// Without one, from the first of these that exists: $STRATA_DATASETS/mnist, datasets/mnist of
-/// strata's source tree, and of its installation.
+/// strata's source tree, share/strata/datasets/mnist of the virtual environment and of strata's
+/// installation.
 /// @throws Error kNotFound: names every place looked at; otherwise as read_idx_file, and kDataLoss
 /// for files that are IDX but not MNIST's.
 STRATA_API Mnist load_mnist(const std::string& folder = "");

@@ -6,7 +6,7 @@ namespace strata::ps {
 
 /// In how many bits gradients travel.
 enum class PushPrecision {
-  kFull,     ///< As they are.
+  kFull,      ///< As they are.
   kFloat16,   ///< Half the bytes of float32; values beyond 65504 are infinite, and refused.
   kBFloat16,  ///< Half the bytes, float32's range, 8 bits of precision.
 };

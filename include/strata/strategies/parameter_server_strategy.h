@@ -35,7 +35,7 @@ struct ParameterServerStrategyOptions {
   // How workers train together.
   /// `workers` is set by the strategy.
   ps::ConsistencyOptions consistency = {};
-  ps::PushPrecision push_precision = ps::PushPrecision::kWhole;
+  ps::PushPrecision push_precision = ps::PushPrecision::kFull;
   /// Who holds which variable: automatic (equal bytes), or TensorFlow's rules.
   ps::PlacementOptions placement = {};
   /// Each server's part has a copy on the next one, so that a lost server costs no step

@@ -29,7 +29,7 @@ struct ServerEmbeddingOptions {
   c10::ScalarType dtype = c10::ScalarType::Float;
 
   // How it travels.
-  ps::PushPrecision push_precision = ps::PushPrecision::kWhole;
+  ps::PushPrecision push_precision = ps::PushPrecision::kFull;
 };
 
 /// A table of rows on the parameter servers, too large for any one machine perhaps: a worker has

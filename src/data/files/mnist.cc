@@ -65,11 +65,17 @@ Mnist load_first(const std::vector<fs::path>& places, const char* call, const ch
                                             looked_at, "; ", hint));
 }
 
-std::vector<fs::path> user_places(const char* name) {
+// The environment variable as a path; an empty one where it is not set.
+fs::path path_variable(const char* name) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): read only; nobody calls setenv while loading data
-  const char* datasets = std::getenv("STRATA_DATASETS");
-  if (datasets == nullptr || *datasets == '\0') return {};
-  return {fs::path(datasets) / name};
+  const char* value = std::getenv(name);
+  return value != nullptr ? fs::path(value) : fs::path();
+}
+
+std::vector<fs::path> user_places(const char* name) {
+  const fs::path datasets = path_variable("STRATA_DATASETS");
+  if (datasets.empty()) return {};
+  return {datasets / name};
 }
 
 Dataset float_dataset(const Example& part) {
@@ -92,7 +98,12 @@ Example scale_pixels(Example example) {
 Mnist load_mnist(const std::string& folder) {
   if (!folder.empty()) return load(folder, "load_mnist");
   std::vector<fs::path> places = user_places("mnist");
+#ifdef STRATA_SOURCE_DATASETS
   places.emplace_back(STRATA_SOURCE_DATASETS "/mnist");
+#endif
+  // A wheel in a virtual environment.
+  const fs::path environment = path_variable("VIRTUAL_ENV");
+  if (!environment.empty()) places.push_back(environment / "share/strata/datasets/mnist");
   places.emplace_back(STRATA_INSTALL_DATASETS "/mnist");
   return load_first(places, "load_mnist",
                     "set STRATA_DATASETS to the folder above mnist/, or pass the folder");

@@ -52,7 +52,7 @@ std::vector<TablePart> parts_from_json(const Json& json) {
 }
 
 /// Ranges of a flat table's elements, in ascending order and apart.
-void check_undecayed(const TableSpec& spec, const std::string& where) {
+void check_no_weight_decay(const TableSpec& spec, const std::string& where) {
   int64_t next = 0;
   const int64_t end = spec.is_flat() ? spec.parts.back().end : 0;
   for (const TablePart& range : spec.no_weight_decay) {
@@ -125,7 +125,7 @@ void check_table(const TableSpec& spec, int servers) {
                spec.is_flat() ? str_cat(spec.parts.back().end, " elements")
                               : str_cat(spec.rows, " rows of width ", spec.width),
                ", beyond 2^63 bytes; make the table smaller");
-  check_undecayed(spec, where());
+  check_no_weight_decay(spec, where());
   STRATA_CHECK(!tensor::make_rule(spec.rule)->whole_variables(), kUnimplemented, where(),
                "got the rule ", tensor::make_rule(spec.rule)->name(),
                ", which needs norms of whole variables; servers hold parts of them. Take Adam");

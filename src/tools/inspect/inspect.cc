@@ -1,4 +1,5 @@
-// `strata inspect PATH...`: what a file is, and its first elements. The kinds are in inspect_*.cc.
+// strata-inspect, which `strata inspect PATH...` runs: what a file is, and its first elements. The
+// kinds are in inspect_*.cc.
 #include "tools/inspect/inspect.h"
 
 #include <charconv>
@@ -9,7 +10,7 @@
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/join.h"
-#include "tools/commands.h"
+#include "tools/exit_status.h"
 
 namespace strata::tools {
 namespace {
@@ -78,33 +79,7 @@ void inspect(const std::string& path, const InspectOptions& options) {
                       "; expected one of: ", join(kKinds, &InspectKind::name)));
 }
 
-}  // namespace
-
-std::string quoted(std::string_view bytes, size_t limit) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  const bool utf8 = is_utf8(bytes);
-  std::string text = "\"";
-  for (const char c : bytes) {
-    if (text.size() > limit) return text + "\"...";
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      text += {'\\', c};
-    } else if (c == '\n') {
-      text += "\\n";
-    } else if (code < 0x20 || code == 0x7F || (code > 0x7F && !utf8)) {
-      text += {'\\', 'x', kDigits[code >> 4], kDigits[code & 15]};
-    } else {
-      text += c;
-    }
-  }
-  return text + '"';
-}
-
-std::string counted(int64_t count, const char* what) {
-  return str_cat(count, ' ', what, count == 1 ? "" : "s");
-}
-
-int inspect_main(int argc, char** argv) {
+int run(int argc, char** argv) {
   InspectOptions options;
   std::vector<std::string> paths;
   for (int i = 1; i < argc; ++i) {
@@ -133,4 +108,34 @@ int inspect_main(int argc, char** argv) {
   return 0;
 }
 
+}  // namespace
+
+std::string quoted(std::string_view bytes, size_t limit) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  const bool utf8 = is_utf8(bytes);
+  std::string text = "\"";
+  for (const char c : bytes) {
+    if (text.size() > limit) return text + "\"...";
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      text += {'\\', c};
+    } else if (c == '\n') {
+      text += "\\n";
+    } else if (code < 0x20 || code == 0x7F || (code > 0x7F && !utf8)) {
+      text += {'\\', 'x', kDigits[code >> 4], kDigits[code & 15]};
+    } else {
+      text += c;
+    }
+  }
+  return text + '"';
+}
+
+std::string counted(int64_t count, const char* what) {
+  return str_cat(count, ' ', what, count == 1 ? "" : "s");
+}
+
 }  // namespace strata::tools
+
+int main(int argc, char** argv) {
+  return strata::tools::exit_status_of("strata", [&] { return strata::tools::run(argc, argv); });
+}

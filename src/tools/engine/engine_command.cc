@@ -1,0 +1,98 @@
+// `strata engine`: finds libtorch, or installs it.
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <iostream>
+
+#include "strata/core/error.h"
+#include "strata/core/join.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/engine/engine.h"
+#include "tools/installed_files.h"
+
+namespace strata::tools {
+
+namespace {
+
+constexpr const char* kHelp = R"(usage: strata engine [options]
+
+Finds the engine, libtorch of the series that strata was built with, and prints its folder. Looks at
+$TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. Where there is none, it
+installs one there: PyPI's wheel of torch without its dependencies, its CPU part alone (550 MB to load,
+1.4 GB on disk, pinned by SHA-256).
+
+  --find         install nothing; the exit status is 1 where there is none
+  --wheels DIR   take the wheels from DIR instead of PyPI
+  --cflags       print the compiler's options for it, for builds without CMake
+  --libs         print the linker's
+)";
+
+enum class Print { kFolder, kCompilerOptions, kLinkerOptions };
+
+void print(const Engine& engine, Print what) {
+  const std::string root = engine.root.string();
+  switch (what) {
+    case Print::kFolder:
+      std::cout << root << '\n';
+      break;
+    case Print::kCompilerOptions:
+      std::cout << "-std=c++20 -isystem " << root << "/include -isystem " << root
+                << "/include/torch/csrc/api/include\n";
+      break;
+    case Print::kLinkerOptions:
+      std::cout << "-L" << root << "/lib -Wl,-rpath," << root
+                << "/lib -Wl,--allow-shlib-undefined -Wl,--no-as-needed -ltorch_cpu -lc10\n";
+      break;
+  }
+}
+
+// Ends as the script ends: this process becomes it.
+[[noreturn]] void install() {
+  const std::string script = data_file("install_engine.sh").string();
+  const char* const words[] = {"bash", script.c_str(), nullptr};
+  ::execvp("bash", const_cast<char* const*>(words));
+  throw Error(ErrorCode::kUnavailable,
+              str_cat("[strata engine] cannot start bash: ", std::strerror(errno)));
+}
+
+}  // namespace
+
+int engine_main(int argc, char** argv) {
+  Arguments arguments("strata engine", {argv + 1, argv + argc});
+  Print what = Print::kFolder;
+  bool may_install = true;
+  while (const auto word = arguments.next()) {
+    if (*word == "--help" || *word == "-h") {
+      std::cout << kHelp;
+      return 0;
+    }
+    if (*word == "--find") {
+      may_install = false;
+    } else if (*word == "--wheels") {
+      ::setenv("STRATA_WHEELS", arguments.value().c_str(), 1);
+    } else if (*word == "--cflags") {
+      what = Print::kCompilerOptions;
+    } else if (*word == "--libs") {
+      what = Print::kLinkerOptions;
+    } else {
+      arguments.refuse_option();
+    }
+  }
+  std::vector<std::string> rejected;
+  if (const auto engine = find_engine(engine_series(), rejected)) {
+    print(*engine, what);
+    return 0;
+  }
+  // With TORCH_ROOT the user has chosen; another would not be taken.
+  if (may_install && what == Print::kFolder && ::getenv("TORCH_ROOT") == nullptr) install();
+  throw Error(ErrorCode::kNotFound,
+              str_cat("[strata engine] got no libtorch ", engine_series(),
+                      rejected.empty() ? "" : ": ", join(rejected),
+                      "; expected one in $TORCH_ROOT, in python3 or in ~/.cache/strata/engine, "
+                      "where `strata engine` installs it"));
+}
+
+}  // namespace strata::tools

@@ -1,0 +1,16 @@
+// `strata inspect`: runs the program strata-inspect, which links libtorch.
+#include "strata/core/error.h"
+#include "tools/commands.h"
+#include "tools/installed_files.h"
+
+namespace strata::tools {
+
+int inspect_main(int, char** argv) {
+  const Program program = find_program("strata-inspect");
+  STRATA_CHECK(!program.path.empty(), kNotFound,
+               "[strata inspect] got no program strata-inspect beside strata or in its prefix's "
+               "libexec/strata; install strata again");
+  run_program(program, argv);
+}
+
+}  // namespace strata::tools

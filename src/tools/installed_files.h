@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace strata::tools {
+
+// Where the command's own files are: beside the program in a build folder, else under its prefix.
+
+/// A data file: share/strata/`name`. @throws Error kNotFound: names the places looked at.
+std::filesystem::path data_file(const std::string& name);
+
+/// A program that the command starts: beside it, or in libexec/strata. The command itself does not
+/// link libtorch, so that `strata engine` runs without one; programs that do are apart.
+struct Program {
+  std::filesystem::path path;
+  bool installed;  ///< under a prefix: the loader has to be told where libtorch is
+};
+
+/// @return an empty path where there is none.
+Program find_program(const std::string& name);
+
+/// Becomes that program, with libtorch where the loader finds it.
+/// @throws Error  kNotFound: no libtorch for an installed program; kUnavailable: it cannot start.
+[[noreturn]] void run_program(const Program& program, char** argv);
+
+}  // namespace strata::tools
