@@ -9,14 +9,14 @@
 namespace strata::tools {
 
 int bench_main(int, char** argv) {
-  Program program = find_program("strata-bench");
+  Program program = find_companion("strata-bench");
   // NOLINTNEXTLINE(concurrency-mt-unsafe): a command with one thread
   if (const char* const named = std::getenv("STRATA_BENCH")) program = {named, false};
   STRATA_CHECK(
       !program.path.empty(), kNotFound,
       "[strata bench] got no program strata-bench; it is not installed: build strata's "
       "sources (make build) and run their build/release/strata, or set STRATA_BENCH to it");
-  run_program(program, argv);
+  run_companion(program, argv);
 }
 
 }  // namespace strata::tools

@@ -35,7 +35,7 @@ fs::path data_file(const std::string& name) {
                       " or its parent; install strata again"));
 }
 
-Program find_program(const std::string& name) {
+Program find_companion(const std::string& name) {
   const fs::path folder = folder_of_command();
   std::error_code ignored;
   if (fs::exists(folder / name, ignored)) return {.path = folder / name, .installed = false};
@@ -44,7 +44,7 @@ Program find_program(const std::string& name) {
   return {};
 }
 
-void run_program(const Program& program, char** argv) {
+void run_companion(const Program& program, char** argv) {
   std::vector<std::string> rejected;
   if (program.installed) {
     const auto engine = find_engine(engine_series(), rejected);

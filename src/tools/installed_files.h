@@ -18,10 +18,10 @@ struct Program {
 };
 
 /// @return an empty path where there is none.
-Program find_program(const std::string& name);
+Program find_companion(const std::string& name);
 
 /// Becomes that program, with libtorch where the loader finds it.
 /// @throws Error  kNotFound: no libtorch for an installed program; kUnavailable: it cannot start.
-[[noreturn]] void run_program(const Program& program, char** argv);
+[[noreturn]] void run_companion(const Program& program, char** argv);
 
 }  // namespace strata::tools

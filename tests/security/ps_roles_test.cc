@@ -67,8 +67,8 @@ TEST(PermissionsTest, EveryRequestIsAnAction) {
       {RequestKind::kPull, Action::kTrain},     {RequestKind::kPush, Action::kTrain},
       {RequestKind::kPullRows, Action::kTrain}, {RequestKind::kPushRows, Action::kTrain},
       {RequestKind::kRead, Action::kRead},      {RequestKind::kCounters, Action::kRead},
-      {RequestKind::kLeave, Action::kRead},     {RequestKind::kMap, Action::kTrain},
-      {RequestKind::kForget, Action::kTrain},   {RequestKind::kBackup, Action::kTrain},
+      {RequestKind::kLeave, Action::kRead},     {RequestKind::kMapSegment, Action::kTrain},
+      {RequestKind::kUnmapSegment, Action::kTrain},   {RequestKind::kBackup, Action::kTrain},
       {RequestKind::kReplaces, Action::kTrain}};
   for (const auto& [kind, action] : expected) {
     EXPECT_EQ(action_of({.kind = kind}), action) << static_cast<uint32_t>(kind);
@@ -101,7 +101,7 @@ TEST_F(RolesTest, AnEvaluatorReadsAndNothingElse) {
           .code,
       ErrorCode::kOk);
   for (const RequestKind kind : {RequestKind::kFill, RequestKind::kPullRows, RequestKind::kPushRows,
-                                 RequestKind::kMap, RequestKind::kForget, RequestKind::kReplaces}) {
+                                 RequestKind::kMapSegment, RequestKind::kUnmapSegment, RequestKind::kReplaces}) {
     EXPECT_EQ(ask("evaluator-0", "/job:evaluator/task:0", {.kind = kind, .table = "rows"}).code,
               ErrorCode::kPermissionDenied)
         << static_cast<uint32_t>(kind);

@@ -6,11 +6,11 @@
 namespace strata::tools {
 
 int inspect_main(int, char** argv) {
-  const Program program = find_program("strata-inspect");
+  const Program program = find_companion("strata-inspect");
   STRATA_CHECK(!program.path.empty(), kNotFound,
                "[strata inspect] got no program strata-inspect beside strata or in its prefix's "
                "libexec/strata; install strata again");
-  run_program(program, argv);
+  run_companion(program, argv);
 }
 
 }  // namespace strata::tools

@@ -1,4 +1,4 @@
-// `strata new DIR`: a copy of the template in share/strata/project (sources: src/tools/new/project).
+// `strata new DIR`: a copy of the template in share/strata/project (sources: templates/project).
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
