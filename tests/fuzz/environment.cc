@@ -32,7 +32,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string name(line.substr(0, equals));
     // Files of the machine are not part of the input.
     if (name.find("FILE") != name.npos || name.find("CERT") != name.npos) continue;
-    variables[name] = line.substr(std::min(equals + 1, line.size()));
+    const std::string_view value = line.substr(std::min(equals + 1, line.size()));
+    const bool list = name.find("LIST") != name.npos || name.find("PER_NODE") != name.npos;
+    variables[name] = list ? strata::fuzz::with_few_hosts(value) : std::string(value);
   }
   const bool slurm = any_begins_with(variables, "SLURM_");
   const bool mpi = any_begins_with(variables, "OMPI_") || any_begins_with(variables, "PMI_");

@@ -1,6 +1,7 @@
 #include "fuzz/fuzz_target.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -89,6 +90,18 @@ std::string_view Input::rest() {
   const std::string_view rest = rest_;
   rest_ = {};
   return rest;
+}
+
+std::string with_few_hosts(std::string_view list) {
+  std::string kept;
+  int digits = 0;
+  int brackets = 0;
+  for (const char c : list) {
+    digits = std::isdigit(static_cast<unsigned char>(c)) != 0 ? digits + 1 : 0;
+    if (c == '[') ++brackets;
+    if (digits <= 1 && (c != '[' || brackets <= 2)) kept += c;
+  }
+  return kept;
 }
 
 std::string file_of(std::string_view bytes) {

@@ -57,6 +57,10 @@ class Input {
   std::string_view rest_;
 };
 
+/// Hosts as SLURM writes them, without the digits behind the first of each number and the brackets
+/// behind the second: lists of many hosts are slow, and say nothing new.
+std::string with_few_hosts(std::string_view list);
+
 /// A path whose file has these bytes, until the next call. For what reads files alone.
 std::string file_of(std::string_view bytes);
 
