@@ -1,15 +1,11 @@
 // SLURM's short forms of lists.
-#include <numeric>
-
 #include "fuzz/fuzz_target.h"
 #include "strata/cluster/slurm_resolver.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cluster;
   std::string text(strata::fuzz::text_of(data, size));
-  // One in 64 may be long; not by its length, which mutations keep.
-  const unsigned sum = std::accumulate(data, data + size, 0U);
-  if (sum % 64 != 0) text = strata::fuzz::with_few_hosts(text);
+  if (!strata::fuzz::one_in_64(data, size)) text = strata::fuzz::with_few_hosts(text);
   (void)strata::fuzz::takes([&] {
     if (size % 4 == 0) {
       (void)expand_tasks_per_node(text);
