@@ -25,6 +25,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cluster;
   Variables variables;
   std::string_view text = strata::fuzz::text_of(data, size);
+  const bool whole = strata::fuzz::one_in_64(data, size);
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
     text.remove_prefix(std::min(line.size() + 1, text.size()));
@@ -32,7 +33,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const std::string name(line.substr(0, equals));
     // Files of the machine are not part of the input.
     if (name.find("FILE") != name.npos || name.find("CERT") != name.npos) continue;
-    variables[name] = line.substr(std::min(equals + 1, line.size()));
+    const std::string_view value = line.substr(std::min(equals + 1, line.size()));
+    const bool list = name.find("LIST") != name.npos || name.find("PER_NODE") != name.npos;
+    variables[name] = whole  ? std::string(value)
+                      : list ? strata::fuzz::with_few_hosts(value)
+                             : strata::fuzz::with_short_numbers(value, 2);
   }
   const bool slurm = any_begins_with(variables, "SLURM_");
   const bool mpi = any_begins_with(variables, "OMPI_") || any_begins_with(variables, "PMI_");

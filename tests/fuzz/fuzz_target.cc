@@ -1,10 +1,12 @@
 #include "fuzz/fuzz_target.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
@@ -89,6 +91,29 @@ std::string_view Input::rest() {
   const std::string_view rest = rest_;
   rest_ = {};
   return rest;
+}
+
+std::string with_short_numbers(std::string_view text, int most_digits) {
+  std::string kept;
+  int digits = 0;
+  for (const char c : text) {
+    digits = std::isdigit(static_cast<unsigned char>(c)) != 0 ? digits + 1 : 0;
+    if (digits <= most_digits) kept += c;
+  }
+  return kept;
+}
+
+std::string with_few_hosts(std::string_view list) {
+  std::string kept;
+  int brackets = 0;
+  for (const char c : with_short_numbers(list, 1)) {
+    if (c != '[' || ++brackets <= 2) kept += c;
+  }
+  return kept;
+}
+
+bool one_in_64(const uint8_t* data, size_t size) {
+  return std::accumulate(data, data + size, 0U) % 64 == 0;
 }
 
 std::string file_of(std::string_view bytes) {

@@ -57,6 +57,15 @@ class Input {
   std::string_view rest_;
 };
 
+// Large numbers of hosts and tasks are slow, and say nothing new: most inputs do without.
+
+/// Without the digits behind the first few of each number.
+std::string with_short_numbers(std::string_view text, int most_digits);
+/// A list of SLURM's, with short numbers and two brackets at most.
+std::string with_few_hosts(std::string_view list);
+/// Which inputs keep them. Not by length, which mutations keep.
+bool one_in_64(const uint8_t* data, size_t size);
+
 /// A path whose file has these bytes, until the next call. For what reads files alone.
 std::string file_of(std::string_view bytes);
 

@@ -1,4 +1,4 @@
-// JPEG images, whole and reduced, of up to a million values: larger ones are slow, and say nothing
+// JPEG images, whole and reduced, of up to 65,536 values: larger ones are slow, and say nothing
 // new. The first byte chooses the options.
 #include "fuzz/fuzz_target.h"
 #include "strata/data/image_codec.h"
@@ -17,7 +17,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                               .accurate_dct = (choice & 8) != 0,
                               .fancy_upsampling = (choice & 16) != 0,
                               .strict = (choice & 32) != 0,
-                              .max_values = 1 << 20});
+                              .max_values = 1 << 16});
   });
   (void)strata::fuzz::takes([&] { (void)image_info(bytes); });
   return 0;
