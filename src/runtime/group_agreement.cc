@@ -25,13 +25,14 @@ bool is_chief(const ReplicaGroup& group) {
 }
 
 std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
-                                      const std::string& mine) {
+                                            const std::string& mine) {
   if (group.communicator() == nullptr) return {mine};
   group.mend();
   return group.communicator()->all_gather_bytes(mine, {.name = what});
 }
 
-void run_on_all(const ReplicaGroup& group, const std::string& what, const std::function<void()>& body) {
+void run_on_all(const ReplicaGroup& group, const std::string& what,
+                const std::function<void()>& body) {
   if (group.communicator() == nullptr) return body();
   Status mine;
   try {
@@ -52,14 +53,14 @@ void run_on_all(const ReplicaGroup& group, const std::string& what, const std::f
 }
 
 void run_on_chief(const ReplicaGroup& group, const std::string& what,
-              const std::function<void()>& body) {
+                  const std::function<void()>& body) {
   run_on_all(group, what, [&] {
     if (is_chief(group)) body();
   });
 }
 
 std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
-                      const std::function<std::string()>& body) {
+                                 const std::function<std::string()>& body) {
   if (group.communicator() == nullptr) return body();  // there may be a chief, but nobody asks it
   std::string answer;
   run_on_chief(group, what, [&] { answer = body(); });

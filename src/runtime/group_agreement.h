@@ -18,18 +18,19 @@ STRATA_API bool is_chief(const ReplicaGroup& group);
 /// threw in any: that of the first such worker, which is named. `body` makes no collective calls.
 /// @param what  For messages; the same in all processes.
 STRATA_API void run_on_all(const ReplicaGroup& group, const std::string& what,
-                      const std::function<void()>& body);
+                           const std::function<void()>& body);
 
 /// `body` is called by the chief alone.
 STRATA_API void run_on_chief(const ReplicaGroup& group, const std::string& what,
-                         const std::function<void()>& body);
+                             const std::function<void()>& body);
 
 /// What `body` gives in the chief, where alone it is called.
 STRATA_API std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
-                                 const std::function<std::string()>& body);
+                                            const std::function<std::string()>& body);
 
 /// Every process's text, by rank.
-STRATA_API std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
-                                                 const std::string& mine);
+STRATA_API std::vector<std::string> all_gather_strings(const ReplicaGroup& group,
+                                                       const std::string& what,
+                                                       const std::string& mine);
 
 }  // namespace strata::detail

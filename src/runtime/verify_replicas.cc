@@ -63,7 +63,8 @@ std::vector<int> replicas_of(const ReplicaGroup& group, int rank) {
 
 void verify_replicas(const ReplicaGroup& group, const std::vector<Variable>& variables) {
   std::vector<Json> workers;
-  for (const std::string& text : all_gather_strings(group, "verify_replicas", write(group, variables))) {
+  for (const std::string& text :
+       all_gather_strings(group, "verify_replicas", write(group, variables))) {
     workers.push_back(Json::parse(text));
   }
   const size_t count = workers[0].as_array().size();

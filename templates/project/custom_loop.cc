@@ -48,7 +48,8 @@ void train(int epochs) {
       total += strategy.reduce(strata::ReduceOp::kSum, loss).item<double>();
     }
     if (strategy.is_chief())
-      std::printf("epoch %d: loss %.4f\n", epoch, total / static_cast<double>(batches.cardinality()));
+      std::printf("epoch %d: loss %.4f\n", epoch,
+                  total / static_cast<double>(batches.cardinality()));
   }
 }
 

@@ -17,8 +17,8 @@ void train(int epochs) {
   torch::manual_seed(1);
   strata::MirroredStrategy strategy;
   auto model = strategy.scope([] {
-    strata::keras::Sequential model({layers::Dense(64, "relu"), layers::Dense(64, "relu"),
-                                     layers::Dense(2)});
+    strata::keras::Sequential model(
+        {layers::Dense(64, "relu"), layers::Dense(64, "relu"), layers::Dense(2)});
     model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
                    .loss = losses::SparseCategoricalCrossentropy({.from_logits = true}),
                    .metrics = {metrics::SparseCategoricalAccuracy()}});

@@ -101,8 +101,7 @@ class JobSecretAttackTest : public testing::Test {
 TEST_F(JobSecretAttackTest, WithoutTheSecretNobodyGetsInWhateverFor) {
   const auto plain = make_socket_transport();
   const auto wrong = make_socket_transport({.job_secret = JobSecret::random()});
-  for (const char* purpose :
-       {"control", "data/collective", "ps", "ps-backup", "coordinator", ""}) {
+  for (const char* purpose : {"control", "data/collective", "ps", "ps-backup", "coordinator", ""}) {
     SCOPED_TRACE(purpose);
     const auto start = std::chrono::steady_clock::now();
     expect_error(

@@ -75,7 +75,7 @@ void ModelCheckpoint::save(std::optional<int64_t> batch, keras::Logs& logs) {
   const std::string path = detail::fill_in(path_, epoch_ + 1, batch, logs);
   if (!worth_saving(path, logs)) return;
   strata::detail::run_on_chief(run().model()->strategy().group(), "ModelCheckpoint",
-                           [&] { file_system_of(path).make_folders(split_path(path).first); });
+                               [&] { file_system_of(path).make_folders(split_path(path).first); });
   if (options_.save_weights_only) {
     keras::save_weights(run().model(), path);
   } else {

@@ -12,19 +12,19 @@ namespace strata::ps {
 /// What a coordinator and a worker say to each other. Numbers are the wire's: never reuse one.
 enum class CallKind : uint32_t {
   // To the worker.
-  kOpen = 1,      ///< number: the registry's fingerprint; lines: its signatures
-  kRun = 2,       ///< calls: one after the other, or several at a time
-  kCreate = 3,    ///< calls: one; number: a ResourceId. Before what follows
-  kUnmapSegment = 4,    ///< numbers: ResourceIds
-  kTakeBack = 5,  ///< numbers: calls that are not to be begun; answered by kTakenBack
-  kCancel = 6,    ///< all calls so far: those not begun are answered by kTakenBack
-  kPing = 7,      ///< answered by kPong
-  kEnd = 8,       ///< the coordinator needs no worker any more
+  kOpen = 1,          ///< number: the registry's fingerprint; lines: its signatures
+  kRun = 2,           ///< calls: one after the other, or several at a time
+  kCreate = 3,        ///< calls: one; number: a ResourceId. Before what follows
+  kUnmapSegment = 4,  ///< numbers: ResourceIds
+  kTakeBack = 5,      ///< numbers: calls that are not to be begun; answered by kTakenBack
+  kCancel = 6,        ///< all calls so far: those not begun are answered by kTakenBack
+  kPing = 7,          ///< answered by kPong
+  kEnd = 8,           ///< the coordinator needs no worker any more
   // From the worker.
-  kReady = 32,      ///< answers kOpen: calls may come
-  kRefuse = 33,     ///< answers kOpen: code, text: why not
-  kOutcomes = 34,   ///< outcomes: of calls, in the order of their ends
-  kCreated = 35,    ///< outcomes: one, of a kCreate, without a value
+  kReady = 32,     ///< answers kOpen: calls may come
+  kRefuse = 33,    ///< answers kOpen: code, text: why not
+  kOutcomes = 34,  ///< outcomes: of calls, in the order of their ends
+  kCreated = 35,   ///< outcomes: one, of a kCreate, without a value
   kRequeued = 36,  ///< numbers: those calls that had not begun
   kPong = 37,
 };
@@ -45,7 +45,7 @@ struct Outcome {
   ErrorCode code = ErrorCode::kOk;
   std::string_view text = {};
   std::string_view values = {};
-  uint64_t run_ns = 0;   ///< how long the function took
+  uint64_t run_ns = 0;           ///< how long the function took
   uint64_t service_time_ns = 0;  ///< from the call's arrival to the outcome's departure
 
   friend bool operator==(const Outcome&, const Outcome&) = default;

@@ -82,7 +82,7 @@ class ClosureQueue {
 
   const size_t limit_;
   std::deque<Pointer> waiting_;  // by number
-  std::map<int, InFlight> at_;      // by worker
+  std::map<int, InFlight> at_;   // by worker
   size_t in_flight_ = 0;
   std::optional<Status> error_;
   CoordinatorCounts counts_;

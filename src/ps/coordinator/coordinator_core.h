@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "ps/coordinator/progress_thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
+#include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
 #include "strata/core/thread.h"
 #include "strata/ps/coordinator.h"

@@ -11,7 +11,8 @@ constexpr int kPatientRounds = 20;
 
 }  // namespace
 
-ProgressThread::ProgressThread(std::string name, wire::Transport& transport, std::function<void()> work)
+ProgressThread::ProgressThread(std::string name, wire::Transport& transport,
+                               std::function<void()> work)
     : transport_(transport), work_(std::move(work)) {
   thread_ = Thread(std::move(name), [this](std::stop_token stop) { run(stop); });
 }
@@ -35,9 +36,11 @@ void ProgressThread::leave() {
 }
 
 bool ProgressThread::wait(const std::function<bool()>& done, wire::Deadline deadline,
-                     std::stop_token stop) {
+                          std::stop_token stop) {
   struct Waiting {
-    explicit Waiting(ProgressThread& progress_thread) : progress_thread(progress_thread) { progress_thread.enter(); }
+    explicit Waiting(ProgressThread& progress_thread) : progress_thread(progress_thread) {
+      progress_thread.enter();
+    }
     ~Waiting() { progress_thread.leave(); }
     ProgressThread& progress_thread;
   } waiting(*this);

@@ -230,8 +230,9 @@ void FlatShard<T>::put_values(TableCall& call, size_t run, int64_t slot, int64_t
   const T* const from = values(slot) + begin;
   const auto bytes = static_cast<size_t>(end - begin) * sizeof(T);
   if (streams_to(call)) {
-    strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to), reinterpret_cast<const std::byte*>(from),
-                        static_cast<int64_t>(bytes));
+    strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to),
+                                     reinterpret_cast<const std::byte*>(from),
+                                     static_cast<int64_t>(bytes));
   } else {
     std::memcpy(to, from, bytes);
   }

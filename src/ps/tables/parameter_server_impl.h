@@ -16,12 +16,12 @@
 #include "core/log_limiter.h"
 #include "core/wait_notice.h"
 #include "ps/failure_log.h"
+#include "ps/tables/backup_replicator.h"
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
-#include "ps/tables/shard.h"
-#include "ps/tables/backup_replicator.h"
 #include "ps/tables/serial_executor.h"
+#include "ps/tables/shard.h"
 #include "ps/tables/table_call.h"
 #include "strata/core/error.h"
 #include "strata/core/thread.h"
@@ -50,9 +50,9 @@ struct ParameterServer::Impl {
   };
   /// What the copies of another server's tables are.
   enum class Copies {
-    kBackup,  ///< Copies, if there are any.
-    kPrimary,   ///< The tables: workers have said that that server is lost.
-    kStale,   ///< Nothing: that server goes on without them.
+    kBackup,   ///< Copies, if there are any.
+    kPrimary,  ///< The tables: workers have said that that server is lost.
+    kStale,    ///< Nothing: that server goes on without them.
   };
   /// A call whose data are on the way.
   struct Arriving {
@@ -127,9 +127,9 @@ struct ParameterServer::Impl {
   detail::LogLimiter refusals;
   detail::LogLimiter losses;
 
-  BufferPool pool;                   // before the calls that use it
+  BufferPool pool;                           // before the calls that use it
   std::unique_ptr<BackupReplicator> backup;  // null: no table has one; before the calls, too
-  Tables own;                        // the serving thread's, as all here
+  Tables own;                                // the serving thread's, as all here
   Tables copied;
   Copies copies = Copies::kBackup;
   std::list<Worker> workers;
@@ -146,7 +146,7 @@ struct ParameterServer::Impl {
   std::condition_variable_any changed;
   std::vector<std::shared_ptr<TableCall>> back;  // guarded by mutex
   bool job_done = false;                         // guarded by mutex
-  bool all_workers_gone = false;                           // guarded by mutex
+  bool all_workers_gone = false;                 // guarded by mutex
   bool ended = false;                            // guarded by mutex
   Thread thread;
 };

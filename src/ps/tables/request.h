@@ -13,24 +13,24 @@ namespace strata::ps {
 constexpr std::string_view kPurpose = "ps";
 /// The same between a server and the one that keeps a copy of its tables.
 constexpr std::string_view kBackupPurpose = "ps-backup";
-constexpr uint32_t kTableChannel = 1;  ///< requests and replies
-constexpr uint32_t kHeartbeatChannel = 2;   ///< signs of life
-constexpr uint32_t kDataChannel = 3;   ///< values, ids and gradients, tagged with the request's id
+constexpr uint32_t kTableChannel = 1;      ///< requests and replies
+constexpr uint32_t kHeartbeatChannel = 2;  ///< signs of life
+constexpr uint32_t kDataChannel = 3;  ///< values, ids and gradients, tagged with the request's id
 
 /// What workers ask servers. Numbers are the wire's: never reuse one.
 enum class RequestKind : uint32_t {
-  kCreate = 1,    ///< text: the table's spec as JSON; flag: waits until the table has its values
-  kFill = 2,      ///< data: a flat table's first values, or new ones (slot 0), or a slot's
-  kPull = 3,      ///< brings a flat table's values
-  kPush = 4,      ///< data: gradients of a flat table; flag: brings the new values
-  kPullRows = 5,  ///< data: row numbers; brings these rows
-  kPushRows = 6,  ///< data: row numbers, and gradients of these rows
-  kRead = 7,      ///< brings values (slot 0) or a slot, without waiting for other workers
-  kCounters = 8,  ///< brings the table's counters, as JSON
-  kLeave = 9,     ///< this worker has ended in order; flag: the job has, too
-  kMapSegment = 10,      ///< text: how to map a segment (slot: its number) of the worker's memory
-  kUnmapSegment = 11,   ///< slot: a segment that is no more
-  kBackup = 12,  ///< a server to its backup, the first: its copies begin; flag: are worth nothing
+  kCreate = 1,       ///< text: the table's spec as JSON; flag: waits until the table has its values
+  kFill = 2,         ///< data: a flat table's first values, or new ones (slot 0), or a slot's
+  kPull = 3,         ///< brings a flat table's values
+  kPush = 4,         ///< data: gradients of a flat table; flag: brings the new values
+  kPullRows = 5,     ///< data: row numbers; brings these rows
+  kPushRows = 6,     ///< data: row numbers, and gradients of these rows
+  kRead = 7,         ///< brings values (slot 0) or a slot, without waiting for other workers
+  kCounters = 8,     ///< brings the table's counters, as JSON
+  kLeave = 9,        ///< this worker has ended in order; flag: the job has, too
+  kMapSegment = 10,  ///< text: how to map a segment (slot: its number) of the worker's memory
+  kUnmapSegment = 11,  ///< slot: a segment that is no more
+  kBackup = 12,    ///< a server to its backup, the first: its copies begin; flag: are worth nothing
   kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `instead_of`'s place
 };
 
@@ -64,7 +64,7 @@ struct Request {
   /// segment and its offset there. Empty: they travel.
   std::vector<uint64_t> memory = {};
   uint32_t on_behalf_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
-  std::string worker = {};  ///< between servers: who has brought the sender this
+  std::string worker = {};    ///< between servers: who has brought the sender this
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -77,8 +77,8 @@ struct Reply {
   int64_t step = 0;       ///< kSynchronous: the step that the table is in
   bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale;
                           ///< kMap: it is mapped
-  bool unreplicated = false;     ///< the server has lost its backup: do not turn to that
-  bool promoted = false;  ///< the server has taken the place of the one before it
+  bool unreplicated = false;  ///< the server has lost its backup: do not turn to that
+  bool promoted = false;      ///< the server has taken the place of the one before it
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };

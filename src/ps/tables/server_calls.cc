@@ -277,7 +277,8 @@ std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,
   std::vector<Reply> replies;
   for (Pending& pending : all) {
     note(pending);
-    for (const Pending::DeferredCopy& late : pending.late) std::ranges::copy(late.bytes, late.to.begin());
+    for (const Pending::DeferredCopy& late : pending.late)
+      std::ranges::copy(late.bytes, late.to.begin());
     replies.push_back(std::move(*pending.reply));
   }
   return replies;

@@ -57,10 +57,10 @@ class ServerCalls {
     std::shared_ptr<wire::Connection> connection;  // null: its backup had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
     // Guarded by turn_, as all that follows.
-    bool shares_memory = true;               // it maps this worker's memory, as far as one knows,
+    bool shares_memory = true;         // it maps this worker's memory, as far as one knows,
     std::set<uint64_t> segments = {};  // and these of it
     bool replaced = false;             // tables with a backup are served by that
-    bool unreplicated = false;                // it has lost its backup,
+    bool unreplicated = false;         // it has lost its backup,
     bool changed_alone = false;        // and has taken what its backup does not have
   };
   /// One request under way.
@@ -112,7 +112,7 @@ class ServerCalls {
   RequestMemory memory_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::mutex call_mutex_;
-  uint32_t last_id_ = 0;                // guarded by turn_
+  uint32_t last_id_ = 0;               // guarded by turn_
   std::set<std::string> with_backup_;  // guarded by turn_: tables
   Thread pulse_;
 };

@@ -97,8 +97,8 @@ void check_table(const TableSpec& spec, int servers) {
   STRATA_CHECK(consistency.backups >= 0 && consistency.backups < consistency.workers,
                kInvalidArgument, where(), "got ", consistency.backups, " backups of ",
                consistency.workers, " workers; a step needs one push at least");
-  STRATA_CHECK(!spec.backup || servers >= 2, kInvalidArgument, where(), "got backup with ",
-               servers, " server; a copy needs another one: start two, or do without");
+  STRATA_CHECK(!spec.backup || servers >= 2, kInvalidArgument, where(), "got backup with ", servers,
+               " server; a copy needs another one: start two, or do without");
   int64_t next = 0;
   for (const TablePart& part : spec.parts) {
     STRATA_CHECK(part.begin == next && part.end > part.begin, kInvalidArgument, where(),

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <numeric>
 
-#include "ps/tables/message_blocks.h"
 #include "ps/tables/backup_replicator.h"
+#include "ps/tables/message_blocks.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 
