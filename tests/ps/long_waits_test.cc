@@ -20,8 +20,8 @@ TEST(LongWaitsTest, EachTaskNamesWhomItWaitsFor) {
   wire::MemoryNetwork network, deserted;
   const ParameterServer server(spec, {"ps", 0},
                                {.server = {.transport = network.transport("ps-0")}});
-  const ParameterServer all_workers_gone(spec, {"ps", 0},
-                                         {.server = {.transport = deserted.transport("ps-0")}});
+  const ParameterServer deserted_server(spec, {"ps", 0},
+                                        {.server = {.transport = deserted.transport("ps-0")}});
   test::WorkerThreads of_worker(1);
   of_worker.start();
   test::WorkerThreads of_coordinator(1);

@@ -16,8 +16,8 @@ enum class CallKind : uint32_t {
   kRun = 2,           ///< calls: one after the other, or several at a time
   kCreate = 3,        ///< calls: one; number: a ResourceId. Before what follows
   kUnmapSegment = 4,  ///< numbers: ResourceIds
-  kTakeBack = 5,      ///< numbers: calls that are not to be begun; answered by kTakenBack
-  kCancel = 6,        ///< all calls so far: those not begun are answered by kTakenBack
+  kTakeBack = 5,      ///< numbers: calls that are not to be begun; answered by kRequeued
+  kCancel = 6,        ///< all calls so far: those not begun are answered by kRequeued
   kPing = 7,          ///< answered by kPong
   kEnd = 8,           ///< the coordinator needs no worker any more
   // From the worker.

@@ -48,11 +48,11 @@ struct ParameterServer::Impl {
     int server;
     std::map<std::string, Table> by_name = {};
   };
-  /// What the copies of another server's tables are.
+  /// The role of this server's copies of another server's tables.
   enum class Copies {
-    kBackup,   ///< Copies, if there are any.
-    kPrimary,  ///< The tables: workers have said that that server is lost.
-    kStale,    ///< Nothing: that server goes on without them.
+    kBackup,   ///< The backup, if that server's tables have one.
+    kPrimary,  ///< The primary: workers have reported that server as lost.
+    kStale,    ///< Out of date and unused: that server continues without a backup.
   };
   /// A call whose data are on the way.
   struct Arriving {

@@ -76,7 +76,7 @@ struct Reply {
   int64_t version = 0;    ///< of the table: how many updates it has had
   int64_t step = 0;       ///< kSynchronous: the step that the table is in
   bool flag = false;      ///< kCreate: it wants its first values; kPush: it was dropped as stale;
-                          ///< kMap: it is mapped
+                          ///< kMapSegment: it is mapped
   bool unreplicated = false;  ///< the server has lost its backup: do not turn to that
   bool promoted = false;      ///< the server has taken the place of the one before it
 

@@ -56,7 +56,7 @@ class ServerCalls {
     cluster::TaskId task;
     std::shared_ptr<wire::Connection> connection;  // null: its backup had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
-    // Guarded by turn_, as all that follows.
+    // Guarded by call_mutex_, as all that follows.
     bool shares_memory = true;         // it maps this worker's memory, as far as one knows,
     std::set<uint64_t> segments = {};  // and these of it
     bool replaced = false;             // tables with a backup are served by that
@@ -112,8 +112,8 @@ class ServerCalls {
   RequestMemory memory_;
   std::vector<std::unique_ptr<Server>> servers_;
   std::mutex call_mutex_;
-  uint32_t last_id_ = 0;               // guarded by turn_
-  std::set<std::string> with_backup_;  // guarded by turn_: tables
+  uint32_t last_id_ = 0;               // guarded by call_mutex_
+  std::set<std::string> with_backup_;  // guarded by call_mutex_: tables
   Thread pulse_;
 };
 
