@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
+#include "collective/mpi/mpi_communicator.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
+#include "collective/wire/wire_communicator.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
-#include "strata/collective/mpi_communicator.h"
-#include "strata/collective/shared_memory_communicator.h"
-#include "strata/collective/wire_communicator.h"
 #include "suites/stats.h"
 
 namespace {

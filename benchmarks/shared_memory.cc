@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "strata/collective/shared_memory_communicator.h"
-#include "strata/collective/wire_communicator.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
+#include "collective/wire/wire_communicator.h"
 #include "strata/wire/socket_transport.h"
 #include "suites/stats.h"
 

@@ -15,8 +15,8 @@
 
 #include "strata/wire/certificates.h"
 #include "strata/wire/socket_transport.h"
-#include "strata/wire/ucx_transport.h"
 #include "suites/stats.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 # strata_kernels(<list> stem ...)
 # Kernels that are one source, <stem>.inc, compiled once an instruction set through <stem>_baseline.cc, <stem>_avx2.cc
-# and <stem>_avx512.cc, and chosen at run time (src/tensor/cpu_isa.h). Appends those files to <list> and gives them
+# and <stem>_avx512.cc, and chosen at run time (src/core/cpu_isa.h). Appends those files to <list> and gives them
 # their options: every variant must produce the same bits, so no contraction into fused multiply-adds;
 # without errno and traps square roots and comparisons vectorise. -O3 in every preset: -O2 does not vectorise enough.
 function(strata_kernels list)

@@ -17,3 +17,8 @@ if(STRATA_LLD)
   add_link_options(-fuse-ld=lld)
 endif()
 mark_as_advanced(STRATA_CCACHE STRATA_LLD)
+
+# In a unity build GCC takes a source for a header, whose anonymous namespaces it warns of.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  add_compile_options(-Wno-subobject-linkage)
+endif()

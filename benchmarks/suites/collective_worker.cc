@@ -7,10 +7,10 @@
 #include <map>
 #include <memory>
 
+#include "collective/planner/measure_links.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
+#include "collective/wire/wire_communicator.h"
 #include "strata/cluster/server.h"
-#include "strata/collective/measure_links.h"
-#include "strata/collective/shared_memory_communicator.h"
-#include "strata/collective/wire_communicator.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/tensor/cpu_allocator.h"

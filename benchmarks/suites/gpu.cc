@@ -17,8 +17,8 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kCases = {"mlp-loop", "cnn-loop", "wide-loop", "resnet50"};
 
-constexpr ImageData kFull = {.batch = 64, .side = 224};
-constexpr ImageData kQuick = {.batch = 2, .side = 64};
+constexpr ImageData kGpuImages = {.batch = 64, .side = 224};
+constexpr ImageData kQuickGpuImages = {.batch = 2, .side = 64};
 
 std::vector<Ratio> ratios(bool models) {
   return {{"vs_libtorch", "strata-gpu-1", "libtorch-gpu"},
@@ -64,7 +64,7 @@ int run_gpu_suite(const BenchOptions& options) {
   for (const std::string& name : names) {
     const BenchWorkspace workspace;
     const fs::path data = workspace.path() / "data";
-    const ImageData& size = options.quick ? kQuick : kFull;
+    const ImageData& size = options.quick ? kQuickGpuImages : kGpuImages;
     const bool models = name == "resnet50";
     if (models) {
       write_image_data(data, size);

@@ -10,19 +10,19 @@
 
 #include <ATen/ops/zeros.h>
 
-#include "strata/collective/measure_links.h"
-#include "strata/collective/wire_communicator.h"
+#include "collective/planner/measure_links.h"
+#include "collective/wire/wire_communicator.h"
+#include "core/thread.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "strata/core/str_cat.h"
-#include "strata/core/thread.h"
-#include "strata/wire/memory_network.h"
 #include "suites/collective.h"
 #include "suites/interleaved.h"
 #include "suites/netns_testbed.h"
 #include "suites/overlap.h"
 #include "suites/ps.h"
 #include "suites/stats.h"
+#include "wire/memory/memory_network.h"
 
 namespace strata::tools {
 namespace {

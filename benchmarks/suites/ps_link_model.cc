@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStartTimeout = std::chrono::minutes(2);
+constexpr auto kReadyTimeout = std::chrono::minutes(2);
 constexpr auto kSlack = std::chrono::minutes(1);
 constexpr int kPort = 7500;  // of hosts whose network nobody else is in
 
@@ -57,7 +57,7 @@ PsLinkModel::PsLinkModel(const std::filesystem::path& command, const Hosts& host
   for (int i = 0; i < hosts_.workers; ++i) workers_.push_back(start(i, "trainer", i));
   for (const auto* processes : {&servers_, &workers_}) {
     for (const auto& process : *processes) {
-      expect(process->receive(Clock::now() + kStartTimeout), "ready");
+      expect(process->receive(Clock::now() + kReadyTimeout), "ready");
     }
   }
 }

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
+#include "ps/tables/client.h"
+#include "ps/tables/flat_table.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
-#include "strata/ps/client.h"
-#include "strata/ps/flat_table.h"
 #include "suites/ps.h"
 
 namespace strata::tools {

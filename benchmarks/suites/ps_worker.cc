@@ -10,11 +10,11 @@
 #include <map>
 #include <memory>
 
+#include "ps/tables/client.h"
+#include "ps/tables/flat_table.h"
+#include "ps/tables/parameter_server.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
-#include "strata/ps/client.h"
-#include "strata/ps/flat_table.h"
-#include "strata/ps/parameter_server.h"
 #include "strata/ps/row_table.h"
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/wire/socket_transport.h"

@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStartTimeout = std::chrono::minutes(5);
+constexpr auto kSystemStartTimeout = std::chrono::minutes(5);
 constexpr auto kSampleTimeout = std::chrono::minutes(5);
 
 }  // namespace
@@ -79,7 +79,7 @@ RunningSystem::RunningSystem(const SystemSpec& spec, const Variant& variant, con
     const std::string log = str_cat(spec.name, "-", variant.name, "-", processes_.size(), ".log");
     processes_.push_back(std::make_unique<BenchProcess>(process, logs / log));
   }
-  const auto deadline = Clock::now() + kStartTimeout;
+  const auto deadline = Clock::now() + kSystemStartTimeout;
   for (const auto& process : processes_) {
     const std::string line = process->receive(deadline);
     STRATA_CHECK(line.rfind("ready", 0) == 0, kUnavailable, "it printed: ", line);

@@ -11,7 +11,6 @@
 //   test accuracy 0.9733
 // Ctrl-C ends it between two steps, with the terminal as it was and exit status 130.
 #include <cstdio>
-#include <exception>
 
 #include "strata/strata.h"
 #include "support/arguments.h"
@@ -43,11 +42,7 @@ void train(const examples::Arguments& arguments) {
   std::printf("test accuracy %.4f\n", result.at("sparse_categorical_accuracy"));
 }
 
-int main(int argc, char** argv) try {
-  const strata::InterruptGuard interrupt;
-  train(examples::parse(argc, argv, {.epochs = 2, .batch = 64, .devices = {}}));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  const auto* ours = dynamic_cast<const strata::Error*>(&error);
-  return ours && ours->code() == strata::ErrorCode::kCancelled ? 130 : 1;
+int main(int argc, char** argv) {
+  return strata::run_main(
+      [&] { train(examples::parse(argc, argv, {.epochs = 2, .batch = 64, .devices = {}})); });
 }

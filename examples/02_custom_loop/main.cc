@@ -14,7 +14,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
-#include <exception>
 
 #include "strata/strata.h"
 #include "support/arguments.h"
@@ -91,9 +90,7 @@ void train(const examples::Arguments& arguments) {
   std::printf("test accuracy %.4f\n", accuracy);
 }
 
-int main(int argc, char** argv) try {
-  train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}}));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main(
+      [&] { train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}})); });
 }

@@ -15,7 +15,6 @@
 
 #include <cmath>
 #include <cstdio>
-#include <exception>
 
 #include "strata/strata.h"
 #include "support/arguments.h"
@@ -84,9 +83,7 @@ void train(const examples::Arguments& arguments) {
   }
 }
 
-int main(int argc, char** argv) try {
-  train(examples::parse(argc, argv, {.epochs = 20, .batch = 256, .devices = {}}));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main(
+      [&] { train(examples::parse(argc, argv, {.epochs = 20, .batch = 256, .devices = {}})); });
 }

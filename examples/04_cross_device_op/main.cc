@@ -10,7 +10,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
-#include <exception>
 #include <memory>
 
 #include "strata/strata.h"
@@ -69,16 +68,15 @@ double train(const examples::Arguments& arguments, std::shared_ptr<strata::Cross
   return loss / static_cast<double>(batches.cardinality());
 }
 
-int main(int argc, char** argv) try {
-  const auto arguments = examples::parse(argc, argv, {.epochs = 20, .batch = 64, .devices = {}});
-  const double plain = train(arguments, std::make_shared<strata::ReductionToOneDevice>());
-  std::printf("trained with ReductionToOneDevice: loss %.4f\n", plain);
-  const auto ops = std::make_shared<Bfloat16AllReduce>();
-  const double compressed = train(arguments, ops);
-  std::printf("trained with Bfloat16AllReduce: loss %.4f, %lld KiB sent instead of %lld\n",
-              compressed, static_cast<long long>(ops->bytes_sent() / 1024),
-              static_cast<long long>(ops->bytes_sent() * 2 / 1024));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] {
+    const auto arguments = examples::parse(argc, argv, {.epochs = 20, .batch = 64, .devices = {}});
+    const double plain = train(arguments, std::make_shared<strata::ReductionToOneDevice>());
+    std::printf("trained with ReductionToOneDevice: loss %.4f\n", plain);
+    const auto ops = std::make_shared<Bfloat16AllReduce>();
+    const double compressed = train(arguments, ops);
+    std::printf("trained with Bfloat16AllReduce: loss %.4f, %lld KiB sent instead of %lld\n",
+                compressed, static_cast<long long>(ops->bytes_sent() / 1024),
+                static_cast<long long>(ops->bytes_sent() * 2 / 1024));
+  });
 }

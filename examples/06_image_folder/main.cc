@@ -13,7 +13,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
-#include <exception>
 #include <filesystem>
 
 #include "strata/strata.h"
@@ -103,12 +102,11 @@ void train(const std::string& path, const examples::Arguments& arguments) {
   std::printf("test accuracy %.2f\n", right / static_cast<double>(images / 5));
 }
 
-int main(int argc, char** argv) try {
-  const bool given = argc > 1 && argv[1][0] != '-';
-  const auto arguments =
-      examples::parse(argc - given, argv + given, {.epochs = 4, .batch = 20, .devices = {}});
-  train(given ? argv[1] : draw_folder(), arguments);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] {
+    const bool given = argc > 1 && argv[1][0] != '-';
+    const auto arguments =
+        examples::parse(argc - given, argv + given, {.epochs = 4, .batch = 20, .devices = {}});
+    train(given ? argv[1] : draw_folder(), arguments);
+  });
 }

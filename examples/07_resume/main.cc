@@ -13,7 +13,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 
 #include "strata/strata.h"
 
@@ -86,12 +85,9 @@ void train(const std::string& folder, int64_t steps, int replicas) {
   std::printf("weights %s\n", strata::tensor::fingerprint(weights).c_str());
 }
 
-int main(int argc, char** argv) try {
-  train(argc > 1 ? argv[1] : "run", argc > 2 ? std::atoll(argv[2]) : 200,
-        argc > 3 ? std::atoi(argv[3]) : 2);
-} catch (const strata::Preempted& preempted) {
-  return preempted.exit_code();
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] {
+    train(argc > 1 ? argv[1] : "run", argc > 2 ? std::atoll(argv[2]) : 200,
+          argc > 3 ? std::atoi(argv[3]) : 2);
+  });
 }

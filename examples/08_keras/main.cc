@@ -8,7 +8,6 @@
 // Killed and started again with the same FOLDER, it goes on where it was, and ends with the same
 // bits. `tensorboard --logdir FOLDER/logs` shows its curves.
 #include <cstdio>
-#include <exception>
 #include <iostream>
 
 #include "strata/strata.h"
@@ -73,15 +72,11 @@ void train(const examples::Arguments& arguments, const std::string& folder) {
   model.save_weights(folder + "/model.weights.h5");
 }
 
-int main(int argc, char** argv) try {
-  const strata::InterruptGuard interrupt;
-  const bool named = argc > 1 && argv[1][0] != '-';
-  const std::string folder = named ? argv[1] : "keras_run";
-  if (named) --argc, ++argv;
-  train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}}), folder);
-} catch (const strata::Preempted& preempted) {
-  return preempted.exit_code();
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] {
+    const bool named = argc > 1 && argv[1][0] != '-';
+    const std::string folder = named ? argv[1] : "keras_run";
+    if (named) --argc, ++argv;
+    train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}}), folder);
+  });
 }

@@ -16,7 +16,6 @@
 // (docs/clusters.md); where nothing does, it trains alone. As many replicas make the same weights,
 // however they are spread over processes.
 #include <cstdio>
-#include <exception>
 
 #include "strata/strata.h"
 #include "support/arguments.h"
@@ -51,11 +50,7 @@ void train(const examples::Arguments& arguments) {
   }
 }
 
-int main(int argc, char** argv) try {
-  const strata::InterruptGuard interrupt;
-  train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}}));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  const auto* ours = dynamic_cast<const strata::Error*>(&error);
-  return ours && ours->code() == strata::ErrorCode::kCancelled ? 130 : 1;
+int main(int argc, char** argv) {
+  return strata::run_main(
+      [&] { train(examples::parse(argc, argv, {.epochs = 2, .batch = 128, .devices = {}})); });
 }

@@ -11,7 +11,6 @@
 //
 // Kill a worker: the others go on. Where nothing says that there is a cluster it trains alone.
 #include <cstdio>
-#include <exception>
 
 #include "strata/strata.h"
 #include "support/arguments.h"
@@ -48,12 +47,7 @@ void train(const examples::Arguments& arguments) {
   std::printf("test accuracy %.4f\n", result.at("sparse_categorical_accuracy"));
 }
 
-int main(int argc, char** argv) try {
-  if (strata::run_parameter_server()) return 0;
-  const strata::InterruptGuard interrupt;
-  train(examples::parse(argc, argv, {.epochs = 4, .batch = 64, .devices = {}}));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  const auto* ours = dynamic_cast<const strata::Error*>(&error);
-  return ours && ours->code() == strata::ErrorCode::kCancelled ? 130 : 1;
+int main(int argc, char** argv) {
+  return strata::run_main(
+      [&] { train(examples::parse(argc, argv, {.epochs = 4, .batch = 64, .devices = {}})); });
 }

@@ -12,7 +12,6 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdio>
-#include <exception>
 
 #include "clicks.h"
 #include "strata/strata.h"
@@ -67,12 +66,7 @@ void train(const examples::Arguments& arguments) {
   }
 }
 
-int main(int argc, char** argv) try {
-  if (strata::run_parameter_server()) return 0;
-  const strata::InterruptGuard interrupt;
-  train(examples::parse(argc, argv, {.epochs = 3, .batch = 512, .devices = {}}));
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  const auto* ours = dynamic_cast<const strata::Error*>(&error);
-  return ours && ours->code() == strata::ErrorCode::kCancelled ? 130 : 1;
+int main(int argc, char** argv) {
+  return strata::run_main(
+      [&] { train(examples::parse(argc, argv, {.epochs = 3, .batch = 512, .devices = {}})); });
 }

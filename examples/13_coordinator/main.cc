@@ -16,8 +16,8 @@
 #include <cmath>
 #include <cstdio>
 #include <deque>
-#include <exception>
 #include <random>
+#include <tuple>
 
 #include "strata/strata.h"
 
@@ -48,52 +48,51 @@ struct CartPole {
   }
 };
 
+// A direction to go, how far it leads, and how well the weights do.
+using Game = std::tuple<at::Tensor, double, double>;
+using Play = ps::RemoteFunction<Game(CartPole&, const at::Tensor&, double)>;
+
 // All tasks call it: what the coordinator may schedule has a name, not code that travels.
-void register_all(ps::FunctionRegistry& registry) {
+Play register_all(ps::FunctionRegistry& registry) {
   registry.add_resource("cart", [](const ps::CallContext& context) {
     return CartPole{std::mt19937(static_cast<uint32_t>(context.worker().index))};
   });
-  // Plays with weights a little to both sides (Mania, Guy and Recht 2018): a direction to go, how
-  // far it leads, and how well these weights do.
-  registry.add("play", [](CartPole& cart, const at::Tensor& weights, double distance) {
+  // Plays with weights a little to both sides (Mania, Guy and Recht 2018).
+  return registry.add("play", [](CartPole& cart, const at::Tensor& weights, double distance) {
     const at::Tensor direction = at::randn({4});
     const double ahead = cart.play(weights + distance * direction);
     const double back = cart.play(weights - distance * direction);
-    return std::tuple(direction, (ahead - back) / 200, cart.play(weights));
+    return Game(direction, (ahead - back) / 200, cart.play(weights));
   });
 }
 
-int main() {
-  try {
-    ps::FunctionRegistry registry;
-    register_all(registry);
-    if (serve_worker(registry)) return 0;  // a worker: until the coordinator says the end
-
-    ClusterCoordinator coordinator(registry);
-    const ps::PerWorkerValues carts = coordinator.create_per_worker_values("cart");
-    at::Tensor weights = at::zeros({4});
-    std::deque<ps::RemoteValue> games;
-    double steps = 0;
-    for (int game = 1; game <= 10'000 && steps < 195; ++game) {
-      // Two for each worker: while one game's result is learnt from, the next is played.
-      while (games.size() < 2 * static_cast<size_t>(coordinator.num_workers())) {
-        games.push_back(coordinator.schedule("play", {carts, weights, 0.5}));
-      }
-      const ps::Value result = games.front().fetch();
-      games.pop_front();
-      // With weights that have moved on since: not in place, for they may still be on their way.
-      weights = weights + 0.5 * result.list()[1].as_double() * result.list()[0].tensor();
-      steps += 0.03 * (result.list()[2].as_double() - steps);
-      if (game % 50 == 0) {
-        std::printf("after %d games: the pole stays up for %.1f steps\n", game, steps);
-      }
+void coordinate(const ps::FunctionRegistry& registry, const Play& play) {
+  ClusterCoordinator coordinator(registry);
+  const ps::PerWorkerValues carts = coordinator.create_per_worker_values("cart");
+  at::Tensor weights = at::zeros({4});
+  std::deque<ps::RemoteValue<Game>> games;
+  double steps = 0;
+  for (int game = 1; game <= 10'000 && steps < 195; ++game) {
+    // Two for each worker: while one game's result is learnt from, the next is played.
+    while (games.size() < 2 * static_cast<size_t>(coordinator.num_workers())) {
+      games.push_back(coordinator.schedule(play, carts, weights, 0.5));
     }
-    coordinator.join();
-    std::printf(steps >= 195 ? "solved: 195 steps and more\n" : "not solved\n");
-    coordinator.shutdown();
-    return 0;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return 1;
+    const auto [direction, lead, played] = games.front().fetch();
+    games.pop_front();
+    // With weights that have moved on since: not in place, for they may still be on their way.
+    weights = weights + 0.5 * lead * direction;
+    steps += 0.03 * (played - steps);
+    if (game % 50 == 0) {
+      std::printf("after %d games: the pole stays up for %.1f steps\n", game, steps);
+    }
   }
+  coordinator.join();
+  std::printf(steps >= 195 ? "solved: 195 steps and more\n" : "not solved\n");
+  coordinator.shutdown();
+}
+
+int main() {
+  ps::FunctionRegistry registry;
+  const Play play = register_all(registry);
+  return run_main(registry, [&] { coordinate(registry, play); });
 }

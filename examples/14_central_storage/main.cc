@@ -10,7 +10,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <string_view>
 
@@ -72,22 +71,21 @@ void train(strata::Strategy& strategy, std::string_view name, const Arguments& a
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  Arguments arguments;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string_view option = argv[i];
-    if (option == "--replicas") arguments.replicas = std::atoi(argv[i + 1]);
-    if (option == "--rows") arguments.rows = std::atol(argv[i + 1]);
-    if (option == "--steps") arguments.steps = std::atoi(argv[i + 1]);
-  }
-  strata::set_logical_devices("cpu", arguments.replicas);
-  {
-    strata::CentralStorageStrategy strategy({.seed = 1});
-    train(strategy, "CentralStorageStrategy", arguments);
-  }
-  strata::MirroredStrategy strategy({.seed = 1});
-  train(strategy, "MirroredStrategy", arguments);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] {
+    Arguments arguments;
+    for (int i = 1; i + 1 < argc; i += 2) {
+      const std::string_view option = argv[i];
+      if (option == "--replicas") arguments.replicas = std::atoi(argv[i + 1]);
+      if (option == "--rows") arguments.rows = std::atol(argv[i + 1]);
+      if (option == "--steps") arguments.steps = std::atoi(argv[i + 1]);
+    }
+    strata::set_logical_devices("cpu", arguments.replicas);
+    {
+      strata::CentralStorageStrategy strategy({.seed = 1});
+      train(strategy, "CentralStorageStrategy", arguments);
+    }
+    strata::MirroredStrategy strategy({.seed = 1});
+    train(strategy, "MirroredStrategy", arguments);
+  });
 }

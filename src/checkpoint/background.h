@@ -6,8 +6,8 @@
 #include <mutex>
 #include <optional>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
 
 namespace strata::checkpoint {
 

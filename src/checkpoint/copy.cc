@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "strata/runtime/devices.h"
 
 namespace strata::checkpoint {

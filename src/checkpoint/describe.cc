@@ -7,9 +7,9 @@
 
 #include "checkpoint/reader.h"
 #include "checkpoint/safetensors_format.h"
+#include "core/join.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/join.h"
 
 namespace strata {
 namespace {

@@ -7,12 +7,12 @@
 #include <optional>
 
 #include "checkpoint/manager_state.h"
+#include "core/join.h"
 #include "core/termination.h"
 #include "core/wait_notice.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
-#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata {

@@ -8,11 +8,11 @@
 #include <variant>
 
 #include "checkpoint/reader.h"
+#include "core/join.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/describe.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/join.h"
 
 namespace strata {
 namespace {

@@ -12,7 +12,7 @@
 namespace strata::checkpoint {
 namespace {
 
-constexpr std::string_view kFormat = "strata.checkpoint_manager";
+constexpr std::string_view kManagerFormat = "strata.checkpoint_manager";
 
 std::optional<int64_t> number_of(std::string_view entry, std::string_view name) {
   if (!entry.starts_with(name) || entry.substr(name.size()).substr(0, 1) != "-") return {};
@@ -66,8 +66,8 @@ std::optional<PreservedState> read_preserved(const std::string& folder, const st
   try {
     if (!file_system_of(path).info(path)) return {};
     const Json json = Json::parse(read_file(path));
-    STRATA_CHECK(json.at("format").as_string() == kFormat, kDataLoss, "got format ",
-                 json.at("format").as_string(), "; expected ", kFormat);
+    STRATA_CHECK(json.at("format").as_string() == kManagerFormat, kDataLoss, "got format ",
+                 json.at("format").as_string(), "; expected ", kManagerFormat);
     PreservedState state{.last_preserved = json.at("last_preserved").as_double()};
     for (const Json& each : json.at("preserved").as_array()) {
       state.preserved.push_back(each.as_string());
@@ -84,7 +84,7 @@ void write_preserved(const std::string& folder, const std::string& name,
   Json preserved = Json::array();
   for (const std::string& each : state.preserved) preserved.push_back(each);
   Json json = Json::object();
-  json.set("format", kFormat)
+  json.set("format", kManagerFormat)
       .set("version", 1)
       .set("last_preserved", state.last_preserved)
       .set("preserved", std::move(preserved));

@@ -4,11 +4,16 @@
 #include <cmath>
 
 #include "checkpoint/safetensors_format.h"
+#include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
-#include "strata/core/sha256.h"
 
 namespace strata::checkpoint {
+
+void throw_damaged(const std::string& path, const std::string& what) {
+  throw Error(ErrorCode::kDataLoss, str_cat("[checkpoint] ", path, ": ", what));
+}
+
 namespace {
 
 constexpr std::string_view kFormat = "strata.checkpoint";
@@ -147,10 +152,6 @@ Manifest manifest_of(const Json& json, const std::string& path) {
   return manifest;
 }
 
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw Error(ErrorCode::kDataLoss, str_cat("[checkpoint] ", path, ": ", what));
-}
-
 }  // namespace
 
 std::string write_manifest(const Manifest& manifest) {
@@ -197,14 +198,14 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
     json = Json::parse(text);
     (void)json.as_object();
   } catch (const Error& error) {
-    damaged(path, str_cat("got what is not a manifest (", error.what(), ")"));
+    throw_damaged(path, str_cat("got what is not a manifest (", error.what(), ")"));
   }
   const Json* format = json.find("format");
   if (format == nullptr || !format->is_string() || format->as_string() != kFormat) {
-    damaged(path, "got a foreign file; expected \"format\": \"strata.checkpoint\"");
+    throw_damaged(path, "got a foreign file; expected \"format\": \"strata.checkpoint\"");
   }
   const Json* version = json.find("version");
-  if (version == nullptr || !version->is_int()) damaged(path, "got no format version");
+  if (version == nullptr || !version->is_int()) throw_damaged(path, "got no format version");
   STRATA_CHECK(version->as_int() == kFormatVersion, kUnimplemented, "[checkpoint] ", path,
                ": got format version ", version->as_int(), "; this strata reads ", kFormatVersion,
                "; read it with the strata that wrote it");
@@ -212,14 +213,15 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   const std::string_view body = text.substr(0, text.size() - std::min(seal, text.size()));
   const std::string digest = sha256_of(body);
   if (text.substr(body.size()) != str_cat(kSealBegin, digest, kSealEnd)) {
-    damaged(path, str_cat("got bytes whose SHA-256 is ", digest,
+    throw_damaged(path,
+                  str_cat("got bytes whose SHA-256 is ", digest,
                           "; expected the one that its last member says: the file was changed"));
   }
   try {
     return manifest_of(json, path);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kDataLoss) throw;
-    damaged(path, error.what());
+    throw_damaged(path, error.what());
   }
 }
 

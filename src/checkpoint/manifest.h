@@ -17,6 +17,9 @@ namespace strata::checkpoint {
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr int64_t kFormatVersion = 1;
 
+/// @throws kDataLoss with the file and what is wrong with it.
+[[noreturn]] void throw_damaged(const std::string& path, const std::string& what);
+
 struct ManifestShard {
   std::string file = {};
   uint64_t bytes = 0;

@@ -25,11 +25,10 @@ void finish_earlier_save(Checkpoint& checkpoint) {
 }  // namespace
 
 Preempted::Preempted(int exit_code)
-    : Error(ErrorCode::kCancelled,
-            str_cat("[preemption] the process was told to stop, and its state is saved; expected "
-                    "to exit with ",
-                    exit_code)),
-      exit_code_(exit_code) {}
+    : ExitError(exit_code, ErrorCode::kCancelled,
+                str_cat("[preemption] the process was told to stop, and its state is saved; "
+                        "expected to exit with ",
+                        exit_code)) {}
 
 PreemptionCheckpointHandler::PreemptionCheckpointHandler(CheckpointManager& manager,
                                                          PreemptionOptions options)

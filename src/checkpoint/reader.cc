@@ -11,27 +11,24 @@
 #include <unordered_map>
 
 #include "checkpoint/safetensors_format.h"
+#include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/sha256.h"
 
 namespace strata::checkpoint {
 namespace {
 
-constexpr size_t kBlock = size_t{4} << 20;
-
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
-  throw Error(ErrorCode::kDataLoss, str_cat("[checkpoint] ", path, ": ", what));
-}
+constexpr size_t kReadBlock = size_t{4} << 20;
 
 std::unique_ptr<ReadableFile> open_shard(const std::string& folder, const ManifestShard& shard) {
   const std::string path = join_path(folder, shard.file);
   const FileSystem& files = file_system_of(path);
   if (!files.info(path))
-    damaged(path, "got no such shard; expected the one that the manifest names");
+    throw_damaged(path, "got no such shard; expected the one that the manifest names");
   std::unique_ptr<ReadableFile> file = files.open(path);
   if (file->size() != shard.bytes) {
-    damaged(path, str_cat("got ", file->size(), " bytes; expected ", shard.bytes,
+    throw_damaged(path,
+                  str_cat("got ", file->size(), " bytes; expected ", shard.bytes,
                           file->size() < shard.bytes ? " (cut short)" : " (something was added)"));
   }
   return file;
@@ -57,16 +54,17 @@ Shard load_shard(const std::string& folder, const ManifestShard& entry) {
   const std::span<std::byte> all(static_cast<std::byte*>(shard.bytes.data_ptr()), entry.bytes);
   Sha256 hash;
   std::future<void> hashing;  // of the block before, while the next one is read
-  for (size_t at = 0; at < all.size(); at += kBlock) {
-    const auto block = all.subspan(at, std::min(kBlock, all.size() - at));
+  for (size_t at = 0; at < all.size(); at += kReadBlock) {
+    const auto block = all.subspan(at, std::min(kReadBlock, all.size() - at));
     const size_t got = file->read(at, block);
     if (hashing.valid()) hashing.get();
     if (got < block.size()) {
-      damaged(path, str_cat("got ", at + got, " bytes; expected ", entry.bytes, " (cut short)"));
+      throw_damaged(path,
+                    str_cat("got ", at + got, " bytes; expected ", entry.bytes, " (cut short)"));
     }
-    if (block.size() == kBlock) {
+    if (block.size() == kReadBlock) {
       hashing =
-          std::async(std::launch::async, [&hash, block] { hash.update(block.data(), kBlock); });
+          std::async(std::launch::async, [&hash, block] { hash.update(block.data(), kReadBlock); });
     } else {
       hash.update(block.data(), block.size());
     }
@@ -74,8 +72,8 @@ Shard load_shard(const std::string& folder, const ManifestShard& entry) {
   if (hashing.valid()) hashing.get();
   const std::string digest = hash.hex_digest();
   if (digest != entry.sha256) {
-    damaged(path, str_cat("got bytes whose SHA-256 is ", digest, "; expected ", entry.sha256,
-                          ": the file was changed"));
+    throw_damaged(path, str_cat("got bytes whose SHA-256 is ", digest, "; expected ", entry.sha256,
+                                ": the file was changed"));
   }
   shard.header = parse_header(all, entry.bytes, path);
   for (const TensorRecord& record : shard.header.records) shard.by_name[record.name] = &record;
@@ -104,15 +102,15 @@ class Assembly {
       // Pieces are runs of rows.
       const at::IntArrayRef first = parts[0].sizes(), last = parts.back().sizes();
       if (parts.size() > 1 && (first.empty() || last.empty() || first.slice(1) != last.slice(1))) {
-        damaged(path_, str_cat("tensor '", tensor.name, "': got pieces of shapes ", first, " and ",
-                               last, "; expected rows of one tensor"));
+        throw_damaged(path_, str_cat("tensor '", tensor.name, "': got pieces of shapes ", first,
+                                     " and ", last, "; expected rows of one tensor"));
       }
     }
-    if (parts.empty()) damaged(path_, str_cat("tensor '", tensor.name, "': got no pieces"));
+    if (parts.empty()) throw_damaged(path_, str_cat("tensor '", tensor.name, "': got no pieces"));
     at::Tensor whole = parts.size() == 1 ? parts[0] : at::cat(parts);
     if (whole.sizes() != at::IntArrayRef(tensor.shape)) {
-      damaged(path_, str_cat("tensor '", tensor.name, "': its pieces make the shape ",
-                             whole.sizes(), "; expected ", at::IntArrayRef(tensor.shape)));
+      throw_damaged(path_, str_cat("tensor '", tensor.name, "': its pieces make the shape ",
+                                   whole.sizes(), "; expected ", at::IntArrayRef(tensor.shape)));
     }
     return whole;
   }
@@ -122,8 +120,8 @@ class Assembly {
   /// ask for any amount of memory.
   void use(const ManifestTensor& tensor, uint64_t bytes) {
     if (bytes > left_) {
-      damaged(path_, str_cat("tensor '", tensor.name,
-                             "': got pieces that take more bytes than the shards have"));
+      throw_damaged(path_, str_cat("tensor '", tensor.name,
+                                   "': got pieces that take more bytes than the shards have"));
     }
     left_ -= bytes;
   }
@@ -132,8 +130,8 @@ class Assembly {
     const Shard& shard = shards_[static_cast<size_t>(piece.shard)];
     const auto found = shard.by_name.find(piece.key);
     if (found == shard.by_name.end() || found->second->dtype != tensor.dtype) {
-      damaged(path_, str_cat("tensor '", tensor.name, "': got no '", piece.key,
-                             "' of its dtype in shard ", piece.shard));
+      throw_damaged(path_, str_cat("tensor '", tensor.name, "': got no '", piece.key,
+                                   "' of its dtype in shard ", piece.shard));
     }
     const TensorRecord& record = *found->second;
     const uint64_t offset = shard.header.data_begin + record.begin;
@@ -201,8 +199,8 @@ Loaded load_checkpoint(const std::string& path) {
     if (!tensor.same_as.empty()) {
       const auto original = loaded.tensors.find(tensor.same_as);
       if (original == loaded.tensors.end()) {
-        damaged(path, str_cat("tensor '", tensor.name, "' is said to be '", tensor.same_as,
-                              "', which is not there"));
+        throw_damaged(path, str_cat("tensor '", tensor.name, "' is said to be '", tensor.same_as,
+                                    "', which is not there"));
       }
       loaded.tensors[tensor.name] = original->second;
       continue;

@@ -47,7 +47,7 @@ size_t rank_of(at::ScalarType type) {
   return rank;
 }
 
-[[noreturn]] void damaged(const std::string& path, const std::string& what) {
+[[noreturn]] void damaged_file(const std::string& path, const std::string& what) {
   throw Error(ErrorCode::kDataLoss, str_cat("[safetensors] ", path, ": ", what));
 }
 
@@ -57,23 +57,23 @@ TensorRecord parse_record(const std::string& name, const Json& json, const std::
   record.dtype = dtype_of(json.at("dtype").as_string(), name, path);
   for (const Json& size : json.at("shape").as_array()) {
     const int64_t value = size.as_int();
-    if (value < 0) damaged(path, str_cat("tensor '", name, "': got size ", value));
+    if (value < 0) damaged_file(path, str_cat("tensor '", name, "': got size ", value));
     record.shape.push_back(value);
   }
   std::vector<int64_t> factors = record.shape;
   factors.push_back(static_cast<int64_t>(c10::elementSize(record.dtype)));
   const auto product = strata::detail::checked_product(std::span<const int64_t>(factors));
-  if (!product) damaged(path, str_cat("tensor '", name, "': got a shape beyond 2^63 bytes"));
+  if (!product) damaged_file(path, str_cat("tensor '", name, "': got a shape beyond 2^63 bytes"));
   const auto bytes = static_cast<uint64_t>(*product);
   const Json::Array& offsets = json.at("data_offsets").as_array();
   if (offsets.size() != 2 || offsets[0].as_int() < 0 || offsets[1].as_int() < offsets[0].as_int()) {
-    damaged(path, str_cat("tensor '", name, "': expected data_offsets [begin, end]"));
+    damaged_file(path, str_cat("tensor '", name, "': expected data_offsets [begin, end]"));
   }
   record.begin = static_cast<uint64_t>(offsets[0].as_int());
   record.end = static_cast<uint64_t>(offsets[1].as_int());
   if (record.end - record.begin != bytes) {
-    damaged(path, str_cat("tensor '", name, "': got ", record.end - record.begin,
-                          " bytes; its dtype and shape take ", bytes));
+    damaged_file(path, str_cat("tensor '", name, "': got ", record.end - record.begin,
+                               " bytes; its dtype and shape take ", bytes));
   }
   return record;
 }
@@ -141,19 +141,19 @@ std::string make_header(std::vector<TensorRecord>& records, const Metadata& meta
 
 Header parse_header(std::span<const std::byte> start, uint64_t file_size, const std::string& path) {
   if (start.size() < 8) {
-    damaged(path, str_cat("got ", file_size, " bytes; a safetensors file has at least 8"));
+    damaged_file(path, str_cat("got ", file_size, " bytes; a safetensors file has at least 8"));
   }
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | std::to_integer<uint64_t>(start[size_t(i)]);
   if (length > kMaxHeader || length > file_size - 8) {
-    damaged(path, str_cat("got a header of ", length, " bytes in a file of ", file_size,
-                          "; not a safetensors file, or cut short"));
+    damaged_file(path, str_cat("got a header of ", length, " bytes in a file of ", file_size,
+                               "; not a safetensors file, or cut short"));
   }
-  if (start.size() - 8 < length) damaged(path, "the header is cut short");
+  if (start.size() - 8 < length) damaged_file(path, "the header is cut short");
   const std::string_view text(reinterpret_cast<const char*>(start.data()) + 8, length);
   Header header;
   header.data_begin = 8 + length;
-  if (!text.starts_with('{')) damaged(path, "the header does not start with '{'");
+  if (!text.starts_with('{')) damaged_file(path, "the header does not start with '{'");
   try {
     const Json json = Json::parse(text);
     for (const auto& [name, value] : json.as_object()) {
@@ -166,7 +166,7 @@ Header parse_header(std::span<const std::byte> start, uint64_t file_size, const 
   } catch (const Error& error) {
     if (error.code() != ErrorCode::kDataLoss || std::string_view(error.what()).starts_with("[safe"))
       throw;
-    damaged(path, str_cat("its header: ", error.what()));
+    damaged_file(path, str_cat("its header: ", error.what()));
   }
   std::stable_sort(header.records.begin(), header.records.end(),
                    [](const TensorRecord& a, const TensorRecord& b) {
@@ -175,15 +175,15 @@ Header parse_header(std::span<const std::byte> start, uint64_t file_size, const 
   uint64_t offset = 0;
   for (const TensorRecord& record : header.records) {
     if (record.begin != offset) {
-      damaged(path, str_cat("tensor '", record.name, "' begins at ", record.begin, "; expected ",
-                            offset, ", where the one before ends"));
+      damaged_file(path, str_cat("tensor '", record.name, "' begins at ", record.begin,
+                                 "; expected ", offset, ", where the one before ends"));
     }
     offset = record.end;
   }
   if (header.data_begin + offset != file_size) {
-    damaged(path, str_cat("got ", file_size, " bytes; expected ", header.data_begin + offset,
-                          header.data_begin + offset > file_size ? " (cut short)"
-                                                                 : " (something was added)"));
+    damaged_file(path, str_cat("got ", file_size, " bytes; expected ", header.data_begin + offset,
+                               header.data_begin + offset > file_size ? " (cut short)"
+                                                                      : " (something was added)"));
   }
   return header;
 }

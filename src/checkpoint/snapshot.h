@@ -12,7 +12,7 @@
 #include "checkpoint/graph.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors_format.h"
-#include "strata/tensor/arena.h"
+#include "tensor/arena.h"
 
 namespace strata::checkpoint {
 

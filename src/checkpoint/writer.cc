@@ -7,9 +7,9 @@
 
 #include "checkpoint/scratch.h"
 #include "core/atomic_file.h"
+#include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/core/sha256.h"
 
 namespace strata::checkpoint {
 namespace {

@@ -5,14 +5,14 @@
 
 namespace strata::cluster {
 
-std::string seconds_text(double milliseconds) {
+std::string seconds_text(std::chrono::duration<double> duration) {
   char text[40];
-  std::snprintf(text, sizeof text, "%.3g s", milliseconds / 1000);
+  std::snprintf(text, sizeof text, "%.3g s", duration.count());
   return text;
 }
 
 std::string PendingRequest::timeout() const {
-  return seconds_text(static_cast<double>(timeout_ms));
+  return seconds_text(std::chrono::duration<double, std::milli>(timeout_ms));
 }
 
 namespace {

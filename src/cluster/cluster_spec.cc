@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/sha256.h"
 #include "strata/core/error.h"
-#include "strata/core/sha256.h"
 
 namespace strata::cluster {
 namespace {

@@ -21,10 +21,6 @@ constexpr ptrdiff_t kMaxConnectionsOfNonMembers = 32;  // tasks that are no memb
 // So that silence is noticed within the interval, and not just behind it.
 Clock::Duration limit_of(Clock::Duration liveness) { return liveness * 9 / 10; }
 
-double milliseconds(Clock::Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 }  // namespace
 
 ControlLoop::ControlLoop(Options options, wire::Transport& transport, OnFailure on_failure)
@@ -326,8 +322,7 @@ void ControlLoop::tick(TimePoint now) {
     const auto limit = limit_of(options_.liveness);
     if (now - ticked_ > limit / 2) leader_last_heard_ += now - ticked_;  // this task stood still
     if (attached() && now - leader_last_heard_ >= limit) {
-      const std::string how =
-          str_cat("was silent for more than ", seconds_text(milliseconds(limit)));
+      const std::string how = str_cat("was silent for more than ", seconds_text(limit));
       drop(kLeaderSession, {ErrorCode::kUnavailable, str_cat("[cluster] it ", how)});
       leader_is_gone(how);
     }

@@ -14,8 +14,8 @@
 #include "cluster/control_message.h"
 #include "cluster/membership_leader.h"
 #include "core/log_limiter.h"
+#include "core/thread.h"
 #include "strata/cluster/server.h"
-#include "strata/core/thread.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 

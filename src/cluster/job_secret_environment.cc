@@ -1,4 +1,4 @@
-#include "strata/cluster/job_secret_environment.h"
+#include "cluster/job_secret_environment.h"
 
 #include "strata/core/error.h"
 

@@ -2,10 +2,10 @@
 
 #include <chrono>
 
-#include "strata/cluster/job_secret_environment.h"
+#include "cluster/job_secret_environment.h"
 #include "strata/core/error.h"
 #include "strata/wire/socket_transport.h"
-#include "strata/wire/ucx_transport.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace strata::cluster {
 namespace {

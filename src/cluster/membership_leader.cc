@@ -12,10 +12,6 @@ namespace {
 constexpr auto kSuspicionTime = std::chrono::milliseconds(500);
 constexpr uint64_t kLeaderSession = 0;
 
-double milliseconds(Clock::Duration duration) {
-  return std::chrono::duration<double, std::milli>(duration).count();
-}
-
 std::string quoted_or_none(const std::optional<std::string>& address) {
   return address ? str_cat("\"", *address, "\"") : "no such task";
 }
@@ -344,8 +340,7 @@ void MembershipLeader::closed(uint64_t session, const std::string& how, TimePoin
 
 std::string MembershipLeader::last_operation(const Session& session, TimePoint now) const {
   const std::string_view between = session.operation.empty() || session.call.empty() ? "" : ", ";
-  return str_cat("; its last known operation, ",
-                 seconds_text(milliseconds(now - session.operation_at)),
+  return str_cat("; its last known operation, ", seconds_text(now - session.operation_at),
                  " ago: ", session.operation, between, session.call);
 }
 
@@ -451,8 +446,7 @@ void MembershipLeader::tick(TimePoint now) {
   std::vector<std::pair<uint64_t, std::string>> silent;
   for (const auto& [id, session] : sessions_) {
     if (id == kLeaderSession || now - session.heard < options_.liveness) continue;
-    silent.emplace_back(
-        id, str_cat("was silent for ", seconds_text(milliseconds(now - session.heard))));
+    silent.emplace_back(id, str_cat("was silent for ", seconds_text(now - session.heard)));
   }
   for (const auto& [id, how] : silent) {
     dropped_.emplace_back(id, Status(ErrorCode::kUnavailable, str_cat("[cluster] it ", how)));

@@ -41,7 +41,7 @@ struct PendingRequest {
   std::string timeout() const;
 };
 
-/// Milliseconds as seconds, "1.5 s".
-std::string seconds_text(double milliseconds);
+/// "1.5 s"
+std::string seconds_text(std::chrono::duration<double> duration);
 
 }  // namespace strata::cluster

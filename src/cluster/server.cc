@@ -11,10 +11,10 @@
 #include "cluster/make_transport.h"
 #include "cluster/peer_authorizer.h"
 #include "core/log_limiter.h"
+#include "core/thread.h"
 #include "core/wait_notice.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
-#include "strata/core/thread.h"
 
 namespace strata::cluster {
 namespace {

@@ -9,8 +9,8 @@
 
 #include "cluster/master_url.h"
 #include "core/escaped.h"
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
 

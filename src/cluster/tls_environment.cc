@@ -1,4 +1,4 @@
-#include "strata/cluster/tls_environment.h"
+#include "cluster/tls_environment.h"
 
 #include <array>
 #include <utility>

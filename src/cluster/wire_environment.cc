@@ -1,4 +1,4 @@
-#include "strata/cluster/wire_environment.h"
+#include "cluster/wire_environment.h"
 
 #include "cluster/make_transport.h"
 

@@ -1,10 +1,8 @@
-#include "strata/core/crc32c.h"
+#include "core/crc32c.h"
 
 #include <array>
 #include <bit>
 #include <cstring>
-
-#include "core/crc32c.h"
 
 namespace strata {
 namespace detail {

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "strata/core/sha256.h"
+#include "core/sha256.h"
 
 namespace strata::detail {
 namespace {

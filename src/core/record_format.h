@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "strata/core/crc32c.h"
+#include "core/crc32c.h"
 
 // The records of TFRecord and TensorBoard event files: a length (8 bytes), the length's masked
 // CRC-32C (4), the data, the data's (4); all little-endian.

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 
 namespace strata::data::detail {
 

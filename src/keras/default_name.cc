@@ -4,8 +4,8 @@
 
 #include <mutex>
 
+#include "keras_files/model_layout.h"
 #include "strata/keras/session.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::keras {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 #include <vector>
 
+#include "keras_files/model_layout.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "strata/keras/config.h"
-#include "strata/keras_files/model_layout.h"
 
 // What initializers, regularizers and constraints share: each is a class of Keras's with options,
 // or a function of the user's.

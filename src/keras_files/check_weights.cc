@@ -1,15 +1,15 @@
-#include "strata/keras_files/check_weights.h"
+#include "keras_files/check_weights.h"
 
 #include <algorithm>
 
+#include "core/join.h"
+#include "keras_files/model_layout.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::keras_files {
 namespace {
 
-std::string text_of(const std::vector<int64_t>& shape) {
+std::string shape_text(const std::vector<int64_t>& shape) {
   const auto size = [](int64_t each) { return each < 0 ? "?" : std::to_string(each); };
   return '[' + join(shape, size) + ']';
 }
@@ -38,8 +38,8 @@ void check_weights(const Json& model, const WeightsGroup& weights, const std::st
     for (size_t i = 0; i < count; ++i) {
       const VariableSpec& spec = object.variables[i];
       STRATA_CHECK(fits(spec, group->vars[i].sizes()), kDataLoss, where, spec.name, " (", i,
-                   "): got shape ", text_of(group->vars[i].sizes().vec()), "; expected ",
-                   text_of(spec.shape));
+                   "): got shape ", shape_text(group->vars[i].sizes().vec()), "; expected ",
+                   shape_text(spec.shape));
     }
   }
 }

@@ -1,18 +1,18 @@
-#include "strata/keras_files/describe.h"
+#include "keras_files/describe.h"
 
 #include <algorithm>
 #include <iomanip>
 #include <ostream>
 
+#include "core/join.h"
+#include "keras_files/check_weights.h"
+#include "keras_files/keras_archive.h"
 #include "keras_files/layer_rules.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/model_layout.h"
+#include "keras_files/optimizer_layout.h"
+#include "keras_files/weights_file.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
-#include "strata/keras_files/check_weights.h"
-#include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/model_layout.h"
-#include "strata/keras_files/optimizer_layout.h"
-#include "strata/keras_files/weights_file.h"
 
 namespace strata::keras_files {
 namespace {

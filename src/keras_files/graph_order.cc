@@ -4,8 +4,8 @@
 
 #include "keras_files/call_graph.h"
 #include "keras_files/layer_rules.h"
+#include "keras_files/model_layout.h"
 #include "strata/core/error.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::keras_files {
 namespace {

@@ -1,6 +1,6 @@
 #include <regex>
 
-#include "strata/keras_files/model_layout.h"
+#include "keras_files/model_layout.h"
 
 namespace strata::keras_files {
 

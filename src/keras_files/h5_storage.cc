@@ -10,7 +10,7 @@
 namespace strata::keras_files::h5 {
 namespace {
 
-constexpr int kMaxDepth = 32;
+constexpr int kMaxTreeDepth = 32;
 constexpr uint64_t kDeflate = 1, kShuffle = 2, kFletcher32 = 3;
 
 /// One node of a tree, after its signature and type have been checked.
@@ -25,7 +25,7 @@ Node parse_node(Cursor& cursor, uint64_t type, int depth) {
   cursor.take(16);  // neighbours
   // A child stands one level lower, so no tree is its own child.
   if (depth >= 0 && node.level != static_cast<uint64_t>(depth)) damaged("a tree's levels");
-  if (node.level > kMaxDepth) damaged("a tree's levels");
+  if (node.level > kMaxTreeDepth) damaged("a tree's levels");
   return node;
 }
 

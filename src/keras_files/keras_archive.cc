@@ -1,13 +1,13 @@
-#include "strata/keras_files/keras_archive.h"
+#include "keras_files/keras_archive.h"
 
 #include <algorithm>
 
 #include "keras_files/atomic_file.h"
 #include "keras_files/memory_file.h"
+#include "keras_files/weights_file.h"
 #include "keras_files/weights_image.h"
 #include "keras_files/zip_reader.h"
 #include "strata/core/error.h"
-#include "strata/keras_files/weights_file.h"
 
 namespace strata::keras_files {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/keras_files/keras_archive.h"
+#include "keras_files/keras_archive.h"
 
 namespace strata::keras_files {
 

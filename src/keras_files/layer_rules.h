@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "keras_files/layer_table.h"
+#include "keras_files/model_layout.h"
 #include "strata/core/json.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::keras_files {
 

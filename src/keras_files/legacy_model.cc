@@ -1,4 +1,4 @@
-#include "strata/keras_files/legacy_model.h"
+#include "keras_files/legacy_model.h"
 
 #include "keras_files/h5_input.h"
 #include "strata/core/file_system.h"

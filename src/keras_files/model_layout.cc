@@ -1,4 +1,4 @@
-#include "strata/keras_files/model_layout.h"
+#include "keras_files/model_layout.h"
 
 #include <algorithm>
 #include <functional>

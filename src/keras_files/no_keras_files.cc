@@ -1,7 +1,7 @@
+#include "keras_files/keras_archive.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/weights_file.h"
 #include "strata/core/error.h"
-#include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/weights_file.h"
 
 namespace strata::keras_files {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/keras_files/optimizer_layout.h"
+#include "keras_files/optimizer_layout.h"
 
 #include <algorithm>
 #include <cctype>
@@ -43,7 +43,7 @@ const OptimizerRow* find_optimizer(std::string_view class_name) {
 }
 
 /// "adam" as Keras takes it for Adam.
-std::string class_of(const Json& optimizer) {
+std::string optimizer_class_of(const Json& optimizer) {
   if (optimizer.is_string()) {
     std::string lower = optimizer.as_string();
     std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -92,7 +92,7 @@ namespace {
 ///                without naming it.
 std::vector<OptimizerSlot> slots_of(const Json& optimizer,
                                     std::span<const std::vector<int64_t>> shapes, bool nested) {
-  const std::string class_name = class_of(optimizer);
+  const std::string class_name = optimizer_class_of(optimizer);
   const Json* given = optimizer.is_string() ? nullptr : find_value(optimizer, "config");
   const Json config = given == nullptr ? Json::object() : *given;
   std::vector<OptimizerSlot> slots;

@@ -1,4 +1,4 @@
-#include "strata/keras_files/weights_file.h"
+#include "keras_files/weights_file.h"
 
 #include <set>
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "keras_files/weights_tree.h"
 #include "strata/core/file_system.h"
-#include "strata/keras_files/weights_tree.h"
 
 namespace strata::keras_files {
 

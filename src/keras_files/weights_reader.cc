@@ -2,7 +2,7 @@
 #include <map>
 
 #include "keras_files/h5_input.h"
-#include "strata/keras_files/weights_file.h"
+#include "keras_files/weights_file.h"
 
 namespace strata::keras_files {
 namespace {

@@ -1,11 +1,11 @@
-#include "strata/keras_files/weights_tree.h"
+#include "keras_files/weights_tree.h"
 
 #include <algorithm>
 #include <cstring>
 #include <utility>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 
 namespace strata::keras_files {
 namespace {

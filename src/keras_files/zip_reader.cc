@@ -7,8 +7,8 @@
 #include <span>
 
 #include "core/checked_size.h"
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 
 namespace strata::keras_files {
 namespace {

@@ -4,8 +4,8 @@
 #include <array>
 #include <cctype>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/optim/optimizers.h"
 
 namespace strata::optimizers {

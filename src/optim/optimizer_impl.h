@@ -11,8 +11,8 @@
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
 #include "optim/step/step.h"
+#include "runtime/gradient_hooks.h"
 #include "strata/optim/optimizer.h"
-#include "strata/runtime/gradient_hooks.h"
 
 namespace strata::optimizers {
 

@@ -9,8 +9,8 @@
 #include <array>
 
 #include "strata/core/error.h"
-#include "strata/tensor/tree_sum.h"
-#include "tensor/kernel_threads.h"
+#include "kernels/kernel_threads.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::detail {
 namespace {
@@ -49,7 +49,7 @@ template <typename Fn>
 void over_channels(const Layout& layout, const Fn& fn) {
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, layout.count()));
   // Eight channels or more of a channels-last row: neighbours share a cache line.
-  tensor::parallel_for(0, layout.channels, layout.inner == 1 ? std::max<int64_t>(grain, 8) : grain,
+  kernels::parallel_for(0, layout.channels, layout.inner == 1 ? std::max<int64_t>(grain, 8) : grain,
                        fn);
 }
 
@@ -82,7 +82,7 @@ void sum_channels(const Layout& l, int64_t begin, int64_t end, double* out, cons
 template <typename Fn>
 void over_elements(const Layout& l, const Fn& fn) {
   if (l.inner == 1) {
-    tensor::parallel_for(0, l.outer, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.channels)),
+    kernels::parallel_for(0, l.outer, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.channels)),
                          [&](int64_t begin, int64_t end) {
                            for (int64_t row = begin; row < end; ++row) {
                              for (int64_t c = 0; c < l.channels; ++c) fn(row * l.channels + c, c);
@@ -90,7 +90,7 @@ void over_elements(const Layout& l, const Fn& fn) {
                          });
     return;
   }
-  tensor::parallel_for(0, l.outer * l.channels,
+  kernels::parallel_for(0, l.outer * l.channels,
                        std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.inner)),
                        [&](int64_t begin, int64_t end) {
                          for (int64_t run = begin; run < end; ++run) {

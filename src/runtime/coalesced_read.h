@@ -5,7 +5,6 @@
 #include <map>
 #include <vector>
 
-#include "strata/core/export.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::detail {
@@ -13,7 +12,7 @@ namespace strata::detail {
 /// Reads kOnRead variables over all processes with as few messages as there are dtypes; while it
 /// lives, `value()` of them on this thread costs nothing. Outside `run`, by every process. Where
 /// there is one process it does nothing.
-class STRATA_API CoalescedRead {
+class CoalescedRead {
  public:
   explicit CoalescedRead(const std::vector<Variable>& variables);
   ~CoalescedRead();

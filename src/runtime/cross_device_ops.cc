@@ -8,7 +8,7 @@
 #include "runtime/group_exchange.h"
 #include "runtime/nccl_available.h"
 #include "strata/collective/in_process.h"
-#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_sum.h"
 
 namespace strata {
 namespace {

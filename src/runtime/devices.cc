@@ -7,10 +7,10 @@
 #include <mutex>
 #include <thread>
 
+#include "core/join.h"
 #include "runtime/logical_cpus.h"
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 
 namespace strata {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/runtime/gradient_hooks.h"
+#include "runtime/gradient_hooks.h"
 
 #include <utility>
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "strata/core/export.h"
 #include "strata/runtime/replica_group.h"
 
 /// What the processes of a group decide together. Every process makes the same calls in the same
@@ -12,25 +11,24 @@
 namespace strata::detail {
 
 /// True in the process that writes what is written once.
-STRATA_API bool is_chief(const ReplicaGroup& group);
+bool is_chief(const ReplicaGroup& group);
 
 /// Calls `body` and returns when every process has; throws the same error in all of them if it
 /// threw in any: that of the first such worker, which is named. `body` makes no collective calls.
 /// @param what  For messages; the same in all processes.
-STRATA_API void run_on_all(const ReplicaGroup& group, const std::string& what,
-                           const std::function<void()>& body);
+void run_on_all(const ReplicaGroup& group, const std::string& what,
+                const std::function<void()>& body);
 
 /// `body` is called by the chief alone.
-STRATA_API void run_on_chief(const ReplicaGroup& group, const std::string& what,
-                             const std::function<void()>& body);
+void run_on_chief(const ReplicaGroup& group, const std::string& what,
+                  const std::function<void()>& body);
 
 /// What `body` gives in the chief, where alone it is called.
-STRATA_API std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
-                                            const std::function<std::string()>& body);
+std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
+                                 const std::function<std::string()>& body);
 
 /// Every process's text, by rank.
-STRATA_API std::vector<std::string> all_gather_strings(const ReplicaGroup& group,
-                                                       const std::string& what,
-                                                       const std::string& mine);
+std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
+                                            const std::string& mine);
 
 }  // namespace strata::detail

@@ -1,4 +1,4 @@
-#include "strata/runtime/parameter_store.h"
+#include "runtime/parameter_store.h"
 
 #include <ATen/ops/zeros.h>
 

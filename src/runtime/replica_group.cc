@@ -11,12 +11,12 @@
 #include <system_error>
 #include <thread>
 
+#include "core/spin.h"
 #include "strata/core/interrupt.h"
-#include "strata/core/spin.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/tensor/engine_kernels.h"
+#include "strata/kernels/cpu_kernels.h"
 #include "strata/tensor/random_streams.h"
 #include "strata/tensor/thread_setup.h"
 
@@ -200,7 +200,7 @@ ReplicaGroup::ReplicaGroup(ReplicaGroupOptions options)
       shares_gpu_(share_a_gpu(options_.devices)) {
   if (options_.use_cpu_kernels) {
     tensor::install_cpu_allocator();
-    tensor::use_engine_kernels();
+    kernels::use_cpu_kernels();
   }
   threads_ = std::make_unique<Threads>(*this);
 }

@@ -1,4 +1,4 @@
-#include "strata/runtime/span_observer.h"
+#include "runtime/span_observer.h"
 
 #include <utility>
 

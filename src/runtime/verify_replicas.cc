@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "core/join.h"
 #include "runtime/group_agreement.h"
-#include "strata/core/join.h"
 #include "strata/core/json.h"
 #include "strata/tensor/fingerprint.h"
 

@@ -1,8 +1,8 @@
 #include "strata/strategies/cluster_coordinator.h"
 
+#include "cluster/tls_environment.h"
+#include "cluster/wire_environment.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/tls_environment.h"
-#include "strata/cluster/wire_environment.h"
 #include "strata/core/error.h"
 
 namespace strata {
@@ -60,9 +60,9 @@ ClusterCoordinator::ClusterCoordinator(const ps::FunctionRegistry& registry,
 
 ClusterCoordinator::~ClusterCoordinator() = default;
 
-ps::RemoteValue ClusterCoordinator::schedule(std::string_view function,
-                                             std::vector<Value> arguments,
-                                             wire::Deadline deadline) {
+ps::RemoteValue<> ClusterCoordinator::schedule(std::string_view function,
+                                               std::vector<Value> arguments,
+                                               wire::Deadline deadline) {
   return coordinator_->schedule(function, std::move(arguments), deadline);
 }
 

@@ -7,7 +7,7 @@
 
 #include "cluster/core_shares.h"
 #include "runtime/logical_cpus.h"
-#include "strata/wire/host_identity.h"
+#include "wire/host_identity.h"
 
 namespace strata::detail {
 namespace {

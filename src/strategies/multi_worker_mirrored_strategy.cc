@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "core/first_line.h"
+#include "core/join.h"
 #include "strata/cluster/roles.h"
-#include "strata/core/join.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
@@ -16,7 +16,7 @@
 namespace strata {
 namespace {
 
-constexpr auto kName = "multi_worker_mirrored_strategy";
+constexpr auto kStrategyName = "multi_worker_mirrored_strategy";
 
 /// This process's devices in turn, for as many replicas as it has now.
 std::vector<LogicalDevice> devices_for(const std::vector<LogicalDevice>& own, size_t replicas) {
@@ -68,13 +68,13 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   Joined joined;
   STRATA_CHECK(
       !options.elastic || options.communication_options.implementation != "MPI", kInvalidArgument,
-      "[", kName,
+      "[", kStrategyName,
       "] got elastic with implementation MPI, whose processes cannot be replaced: MPI ends "
       "the job with the first that is lost; start it again from its checkpoint, or use "
       "implementation AUTO");
   joined.elastic = options.elastic;
   ReplicaGroupOptions& group = joined.group;
-  group.name = kName;
+  group.name = kStrategyName;
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
   group.bytes_per_pack = options.communication_options.bytes_per_pack;
@@ -85,12 +85,12 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
 
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
   if (!cluster) {
-    joined.devices = detail::find_devices(kName, options.devices);
+    joined.devices = detail::find_devices(kStrategyName, options.devices);
     group.devices = joined.devices;
     group.cross_device_ops = choose_cross_device_ops(group.devices);
     return joined;
   }
-  STRATA_CHECK(cluster->task.job != cluster::kPs, kInvalidArgument, "[", kName,
+  STRATA_CHECK(cluster->task.job != cluster::kPs, kInvalidArgument, "[", kStrategyName,
                "] this process is ", cluster->task.to_string(),
                ", a parameter server; expected a chief or worker: this strategy has no use for "
                "parameter servers");
@@ -163,7 +163,7 @@ void MultiWorkerMirroredStrategy::tell_others(const Status& status, const std::s
 void MultiWorkerMirroredStrategy::mend() {
   const uint64_t step = workers_->mend(group().step());
   group().reconnect(workers_->communicator(), step);
-  STRATA_LOG(kInfo) << "[" << kName << "] all workers go on after a failed step, with run "
+  STRATA_LOG(kInfo) << "[" << kStrategyName << "] all workers go on after a failed step, with run "
                     << step + 1;
 }
 
@@ -199,7 +199,8 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
   if (!is_elastic()) return false;
   if (dynamic_cast<const MembershipChanged*>(&error) != nullptr) {
     take_in();
-    STRATA_LOG(kWarning) << "[" << kName << "] another worker takes part; now " << describe();
+    STRATA_LOG(kWarning) << "[" << kStrategyName << "] another worker takes part; now "
+                         << describe();
     return true;
   }
   // The connection breaks before the cluster has found out whom it lost.
@@ -211,10 +212,10 @@ bool MultiWorkerMirroredStrategy::do_recover(const Error& error) {
     return false;
   }
   if (server.status().code() != ErrorCode::kUnavailable) return false;
-  STRATA_LOG(kWarning) << "[" << kName << "] " << server.status().message()
+  STRATA_LOG(kWarning) << "[" << kStrategyName << "] " << server.status().message()
                        << "; the others go on without it (" << error.what() << ")";
   regroup();
-  STRATA_LOG(kWarning) << "[" << kName << "] now " << describe();
+  STRATA_LOG(kWarning) << "[" << kStrategyName << "] now " << describe();
   return true;
 }
 

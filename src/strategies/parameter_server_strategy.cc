@@ -3,12 +3,12 @@
 #include <optional>
 #include <utility>
 
+#include "cluster/tls_environment.h"
+#include "cluster/wire_environment.h"
+#include "ps/tables/client.h"
+#include "ps/tables/parameter_server.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/tls_environment.h"
-#include "strata/cluster/wire_environment.h"
 #include "strata/core/log.h"
-#include "strata/ps/client.h"
-#include "strata/ps/parameter_server.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
@@ -17,7 +17,7 @@
 namespace strata {
 namespace {
 
-constexpr auto kName = "parameter_server_strategy";
+constexpr auto kServerStrategyName = "parameter_server_strategy";
 
 std::optional<cluster::Cluster> find_cluster(
     const std::shared_ptr<const cluster::ClusterResolver>& resolver) {
@@ -45,8 +45,8 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
     const ParameterServerStrategyOptions& options) {
   Joined joined;
   ReplicaGroupOptions& group = joined.group;
-  group.name = kName;
-  group.devices = detail::find_devices(kName, options.devices);
+  group.name = kServerStrategyName;
+  group.devices = detail::find_devices(kServerStrategyName, options.devices);
   group.cross_device_ops = choose_cross_device_ops(group.devices);
   group.seed = options.seed.value_or(detail::default_seed());
   group.permits = options.permits;
@@ -56,14 +56,14 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
   if (!cluster || !cluster->spec.has_job(cluster::kPs)) {
     STRATA_LOG(kWarning)
-        << "[" << kName << "] found no parameter servers ("
+        << "[" << kServerStrategyName << "] found no parameter servers ("
         << (cluster ? cluster->spec.to_string() : "no cluster")
         << "): this process trains alone, with variables of its own; start it with "
            "strata launch -n 2 --ps 1, say";
     return joined;
   }
   if (cluster->task.job == cluster::kEvaluator) return joined;
-  STRATA_CHECK(cluster->task.job != cluster::kPs, kFailedPrecondition, "[", kName,
+  STRATA_CHECK(cluster->task.job != cluster::kPs, kFailedPrecondition, "[", kServerStrategyName,
                "] this process is ", cluster->task.to_string(),
                ", a parameter server, and trains nothing: call run_parameter_server() before, and "
                "end the program if it returns true");

@@ -5,12 +5,12 @@
 
 #include <utility>
 
+#include "ps/tables/client.h"
+#include "ps/tables/parameter_server.h"
+#include "runtime/gradient_hooks.h"
 #include "runtime/span.h"
-#include "strata/ps/client.h"
-#include "strata/ps/parameter_server.h"
-#include "strata/runtime/gradient_hooks.h"
 #include "strata/strategies/parameter_server_strategy.h"
-#include "strata/wire/memory_network.h"
+#include "wire/memory/memory_network.h"
 
 namespace strata {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <utility>
 
+#include "ps/tables/flat_table.h"
 #include "runtime/span.h"
 #include "strata/core/error.h"
-#include "strata/ps/flat_table.h"
 
 namespace strata::detail {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <memory>
 
-#include "strata/ps/client.h"
+#include "ps/tables/client.h"
+#include "runtime/parameter_store.h"
 #include "strata/ps/placement.h"
 #include "strata/ps/push.h"
 #include "strata/ps/table.h"
-#include "strata/runtime/parameter_store.h"
 
 namespace strata::detail {
 

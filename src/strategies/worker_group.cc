@@ -6,19 +6,19 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/tls_environment.h"
+#include "cluster/wire_environment.h"
+#include "collective/mpi/mpi_communicator.h"
+#include "collective/planner/measure_links.h"
+#include "collective/planner/planner.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
+#include "collective/wire/wire_communicator.h"
+#include "core/join.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/tls_environment.h"
-#include "strata/cluster/wire_environment.h"
-#include "strata/collective/measure_links.h"
-#include "strata/collective/mpi_communicator.h"
-#include "strata/collective/planner.h"
-#include "strata/collective/shared_memory_communicator.h"
-#include "strata/collective/wire_communicator.h"
-#include "strata/core/join.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
-#include "strata/wire/host_identity.h"
 #include "strategies/find_devices.h"
+#include "wire/host_identity.h"
 
 namespace strata::detail {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "collective/planner/link_model.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/collective/communicator.h"
-#include "strata/collective/link_model.h"
 #include "strata/runtime/devices.h"
 #include "strata/wire/connection.h"
 #include "strategies/host_share.h"

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "core/join.h"
 #include "data/source.h"
 #include "data/transforms/batch_parts.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 
 namespace strata {
 namespace {

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "core/thread.h"
 #include "strata/cluster/server.h"
-#include "strata/core/thread.h"
 #include "strata/runtime/stop_consensus.h"
 
 namespace strata::detail {

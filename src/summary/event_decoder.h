@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "strata/summary/event_reader.h"
+#include "summary/event_reader.h"
 
 namespace strata::summary::detail {
 

@@ -12,7 +12,7 @@ using strata::detail::put_double;
 using strata::detail::put_fixed;
 using strata::detail::put_integer;
 
-enum class DataType : int64_t { kFloat = 1, kDouble = 2, kString = 7 };
+enum class TensorType : int64_t { kFloat = 1, kDouble = 2, kString = 7 };
 
 std::string shape_message(std::span<const int64_t> shape) {
   std::string message;
@@ -24,7 +24,7 @@ std::string shape_message(std::span<const int64_t> shape) {
   return message;
 }
 
-std::string tensor_start(DataType type, std::span<const int64_t> shape) {
+std::string tensor_start(TensorType type, std::span<const int64_t> shape) {
   std::string message;
   put_integer(1, static_cast<int64_t>(type), message);
   put_bytes(2, shape_message(shape), message);
@@ -87,7 +87,7 @@ std::string value(std::string_view tag, std::string_view tensor, std::string_vie
 }
 
 std::string float_tensor(float number) {
-  std::string message = tensor_start(DataType::kFloat, {});
+  std::string message = tensor_start(TensorType::kFloat, {});
   std::string content;
   put_fixed(std::bit_cast<uint32_t>(number), content);
   put_bytes(4, content, message);
@@ -96,12 +96,12 @@ std::string float_tensor(float number) {
 
 std::string no_tensor() {
   const int64_t shape[] = {0};
-  return tensor_start(DataType::kFloat, shape);
+  return tensor_start(TensorType::kFloat, shape);
 }
 
 std::string double_tensor(std::span<const double> numbers, int64_t rows, int64_t columns) {
   const int64_t shape[] = {rows, columns};
-  std::string message = tensor_start(DataType::kDouble, shape);
+  std::string message = tensor_start(TensorType::kDouble, shape);
   std::string content;
   content.reserve(numbers.size() * sizeof(double));
   for (const double number : numbers) put_fixed(std::bit_cast<uint64_t>(number), content);
@@ -110,14 +110,14 @@ std::string double_tensor(std::span<const double> numbers, int64_t rows, int64_t
 }
 
 std::string string_tensor(std::string_view text) {
-  std::string message = tensor_start(DataType::kString, {});
+  std::string message = tensor_start(TensorType::kString, {});
   put_bytes(8, text, message);
   return message;
 }
 
 std::string string_tensor(std::span<const std::string> texts) {
   const int64_t shape[] = {static_cast<int64_t>(texts.size())};
-  std::string message = tensor_start(DataType::kString, shape);
+  std::string message = tensor_start(TensorType::kString, shape);
   for (const std::string& text : texts) put_bytes(8, text, message);
   return message;
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <string_view>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/thread.h"
 
 namespace strata::summary::detail {
 

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <vector>
 
+#include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/sha256.h"
 #include "strata/summary/histogram.h"
 #include "strata/summary/recording.h"
 #include "summary/event_file_name.h"

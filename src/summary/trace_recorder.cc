@@ -1,4 +1,4 @@
-#include "strata/summary/trace_recorder.h"
+#include "summary/trace_recorder.h"
 
 #include <algorithm>
 #include <atomic>
@@ -6,8 +6,8 @@
 #include <map>
 #include <mutex>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
 
 namespace strata::summary {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/tensor/arena.h"
+#include "tensor/arena.h"
 
 #include <ATen/ops/zeros.h>
 #include <c10/core/Storage.h>

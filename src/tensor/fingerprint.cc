@@ -1,6 +1,6 @@
 #include "strata/tensor/fingerprint.h"
 
-#include "strata/core/sha256.h"
+#include "core/sha256.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::tensor {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "strata/tensor/tree_sum.h"
 #include "tensor/tree_kernels.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::tensor {
 

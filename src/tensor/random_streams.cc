@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "core/split_mix64.h"
-#include "strata/tensor/torch_version.h"
-#include "tensor/operators/random_ops.h"
-#include "tensor/operators/replica_kernels.h"
+#include "tensor/random_ops.h"
+#include "tensor/replica_operators.h"
+#include "tensor/torch_version.h"
 
 namespace strata::tensor {
 namespace {
@@ -114,7 +114,7 @@ void RandomStream::Impl::reseed(DeviceGenerator& entry, c10::Device device) cons
 }
 
 RandomStream::RandomStream(uint64_t seed, uint64_t id) : impl_(std::make_shared<Impl>()) {
-  detail::link_replica_kernels();
+  detail::link_replica_operators();
   impl_->seed = seed;
   impl_->id = id;
 }

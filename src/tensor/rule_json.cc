@@ -1,4 +1,4 @@
-#include "strata/tensor/rule_json.h"
+#include "tensor/rule_json.h"
 
 #include <concepts>
 #include <optional>

@@ -11,15 +11,13 @@
 #include <string>
 #include <string_view>
 
+#include "core/join.h"
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
-#include "strata/core/thread.h"
-#include "tensor/kernel_threads.h"
+#include "kernels/kernel_threads.h"
 
 namespace strata::tensor {
 namespace {
-
-thread_local int kernel_threads = 0;  // 0: libtorch's
 
 /// libtorch brings OpenMP and MKL along without headers; a build without MKL lacks its function.
 template <typename Function>
@@ -37,7 +35,7 @@ void flush_denormals_in_team(bool flush) {
   // Once is enough, and they keep it: a parallel region at both ends of every run would cost more
   // than it.
   static thread_local int team_flushed = 1;
-  const int count = num_kernel_threads();
+  const int count = kernels::num_kernel_threads();
   if (!flush || count <= team_flushed) return;
   using Parallel = void(void (*)(void*), void*, unsigned, unsigned);
   static auto* const parallel = find_function<Parallel>("GOMP_parallel");
@@ -82,8 +80,6 @@ void set_intra_op_threads(int count) {
 
 }  // namespace
 
-int num_kernel_threads() { return kernel_threads > 0 ? kernel_threads : at::get_num_threads(); }
-
 std::vector<int> allowed_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -111,7 +107,7 @@ void apply_thread_setup(const ThreadSetup& setup) {
   if (!setup.name.empty()) set_thread_name(setup.name);
   if (!setup.cores.empty()) pin(setup.cores);
   if (setup.intra_op_threads > 0) set_intra_op_threads(setup.intra_op_threads);
-  if (setup.kernel_threads != 0) kernel_threads = std::max(0, setup.kernel_threads);
+  if (setup.kernel_threads != 0) kernels::set_kernel_threads(std::max(0, setup.kernel_threads));
   flush_denormals_in_team(setup.flush_denormals);
 }
 
@@ -119,7 +115,7 @@ ThreadSetupGuard::ThreadSetupGuard(const ThreadSetup& setup)
     : previous_{.name = setup.name.empty() ? std::string() : thread_name(),
                 .cores = setup.cores.empty() ? std::vector<int>() : allowed_cores(),
                 .intra_op_threads = setup.intra_op_threads == 0 ? 0 : at::get_num_threads(),
-                .kernel_threads = kernel_threads == 0 ? kLibtorchThreads : kernel_threads,
+                .kernel_threads = kernels::kernel_threads() == 0 ? kLibtorchThreads : kernels::kernel_threads(),
                 .flush_denormals = denormals_flushed()} {
   apply_thread_setup(setup);
 }

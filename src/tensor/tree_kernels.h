@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/cpu_isa.h"
+#include "core/cpu_isa.h"
 
 // Plain data only; see update_kernels.h.
 

@@ -1,4 +1,4 @@
-#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_sum.h"
 
 #include <ATen/ops/add.h>
 #include <ATen/ops/maximum.h>
@@ -144,7 +144,7 @@ void reduce_in_tree_order(TreeOp op, const T* const* sources, int n, int64_t siz
 #define STRATA_INSTANTIATE(T)                                                                     \
   template void reduce_in_tree_order_with(const TreeKernels&, int, const T* const*, int, int64_t, \
                                           T*);                                                    \
-  template STRATA_API void reduce_in_tree_order(TreeOp, const T* const*, int, int64_t, T*)
+  template void reduce_in_tree_order(TreeOp, const T* const*, int, int64_t, T*)
 STRATA_INSTANTIATE(float);
 STRATA_INSTANTIATE(double);
 STRATA_INSTANTIATE(int32_t);

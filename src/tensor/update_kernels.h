@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/cpu_isa.h"
+#include "core/cpu_isa.h"
 
 // Nothing but plain data here: the files that include this are compiled with wider instruction
 // sets, and an inline function of theirs that the linker kept for everyone would crash on an older

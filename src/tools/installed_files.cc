@@ -8,8 +8,8 @@
 #include <system_error>
 #include <vector>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/core/str_cat.h"
 #include "tools/engine/engine.h"
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
+#include "core/spin.h"
 #include "strata/core/log.h"
-#include "strata/core/spin.h"
 
 namespace strata::wire {
 namespace {

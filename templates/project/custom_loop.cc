@@ -5,7 +5,6 @@
 //   strata launch -n 2 -- build/custom_loop [EPOCHS]
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 
 #include "spirals.h"
 
@@ -53,10 +52,6 @@ void train(int epochs) {
   }
 }
 
-int main(int argc, char** argv) try {
-  const strata::InterruptGuard interrupt;  // Ctrl-C ends it between two steps
-  train(argc > 1 ? std::atoi(argv[1]) : 20);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] { train(argc > 1 ? std::atoi(argv[1]) : 20); });
 }

@@ -1,7 +1,6 @@
 // A model of Keras's layers, trained on every core (or on all GPUs): keras_model [EPOCHS]
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 
 #include "spirals.h"
 
@@ -29,10 +28,6 @@ void train(int epochs) {
   std::printf("test accuracy %.3f\n", result.at("sparse_categorical_accuracy"));
 }
 
-int main(int argc, char** argv) try {
-  const strata::InterruptGuard interrupt;  // Ctrl-C ends it between two steps
-  train(argc > 1 ? std::atoi(argv[1]) : 20);
-} catch (const std::exception& error) {
-  std::fprintf(stderr, "%s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return strata::run_main([&] { train(argc > 1 ? std::atoi(argv[1]) : 20); });
 }

@@ -7,10 +7,10 @@
 #include <fstream>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/interrupt.h"
-#include "strata/core/thread.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

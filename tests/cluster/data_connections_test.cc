@@ -5,14 +5,13 @@
 #include <atomic>
 #include <functional>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "wire/server.h"
 
 namespace strata::cluster {
 namespace {
 
 using wire::Deadline;
-using wire::soon;
 
 /// A task that takes data connections in, and peers that open them.
 class DataConnectionsTest : public testing::Test {
@@ -45,7 +44,7 @@ class DataConnectionsTest : public testing::Test {
   /// Opens one and waits until it has been taken in, or refused.
   std::shared_ptr<wire::Connection> open(int task, const std::string& purpose) {
     const int before = accepted_;
-    auto connection = peers_->connect(address_, hello(task, purpose), soon());
+    auto connection = peers_->connect(address_, hello(task, purpose), wire::soon());
     EXPECT_TRUE(eventually([&] { return accepted_ > before; }));
     return connection;
   }
@@ -54,7 +53,7 @@ class DataConnectionsTest : public testing::Test {
   }
   /// For what the server's thread does, with progress of the peers'.
   bool eventually(const std::function<bool()>& done) {
-    const Deadline limit = soon();
+    const Deadline limit = wire::soon();
     while (!done()) {
       if (limit.passed()) return false;
       if (!peers_->progress()) std::this_thread::yield();

@@ -13,22 +13,22 @@ using test::ThreadCluster;
 using wire::Deadline;
 using namespace std::chrono_literals;
 
-Deadline soon() { return Deadline::after(20s); }
+Deadline within_20s() { return Deadline::after(20s); }
 
 void exchange(Server& server) {
   const int own = server.task().index;
   const int size = static_cast<int>(server.members().size());
   const TaskId after = {"worker", (own + 1) % size};
   const TaskId before = {"worker", (own + size - 1) % size};
-  const auto to = server.connect(after, "ring", soon());
-  const auto from = server.connect(before, "ring", soon());
+  const auto to = server.connect(after, "ring", within_20s());
+  const auto from = server.connect(before, "ring", within_20s());
   std::vector<std::byte> out(3000, static_cast<std::byte>(own));
   std::vector<std::byte> in(3000);
   auto sent = to->send({.id = 1}, out);
   auto got = from->receive({.id = 1}, in);
-  Status seen = server.transport().wait(got, soon());
+  Status seen = server.transport().wait(got, within_20s());
   if (!seen.ok()) server.root_cause(before, seen).throw_if_error();
-  seen = server.transport().wait(sent, soon());
+  seen = server.transport().wait(sent, within_20s());
   if (!seen.ok()) server.root_cause(after, seen).throw_if_error();
   EXPECT_EQ(in[0], static_cast<std::byte>(before.index));
 }
@@ -36,10 +36,10 @@ void exchange(Server& server) {
 void work(Server& server) {
   for (int round = 0; round < 3; ++round) {
     server.set_operation(str_cat("round ", round));
-    server.barrier("round", soon());
+    server.barrier("round", within_20s());
     exchange(server);
     server.set(str_cat("key", server.task().index), std::string(500, 'x'));
-    (void)server.get(str_cat("key", (server.task().index + 1) % 3), soon());
+    (void)server.get(str_cat("key", (server.task().index + 1) % 3), within_20s());
   }
 }
 

@@ -5,10 +5,10 @@
 #include <array>
 #include <fstream>
 
+#include "cluster/job_secret_environment.h"
 #include "cluster/make_transport.h"
-#include "strata/cluster/job_secret_environment.h"
+#include "core/thread.h"
 #include "strata/cluster/server.h"
-#include "strata/core/thread.h"
 #include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
@@ -20,7 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using wire::JobSecret;
-using wire::soon;
 using Variables = std::map<std::string, std::string, std::less<>>;
 
 constexpr const char* kSecret = "a secret that is long enough";
@@ -88,11 +87,11 @@ TEST(MakeTransportWithSecretTest, TheOptionCountsAndThenTheEnvironment) {
   const wire::Address address =
       listener->listen({.host = "127.0.0.1", .port = 0}, wire::hello_of(1));
   Thread server("server", [&](const std::stop_token& stop) {
-    listener->wait_until([] { return false; }, soon(), stop);
+    listener->wait_until([] { return false; }, wire::soon(), stop);
   });
   const auto gets_in = [&](const ServerOptions& options, const Environment& environment) {
     try {
-      make_transport(options, environment)->connect(address, wire::hello_of(0), soon());
+      make_transport(options, environment)->connect(address, wire::hello_of(0), wire::soon());
       return true;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUnauthenticated) << error.what();
@@ -133,19 +132,19 @@ TEST(ServerWithSecretTest, TheJobGoesOnAndStrangersAreToldWhatToSet) {
       try {
         Server server(spec, {"worker", task},
                       {.start_timeout = 30s, .job_secret = JobSecret(kSecret)});
-        const auto peer = server.connect({"worker", 1 - task}, "x", soon());
+        const auto peer = server.connect({"worker", 1 - task}, "x", wire::soon());
         std::byte last{};
         while (last == std::byte{0}) {
-          server.barrier("round", soon());
+          server.barrier("round", wire::soon());
           if (task == 0) last = static_cast<std::byte>(stop.load());
           wire::Transfer transfer =
               task == 0 ? peer->send({.id = 1}, {&last, 1}) : peer->receive({.id = 1}, {&last, 1});
-          server.transport().wait(transfer, soon()).throw_if_error();
+          server.transport().wait(transfer, wire::soon()).throw_if_error();
           if (task == 0) ++rounds;
         }
         EXPECT_EQ(server.generation(), 1U);
         EXPECT_TRUE(server.newcomers().empty());
-        server.shutdown(soon());
+        server.shutdown(wire::soon());
       } catch (...) {
         outcomes[task] = Status::from_current_exception();
       }
@@ -153,7 +152,7 @@ TEST(ServerWithSecretTest, TheJobGoesOnAndStrangersAreToldWhatToSet) {
   }
   const auto go_on = [&] {
     const int until = rounds + 3;
-    const wire::Deadline limit = soon();
+    const wire::Deadline limit = wire::soon();
     while (rounds < until && !limit.passed()) std::this_thread::yield();
     EXPECT_GE(rounds.load(), until) << outcomes[0].message() << "\n" << outcomes[1].message();
   };
@@ -170,7 +169,7 @@ TEST(ServerWithSecretTest, TheJobGoesOnAndStrangersAreToldWhatToSet) {
                              .generation = 1,
                              .purpose = purpose};
         expect_error_containing(
-            [&] { stranger->connect(wire::Address::parse(address(at)), hello, soon()); },
+            [&] { stranger->connect(wire::Address::parse(address(at)), hello, wire::soon()); },
             ErrorCode::kUnauthenticated, "set STRATA_JOB_SECRET_FILE");
       }
     }

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "strata/core/str_cat.h"
+#include "support/killed_program.h"
 #include "support/process_cluster.h"
 #include "wire/relay.h"
 
@@ -185,11 +186,6 @@ TEST(ProcessClusterTest, AKilledTaskThatIsStartedAgainComesBack) {
       EXPECT_NE(exit.output.find("generation 2"), std::string::npos) << exit.output;
     }
   }
-}
-
-int from_environment(const char* name, int otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::atoi(text);
 }
 
 // One run: rendezvous, a few rounds of barriers, keys and data, shutdown; at a random moment a task

@@ -1,11 +1,11 @@
 // Which wire a server is told to use, and what cannot be.
-#include "strata/cluster/wire_environment.h"
+#include "cluster/wire_environment.h"
 
 #include <gtest/gtest.h>
 
 #include "cluster/make_transport.h"
-#include "strata/wire/ucx_transport.h"
 #include "support/expect_error.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace strata::cluster {
 namespace {

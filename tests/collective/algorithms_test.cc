@@ -1,4 +1,5 @@
 #include "strata/collective/algorithms.h"
+#include "collective/placements.h"
 
 #include <gtest/gtest.h>
 
@@ -18,10 +19,6 @@ Request request_of(Collective collective, Placement placement, Order order = Ord
                    int root = 0) {
   return {
       .collective = collective, .placement = std::move(placement), .order = order, .root = root};
-}
-
-Placement one_each(int ranks, int ranks_per_host = 1) {
-  return Placement::blocks(std::vector<int>(static_cast<size_t>(ranks), 1), ranks_per_host);
 }
 
 std::string to_string(const Placement& placement) {

@@ -16,7 +16,7 @@
 
 #include "collective/communicator_checks.h"
 #include "collective/contract_ranks.h"
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "support/expect_error.h"
 
 namespace strata::collective {

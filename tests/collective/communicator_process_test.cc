@@ -7,8 +7,8 @@
 #include <string>
 
 #include "collective/replica_values.h"
+#include "core/sha256.h"
 #include "strata/collective/in_process.h"
-#include "strata/core/sha256.h"
 #include "strata/core/str_cat.h"
 #include "support/process_cluster.h"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "collective/communicator_checks.h"
-#include "strata/collective/shared_memory_communicator.h"
-#include "strata/collective/wire_communicator.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
+#include "collective/wire/wire_communicator.h"
 #include "wire/wires.h"
 
 namespace strata::collective {

@@ -16,11 +16,11 @@
 #include <optional>
 
 #include "collective/contract_ranks.h"
+#include "collective/mpi/mpi_communicator.h"
+#include "collective/wire/wire_communicator.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/roles.h"
 #include "strata/cluster/server.h"
-#include "strata/collective/mpi_communicator.h"
-#include "strata/collective/wire_communicator.h"
 
 namespace strata::collective {
 namespace {

@@ -2,16 +2,13 @@
 
 #include <bit>
 
+#include "collective/placements.h"
+#include "collective/planner/link_model.h"
 #include "strata/collective/algorithms.h"
-#include "strata/collective/link_model.h"
 #include "support/expect_error.h"
 
 namespace strata::collective {
 namespace {
-
-Placement one_each(int ranks, int ranks_per_host = 1) {
-  return Placement::blocks(std::vector<int>(static_cast<size_t>(ranks), 1), ranks_per_host);
-}
 
 double price_of(const std::string& algorithm, const Placement& placement, const LinkModel& links,
                 int64_t elements, int segments = 1, int64_t partial_bytes = 4) {

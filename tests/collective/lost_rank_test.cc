@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "strata/collective/wire_communicator.h"
+#include "collective/wire/wire_communicator.h"
 #include "support/thread_cluster.h"
 
 namespace strata::collective {

@@ -1,8 +1,8 @@
-#include "strata/collective/measure_links.h"
+#include "collective/planner/measure_links.h"
 
 #include <gtest/gtest.h>
 
-#include "strata/collective/planner.h"
+#include "collective/planner/planner.h"
 #include "wire/wires.h"
 
 namespace strata::collective {

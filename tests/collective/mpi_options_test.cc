@@ -1,7 +1,7 @@
 // What the mpi back end says where there is no MPI, or no sense in its options.
 #include <gtest/gtest.h>
 
-#include "strata/collective/mpi_communicator.h"
+#include "collective/mpi/mpi_communicator.h"
 #include "support/expect_error.h"
 
 namespace strata::collective {

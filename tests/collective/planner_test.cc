@@ -1,4 +1,5 @@
-#include "strata/collective/planner.h"
+#include "collective/planner/planner.h"
+#include "collective/placements.h"
 
 #include <gtest/gtest.h>
 
@@ -10,10 +11,6 @@
 
 namespace strata::collective {
 namespace {
-
-Placement one_each(int ranks, int ranks_per_host = 1) {
-  return Placement::blocks(std::vector<int>(static_cast<size_t>(ranks), 1), ranks_per_host);
-}
 
 LinkModel links_of(double bytes_per_second, double latency) {
   return {.in_host = {.latency = 10e-6, .bytes_per_second = 3e9},

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "collective/shared_memory/descriptor_exchange.h"
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "support/expect_error.h"
 #include "support/log_lines.h"
 

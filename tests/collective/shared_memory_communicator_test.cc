@@ -1,4 +1,4 @@
-#include "strata/collective/shared_memory_communicator.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>

@@ -16,13 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "collective/mpi/mpi_communicator.h"
 #include "collective/replica_values.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
+#include "collective/wire/wire_communicator.h"
+#include "core/sha256.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
-#include "strata/collective/mpi_communicator.h"
-#include "strata/collective/shared_memory_communicator.h"
-#include "strata/collective/wire_communicator.h"
-#include "strata/core/sha256.h"
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "collective/placements.h"
 #include "strata/collective/algorithms.h"
 #include "support/source_path.h"
 
@@ -15,10 +16,6 @@ namespace strata::collective {
 namespace {
 
 using enum Collective;
-
-Placement one_each(int ranks, int ranks_per_host = 1) {
-  return Placement::blocks(std::vector<int>(static_cast<size_t>(ranks), 1), ranks_per_host);
-}
 
 Traffic traffic_of(Collective collective, const std::string& name, const Placement& placement) {
   const Request request{.collective = collective, .placement = placement, .order = Order::kAny};

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "support/fake_clock.h"
 
 namespace strata {

@@ -1,4 +1,4 @@
-#include "strata/core/join.h"
+#include "core/join.h"
 
 #include <gtest/gtest.h>
 

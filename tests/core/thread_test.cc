@@ -1,4 +1,4 @@
-#include "strata/core/thread.h"
+#include "core/thread.h"
 
 #include <gtest/gtest.h>
 

@@ -3,9 +3,9 @@
 #include <filesystem>
 #include <set>
 
+#include "core/sha256.h"
 #include "data/chains.h"
 #include "data/elements.h"
-#include "strata/core/sha256.h"
 #include "support/temp_folder.h"
 
 // Random chains of up to three transforms: whatever they are, a position saved anywhere restores
@@ -14,7 +14,7 @@
 namespace strata::data {
 namespace {
 
-constexpr int64_t kLimit = 60;  // elements looked at, since some chains are endless
+constexpr int64_t kMostElements = 60;  // elements looked at, since some chains are endless
 constexpr uint32_t kChains = 25;
 
 /// Type, sizes and bytes of every tensor.
@@ -29,16 +29,16 @@ std::string digest(const Example& element) {
   return sha.hex_digest();
 }
 
-struct Step {
+struct Seen {
   std::string element;   // or the error
   std::string position;  // behind it
 };
 
 /// Up to `limit` steps, errors included.
-std::vector<Step> run(Iterator& iterator, int64_t limit = kLimit) {
-  std::vector<Step> steps;
+std::vector<Seen> run_chain(Iterator& iterator, int64_t limit = kMostElements) {
+  std::vector<Seen> steps;
   while (static_cast<int64_t>(steps.size()) < limit) {
-    Step step;
+    Seen step;
     try {
       const std::optional<Example> element = iterator.next();
       if (!element) break;
@@ -52,18 +52,18 @@ std::vector<Step> run(Iterator& iterator, int64_t limit = kLimit) {
   return steps;
 }
 
-std::vector<Step> run(const Dataset& dataset, int64_t epoch) {
+std::vector<Seen> run_chain(const Dataset& dataset, int64_t epoch) {
   Iterator iterator = dataset.iterator(epoch);
-  return run(iterator);
+  return run_chain(iterator);
 }
 
-std::vector<std::string> elements_of(const std::vector<Step>& steps, size_t from = 0) {
+std::vector<std::string> elements_of(const std::vector<Seen>& steps, size_t from = 0) {
   std::vector<std::string> all;
   for (size_t i = from; i < steps.size(); ++i) all.push_back(steps[i].element);
   return all;
 }
 
-std::vector<std::string> positions_of(const std::vector<Step>& steps, size_t from = 0) {
+std::vector<std::string> positions_of(const std::vector<Seen>& steps, size_t from = 0) {
   std::vector<std::string> all;
   for (size_t i = from; i < steps.size(); ++i) all.push_back(steps[i].position);
   return all;
@@ -77,7 +77,7 @@ void expect_equivalent(const Dataset& dataset, const std::string& position,
   const auto behind = [&](const std::string& text) {
     Iterator iterator = dataset.iterator(7);
     iterator.restore(Position::from_string(text));
-    return elements_of(run(iterator));
+    return elements_of(run_chain(iterator));
   };
   EXPECT_EQ(behind(position), behind(other)) << position << "\n" << other;
 }
@@ -106,7 +106,7 @@ TEST_P(CompositionTest, PositionsRestoreExactly) {
     const Chain chain = draw_chain(seed(c), source, build(2));
     SCOPED_TRACE(str_cat(chain.name, " seed ", seed(c)));
     const int64_t epoch = c % 3;
-    const std::vector<Step> all = run(chain.dataset, epoch);
+    const std::vector<Seen> all = run_chain(chain.dataset, epoch);
     std::set<size_t> cuts = {0, all.size() / 2, all.size()};
     std::mt19937 random(seed(c));
     for (int i = 0; i < 3; ++i) cuts.insert(random() % (all.size() + 1));
@@ -118,7 +118,7 @@ TEST_P(CompositionTest, PositionsRestoreExactly) {
       Iterator restored = rebuilt.dataset.iterator(7);
       restored.restore(Position::from_string(text));
       ASSERT_EQ(restored.position().to_string(), text);
-      const auto rest = run(restored, kLimit - static_cast<int64_t>(cut));
+      const auto rest = run_chain(restored, kMostElements - static_cast<int64_t>(cut));
       ASSERT_EQ(elements_of(rest), elements_of(all, cut)) << text;
       for (size_t i = 0; i < rest.size(); ++i) {
         expect_equivalent(rebuilt.dataset, rest[i].position, all[cut + i].position);
@@ -132,13 +132,13 @@ TEST_P(CompositionTest, ThreadsAndPassesChangeNothing) {
     const uint32_t s = 5000 + seed(c);
     const Chain chain = draw_chain(s, 0, build(2));
     SCOPED_TRACE(str_cat(chain.name, " seed ", s));
-    const std::vector<Step> all = run(chain.dataset, 1);
-    const std::vector<Step> again = run(chain.dataset, 1);
+    const std::vector<Seen> all = run_chain(chain.dataset, 1);
+    const std::vector<Seen> again = run_chain(chain.dataset, 1);
     ASSERT_EQ(elements_of(again), elements_of(all));
     ASSERT_EQ(positions_of(again), positions_of(all));
     for (const int64_t calls : {0, 1, 4}) {
       const Chain other = draw_chain(s, 0, build(calls));
-      const std::vector<Step> steps = run(other.dataset, 1);
+      const std::vector<Seen> steps = run_chain(other.dataset, 1);
       ASSERT_EQ(elements_of(steps), elements_of(all)) << calls;
       if (calls > 0) {
         ASSERT_EQ(positions_of(steps), positions_of(all)) << calls;
@@ -148,12 +148,12 @@ TEST_P(CompositionTest, ThreadsAndPassesChangeNothing) {
       if (cut == 0) continue;
       Iterator to_other = other.dataset.iterator(0);
       to_other.restore(Position::from_string(all[cut - 1].position));
-      ASSERT_EQ(elements_of(run(to_other, kLimit - static_cast<int64_t>(cut))),
+      ASSERT_EQ(elements_of(run_chain(to_other, kMostElements - static_cast<int64_t>(cut))),
                 elements_of(all, cut))
           << all[cut - 1].position;
       Iterator from_other = chain.dataset.iterator(0);
       from_other.restore(Position::from_string(steps[cut - 1].position));
-      ASSERT_EQ(elements_of(run(from_other, kLimit - static_cast<int64_t>(cut))),
+      ASSERT_EQ(elements_of(run_chain(from_other, kMostElements - static_cast<int64_t>(cut))),
                 elements_of(all, cut))
           << steps[cut - 1].position;
     }
@@ -166,7 +166,7 @@ TEST_P(CompositionTest, RowsAndElementsAgree) {
     const Chain rows = draw_chain(s, 0, build(2));
     const Chain elements = draw_chain(s, 1, build(2));
     SCOPED_TRACE(str_cat(rows.name, " seed ", s));
-    EXPECT_EQ(elements_of(run(rows.dataset, 2)), elements_of(run(elements.dataset, 2)));
+    EXPECT_EQ(elements_of(run_chain(rows.dataset, 2)), elements_of(run_chain(elements.dataset, 2)));
   }
 }
 
@@ -176,18 +176,18 @@ TEST_P(CompositionTest, FreeOrdersLoseAndRepeatNothing) {
     const uint32_t s = 15000 + seed(c);
     const Chain chain = draw_free_chain(s, build(3));
     SCOPED_TRACE(str_cat(chain.name, " seed ", s));
-    std::vector<std::string> all = elements_of(run(draw_free_chain(s, build(0)).dataset, 1));
-    if (all.size() >= static_cast<size_t>(kLimit)) continue;  // cut off: not comparable
+    std::vector<std::string> all = elements_of(run_chain(draw_free_chain(s, build(0)).dataset, 1));
+    if (all.size() >= static_cast<size_t>(kMostElements)) continue;  // cut off: not comparable
     std::sort(all.begin(), all.end());
     for (size_t cut = 0; cut <= all.size(); cut += 1 + all.size() / 4) {
       Iterator first = chain.dataset.iterator(1);
-      std::vector<Step> given = run(first, static_cast<int64_t>(cut));
+      std::vector<Seen> given = run_chain(first, static_cast<int64_t>(cut));
       ASSERT_EQ(given.size(), cut);
       const std::string text = first.position().to_string();
       Iterator restored = draw_free_chain(s, build(c % 4)).dataset.iterator(0);
       restored.restore(Position::from_string(text));
       std::vector<std::string> seen = elements_of(given);
-      for (const std::string& element : elements_of(run(restored))) seen.push_back(element);
+      for (const std::string& element : elements_of(run_chain(restored))) seen.push_back(element);
       std::sort(seen.begin(), seen.end());
       ASSERT_EQ(seen, all) << text;
     }

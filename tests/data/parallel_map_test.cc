@@ -11,15 +11,15 @@
 #include <stdexcept>
 #include <thread>
 
+#include "core/thread.h"
 #include "data/elements.h"
-#include "strata/core/thread.h"
 
 namespace strata::data {
 namespace {
 
-constexpr auto kLong = std::chrono::seconds(30);
+constexpr auto kTimeout = std::chrono::seconds(30);
 
-int64_t value_of(const Example& element) { return element.x().item<int64_t>(); }
+int64_t number_of(const Example& element) { return element.x().item<int64_t>(); }
 
 Example plus(const Example& element, int64_t value) { return Example{element.x().add(value)}; }
 
@@ -37,10 +37,10 @@ TEST(ParallelMapTest, CallsRunAtOnce) {
   std::counting_semaphore<2> here(0), there(0);
   const Dataset dataset = Dataset::range(2).map(
       [&](Example e) {
-        std::counting_semaphore<2>& mine = value_of(e) == 0 ? here : there;
-        std::counting_semaphore<2>& other = value_of(e) == 0 ? there : here;
+        std::counting_semaphore<2>& mine = number_of(e) == 0 ? here : there;
+        std::counting_semaphore<2>& other = number_of(e) == 0 ? there : here;
         mine.release();
-        EXPECT_TRUE(other.try_acquire_for(kLong));
+        EXPECT_TRUE(other.try_acquire_for(kTimeout));
         return e;
       },
       {.num_parallel_calls = 2});
@@ -57,11 +57,11 @@ TEST(ParallelMapTest, AFreeOrderDoesNotWaitForTheSlow) {
     int64_t none = -1;
     if (std::this_thread::get_id() == consumer) {
       if (std::exchange(first, false)) {
-        EXPECT_TRUE(begun.try_acquire_for(kLong));
+        EXPECT_TRUE(begun.try_acquire_for(kTimeout));
       }
-    } else if (slow.compare_exchange_strong(none, value_of(e))) {
+    } else if (slow.compare_exchange_strong(none, number_of(e))) {
       begun.release();
-      EXPECT_TRUE(overtaken.try_acquire_for(kLong));
+      EXPECT_TRUE(overtaken.try_acquire_for(kTimeout));
     }
     return e;
   };
@@ -71,7 +71,7 @@ TEST(ParallelMapTest, AFreeOrderDoesNotWaitForTheSlow) {
   Iterator iterator = dataset.iterator(0);
   bool released = false;
   while (const auto element = iterator.next()) {
-    const int64_t value = value_of(*element);
+    const int64_t value = number_of(*element);
     EXPECT_TRUE(seen.insert(value).second);
     if (!released && slow >= 0 && value > slow) {
       overtaken.release();
@@ -85,7 +85,7 @@ TEST(ParallelMapTest, AFreeOrderDoesNotWaitForTheSlow) {
 TEST(ParallelMapTest, ErrorsComeInTheirPlace) {
   const Dataset dataset = Dataset::range(100).map(
       [](Example e) {
-        if (value_of(e) % 10 == 3) throw std::out_of_range("three");
+        if (number_of(e) % 10 == 3) throw std::out_of_range("three");
         return e;
       },
       {.num_parallel_calls = 3});
@@ -95,9 +95,9 @@ TEST(ParallelMapTest, ErrorsComeInTheirPlace) {
       EXPECT_THROW((void)iterator.next(), std::out_of_range);
       Iterator other = dataset.iterator(0);
       other.restore(Position::from_string(iterator.position().to_string()));
-      EXPECT_EQ(value_of(*other.next()), i + 1);
+      EXPECT_EQ(number_of(*other.next()), i + 1);
     } else {
-      EXPECT_EQ(value_of(*iterator.next()), i);
+      EXPECT_EQ(number_of(*iterator.next()), i);
     }
   }
   EXPECT_FALSE(iterator.next());
@@ -105,7 +105,7 @@ TEST(ParallelMapTest, ErrorsComeInTheirPlace) {
 
 TEST(ParallelMapTest, ErrorsOfTheInputComeInTheirPlace) {
   const auto fails = [](Example e) {
-    if (value_of(e) % 40 >= 38) throw std::out_of_range("input");
+    if (number_of(e) % 40 >= 38) throw std::out_of_range("input");
     return e;
   };
   const auto twice = [](const Example& e) { return Example{e.x().mul(2)}; };
@@ -115,12 +115,12 @@ TEST(ParallelMapTest, ErrorsOfTheInputComeInTheirPlace) {
     if (i % 40 >= 38) {
       EXPECT_THROW((void)iterator.next(), std::out_of_range) << i;
     } else {
-      ASSERT_EQ(value_of(*iterator.next()), 2 * i);
+      ASSERT_EQ(number_of(*iterator.next()), 2 * i);
     }
     Iterator other = dataset.iterator(0);
     other.restore(iterator.position());
     if (i + 1 < 100 && (i + 1) % 40 < 38) {
-      ASSERT_EQ(value_of(*other.next()), 2 * (i + 1)) << i;
+      ASSERT_EQ(number_of(*other.next()), 2 * (i + 1)) << i;
     }
   }
 }
@@ -137,7 +137,7 @@ TEST(ParallelMapTest, ThreadsAreNamedSingleThreadedAndLikeTheCaller) {
     }
     alone = alone && at::get_num_threads() == 1;
     grad = grad || at::GradMode::is_enabled();
-    if (value_of(e) < 2) met.arrive_and_wait();  // so two threads are seen at least
+    if (number_of(e) < 2) met.arrive_and_wait();  // so two threads are seen at least
     return e;
   };
   const at::NoGradGuard no_grad;
@@ -172,7 +172,7 @@ TEST(ParallelMapTest, NestedParallelTransformsDoNotDeadlock) {
   const auto inc = [](const Example& e) { return plus(e, 1); };
   for (const int64_t threads : {1, 2, 5}) {
     const auto sub = [&](const Example& e) {
-      const int64_t first = 1000 * value_of(e);
+      const int64_t first = 1000 * number_of(e);
       return Dataset::range(first, first + 40)
           .map(inc, {.num_parallel_calls = 3})
           .prefetch(2)

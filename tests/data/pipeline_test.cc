@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "core/thread.h"
 #include "data/elements.h"
 #include "data/source.h"
-#include "strata/core/thread.h"
 
 namespace strata::data {
 namespace {

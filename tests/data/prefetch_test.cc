@@ -6,8 +6,8 @@
 #include <semaphore>
 #include <stdexcept>
 
+#include "core/thread.h"
 #include "data/elements.h"
-#include "strata/core/thread.h"
 
 namespace strata::data {
 namespace {

@@ -3,12 +3,12 @@
 
 #include <map>
 
+#include "cluster/tls_environment.h"
+#include "cluster/wire_environment.h"
 #include "fuzz/fuzz_target.h"
 #include "strata/cluster/kubernetes_resolver.h"
 #include "strata/cluster/mpi_resolver.h"
 #include "strata/cluster/slurm_resolver.h"
-#include "strata/cluster/tls_environment.h"
-#include "strata/cluster/wire_environment.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // Keras's weights in HDF5.
 #include "fuzz/fuzz_target.h"
-#include "strata/keras_files/weights_file.h"
+#include "keras_files/weights_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::keras_files;

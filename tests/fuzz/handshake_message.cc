@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/crc32c.h"
 #include "fuzz/fuzz_target.h"
-#include "strata/core/crc32c.h"
 
 namespace {
 

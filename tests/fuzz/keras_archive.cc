@@ -1,5 +1,5 @@
 // .keras archives: zip, JSON, and HDF5 in it.
-#include "strata/keras_files/keras_archive.h"
+#include "keras_files/keras_archive.h"
 
 #include "fuzz/fuzz_target.h"
 

@@ -1,5 +1,5 @@
 // Whole models in HDF5, as Keras 2 wrote them.
-#include "strata/keras_files/legacy_model.h"
+#include "keras_files/legacy_model.h"
 
 #include "fuzz/fuzz_target.h"
 

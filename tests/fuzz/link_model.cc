@@ -1,5 +1,5 @@
 // The measured links between the ranks of a job, which one rank tells the others.
-#include "strata/collective/link_model.h"
+#include "collective/planner/link_model.h"
 
 #include "fuzz/fuzz_target.h"
 

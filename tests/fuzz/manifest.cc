@@ -2,8 +2,8 @@
 // the seal is reached; if it has one, also as it is.
 #include "checkpoint/manifest.h"
 
+#include "core/sha256.h"
 #include "fuzz/fuzz_target.h"
-#include "strata/core/sha256.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // Keras's rules for what a model keeps where, from a model's JSON.
-#include "strata/keras_files/model_layout.h"
+#include "keras_files/model_layout.h"
 
 #include "fuzz/fuzz_target.h"
 

@@ -1,6 +1,6 @@
 // The index that Keras writes beside weights in several files; each of those has the same bytes.
 #include "fuzz/fuzz_target.h"
-#include "strata/keras_files/weights_file.h"
+#include "keras_files/weights_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata;

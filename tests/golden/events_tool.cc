@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
-#include "strata/summary/event_reader.h"
 #include "strata/summary/summary_writer.h"
-#include "strata/summary/trace_recorder.h"
+#include "summary/event_reader.h"
+#include "summary/trace_recorder.h"
 
 namespace {
 

@@ -231,7 +231,7 @@ void write_all(const std::string& folder) {
                                Input({6, 6, 1}), {layers::Conv2D(2, 3), layers::Flatten()})),
                            layers::SimpleRNN(3)}),
                folder, "ours_frames");
-  const Json& golden = strata::keras::test::golden_models();  // registers classes
+  const Json& golden = strata::keras::golden::golden_models();  // registers classes
   write_filled(registered(), folder, "ours_registered");
   for (const Json& each : golden.at("models").as_array()) {
     const std::string file =

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "house/read_file.h"
 #include "strata/core/str_cat.h"
 #include "support/source_path.h"
 
@@ -27,11 +28,6 @@ std::vector<std::string> lines_of(const std::string& text) {
     lines.push_back(line);
   }
   return lines;
-}
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
 }
 
 size_t indent_of(const std::vector<std::string>& lines) {
@@ -59,7 +55,7 @@ bool contains(const std::vector<std::string>& file, const std::vector<std::strin
 }
 
 // What is wrong with the C++ blocks of a document.
-std::vector<std::string> complaints(const std::string& text, const fs::path& root) {
+std::vector<std::string> snippet_complaints(const std::string& text, const fs::path& root) {
   static const std::regex kSource("<!-- from ([^ ]+) -->");
   std::vector<std::string> result;
   const auto lines = lines_of(text);
@@ -72,7 +68,7 @@ std::vector<std::string> complaints(const std::string& text, const fs::path& roo
       result.push_back(str_cat("line ", i + 1, ": no <!-- from FILE --> above this block"));
     } else if (!fs::is_regular_file(root / source[1].str())) {
       result.push_back(str_cat("line ", i + 1, ": there is no ", source[1].str()));
-    } else if (!contains(lines_of(read(root / source[1].str())), block)) {
+    } else if (!contains(lines_of(read_file(root / source[1].str())), block)) {
       result.push_back(str_cat("line ", i + 1, ": this block is not in ", source[1].str()));
     }
   }
@@ -90,7 +86,7 @@ TEST(DocsTest, CppBlocksAreQuotedFromFilesThatCompile) {
   }
   for (const auto& document : documents) {
     ASSERT_TRUE(fs::exists(document)) << document;
-    for (const auto& complaint : complaints(read(document), root)) {
+    for (const auto& complaint : snippet_complaints(read_file(document), root)) {
       ADD_FAILURE() << fs::relative(document, root).string() << ", " << complaint;
     }
   }
@@ -107,7 +103,7 @@ TEST(DocsTest, LocalLinksLeadSomewhere) {
   for (const auto& document : documents) {
     std::string text;  // without code, where a lambda looks like a link
     bool code = false;
-    for (const auto& line : lines_of(read(document))) {
+    for (const auto& line : lines_of(read_file(document))) {
       if (line.starts_with("```")) code = !code;
       static const std::regex kCode("`[^`]*`");
       if (!code) text += std::regex_replace(line, kCode, "") + "\n";
@@ -125,7 +121,7 @@ TEST(DocsTest, FilesThatTheMapNamesExist) {
   static const std::regex kPath("`([a-z_]+/[a-z_0-9/]+\\.(?:cc|h))`");
   int paths = 0;
   for (const char* document : {"src/README.md", "docs/glossary.md"}) {
-    const std::string text = read(root / document);
+    const std::string text = read_file(root / document);
     for (std::sregex_iterator it(text.begin(), text.end(), kPath), end; it != end; ++it) {
       const std::string path = (*it)[1];
       ++paths;
@@ -143,11 +139,12 @@ TEST(DocsTest, FilesThatTheMapNamesExist) {
 TEST(DocsTest, SeesABlockThatIsNotQuoted) {
   const fs::path root = test::source_path();
   const std::string head = "<!-- from tests/house/docs_test.cc -->\n```cpp\n";
-  EXPECT_EQ(complaints("```cpp\nint x;\n```\n", root).size(), 1u);
-  EXPECT_EQ(complaints("<!-- from no/such/file.cc -->\n```cpp\nint x;\n```\n", root).size(), 1u);
-  EXPECT_EQ(complaints(head + "int this_line_is_" + "nowhere;\n```\n", root).size(), 1u);
-  EXPECT_TRUE(complaints(head + "namespace strata {\nnamespace {\n```\n", root).empty());
-  EXPECT_TRUE(complaints("```sh\nmake demo\n```\n", root).empty());
+  EXPECT_EQ(snippet_complaints("```cpp\nint x;\n```\n", root).size(), 1u);
+  EXPECT_EQ(snippet_complaints("<!-- from no/such/file.cc -->\n```cpp\nint x;\n```\n", root).size(),
+            1u);
+  EXPECT_EQ(snippet_complaints(head + "int this_line_is_" + "nowhere;\n```\n", root).size(), 1u);
+  EXPECT_TRUE(snippet_complaints(head + "namespace strata {\nnamespace {\n```\n", root).empty());
+  EXPECT_TRUE(snippet_complaints("```sh\nmake demo\n```\n", root).empty());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "house/read_file.h"
 #include "strata/core/str_cat.h"
 #include "support/source_path.h"
 
@@ -18,11 +19,6 @@ namespace strata {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string read(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 struct Module {
   std::set<std::string> may_include;  // directly
@@ -32,7 +28,7 @@ struct Module {
 // The table of src/README.md: | `module` | `other`, `other` (no libtorch) |
 std::map<std::string, Module> read_table() {
   std::map<std::string, Module> modules;
-  std::istringstream lines(read(fs::path(test::source_path()) / "src/README.md"));
+  std::istringstream lines(read_file(fs::path(test::source_path()) / "src/README.md"));
   static const std::regex kRow("\\| `(\\w+)` \\| (.*) \\|");
   static const std::regex kName("`(\\w+)`");
   std::vector<std::string> include_all;
@@ -146,7 +142,8 @@ TEST(IncludeArrowsTest, EveryFileKeepsToTheTable) {
       if (extension != ".h" && extension != ".cc" && extension != ".inc") continue;
       ++files;
       const auto path = fs::relative(entry.path(), root).generic_string();
-      for (const auto& complaint : complaints(path, read(entry.path()))) ADD_FAILURE() << complaint;
+      for (const auto& complaint : complaints(path, read_file(entry.path())))
+        ADD_FAILURE() << complaint;
     }
   }
   EXPECT_GT(files, 10);
@@ -196,7 +193,7 @@ TEST(IncludeArrowsTest, LetsPassWhatIsAllowed) {
 TEST(IncludeArrowsTest, TheUmbrellaHeaderHasEveryPublicHeader) {
   const fs::path folder = fs::path(test::source_path()) / "include";
   std::set<std::string> listed;
-  for (const auto& include : includes_of(read(folder / "strata/strata.h")))
+  for (const auto& include : includes_of(read_file(folder / "strata/strata.h")))
     listed.insert(include.path);
   std::set<std::string> there;
   for (const auto& entry : fs::recursive_directory_iterator(folder / "strata")) {
@@ -216,7 +213,7 @@ TEST(IncludeArrowsTest, EveryFileIsListedInItsModulesCMakeLists) {
       const bool counts = path.extension() == (std::string(folder) == "src" ? ".cc" : ".h");
       if (!counts || path.parent_path() == root / folder) continue;
       const auto module = *fs::relative(path, root / folder).begin();
-      const std::string listing = read(root / "src" / module / "CMakeLists.txt");
+      const std::string listing = read_file(root / "src" / module / "CMakeLists.txt");
       const std::string stem = std::regex_replace(path.stem().string(), kVariant, "");
       const bool listed = listing.find(path.filename().string()) != std::string::npos ||
                           (path.extension() == ".cc" && stem != path.stem() &&
@@ -228,7 +225,7 @@ TEST(IncludeArrowsTest, EveryFileIsListedInItsModulesCMakeLists) {
 
 TEST(IncludeArrowsTest, TheReadmeOfTheSourcesHasAParagraphForEveryModuleThatExists) {
   const fs::path root = test::source_path();
-  const std::string readme = read(root / "src/README.md");
+  const std::string readme = read_file(root / "src/README.md");
   for (const auto& entry : fs::directory_iterator(root / "src")) {
     if (!entry.is_directory()) continue;
     const auto name = entry.path().filename().string();

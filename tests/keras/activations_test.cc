@@ -14,12 +14,12 @@ namespace strata::activations {
 namespace {
 
 using at::Tensor;
-using keras::test::cases_with;
-using keras::test::expect_close;
-using keras::test::golden_tensor;
-using keras::test::leaves;
-using keras::test::number;
-using keras::test::same;
+using keras::golden::cases_with;
+using keras::golden::expect_close;
+using keras::golden::golden_tensor;
+using keras::golden::leaves;
+using keras::golden::number;
+using keras::golden::same;
 
 Tensor gradient_of(const Tensor& y, const Tensor& x) {
   return torch::autograd::grad({y.sum()}, {x}, {}, /*retain_graph=*/true, /*create_graph=*/true)[0];

@@ -6,10 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "keras/training/training_run.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/training_run.h"
 #include "strata/optim/optimizers.h"
 #include "support/source_path.h"
 #include "support/temp_folder.h"
@@ -46,17 +46,17 @@ class ScriptedRun final : public TrainingRun {
   }
 };
 
-struct Outcome {
+struct Recorded {
   int64_t stopped = -1;
   std::vector<double> rates;
 };
 
-Outcome play(callbacks::Callback& callback, const std::vector<double>& values,
-             const std::string& monitor) {
+Recorded play(callbacks::Callback& callback, const std::vector<double>& values,
+              const std::string& monitor) {
   ScriptedRun run;
   callback.set_run(&run);
   callback.on_train_begin();
-  Outcome outcome;
+  Recorded outcome;
   for (size_t i = 0; i < values.size() && outcome.stopped < 0; ++i) {
     const auto epoch = static_cast<int64_t>(i);
     callback.on_epoch_begin(epoch);
@@ -83,7 +83,7 @@ TEST(CallbacksGoldenTest, EarlyStoppingStopsWhereKerasDoes) {
     options.start_from_epoch = given.value("start_from_epoch", 0);
     if (given.contains("baseline")) options.baseline = given["baseline"].get<double>();
     callbacks::EarlyStopping callback(options);
-    const Outcome outcome = play(callback, test["values"]["data"], test["monitor"]);
+    const Recorded outcome = play(callback, test["values"]["data"], test["monitor"]);
     EXPECT_EQ(outcome.stopped, test["stopped"]);
     EXPECT_EQ(callback.best_epoch(), test["best_epoch"]);
     ASSERT_EQ(callback.best().has_value(), !test["best"].is_null());
@@ -104,7 +104,7 @@ TEST(CallbacksGoldenTest, ReduceLROnPlateauHasTheRatesOfKeras) {
     options.cooldown = given.value("cooldown", options.cooldown);
     options.min_lr = given.value("min_lr", options.min_lr);
     callbacks::ReduceLROnPlateau callback(options);
-    const Outcome outcome = play(callback, test["values"]["data"], test["monitor"]);
+    const Recorded outcome = play(callback, test["values"]["data"], test["monitor"]);
     const auto rates = test["rates"].get<std::vector<double>>();
     ASSERT_EQ(outcome.rates.size(), rates.size());
     for (size_t i = 0; i < rates.size(); ++i) {
@@ -116,7 +116,7 @@ TEST(CallbacksGoldenTest, ReduceLROnPlateauHasTheRatesOfKeras) {
 TEST(CallbacksGoldenTest, LearningRateSchedulerSetsTheRatesOfKeras) {
   callbacks::LearningRateScheduler callback(
       [](int64_t epoch, double rate) { return epoch > 2 ? rate * 0.9 : rate; });
-  const Outcome outcome = play(callback, std::vector<double>(8, 1.0), "loss");
+  const Recorded outcome = play(callback, std::vector<double>(8, 1.0), "loss");
   const auto rates = cases("LearningRateScheduler")[0]["rates"].get<std::vector<double>>();
   ASSERT_EQ(outcome.rates.size(), rates.size());
   for (size_t i = 0; i < rates.size(); ++i) EXPECT_NEAR(outcome.rates[i], rates[i], 1e-6);

@@ -9,8 +9,8 @@ namespace strata::constraints {
 namespace {
 
 using at::Tensor;
-using keras::test::golden_tensor;
-using keras::test::number;
+using keras::golden::golden_tensor;
+using keras::golden::number;
 
 std::vector<int64_t> axes(const Json& options) {
   const Json* axis = options.find("axis");
@@ -32,15 +32,15 @@ Constraint make(const std::string& name, const Json& o) {
 }
 
 TEST(ConstraintsTest, ResultsAndJsonEqualKeras) {
-  for (const Json& test : keras::test::cases_with("constraint")) {
+  for (const Json& test : keras::golden::cases_with("constraint")) {
     const std::string& name = test.at("constraint").as_string();
     SCOPED_TRACE(name + test.at("options").dump());
     const Constraint rule = make(name, test.at("options"));
     EXPECT_TRUE(rule);
     const Tensor x = golden_tensor(test.at("x")), y = golden_tensor(test.at("y"));
-    keras::test::expect_close(rule(x), y, 1e-9, 1e-4);
-    keras::test::expect_close(rule(x.to(at::kFloat)), y, 1e-5, 1e-3);
-    keras::test::expect_same_json(rule, test.at("json"));
+    keras::golden::expect_close(rule(x), y, 1e-9, 1e-4);
+    keras::golden::expect_close(rule(x.to(at::kFloat)), y, 1e-5, 1e-3);
+    keras::golden::expect_same_json(rule, test.at("json"));
   }
 }
 
@@ -49,7 +49,7 @@ TEST(ConstraintsTest, StaysOutOfAutograd) {
 }
 
 TEST(ConstraintsTest, NamesAreThoseOfKeras) {
-  keras::test::expect_names<Constraint>("constraints");
+  keras::golden::expect_names<Constraint>("constraints");
 }
 
 TEST(ConstraintsTest, AllAxesAreNull) {

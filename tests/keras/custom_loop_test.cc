@@ -8,6 +8,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 
+#include "keras/custom_layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
@@ -23,10 +24,8 @@ namespace strata::keras {
 namespace {
 
 using data::Dataset;
-
-at::Tensor waves(int64_t rows, int64_t columns, double frequency) {
-  return (at::arange(rows * columns, at::kFloat) * frequency).sin().reshape({rows, columns});
-}
+using test::PenaltyImpl;
+using test::waves;
 
 /// True if a call with ones drops any.
 bool drops(const at::Tensor& y) { return !y.equal(at::ones_like(y)); }
@@ -108,19 +107,6 @@ TEST(CallModeTest, ABatchNormalizationByItself) {
   norm(x);
   EXPECT_TRUE(norm.get_weights()[2].equal(moving_mean));
 }
-
-/// Adds the mean square of what goes through it.
-class PenaltyImpl final : public UnaryLayerImpl {
- public:
-  std::string_view class_name() const override { return "Penalty"; }
-
- private:
-  void describe(ConfigWriter&) const override {}
-  at::Tensor call(const at::Tensor& x, const Call&) override {
-    if (x.size(0) > 0) add_loss(x.square().sum(-1).mean() * 0.1);
-    return x;
-  }
-};
 
 Model penalized() {
   return Sequential(Input({4}),

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 
+#include "keras/custom_layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
@@ -26,10 +27,8 @@ namespace strata::keras {
 namespace {
 
 using data::Dataset;
-
-at::Tensor waves(int64_t rows, int64_t columns, double frequency) {
-  return (at::arange(rows * columns, at::kFloat) * frequency).sin().reshape({rows, columns});
-}
+using test::PenaltyImpl;
+using test::waves;
 
 /// Fits on each number of replicas; all must have the first's history.
 void expect_equal_histories(const std::function<Model()>& make, const Dataset& batches) {
@@ -53,19 +52,6 @@ void expect_equal_histories(const std::function<Model()>& make, const Dataset& b
     }
   }
 }
-
-/// Adds a penalty on what goes through it: a mean over examples.
-class PenaltyImpl : public UnaryLayerImpl {
- public:
-  std::string_view class_name() const override { return "Penalty"; }
-
- protected:
-  void describe(ConfigWriter&) const override {}
-  at::Tensor call(const at::Tensor& x, const Call&) override {
-    if (x.size(0) > 0) add_loss(x.square().sum(-1).mean() * 0.1);
-    return x;
-  }
-};
 
 TEST(CustomModelsTest, LossesThatLayersAddCountOnceForEachExample) {
   expect_equal_histories(

@@ -12,15 +12,15 @@
 #include <cmath>
 #include <cstdio>
 
+#include "core/sha256.h"
+#include "keras/training/training_run.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
-#include "strata/core/sha256.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
-#include "strata/keras/training_run.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"

@@ -13,8 +13,9 @@
 #include <memory>
 #include <string>
 
+#include "core/sha256.h"
+#include "keras/training/training_run.h"
 #include "strata/core/file_system.h"
-#include "strata/core/sha256.h"
 #include "strata/data/random_numbers.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers.h"
@@ -22,7 +23,6 @@
 #include "strata/keras/metrics.h"
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
-#include "strata/keras/training_run.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"

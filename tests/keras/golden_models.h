@@ -13,13 +13,13 @@
 #include <vector>
 
 #include "keras/graph/input_layer.h"
+#include "keras/saving/layer_registry.h"
 #include "strata/core/file_system.h"
-#include "strata/keras/layer_registry.h"
 #include "strata/keras/model.h"
 #include "support/source_path.h"
 
 // What tests/golden/make_keras_models.py wrote, and comparing with it.
-namespace strata::keras::test {
+namespace strata::keras::golden {
 
 /// Of the model "registered".
 class ScaleImpl final : public UnaryLayerImpl {
@@ -114,4 +114,4 @@ inline void expect_close(const Tensors& got, const Tensors& expected, double tol
   }
 }
 
-}  // namespace strata::keras::test
+}  // namespace strata::keras::golden

@@ -12,8 +12,8 @@ namespace strata::initializers {
 namespace {
 
 using at::Tensor;
-using keras::test::cases_with;
-using keras::test::number;
+using keras::golden::cases_with;
+using keras::golden::number;
 
 std::optional<int64_t> seed_of(const Json& options) {
   const Json* seed = options.find("seed");
@@ -104,10 +104,10 @@ TEST(InitializersTest, JsonEqualsKeras) {
     const Initializer initializer = make(name, test.at("options"));
     EXPECT_EQ(initializer.class_name(), name);
     if (name == "Identity") {  // Keras forgets the gain
-      EXPECT_TRUE(keras::test::same(to_config(initializer), test.at("json").at("least")));
+      EXPECT_TRUE(keras::golden::same(to_config(initializer), test.at("json").at("least")));
       continue;
     }
-    keras::test::expect_same_json(initializer, test.at("json"));
+    keras::golden::expect_same_json(initializer, test.at("json"));
   }
 }
 
@@ -127,7 +127,7 @@ TEST(InitializersTest, WhatIsReadDrawsAsWhatWasWritten) {
 TEST(InitializersTest, NamesAreThoseOfKeras) {
   int stft = 0;
   for (const auto& [name, class_name] :
-       keras::test::leaves().at("names").at("initializers").as_object()) {
+       keras::golden::leaves().at("names").at("initializers").as_object()) {
     if (class_name == Json("STFT")) {
       ++stft;
       EXPECT_THROW(Initializer{name}, Error);

@@ -13,7 +13,7 @@
 #include "support/source_path.h"
 
 // Reading tests/golden/keras_leaves.json, and comparing with it.
-namespace strata::keras::test {
+namespace strata::keras::golden {
 
 inline const Json& leaves() {
   static const Json all =
@@ -98,4 +98,4 @@ void expect_names(const char* kind) {
   }
 }
 
-}  // namespace strata::keras::test
+}  // namespace strata::keras::golden

@@ -2,6 +2,7 @@
 
 #include "keras/golden_models.h"
 #include "keras/ops/operation.h"
+#include "keras_files/keras_archive.h"
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/embedding.h"
@@ -10,14 +11,13 @@
 #include "strata/keras/model_config.h"
 #include "strata/keras/saving.h"
 #include "strata/keras/summary.h"
-#include "strata/keras_files/keras_archive.h"
 #include "support/temp_folder.h"
 
 // Models that real Keras saved: read, computed, written, read.
 namespace strata::keras {
 namespace {
 
-using namespace test;  // NOLINT
+using namespace golden;  // NOLINT
 
 class Scratch : public strata::test::TempFolder {
  public:

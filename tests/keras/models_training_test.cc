@@ -16,7 +16,7 @@
 namespace strata::keras {
 namespace {
 
-using namespace test;  // NOLINT
+using namespace golden;  // NOLINT
 
 data::Example batch_of(const Json& golden) {
   std::vector<at::Tensor> fields = tensors_of(golden.at("inputs"));

@@ -115,24 +115,24 @@ TEST(OptimizerConfigTest, ErrorsNameOptimizerAndOption) {
                           "got a user-defined function, which no file can hold");
 }
 
-struct CompileOptions {
+struct OnlyAnOptimizer {
   AnyOptimizer optimizer = {};
 };
 
 TEST(AnyOptimizerTest, IsMadeFromOptimizersPointersAndNames) {
-  EXPECT_FALSE(CompileOptions().optimizer);
-  const CompileOptions moved{.optimizer = optimizers::Adam({.learning_rate = 0.5})};
+  EXPECT_FALSE(OnlyAnOptimizer().optimizer);
+  const OnlyAnOptimizer moved{.optimizer = optimizers::Adam({.learning_rate = 0.5})};
   EXPECT_EQ(moved.optimizer->learning_rate(), 0.5);
   EXPECT_EQ(to_config(*moved.optimizer).at("class_name").as_string(), "Adam");
-  const CompileOptions named{.optimizer = "RMSprop"};
+  const OnlyAnOptimizer named{.optimizer = "RMSprop"};
   EXPECT_EQ(named.optimizer->name(), "rmsprop");
   const auto kept = std::make_shared<optimizers::SGD>();
-  const CompileOptions shared{.optimizer = kept};
+  const OnlyAnOptimizer shared{.optimizer = kept};
   kept->set_learning_rate(0.125);
   EXPECT_EQ(shared.optimizer->learning_rate(), 0.125);
-  const CompileOptions owned{.optimizer = optimizer_from_config("ftrl")};
+  const OnlyAnOptimizer owned{.optimizer = optimizer_from_config("ftrl")};
   EXPECT_EQ((*owned.optimizer).name(), "ftrl");
-  const CompileOptions scaled{
+  const OnlyAnOptimizer scaled{
       .optimizer = optimizers::LossScaleOptimizer(optimizers::Adam({.learning_rate = 0.25}))};
   EXPECT_EQ(scaled.optimizer->learning_rate(), 0.25);
   expect_error([] { AnyOptimizer("adm"); }, ErrorCode::kInvalidArgument,

@@ -12,8 +12,8 @@ namespace strata::regularizers {
 namespace {
 
 using at::Tensor;
-using keras::test::golden_tensor;
-using keras::test::number;
+using keras::golden::golden_tensor;
+using keras::golden::number;
 
 Regularizer make(const std::string& name, const Json& o) {
   if (o.as_object().empty()) return Regularizer(name);
@@ -27,21 +27,21 @@ Regularizer make(const std::string& name, const Json& o) {
 Tensor gradient_of(const Tensor& y, const Tensor& x) { return torch::autograd::grad({y}, {x})[0]; }
 
 TEST(RegularizersTest, PenaltiesGradientsAndJsonEqualKeras) {
-  for (const Json& test : keras::test::cases_with("regularizer")) {
+  for (const Json& test : keras::golden::cases_with("regularizer")) {
     const std::string& name = test.at("regularizer").as_string();
     SCOPED_TRACE(name + test.at("options").dump());
     const Regularizer rule = make(name, test.at("options"));
     EXPECT_TRUE(rule);
     const Tensor x = golden_tensor(test.at("x")).to(at::kFloat).requires_grad_();
     const Tensor y = rule(x);
-    keras::test::expect_close(y.detach(), golden_tensor(test.at("y")), 1e-5, 1e-6);
-    keras::test::expect_close(gradient_of(y, x), golden_tensor(test.at("gradient")), 1e-5, 1e-4);
-    keras::test::expect_same_json(rule, test.at("json"));
+    keras::golden::expect_close(y.detach(), golden_tensor(test.at("y")), 1e-5, 1e-6);
+    keras::golden::expect_close(gradient_of(y, x), golden_tensor(test.at("gradient")), 1e-5, 1e-4);
+    keras::golden::expect_same_json(rule, test.at("json"));
   }
 }
 
 TEST(RegularizersTest, NamesAreThoseOfKeras) {
-  keras::test::expect_names<Regularizer>("regularizers");
+  keras::golden::expect_names<Regularizer>("regularizers");
   EXPECT_EQ(to_config(Regularizer("l1_l2")).at("class_name"), Json("L1L2"));
 }
 

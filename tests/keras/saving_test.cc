@@ -12,8 +12,9 @@
 #include <sstream>
 
 #include "keras/call_options.h"
+#include "keras/saving/layer_registry.h"
+#include "keras_files/keras_archive.h"
 #include "strata/core/file_system.h"
-#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/attention.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/normalization.h"
@@ -24,7 +25,6 @@
 #include "strata/keras/plot_model.h"
 #include "strata/keras/sequential.h"
 #include "strata/keras/summary.h"
-#include "strata/keras_files/keras_archive.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/expect_error.h"
 #include "support/source_path.h"

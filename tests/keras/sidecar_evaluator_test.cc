@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-data::Dataset rows(double from) {
+data::Dataset constant_rows(double from) {
   const at::Tensor x = at::sin(at::arange(32, at::kFloat).reshape({16, 2}) + from);
   return data::Dataset::from_tensor_slices({x, x.sum(1, /*keepdim=*/true)}).batch(4);
 }
@@ -47,10 +47,10 @@ class SidecarEvaluatorTest : public testing::Test {
   /// Three epochs of four steps. @return the losses that its own validation had.
   std::vector<double> train(const callbacks::CallbackRef& saves) const {
     std::vector<double> losses;
-    (void)make_model().fit(rows(0), {.epochs = 3,
-                                     .validation_data = rows(1),
-                                     .callbacks = {saves, Notes(losses)},
-                                     .verbose = 0});
+    (void)make_model().fit(constant_rows(0), {.epochs = 3,
+                                              .validation_data = constant_rows(1),
+                                              .callbacks = {saves, Notes(losses)},
+                                              .verbose = 0});
     return losses;
   }
   SidecarEvaluator evaluator(SidecarEvaluatorOptions options = {}) const {
@@ -58,7 +58,7 @@ class SidecarEvaluatorTest : public testing::Test {
     options.interval = 1ms;
     if (options.max_evaluations == 0) options.max_evaluations = 3;
     if (options.timeout > 30s) options.timeout = 30s;
-    return SidecarEvaluator(make_model(), rows(1), folder_.path(), options);
+    return SidecarEvaluator(make_model(), constant_rows(1), folder_.path(), options);
   }
 
   const test::TempFolder folder_;
@@ -95,8 +95,8 @@ TEST_F(SidecarEvaluatorTest, ItFollowsACustomLoop) {
   CheckpointManager manager(checkpoint, folder_.path());
   std::vector<double> expected;
   const auto train_and_save = [&] {
-    for (const data::Example& batch : rows(0)) (void)trained.train_on_batch(batch);
-    expected.push_back(trained.evaluate(rows(1), {.verbose = 0}).at("loss"));
+    for (const data::Example& batch : constant_rows(0)) (void)trained.train_on_batch(batch);
+    expected.push_back(trained.evaluate(constant_rows(1), {.verbose = 0}).at("loss"));
     (void)manager.save();
   };
   train_and_save();
@@ -126,9 +126,9 @@ TEST_F(SidecarEvaluatorTest, ItDoesNotWaitForEver) {
 
 TEST_F(SidecarEvaluatorTest, ErrorsSayWhatDoesNotFit) {
   const Sequential unbuilt({layers::Dense(1)});
-  expect_error_containing([&] { SidecarEvaluator(unbuilt, rows(1), folder_.path()).start(); },
-                          ErrorCode::kFailedPrecondition,
-                          "is not built, so it has no weights yet; give it an Input");
+  expect_error_containing(
+      [&] { SidecarEvaluator(unbuilt, constant_rows(1), folder_.path()).start(); },
+      ErrorCode::kFailedPrecondition, "is not built, so it has no weights yet; give it an Input");
   double other = 1;
   Checkpoint checkpoint({{"other", other}});
   (void)checkpoint.save(folder_.path() + "/ckpt");

@@ -1,12 +1,12 @@
 // Files that are broken, cut, or made to do harm: an error that names member and cause, never more.
 #include <gtest/gtest.h>
 
+#include "keras_files/check_weights.h"
 #include "keras_files/golden.h"
+#include "keras_files/keras_archive.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/weights_file.h"
 #include "keras_files/zip_writer.h"
-#include "strata/keras_files/check_weights.h"
-#include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/weights_file.h"
 #include "support/expect_error.h"
 
 namespace strata::keras_files {
@@ -14,12 +14,12 @@ namespace {
 
 using test::golden_path;
 
-std::span<const std::byte> bytes_of(const std::string& text) {
+std::span<const std::byte> bytes_in(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 
 KerasArchive parse(const std::string& bytes) {
-  return parse_keras_archive(bytes_of(bytes), "m.keras");
+  return parse_keras_archive(bytes_in(bytes), "m.keras");
 }
 
 using Members = std::vector<std::pair<std::string, std::string>>;
@@ -142,7 +142,7 @@ TEST(DamagedArchiveTest, NoFlippedBitChangesWhatIsRead) {
 TEST(DamagedWeightsTest, NoCutIsOverlooked) {
   const std::string bytes = read_file(golden_path("keras_files_mlp.weights.h5"));
   for (size_t size = 0; size + 8 < bytes.size(); size += 997) {
-    expect_error_containing([&] { parse_weights(bytes_of(bytes.substr(0, size)), "w.h5"); },
+    expect_error_containing([&] { parse_weights(bytes_in(bytes.substr(0, size)), "w.h5"); },
                             ErrorCode::kDataLoss, "[keras_files] w.h5: ");
   }
 }

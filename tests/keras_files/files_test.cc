@@ -9,15 +9,15 @@
 #include <map>
 #include <sstream>
 
+#include "keras_files/check_weights.h"
+#include "keras_files/describe.h"
 #include "keras_files/golden.h"
+#include "keras_files/keras_archive.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/model_layout.h"
+#include "keras_files/optimizer_layout.h"
+#include "keras_files/weights_file.h"
 #include "keras_files/weights_image.h"
-#include "strata/keras_files/check_weights.h"
-#include "strata/keras_files/describe.h"
-#include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/model_layout.h"
-#include "strata/keras_files/optimizer_layout.h"
-#include "strata/keras_files/weights_file.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

@@ -14,9 +14,9 @@
 #include <random>
 
 #include "keras_files/golden.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/weights_file.h"
 #include "strata/core/error.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/weights_file.h"
 
 namespace strata::keras_files {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/weights_file.h"
+#include "keras_files/keras_archive.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/weights_file.h"
 #include "support/cost_of.h"
 #include "support/expect_error.h"
 
@@ -120,7 +120,7 @@ std::string with_datasets(Hdf5& file, const std::vector<uint64_t>& addresses) {
 }
 
 std::string uint8_type() { return le(0x10, 1) + le(0, 3) + le(1, 4) + le(0, 2) + le(8, 2); }
-std::string shape_of(uint64_t size) { return le(1, 1) + le(1, 1) + le(0, 6) + le(size, 8); }
+std::string shape_message(uint64_t size) { return le(1, 1) + le(1, 1) + le(0, 6) + le(size, 8); }
 std::string chunk_layout(uint64_t tree, uint64_t chunk) {
   return le(3, 1) + le(2, 1) + le(2, 1) + le(tree, 8) + le(chunk, 4) + le(1, 4);
 }
@@ -131,8 +131,8 @@ TEST(HostileHdf5Test, ATreeOfChunksWhoseChildrenAreOneNode) {
   const uint64_t leaf = file.tree_node(1, 0, "", 0);
   uint64_t child = leaf;
   for (int level = 1; level < 20; ++level) child = file.tree_node(1, level, key + le(child, 8), 16);
-  const uint64_t dataset =
-      file.object({{0x01, shape_of(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(child, 8)}});
+  const uint64_t dataset = file.object(
+      {{0x01, shape_message(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(child, 8)}});
   const std::string bytes = with_datasets(file, {dataset});
   expect_refused_cheaply([&] { parse_h5(bytes); }, ErrorCode::kDataLoss,
                          "[keras_files] w.h5: vars/0: damaged (parts of the file are used");
@@ -143,7 +143,7 @@ TEST(HostileHdf5Test, MoreChunksThanTheShapeHasRoomFor) {
   const uint64_t data = file.part(std::string(8, 'x'));
   const uint64_t tree = file.tree_node(1, 0, le(8, 4) + le(0, 4) + le(0, 16) + le(data, 8), 1000);
   const uint64_t dataset =
-      file.object({{0x01, shape_of(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(tree, 8)}});
+      file.object({{0x01, shape_message(64)}, {0x03, uint8_type()}, {0x08, chunk_layout(tree, 8)}});
   const std::string bytes = with_datasets(file, {dataset});
   expect_refused_cheaply([&] { parse_h5(bytes); }, ErrorCode::kDataLoss,
                          "vars/0: damaged (more chunks than the shape has room for)");
@@ -188,7 +188,7 @@ TEST(HostileHdf5Test, ALargeDatasetThatIsManyMembers) {
   Hdf5 file;
   constexpr uint64_t kSize = 1 << 20;
   const uint64_t data = file.part(std::string(kSize, 'x'));
-  const uint64_t dataset = file.object({{0x01, shape_of(kSize)},
+  const uint64_t dataset = file.object({{0x01, shape_message(kSize)},
                                         {0x03, uint8_type()},
                                         {0x08, le(3, 1) + le(1, 1) + le(data, 8) + le(kSize, 8)}});
   const std::string bytes = with_datasets(file, std::vector<uint64_t>(1000, dataset));
@@ -199,8 +199,9 @@ TEST(HostileHdf5Test, ALargeDatasetThatIsManyMembers) {
 
 TEST(HostileHdf5Test, ALimitThatAFileReachesIsNamed) {
   Hdf5 file;
-  const uint64_t dataset = file.object(
-      {{0x01, shape_of(4)}, {0x03, uint8_type()}, {0x08, le(3, 1) + le(0, 1) + le(4, 2) + "abcd"}});
+  const uint64_t dataset = file.object({{0x01, shape_message(4)},
+                                        {0x03, uint8_type()},
+                                        {0x08, le(3, 1) + le(0, 1) + le(4, 2) + "abcd"}});
   const std::string bytes = with_datasets(file, {dataset, dataset, dataset});
   const auto span = std::as_bytes(std::span(bytes));
   EXPECT_EQ(parse_weights(span, "w.h5").vars.size(), 3U);

@@ -4,8 +4,8 @@
 #include <map>
 
 #include "keras_files/golden.h"
-#include "strata/keras_files/model_layout.h"
-#include "strata/keras_files/optimizer_layout.h"
+#include "keras_files/model_layout.h"
+#include "keras_files/optimizer_layout.h"
 #include "support/expect_error.h"
 
 namespace strata::keras_files {

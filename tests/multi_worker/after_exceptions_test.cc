@@ -35,9 +35,9 @@ std::string_view name_of(Place place) {
 }
 
 /// Some steps of training; `place` is thrown at in the step after `good` ones.
-class Training {
+class FailingTraining {
  public:
-  Training(Strategy& strategy, int worker) : strategy_(strategy), worker_(worker) {
+  FailingTraining(Strategy& strategy, int worker) : strategy_(strategy), worker_(worker) {
     strategy.scope([&] {
       weights_.emplace_back(at::ones({300}), VariableOptions{.name = "large"});
       weights_.emplace_back(at::full({3}, 0.5), VariableOptions{.name = "small"});
@@ -119,7 +119,7 @@ std::set<std::string> digests(const Spread& replicas, std::optional<Place> place
   test::run_well(
       replicas,
       [&](Strategy& strategy, int worker) {
-        Training training(strategy, worker);
+        FailingTraining training(strategy, worker);
         training.steps(3);
         if (place) {
           const Status status = training.fail(*place);
@@ -179,7 +179,7 @@ INSTANTIATE_TEST_SUITE_P(Overlap, AfterExceptionsTest,
 
 TEST(AfterExceptionsOften, EveryOtherStepMayThrow) {
   test::run_well({1, 1}, [&](Strategy& strategy, int worker) {
-    Training training(strategy, worker);
+    FailingTraining training(strategy, worker);
     for (int round = 0; round < 10; ++round) {
       training.steps(1);
       EXPECT_FALSE(training.fail(round % 2 == 0 ? Place::kBefore : Place::kAllAfter).ok());
@@ -190,7 +190,7 @@ TEST(AfterExceptionsOften, EveryOtherStepMayThrow) {
 
 TEST(AfterExceptionsGone, WhoMissesAWorkerHearsHowToGoOn) {
   const std::vector<Status> outcomes = test::run({1, 1}, [&](Strategy& strategy, int worker) {
-    Training training(strategy, worker);
+    FailingTraining training(strategy, worker);
     training.steps(1);
     const Status status = training.fail(Place::kBefore);
     if (worker == 1) status.throw_if_error();

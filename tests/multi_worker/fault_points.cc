@@ -20,16 +20,16 @@
 namespace strata::test {
 namespace {
 
-struct Fault {
+struct FaultPoint {
   std::string kind;
   std::string phase;
   int64_t number = -1;
   int64_t steps = 0;
 };
 
-const Fault& fault() {
-  static const Fault wanted = [] {
-    Fault read;
+const FaultPoint& fault() {
+  static const FaultPoint wanted = [] {
+    FaultPoint read;
     if (const char* text = std::getenv("STRATA_TEST_FAULT")) {
       std::istringstream(text) >> read.kind >> read.phase >> read.number >> read.steps;
     }

@@ -33,6 +33,7 @@
 #include <string_view>
 #include <vector>
 
+#include "keras/training/training_run.h"
 #include "multi_worker/await_the_lost.h"
 #include "multi_worker/fault_points.h"
 #include "multi_worker/loop_step.h"
@@ -44,7 +45,6 @@
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
-#include "strata/keras/training_run.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/replicate.h"

@@ -9,9 +9,9 @@
 
 #include "multi_worker/reports.h"
 #include "strata/core/str_cat.h"
-#include "strata/wire/ucx_transport.h"
 #include "suites/netns_testbed.h"
 #include "support/process_cluster.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace strata {
 namespace {
@@ -20,7 +20,7 @@ using test::ProcessCluster;
 using test::report_of;
 using tools::NetworkTestbed;
 using namespace std::chrono_literals;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr int kHosts = 4;
 constexpr auto kLiveness = 2s;  // the trainer's
@@ -72,11 +72,11 @@ class HostsTest : public testing::Test {
   }
 
   /// All but `lost` end in time with an error that holds `text`.
-  void expect_all_to_say(const std::string& text, Clock::time_point since, int lost = -1) {
+  void expect_all_to_say(const std::string& text, SteadyClock::time_point since, int lost = -1) {
     for (int i = 0; i < kHosts; ++i) {
       if (i == lost) continue;
-      const auto limit =
-          std::chrono::ceil<std::chrono::milliseconds>(since + kLiveness + kSlack - Clock::now());
+      const auto limit = std::chrono::ceil<std::chrono::milliseconds>(since + kLiveness + kSlack -
+                                                                      SteadyClock::now());
       const ProcessCluster::Exit exit = cluster_->wait(worker(i), std::max(limit, 0ms));
       EXPECT_TRUE(exit.in_time && exit.code == 1) << worker(i).to_string() << exit.output;
       EXPECT_NE(exit.output.find(text), std::string::npos)
@@ -87,7 +87,7 @@ class HostsTest : public testing::Test {
   void cut_off(int host) {
     start("fit");
     run_into_the_job();
-    const auto since = Clock::now();
+    const auto since = SteadyClock::now();
     testbed_->partition(host);
     expect_all_to_say(str_cat(worker(host).to_string(), " at ", testbed_->address(host), ":2222",
                               host == 0 ? ", the leader," : "", " is lost: it was silent for"),
@@ -124,7 +124,7 @@ TEST_F(HostsTest, ALeaderThatIsCutOffIsNamedByAllOthers) { cut_off(0); }
 TEST_F(HostsTest, ALinkThatIsCutIsNamedByAll) {
   start("loop");
   run_into_the_job();
-  const auto since = Clock::now();
+  const auto since = SteadyClock::now();
   testbed_->partition(1, 2);
   // Whoever of the two notices first names the other.
   expect_all_to_say(" lost /job:worker/task:", since);

@@ -18,10 +18,11 @@ using data::Dataset;
 using test::run_well;
 using test::Spread;
 
-constexpr int64_t kRows = 27;  // the last batch has 3, fewer than there are replicas
+constexpr int64_t kPredictedRows = 27;  // the last batch has 3, fewer than there are replicas
 
 Dataset input() {
-  const at::Tensor x = (at::arange(kRows * 4, at::kFloat) * 0.37).sin().reshape({kRows, 4});
+  const at::Tensor x =
+      (at::arange(kPredictedRows * 4, at::kFloat) * 0.37).sin().reshape({kPredictedRows, 4});
   return Dataset::from_tensor_slices(data::Example{x}).batch(8);
 }
 
@@ -45,7 +46,7 @@ std::vector<keras::Tensors> predictions(const Spread& spread) {
 TEST(PredictTest, EveryWorkerHasAllRowsInTheirOrder) {
   const keras::Tensors one = predictions({5})[0];
   ASSERT_EQ(one.size(), 2u);
-  EXPECT_EQ(one[0].sizes(), (at::IntArrayRef{kRows, 5}));
+  EXPECT_EQ(one[0].sizes(), (at::IntArrayRef{kPredictedRows, 5}));
   const at::Tensor alone = predictions({1})[0][0];
   EXPECT_TRUE(one[0].allclose(alone, 1e-6, 1e-7));
   for (const Spread& spread : {Spread{2, 3}, Spread{1, 1, 3}}) {

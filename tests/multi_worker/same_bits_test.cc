@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "multi_worker/reports.h"
-#include "strata/wire/ucx_transport.h"
 #include "support/process_cluster.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace strata {
 namespace {

@@ -26,20 +26,20 @@
 #include <string>
 #include <vector>
 
+#include "core/sha256.h"
+#include "keras/training/training_run.h"
 #include "multi_worker/await_the_lost.h"
 #include "multi_worker/loop_step.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
-#include "strata/core/sha256.h"
 #include "strata/data/mnist.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
 #include "strata/keras/session.h"
-#include "strata/keras/training_run.h"
 #include "strata/optim/mean.h"
 #include "strata/optim/metrics.h"
 #include "strata/optim/optimizers.h"

@@ -285,9 +285,9 @@ TEST(SparseCrossentropyTest, EveryInstructionSetGivesTheSameBitsForEveryCut) {
                  labels = at::randint(classes, {rows}, at::kLong);
     const Tensor scale = at::rand({rows});
     Tensor losses, difference, out;
-    for (int i = 0; i < tensor::kNumCpuIsas; ++i) {
-      const auto isa = static_cast<tensor::CpuIsa>(i);
-      if (!tensor::cpu_supports(isa)) continue;
+    for (int i = 0; i < kNumCpuIsas; ++i) {
+      const auto isa = static_cast<CpuIsa>(i);
+      if (!cpu_supports(isa)) continue;
       const CrossEntropyKernels& kernels = cross_entropy_kernels(isa);
       for (const int64_t cut : {rows, int64_t{1}, int64_t{53}}) {
         Tensor l = at::empty({rows}), d = at::empty({rows, classes}),

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/thread.h"
 #include "parity/models.h"
+#include "ps/tables/parameter_server.h"
 #include "strata/cluster/simple_resolver.h"
-#include "strata/core/thread.h"
-#include "strata/ps/parameter_server.h"
 #include "strata/strategies/cluster_coordinator.h"
 #include "strata/strategies/parameter_server_strategy.h"
 #include "support/replicas.h"
@@ -102,13 +102,13 @@ TEST(CoordinatedTrainingTest, WorkersTrainWhatTheChiefHasMade) {
   ClusterCoordinator coordinator(registry, job.coordinator({"chief", 0}));
   const ps::PerWorkerValues trainers = coordinator.create_per_worker_values("trainer");
   const auto epoch = [&] {
-    std::vector<ps::RemoteValue> steps;
+    std::vector<ps::RemoteValue<>> steps;
     for (int64_t i = 0; i < 40; ++i) {
       steps.push_back(coordinator.schedule("step", {trainers, i % 8}));
     }
     coordinator.join(soon());
     double sum = 0;
-    for (const ps::RemoteValue& each : steps) sum += each.get<double>();
+    for (const ps::RemoteValue<>& each : steps) sum += each.get<double>();
     return sum / 40;
   };
   const double first = epoch();

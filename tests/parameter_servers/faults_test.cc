@@ -20,6 +20,7 @@
 #include <string>
 #include <vector>
 
+#include "parameter_servers/job_checks.h"
 #include "strata/core/str_cat.h"
 #include "support/killed_program.h"
 #include "support/process_cluster.h"
@@ -29,7 +30,9 @@ namespace strata {
 namespace {
 
 using cluster::TaskId;
+using test::expect_good;
 using test::ProcessCluster;
+using test::sha_of;
 using namespace std::chrono_literals;
 
 struct Plan {
@@ -69,15 +72,6 @@ Plan draw(uint64_t seed) {
   plan.step = 1 + below(plan.steps() * 2 / 3);
   plan.later = std::chrono::milliseconds(below(30));
   return plan;
-}
-
-std::string sha_of(const std::string& output) {
-  const size_t at = output.find("sha256 ");
-  return at == std::string::npos ? "none: " + output : output.substr(at, 7 + 64);
-}
-
-void expect_good(const ProcessCluster::Exit& exit, const TaskId& task) {
-  EXPECT_TRUE(exit.in_time && exit.code == 0) << task.to_string() << ": " << exit.output;
 }
 
 /// A job under one plan.

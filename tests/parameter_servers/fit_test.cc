@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "keras/training/training_run.h"
 #include "ps/ps_cluster.h"
 #include "strata/cluster/simple_resolver.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/training_run.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/parameter_server_strategy.h"
 #include "support/temp_folder.h"

@@ -5,13 +5,16 @@
 #include <memory>
 #include <string>
 
+#include "parameter_servers/job_checks.h"
 #include "support/process_cluster.h"
 #include "support/temp_folder.h"
 
 namespace strata {
 namespace {
 
+using test::expect_good;
 using test::ProcessCluster;
+using test::sha_of;
 using namespace std::chrono_literals;
 
 std::unique_ptr<ProcessCluster> start(const std::string& mode, const std::string& folder, int steps,
@@ -23,15 +26,6 @@ std::unique_ptr<ProcessCluster> start(const std::string& mode, const std::string
       std::map<std::string, int>{{"worker", workers}, {"ps", servers}});
   cluster->start();
   return cluster;
-}
-
-void expect_good(const ProcessCluster::Exit& exit, const cluster::TaskId& task) {
-  EXPECT_TRUE(exit.in_time && exit.code == 0) << task.to_string() << ": " << exit.output;
-}
-
-std::string sha_of(const std::string& output) {
-  const size_t at = output.find("sha256 ");
-  return at == std::string::npos ? "none: " + output : output.substr(at, 7 + 64);
 }
 
 TEST(ParameterServerJobTest, AllTasksEndWellAndAgree) {

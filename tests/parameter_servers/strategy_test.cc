@@ -8,10 +8,10 @@
 
 #include "parity/models.h"
 #include "ps/ps_cluster.h"
+#include "runtime/span_observer.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/cluster/simple_resolver.h"
 #include "strata/core/log.h"
-#include "strata/runtime/span_observer.h"
 #include "strata/strategies/server_embedding.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"

@@ -16,8 +16,8 @@
 namespace strata::parity {
 namespace {
 
-constexpr int kSteps = 12;
-const std::vector<int64_t> kBatchSizes = {13, 7, 16, 2, 11};
+constexpr int kCentralSteps = 12;
+const std::vector<int64_t> kCentralBatchSizes = {13, 7, 16, 2, 11};
 
 double apart(const Outcome& a, const Outcome& b) {
   double most = std::max({difference(a.weights, b.weights), difference(a.slots, b.slots),
@@ -28,9 +28,9 @@ double apart(const Outcome& a, const Outcome& b) {
   return most;
 }
 
-void expect_parity(Kind kind) {
+void expect_central_parity(Kind kind) {
   set_logical_devices("cpu", 8);
-  const Batches batches = make_batches(kind, at::kDouble, kSteps, kBatchSizes);
+  const Batches batches = make_batches(kind, at::kDouble, kCentralSteps, kCentralBatchSizes);
   std::vector<OptimizerCase> cases = optimizer_cases();
   if (kind == Kind::kMlp || kind == Kind::kSparseEmbedding)
     std::ranges::move(more_optimizer_cases(), std::back_inserter(cases));
@@ -56,17 +56,19 @@ void expect_parity(Kind kind) {
               name_of(kind), cases.size(), shared_most, mirrors_most);
 }
 
-TEST(CentralStorageParityTest, MlpEqualsMirrored) { expect_parity(Kind::kMlp); }
-TEST(CentralStorageParityTest, BatchNormalizationEqualsMirrored) { expect_parity(Kind::kCnn); }
-TEST(CentralStorageParityTest, EmbeddingEqualsMirrored) { expect_parity(Kind::kEmbedding); }
+TEST(CentralStorageParityTest, MlpEqualsMirrored) { expect_central_parity(Kind::kMlp); }
+TEST(CentralStorageParityTest, BatchNormalizationEqualsMirrored) {
+  expect_central_parity(Kind::kCnn);
+}
+TEST(CentralStorageParityTest, EmbeddingEqualsMirrored) { expect_central_parity(Kind::kEmbedding); }
 TEST(CentralStorageParityTest, SparseGradientsEqualMirrored) {
-  expect_parity(Kind::kSparseEmbedding);
+  expect_central_parity(Kind::kSparseEmbedding);
 }
 
 // libtorch's BatchNormalization: each replica's statistics are its own, outside their mean.
 TEST(CentralStorageParityTest, LocalStatisticsEqualMirrored) {
   set_logical_devices("cpu", 8);
-  const Batches batches = make_batches(Kind::kCnn, at::kDouble, kSteps, {12, 9, 15});
+  const Batches batches = make_batches(Kind::kCnn, at::kDouble, kCentralSteps, {12, 9, 15});
   const auto train = [&](Strategy& strategy) {
     const auto net = strategy.replicate(
         [] { return std::make_shared<Net>(Kind::kCnn, at::kDouble, /*plain=*/true); });

@@ -23,8 +23,8 @@
 namespace strata::parity {
 namespace {
 
-constexpr int kReplicas = 8;
-constexpr int kSteps = 12;
+constexpr int kAllReplicas = 8;
+constexpr int kWorkerSteps = 12;
 
 /// All replicas' tensors of a variable, one behind the other.
 at::Tensor everywhere(const Strategy& strategy, const Variable& variable) {
@@ -45,7 +45,7 @@ std::string train(Strategy& strategy, const MakeOptimizer& make, Kind kind,
   std::vector<at::Tensor> state;
   const auto run = [&](const auto& net) {
     const auto optimizer = make(net.variables());
-    const Batches batches = make_batches(kind, at::kFloat, kSteps, {20, 24, 17, 3});
+    const Batches batches = make_batches(kind, at::kFloat, kWorkerSteps, {20, 24, 17, 3});
     std::vector<double> losses;
     size_t step = 0;
     for (const auto& batch : strategy.distribute(as_dataset(batches))) {
@@ -84,9 +84,9 @@ std::string train(Strategy& strategy, const MakeOptimizer& make, Kind kind,
 using Training = std::function<std::string(Strategy&)>;
 
 std::string one_process(const Training& training) {
-  set_logical_devices("cpu", kReplicas);
+  set_logical_devices("cpu", kAllReplicas);
   MirroredStrategy strategy(
-      {.devices = cpus(kReplicas), .seed = 5, .permits = 2, .threads_per_replica = 1});
+      {.devices = cpus(kAllReplicas), .seed = 5, .permits = 2, .threads_per_replica = 1});
   return training(strategy);
 }
 
@@ -97,7 +97,7 @@ std::string one_process(const MakeOptimizer& make, Kind kind, const Between& bet
 /// As many workers as there are numbers, with so many replicas each. All must end alike.
 std::string workers(const std::vector<int>& replicas, const Training& training,
                     const std::function<MultiWorkerMirroredOptions(int worker)>& options_of) {
-  set_logical_devices("cpu", kReplicas);
+  set_logical_devices("cpu", kAllReplicas);
   test::ThreadCluster cluster(
       test::ThreadCluster::spec_of({{"worker", static_cast<int>(replicas.size())}}));
   std::mutex mutex;
@@ -318,7 +318,7 @@ TEST(MultiWorkerTest, OptimizersMayHaveVariablesInCommon) {
     auto net = strategy.replicate([] { return std::make_shared<Net>(Kind::kMlp, at::kFloat); });
     optimizers::Adam first(net.variables(), {.learning_rate = 0.01});
     optimizers::SGD second(net.variables(), {.learning_rate = 0.1, .momentum = 0.9});
-    const Batches batches = make_batches(Kind::kMlp, at::kFloat, kSteps, {24});
+    const Batches batches = make_batches(Kind::kMlp, at::kFloat, kWorkerSteps, {24});
     for (const auto& batch : strategy.distribute(as_dataset(batches))) {
       strategy.run(
           [&](const data::Example& part) {

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/autograd_node.h"
 #include "parity/models.h"
-#include "strata/runtime/span_observer.h"
+#include "runtime/span_observer.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"
-#include "tensor/operators/autograd_node.h"
 
 namespace strata::parity {
 namespace {
@@ -76,7 +76,7 @@ struct Slow final : torch::autograd::Node {
 };
 
 at::Tensor slow_backward(const at::Tensor& x, std::function<void()> work) {
-  const auto node = tensor::make_node<Slow>();
+  const auto node = kernels::make_node<Slow>();
   node->work = std::move(work);
   node->set_next_edges(torch::autograd::collect_next_edges(x));
   at::Tensor same = x.detach();

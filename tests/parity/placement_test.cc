@@ -16,12 +16,12 @@
 namespace strata::parity {
 namespace {
 
-constexpr int kReplicas = 8;
-constexpr int kSteps = 50;
+constexpr int kPlacedReplicas = 8;
+constexpr int kPlacementSteps = 50;
 
 /// SHA-256 of every replica's weights and moving statistics, the slots, and the losses.
 std::string hash_after_training(const MirroredOptions& options, const MakeOptimizer& make,
-                                int steps = kSteps) {
+                                int steps = kPlacementSteps) {
   MirroredStrategy strategy(options);
   const auto net = strategy.replicate([] { return std::make_shared<NoisyNet>(); });
   const auto optimizer = make(net.variables());
@@ -45,7 +45,7 @@ std::string hash_after_training(const MirroredOptions& options, const MakeOptimi
   std::vector<at::Tensor> state = {at::tensor(losses, at::kDouble)};
   for (const auto& variables : {net.variables(), net.buffers()}) {
     for (const Variable& variable : variables) {
-      for (int r = 0; r < kReplicas; ++r) state.push_back(variable.on_replica(r).detach());
+      for (int r = 0; r < kPlacedReplicas; ++r) state.push_back(variable.on_replica(r).detach());
       state.push_back(variable.value().detach());
     }
   }
@@ -61,8 +61,8 @@ std::string hash_after_training(const MirroredOptions& options, double clipnorm 
 }
 
 MirroredOptions options_with(int permits, bool share_storage) {
-  set_logical_devices("cpu", kReplicas);
-  return {.devices = cpus(kReplicas),
+  set_logical_devices("cpu", kPlacedReplicas);
+  return {.devices = cpus(kPlacedReplicas),
           .seed = 5,
           .permits = permits,
           .threads_per_replica = 1,

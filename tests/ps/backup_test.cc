@@ -10,9 +10,9 @@
 #include <functional>
 
 #include "ps/ps_cluster.h"
+#include "ps/tables/flat_table.h"
 #include "strata/core/log.h"
 #include "strata/core/str_cat.h"
-#include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "strata/tensor/fingerprint.h"
 #include "support/expect_error.h"

@@ -13,8 +13,8 @@
 #include <set>
 
 #include "ps/ps_cluster.h"
+#include "ps/tables/flat_table.h"
 #include "ps/tables/worker_clocks.h"
-#include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
 

@@ -30,7 +30,7 @@ using test::soon;
 using test::WorkerThreads;
 using namespace std::chrono_literals;
 
-struct Counter {
+struct FailureCounter {
   int64_t value = 0;
 };
 
@@ -44,7 +44,7 @@ TEST(CoordinatorErrorsTest, AnErrorIsRaisedOnceByJoinThenAllIsAsNew) {
   cluster.start();
   const auto coordinator = cluster.coordinator();
   for (int round = 0; round < 3; ++round) {
-    const RemoteValue failed = coordinator->schedule("fail", {"no rows"});
+    const RemoteValue<> failed = coordinator->schedule("fail", {"no rows"});
     for (int i = 0; i < 2; ++i) {  // each time
       EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                          {"[ps] fail on /job:worker/task:", "no rows"},
@@ -98,12 +98,12 @@ TEST(CoordinatorErrorsTest, WhatWaitsIsCancelledAndWhatRunsIsAskedToStop) {
   cluster.start();
   const auto coordinator = cluster.coordinator();
   coordinator->wait_for_workers(2, soon());
-  const RemoteValue waits = coordinator->schedule("wait");
+  const RemoteValue<> waits = coordinator->schedule("wait");
   ASSERT_TRUE(gate.wait_for(1));
-  const RemoteValue waits_too = coordinator->schedule("wait");
+  const RemoteValue<> waits_too = coordinator->schedule("wait");
   ASSERT_TRUE(gate.wait_for(2));
-  const RemoteValue fails = coordinator->schedule("fail");
-  std::vector<RemoteValue> queued;
+  const RemoteValue<> fails = coordinator->schedule("fail");
+  std::vector<RemoteValue<>> queued;
   for (int i = 0; i < 20; ++i) queued.push_back(coordinator->schedule("one"));
   EXPECT_FALSE(coordinator->done());
   // One of them ends, and the other worker is still busy when the error comes.
@@ -118,7 +118,7 @@ TEST(CoordinatorErrorsTest, WhatWaitsIsCancelledAndWhatRunsIsAskedToStop) {
   }));
   EXPECT_EQ(running, 0);
   EXPECT_TRUE(fails.done());
-  for (const RemoteValue& each : queued) EXPECT_TRUE(each.done());
+  for (const RemoteValue<>& each : queued) EXPECT_TRUE(each.done());
 }
 
 TEST(CoordinatorErrorsTest, CancelledCallsSayThatTheyAreToBeRescheduled) {
@@ -132,12 +132,12 @@ TEST(CoordinatorErrorsTest, CancelledCallsSayThatTheyAreToBeRescheduled) {
   cluster.start();
   const auto coordinator = cluster.coordinator();
   (void)coordinator->schedule("fail");
-  std::vector<RemoteValue> queued;
+  std::vector<RemoteValue<>> queued;
   for (int i = 0; i < 20; ++i) queued.push_back(coordinator->schedule("one"));
   ASSERT_TRUE(gate.wait_for(1));
   gate.open();
   EXPECT_TRUE(throws(ErrorCode::kAborted, {"broken"}, [&] { coordinator->join(soon()); }));
-  for (const RemoteValue& each : queued) {
+  for (const RemoteValue<>& each : queued) {
     EXPECT_TRUE(throws(ErrorCode::kCancelled, {"Please reschedule the function"},
                        [&] { (void)each.fetch(soon()); }));
   }
@@ -166,20 +166,20 @@ TEST(CoordinatorErrorsTest, AFactoryThatThrowsIsTheErrorOfCallsThatTakeItsObject
   WorkerThreads cluster(2);
   cluster.registry().add_resource("counter", [](int64_t start) {
     STRATA_CHECK(start >= 0, kNotFound, "no file");
-    return Counter{start};
+    return FailureCounter{start};
   });
-  cluster.registry().add("up", [](Counter& counter) { return ++counter.value; });
+  cluster.registry().add("up", [](FailureCounter& counter) { return ++counter.value; });
   cluster.registry().add("one", [] { return 1; });
   cluster.start();
   const auto coordinator = cluster.coordinator();
   coordinator->wait_for_workers(2, soon());
   for (int round = 0; round < 300; ++round) {
     const PerWorkerValues broken = coordinator->create_per_worker("counter", {-1});
-    const RemoteValue other = coordinator->schedule("one");
+    const RemoteValue<> other = coordinator->schedule("one");
     coordinator->join(soon());
     EXPECT_EQ(other.get<int64_t>(soon()), 1);
     const PerWorkerValues broken_too = coordinator->create_per_worker("counter", {-2});
-    const RemoteValue takes = coordinator->schedule("up", {broken_too});
+    const RemoteValue<> takes = coordinator->schedule("up", {broken_too});
     EXPECT_TRUE(throws(
         ErrorCode::kNotFound,
         {"[ps] up on /job:worker/task:", ": argument 0: per-worker value \"counter\"", "no file"},
@@ -198,10 +198,10 @@ TEST(CoordinatorErrorsTest, AResultThatCannotTravelIsTheFunctionsError) {
   cluster.registry().add("torch", [] { return at::ones({2}) + at::ones({3}); });
   cluster.start();
   const auto coordinator = cluster.coordinator();
-  const RemoteValue sparse = coordinator->schedule("sparse");
+  const RemoteValue<> sparse = coordinator->schedule("sparse");
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"[ps] sparse", "expected a dense one"},
                      [&] { coordinator->join(soon()); }));
-  const RemoteValue torch = coordinator->schedule("torch");
+  const RemoteValue<> torch = coordinator->schedule("torch");
   EXPECT_TRUE(throws(ErrorCode::kUnknown, {"[ps] torch on", "must match the size"},
                      [&] { coordinator->join(soon()); }));
 }
@@ -212,7 +212,7 @@ TEST(CoordinatorErrorsTest, DeadlinesSayWhatIsStillRunning) {
   cluster.registry().add("wait", [&](const CallContext& context) { gate.pass(context.stop()); });
   cluster.start(0);
   const auto coordinator = cluster.coordinator();
-  const RemoteValue waits = coordinator->schedule("wait");
+  const RemoteValue<> waits = coordinator->schedule("wait");
   ASSERT_TRUE(gate.wait_for(1));
   EXPECT_TRUE(throws(
       ErrorCode::kDeadlineExceeded,
@@ -235,7 +235,7 @@ TEST(CoordinatorErrorsTest, CtrlCEndsEveryWaitAndTheWorkGoesOn) {
                          [&](const CallContext& context) { return gate.pass(context.stop()); });
   cluster.start();
   const auto coordinator = cluster.coordinator();
-  const RemoteValue waits = coordinator->schedule("wait");
+  const RemoteValue<> waits = coordinator->schedule("wait");
   ASSERT_TRUE(gate.wait_for(1));
   for (const auto& wait : std::vector<std::function<void()>>{[&] { coordinator->join(soon()); },
                                                              [&] { (void)waits.fetch(soon()); }}) {
@@ -264,12 +264,12 @@ TEST(CoordinatorLossTest, ALostWorkersCallsRunElsewhere) {
   cluster.start();
   const auto coordinator = cluster.coordinator();
   coordinator->wait_for_workers(2, soon());
-  std::vector<RemoteValue> results;
+  std::vector<RemoteValue<>> results;
   for (int i = 0; i < 50; ++i) results.push_back(coordinator->schedule("work"));
   ASSERT_TRUE(gate.wait_for(1));
   cluster.cut(0);
   coordinator->join(soon());
-  for (const RemoteValue& each : results) EXPECT_EQ(each.get<int64_t>(), 1);
+  for (const RemoteValue<>& each : results) EXPECT_EQ(each.get<int64_t>(), 1);
   EXPECT_EQ(calls, 51);
   EXPECT_EQ(coordinator->counts().lost, 1U);
   EXPECT_GE(coordinator->counts().retried, 1U);
@@ -290,9 +290,9 @@ TEST(CoordinatorLossTest, ASilentWorkerIsLostWithinTheLivenessInterval) {
   coordinator->wait_for_workers(2, soon());
   cluster.silence(0);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<RemoteValue> results;
+  std::vector<RemoteValue<>> results;
   for (int i = 0; i < 10; ++i) results.push_back(coordinator->schedule("where"));
-  for (const RemoteValue& each : results) EXPECT_EQ(each.get<int64_t>(soon()), 1);
+  for (const RemoteValue<>& each : results) EXPECT_EQ(each.get<int64_t>(soon()), 1);
   EXPECT_LT(test::seconds_since(start), 2.0);
   cluster.heal(0);
   coordinator->wait_for_workers(2, soon());
@@ -307,7 +307,7 @@ TEST(CoordinatorLossTest, ASlowFunctionIsNotALostWorker) {
                          [&](const CallContext& context) { return gate.pass(context.stop()); });
   cluster.start();
   const auto coordinator = cluster.coordinator();
-  const RemoteValue slow = coordinator->schedule("slow");
+  const RemoteValue<> slow = coordinator->schedule("slow");
   ASSERT_TRUE(gate.wait_for(1));
   EXPECT_TRUE(throws(ErrorCode::kDeadlineExceeded, {},
                      [&] { coordinator->join(wire::Deadline::after(1s)); }));
@@ -324,7 +324,7 @@ TEST(CoordinatorLossTest, AllWorkersGoneItWaitsUntilOneIsBack) {
   EXPECT_EQ(coordinator->schedule("one").get<int64_t>(soon()), 1);
   cluster.stop(0);
   cluster.stop(1);
-  const RemoteValue waits = coordinator->schedule("one");
+  const RemoteValue<> waits = coordinator->schedule("one");
   EXPECT_TRUE(throws(ErrorCode::kDeadlineExceeded, {"nothing runs"},
                      [&] { coordinator->join(wire::Deadline::after(100ms)); }));
   cluster.start(1);
@@ -336,7 +336,7 @@ TEST(CoordinatorLossTest, AfterTheTimeoutWithoutWorkersTheWorkEndsWithUnavailabl
   WorkerThreads cluster(1);
   cluster.registry().add("one", [] { return 1; });
   const auto coordinator = cluster.coordinator({.worker_timeout = 100ms});
-  const RemoteValue waits = coordinator->schedule("one");
+  const RemoteValue<> waits = coordinator->schedule("one");
   EXPECT_TRUE(throws(
       ErrorCode::kUnavailable,
       {"[ps] no worker was there for 0.1 s", "worker_timeout", "/job:worker/task:0 at worker-0:1"},
@@ -349,8 +349,8 @@ TEST(CoordinatorLossTest, AfterTheTimeoutWithoutWorkersTheWorkEndsWithUnavailabl
 
 TEST(CoordinatorLossTest, AWorkerThatCameBackHasItsObjectsAnew) {
   WorkerThreads cluster(1);
-  cluster.registry().add_resource("counter", [](int64_t start) { return Counter{start}; });
-  cluster.registry().add("up", [](Counter& counter) { return ++counter.value; });
+  cluster.registry().add_resource("counter", [](int64_t start) { return FailureCounter{start}; });
+  cluster.registry().add("up", [](FailureCounter& counter) { return ++counter.value; });
   cluster.start();
   const auto coordinator = cluster.coordinator();
   const PerWorkerValues counters = coordinator->create_per_worker("counter", {10});
@@ -372,15 +372,15 @@ TEST(CoordinatorLossTest, ALateJoinerTakesPart) {
     if (context.worker().index == 0) gate.pass(context.stop());
     return context.worker().index;
   });
-  cluster.registry().add_resource("counter", [] { return Counter{}; });
-  cluster.registry().add("up", [](Counter& counter) { return ++counter.value; });
+  cluster.registry().add_resource("counter", [] { return FailureCounter{}; });
+  cluster.registry().add("up", [](FailureCounter& counter) { return ++counter.value; });
   cluster.start(0);
   const auto coordinator = cluster.coordinator();
   const PerWorkerValues counters = coordinator->create_per_worker("counter");
-  const RemoteValue first = coordinator->schedule("where");
+  const RemoteValue<> first = coordinator->schedule("where");
   ASSERT_TRUE(gate.wait_for(1));
-  const RemoteValue second = coordinator->schedule("where");
-  const RemoteValue third = coordinator->schedule("up", {counters});
+  const RemoteValue<> second = coordinator->schedule("where");
+  const RemoteValue<> third = coordinator->schedule("up", {counters});
   cluster.start(1);
   EXPECT_EQ(second.get<int64_t>(soon()), 1);
   EXPECT_EQ(third.get<int64_t>(soon()), 1);
@@ -403,7 +403,7 @@ TEST(CoordinatorLossTest, AWorkerTakesNoCallsBeforeItsOldOnesHaveEnded) {
   });
   cluster.start();
   const auto coordinator = cluster.coordinator();
-  const RemoteValue result = coordinator->schedule("stubborn");
+  const RemoteValue<> result = coordinator->schedule("stubborn");
   ASSERT_TRUE(gate.wait_for(1));
   cluster.cut(0);
   cluster.heal(0);
@@ -464,10 +464,10 @@ TEST(CoordinatorGoneTest, TheNextCoordinatorFindsTheWorkersAsNew) {
     gate.pass(context.stop());
     if (context.stop().stop_requested()) ++stopped;
   });
-  cluster.registry().add_resource("counter", [] { return Counter{}; });
-  cluster.registry().add("up", [](Counter& counter) { return ++counter.value; });
+  cluster.registry().add_resource("counter", [] { return FailureCounter{}; });
+  cluster.registry().add("up", [](FailureCounter& counter) { return ++counter.value; });
   cluster.start();
-  std::vector<RemoteValue> orphans;
+  std::vector<RemoteValue<>> orphans;
   {
     const auto coordinator = cluster.coordinator();
     const PerWorkerValues counters = coordinator->create_per_worker("counter");
@@ -475,7 +475,7 @@ TEST(CoordinatorGoneTest, TheNextCoordinatorFindsTheWorkersAsNew) {
     for (int i = 0; i < 4; ++i) orphans.push_back(coordinator->schedule("wait"));
     ASSERT_TRUE(gate.wait_for(2));
   }  // without shutdown
-  for (const RemoteValue& each : orphans) {
+  for (const RemoteValue<>& each : orphans) {
     EXPECT_TRUE(throws(ErrorCode::kCancelled, {"Please reschedule"}, [&] { (void)each.fetch(); }));
   }
   const auto next = cluster.coordinator();
@@ -575,15 +575,15 @@ void one_history(uint64_t seed) {
     STRATA_CHECK(!fail, kAborted, "call ", number);
     return std::pair(number, x * 2);
   });
-  cluster.registry().add_resource("counter", [] { return Counter{}; });
-  cluster.registry().add("up", [](Counter& counter) { return ++counter.value; });
+  cluster.registry().add_resource("counter", [] { return FailureCounter{}; });
+  cluster.registry().add("up", [](FailureCounter& counter) { return ++counter.value; });
   cluster.start({.threads = 1 + static_cast<int>(random() % 2)});
   const auto coordinator = cluster.coordinator(
       {.queue_size = 1 + random() % 64, .max_in_flight = 1 + static_cast<int>(random() % 16)});
   const PerWorkerValues counters = coordinator->create_per_worker("counter");
   struct Scheduled {
     int64_t number;
-    RemoteValue result;
+    RemoteValue<> result;
     bool fails;
   };
   std::vector<Scheduled> all;

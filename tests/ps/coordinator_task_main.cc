@@ -19,9 +19,9 @@
 #include <thread>
 #include <vector>
 
+#include "cluster/tls_environment.h"
+#include "cluster/wire_environment.h"
 #include "strata/cluster/cluster_resolver.h"
-#include "strata/cluster/tls_environment.h"
-#include "strata/cluster/wire_environment.h"
 #include "strata/ps/coordinator.h"
 #include "strata/ps/worker_server.h"
 
@@ -75,18 +75,18 @@ void run(ps::Coordinator& coordinator, int64_t count, int64_t pause_us, int read
   constexpr int64_t kRound = 50;
   int64_t checked = 0;
   for (int64_t round = 0; round * kRound < count; ++round) {
-    std::vector<ps::RemoteValue> squares;
-    std::vector<ps::RemoteValue> ups;
+    std::vector<ps::RemoteValue<>> squares;
+    std::vector<ps::RemoteValue<>> ups;
     for (int64_t i = round * kRound; i < std::min(count, (round + 1) * kRound); ++i) {
       squares.push_back(coordinator.schedule("square", {i, pause_us}, soon()));
       if (i % 10 == 0) ups.push_back(coordinator.schedule("up", {counters}, soon()));
     }
     coordinator.join(soon());
-    for (const ps::RemoteValue& each : squares) {
+    for (const ps::RemoteValue<>& each : squares) {
       STRATA_CHECK(each.get<int64_t>() == checked * checked, kInternal, "a wrong result");
       ++checked;
     }
-    for (const ps::RemoteValue& each : ups) (void)each.get<int64_t>();
+    for (const ps::RemoteValue<>& each : ups) (void)each.get<int64_t>();
     const at::Tensor x = at::ones({100'000});
     STRATA_CHECK(coordinator.schedule("echo", {x}).get<at::Tensor>(soon()).equal(x), kInternal,
                  "another tensor");

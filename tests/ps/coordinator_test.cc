@@ -12,6 +12,8 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "ps/worker_threads.h"
@@ -35,7 +37,7 @@ TEST(CoordinatorTest, ScheduleCallsAFunctionAndFetchBringsItsResult) {
   cluster.registry().add("nothing", [] {});
   cluster.start();
   const auto coordinator = cluster.coordinator();
-  const RemoteValue sum = coordinator->schedule("add", {1, 2.5});
+  const RemoteValue<> sum = coordinator->schedule("add", {1, 2.5});
   EXPECT_EQ(sum.fetch(soon()).as_double(), 3.5);
   EXPECT_EQ(sum.get<double>(soon()), 3.5);
   EXPECT_TRUE(sum.done());
@@ -51,13 +53,41 @@ TEST(CoordinatorTest, ScheduleCallsAFunctionAndFetchBringsItsResult) {
   EXPECT_EQ(cluster.wait(1).message(), "");
 }
 
+TEST(CoordinatorTest, TypedCallsHaveTypedArgumentsAndResults) {
+  WorkerThreads cluster(1);
+  const auto add = cluster.registry().add("add", [](double a, double b) { return a + b; });
+  const auto nothing = cluster.registry().add("nothing", [] {});
+  const auto pair = cluster.registry().add(
+      "pair", [](const std::string& text, int64_t number) { return std::tuple(number, text); });
+  const auto up = cluster.registry().add("up", [](Counter& counter, std::vector<int64_t> by) {
+    for (const int64_t each : by) counter.value += each;
+    return counter.value;
+  });
+  cluster.registry().add_resource("counter", [] { return Counter(); });
+  cluster.start();
+  const auto coordinator = cluster.coordinator();
+  const RemoteValue<double> sum = coordinator->schedule(add, 1, 2.5F);
+  EXPECT_EQ(sum.fetch(soon()), 3.5);
+  coordinator->schedule(nothing).fetch(soon());
+  EXPECT_EQ(coordinator->schedule(pair, "seven", 7).fetch(soon()), std::tuple(7, "seven"));
+  const PerWorkerValues counters = coordinator->create_per_worker("counter");
+  EXPECT_EQ(coordinator->schedule(up, counters, std::vector<int64_t>{1, 2}).fetch(soon()), 3);
+  // A worker whose function of that name returns something else.
+  const RemoteFunction<at::Tensor(double, double)> other("add");
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
+                     {"[ps] RemoteValue: got float64; expected Tensor"},
+                     [&] { (void)coordinator->schedule(other, 1, 2).fetch(soon()); }));
+  coordinator->shutdown(soon());
+  EXPECT_EQ(cluster.wait(0).message(), "");
+}
+
 TEST(CoordinatorTest, ManyCallsAreSharedOutAndAllEnd) {
   WorkerThreads cluster(3);
   cluster.registry().add("square", [](int64_t x) { return x * x; });
   cluster.start();
   const auto coordinator = cluster.coordinator();
   coordinator->wait_for_workers(3, soon());
-  std::vector<RemoteValue> results;
+  std::vector<RemoteValue<>> results;
   for (int64_t i = 0; i < 5000; ++i) results.push_back(coordinator->schedule("square", {i}));
   coordinator->join(soon());
   const std::vector<Value> values = coordinator->fetch(results);
@@ -99,7 +129,7 @@ TEST(CoordinatorTest, TensorsOfAllSizesTravelBothWays) {
     });
     cluster.start();
     const auto coordinator = cluster.coordinator();
-    std::vector<std::pair<at::Tensor, RemoteValue>> results;
+    std::vector<std::pair<at::Tensor, RemoteValue<>>> results;
     for (int round = 0; round < 10; ++round) {
       for (const int64_t size : {0, 1, 1000, 4097, 100'000, 600'000}) {
         const at::Tensor x = at::arange(size, at::kFloat) + round;
@@ -165,15 +195,15 @@ TEST(CoordinatorTest, PerWorkerObjectsAreEachWorkersOwn) {
   coordinator->wait_for_workers(2, soon());
   const PerWorkerValues counters = coordinator->create_per_worker("counter", {10});
   const PerWorkerValues ranks = coordinator->create_per_worker("rank");
-  std::vector<RemoteValue> echoes = {coordinator->schedule("echo", {ranks}),
-                                     coordinator->schedule("echo", {ranks})};
+  std::vector<RemoteValue<>> echoes = {coordinator->schedule("echo", {ranks}),
+                                       coordinator->schedule("echo", {ranks})};
   ASSERT_TRUE(gate.wait_for(2));  // one at each
   gate.open();
-  std::vector<RemoteValue> ups;
+  std::vector<RemoteValue<>> ups;
   for (int i = 0; i < 200; ++i) ups.push_back(coordinator->schedule("up", {counters}));
   coordinator->join(soon());
   std::vector<int64_t> next = {10, 1010};
-  for (const RemoteValue& up : ups) {
+  for (const RemoteValue<>& up : ups) {
     const int64_t value = up.get<int64_t>();
     const size_t worker = value > 1000 ? 1 : 0;
     EXPECT_GT(value, next[worker]);  // in its order at each
@@ -181,7 +211,7 @@ TEST(CoordinatorTest, PerWorkerObjectsAreEachWorkersOwn) {
   }
   EXPECT_EQ(next[0] - 10 + next[1] - 1010, 200);
   std::set<int64_t> seen;
-  for (const RemoteValue& echo : echoes) seen.insert(echo.get<int64_t>());
+  for (const RemoteValue<>& echo : echoes) seen.insert(echo.get<int64_t>());
   EXPECT_EQ(seen, (std::set<int64_t>{0, 1}));
 }
 
@@ -201,13 +231,13 @@ TEST(CoordinatorTest, ForgottenObjectsGoWhenTheirCallsHaveEnded) {
   cluster.start();
   const auto coordinator = cluster.coordinator();
   coordinator->wait_for_workers(2, soon());
-  std::vector<RemoteValue> uses;
+  std::vector<RemoteValue<>> uses;
   {
     const PerWorkerValues objects = coordinator->create_per_worker("object");
     for (int i = 0; i < 50; ++i) uses.push_back(coordinator->schedule("use", {objects}));
   }
   coordinator->join(soon());
-  for (const RemoteValue& use : uses) EXPECT_GE(use.get<int64_t>(), 1);
+  for (const RemoteValue<>& use : uses) EXPECT_GE(use.get<int64_t>(), 1);
   const auto deadline = soon();
   while (alive > 0 && !deadline.passed()) (void)coordinator->done();
   EXPECT_EQ(alive, 0);
@@ -220,12 +250,12 @@ TEST(CoordinatorTest, SeveralThreadsOfAWorkerRunFunctionsAtOnce) {
                          [&](const CallContext& context) { return gate.pass(context.stop()); });
   cluster.start({.threads = 4});
   const auto coordinator = cluster.coordinator();
-  std::vector<RemoteValue> all;
+  std::vector<RemoteValue<>> all;
   for (int i = 0; i < 4; ++i) all.push_back(coordinator->schedule("meet"));
   EXPECT_TRUE(gate.wait_for(4));
   gate.open();
   coordinator->join(soon());
-  for (const RemoteValue& each : all) EXPECT_TRUE(each.get<bool>());
+  for (const RemoteValue<>& each : all) EXPECT_TRUE(each.get<bool>());
 }
 
 // The first calls of a function are quick, and so many are sent ahead; then one takes long: those
@@ -243,10 +273,10 @@ TEST(CoordinatorTest, CallsBehindALongOneAreTakenBackForAFreeWorker) {
   for (int i = 0; i < 2000; ++i) coordinator->schedule("work", {false});
   coordinator->join(soon());
   for (int round = 0; round < 5; ++round) {
-    std::vector<RemoteValue> rest;
-    const RemoteValue stays = coordinator->schedule("work", {true});
+    std::vector<RemoteValue<>> rest;
+    const RemoteValue<> stays = coordinator->schedule("work", {true});
     for (int i = 0; i < 200; ++i) rest.push_back(coordinator->schedule("work", {false}));
-    for (const RemoteValue& each : rest) (void)each.fetch(soon());
+    for (const RemoteValue<>& each : rest) (void)each.fetch(soon());
     EXPECT_FALSE(stays.done());
     gate.open();
     coordinator->join(soon());

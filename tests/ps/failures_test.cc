@@ -7,7 +7,7 @@
 #include <latch>
 
 #include "ps/ps_cluster.h"
-#include "strata/ps/flat_table.h"
+#include "ps/tables/flat_table.h"
 #include "support/expect_error.h"
 
 namespace strata::ps {
@@ -25,7 +25,7 @@ TableSpec table_of(int servers, const ConsistencyOptions& consistency = {}) {
           .parts = cut_evenly(kElements, sizeof(float), servers)};
 }
 
-at::Tensor all_of(double value) { return at::full({kElements}, value, at::kFloat); }
+at::Tensor filled_with(double value) { return at::full({kElements}, value, at::kFloat); }
 
 double first_of(const at::Tensor& values) {
   EXPECT_TRUE(values.equal(at::full_like(values, values[0].item())));  // whole pushes only
@@ -37,13 +37,13 @@ TEST(FailuresTest, OthersGoOnWithoutALostWorker) {
   PsCluster cluster(2, 3);
   std::latch stepped(3);
   const auto step = [](FlatTable& table, const at::Tensor& values) {
-    table.push_pull(all_of(1), values, {.learning_rate = 1});
+    table.push_pull(filled_with(1), values, {.learning_rate = 1});
   };
   std::vector<Thread> threads;
   for (int worker = 0; worker < 3; ++worker) {
     threads.emplace_back("worker", [&, worker] {
       auto client = cluster.client(worker);
-      const at::Tensor values = all_of(0);
+      const at::Tensor values = filled_with(0);
       auto table = client->create_flat(table_of(2, together), values, worker == 0);
       step(*table, values);
       EXPECT_EQ(first_of(values), -3);
@@ -61,11 +61,11 @@ TEST(FailuresTest, ASilentWorkerHoldsTheOthersUpForTheLivenessIntervalOnly) {
   PsCluster cluster(1, 2, {.liveness = 400ms});
   auto silent = cluster.client(1);
   auto other = cluster.client(0);
-  const at::Tensor values = all_of(0);
+  const at::Tensor values = filled_with(0);
   auto table = other->create_flat(table_of(1, bounded), values, true);
   silent->create_flat(table_of(1, bounded), values, false);
   cluster.network().silence("worker-1", "ps-0");
-  table->push(all_of(1), {});
+  table->push(filled_with(1), {});
   const auto start = std::chrono::steady_clock::now();
   table->pull(values);  // a step ahead of the silent one
   EXPECT_LT(std::chrono::steady_clock::now() - start, 20s);
@@ -75,13 +75,13 @@ TEST(FailuresTest, ASilentWorkerHoldsTheOthersUpForTheLivenessIntervalOnly) {
 
 TEST(FailuresTest, AWorkerThatComesBackTakesPartAgain) {
   PsCluster cluster(2, 1);
-  const at::Tensor values = all_of(0);
+  const at::Tensor values = filled_with(0);
   for (int life = 0; life < 3; ++life) {
     auto client = cluster.client(0);
-    auto table = client->create_flat(table_of(2), all_of(7), true);
+    auto table = client->create_flat(table_of(2), filled_with(7), true);
     table->pull(values);
     EXPECT_EQ(first_of(values), life == 0 ? 7 : 7 - life);  // the first values were the first's
-    table->push(all_of(1), {.learning_rate = 1});
+    table->push(filled_with(1), {.learning_rate = 1});
     EXPECT_EQ(table->version(), life + 1);
   }
 }
@@ -90,14 +90,14 @@ TEST(FailuresTest, AWorkerThatComesLateStartsWhereTheOthersAre) {
   const ConsistencyOptions bounded = {.kind = Consistency::kBounded, .staleness = 1};
   PsCluster cluster(1, 2);
   auto early = cluster.client(0);
-  const at::Tensor values = all_of(0);
+  const at::Tensor values = filled_with(0);
   auto table = early->create_flat(table_of(1, bounded), values, true);
-  for (int step = 0; step < 5; ++step) table->push(all_of(1), {.learning_rate = 1});
+  for (int step = 0; step < 5; ++step) table->push(filled_with(1), {.learning_rate = 1});
   auto late = cluster.client(1);
-  const at::Tensor theirs = all_of(0);
+  const at::Tensor theirs = filled_with(0);
   auto same = late->create_flat(table_of(1, bounded), theirs, false);
   EXPECT_EQ(first_of(theirs), -5);
-  for (int step = 0; step < 2; ++step) same->push(all_of(1), {.learning_rate = 1});
+  for (int step = 0; step < 2; ++step) same->push(filled_with(1), {.learning_rate = 1});
   table->pull(values);  // nobody waits
   EXPECT_EQ(first_of(values), -7);
 }
@@ -105,11 +105,11 @@ TEST(FailuresTest, AWorkerThatComesLateStartsWhereTheOthersAre) {
 TEST(FailuresTest, ALostServerIsNamed) {
   PsCluster cluster(2, 1);
   auto client = cluster.client(0);
-  const at::Tensor values = all_of(0);
+  const at::Tensor values = filled_with(0);
   auto table = client->create_flat(table_of(2), values, true);
   cluster.end_server(1);
   for (int again = 0; again < 2; ++again) {
-    expect_error_containing([&] { table->push(all_of(1), {}); }, ErrorCode::kUnavailable,
+    expect_error_containing([&] { table->push(filled_with(1), {}); }, ErrorCode::kUnavailable,
                             "[ps] push to table 'weights': /job:ps/task:1: ");
   }
 }
@@ -117,7 +117,7 @@ TEST(FailuresTest, ALostServerIsNamed) {
 TEST(FailuresTest, ASilentServerIsLostAfterTheLivenessInterval) {
   PsCluster cluster(2, 1, {.liveness = 400ms});
   auto client = cluster.client(0);
-  const at::Tensor values = all_of(0);
+  const at::Tensor values = filled_with(0);
   auto table = client->create_flat(table_of(2), values, true);
   cluster.network().silence("worker-0", "ps-1");
   const auto start = std::chrono::steady_clock::now();
@@ -128,7 +128,7 @@ TEST(FailuresTest, ASilentServerIsLostAfterTheLivenessInterval) {
 
 TEST(FailuresTest, AServerThatWasStartedAnewGetsItsValuesFromTheFirstWorker) {
   PsCluster cluster(1, 1);
-  const at::Tensor values = all_of(0);
+  const at::Tensor values = filled_with(0);
   {
     auto client = cluster.client(0);
     client->create_flat(table_of(1), values, true);
@@ -137,7 +137,7 @@ TEST(FailuresTest, AServerThatWasStartedAnewGetsItsValuesFromTheFirstWorker) {
   cluster.start_server(0);
   auto client = cluster.client(0);
   // The first worker brings its values again: the job goes on from what it has restored.
-  auto table = client->create_flat(table_of(1), all_of(3), true);
+  auto table = client->create_flat(table_of(1), filled_with(3), true);
   table->pull(values);
   EXPECT_EQ(first_of(values), 3);
 }
@@ -147,13 +147,13 @@ TEST(FailuresTest, APushThatIsCutOffIsAppliedAsAWholeOrNotAtAll) {
     PsCluster cluster(1, 2);
     auto watcher = cluster.client(1);
     auto worker = cluster.client(0);
-    const at::Tensor values = all_of(0);
+    const at::Tensor values = filled_with(0);
     auto table = worker->create_flat(table_of(1), values, true);
-    auto seen = watcher->create_flat(table_of(1), all_of(0), false);
+    auto seen = watcher->create_flat(table_of(1), filled_with(0), false);
     cluster.network().cut_after("worker-0", "ps-0", bytes);
     bool acknowledged = true;
     try {
-      table->push(all_of(1), {.learning_rate = 1});
+      table->push(filled_with(1), {.learning_rate = 1});
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUnavailable) << error.what();
       acknowledged = false;
@@ -161,7 +161,7 @@ TEST(FailuresTest, APushThatIsCutOffIsAppliedAsAWholeOrNotAtAll) {
     // The server has seen the end of the connection when this worker alone is there.
     while (!acknowledged && seen->counters()[0].workers > 1) {
     }
-    const at::Tensor now = all_of(5);
+    const at::Tensor now = filled_with(5);
     seen->pull(now);
     const double value = first_of(now);
     if (acknowledged) {

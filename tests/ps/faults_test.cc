@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "ps/ps_cluster.h"
+#include "ps/tables/flat_table.h"
 #include "ps/tables/server_calls.h"
 #include "strata/core/str_cat.h"
-#include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
 #include "support/killed_program.h"

@@ -10,7 +10,7 @@
 namespace strata::ps {
 namespace {
 
-struct Counter {
+struct Registered {
   int64_t value = 0;
 };
 
@@ -66,11 +66,11 @@ TEST(FunctionRegistryTest, FunctionsKeepTheirState) {
 
 TEST(FunctionRegistryTest, ResourcesAreHandedOverByReference) {
   FunctionRegistry registry;
-  registry.add_resource("counter", [](int64_t start) { return Counter{start}; });
-  registry.add_resource("shared", [] { return std::make_shared<Counter>(); });
-  registry.add_resource("unique", [] { return std::make_unique<Counter>(); });
-  registry.add("up", [](Counter& counter, int64_t by) { return counter.value += by; });
-  registry.add("keep", [](std::shared_ptr<Counter> counter) { return counter->value; });
+  registry.add_resource("counter", [](int64_t start) { return Registered{start}; });
+  registry.add_resource("shared", [] { return std::make_shared<Registered>(); });
+  registry.add_resource("unique", [] { return std::make_unique<Registered>(); });
+  registry.add("up", [](Registered& counter, int64_t by) { return counter.value += by; });
+  registry.add("keep", [](std::shared_ptr<Registered> counter) { return counter->value; });
   registry.add("plain", [](int64_t number) { return number; });
   const auto& factory = registry.find("counter").entry;
   auto resource = std::make_shared<detail::Resource>();
@@ -89,7 +89,7 @@ TEST(FunctionRegistryTest, ResourcesAreHandedOverByReference) {
   EXPECT_EQ(call(registry, "plain", {ResourceId{2}}, context).as_int(), 3);
   EXPECT_TRUE(
       throws(ErrorCode::kInvalidArgument,
-             {"argument 0", "the per-worker value \"counter\"", "Counter", "expected int64"},
+             {"argument 0", "the per-worker value \"counter\"", "Registered", "expected int64"},
              [&] { call(registry, "plain", {ResourceId{1}}, context); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                      {"\"rank\", which is int64", "expected resource<"},

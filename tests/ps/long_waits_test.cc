@@ -3,9 +3,9 @@
 
 #include <chrono>
 
+#include "ps/tables/client.h"
+#include "ps/tables/parameter_server.h"
 #include "ps/worker_threads.h"
-#include "strata/ps/client.h"
-#include "strata/ps/parameter_server.h"
 #include "support/log_lines.h"
 
 namespace strata::ps {

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/thread.h"
+#include "ps/tables/client.h"
+#include "ps/tables/parameter_server.h"
 #include "strata/cluster/cluster_spec.h"
-#include "strata/core/thread.h"
-#include "strata/ps/client.h"
-#include "strata/ps/parameter_server.h"
-#include "strata/wire/memory_network.h"
+#include "wire/memory/memory_network.h"
 
 namespace strata::test {
 

@@ -10,10 +10,10 @@
 #include <limits>
 
 #include "ps/ps_cluster.h"
+#include "ps/tables/flat_table.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/worker_memory.h"
 #include "strata/core/json.h"
-#include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
 

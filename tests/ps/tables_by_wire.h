@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "ps/tables/client.h"
+#include "ps/tables/flat_table.h"
+#include "ps/tables/parameter_server.h"
 #include "strata/cluster/cluster_spec.h"
 #include "strata/core/str_cat.h"
-#include "strata/ps/client.h"
-#include "strata/ps/flat_table.h"
-#include "strata/ps/parameter_server.h"
 #include "strata/ps/row_table.h"
 #include "support/process_cluster.h"
 

@@ -12,7 +12,7 @@
 #include <limits>
 
 #include "ps/ps_cluster.h"
-#include "strata/ps/flat_table.h"
+#include "ps/tables/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
 

@@ -19,9 +19,9 @@
 namespace strata::ps {
 namespace {
 
-static_assert(!std::is_convertible_v<RemoteValue, Value>,
+static_assert(!std::is_convertible_v<RemoteValue<>, Value>,
               "the result of one function is not an argument of another");
-static_assert(!std::is_constructible_v<Value, RemoteValue>);
+static_assert(!std::is_constructible_v<Value, RemoteValue<>>);
 
 // Through text and transfers, as over a wire.
 std::vector<Value> round_trip(const std::vector<Value>& values) {

@@ -12,11 +12,11 @@
 #include <utility>
 #include <vector>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "strata/ps/coordinator.h"
 #include "strata/ps/worker_server.h"
-#include "strata/wire/memory_network.h"
 #include "support/thread_cluster.h"
+#include "wire/memory/memory_network.h"
 
 namespace strata::test {
 

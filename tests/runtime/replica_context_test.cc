@@ -8,6 +8,7 @@
 #include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
@@ -29,9 +30,6 @@ class ReplicaContextTest : public ::testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(BackEnds, ReplicaContextTest, ::testing::Bool(), [](const auto& info) {
   return info.param ? std::string("CrossDeviceOps") : std::string("Shared");
 });
-
-ReplicaContext& replica() { return *get_replica_context(); }
-int id() { return replica().replica_id_in_sync_group(); }
 
 TEST_P(ReplicaContextTest, TellsWhichReplicaThisIs) {
   MirroredStrategy strategy(options(3));

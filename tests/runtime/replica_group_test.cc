@@ -11,14 +11,13 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
 
 using namespace std::chrono_literals;
 
-ReplicaContext& replica() { return *get_replica_context(); }
-int id() { return replica().replica_id_in_sync_group(); }
 double sum_of(double value) {
   return replica().all_reduce(ReduceOp::kSum, torch::tensor(value, torch::kDouble)).item<double>();
 }

@@ -11,13 +11,12 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
 
 using at::Tensor;
-
-int id() { return get_replica_context()->replica_id_in_sync_group(); }
 
 struct NetImpl : torch::nn::Module {
   NetImpl() {

@@ -8,6 +8,7 @@
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
@@ -20,8 +21,6 @@ constexpr Synchronization kSynchronizations[] = {Synchronization::kAuto, Synchro
                                                  Synchronization::kOnRead};
 constexpr Aggregation kAggregations[] = {Aggregation::kNone, Aggregation::kSum, Aggregation::kMean,
                                          Aggregation::kOnlyFirstReplica};
-
-int id() { return get_replica_context()->replica_id_in_sync_group(); }
 
 Tensor number(double value) { return torch::tensor(value); }
 

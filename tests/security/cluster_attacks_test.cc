@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cluster/control_message.h"
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "support/thread_cluster.h"
 #include "wire/server.h"
 

@@ -2,8 +2,8 @@
 #include <ATen/ops/full.h>
 #include <gtest/gtest.h>
 
+#include "core/thread.h"
 #include "ps/tables_by_wire.h"
-#include "strata/core/thread.h"
 #include "strata/ps/coordinator.h"
 #include "strata/ps/worker_server.h"
 #include "strata/wire/socket_transport.h"
@@ -81,7 +81,7 @@ TEST(JobSecretPsTest, WorkersOfACoordinatorAskForIt) {
   {
     ps::Coordinator coordinator(spec, {"chief", 0}, registry,
                                 {.server = {.start_timeout = 30s, .job_secret = secret}});
-    const ps::RemoteValue value = coordinator.schedule("twice", {21});
+    const ps::RemoteValue<> value = coordinator.schedule("twice", {21});
     EXPECT_EQ(value.fetch(wire::Deadline::after(30s)).as_int(), 42);
     coordinator.shutdown(wire::Deadline::after(30s));
   }

@@ -13,10 +13,10 @@
 
 #include "ps/ps_cluster.h"
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/flat_table.h"
 #include "ps/tables/worker_memory.h"
 #include "security/raw_worker.h"
 #include "strata/core/log.h"
-#include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
 

@@ -16,12 +16,12 @@ const cluster::ClusterSpec kSpec({{"chief", {"chief-0:1"}},
                                   {"ps", {"ps-0:1", "ps-1:1"}},
                                   {"evaluator", {"evaluator-0:1"}}});
 
-struct Row {
+struct Role {
   std::string task;
   bool read, train, end_job, keep_copies, coordinate;
 };
 
-const std::vector<Row> kRows = {
+const std::vector<Role> kRows = {
     {"/job:chief/task:0", true, true, true, false, true},
     {"/job:worker/task:0", true, true, false, false, false},
     {"/job:worker/task:1", true, true, false, false, false},
@@ -34,7 +34,7 @@ const std::vector<Row> kRows = {
 };
 
 TEST(PermissionsTest, EachTaskMayDoWhatTheTableSays) {
-  for (const Row& row : kRows) {
+  for (const Role& row : kRows) {
     EXPECT_EQ(permitted(kSpec, row.task, Action::kRead).ok(), row.read) << row.task;
     EXPECT_EQ(permitted(kSpec, row.task, Action::kTrain).ok(), row.train) << row.task;
     EXPECT_EQ(permitted(kSpec, row.task, Action::kEndJob).ok(), row.end_job) << row.task;

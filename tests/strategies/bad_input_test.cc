@@ -14,6 +14,7 @@
 #include "strata/strategies/one_device_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
@@ -24,8 +25,6 @@ using data::Example;
 
 constexpr std::string_view kMixing = "Mixing different tf.distribute.Strategy objects";
 constexpr std::string_view kMergeCall = "make it inside get_replica_context()->merge_call(...)";
-
-int id() { return get_replica_context()->replica_id_in_sync_group(); }
 
 class BadInputTest : public ::testing::Test {
  protected:

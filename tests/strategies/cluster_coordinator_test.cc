@@ -10,8 +10,8 @@
 #include <set>
 #include <string>
 
+#include "core/thread.h"
 #include "strata/cluster/simple_resolver.h"
-#include "strata/core/thread.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"
 
@@ -73,7 +73,7 @@ TEST(ClusterCoordinatorTest, EachWorkerReadsItsOwnIterator) {
   coordinator.wait_for_workers(2, soon());
   const ps::PerWorkerValues part = coordinator.create_per_worker_dataset("part", {100});
   std::set<int64_t> seen;
-  std::vector<ps::RemoteValue> results;
+  std::vector<ps::RemoteValue<>> results;
   for (int i = 0; i < 40; ++i) results.push_back(coordinator.schedule("next", {part}));
   coordinator.join(soon());
   for (const ps::Value& each : coordinator.fetch(results)) seen.insert(each.as_int());

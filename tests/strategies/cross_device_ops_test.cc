@@ -6,8 +6,9 @@
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
-#include "strata/tensor/tree_sum.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
+#include "tensor/tree_sum.h"
 
 namespace strata {
 namespace {
@@ -28,8 +29,6 @@ Values wild(int n, at::IntArrayRef shape) {
 Tensor tree_sum(const Values& values) {
   return tensor::reduce_in_tree_order(tensor::TreeOp::kSum, values.values());
 }
-
-int id() { return get_replica_context()->replica_id_in_sync_group(); }
 
 class CrossDeviceOpsTest : public ::testing::Test {
  protected:

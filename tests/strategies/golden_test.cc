@@ -15,6 +15,7 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/replicas.h"
 #include "support/source_path.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
@@ -90,9 +91,6 @@ ReduceOp op_of(const json& each) { return parse_reduce_op(each["op"].get<std::st
 std::optional<int64_t> axis_of(const json& each) {
   return each.contains("axis") ? std::optional<int64_t>(each["axis"].get<int64_t>()) : std::nullopt;
 }
-
-ReplicaContext& replica() { return *get_replica_context(); }
-int id() { return replica().replica_id_in_sync_group(); }
 
 class TensorFlowTest : public ::testing::Test {
  protected:

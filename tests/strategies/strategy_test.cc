@@ -10,13 +10,12 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 #include "support/replicas.h"
+#include "support/this_replica.h"
 
 namespace strata {
 namespace {
 
 using at::Tensor;
-
-int id() { return get_replica_context()->replica_id_in_sync_group(); }
 
 PerReplica<Tensor> tensors(std::vector<Tensor> values) {
   return PerReplica<Tensor>(std::move(values));

@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "stress/job.h"
 #include "support/process_cluster.h"
 #include "support/temp_folder.h"
@@ -38,7 +38,7 @@ using test::report_of;
 using test::run_in_shell;
 using test::undisturbed;
 
-const std::string kTrainer = STRATA_MULTI_WORKER_TRAINER;
+const std::string kLimitedTrainer = STRATA_MULTI_WORKER_TRAINER;
 
 bool says_no_memory(const std::string& output) {
   return output.find("memory") != std::string::npos ||
@@ -56,8 +56,9 @@ TEST(LimitsTest, WantOfMemoryIsAnError) {
     // libtorch's own start takes 400 MB, where it ends by itself.
     const int megabytes = 450 + static_cast<int>(random() % 600);
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(megabytes) + " MB");
-    const Outcome outcome = run_in_shell(
-        "ulimit -v " + std::to_string(megabytes * 1024) + "; exec \"$@\"", {kTrainer, "fit", "8"});
+    const Outcome outcome =
+        run_in_shell("ulimit -v " + std::to_string(megabytes * 1024) + "; exec \"$@\"",
+                     {kLimitedTrainer, "fit", "8"});
     EXPECT_EQ(outcome.signal, 0) << outcome.output;
     if (outcome.exit_code == 0) {
       EXPECT_EQ(report_of(outcome.output), undisturbed("fit"));
@@ -73,9 +74,9 @@ TEST(LimitsTest, WantOfMemoryIsAnError) {
 // One worker has too little memory: it says so, and the other names it.
 TEST(LimitsTest, AWorkerWithoutMemoryIsNamedByTheOther) {
   ProcessCluster cluster("/bin/sh", {}, {{"worker", 2}});
-  cluster.set_arguments({"worker", 0}, {"-c", "exec \"$@\"", "sh", kTrainer, "fit", "4"});
+  cluster.set_arguments({"worker", 0}, {"-c", "exec \"$@\"", "sh", kLimitedTrainer, "fit", "4"});
   cluster.set_arguments({"worker", 1},
-                        {"-c", "ulimit -v 640000; exec \"$@\"", "sh", kTrainer, "fit", "4"});
+                        {"-c", "ulimit -v 640000; exec \"$@\"", "sh", kLimitedTrainer, "fit", "4"});
   cluster.start();
   const auto exits = cluster.wait(100s);
   const auto& starved = exits.at({"worker", 1});
@@ -117,7 +118,7 @@ TEST(LimitsTest, AFullDiskLosesNothingThatWasSaved) {
     SCOPED_TRACE(std::to_string(kilobytes) + " KB");
     const SmallDisk disk(kilobytes);
     const test::TempFolder large;
-    const Outcome outcome = run_in_shell("exec \"$@\"", {kTrainer, "fit", "8", disk.path()});
+    const Outcome outcome = run_in_shell("exec \"$@\"", {kLimitedTrainer, "fit", "8", disk.path()});
     EXPECT_EQ(outcome.signal, 0) << outcome.output;
     if (outcome.exit_code == 0) continue;
     EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
@@ -125,7 +126,7 @@ TEST(LimitsTest, AFullDiskLosesNothingThatWasSaved) {
     // With room it goes on from what is there, and ends as ever.
     fs::copy(disk.path(), large.path(),
              fs::copy_options::recursive | fs::copy_options::overwrite_existing);
-    const Outcome again = run_in_shell("exec \"$@\"", {kTrainer, "fit", "8", large.path()});
+    const Outcome again = run_in_shell("exec \"$@\"", {kLimitedTrainer, "fit", "8", large.path()});
     EXPECT_EQ(again.exit_code, 0) << again.output;
     EXPECT_EQ(again.sha256(), undisturbed("fit").substr(7, 64)) << again.output;
   }
@@ -166,7 +167,8 @@ TEST(LimitsTest, IdleConnectionsAndFewDescriptorsDisturbNoJob) {
   ProcessCluster cluster("/bin/sh", {}, {{"worker", 2}});
   for (const cluster::TaskId& task : cluster.tasks()) {
     // A job of two workers that is not disturbed takes less than 40.
-    cluster.set_arguments(task, {"-c", "ulimit -n 64; exec \"$@\"", "sh", kTrainer, "loop", "4"});
+    cluster.set_arguments(task,
+                          {"-c", "ulimit -n 64; exec \"$@\"", "sh", kLimitedTrainer, "loop", "4"});
   }
   cluster.start();
   ASSERT_TRUE(cluster.wait_for_output({"worker", 0}, "step 1\n"));
@@ -218,7 +220,7 @@ TEST(LimitsTest, AClockThatJumpsDisturbsNoJob) {
   if (!fs::exists(library)) GTEST_SKIP() << library << " is not there";
   const test::TempFolder folder;
   const JumpingClock clock(folder.path() + "/clock");
-  ProcessCluster cluster(kTrainer, {"fit"}, {{"worker", 2}});
+  ProcessCluster cluster(kLimitedTrainer, {"fit"}, {{"worker", 2}});
   for (const cluster::TaskId& task : cluster.tasks()) {
     cluster.set_arguments(task, {"4", folder.path() + "/state"});
     cluster.set_environment(task, "LD_PRELOAD", library);

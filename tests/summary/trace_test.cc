@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <barrier>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/thread.h"
-#include "strata/summary/trace_recorder.h"
 #include "summary/gzip.h"
+#include "summary/trace_recorder.h"
 #include "summary/xplane.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/cluster/cluster_spec.h"
-#include "strata/core/thread.h"
 
 namespace strata::test {
 

@@ -10,11 +10,11 @@
 #include <utility>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/cluster/roles.h"
 #include "strata/cluster/server.h"
 #include "strata/cluster/simple_resolver.h"
-#include "strata/core/thread.h"
-#include "strata/wire/memory_network.h"
+#include "wire/memory/memory_network.h"
 
 namespace strata::test {
 

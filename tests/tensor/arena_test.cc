@@ -1,4 +1,4 @@
-#include "strata/tensor/arena.h"
+#include "tensor/arena.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

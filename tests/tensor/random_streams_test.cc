@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/operators/mask_kernels.h"
+#include "tensor/mask_kernels.h"
 
 namespace strata::tensor {
 namespace {

@@ -11,12 +11,15 @@
 #include <string>
 #include <thread>
 
+#include "core/thread.h"
+#include "kernels/kernel_threads.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
-#include "tensor/kernel_threads.h"
 
 namespace strata::tensor {
 namespace {
+
+using kernels::num_kernel_threads;
+using kernels::parallel_for;
 
 int threads_of_a_new_thread() {
   int count = 0;

@@ -1,4 +1,4 @@
-#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_sum.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

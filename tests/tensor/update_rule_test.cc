@@ -96,8 +96,8 @@ void with_modifiers(UpdateSpan<T>& span) {
 
 template <typename T>
 class UpdateRuleTest : public testing::Test {};
-using Types = testing::Types<float, double>;
-TYPED_TEST_SUITE(UpdateRuleTest, Types);
+using RuleTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(UpdateRuleTest, RuleTypes);
 
 TYPED_TEST(UpdateRuleTest, CuttingARangeChangesNoBit) {
   for (const auto& [label, rule] : every_rule()) {

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "core/join.h"
 #include "strata/core/file_system.h"
-#include "strata/core/join.h"
 #include "strata/wire/certificates.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"

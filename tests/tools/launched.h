@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
 #include "support/temp_folder.h"
 #include "tools/launch/supervisor.h"
 

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <string>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
 #include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 

@@ -1,4 +1,4 @@
-#include "strata/wire/host_identity.h"
+#include "wire/host_identity.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <ostream>
 #include <set>
 
-#include "strata/core/sha256.h"
+#include "core/sha256.h"
 #include "strata/core/str_cat.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"

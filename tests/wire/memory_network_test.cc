@@ -1,5 +1,5 @@
 // Faults and links of the network in memory, and through them the protocol at every step.
-#include "strata/wire/memory_network.h"
+#include "wire/memory/memory_network.h"
 
 #include <gtest/gtest.h>
 

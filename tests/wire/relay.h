@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "strata/wire/address.h"
 #include "wire/tcp/file_descriptor.h"
 

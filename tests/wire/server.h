@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/core/log.h"
-#include "strata/core/thread.h"
 #include "wire/wires.h"
 
 namespace strata::wire {

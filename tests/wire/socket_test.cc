@@ -51,7 +51,7 @@ class Child {
   pid_t pid_ = 0;
 };
 
-std::vector<std::string> kinds() {
+std::vector<std::string> socket_kinds() {
   std::vector<std::string> all = {"Tcp"};
   if (socket_transport_has_tls()) all.emplace_back("Tls");
   if (has_ucx_transport()) all.emplace_back("Ucx");
@@ -72,7 +72,7 @@ class KilledPeerTest : public testing::TestWithParam<std::string> {
   std::unique_ptr<Wires> wires_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sockets, KilledPeerTest, testing::ValuesIn(kinds()),
+INSTANTIATE_TEST_SUITE_P(Sockets, KilledPeerTest, testing::ValuesIn(socket_kinds()),
                          [](const auto& info) { return info.param; });
 
 TEST_P(KilledPeerTest, EndsEverythingAtOnceAndIsNamed) {

@@ -5,14 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "strata/core/str_cat.h"
-#include "strata/core/thread.h"
 #include "strata/wire/certificates.h"
-#include "strata/wire/memory_network.h"
 #include "strata/wire/socket_transport.h"
 #include "strata/wire/transport.h"
-#include "strata/wire/ucx_transport.h"
 #include "support/temp_folder.h"
+#include "wire/memory/memory_network.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace strata::wire {
 

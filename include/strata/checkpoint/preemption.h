@@ -11,7 +11,7 @@
 
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/core/clock.h"
-#include "strata/core/error.h"
+#include "strata/core/exit_error.h"
 #include "strata/core/export.h"
 #include "strata/runtime/stop_consensus.h"
 
@@ -23,13 +23,9 @@ class TerminationGuard;
 
 /// The state is saved and the process is to end with `exit_code()`: what `check` throws, so that
 /// destructors run. `main` returns the code, and whoever started the process starts it again.
-class STRATA_API Preempted : public Error {
+class STRATA_API Preempted : public ExitError {
  public:
   explicit Preempted(int exit_code);
-  int exit_code() const { return exit_code_; }
-
- private:
-  int exit_code_;
 };
 
 struct PreemptionOptions {

@@ -77,8 +77,23 @@ class STRATA_API Coordinator {
   /// @throws Error  kNotFound, kInvalidArgument: no such function, arguments that it does not take;
   ///   nothing is scheduled, and no error is used up. kDeadlineExceeded: the queue stays full.
   ///   Otherwise the error that is to be raised.
-  RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
-                       wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+  RemoteValue<> schedule(std::string_view function, std::vector<Value> arguments = {},
+                         wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+
+  /// The same by what FunctionRegistry::add has returned: the types of arguments and result are
+  /// checked when the call is compiled.
+  ///
+  ///     const auto play = registry.add("play", [](CartPole& cart, double distance) {...});
+  ///     RemoteValue<double> steps = coordinator.schedule(play, carts, 0.5);
+  ///
+  /// @throws Error  as by name.
+  template <typename R, typename... Parameters, typename... Arguments>
+  requires(sizeof...(Parameters) == sizeof...(Arguments))
+      RemoteValue<std::remove_cvref_t<R>> schedule(const RemoteFunction<R(Parameters...)>& function,
+                                                   const Arguments&... arguments) {
+    return RemoteValue<std::remove_cvref_t<R>>(
+        schedule(function.name(), {detail::to_argument<Parameters>(arguments)...}).handle());
+  }
 
   /// Waits until all that was scheduled has ended. Nothing runs when it returns or raises.
   /// @throws Error  the error that is to be raised. kDeadlineExceeded: says what is still running;
@@ -89,11 +104,11 @@ class STRATA_API Coordinator {
   bool done();
 
   /// RemoteValue::fetch, also of many.
-  Value fetch(const RemoteValue& value,
+  Value fetch(const RemoteValue<>& value,
               wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
     return value.fetch(deadline);
   }
-  std::vector<Value> fetch(const std::vector<RemoteValue>& values,
+  std::vector<Value> fetch(const std::vector<RemoteValue<>>& values,
                            wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
 
   /// Has the factory or function called once on each worker, those that come later or come back
@@ -116,7 +131,7 @@ class STRATA_API Coordinator {
   /// given up. Never throws for what others do; logs it.
   void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
 
-  static constexpr std::chrono::hours kNoLimit = RemoteValue::kNoLimit;
+  static constexpr std::chrono::hours kNoLimit = detail::kNoFetchLimit;
 
  private:
   std::shared_ptr<detail::CoordinatorCore> core_;

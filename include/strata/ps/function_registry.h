@@ -37,10 +37,12 @@ namespace strata::ps {
 /// Source: the tf.functions of tf.distribute.coordinator.ClusterCoordinator.schedule.
 class STRATA_API FunctionRegistry {
  public:
+  /// @return what Coordinator::schedule takes in place of the name, to have arguments checked when
+  ///   they are compiled.
   /// @throws Error  kInvalidArgument: a name that is empty, of more than 255 bytes, or has control
   ///     characters. kAlreadyExists.
   template <typename F>
-  void add(std::string name, F function) {
+  auto add(std::string name, F function) {
     static_assert(detail::HasSignature<F>,
                   "a registered function has parameters of one type each: not `auto`, and no "
                   "overloads");
@@ -58,7 +60,9 @@ class STRATA_API FunctionRegistry {
         return detail::to_value(Signature::call(*shared, context, values));
       }
     };
+    typename Signature::Handle handle(name);
     insert(std::move(name), std::move(entry));
+    return handle;
   }
 
   /// `factory` makes an object, which stays on its worker: it returns a T, std::unique_ptr<T> or

@@ -18,6 +18,22 @@
 #include "strata/ps/call_context.h"
 #include "strata/ps/value.h"
 
+namespace strata::ps {
+
+/// The name of a registered function, and its types: `RemoteFunction<double(at::Tensor, int64_t)>`.
+/// A `const CallContext&` that it takes first is not one of them.
+template <typename Signature>
+class RemoteFunction {
+ public:
+  explicit RemoteFunction(std::string name) : name_(std::move(name)) {}
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string name_;
+};
+
+}  // namespace strata::ps
+
 // How the parameters and results of C++ functions become those of a FunctionRegistry, and back.
 namespace strata::ps::detail {
 
@@ -206,10 +222,25 @@ Value to_value(R&& result) {
   }
 }
 
+/// An argument of a typed call, as it travels.
+template <typename A, typename Given>
+Value to_argument(const Given& given) {
+  using Bare = typename Parameter<A>::Bare;
+  if constexpr (Parameter<A>::kReference || Shared<Bare> || !std::convertible_to<Given, Bare>) {
+    static_assert(!Plain<Given> && std::convertible_to<Given, Value>,
+                  "a parameter T& or std::shared_ptr<T> is given a PerWorkerValues; others what "
+                  "converts to them, or a PerWorkerValues");
+    return given;
+  } else {
+    return Value(static_cast<Bare>(given));
+  }
+}
+
 /// A callable's parameters and result: Signature<R, const CallContext&?, Args...>.
 template <typename R, bool WithContext, typename... Args>
 struct Signature {
   using Result = R;
+  using Handle = RemoteFunction<R(Args...)>;
 
   static std::vector<Type> parameters() { return {Parameter<Args>::type()...}; }
 

@@ -2,8 +2,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <memory>
 #include <string>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "strata/core/error.h"
@@ -38,45 +41,86 @@ class RemoteState {
 
 class CoordinatorCore;
 
+inline constexpr std::chrono::hours kNoFetchLimit{24 * 365};
+
+/// What RemoteValues of all types hold.
+class STRATA_API RemoteHandle {
+ public:
+  RemoteHandle(std::shared_ptr<RemoteState> state, std::weak_ptr<CoordinatorCore> core)
+      : state_(std::move(state)), core_(std::move(core)) {}
+
+  bool done() const { return state_->done(); }
+  /// @throws Error  as RemoteValue::fetch.
+  Value wait(wire::Deadline deadline) const;
+
+ private:
+  std::shared_ptr<RemoteState> state_;
+  std::weak_ptr<CoordinatorCore> core_;
+};
+
+/// What a function returned, as its type. @throws Error  kInvalidArgument: it is none.
+template <typename T>
+T from_result(const Value& value) {
+  try {
+    if constexpr (std::is_void_v<T>) {
+      if (value.kind() != Value::Kind::kNothing) wrong_value(value, "nothing");
+    } else if constexpr (IsTuple<T>::value) {
+      constexpr size_t kSize = std::tuple_size_v<T>;
+      if (value.kind() != Value::Kind::kList || value.list().size() != kSize) {
+        wrong_value(value, str_cat("a list of ", kSize));
+      }
+      return [&]<size_t... I>(std::index_sequence<I...>) {
+        return T{from_value<std::tuple_element_t<I, T>>(value.list()[I])...};
+      }
+      (std::make_index_sequence<kSize>());
+    } else {
+      return from_value<T>(value);
+    }
+  } catch (const Error& error) {
+    throw Error(error.code(), str_cat("[ps] RemoteValue: ", error.what()));
+  }
+}
+
 }  // namespace detail
 
-/// The result of a call that was scheduled: of a function on some worker, which may still wait for
+/// The result of a call that was scheduled, of a function on some worker, which may still wait for
 /// its turn. A handle; copies are of the same result. It cannot be an argument of another call: the
 /// value is here, not on a worker.
 ///
+/// @tparam T  What the function returns, which a call by its RemoteFunction knows; a call by name
+///   gives a Value.
 /// Threads: any. Source: tf.distribute.coordinator.RemoteValue.
-class STRATA_API RemoteValue {
+template <typename T>
+class RemoteValue {
  public:
+  static constexpr std::chrono::hours kNoLimit = detail::kNoFetchLimit;
+
   /// Whether it has ended, well or not. Costs one load.
-  bool done() const { return state_->done(); }
+  bool done() const { return handle_.done(); }
 
   /// What the function returned, waited for.
   /// @throws Error  what the function threw; its message names it and the worker. kCancelled: it
   ///   was cancelled after another one's error; "Please reschedule the function" (it may have run).
   ///   kDeadlineExceeded. These come each time; what Coordinator::join raises is apart from it.
-  Value fetch(wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
-
-  /// The same as a T: at::Tensor, double, int64_t, bool, std::string, std::vector of these.
-  /// @throws Error  kInvalidArgument: it is no T.
-  template <detail::Plain T>
-  T get(wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
-    const Value value = fetch(deadline);
-    try {
-      return detail::from_value<T>(value);
-    } catch (const Error& error) {
-      throw Error(error.code(), str_cat("[ps] RemoteValue: ", error.what()));
+  T fetch(wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
+    if constexpr (std::same_as<T, Value>) {
+      return handle_.wait(deadline);
+    } else {
+      return detail::from_result<T>(handle_.wait(deadline));
     }
   }
 
-  static constexpr std::chrono::hours kNoLimit{24 * 365};
+  /// A Value as an R: at::Tensor, double, int64_t, bool, std::string, std::vector of these.
+  /// @throws Error  kInvalidArgument: it is no R.
+  template <detail::Plain R>
+  requires(std::same_as<T, Value>) R get(wire::Deadline deadline = wire::Deadline::after(kNoLimit))
+  const { return detail::from_result<R>(fetch(deadline)); }
 
-  RemoteValue(std::shared_ptr<detail::RemoteState> state,
-              std::weak_ptr<detail::CoordinatorCore> core)
-      : state_(std::move(state)), core_(std::move(core)) {}
+  explicit RemoteValue(detail::RemoteHandle handle) : handle_(std::move(handle)) {}
+  const detail::RemoteHandle& handle() const { return handle_; }
 
  private:
-  std::shared_ptr<detail::RemoteState> state_;
-  std::weak_ptr<detail::CoordinatorCore> core_;
+  detail::RemoteHandle handle_;
 };
 
 }  // namespace strata::ps

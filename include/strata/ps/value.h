@@ -15,6 +15,8 @@
 
 namespace strata::ps {
 
+class Value;
+template <typename T = Value>
 class RemoteValue;
 
 /// What each worker has one of, by its number (see Coordinator::create_per_worker).
@@ -53,7 +55,8 @@ class STRATA_API Value {
   requires(!std::same_as<Element, Value>) Value(const std::vector<Element>& list)
       : held_(List(list.begin(), list.end())) {}
   /// The result of one function is not an argument of another: fetch it.
-  Value(const RemoteValue&) = delete;
+  template <typename T>
+  Value(const RemoteValue<T>&) = delete;
 
   Kind kind() const { return static_cast<Kind>(held_.index()); }
 

@@ -103,7 +103,7 @@ STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
 /// Threads: any. Source: tf.distribute.coordinator.ClusterCoordinator; docs/coordinator.md.
 class STRATA_API ClusterCoordinator {
  public:
-  using RemoteValue = ps::RemoteValue;
+  using RemoteValue = ps::RemoteValue<>;
   using PerWorkerValues = ps::PerWorkerValues;
   using Value = ps::Value;
 
@@ -121,6 +121,15 @@ class STRATA_API ClusterCoordinator {
 
   RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
                        wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+  /// By what FunctionRegistry::add has returned: the types of arguments and result are
+  /// checked when the call is compiled.
+  template <typename R, typename... Parameters, typename... Arguments>
+  requires(sizeof...(Parameters) == sizeof...(Arguments))
+      ps::RemoteValue<std::remove_cvref_t<R>> schedule(
+          const ps::RemoteFunction<R(Parameters...)>& function, const Arguments&... arguments) {
+    return ps::RemoteValue<std::remove_cvref_t<R>>(
+        schedule(function.name(), {ps::detail::to_argument<Parameters>(arguments)...}).handle());
+  }
   void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
   bool done();
   Value fetch(const RemoteValue& value,

@@ -61,8 +61,8 @@ struct ParameterServerStrategyOptions {
 /// (moving statistics) are each worker's own. Steps are of one worker: `num_replicas_in_sync` is
 /// the number of its devices, and an optimizer's `iterations` counts all workers' steps.
 ///
-/// In a process that is a parameter server the constructor throws; `run_parameter_server` comes
-/// before it:
+/// In a process that is a parameter server the constructor throws: `run_main`, or
+/// `run_parameter_server`, comes before it:
 ///
 ///     if (run_parameter_server()) return 0;
 ///     ParameterServerStrategy strategy;

@@ -50,13 +50,13 @@ class Expressions {
   std::vector<uint64_t> weights_;
 };
 
-using Clock = std::vector<int>;  // by rank: how many of its steps are known to be over
+using VectorClock = std::vector<int>;  // by rank: how many of its steps are known to be over
 
-struct Message {
+struct SentMessage {
   const Step* step;
   int index;  // of the step
   std::vector<int> values;
-  Clock clock;
+  VectorClock clock;
   Schedule::Slot kind;
 };
 
@@ -77,7 +77,7 @@ class ScheduleVerifier {
         in_place_(in_place),
         n_(schedule.num_ranks()),
         next_(static_cast<size_t>(n_)),
-        clocks_(static_cast<size_t>(n_), Clock(static_cast<size_t>(n_))),
+        clocks_(static_cast<size_t>(n_), VectorClock(static_cast<size_t>(n_))),
         channels_(static_cast<size_t>(n_ * n_)),
         arrivals_(static_cast<size_t>(n_ * n_)),
         sent_(static_cast<size_t>(n_ * n_)) {}
@@ -112,7 +112,7 @@ class ScheduleVerifier {
     return schedule_.ranks[static_cast<size_t>(rank)];
   }
   size_t& next(int rank) { return next_[static_cast<size_t>(rank)]; }
-  Clock& clock(int rank) { return clocks_[static_cast<size_t>(rank)]; }
+  VectorClock& clock(int rank) { return clocks_[static_cast<size_t>(rank)]; }
   size_t pair(int from, int to) const { return static_cast<size_t>(from * n_ + to); }
   Schedule::Slot kind(int rank, int slot) const {
     return schedule_.slots[static_cast<size_t>(rank)][static_cast<size_t>(slot)];
@@ -198,11 +198,11 @@ class ScheduleVerifier {
   }
 
   std::string send(int rank, const Step& step) {
-    Message message{.step = &step,
-                    .index = sent_[pair(rank, step.peer)]++,
-                    .values = {},
-                    .clock = clock(rank),
-                    .kind = kind(rank, step.target)};
+    SentMessage message{.step = &step,
+                        .index = sent_[pair(rank, step.peer)]++,
+                        .values = {},
+                        .clock = clock(rank),
+                        .kind = kind(rank, step.target)};
     for (int i = 0; i < step.chunks; ++i) {
       Cell& source = cell(rank, step.target, step.chunk + i);
       if (source.value == Expressions::kNone) return "sends what is not there yet";
@@ -216,7 +216,7 @@ class ScheduleVerifier {
 
   std::string receive(int rank, const Step& step) {
     auto& channel = channels_[pair(step.peer, rank)];
-    const Message message = std::move(channel.front());
+    const SentMessage message = std::move(channel.front());
     channel.pop_front();
     if (message.step->chunk != step.chunk || message.step->chunks != step.chunks) {
       return str_cat("receives another part than rank ", step.peer, " sends");
@@ -243,7 +243,7 @@ class ScheduleVerifier {
         return fault;
       }
     }
-    Clock& mine = clock(rank);
+    VectorClock& mine = clock(rank);
     for (size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], message.clock[i]);
     arrivals_[pair(step.peer, rank)].push_back(mine[static_cast<size_t>(rank)]);
     return {};
@@ -353,8 +353,8 @@ class ScheduleVerifier {
   const int n_;
   Expressions expressions_;
   std::vector<size_t> next_;
-  std::vector<Clock> clocks_;
-  std::vector<std::deque<Message>> channels_;
+  std::vector<VectorClock> clocks_;
+  std::vector<std::deque<SentMessage>> channels_;
   std::vector<std::vector<int>> arrivals_;  // by pair: when, by the receiver's clock, each arrived
   std::vector<int> sent_;
   std::map<std::tuple<int, int, int>, Cell> cells_;  // (rank, slot, chunk)

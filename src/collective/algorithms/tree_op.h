@@ -1,7 +1,7 @@
 #pragma once
 
 #include "strata/collective/reduce_op.h"
-#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::collective {
 

@@ -18,17 +18,17 @@ uint64_t fingerprint(const at::Tensor& tensor, ReduceOp op) {
   return hash;
 }
 
-struct Payload {
+struct AllReduceArguments {
   at::Tensor* tensor;
   ReduceOp op;
 };
 
-const Payload& payload(const Rendezvous::Call& call) {
-  return *static_cast<const Payload*>(call.payload);
+const AllReduceArguments& arguments_of(const Rendezvous::Call& call) {
+  return *static_cast<const AllReduceArguments*>(call.payload);
 }
 
-std::string describe(const Rendezvous::Call& call) {
-  const Payload& p = payload(call);
+std::string describe_all_reduce(const Rendezvous::Call& call) {
+  const AllReduceArguments& p = arguments_of(call);
   return str_cat("all_reduce(", reduce_op_name(p.op), ") of ", p.tensor->scalar_type(), " ",
                  p.tensor->sizes());
 }
@@ -36,7 +36,7 @@ std::string describe(const Rendezvous::Call& call) {
 void reduce_whole(Rendezvous& rendezvous, ReduceOp op) {
   std::vector<at::Tensor> values;
   for (int i = 0; i < rendezvous.num_participants(); ++i) {
-    values.push_back(*payload(rendezvous.call(i)).tensor);
+    values.push_back(*arguments_of(rendezvous.call(i)).tensor);
   }
   const at::Tensor result = reduce_in_order(values, op);
   for (at::Tensor& value : values) value.copy_(result);
@@ -86,14 +86,14 @@ void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::
   constexpr int64_t kAloneBytes =
       16 * 1024;  // below, a second barrier costs more than sharing saves
   const int n = rendezvous.num_participants();
-  const at::Tensor& mine = *payload(call).tensor;
+  const at::Tensor& mine = *arguments_of(call).tensor;
   const int64_t size = mine.numel();
   const bool alone = size * static_cast<int64_t>(sizeof(T)) <= kAloneBytes;
   const Schedule& schedule = cached_schedule(n);
   std::vector<T*> buffers;
   const auto collect = [&] {
     for (int i = 0; i < n; ++i) {
-      buffers.push_back(payload(rendezvous.call(i)).tensor->template data_ptr<T>());
+      buffers.push_back(arguments_of(rendezvous.call(i)).tensor->template data_ptr<T>());
     }
   };
   if (alone) {
@@ -149,9 +149,11 @@ void all_reduce_(Rendezvous& rendezvous, int participant, at::Tensor& tensor, Re
                "; expected a floating dtype, because the result is written in place");
   STRATA_CHECK(dtype != at::kBool, kInvalidArgument,
                "[collective] all_reduce: got bool; expected a number; cast it to int32 first");
-  Payload mine{.tensor = &tensor, .op = op};
-  const Rendezvous::Call call{
-      .name = "all_reduce", .key = fingerprint(tensor, op), .payload = &mine, .describe = describe};
+  AllReduceArguments mine{.tensor = &tensor, .op = op};
+  const Rendezvous::Call call{.name = "all_reduce",
+                              .key = fingerprint(tensor, op),
+                              .payload = &mine,
+                              .describe = describe_all_reduce};
   if (rendezvous.num_participants() == 1) return;
   const bool direct = tensor.is_cpu() && tensor.is_contiguous();
   if (direct && dtype == at::kFloat)

@@ -1,6 +1,6 @@
 #include "strata/collective/rendezvous.h"
 
-#include "strata/core/spin.h"
+#include "core/spin.h"
 
 namespace strata::collective {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/collective/mpi_communicator.h"
+#include "collective/mpi/mpi_communicator.h"
 
 #include <unistd.h>
 

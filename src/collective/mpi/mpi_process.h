@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "core/timed_mutex.h"
-#include "strata/core/thread.h"
 
 namespace strata::collective {
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "core/call_notice.h"
-#include "strata/core/spin.h"
+#include "core/spin.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::collective {

@@ -8,29 +8,29 @@
 #include <utility>
 
 #include "collective/mpi/mpi_process.h"
+#include "core/join.h"
 #include "core/wait_notice.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {
 namespace {
 
-constexpr const char* kWhere = "[collective] MPI: ";
+constexpr const char* kMpiSetup = "[collective] MPI: ";
 constexpr int kGroupTag = 0x5354;  // of MPI_Comm_create_group, where others make groups too
 
 // Who has waited in vain until the deadline still tells the others.
 constexpr std::chrono::seconds kToTell{5};
 
 /// The steps of the set-up, each of which all ranks make, whatever happens to one of them.
-class SetupExchange {
+class MpiSetupExchange {
  public:
-  SetupExchange(Communicator& bootstrap, const MpiOptions& options)
+  MpiSetupExchange(Communicator& bootstrap, const MpiOptions& options)
       : bootstrap_(bootstrap),
         options_(options),
         deadline_(wire::Deadline::after(options.start_timeout)),
         names_(gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name)),
-        notice_([this] { return str_cat(kWhere, "waits in MPI for ", join(names_)); },
+        notice_([this] { return str_cat(kMpiSetup, "waits in MPI for ", join(names_)); },
                 wire::Deadline::Clock::now(), deadline_.time()) {}
 
   const std::vector<std::string>& names() const { return names_; }
@@ -50,7 +50,7 @@ class SetupExchange {
     const std::vector<std::string> faults = gather(fault);
     for (size_t rank = 0; rank < faults.size(); ++rank) {
       if (faults[rank].empty()) continue;
-      throw Error(code, str_cat(kWhere, name(rank), ": ", faults[rank], advice));
+      throw Error(code, str_cat(kMpiSetup, name(rank), ": ", faults[rank], advice));
     }
   }
   void agree_on_start(const std::string& fault) {
@@ -70,7 +70,7 @@ class SetupExchange {
       ranks.push_back(theirs);
       if (fits && !twice) continue;
       throw Error(ErrorCode::kFailedPrecondition,
-                  str_cat(kWhere, name(rank), ": it is process ", theirs, " of ", size,
+                  str_cat(kMpiSetup, name(rank), ": it is process ", theirs, " of ", size,
                           " in its MPI job", fits ? ", and so is another" : "", "; expected all ",
                           words.size(), " workers in one job", advice()));
     }
@@ -141,7 +141,7 @@ void make_group(const std::vector<int>& ranks, MpiGroup& group) {
 
 MpiGroup set_up_mpi(Communicator& bootstrap, const MpiOptions& options) {
   MpiProcess& process = MpiProcess::get();
-  SetupExchange exchange(bootstrap, options);
+  MpiSetupExchange exchange(bootstrap, options);
   exchange.agree_on_start(process.fault());
   // Two processes that take themselves for the same one must not initialise MPI.
   const auto known = process.initialized() ? place_in_world() : MpiProcess::announced().value();

@@ -1,5 +1,5 @@
 // In place of mpi_*.cc where MPI is missing.
-#include "strata/collective/mpi_communicator.h"
+#include "collective/mpi/mpi_communicator.h"
 
 namespace strata::collective {
 

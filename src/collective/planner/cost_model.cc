@@ -7,7 +7,7 @@
 #include <tuple>
 #include <vector>
 
-#include "strata/collective/link_model.h"
+#include "collective/planner/link_model.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {

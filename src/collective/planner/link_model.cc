@@ -1,4 +1,4 @@
-#include "strata/collective/link_model.h"
+#include "collective/planner/link_model.h"
 
 #include "strata/core/error.h"
 #include "strata/core/json.h"

@@ -1,4 +1,4 @@
-#include "strata/collective/measure_links.h"
+#include "collective/planner/measure_links.h"
 
 #include <algorithm>
 #include <chrono>
@@ -9,14 +9,14 @@
 #include <thread>
 
 #include "strata/core/error.h"
-#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::collective {
 namespace {
 
 constexpr int kTries = 5;
-constexpr int64_t kLeastBytes = 64 << 10;
-constexpr int64_t kMostBytes = 16 << 20;
+constexpr int64_t kLeastProbeBytes = 64 << 10;
+constexpr int64_t kMostProbeBytes = 16 << 20;
 constexpr double kShort = 100e-6;  // seconds there and back, for which more tries cost little
 constexpr double kLong = 1e-3;     // seconds there, from which on processors hardly matter
 constexpr int kTalkRounds = 4;
@@ -86,16 +86,16 @@ Link measure(LinkProbe link) {
   double small = round_trip(link, 8, buffer, 2 * kTries);
   if (small < kShort) small = std::min(small, round_trip(link, 8, buffer, 10 * kTries));
   // How much longer a large one takes than one of half its size: what happens once cancels out.
-  int64_t bytes = kLeastBytes;
+  int64_t bytes = kLeastProbeBytes;
   double half = small;
   double whole = round_trip(link, bytes, buffer, kTries);
-  while (whole < kLongEnough && bytes < kMostBytes) {
+  while (whole < kLongEnough && bytes < kMostProbeBytes) {
     bytes *= 2;
     half = whole;
     whole = round_trip(link, bytes, buffer, 3);
   }
   link.send_number(0);
-  const auto longer = static_cast<double>(bytes == kLeastBytes ? bytes - 8 : bytes / 2);
+  const auto longer = static_cast<double>(bytes == kLeastProbeBytes ? bytes - 8 : bytes / 2);
   return {.latency = small / 2, .bytes_per_second = longer / std::max(whole - half, 1e-9)};
 }
 

@@ -1,4 +1,4 @@
-#include "strata/collective/planner.h"
+#include "collective/planner/planner.h"
 
 #include <algorithm>
 #include <cctype>

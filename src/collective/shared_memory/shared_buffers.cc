@@ -3,23 +3,17 @@
 #include <functional>
 #include <utility>
 
+#include "collective/shared_memory/pages.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
-namespace {
-
-constexpr int64_t kPage = 4096;
-constexpr int64_t pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
-
-}  // namespace
-
 wire::FileDescriptor SharedBuffer::make(int64_t bytes_a_rank, int ranks) {
-  return wire::make_memory_file("strata buffer", kHeadBytes + pages(bytes_a_rank) * ranks);
+  return wire::make_memory_file("strata buffer", kHeadBytes + whole_pages(bytes_a_rank) * ranks);
 }
 
 SharedBuffer::SharedBuffer(const wire::FileDescriptor& file, int64_t bytes_a_rank, int ranks)
-    : mapping_(file, 0, kHeadBytes + pages(bytes_a_rank) * ranks),
-      stride_(pages(bytes_a_rank)),
+    : mapping_(file, 0, kHeadBytes + whole_pages(bytes_a_rank) * ranks),
+      stride_(whole_pages(bytes_a_rank)),
       ranks_(ranks) {
   mapping_.reserve(file);
 }

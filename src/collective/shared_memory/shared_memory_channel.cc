@@ -7,8 +7,9 @@
 #include <cstring>
 
 #include "collective/shared_memory/futex.h"
+#include "collective/shared_memory/pages.h"
 #include "core/call_notice.h"
-#include "strata/core/spin.h"
+#include "core/spin.h"
 
 namespace strata::collective {
 namespace {
@@ -38,9 +39,6 @@ bool watch(Done&& done, bool oversubscribed) {
     if (std::chrono::steady_clock::now() >= end) return done();
   }
 }
-
-constexpr int64_t kPage = 4096;
-constexpr int64_t pages(int64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
 }  // namespace
 
@@ -82,13 +80,13 @@ int SharedHeader::channel_of(uint64_t key) {
 }
 
 int64_t SharedMemoryChannel::area_bytes() {
-  return pages(kHeadBytes + (kSlotHead + kSlotBytes) * kSlots + kSlotBytes * kResultSlots);
+  return whole_pages(kHeadBytes + (kSlotHead + kSlotBytes) * kSlots + kSlotBytes * kResultSlots);
 }
 
 int64_t SharedMemoryChannel::bytes(int ranks) { return area_bytes() * ranks; }
 
 int64_t SharedMemoryChannel::offset(int index, int ranks) {
-  return pages(sizeof(SharedHeader)) + bytes(ranks) * index;
+  return whole_pages(sizeof(SharedHeader)) + bytes(ranks) * index;
 }
 
 SharedMemoryChannel::SharedMemoryChannel(const wire::FileDescriptor& file, int index, int rank,

@@ -10,7 +10,7 @@
 #include "strata/collective/placement.h"
 #include "strata/core/error.h"
 #include "strata/wire/deadline.h"
-#include "strata/wire/host_identity.h"
+#include "wire/host_identity.h"
 
 namespace strata::collective {
 namespace {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collective/shared_memory/descriptor_exchange.h"
+#include "collective/shared_memory/shared_memory_communicator.h"
 #include "strata/collective/communicator.h"
-#include "strata/collective/shared_memory_communicator.h"
 #include "wire/shared_memory.h"
 
 namespace strata::collective {

@@ -1,4 +1,4 @@
-#include "strata/collective/wire_communicator.h"
+#include "collective/wire/wire_communicator.h"
 
 #include <algorithm>
 #include <cstring>

@@ -8,7 +8,7 @@
 namespace strata::data {
 namespace {
 
-struct Format {
+struct MatrixFormat {
   CsvMatrixOptions options;
   CsvOptions csv;
   size_t columns = 0;
@@ -17,7 +17,7 @@ struct Format {
 
 class MatrixRows final : public detail::CsvFile {
  public:
-  MatrixRows(const std::string& path, const Format& format)
+  MatrixRows(const std::string& path, const MatrixFormat& format)
       : CsvFile("csv_matrix", path, format.csv), format_(format) {}
 
   bool next(Example& out) override {
@@ -65,7 +65,7 @@ class MatrixRows final : public detail::CsvFile {
     return value;
   }
 
-  const Format& format_;
+  const MatrixFormat& format_;
 };
 
 size_t count_columns(const std::string& path, const CsvMatrixOptions& options) {
@@ -87,20 +87,20 @@ size_t count_columns(const std::string& path, const CsvMatrixOptions& options) {
 Dataset csv_matrix(std::vector<std::string> files, const CsvMatrixOptions& options) {
   STRATA_CHECK(!files.empty(), kInvalidArgument,
                "[data] csv_matrix: got no files; expected at least one");
-  Format format{.options = options,
-                .csv = {.header = options.header,
-                        .field_delim = options.field_delim,
-                        .na_value = options.na_value,
-                        .compression = options.compression,
-                        .max_record_bytes = options.max_record_bytes,
-                        .max_fields = options.max_fields},
-                .columns = count_columns(files[0], options)};
+  MatrixFormat format{.options = options,
+                      .csv = {.header = options.header,
+                              .field_delim = options.field_delim,
+                              .na_value = options.na_value,
+                              .compression = options.compression,
+                              .max_record_bytes = options.max_record_bytes,
+                              .max_fields = options.max_fields},
+                      .columns = count_columns(files[0], options)};
   const auto columns = static_cast<int64_t>(format.columns);
   STRATA_CHECK(options.label_column >= -1 && options.label_column < columns, kInvalidArgument,
                "[data] csv_matrix: got label_column ", options.label_column, " and ", columns,
                " columns in ", files[0], "; expected one of them, or -1 for the last");
   format.label = static_cast<size_t>(options.label_column < 0 ? columns - 1 : options.label_column);
-  const auto shared = std::make_shared<const Format>(std::move(format));
+  const auto shared = std::make_shared<const MatrixFormat>(std::move(format));
   return detail::files_dataset({.name = "csv_matrix",
                                 .place_size = 2,
                                 .spec = {{{columns - 1}, at::kFloat}, {{}, at::kLong}},

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/data/idx_file.h"
 
 namespace strata::data {

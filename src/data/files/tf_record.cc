@@ -2,11 +2,11 @@
 
 #include <array>
 
+#include "core/crc32c.h"
 #include "data/bytes.h"
 #include "data/files/buffered_reader.h"
 #include "data/files/files_source.h"
 #include "data/files/tf_record_format.h"
-#include "strata/core/crc32c.h"
 #include "strata/core/log.h"
 
 namespace strata::data {

@@ -17,14 +17,14 @@ namespace {
 
 /// libjpeg calls back for errors and must not be returned to: it jumps to where `guarded` waits.
 /// So functions handed to `guarded` own nothing.
-struct Errors {
+struct JpegErrors {
   jpeg_error_mgr manager;  // first: libjpeg hands it back as a pointer to this
   std::jmp_buf jump;
   std::array<char, JMSG_LENGTH_MAX> message;
 };
 
 [[noreturn]] void on_error(j_common_ptr common) {
-  auto* errors = reinterpret_cast<Errors*>(common->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(common->err);
   errors->manager.format_message(common, errors->message.data());
   std::longjmp(errors->jump, 1);
 }
@@ -32,19 +32,19 @@ struct Errors {
 // A level below 0 is damage that libjpeg goes on behind.
 void on_message(j_common_ptr common, int level) {
   if (level >= 0) return;
-  auto* errors = reinterpret_cast<Errors*>(common->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(common->err);
   if (errors->manager.num_warnings++ == 0)
     errors->manager.format_message(common, errors->message.data());
 }
 
 template <class Fn>
-[[gnu::noinline]] bool guarded(Errors& errors, Fn fn) {
+[[gnu::noinline]] bool guarded(JpegErrors& errors, Fn fn) {
   if (setjmp(errors.jump) != 0) return false;
   fn();
   return true;
 }
 
-void init(Errors& errors) {
+void init(JpegErrors& errors) {
   jpeg_std_error(&errors.manager);
   errors.manager.error_exit = on_error;
   errors.manager.emit_message = on_message;
@@ -54,7 +54,7 @@ void init(Errors& errors) {
 void no_source_call(j_decompress_ptr) {}
 
 boolean out_of_bytes(j_decompress_ptr jpeg) {
-  auto* errors = reinterpret_cast<Errors*>(jpeg->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(jpeg->err);
   std::snprintf(errors->message.data(), errors->message.size(), "the file is truncated");
   std::longjmp(errors->jump, 1);
 }
@@ -86,7 +86,7 @@ struct ScanLimit {
     const int scan = jpeg->input_scan_number;
     if (scan <= limit->max_scans && scan <= limit->max_passes) return;
     limit->reached = true;
-    std::longjmp(reinterpret_cast<Errors*>(common->err)->jump, 1);
+    std::longjmp(reinterpret_cast<JpegErrors*>(common->err)->jump, 1);
   }
 };
 
@@ -164,7 +164,7 @@ class Decompressor {
   const char* call_;
   std::string_view bytes_;
   std::string_view name_;
-  Errors errors_;
+  JpegErrors errors_;
   ScanLimit scans_;
   jpeg_source_mgr source_{};
   jpeg_decompress_struct jpeg_{};
@@ -256,7 +256,7 @@ namespace {
 
 // libjpeg's own destination for memory grows by malloc.
 struct Compressor {
-  Errors errors;
+  JpegErrors errors;
   jpeg_compress_struct jpeg{};
   unsigned char* memory = nullptr;
   unsigned long size = 0;

@@ -13,13 +13,13 @@ namespace {
 
 /// As in jpeg.cc: libpng must not be returned to after an error, so functions handed to `guarded`
 /// own nothing.
-struct Errors {
+struct PngErrors {
   std::jmp_buf jump;
   std::array<char, 200> message{};
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
-  auto* errors = static_cast<Errors*>(png_get_error_ptr(png));
+  auto* errors = static_cast<PngErrors*>(png_get_error_ptr(png));
   std::strncpy(errors->message.data(), message, errors->message.size() - 1);
   std::longjmp(errors->jump, 1);
 }
@@ -27,7 +27,7 @@ struct Errors {
 void on_warning(png_structp, png_const_charp) {}
 
 template <class Fn>
-[[gnu::noinline]] bool guarded(Errors& errors, Fn fn) {
+[[gnu::noinline]] bool guarded(PngErrors& errors, Fn fn) {
   if (setjmp(errors.jump) != 0) return false;
   fn();
   return true;
@@ -140,7 +140,7 @@ class Reader {
   std::string_view bytes_;
   std::string_view name_;
   size_t offset_ = 0;
-  Errors errors_;
+  PngErrors errors_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   int passes_ = 1;
@@ -175,7 +175,7 @@ ImageInfo detail::png_info(std::string_view bytes, std::string_view name) {
 namespace {
 
 struct Writer {
-  Errors errors;
+  PngErrors errors;
   png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &errors, on_error, on_warning);
   png_infop info = png != nullptr ? png_create_info_struct(png) : nullptr;
   std::string bytes;

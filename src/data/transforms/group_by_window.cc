@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max() / 2;
 // The input's position is kept for every so many elements at most.
-constexpr int64_t kChunk = 16;
+constexpr int64_t kPositionInterval = 16;
 
 /// Collects elements by key until a window is full, then gives what `reduce` makes of it. A
 /// position names the elements that are held, which a restore reads again, and the position inside
@@ -162,7 +162,7 @@ class GroupStream final : public ExampleStream {
   }
 
   void begin_chunk_if_due() {
-    if (chunks_.empty() || read_ / kChunk != chunks_.back().first / kChunk)
+    if (chunks_.empty() || read_ / kPositionInterval != chunks_.back().first / kPositionInterval)
       chunks_.push_back({input_->position(), read_, 0});
   }
 
@@ -180,7 +180,7 @@ class GroupStream final : public ExampleStream {
   void pass_to(int64_t index) {
     while (read_ < index) {
       begin_chunk_if_due();
-      const int64_t step = std::min(index - read_, kChunk - read_ % kChunk);
+      const int64_t step = std::min(index - read_, kPositionInterval - read_ % kPositionInterval);
       check_there(input_->skip(step) == step);
       read_ += step;
     }

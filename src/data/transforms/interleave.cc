@@ -12,7 +12,9 @@ Position InterleavePosition::to_position(const char* kind) const {
       children.emplace_back("empty", std::vector<int64_t>{});
       continue;
     }
-    std::vector<Position> inside{slot.before};
+    std::vector<Position> inside;
+    inside.reserve(2);
+    inside.push_back(slot.before);
     if (slot.inner) inside.push_back(*slot.inner);
     children.emplace_back("open", std::vector<int64_t>{slot.first, slot.since}, std::move(inside));
   }

@@ -11,7 +11,7 @@
 namespace strata::data::detail {
 namespace {
 
-constexpr auto kBlockTime = std::chrono::microseconds(100);
+constexpr auto kReadTime = std::chrono::microseconds(100);
 
 /// One of the datasets, read ahead by one thread at a time. What is not said to be the reader's or
 /// the consumer's is guarded by the interleave's mutex.
@@ -323,9 +323,9 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     }
     const auto time = WorkTimer::Clock::now() - begin;
     lock.lock();
-    if (time > 2 * kBlockTime)
+    if (time > 2 * kReadTime)
       reader.block_size = std::max<int64_t>(1, size / 2);
-    else if (time * 2 < kBlockTime)
+    else if (time * 2 < kReadTime)
       reader.block_size = std::min(kChunk, size * 2);
     for (Reader::Item& item : items) reader.ready.push_back(std::move(item));
     if (chunk) reader.chunks.add(std::move(*chunk));

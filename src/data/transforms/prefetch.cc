@@ -9,10 +9,10 @@
 #include <optional>
 #include <stop_token>
 
+#include "core/thread.h"
 #include "data/pipeline.h"
 #include "data/single_thread.h"
 #include "data/source.h"
-#include "strata/core/thread.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {

@@ -19,7 +19,7 @@ int64_t make_divisible(double v) {
   return static_cast<double>(nearest) < 0.9 * v ? nearest + 8 : nearest;
 }
 
-SymbolicTensor normalized(const SymbolicTensor& x, const std::string& name) {
+SymbolicTensor mobilenet_norm(const SymbolicTensor& x, const std::string& name) {
   return layers::BatchNormalization({.momentum = 0.999, .epsilon = 1e-3, .name = name})(x);
 }
 
@@ -54,16 +54,16 @@ SymbolicTensor inverted_block(const SymbolicTensor& input, const Block& block, i
   SymbolicTensor x = input;
   if (id > 0) {
     x = pointwise(x, 6 * channels, prefix + "expand");
-    x = relu6(normalized(x, prefix + "expand_BN"), prefix + "expand_relu");
+    x = relu6(mobilenet_norm(x, prefix + "expand_BN"), prefix + "expand_relu");
   }
   if (block.stride == 2) x = padded(x, prefix + "pad");
   x = layers::DepthwiseConv2D(3, {.strides = block.stride,
                                   .padding = block.stride == 1 ? "same" : "valid",
                                   .use_bias = false,
                                   .name = prefix + "depthwise"})(x);
-  x = relu6(normalized(x, prefix + "depthwise_BN"), prefix + "depthwise_relu");
+  x = relu6(mobilenet_norm(x, prefix + "depthwise_BN"), prefix + "depthwise_relu");
   x = pointwise(x, filters, prefix + "project");
-  x = normalized(x, prefix + "project_BN");
+  x = mobilenet_norm(x, prefix + "project_BN");
   if (channels != filters || block.stride != 1) return x;
   return layers::Add({.name = prefix + "add"})({input, x});
 }
@@ -94,13 +94,13 @@ keras::Model MobileNetV2(const Options& options, double alpha) {
   SymbolicTensor x =
       layers::Conv2D(make_divisible(32 * alpha), 3,
                      {.strides = 2, .padding = "same", .use_bias = false, .name = "Conv1"})(image);
-  x = relu6(normalized(x, "bn_Conv1"), "Conv1_relu");
+  x = relu6(mobilenet_norm(x, "bn_Conv1"), "Conv1_relu");
   for (size_t i = 0; i < kBlocks.size(); ++i) {
     x = inverted_block(x, kBlocks[i], static_cast<int>(i), alpha);
   }
   const int64_t last = alpha > 1 ? make_divisible(1280 * alpha) : 1280;
   x = layers::Conv2D(last, 1, {.use_bias = false, .name = "Conv_1"})(x);
-  x = relu6(normalized(x, "Conv_1_bn"), "out_relu");
+  x = relu6(mobilenet_norm(x, "Conv_1_bn"), "out_relu");
 
   std::array<char, 64> name = {};
   std::snprintf(name.data(), name.size(), "mobilenetv2_%.2f_%s", alpha,

@@ -11,7 +11,7 @@ namespace {
 
 using keras::SymbolicTensor;
 
-SymbolicTensor normalized(const SymbolicTensor& x, const std::string& name) {
+SymbolicTensor resnet_norm(const SymbolicTensor& x, const std::string& name) {
   return layers::BatchNormalization({.axis = 3, .epsilon = 1.001e-5, .name = name})(x);
 }
 
@@ -24,15 +24,15 @@ SymbolicTensor block(const SymbolicTensor& input, int64_t filters, int64_t strid
   SymbolicTensor beside = input;
   if (shortcut) {
     beside = layers::Conv2D(4 * filters, 1, {.strides = stride, .name = name + "_0_conv"})(input);
-    beside = normalized(beside, name + "_0_bn");
+    beside = resnet_norm(beside, name + "_0_bn");
   }
   SymbolicTensor x =
       layers::Conv2D(filters, 1, {.strides = stride, .name = name + "_1_conv"})(input);
-  x = relu(normalized(x, name + "_1_bn"), name + "_1_relu");
+  x = relu(resnet_norm(x, name + "_1_bn"), name + "_1_relu");
   x = layers::Conv2D(filters, 3, {.padding = "same", .name = name + "_2_conv"})(x);
-  x = relu(normalized(x, name + "_2_bn"), name + "_2_relu");
+  x = relu(resnet_norm(x, name + "_2_bn"), name + "_2_relu");
   x = layers::Conv2D(4 * filters, 1, {.name = name + "_3_conv"})(x);
-  x = normalized(x, name + "_3_bn");
+  x = resnet_norm(x, name + "_3_bn");
   x = layers::Add({.name = name + "_add"})({beside, x});
   return relu(x, name + "_out");
 }
@@ -52,7 +52,7 @@ keras::Model ResNet50(const Options& options) {
   const SymbolicTensor image = keras::Input(detail::input_shape("ResNet50", options, 224, 32));
   SymbolicTensor x = layers::ZeroPadding2D(3, {.name = "conv1_pad"})(image);
   x = layers::Conv2D(64, 7, {.strides = 2, .name = "conv1_conv"})(x);
-  x = relu(normalized(x, "conv1_bn"), "conv1_relu");
+  x = relu(resnet_norm(x, "conv1_bn"), "conv1_relu");
   x = layers::ZeroPadding2D(1, {.name = "pool1_pad"})(x);
   x = layers::MaxPooling2D(3, {.strides = 2, .name = "pool1_pool"})(x);
   x = stack(x, 64, 3, 1, "conv2");

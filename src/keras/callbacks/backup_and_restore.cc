@@ -1,11 +1,11 @@
 #include "strata/keras/callbacks/backup_and_restore.h"
 
 #include "checkpoint/scratch.h"
+#include "keras/training/training_run.h"
 #include "runtime/group_agreement.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/file_system.h"
-#include "strata/keras/training_run.h"
 
 namespace strata::callbacks {
 

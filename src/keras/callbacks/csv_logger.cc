@@ -4,8 +4,8 @@
 
 #include "core/atomic_file.h"
 #include "keras/callbacks/python_text.h"
+#include "keras/training/training_run.h"
 #include "runtime/group_agreement.h"
-#include "strata/keras/training_run.h"
 
 namespace strata::callbacks {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "keras/callbacks/monitor.h"
-#include "strata/keras/training_run.h"
+#include "keras/training/training_run.h"
 
 namespace strata::callbacks {
 

@@ -2,7 +2,7 @@
 
 #include <cstdio>
 
-#include "strata/keras/training_run.h"
+#include "keras/training/training_run.h"
 
 namespace strata::callbacks {
 

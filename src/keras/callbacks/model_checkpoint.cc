@@ -4,11 +4,11 @@
 
 #include "keras/callbacks/monitor.h"
 #include "keras/callbacks/path_pattern.h"
+#include "keras/training/training_run.h"
 #include "runtime/group_agreement.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
 #include "strata/keras/saving.h"
-#include "strata/keras/training_run.h"
 
 namespace strata::callbacks {
 

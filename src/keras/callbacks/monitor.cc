@@ -4,8 +4,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata::callbacks::detail {

@@ -5,7 +5,7 @@
 #include <cstdarg>
 
 #include "keras/training/default_callbacks.h"
-#include "strata/keras/training_run.h"
+#include "keras/training/training_run.h"
 
 namespace strata {
 namespace callbacks {

@@ -8,13 +8,13 @@
 #include <optional>
 #include <span>
 
+#include "keras/training/training_run.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
 #include "strata/data/image_codec.h"
 #include "strata/keras/model_config.h"
-#include "strata/keras/training_run.h"
 #include "strata/summary/summary_writer.h"
-#include "strata/summary/trace_recorder.h"
+#include "summary/trace_recorder.h"
 
 namespace strata::callbacks {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "strata/keras/training_run.h"
+#include "keras/training/training_run.h"
 
 namespace strata::callbacks {
 

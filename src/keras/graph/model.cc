@@ -1,10 +1,10 @@
 #include "strata/keras/model.h"
 
+#include "core/join.h"
 #include "keras/call_context.h"
 #include "keras/graph/functional.h"
 #include "keras/graph/sequential_impl.h"
 #include "keras/training/trainer.h"
-#include "strata/core/join.h"
 
 namespace strata::keras {
 

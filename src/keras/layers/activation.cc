@@ -16,13 +16,13 @@ namespace strata::layers {
 namespace {
 
 /// Keras writes a single axis as a number.
-struct Axes {
+struct SoftmaxAxes {
   std::vector<int64_t> values;
 };
-Json to_config(const Axes& axes) {
+Json to_config(const SoftmaxAxes& axes) {
   return axes.values.size() == 1 ? Json(axes.values[0]) : keras::to_config(axes.values);
 }
-void from_config(const Json& json, Axes& axes) {
+void from_config(const Json& json, SoftmaxAxes& axes) {
   if (json.is_int()) {
     axes.values = {json.as_int()};
   } else {
@@ -47,11 +47,13 @@ struct ELUArguments {
   ELUOptions options = {};
 };
 struct SoftmaxArguments {
-  Axes axis = {{-1}};
+  SoftmaxAxes axis = {{-1}};
   SoftmaxOptions options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config, keras::OneOf<ActivationArguments, ReLUArguments, LeakyReLUArguments,
+                                        PReLUArguments, ELUArguments, SoftmaxArguments>
+                               Arguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   if constexpr (requires { layer.activation; }) config("activation", layer.activation);

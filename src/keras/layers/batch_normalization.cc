@@ -13,7 +13,7 @@
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/runtime/replica_context.h"
-#include "tensor/operators/batch_norm.h"
+#include "kernels/batch_norm.h"
 
 namespace strata::layers {
 namespace {
@@ -175,7 +175,7 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
     const bool with_sum = fusion != nullptr && fusion->beside.defined();
     const at::Tensor beside =
         with_sum ? ChannelsSecond(fusion->beside, axis_).view() : at::Tensor();
-    if (const auto own = tensor::batch_norm_of_planes(channels.view(), weight, bias, beside,
+    if (const auto own = kernels::batch_norm_of_planes(channels.view(), weight, bias, beside,
                                                       arguments_.options.epsilon,
                                                       /*relu=*/fusion != nullptr)) {
       if (fusion != nullptr) fusion->done = true;

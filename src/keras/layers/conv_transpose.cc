@@ -13,7 +13,7 @@ struct ConvTransposeArguments {
   ConvTransposeOptions<N> options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config, keras::OfAnyRank<ConvTransposeArguments> Arguments>
 void visit(Config& config, Arguments& conv) {
   auto& options = conv.options;
   config("filters", conv.filters);

@@ -16,7 +16,7 @@ struct ConvArguments {
   ConvOptions<N> options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config, keras::OfAnyRank<ConvArguments> Arguments>
 void visit(Config& config, Arguments& conv) {
   auto& options = conv.options;
   config("filters", conv.filters);

@@ -23,8 +23,7 @@ struct IdentityArguments {
 template <typename Config>
 void visit(Config&, const IdentityArguments&) {}
 
-template <typename Config, typename Arguments>
-requires requires(Arguments arguments) { arguments.units; }
+template <typename Config, keras::OneOf<DenseArguments> Arguments>
 void visit(Config& config, Arguments& dense) {
   auto& options = dense.options;
   config("units", dense.units);

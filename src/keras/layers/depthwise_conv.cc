@@ -20,6 +20,8 @@ struct SeparableArguments {
 };
 
 template <typename Config, typename Arguments>
+requires keras::OfAnyRank<Arguments, DepthwiseArguments> ||
+    keras::OfAnyRank<Arguments, SeparableArguments>
 void visit(Config& config, Arguments& conv) {
   auto& options = conv.options;
   constexpr bool kSeparable = requires { conv.filters; };

@@ -59,7 +59,7 @@ std::vector<Shape> RNNCellImpl::compute_output_shapes(const std::vector<Shape>& 
   return shapes;
 }
 
-GatedRun::GatedRun(const GatedWeights& weights, const Dropout& dropout, int64_t gates)
+GatedRun::GatedRun(const GatedWeights& weights, const CellDropout& dropout, int64_t gates)
     : weights_(weights), dropout_(dropout), gates_(gates) {}
 
 at::Tensor GatedRun::project(const at::Tensor& x) {

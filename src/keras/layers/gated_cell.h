@@ -16,7 +16,7 @@ struct GatedWeights {
 };
 
 /// Rates; 0 for none.
-struct Dropout {
+struct CellDropout {
   double input = 0;
   double recurrent = 0;
 };
@@ -24,7 +24,7 @@ struct Dropout {
 /// A cell of gates: all gates' products are one, and those with the inputs one for all steps.
 class GatedRun : public RNNCellImpl::Run {
  public:
-  GatedRun(const GatedWeights& weights, const Dropout& dropout, int64_t gates);
+  GatedRun(const GatedWeights& weights, const CellDropout& dropout, int64_t gates);
 
   at::Tensor project(const at::Tensor& x) override;
 
@@ -40,7 +40,7 @@ class GatedRun : public RNNCellImpl::Run {
   keras::Tensors masks(int64_t rows, int64_t width, double rate, const at::Tensor& like) const;
 
   GatedWeights weights_;
-  Dropout dropout_;
+  CellDropout dropout_;
   int64_t gates_;
   keras::Tensors input_masks_;
   keras::Tensors state_masks_;

@@ -26,7 +26,7 @@ struct CenterCropArguments {
   ImageOptions options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config, keras::OneOf<ResizingArguments, CenterCropArguments> Arguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   config("height", layer.height);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <string>
+#include <type_traits>
 
 #include "strata/keras/layer_impl.h"
 
@@ -13,6 +15,15 @@ namespace strata::keras {
 struct LayerClass {
   std::string name;
   Layer (*make)(const Json& config);
+};
+
+/// For a `visit` that argument structs of one file share: `Arguments` is one of them ...
+template <typename Arguments, typename... Structs>
+concept OneOf = (std::same_as<std::remove_const_t<Arguments>, Structs> || ...);
+/// ... or one of a template over the number of spatial axes.
+template <typename Arguments, template <size_t> typename Struct>
+concept OfAnyRank = requires(const Arguments& arguments) {
+  []<size_t N>(const Struct<N>&) {}(arguments);
 };
 
 /// What all layers have, from the options of one.

@@ -2,8 +2,8 @@
 
 #include <set>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 
 namespace strata::layers {
 

@@ -120,9 +120,9 @@ template <Merge kind>
 void visit(keras::ConfigReader&, MergeArguments<kind>&) {}
 
 template <Merge kind>
-class ElementwiseImpl final : public MergeImpl, public keras::detail::Fusible {
+class ElementwiseMergeImpl final : public MergeImpl, public keras::detail::Fusible {
  public:
-  explicit ElementwiseImpl(const MergeArguments<kind>& arguments)
+  explicit ElementwiseMergeImpl(const MergeArguments<kind>& arguments)
       : MergeImpl(keras::base_options(arguments.options)) {}
 
   std::string_view class_name() const override { return kNames[static_cast<size_t>(kind)]; }
@@ -203,7 +203,7 @@ std::shared_ptr<Impl> make(const Arguments& arguments) {
 
 #define STRATA_MERGE_LAYER(Name, function, kind)                                   \
   Name::Name(const MergeOptions& options)                                          \
-      : Layer(make<ElementwiseImpl<kind>>(MergeArguments<kind>{options})) {}       \
+      : Layer(make<ElementwiseMergeImpl<kind>>(MergeArguments<kind>{options})) {}  \
   keras::SymbolicTensor function(const std::vector<keras::SymbolicTensor>& inputs, \
                                  const MergeOptions& options) {                    \
     return Name(options)(inputs);                                                  \
@@ -226,7 +226,7 @@ namespace {
 template <layers::Merge kind>
 LayerClass merge_class() {
   return {layers::kNames[static_cast<size_t>(kind)], [](const Json& config) {
-            return make_from_config<layers::ElementwiseImpl<kind>>(
+            return make_from_config<layers::ElementwiseMergeImpl<kind>>(
                 config, layers::MergeArguments<kind>{}, layers::kNames[static_cast<size_t>(kind)]);
           }};
 }

@@ -51,6 +51,9 @@ struct CroppingArguments {
 };
 
 template <typename Config, typename Arguments>
+requires keras::OneOf<Arguments, ZeroPadding1DArguments, Cropping1DArguments> ||
+    keras::OfAnyRank<Arguments, ZeroPaddingArguments> ||
+    keras::OfAnyRank<Arguments, CroppingArguments>
 void visit(Config& config, Arguments& layer) {
   if constexpr (requires { layer.padding; }) config("padding", layer.padding);
   if constexpr (requires { layer.cropping; }) config("cropping", layer.cropping);

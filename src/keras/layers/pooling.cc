@@ -49,6 +49,9 @@ struct AdaptivePoolingArguments {
 };
 
 template <typename Config, typename Arguments>
+requires keras::OfAnyRank<Arguments, PoolingArguments> ||
+    keras::OfAnyRank<Arguments, GlobalPoolingArguments> ||
+    keras::OfAnyRank<Arguments, AdaptivePoolingArguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   if constexpr (requires { layer.pool_size; }) {

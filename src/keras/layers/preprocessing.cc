@@ -70,7 +70,7 @@ struct NormalizationArguments {
   NormalizationOptions options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config, keras::OneOf<RescalingArguments, NormalizationArguments> Arguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   if constexpr (requires { layer.scale; }) {

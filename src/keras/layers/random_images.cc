@@ -83,7 +83,10 @@ struct RandomColorArguments {
   RandomColorOptions options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config,
+          keras::OneOf<RandomFlipArguments, RandomCropArguments, RandomRotationArguments,
+                       RandomTranslationArguments, RandomZoomArguments, RandomColorArguments>
+              Arguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   if constexpr (requires { layer.mode; }) config("mode", layer.mode);

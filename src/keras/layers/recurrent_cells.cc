@@ -87,7 +87,7 @@ class GatedCellImpl : public RNNCellImpl {
     return weights;
   }
 
-  Dropout dropout(const Call& call) const {
+  CellDropout dropout(const Call& call) const {
     const auto rate = [&](double given) {
       return call.training && given > 0 && given < 1 ? given : 0.0;
     };
@@ -118,7 +118,7 @@ void visit(keras::ConfigReader& config, LSTMCellArguments& cell) { visit_cell(co
 
 class LSTMRun final : public GatedRun {
  public:
-  LSTMRun(const GatedWeights& weights, const Dropout& dropout, const LSTMCellOptions& options)
+  LSTMRun(const GatedWeights& weights, const CellDropout& dropout, const LSTMCellOptions& options)
       : GatedRun(weights, dropout, 4), options_(options) {}
 
   at::Tensor advance(const at::Tensor& projected, Tensors& states) override {
@@ -173,7 +173,7 @@ void visit(keras::ConfigReader& config, GRUCellArguments& cell) { visit_cell(con
 
 class GRURun final : public GatedRun {
  public:
-  GRURun(const GatedWeights& weights, const Dropout& dropout, const GRUCellOptions& options)
+  GRURun(const GatedWeights& weights, const CellDropout& dropout, const GRUCellOptions& options)
       : GatedRun(weights, dropout, 3), options_(options) {}
 
   at::Tensor advance(const at::Tensor& projected, Tensors& states) override {
@@ -237,7 +237,7 @@ void visit(keras::ConfigReader& config, SimpleRNNCellArguments& cell) { visit_ce
 
 class SimpleRNNRun final : public GatedRun {
  public:
-  SimpleRNNRun(const GatedWeights& weights, const Dropout& dropout,
+  SimpleRNNRun(const GatedWeights& weights, const CellDropout& dropout,
                const SimpleRNNCellOptions& options)
       : GatedRun(weights, dropout, 1), options_(options) {}
 

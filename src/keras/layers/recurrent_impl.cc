@@ -9,7 +9,7 @@
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/recurrent_visits.h"
-#include "strata/keras/layer_registry.h"
+#include "keras/saving/layer_registry.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::layers {

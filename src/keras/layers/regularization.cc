@@ -39,7 +39,10 @@ struct ActivityRegularizationArguments {
   ActivityRegularizationOptions options = {};
 };
 
-template <typename Config, typename Arguments>
+template <typename Config, keras::OneOf<DropoutArguments, GaussianDropoutArguments,
+                                        SpatialDropout1DArguments, SpatialDropoutArguments,
+                                        GaussianNoiseArguments, ActivityRegularizationArguments>
+                               Arguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   if constexpr (requires { layer.rate; }) config("rate", layer.rate);

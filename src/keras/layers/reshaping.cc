@@ -26,7 +26,9 @@ struct RepeatVectorArguments {
   int64_t n = 1;
   ReshapingOptions options = {};
 };
-template <typename Config, typename Arguments>
+template <typename Config,
+          keras::OneOf<FlattenArguments, ReshapeArguments, PermuteArguments, RepeatVectorArguments>
+              Arguments>
 void visit(Config& config, Arguments& layer) {
   auto& options = layer.options;
   if constexpr (requires { layer.target_shape; }) config("target_shape", layer.target_shape);

@@ -2,9 +2,9 @@
 
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
-#include "strata/keras/layer_registry.h"
+#include "keras/saving/layer_registry.h"
+#include "keras_files/model_layout.h"
 #include "strata/keras/layers/recurrent_cells.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::layers {
 namespace {

@@ -20,7 +20,9 @@ struct UpSampling3DArguments {
   ImageReshapingOptions options = {};
 };
 
-template <typename Config, typename Arguments>
+template <
+    typename Config,
+    keras::OneOf<UpSampling1DArguments, UpSampling2DArguments, UpSampling3DArguments> Arguments>
 void visit(Config& config, Arguments& layer) {
   config("size", layer.size);
   if constexpr (requires { layer.options.data_format; }) {

@@ -9,10 +9,10 @@
 #include <span>
 #include <utility>
 
+#include "core/join.h"
 #include "keras/losses/loss_configs.h"
 #include "keras/losses/rule.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/keras/config.h"
 
 namespace strata::losses {

@@ -12,9 +12,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/join.h"
 #include "keras/metrics/confusion_counts.h"
 #include "keras/metrics/registry.h"
-#include "strata/core/join.h"
 #include "strata/keras/confusion_metrics.h"
 
 namespace strata::metrics {

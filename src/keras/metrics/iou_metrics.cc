@@ -59,8 +59,6 @@ void visit(Config& config, OneHotMeanIoUOptions& options) {
 
 namespace {
 
-constexpr double kEpsilon = 1e-7;  // keras.config.epsilon()
-
 /// What the five classes are, in one.
 struct Settings {
   int64_t num_classes = 2;

@@ -7,15 +7,18 @@
 #include <string_view>
 #include <vector>
 
+#include "keras_files/model_layout.h"
 #include "strata/core/error.h"
 #include "strata/keras/config.h"
 #include "strata/keras/metric.h"
 #include "strata/keras/metric_options.h"
-#include "strata/keras_files/model_layout.h"
 
 // How Keras's classes are listed. A family is a source: it says which classes there are for each
 // kind of options, and has one `visit` for each kind.
 namespace strata::metrics {
+
+/// keras.config.epsilon()
+inline constexpr double kEpsilon = 1e-7;
 
 /// A class of the list, without its type.
 struct Registered {

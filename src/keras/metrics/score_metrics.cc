@@ -40,8 +40,6 @@ void visit(Config& config, R2ScoreOptions& options) {
 
 namespace {
 
-constexpr double kEpsilon = 1e-7;  // keras.config.epsilon()
-
 /// The number of columns, from shapes [batch, n].
 int64_t width_of(std::string_view metric, const keras::Shape& y_pred) {
   STRATA_CHECK(y_pred.size() == 2 && y_pred[1] > 0, kInvalidArgument, "[metrics] ", metric,
@@ -51,12 +49,12 @@ int64_t width_of(std::string_view metric, const keras::Shape& y_pred) {
 }
 
 /// Both in float64, [batch, n]; the weights [batch, 1] or [batch, n].
-struct Columns {
+struct ScoreColumns {
   Tensor y_true, y_pred, weight;
 };
 
-Columns columns_of(const char* metric, const MetricInput& input) {
-  Columns columns{input.y_true.to(at::kDouble), input.y_pred.to(at::kDouble), {}};
+ScoreColumns columns_of(const char* metric, const MetricInput& input) {
+  ScoreColumns columns{input.y_true.to(at::kDouble), input.y_pred.to(at::kDouble), {}};
   strata::detail::match_shapes("metrics", metric, columns.y_true, columns.y_pred);
   STRATA_CHECK(columns.y_pred.dim() == 2, kInvalidArgument, "[metrics] ", metric,
                ": got y_pred of shape ", columns.y_pred.sizes(), "; expected [batch, n]");
@@ -105,7 +103,7 @@ class FScore final : public OptionsMetric<Options> {
   }
 
   void do_update_state(const MetricInput& input) override {
-    const Columns columns = columns_of(this->name().c_str(), input);
+    const ScoreColumns columns = columns_of(this->name().c_str(), input);
     const Tensor& y_true = columns.y_true;
     // In float32, so that a prediction lies on the side of a threshold that Keras sees.
     const Tensor scores = columns.y_pred.to(at::kFloat);
@@ -163,7 +161,7 @@ class R2 final : public OptionsMetric<R2ScoreOptions> {
   }
 
   void do_update_state(const MetricInput& input) override {
-    const Columns columns = columns_of(name().c_str(), input);
+    const ScoreColumns columns = columns_of(name().c_str(), input);
     const Tensor weight =
         columns.weight.defined()
             ? columns.weight.expand_as(columns.y_true)
@@ -202,17 +200,17 @@ class R2 final : public OptionsMetric<R2ScoreOptions> {
 };
 
 template <typename Impl, typename Options>
-std::shared_ptr<MetricImpl> make_one(std::string_view class_name, const Options& options) {
+std::shared_ptr<MetricImpl> make_score(std::string_view class_name, const Options& options) {
   return std::make_shared<Impl>(class_name, options);
 }
 
 }  // namespace
 
 void add_score_metrics(std::vector<Registered>& list) {
-  add_class<F1ScoreOptions, make_one<FScore<F1ScoreOptions>, F1ScoreOptions>>(list, "F1Score");
-  add_class<FBetaScoreOptions, make_one<FScore<FBetaScoreOptions>, FBetaScoreOptions>>(
+  add_class<F1ScoreOptions, make_score<FScore<F1ScoreOptions>, F1ScoreOptions>>(list, "F1Score");
+  add_class<FBetaScoreOptions, make_score<FScore<FBetaScoreOptions>, FBetaScoreOptions>>(
       list, "FBetaScore");
-  add_class<R2ScoreOptions, make_one<R2, R2ScoreOptions>>(list, "R2Score");
+  add_class<R2ScoreOptions, make_score<R2, R2ScoreOptions>>(list, "R2Score");
 }
 
 std::shared_ptr<MetricImpl> make_metric(std::string_view class_name,

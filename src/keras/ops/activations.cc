@@ -48,7 +48,7 @@ at::Tensor softmax(C call) {
   return exp / exp.sum(axes, true);
 }
 
-const OperationRow kRows[] = {
+const OperationRow kActivationRows[] = {
     row("Relu", [](C call) { return at::relu(call.tensor(0, "x")); }),
     row("Relu6", [](C call) { return at::clamp(call.tensor(0, "x"), 0, 6); }),
     row("Sigmoid", [](C call) { return at::sigmoid(call.tensor(0, "x")); }),
@@ -101,6 +101,6 @@ const OperationRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperationRow> activation_operations() { return kRows; }
+std::span<const OperationRow> activation_operations() { return kActivationRows; }
 
 }  // namespace strata::keras::detail

@@ -83,11 +83,9 @@ at::Tensor cast(C call) {
   return call.tensor(0, "x").to(dtype_of_name(call.option("dtype").as_string()));
 }
 
-constexpr auto kFloating = OutputDtype::kFloating;
-constexpr auto kPromoted = OutputDtype::kPromoted;
-constexpr auto kBool = OutputDtype::kBool;
+using enum OutputDtype;
 
-const OperationRow kRows[] = {
+const OperationRow kArithmeticRows[] = {
     binary<add>("Add"),
     binary<sub>("Subtract"),
     binary<at::mul>("Multiply"),
@@ -166,6 +164,6 @@ const OperationRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperationRow> arithmetic_operations() { return kRows; }
+std::span<const OperationRow> arithmetic_operations() { return kArithmeticRows; }
 
 }  // namespace strata::keras::detail

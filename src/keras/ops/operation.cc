@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "core/join.h"
 #include "keras/call_options.h"
 #include "keras/graph/input_layer.h"
-#include "strata/core/join.h"
 
 namespace strata::keras::detail {
 namespace {

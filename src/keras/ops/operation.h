@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "keras/saving/layer_registry.h"
 #include "strata/keras/layer_impl.h"
-#include "strata/keras/layer_registry.h"
 
 /// Operations: nodes of a graph that Keras's files keep beside the layers. A table says what each
 /// computes; one LayerImpl stands for all of them.

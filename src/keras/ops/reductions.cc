@@ -87,9 +87,7 @@ std::optional<int64_t> one_axis(C call) {
   return axes.empty() ? std::nullopt : std::optional(axes[0]);
 }
 
-constexpr auto kFloating = OutputDtype::kFloating;
-constexpr auto kPromoted = OutputDtype::kPromoted;
-constexpr auto kBool = OutputDtype::kBool;
+using enum OutputDtype;
 
 template <Function function>
 constexpr OperationRow row(std::string_view name, OutputDtype dtype,
@@ -101,7 +99,7 @@ constexpr OperationRow row(std::string_view name, OutputDtype dtype,
           .options = "axis keepdims"};
 }
 
-const OperationRow kRows[] = {
+const OperationRow kReductionRows[] = {
     row<mean>("Mean", kFloating),
     row<sum>("Sum", kPromoted),
     row<max>("Max", kPromoted),
@@ -147,6 +145,6 @@ const OperationRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperationRow> reduction_operations() { return kRows; }
+std::span<const OperationRow> reduction_operations() { return kReductionRows; }
 
 }  // namespace strata::keras::detail

@@ -6,14 +6,14 @@
 namespace strata::keras {
 namespace {
 
-struct Registry {
+struct OperationRegistry {
   std::mutex mutex;
   std::map<std::string, OperationFunction> functions;  ///< By class, or "package>Class".
 };
 
-Registry& registry() {
-  static Registry registry;
-  return registry;
+OperationRegistry& operation_registry() {
+  static OperationRegistry operation_registry;
+  return operation_registry;
 }
 
 /// Computed by a function of the program.
@@ -48,8 +48,8 @@ void register_operation(const std::string& name, OperationFunction function) {
                "[keras] register_operation: got '", name,
                "'; expected a name, and a function that computes the operation");
   const bool ours = detail::find_operation(name) != nullptr;
-  const std::lock_guard lock(registry().mutex);
-  STRATA_CHECK(!ours && registry().functions.emplace(name, std::move(function)).second,
+  const std::lock_guard lock(operation_registry().mutex);
+  STRATA_CHECK(!ours && operation_registry().functions.emplace(name, std::move(function)).second,
                kAlreadyExists, "[keras] register_operation: there is an operation '", name,
                "' already");
 }
@@ -57,12 +57,12 @@ void register_operation(const std::string& name, OperationFunction function) {
 namespace detail {
 
 OperationFunction find_registered_operation(const Json& object) {
-  const std::lock_guard lock(registry().mutex);
+  const std::lock_guard lock(operation_registry().mutex);
   for (const char* key : {"registered_name", "class_name"}) {
     const Json* name = object.find(key);
     if (name == nullptr || !name->is_string()) continue;
-    const auto found = registry().functions.find(name->as_string());
-    if (found != registry().functions.end()) return found->second;
+    const auto found = operation_registry().functions.find(name->as_string());
+    if (found != operation_registry().functions.end()) return found->second;
   }
   return {};
 }

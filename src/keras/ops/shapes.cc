@@ -219,9 +219,9 @@ Tensors promoted(Tensors tensors) {
   return tensors;
 }
 
-constexpr auto kPromoted = OutputDtype::kPromoted;
+using enum OutputDtype;
 
-const OperationRow kRows[] = {
+const OperationRow kShapeRows[] = {
     {.name = "GetItem",
      .module = "numpy",
      .dtype = kPromoted,
@@ -332,6 +332,6 @@ const OperationRow kRows[] = {
 
 }  // namespace
 
-std::span<const OperationRow> shape_operations() { return kRows; }
+std::span<const OperationRow> shape_operations() { return kShapeRows; }
 
 }  // namespace strata::keras::detail

@@ -7,10 +7,10 @@
 #include <unordered_map>
 
 #include "core/atomic_file.h"
+#include "core/join.h"
 #include "keras/graph/functional.h"
 #include "keras/graph/input_layer.h"
 #include "keras/graph/sequential_impl.h"
-#include "strata/core/join.h"
 
 namespace strata::keras {
 namespace detail {

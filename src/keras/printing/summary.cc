@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/join.h"
 #include "keras/call_options.h"
 #include "keras/graph/functional.h"
 #include "keras/graph/input_layer.h"
@@ -18,7 +19,6 @@
 #include "keras/ops/operation.h"
 #include "keras/printing/text_table.h"
 #include "keras/training/training_state.h"
-#include "strata/core/join.h"
 
 namespace strata::keras {
 namespace {

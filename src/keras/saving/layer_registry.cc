@@ -1,4 +1,4 @@
-#include "strata/keras/layer_registry.h"
+#include "keras/saving/layer_registry.h"
 
 #include <map>
 #include <mutex>

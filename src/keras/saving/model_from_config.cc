@@ -8,7 +8,7 @@
 #include "keras/graph/input_layer.h"
 #include "keras/graph/model_entry.h"
 #include "keras/ops/operation.h"
-#include "strata/keras/layer_registry.h"
+#include "keras/saving/layer_registry.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras/sequential.h"
 

@@ -11,9 +11,9 @@
 #include "keras/layers/attention_heads.h"
 #include "keras/layers/recurrent_impl.h"
 #include "keras/ops/operation.h"
-#include "strata/keras/layer_registry.h"
+#include "keras/saving/layer_registry.h"
+#include "keras_files/model_layout.h"
 #include "strata/keras/model_config.h"
-#include "strata/keras_files/model_layout.h"
 
 namespace strata::keras {
 namespace detail {

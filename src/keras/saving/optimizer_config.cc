@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "strata/core/join.h"
+#include "core/join.h"
 #include "strata/keras/config.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/optimizers.h"

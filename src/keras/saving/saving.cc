@@ -7,12 +7,12 @@
 
 #include "keras/saving/weight_groups.h"
 #include "keras/training/training_state.h"
+#include "keras_files/keras_archive.h"
+#include "keras_files/legacy_model.h"
+#include "keras_files/weights_file.h"
 #include "runtime/group_agreement.h"
 #include "strata/checkpoint/safetensors.h"
 #include "strata/keras/model_config.h"
-#include "strata/keras_files/keras_archive.h"
-#include "strata/keras_files/legacy_model.h"
-#include "strata/keras_files/weights_file.h"
 
 namespace strata::keras {
 namespace {

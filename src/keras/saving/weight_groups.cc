@@ -6,7 +6,7 @@
 
 #include "keras/graph/functional.h"
 #include "keras/ops/operation.h"
-#include "strata/keras_files/model_layout.h"
+#include "keras_files/model_layout.h"
 
 namespace strata::keras::detail {
 namespace {
@@ -30,7 +30,7 @@ std::map<std::string, const Json*> entries_of(const Json& config) {
 
 const Json kNoEntry;
 
-class Walk {
+class GroupWalk {
  public:
   void visit(const Layer& layer, const std::string& path, const std::string& names,
              const Json& entry) {
@@ -97,7 +97,7 @@ class Walk {
 }  // namespace
 
 std::vector<WeightsPlace> weights_places(const Model& model, const Json& config) {
-  Walk walk;
+  GroupWalk walk;
   walk.visit(model, "", "", config);
   return std::move(walk.places);
 }

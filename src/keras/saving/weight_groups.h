@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "keras_files/weights_tree.h"
 #include "strata/keras/model.h"
-#include "strata/keras_files/weights_tree.h"
 
 /// Which variables of a model stand where in a weights file of Keras's.
 namespace strata::keras::detail {

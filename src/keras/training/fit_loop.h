@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "keras/training/trainer.h"
-#include "strata/keras/training_run.h"
+#include "keras/training/training_run.h"
 #include "strata/strategies/distributed_dataset.h"
 
 namespace strata::keras::detail {

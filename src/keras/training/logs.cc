@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/keras/history.h"
 
 namespace strata::keras {

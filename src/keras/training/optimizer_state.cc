@@ -1,4 +1,4 @@
-#include "strata/keras/optimizer_state.h"
+#include "keras/training/optimizer_state.h"
 
 #include <ATen/ops/full.h>
 
@@ -6,10 +6,10 @@
 #include <iterator>
 #include <string>
 
+#include "keras_files/optimizer_layout.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/keras/optimizer_config.h"
-#include "strata/keras_files/optimizer_layout.h"
 
 namespace strata::keras {
 namespace {

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "core/join.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/describe.h"
 #include "strata/checkpoint/follow_checkpoints.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata::keras {

@@ -10,11 +10,11 @@
 #include <algorithm>
 #include <set>
 
+#include "core/join.h"
 #include "keras/call_context.h"
 #include "keras/graph/node.h"
 #include "keras/penalties.h"
 #include "runtime/coalesced_read.h"
-#include "strata/core/join.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras::detail {

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "keras/training/optimizer_state.h"
+#include "keras_files/optimizer_layout.h"
 #include "strata/keras/optimizer_config.h"
-#include "strata/keras/optimizer_state.h"
-#include "strata/keras_files/optimizer_layout.h"
 #include "strata/optim/loss_scale_optimizer.h"
 
 namespace strata::keras::detail {

@@ -14,21 +14,21 @@
 #include <tuple>
 #include <utility>
 
+#include "kernels/autograd_node.h"
 #include "optim/losses/batch_rows.h"
 #include "optim/losses/cross_entropy_kernels.h"
 #include "strata/core/error.h"
-#include "tensor/operators/autograd_node.h"
 
 namespace strata::losses {
 
-const CrossEntropyKernels& cross_entropy_kernels(tensor::CpuIsa isa) {
+const CrossEntropyKernels& cross_entropy_kernels(CpuIsa isa) {
 #if defined(__x86_64__)
   switch (isa) {
-    case tensor::CpuIsa::kBaseline:
+    case CpuIsa::kBaseline:
       break;
-    case tensor::CpuIsa::kAvx2:
+    case CpuIsa::kAvx2:
       return cross_entropy_kernels_avx2();
-    case tensor::CpuIsa::kAvx512:
+    case CpuIsa::kAvx512:
       return cross_entropy_kernels_avx512();
   }
 #else
@@ -49,12 +49,12 @@ void throw_bad_label(const at::Tensor& labels, int64_t index, int64_t classes) {
 
 namespace {
 
-using tensor::make_node;
+using kernels::make_node;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
 const CrossEntropyKernels& kernels() {
-  static const CrossEntropyKernels& best = cross_entropy_kernels(tensor::best_cpu_isa());
+  static const CrossEntropyKernels& best = cross_entropy_kernels(best_cpu_isa());
   return best;
 }
 

@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "tensor/cpu_isa.h"
+#include "core/cpu_isa.h"
 
 // Plain data only, as in tensor/update_kernels.h.
 
@@ -34,7 +34,7 @@ struct CrossEntropyKernels {
                        int64_t rows, int64_t classes, double* out);
 };
 
-const CrossEntropyKernels& cross_entropy_kernels(tensor::CpuIsa isa);  // in cross_entropy.cc
+const CrossEntropyKernels& cross_entropy_kernels(CpuIsa isa);  // in cross_entropy.cc
 const CrossEntropyKernels& cross_entropy_kernels_baseline();
 const CrossEntropyKernels& cross_entropy_kernels_avx2();
 const CrossEntropyKernels& cross_entropy_kernels_avx512();

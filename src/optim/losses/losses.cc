@@ -33,7 +33,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr double kEpsilon = 1e-7;  // keras.config.epsilon()
+constexpr double kClipEpsilon = 1e-7;  // keras.config.epsilon()
 
 struct Pair {
   Tensor y_true, y_pred;
@@ -58,7 +58,7 @@ Tensor at_least(const Tensor& x, double bound) { return x.masked_fill(x < bound,
 Tensor at_most(const Tensor& x, double bound) { return x.masked_fill(x > bound, bound); }
 
 Tensor clipped(const Tensor& probabilities) {
-  return at_most(at_least(probabilities, kEpsilon), 1 - kEpsilon);
+  return at_most(at_least(probabilities, kClipEpsilon), 1 - kClipEpsilon);
 }
 
 Tensor normalized(const Tensor& probabilities) {
@@ -92,7 +92,7 @@ Tensor to_signs(const Tensor& y_true) {
 // x / max(|x|, 1e-7); the gradient of a zero vector is finite.
 Tensor unit(const Tensor& x) {
   const Tensor squared_norm = at::square(x).sum(at::IntArrayRef{-1}, /*keepdim=*/true);
-  return x * at::rsqrt(at_least(squared_norm, kEpsilon * kEpsilon));
+  return x * at::rsqrt(at_least(squared_norm, kClipEpsilon * kClipEpsilon));
 }
 
 // The labels as the fused pass takes them, `[*]` for y_pred `[*, classes]`.
@@ -204,12 +204,13 @@ Tensor mean_absolute_error(const Tensor& y_true, const Tensor& y_pred) {
 
 Tensor mean_absolute_percentage_error(const Tensor& y_true, const Tensor& y_pred) {
   const auto [truth, prediction] = matched("mean_absolute_percentage_error", y_true, y_pred);
-  return 100 * last_axis_mean(at::abs((truth - prediction) / at_least(at::abs(truth), kEpsilon)));
+  return 100 *
+         last_axis_mean(at::abs((truth - prediction) / at_least(at::abs(truth), kClipEpsilon)));
 }
 
 Tensor mean_squared_logarithmic_error(const Tensor& y_true, const Tensor& y_pred) {
   const auto [truth, prediction] = matched("mean_squared_logarithmic_error", y_true, y_pred);
-  const auto logarithm = [](const Tensor& x) { return at::log(at_least(x, kEpsilon) + 1); };
+  const auto logarithm = [](const Tensor& x) { return at::log(at_least(x, kClipEpsilon) + 1); };
   return last_axis_mean(at::square(logarithm(prediction) - logarithm(truth)));
 }
 
@@ -230,13 +231,13 @@ Tensor log_cosh(const Tensor& y_true, const Tensor& y_pred) {
 
 Tensor kl_divergence(const Tensor& y_true, const Tensor& y_pred) {
   auto [truth, prediction] = matched("kl_divergence", y_true, y_pred);
-  truth = at_most(at_least(truth, kEpsilon), 1);
-  return last_axis_sum(truth * at::log(truth / at_most(at_least(prediction, kEpsilon), 1)));
+  truth = at_most(at_least(truth, kClipEpsilon), 1);
+  return last_axis_sum(truth * at::log(truth / at_most(at_least(prediction, kClipEpsilon), 1)));
 }
 
 Tensor poisson(const Tensor& y_true, const Tensor& y_pred) {
   const auto [truth, prediction] = matched("poisson", y_true, y_pred);
-  return last_axis_mean(prediction - truth * at::log(prediction + kEpsilon));
+  return last_axis_mean(prediction - truth * at::log(prediction + kClipEpsilon));
 }
 
 Tensor hinge(const Tensor& y_true, const Tensor& y_pred) {

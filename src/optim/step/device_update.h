@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "optim/step/step.h"
-#include "strata/tensor/arena.h"
+#include "tensor/arena.h"
 
 namespace strata::optimizers {
 

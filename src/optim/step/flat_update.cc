@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "strata/core/error.h"
-#include "strata/tensor/tree_sum.h"
 #include "tensor/sum_of_squares.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::optimizers {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "optim/step/flat_storage.h"
 #include "optim/step/step.h"
-#include "strata/tensor/arena.h"
+#include "tensor/arena.h"
 
 namespace strata::optimizers {
 

@@ -12,9 +12,9 @@
 #include <string_view>
 #include <vector>
 
+#include "core/thread.h"
+#include "runtime/span_observer.h"
 #include "strata/collective/schedule.h"
-#include "strata/core/thread.h"
-#include "strata/runtime/span_observer.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::optimizers {

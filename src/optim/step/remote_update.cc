@@ -8,8 +8,8 @@
 
 #include "optim/step/flat_storage.h"
 #include "strata/core/error.h"
-#include "strata/tensor/tree_sum.h"
 #include "tensor/sum_of_squares.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::optimizers {
 namespace {

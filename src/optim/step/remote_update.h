@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "optim/step/step.h"
-#include "strata/runtime/parameter_store.h"
-#include "strata/tensor/arena.h"
+#include "runtime/parameter_store.h"
+#include "tensor/arena.h"
 
 namespace strata::optimizers {
 

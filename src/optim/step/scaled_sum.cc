@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "tensor/operators/autograd_node.h"
+#include "kernels/autograd_node.h"
 
 namespace strata::losses {
 namespace {
@@ -105,7 +105,7 @@ at::Tensor scaled_sum(const at::Tensor& values, double divisor) {
     result = forward.call(values, divisor);
   }
   if (at::GradMode::is_enabled() && values.requires_grad()) {
-    const auto node = tensor::make_node<ScaledSumBackward>();
+    const auto node = kernels::make_node<ScaledSumBackward>();
     node->sizes = values.sizes();
     node->divisor = divisor;
     node->set_next_edges(torch::autograd::collect_next_edges(values));

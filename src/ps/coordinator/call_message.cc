@@ -28,7 +28,7 @@ enum OutcomeField : uint32_t {
   kHere = 6,
 };
 
-constexpr strata::detail::WireText kText = {"[ps] call message", "a call message"};
+constexpr strata::detail::WireText kCallText = {"[ps] call message", "a call message"};
 
 void put_number(uint32_t field, uint64_t value, std::string& out) {
   if (value != 0) strata::detail::put_integer(field, static_cast<int64_t>(value), out);
@@ -52,7 +52,7 @@ ErrorCode take_code(WireReader& reader, WireType type) {
 
 Call decode_call(std::string_view bytes, std::string_view whole) {
   Call call;
-  WireReader reader(bytes, whole, kText);
+  WireReader reader(bytes, whole, kCallText);
   while (!reader.at_end()) {
     WireType type;
     switch (reader.field(type)) {
@@ -77,7 +77,7 @@ Call decode_call(std::string_view bytes, std::string_view whole) {
 
 Outcome decode_outcome(std::string_view bytes, std::string_view whole) {
   Outcome outcome;
-  WireReader reader(bytes, whole, kText);
+  WireReader reader(bytes, whole, kCallText);
   while (!reader.at_end()) {
     WireType type;
     switch (reader.field(type)) {
@@ -149,7 +149,7 @@ std::string encode(const CallMessage& message) {
 CallMessage decode_call_message(std::string_view bytes) {
   CallMessage message;
   message.kind = CallKind{};
-  WireReader reader(bytes, bytes, kText);
+  WireReader reader(bytes, bytes, kCallText);
   while (!reader.at_end()) {
     WireType type;
     switch (reader.field(type)) {

@@ -6,7 +6,7 @@
 
 namespace strata::ps {
 
-Value RemoteValue::fetch(wire::Deadline deadline) const {
+Value detail::RemoteHandle::wait(wire::Deadline deadline) const {
   if (!state_->done()) {
     const auto core = core_.lock();  // gone: then it has ended
     STRATA_CHECK(core == nullptr || core->wait(*state_, deadline), kDeadlineExceeded,
@@ -24,8 +24,8 @@ Coordinator::Coordinator(const cluster::ClusterSpec& spec, const cluster::TaskId
 
 Coordinator::~Coordinator() { core_->stop(); }
 
-RemoteValue Coordinator::schedule(std::string_view function, std::vector<Value> arguments,
-                                  wire::Deadline deadline) {
+RemoteValue<> Coordinator::schedule(std::string_view function, std::vector<Value> arguments,
+                                    wire::Deadline deadline) {
   return core_->schedule(function, arguments, deadline);
 }
 
@@ -33,11 +33,11 @@ void Coordinator::join(wire::Deadline deadline) { core_->join(deadline); }
 
 bool Coordinator::done() { return core_->done(); }
 
-std::vector<Value> Coordinator::fetch(const std::vector<RemoteValue>& values,
+std::vector<Value> Coordinator::fetch(const std::vector<RemoteValue<>>& values,
                                       wire::Deadline deadline) const {
   std::vector<Value> fetched;
   fetched.reserve(values.size());
-  for (const RemoteValue& each : values) fetched.push_back(each.fetch(deadline));
+  for (const RemoteValue<>& each : values) fetched.push_back(each.fetch(deadline));
   return fetched;
 }
 

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "cluster/make_transport.h"
+#include "core/join.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
-#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata::ps::detail {
@@ -222,9 +222,9 @@ std::string CoordinatorCore::describe_away() const {
   return parts.empty() ? "all workers are connected" : strata::join(parts, {}, "; ");
 }
 
-RemoteValue CoordinatorCore::schedule(std::string_view function,
-                                      const std::vector<Value>& arguments,
-                                      wire::Deadline deadline) {
+RemoteValue<> CoordinatorCore::schedule(std::string_view function,
+                                        const std::vector<Value>& arguments,
+                                        wire::Deadline deadline) {
   const FunctionRegistry::Found found = registry_.find(function);
   STRATA_CHECK(!found.entry.object, kInvalidArgument, "[ps] schedule: got \"", found.name,
                "\", which makes per-worker objects; give it to create_per_worker");
@@ -232,7 +232,7 @@ RemoteValue CoordinatorCore::schedule(std::string_view function,
   closure->function = found.index;
   closure->arguments = encode_values(arguments);
   closure->result = std::make_shared<RemoteState>();
-  RemoteValue result(closure->result, weak_from_this());
+  RemoteValue<> result(RemoteHandle(closure->result, weak_from_this()));
   bool checked = false;
   while (true) {
     {

@@ -14,11 +14,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
-#include "strata/core/thread.h"
 #include "strata/ps/coordinator.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
@@ -38,8 +38,8 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   /// Ends everything here; calls that have not ended are cancelled.
   void stop();
 
-  RemoteValue schedule(std::string_view function, const std::vector<Value>& arguments,
-                       wire::Deadline deadline);
+  RemoteValue<> schedule(std::string_view function, const std::vector<Value>& arguments,
+                         wire::Deadline deadline);
   void join(wire::Deadline deadline);
   bool done();
   PerWorkerValues create_per_worker(std::string_view function, const std::vector<Value>& arguments);

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "strata/core/join.h"
-#include "strata/core/sha256.h"
+#include "core/join.h"
+#include "core/sha256.h"
 
 namespace strata::ps {
 

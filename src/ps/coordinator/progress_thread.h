@@ -9,7 +9,7 @@
 #include <stop_token>
 #include <string>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 #include "strata/wire/deadline.h"
 #include "strata/wire/transport.h"
 

@@ -16,7 +16,7 @@ using strata::detail::WireReader;
 using strata::detail::WireType;
 
 // Numbers are the wire's: never reuse one. A Value has one of these fields, or none.
-enum Field : uint32_t {
+enum ValueField : uint32_t {
   kTensor = 1,
   kDouble = 2,
   kInt = 3,
@@ -33,7 +33,7 @@ constexpr int kMaxDepth = 32;
 constexpr size_t kMaxDims = 64;
 constexpr int64_t kMaxTensor = int64_t{1} << 40;  // bytes
 
-constexpr strata::detail::WireText kText = {"[ps] values", "values"};
+constexpr strata::detail::WireText kValueText = {"[ps] values", "values"};
 
 class Writer {
  public:
@@ -112,7 +112,7 @@ class Reader {
 
   std::vector<Value> list(std::string_view bytes, int depth) {
     std::vector<Value> values;
-    WireReader reader(bytes, whole_, kText);
+    WireReader reader(bytes, whole_, kValueText);
     if (depth >= kMaxDepth) reader.fail("lists in lists without end");
     while (!reader.at_end()) {
       WireType type;
@@ -134,7 +134,7 @@ class Reader {
 
   Value value(std::string_view bytes, int depth) {
     Value found;
-    WireReader reader(bytes, whole_, kText);
+    WireReader reader(bytes, whole_, kValueText);
     while (!reader.at_end()) {
       WireType type;
       const uint32_t field = reader.field(type);
@@ -175,7 +175,7 @@ class Reader {
   }
 
   at::Tensor tensor(std::string_view bytes) {
-    WireReader reader(bytes, whole_, kText);
+    WireReader reader(bytes, whole_, kValueText);
     if (reader.at_end()) return {};
     std::optional<at::ScalarType> dtype;
     std::vector<int64_t> sizes;

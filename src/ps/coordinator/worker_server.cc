@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/make_transport.h"
+#include "core/thread.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/coordinator/worker_session.h"
@@ -20,7 +21,6 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
-#include "strata/core/thread.h"
 
 namespace strata::ps {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
 #include "ps/tables/request.h"
 #include "ps/tables/table_call.h"
-#include "strata/core/thread.h"
 #include "strata/wire/address.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/hello.h"

@@ -1,11 +1,11 @@
-#include "strata/ps/client.h"
+#include "ps/tables/client.h"
 
 #include <utility>
 
+#include "ps/tables/flat_table.h"
 #include "ps/tables/server_calls.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/ps/flat_table.h"
 #include "strata/ps/row_table.h"
 
 namespace strata::ps {

@@ -8,7 +8,7 @@
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/core/error.h"
-#include "strata/tensor/tree_sum.h"
+#include "tensor/tree_sum.h"
 
 namespace strata::ps {
 namespace {

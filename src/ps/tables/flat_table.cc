@@ -1,4 +1,4 @@
-#include "strata/ps/flat_table.h"
+#include "ps/tables/flat_table.h"
 
 #include <ATen/ops/empty.h>
 

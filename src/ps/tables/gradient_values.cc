@@ -5,14 +5,12 @@
 
 #include <algorithm>
 
-#include "tensor/all_finite.h"
+#include "core/all_finite.h"
 
 namespace strata::ps {
 namespace {
 
-using tensor::all_finite;
-
-constexpr int64_t kBlock = 4096;
+constexpr int64_t kGradientBlock = 4096;
 
 template <typename Half, typename T>
 const T* decode(const std::byte* data, int64_t begin, int64_t size, T* buffer) {
@@ -45,9 +43,9 @@ const T* gradient_values(const std::byte* data, PushEncoding encoding, int64_t b
 
 template <typename T>
 int64_t find_not_finite(const std::byte* data, PushEncoding encoding, int64_t size) {
-  T buffer[kBlock];
-  for (int64_t begin = 0; begin < size; begin += kBlock) {
-    const int64_t count = std::min(kBlock, size - begin);
+  T buffer[kGradientBlock];
+  for (int64_t begin = 0; begin < size; begin += kGradientBlock) {
+    const int64_t count = std::min(kGradientBlock, size - begin);
     const T* values = gradient_values(data, encoding, begin, count, buffer);
     if (all_finite(values, count)) continue;
     return begin + (std::find_if(values, values + count,

@@ -9,7 +9,7 @@
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
-#include "strata/wire/host_identity.h"
+#include "wire/host_identity.h"
 #include "wire/tcp/file_descriptor.h"
 
 namespace strata::ps {

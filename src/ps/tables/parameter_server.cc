@@ -1,4 +1,4 @@
-#include "strata/ps/parameter_server.h"
+#include "ps/tables/parameter_server.h"
 
 #include <unistd.h>
 

@@ -9,10 +9,10 @@
 namespace strata::ps {
 namespace {
 
-using detail::WireType;
+using strata::detail::WireType;
 
-constexpr detail::WireText kRequestText = {"[ps] request", "a request"};
-constexpr detail::WireText kReplyText = {"[ps] reply", "a reply"};
+constexpr strata::detail::WireText kRequestText = {"[ps] request", "a request"};
+constexpr strata::detail::WireText kReplyText = {"[ps] reply", "a reply"};
 
 // One list of fields a message, for both directions: calls `visit(number, member)`.
 

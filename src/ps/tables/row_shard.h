@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "ps/tables/shard.h"
-#include "strata/tensor/arena.h"
+#include "tensor/arena.h"
 
 namespace strata::ps {
 

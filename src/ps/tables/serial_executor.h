@@ -6,7 +6,7 @@
 #include <mutex>
 #include <string>
 
-#include "strata/core/thread.h"
+#include "core/thread.h"
 
 namespace strata::ps {
 

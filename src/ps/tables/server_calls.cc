@@ -7,11 +7,11 @@
 
 #include "cluster/make_transport.h"
 #include "core/call_notice.h"
+#include "core/join.h"
 #include "core/wait_notice.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/core/log.h"
 
 namespace strata::ps {

@@ -11,10 +11,10 @@
 #include <string>
 #include <vector>
 
+#include "core/thread.h"
+#include "ps/tables/client.h"
 #include "ps/tables/request.h"
 #include "ps/tables/request_memory.h"
-#include "strata/core/thread.h"
-#include "strata/ps/client.h"
 #include "strata/ps/push.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"

@@ -7,7 +7,7 @@
 
 #include "core/checked_size.h"
 #include "strata/core/error.h"
-#include "strata/tensor/rule_json.h"
+#include "tensor/rule_json.h"
 
 namespace strata::ps {
 namespace {

@@ -18,7 +18,7 @@
 namespace strata::tools {
 namespace {
 
-constexpr const char* kHelp = R"(usage: strata certs DIR --tasks JOB=N[,JOB=N...] [options]
+constexpr const char* kCertsHelp = R"(usage: strata certs DIR --tasks JOB=N[,JOB=N...] [options]
        strata certs DIR --tf-config JSON [options]
        strata certs DIR --check
 
@@ -119,7 +119,7 @@ int certs_main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words) {
     if (word != "--help" && word != "-h") continue;
-    std::cout << kHelp;
+    std::cout << kCertsHelp;
     return 0;
   }
   const CertsOptions options = read_options(words);

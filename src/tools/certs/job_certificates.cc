@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "strata/cluster/tls_environment.h"
+#include "cluster/tls_environment.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/wire/certificates.h"

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <iostream>
 
+#include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/engine/engine.h"
@@ -17,7 +17,7 @@ namespace strata::tools {
 
 namespace {
 
-constexpr const char* kHelp = R"(usage: strata engine [options]
+constexpr const char* kEngineHelp = R"(usage: strata engine [options]
 
 Finds the engine, libtorch of the series that strata was built with, and prints its folder. Looks at
 $TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. Where there is none, it
@@ -66,7 +66,7 @@ int engine_main(int argc, char** argv) {
   bool may_install = true;
   while (const auto word = arguments.next()) {
     if (*word == "--help" || *word == "-h") {
-      std::cout << kHelp;
+      std::cout << kEngineHelp;
       return 0;
     }
     if (*word == "--find") {

@@ -6,10 +6,10 @@
 #include <iostream>
 #include <vector>
 
+#include "core/join.h"
 #include "data/files/byte_reader.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/join.h"
 #include "tools/exit_status.h"
 
 namespace strata::tools {

@@ -4,10 +4,10 @@
 #include <iostream>
 #include <vector>
 
+#include "core/join.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/join.h"
-#include "strata/summary/event_reader.h"
+#include "summary/event_reader.h"
 #include "tools/inspect/inspect.h"
 
 namespace strata::tools {
@@ -97,7 +97,7 @@ size_t read(const std::string& path, std::vector<Tag>& tags, int64_t& events) {
   return reader.damage().size();
 }
 
-void print(const InspectPath& path, const InspectOptions&) {
+void print_events(const InspectPath& path, const InspectOptions&) {
   std::vector<std::string> files;
   if (path.is_folder) {
     for (const std::string& name : file_system_of(path.path).list(path.path)) {
@@ -118,7 +118,7 @@ void print(const InspectPath& path, const InspectOptions&) {
                " is damaged; expected what the lines above say");
 }
 
-bool recognises(const InspectPath& path) {
+bool has_events(const InspectPath& path) {
   if (!path.is_folder) return is_event_file(path.name());
   const auto all = file_system_of(path.path).list(path.path);
   return std::ranges::any_of(all, is_event_file);
@@ -127,6 +127,6 @@ bool recognises(const InspectPath& path) {
 }  // namespace
 
 const InspectKind kInspectEvents = {
-    .name = "TensorBoard event file", .recognises = recognises, .print = print};
+    .name = "TensorBoard event file", .recognises = has_events, .print = print_events};
 
 }  // namespace strata::tools

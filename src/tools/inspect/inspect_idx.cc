@@ -25,20 +25,20 @@ void print_row(int64_t number, const at::Tensor& row) {
   std::cout << '\n';
 }
 
-void print(const InspectPath& path, const InspectOptions& options) {
+void print_idx(const InspectPath& path, const InspectOptions& options) {
   const at::Tensor all = data::read_idx_file(path.path);
   std::cout << all.scalar_type() << " of shape " << all.sizes() << '\n';
   for (int64_t i = 0; i < std::min(all.size(0), options.limit); ++i) print_row(i, all[i]);
   std::cout << counted(all.size(0), "element") << '\n';
 }
 
-bool recognises(const InspectPath& path) {
+bool is_idx_file(const InspectPath& path) {
   return path.start.size() >= 4 && path.start[0] == 0 && path.start[1] == 0 && path.start[2] >= 8 &&
          path.start[2] <= 0x0E && path.start[3] >= 1;
 }
 
 }  // namespace
 
-const InspectKind kInspectIdx = {"IDX file", recognises, print};
+const InspectKind kInspectIdx = {"IDX file", is_idx_file, print_idx};
 
 }  // namespace strata::tools

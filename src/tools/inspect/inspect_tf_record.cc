@@ -72,7 +72,7 @@ void print_record(int64_t number, std::string_view record) {
   }
 }
 
-void print(const InspectPath& path, const InspectOptions& options) {
+void print_tf_record(const InspectPath& path, const InspectOptions& options) {
   const auto damaged = std::make_shared<std::atomic<int64_t>>(0);
   const data::Dataset records =
       data::tf_records({path.path}, {.skip_damaged = true, .damaged = damaged});
@@ -94,7 +94,7 @@ void print(const InspectPath& path, const InspectOptions& options) {
   std::cout << '\n';
 }
 
-bool recognises(const InspectPath& path) {
+bool is_tf_record(const InspectPath& path) {
   uint64_t length = 0;
   return (path.start.size() >= data::detail::kRecordHeader &&
           data::detail::parse_record_header(path.start.data(), length)) ||
@@ -103,6 +103,6 @@ bool recognises(const InspectPath& path) {
 
 }  // namespace
 
-const InspectKind kInspectTfRecord = {"TFRecord file", recognises, print};
+const InspectKind kInspectTfRecord = {"TFRecord file", is_tf_record, print_tf_record};
 
 }  // namespace strata::tools

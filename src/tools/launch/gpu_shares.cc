@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "cluster/core_shares.h"
-#include "strata/core/join.h"
+#include "core/join.h"
 #include "strata/core/str_cat.h"
 
 namespace strata::tools {

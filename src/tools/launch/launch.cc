@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/cluster/job_secret_environment.h"
+#include "cluster/job_secret_environment.h"
 #include "strata/core/error.h"
 #include "tools/certs/job_certificates.h"
 #include "tools/commands.h"

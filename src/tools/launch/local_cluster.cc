@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "cluster/core_shares.h"
+#include "core/join.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
-#include "strata/core/join.h"
 #include "strata/core/json.h"
 
 namespace strata::tools {

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "core/crc32c.h"
 #include "core/escaped.h"
-#include "strata/core/crc32c.h"
 
 namespace strata::wire {
 namespace {
@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kMagic = "strata";
 
 template <typename Number>
-void put(std::string& out, Number number) {
+void put_number(std::string& out, Number number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
@@ -28,15 +28,15 @@ Number number_at(std::string_view bytes, size_t offset) {
 void put_text(std::string& out, std::string_view text, const char* what) {
   STRATA_CHECK(text.size() <= 255, kInvalidArgument, "[wire] hello: got a ", what, " of ",
                text.size(), " bytes; expected at most 255");
-  put<uint8_t>(out, static_cast<uint8_t>(text.size()));
+  put_number<uint8_t>(out, static_cast<uint8_t>(text.size()));
   out += text;
 }
 
 std::string in_envelope(std::string_view body) {
   std::string out(kMagic);
-  put<uint16_t>(out, kProtocolVersion);
-  put<uint32_t>(out, static_cast<uint32_t>(body.size()));
-  put<uint32_t>(out, crc32c(body.data(), body.size()));
+  put_number<uint16_t>(out, kProtocolVersion);
+  put_number<uint32_t>(out, static_cast<uint32_t>(body.size()));
+  put_number<uint32_t>(out, crc32c(body.data(), body.size()));
   out += body;
   return out;
 }
@@ -76,11 +76,11 @@ constexpr uint8_t kProof = 3;
 
 std::string encode_hello(const HelloMessage& message) {
   std::string body;
-  put<uint8_t>(body, kHello);
-  put<uint64_t>(body, message.hello.generation);
-  put<uint64_t>(body, message.eager_limit);
-  put<uint64_t>(body, message.eager_budget);
-  put<uint8_t>(body, message.proves ? 1 : 0);
+  put_number<uint8_t>(body, kHello);
+  put_number<uint64_t>(body, message.hello.generation);
+  put_number<uint64_t>(body, message.eager_limit);
+  put_number<uint64_t>(body, message.eager_budget);
+  put_number<uint8_t>(body, message.proves ? 1 : 0);
   body.append(message.nonce.data(), message.nonce.size());
   put_text(body, message.hello.job, "job");
   put_text(body, message.hello.task, "task");
@@ -91,15 +91,15 @@ std::string encode_hello(const HelloMessage& message) {
 
 std::string encode_reject(const Status& why) {
   std::string body;
-  put<uint8_t>(body, kReject);
-  put<uint8_t>(body, static_cast<uint8_t>(why.code()));
+  put_number<uint8_t>(body, kReject);
+  put_number<uint8_t>(body, static_cast<uint8_t>(why.code()));
   body += std::string_view(why.message()).substr(0, kMaxHandshakeMessage - body.size());
   return in_envelope(body);
 }
 
 std::string encode_proof(const Proof& proof) {
   std::string body;
-  put<uint8_t>(body, kProof);
+  put_number<uint8_t>(body, kProof);
   body += proof.bytes;
   return in_envelope(body);
 }

@@ -1,4 +1,4 @@
-#include "strata/wire/memory_network.h"
+#include "wire/memory/memory_network.h"
 
 #include <utility>
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/wire/memory_network.h"
+#include "wire/memory/memory_network.h"
 #include "wire/memory/memory_reactor.h"
 #include "wire/stream.h"
 

@@ -1,6 +1,6 @@
 #include "wire/session/frame.h"
 
-#include "strata/core/crc32c.h"
+#include "core/crc32c.h"
 
 namespace strata::wire {
 namespace {

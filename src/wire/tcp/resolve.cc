@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/thread.h"
 #include "wire/tcp/epoll_reactor.h"
 
 namespace strata::wire {

@@ -1,6 +1,6 @@
 // In place of ucx_*.cc where UCX is missing.
 #include "strata/core/error.h"
-#include "strata/wire/ucx_transport.h"
+#include "wire/ucx/ucx_transport.h"
 
 namespace strata::wire {
 

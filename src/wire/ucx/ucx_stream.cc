@@ -11,11 +11,11 @@ namespace {
 constexpr std::chrono::milliseconds kStillComing(200);
 constexpr size_t kMaxAddress = size_t{64} << 10;
 
-void put(std::string& out, uint64_t number) {
+void put_word(std::string& out, uint64_t number) {
   out.append(reinterpret_cast<const char*>(&number), sizeof number);
 }
 
-uint64_t number_at(const std::string& bytes, size_t offset) {
+uint64_t word_at(const std::string& bytes, size_t offset) {
   uint64_t number = 0;
   std::memcpy(&number, bytes.data() + offset, sizeof number);
   return number;
@@ -44,8 +44,8 @@ Stream::Outcome UcxStream::upgrade() {
   const std::lock_guard lock(worker_.mutex());
   if (!std::exchange(begun_, true)) {
     id_ = worker_.add(*this);
-    put(to_tell_, id_);
-    put(to_tell_, worker_.address().size());
+    put_word(to_tell_, id_);
+    put_word(to_tell_, worker_.address().size());
     to_tell_ += worker_.address();
   }
   flush_tcp();
@@ -95,19 +95,19 @@ void UcxStream::look_at_tcp() {
   }
   if (endpoint_ == nullptr) hear_address();
   if (endpoint_ != nullptr && !end_at_ && told_.size() >= sizeof(uint64_t)) {
-    end_at_ = number_at(told_, 0);
+    end_at_ = word_at(told_, 0);
   }
 }
 
 void UcxStream::hear_address() {
   constexpr size_t kBefore = 2 * sizeof(uint64_t);
   if (told_.size() < kBefore) return;
-  const uint64_t size = number_at(told_, sizeof(uint64_t));
+  const uint64_t size = word_at(told_, sizeof(uint64_t));
   if (size == 0 || size > kMaxAddress) {
     return fail({ErrorCode::kDataLoss, "the peer sent an invalid UCX address"});
   }
   if (told_.size() < kBefore + size) return;
-  peers_id_ = number_at(told_, 0);
+  peers_id_ = word_at(told_, 0);
   const Status status =
       worker_.connect(std::string_view(told_).substr(kBefore, size), *this, endpoint_);
   if (!status.ok()) return fail(status);
@@ -259,7 +259,7 @@ Stream::Outcome UcxStream::flush() {
 void UcxStream::end() {
   if (!begun_) return tcp_->end();
   const std::lock_guard lock(worker_.mutex());
-  put(to_tell_, sent_);
+  put_word(to_tell_, sent_);
   ended_ = true;
   flush_tcp();
 }

@@ -1,4 +1,4 @@
-#include "strata/wire/ucx_transport.h"
+#include "wire/ucx/ucx_transport.h"
 
 #include <utility>
 

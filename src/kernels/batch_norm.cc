@@ -1,0 +1,250 @@
+#include "kernels/batch_norm.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/native_batch_norm_backward.h>
+#include <ATen/ops/threshold_backward.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/saved_variable.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "kernels/autograd_node.h"
+#include "kernels/batch_norm_kernels.h"
+#include "kernels/kernel_threads.h"
+#include "kernels/products.h"
+#include "strata/core/error.h"
+
+namespace strata::kernels {
+
+const BatchNormKernels& batch_norm_kernels() {
+  switch (best_cpu_isa()) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return batch_norm_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return batch_norm_kernels_avx2();
+#endif
+    default:
+      return batch_norm_kernels_baseline();
+  }
+}
+
+namespace {
+
+using torch::autograd::Node;
+using torch::autograd::SavedVariable;
+using torch::autograd::variable_list;
+using OptionalTensor = std::optional<at::Tensor>;
+
+BatchNormShape shape_of(const at::Tensor& x) {
+  return {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1))};
+}
+
+/// Calls part(first channel, end).
+template <typename Part>
+void for_channels(const BatchNormShape& shape, const Part& part) {
+  const int64_t grain = std::max<int64_t>(1, (1 << 15) / (shape.images * shape.plane));
+  parallel_for(0, shape.channels, grain, part);
+}
+
+const float* data_or_null(const OptionalTensor& tensor) {
+  return tensor ? tensor->const_data_ptr<float>() : nullptr;
+}
+
+// Operators of libtorch's dispatcher, so that whatever records a step below autograd sees them.
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_cpu(const at::Tensor& x,
+                                                                       const at::Tensor& weight,
+                                                                       const at::Tensor& bias,
+                                                                       const OptionalTensor& beside,
+                                                                       double epsilon, bool relu) {
+  const BatchNormShape shape = shape_of(x);
+  at::Tensor y = empty_float(x.sizes());
+  at::Tensor mean = empty_float({shape.channels});
+  at::Tensor variance = empty_float({shape.channels});
+  at::Tensor inverse = empty_float({shape.channels});
+  const BatchNormForward arrays{.x = x.const_data_ptr<float>(),
+                                .beside = data_or_null(beside),
+                                .weight = weight.const_data_ptr<float>(),
+                                .bias = bias.const_data_ptr<float>(),
+                                .epsilon = epsilon,
+                                .relu = relu,
+                                .y = y.mutable_data_ptr<float>(),
+                                .mean = mean.mutable_data_ptr<float>(),
+                                .variance = variance.mutable_data_ptr<float>(),
+                                .inverse = inverse.mutable_data_ptr<float>()};
+  for_channels(shape, [&](int64_t begin, int64_t end) {
+    batch_norm_kernels().forward(shape, arrays, begin, end);
+  });
+  return {std::move(y), std::move(mean), std::move(variance), std::move(inverse)};
+}
+
+/// @param y   What relu gave; none: there was none.
+/// @param dx  Where to write it: may be `gradient`; none: nobody wants it.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
+    const at::Tensor& gradient, const at::Tensor& x, const OptionalTensor& y,
+    const at::Tensor& weight, const at::Tensor& mean, const at::Tensor& inverse,
+    const OptionalTensor& dx, bool wants_beside) {
+  const BatchNormShape shape = shape_of(x);
+  at::Tensor dweight = empty_float({shape.channels});
+  at::Tensor dbias = empty_float({shape.channels});
+  at::Tensor dbeside;
+  if (wants_beside) dbeside = empty_float(x.sizes());
+  const BatchNormBackward arrays{
+      .gradient = gradient.const_data_ptr<float>(),
+      .x = x.const_data_ptr<float>(),
+      .y = data_or_null(y),
+      .weight = weight.const_data_ptr<float>(),
+      .mean = mean.const_data_ptr<float>(),
+      .inverse = inverse.const_data_ptr<float>(),
+      .dx = dx ? dx->mutable_data_ptr<float>() : nullptr,
+      .dbeside = wants_beside ? dbeside.mutable_data_ptr<float>() : nullptr,
+      .dweight = dweight.mutable_data_ptr<float>(),
+      .dbias = dbias.mutable_data_ptr<float>()};
+  for_channels(shape, [&](int64_t begin, int64_t end) {
+    batch_norm_kernels().backward(shape, arrays, begin, end);
+  });
+  return {std::move(dweight), std::move(dbias), std::move(dbeside)};
+}
+
+TORCH_LIBRARY_FRAGMENT(strata, library) {
+  library.def(
+      "batch_norm_of_planes(Tensor x, Tensor weight, Tensor bias, Tensor? beside, float epsilon,"
+      " bool relu) -> (Tensor, Tensor, Tensor, Tensor)");
+  library.def(
+      "batch_norm_of_planes_backward(Tensor gradient, Tensor x, Tensor? y, Tensor weight,"
+      " Tensor mean, Tensor inverse, Tensor(a!)? dx, bool wants_beside)"
+      " -> (Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(strata, CPU, library) {
+  library.impl("batch_norm_of_planes", forward_cpu);
+  library.impl("batch_norm_of_planes_backward", backward_cpu);
+}
+
+template <typename Function>
+auto find_operator(const char* name, Function*) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+}
+
+/// Nobody else has this memory.
+bool owned(const at::Tensor& tensor) {
+  return tensor.use_count() == 1 && tensor.storage().use_count() == 1 && tensor.is_contiguous() &&
+         tensor.layout() == at::kStrided;
+}
+
+struct BatchNormOfPlanesBackward final : Node {
+  variable_list apply(variable_list&& gradients) override {
+    at::Tensor gradient = std::move(gradients[0]);
+    variable_list results(4);
+    if (!gradient.defined()) return results;
+    const at::Tensor x_value = x.unpack();
+    const at::Tensor weight_value = weight.unpack();
+    OptionalTensor y_value;
+    if (relu) {
+      STRATA_CHECK(static_cast<uint32_t>(y._version()) == y_version, kFailedPrecondition,
+                   "[batch_norm] backward: got an output that was changed in place; copy it first");
+      y_value = y;
+    }
+    const bool wants_x = task_should_compute_output(0);
+    const bool wants_beside = task_should_compute_output(3);
+    // With a graph of the gradients they may be differentiated again.
+    if (at::GradMode::is_enabled() || !is_cpu_float(gradient)) {
+      if (relu) gradient = at::threshold_backward(gradient, *y_value, 0);
+      std::tie(results[0], results[1], results[2]) =
+          at::native_batch_norm_backward(gradient, x_value, weight_value, {}, {}, mean, inverse,
+                                         /*train=*/true, epsilon, {wants_x, true, true});
+      if (wants_beside) results[3] = gradient;
+      return results;
+    }
+    const bool reuse = owned(gradient);
+    if (!reuse) gradient = gradient.contiguous();
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto backward = find_operator("strata::batch_norm_of_planes_backward",
+                                               static_cast<decltype(backward_cpu)*>(nullptr));
+    // Without relu the gradient of what was beside is the gradient itself.
+    const bool apart = wants_beside && relu;
+    OptionalTensor dx;
+    if (wants_x) dx = reuse && (apart || !wants_beside) ? gradient : empty_float(x_value.sizes());
+    std::tie(results[1], results[2], results[3]) =
+        backward.call(gradient, x_value, y_value, weight_value, mean, inverse, dx, apart);
+    if (wants_x) results[0] = *std::move(dx);
+    if (wants_beside && !apart) results[3] = std::move(gradient);
+    return results;
+  }
+
+  void release_variables() override {
+    x.reset_data();
+    weight.reset_data();
+    y.reset();
+    mean.reset();
+    inverse.reset();
+  }
+  std::string name() const override { return "BatchNormOfPlanesBackward"; }
+
+  SavedVariable x;
+  SavedVariable weight;
+  at::Tensor y;  // Without its history: relu's slope is constant.
+  uint32_t y_version = 0;
+  at::Tensor mean;
+  at::Tensor inverse;
+  double epsilon = 0;
+  bool relu = false;
+};
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.defined() && is_cpu_float(tensor) && tensor.is_contiguous() &&
+         !tensor._fw_grad(0).defined();
+}
+
+bool applies(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+             const at::Tensor& beside) {
+  const auto fits = [&](const at::Tensor& each) {
+    return is_plain(each) && each.dim() == 1 && each.size(0) == x.size(1);
+  };
+  return is_plain(x) && x.dim() >= 2 && x.numel() > 0 && fits(weight) && fits(bias) &&
+         (!beside.defined() || (is_plain(beside) && beside.sizes() == x.sizes()));
+}
+
+}  // namespace
+
+std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor& x, const at::Tensor& weight,
+                                                    const at::Tensor& bias,
+                                                    const at::Tensor& beside, double epsilon,
+                                                    bool relu) {
+  if (!applies(x, weight, bias, beside)) return std::nullopt;
+  BatchNormResult result;
+  at::Tensor inverse;
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto forward =
+        find_operator("strata::batch_norm_of_planes", static_cast<decltype(forward_cpu)*>(nullptr));
+    OptionalTensor added;
+    if (beside.defined()) added = beside;
+    std::tie(result.y, result.mean, result.variance, inverse) =
+        forward.call(x, weight, bias, added, epsilon, relu);
+  }
+  const bool wanted = x.requires_grad() || weight.requires_grad() || bias.requires_grad() ||
+                      (beside.defined() && beside.requires_grad());
+  if (!at::GradMode::is_enabled() || !wanted) return result;
+  const auto node = make_node<BatchNormOfPlanesBackward>();
+  node->set_next_edges(torch::autograd::collect_next_edges(x, weight, bias, beside));
+  node->x = SavedVariable(x, /*is_output=*/false);
+  node->weight = SavedVariable(weight, /*is_output=*/false);
+  node->mean = result.mean;
+  node->inverse = std::move(inverse);
+  node->epsilon = epsilon;
+  node->relu = relu;
+  torch::autograd::set_history(result.y, node);
+  if (relu) {
+    node->y = result.y.detach();
+    node->y_version = static_cast<uint32_t>(node->y._version());
+  }
+  return result;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <cstdint>
+
+// Plain data only; see matmul_kernels.h.
+
+namespace strata::kernels {
+
+/// A convolution of stride 1, as libtorch defines it (a correlation), over contiguous images
+/// [channels, height, width]. Sizes are positive; pad_width < kernel_width and pad_height <
+/// kernel_height.
+struct ConvShape {
+  int64_t in_channels;
+  int64_t height;
+  int64_t width;
+  int64_t out_channels;
+  int64_t kernel_height;
+  int64_t kernel_width;
+  int64_t pad_height;
+  int64_t pad_width;
+
+  int64_t out_height() const { return height + 2 * pad_height - kernel_height + 1; }
+  int64_t out_width() const { return width + 2 * pad_width - kernel_width + 1; }
+  int64_t taps() const { return kernel_height * kernel_width; }
+  int64_t depth() const { return in_channels * taps(); }
+
+  /// The convolution of the output's gradient, with flipped kernels, that gives the input's.
+  ConvShape backward() const {
+    return {out_channels,
+            out_height(),
+            out_width(),
+            in_channels,
+            kernel_height,
+            kernel_width,
+            kernel_height - 1 - pad_height,
+            kernel_width - 1 - pad_width};
+  }
+};
+
+/// Weights [out_channels, in_channels, taps] with these strides; `flipped` counts taps from the
+/// last.
+struct ConvWeights {
+  const float* data;
+  int64_t out_stride;
+  int64_t in_stride;
+  bool flipped;
+};
+
+/// Floats that conv_pack_weights_avx512 writes: one packing serves all images and threads.
+int64_t conv_packed_floats(const ConvShape& shape);
+void conv_pack_weights_avx512(const ConvShape& shape, const ConvWeights& weights, float* packed);
+
+/// Floats of scratch memory (aligned to 64 bytes, as `packed` is) for conv_avx512.
+int64_t conv_scratch_floats(const ConvShape& shape);
+
+/// y[images, out_channels, out_height, out_width] = convolution of x[images, in_channels, height,
+/// width] (+ bias[out_channels], unless null). An image's bits depend on that image, the weights
+/// and the shape alone.
+void conv_avx512(const ConvShape& shape, int64_t images, const float* x, const float* packed,
+                 const float* bias, float* y, float* scratch);
+
+/// Output channels whose gradient is computed at a time.
+inline constexpr int64_t kConvPanel = 64;
+
+/// A part of the weights' gradient: one panel of output channels (from a multiple of kConvPanel
+/// on), some input channels. Parts are independent, and any division into parts gives the same
+/// bits.
+struct ConvPart {
+  int64_t out_begin;
+  int64_t in_begin;
+  int64_t in_end;
+};
+
+int64_t conv_weights_scratch_floats(const ConvShape& shape, const ConvPart& part);
+
+/// dw[out_channels, in_channels, taps] of `part`, for dy[images, out_channels, out_height,
+/// out_width]; with in_begin 0 also dbias[out_channels] of the panel, unless null. The sum over
+/// images is in their order.
+void conv_weights_avx512(const ConvShape& shape, const ConvPart& part, int64_t images,
+                         const float* x, const float* dy, float* dw, float* dbias, float* scratch);
+
+/// The same for kernels of 3 x 3, with fewer multiplications and somewhat larger rounding errors.
+int64_t winograd_packed_floats(const ConvShape& shape);
+void winograd_pack_weights_avx512(const ConvShape& shape, const ConvWeights& weights,
+                                  float* packed);
+int64_t winograd_scratch_floats(const ConvShape& shape);
+void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, const float* packed,
+                     const float* bias, float* y, float* scratch);
+int64_t winograd_weights_scratch_floats(const ConvShape& shape, const ConvPart& part);
+void winograd_weights_avx512(const ConvShape& shape, const ConvPart& part, int64_t images,
+                             const float* x, const float* dy, float* dw, float* dbias,
+                             float* scratch);
+
+}  // namespace strata::kernels

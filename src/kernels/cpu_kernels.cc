@@ -1,0 +1,110 @@
+#include "strata/kernels/cpu_kernels.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm_ops.h>
+#include <ATen/ops/bmm_ops.h>
+#include <ATen/ops/mm_ops.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+
+#include "core/cpu_isa.h"
+#include "kernels/convolution.h"
+#include "kernels/dispatch_key.h"
+#include "kernels/fixed_parts.h"
+#include "kernels/kernel_threads.h"
+#include "kernels/products.h"
+#include "kernels/registration.h"
+#include "strata/core/str_cat.h"
+
+namespace strata::kernels {
+namespace {
+
+at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
+  if (auto c = own_product(matrix_of(a), matrix_of(b))) return *std::move(c);
+  if (auto c = mm_in_parts(a, b)) return *std::move(c);
+  return at::_ops::mm::redispatch(keys & kBelowReplicaKey, a, b);
+}
+
+at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a,
+                 const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
+  const bool plain = is_cpu_float(bias) && bias.dim() == 1 && b.dim() == 2 &&
+                     bias.size(0) == b.size(1) && bias.stride(0) == 1 && beta.equal(1) &&
+                     alpha.equal(1);
+  if (plain) {
+    const float* const row = bias.const_data_ptr<float>();
+    if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
+  }
+  if (auto c = addmm_in_parts(bias, a, b, beta, alpha)) return *std::move(c);
+  return at::_ops::addmm::redispatch(keys & kBelowReplicaKey, bias, a, b, beta, alpha);
+}
+
+at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
+  const auto own = [&]() -> std::optional<at::Tensor> {
+    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
+      return std::nullopt;
+    const int64_t batches = a.size(0);
+    const int64_t m = a.size(1);
+    const int64_t n = b.size(2);
+    const int64_t k = a.size(2);
+    if (batches == 0 || b.size(0) != batches || b.size(1) != k || !worthwhile_product(m, n, k))
+      return std::nullopt;
+    const auto a_view = matrix_view(a);
+    const auto b_view = matrix_view(b);
+    if (!a_view || !b_view) return std::nullopt;
+    at::Tensor c = empty_float({batches, m, n});
+    float* const out = c.mutable_data_ptr<float>();
+    parallel_for(0, batches, std::max<int64_t>(1, kPartMultiplications / (m * n * k)),
+                 [&](int64_t begin, int64_t end) {
+                   for (int64_t i = begin; i < end; ++i) {
+                     MatmulProblem problem{m, n, k, *a_view, *b_view, nullptr, out + i * m * n, n};
+                     problem.a.data += i * a.stride(0);
+                     problem.b.data += i * b.stride(0);
+                     multiply_here(problem);
+                   }
+                 });
+    return c;
+  };
+  if (auto c = own()) return *std::move(c);
+  if (auto c = bmm_in_parts(a, b)) return *std::move(c);
+  return at::_ops::bmm::redispatch(keys & kBelowReplicaKey, a, b);
+}
+
+}  // namespace
+
+void register_products(torch::Library& library) {
+  library.impl("mm", TORCH_FN(mm));
+  library.impl("addmm", TORCH_FN(addmm));
+  library.impl("bmm", TORCH_FN(bmm));
+}
+
+void register_cpu_kernels(torch::Library& library) {
+  register_products(library);
+  register_convolution(library);
+  register_relu(library);
+  register_max_pool(library);
+  register_image_copy(library);
+}
+
+void register_cpu_nodes(torch::Library& library) {
+  register_dense_layer(library);
+  register_relu_node(library);
+}
+
+void use_cpu_kernels() {
+  // A wrong STRATA_MATMUL or STRATA_CONV is reported here rather than in the first product.
+  use_own_matmul();
+  use_own_convolution();
+}
+
+std::string describe_cpu_kernels() {
+  constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
+  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
+                 use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
+                 "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
+                 "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <cstdint>
+
+// Plain data only: the kernels behind this are compiled for one instruction set, see
+// update_kernels.h.
+
+namespace strata::kernels {
+
+/// Element (r, c) is at data[r * row_stride + c * column_stride].
+struct MatrixView {
+  const float* data;
+  int64_t row_stride;
+  int64_t column_stride;
+};
+
+/// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row, + row_bias[m] in each column). One stride of
+/// `a` and one of `b` is 1; rows of c lie `c_stride` apart. Sizes are positive.
+struct MatmulProblem {
+  int64_t m;
+  int64_t n;
+  int64_t k;
+  MatrixView a;
+  MatrixView b;
+  const float* bias;  ///< Or null.
+  float* c;
+  int64_t c_stride;
+  const float* row_bias = nullptr;  ///< Or null.
+  bool add = false;                 ///< To what c holds, first in the order of the sum.
+};
+
+/// Floats of scratch memory (aligned to 64 bytes) that matmul_avx512 needs.
+int64_t matmul_scratch_floats(const MatmulProblem& problem);
+
+/// Each element of c is one chain of fused multiply-adds a block of k, the blocks joined in order:
+/// its bits depend on its row of a, its column of b and k alone, not on m, n, strides, addresses or
+/// threads.
+void matmul_avx512(const MatmulProblem& problem, float* scratch);
+
+/// Whether to leave out the zeros of one side, found from some of its elements.
+struct SparsePlan {
+  bool worthwhile = false;
+  bool of_b = false;           ///< The zeros of b, else those of a.
+  int64_t capacity = 0;        ///< With more elements that are not zero it is not worthwhile.
+  int64_t scratch_floats = 0;  ///< Aligned to 64 bytes.
+};
+SparsePlan plan_sparse_product(const MatmulProblem& problem);
+
+/// The same bits as matmul_avx512's (but for the sign of a sum that underflowed to zero), or false:
+/// too many elements are not zero, or the other side is not finite. Then c holds anything.
+bool sparse_matmul_avx512(const MatmulProblem& problem, const SparsePlan& plan, float* scratch);
+
+}  // namespace strata::kernels

@@ -1,0 +1,135 @@
+#include "kernels/products.h"
+
+#include <ATen/EmptyTensor.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+#include "core/cpu_isa.h"
+#include "kernels/kernel_choice.h"
+#include "kernels/kernel_threads.h"
+#include "kernels/scratch.h"
+#include "strata/core/error.h"
+
+namespace strata::kernels {
+
+namespace {
+
+enum class Matmul { kEngine, kOwn, kOwnDense };
+
+Matmul chosen_matmul() {
+  static const Matmul chosen = [] {
+    const bool able = cpu_supports(CpuIsa::kAvx512);
+    bool wanted = kernel_choice().own_products;
+    if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
+      const std::string_view name = choice;
+      STRATA_CHECK(name == "mkl" || name == "strata" || name == "dense", kInvalidArgument,
+                   "[cpu_kernels] STRATA_MATMUL: got '", name, "'; expected mkl, strata or dense");
+      wanted = name != "mkl";
+      if (able && name == "dense") return Matmul::kOwnDense;
+    }
+    return able && wanted ? Matmul::kOwn : Matmul::kEngine;
+  }();
+  return chosen;
+}
+
+}  // namespace
+
+bool use_own_matmul() { return chosen_matmul() != Matmul::kEngine; }
+
+bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn; }
+
+bool is_cpu_float(const at::Tensor& tensor) {
+  return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
+}
+
+at::Tensor empty_float(at::IntArrayRef sizes) { return at::detail::empty_cpu(sizes, at::kFloat); }
+
+std::optional<MatrixView> matrix_view(const at::Tensor& tensor) {
+  const int64_t dim = tensor.dim();
+  int64_t row_stride = tensor.stride(dim - 2);
+  int64_t column_stride = tensor.stride(dim - 1);
+  // The stride of a dimension of size 1 means nothing.
+  if (tensor.size(dim - 1) == 1 && row_stride != 1) column_stride = 1;
+  if (tensor.size(dim - 2) == 1 && column_stride != 1) row_stride = 1;
+  if (row_stride != 1 && column_stride != 1) return std::nullopt;
+  return MatrixView{tensor.const_data_ptr<float>(), row_stride, column_stride};
+}
+
+std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
+  if (tensor.dim() != 2 || !is_cpu_float(tensor)) return std::nullopt;
+  const auto view = matrix_view(tensor);
+  if (!view) return std::nullopt;
+  return Matrix{tensor.size(0), tensor.size(1), *view};
+}
+
+/// Products with a vector are bound by memory, and libtorch has kernels for them.
+bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
+
+void multiply_dense_here(const MatmulProblem& problem) {
+#if defined(__x86_64__)
+  const Scratch scratch(matmul_scratch_floats(problem));
+  matmul_avx512(problem, scratch.data());
+#else
+  static_cast<void>(problem);
+#endif
+}
+
+void multiply_here(const MatmulProblem& problem) {
+#if defined(__x86_64__)
+  const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
+  if (sparse.worthwhile) {
+    const Scratch scratch(sparse.scratch_floats);
+    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+  }
+#endif
+  multiply_dense_here(problem);
+}
+
+namespace {
+
+void multiply(const MatmulProblem& problem) {
+  if (problem.m * problem.n * problem.k < 2 * kPartMultiplications || num_kernel_threads() == 1) {
+    multiply_here(problem);
+    return;
+  }
+  // Any division of the rows or columns gives the same bits. Parts are whole panels of 64.
+  constexpr int64_t kPart = 64;
+  const bool by_columns = problem.n >= problem.m;
+  const int64_t size = by_columns ? problem.n : problem.m;
+  const int64_t work = kPart * problem.k * (by_columns ? problem.m : problem.n);
+  parallel_for(0, (size + kPart - 1) / kPart, std::max<int64_t>(1, kPartMultiplications / work),
+               [&](int64_t begin, int64_t end) {
+                 const int64_t from = begin * kPart;
+                 const int64_t count = std::min(size, end * kPart) - from;
+                 MatmulProblem part = problem;
+                 if (by_columns) {
+                   part.n = count;
+                   part.b.data += from * part.b.column_stride;
+                   part.c += from;
+                   if (part.bias != nullptr) part.bias += from;
+                 } else {
+                   part.m = count;
+                   part.a.data += from * part.a.row_stride;
+                   part.c += from * part.c_stride;
+                 }
+                 multiply_here(part);
+               });
+}
+
+}  // namespace
+
+std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
+                                      const std::optional<Matrix>& b, const float* bias) {
+  if (!use_own_matmul() || !a || !b || a->columns != b->rows) return std::nullopt;
+  const int64_t m = a->rows;
+  const int64_t n = b->columns;
+  const int64_t k = a->columns;
+  if (!worthwhile_product(m, n, k)) return std::nullopt;
+  at::Tensor c = empty_float({m, n});
+  multiply({m, n, k, a->view, b->view, bias, c.mutable_data_ptr<float>(), n});
+  return c;
+}
+
+}  // namespace strata::kernels

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "kernels/matmul_kernels.h"
+
+namespace strata::kernels {
+
+/// Whether products of float matrices on the CPU are ours (STRATA_MATMUL, else by processor).
+bool use_own_matmul();
+/// Whether they leave zeros out where most of one side is zero.
+bool leave_out_zeros();
+
+bool is_cpu_float(const at::Tensor& tensor);
+at::Tensor empty_float(at::IntArrayRef sizes);
+
+/// The last two dimensions of a tensor.
+struct Matrix {
+  int64_t rows;
+  int64_t columns;
+  MatrixView view;
+
+  Matrix transposed() const {
+    return {columns, rows, {view.data, view.column_stride, view.row_stride}};
+  }
+};
+
+/// The view of the last two dimensions, if rows or columns are contiguous.
+std::optional<MatrixView> matrix_view(const at::Tensor& tensor);
+
+/// Of a tensor of two dimensions that own_product may take.
+std::optional<Matrix> matrix_of(const at::Tensor& tensor);
+
+/// Whether a product of this size is worth a call.
+bool worthwhile_product(int64_t m, int64_t n, int64_t k);
+
+/// On this thread alone.
+void multiply_dense_here(const MatmulProblem& problem);
+/// The same, and zeros are left out where that is worth it. Without row_bias and add.
+void multiply_here(const MatmulProblem& problem);
+
+/// a b (+ bias in each row), or nothing when libtorch shall do it.
+std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
+                                      const std::optional<Matrix>& b, const float* bias = nullptr);
+
+}  // namespace strata::kernels

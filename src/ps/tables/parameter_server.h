@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+
+#include "strata/cluster/cluster_spec.h"
+#include "strata/cluster/server.h"
+
+namespace strata::ps {
+
+struct ParameterServerOptions {
+  /// Certificates, the wire, where to listen, how soon a silent worker is lost.
+  cluster::ServerOptions server = {};
+  /// `join` gives up when no worker has been there for so long.
+  std::chrono::nanoseconds lonely_limit = std::chrono::minutes(10);
+  /// Bytes that all tables, copies for another server among them, may take here; a table beyond it
+  /// is refused with kResourceExhausted. 0: nine tenths of the host's memory.
+  uint64_t memory_limit = 0;
+  /// Bytes that the requests of one worker may hold here while they wait for their data, their turn
+  /// or for their answers to be taken; one more is refused with kResourceExhausted. 0: two requests
+  /// for all that the tables hold, and 64 MiB.
+  uint64_t pending_limit = 0;
+};
+
+/// A task of the job `ps`: holds its parts of tables, which the workers make, and updates them with
+/// what the workers push. Workers come, go and come back; who is lost is waited for no longer.
+///
+/// Memory: its parts of values and slots, and a push for each worker that is sending one.
+/// Threads: one for the wire, and one a table that updates it.
+/// Source: tf.distribute.Server of a "ps" task; Li et al., Scaling Distributed Machine Learning
+/// with the Parameter Server (2014).
+class ParameterServer {
+ public:
+  /// Listens at the task's address in `spec`, and serves.
+  /// @throws Error  kInvalidArgument: `task` is no ps of `spec`, its address is not this host's.
+  ///   kAlreadyExists: the address is in use. kUnimplemented: this build lacks the wire or TLS.
+  ParameterServer(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                  ParameterServerOptions options = {});
+  ~ParameterServer();
+  ParameterServer(const ParameterServer&) = delete;
+  ParameterServer& operator=(const ParameterServer&) = delete;
+
+  /// Serves until the chief (or worker 0) has said that the job is done and all workers have gone
+  /// (one that has never come is waited for as long as a silent one, ServerOptions::liveness),
+  /// until its backup has its place and nobody is there any more, or until `stop`.
+  /// @throws Error  kDeadlineExceeded: no worker was there for `lonely_limit`.
+  void join(std::stop_token stop = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace strata::ps

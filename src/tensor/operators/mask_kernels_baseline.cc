@@ -1,2 +1,0 @@
-#define STRATA_MASK_KERNELS mask_kernels_baseline
-#include "tensor/operators/mask_kernels.inc"

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "strata/kernels/cpu_kernels.h"
+#include "strata/tensor/random_streams.h"
+
+namespace strata {
+
+/// What a replica function has.
+class ReplicaLike {
+ public:
+  ReplicaLike() { kernels::use_cpu_kernels(); }
+
+ private:
+  tensor::RandomStream stream_{7, 0};
+  tensor::RandomStreamGuard guard_{stream_};
+};
+
+/// Of any element, relative to the largest wanted one (at least 1).
+inline double largest_error(const at::Tensor& got, const at::Tensor& want) {
+  EXPECT_EQ(got.sizes(), want.sizes());
+  if (got.sizes() != want.sizes() || got.numel() == 0) return 0;
+  const at::Tensor reference = want.to(at::kDouble);
+  const double scale = std::max(1.0, reference.abs().max().item<double>());
+  return (got.to(at::kDouble) - reference).abs().max().item<double>() / scale;
+}
+
+inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a.contiguous();
+  const at::Tensor y = b.contiguous();
+  return x.sizes() == y.sizes() && x.scalar_type() == y.scalar_type() &&
+         (x.nbytes() == 0 || std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0);
+}
+
+}  // namespace strata
