@@ -242,11 +242,11 @@ TEST(InitializersTest, ErrorsSayWhatIsWrong) {
   expect_error([] { VarianceScaling({.scale = 0}); },
                "[initializers] VarianceScaling: got scale 0; expected one above 0");
   expect_error([] { VarianceScaling({.mode = "fan"}); },
-               "[initializers] VarianceScaling: got mode 'fan'; expected fan_in, fan_out or "
-               "fan_avg");
+               "[initializers] VarianceScaling: got mode='fan'; expected 'fan_in', 'fan_out' or "
+               "'fan_avg'");
   expect_error([] { VarianceScaling({.distribution = "cauchy"}); },
-               "[initializers] VarianceScaling: got distribution 'cauchy'; expected "
-               "truncated_normal, untruncated_normal or uniform");
+               "[initializers] VarianceScaling: got distribution='cauchy'; expected "
+               "'truncated_normal', 'untruncated_normal' or 'uniform'");
   expect_error([] { HeNormal({.input_axes = {{0}}}); },
                "[initializers] HeNormal: got one of input_axes and output_axes; expected both");
   expect_error(

@@ -12,6 +12,7 @@
 #include "strata/cluster/cluster_spec.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
+#include "strata/core/one_of.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/deadline.h"
 #include "strata/wire/job_secret.h"
@@ -19,6 +20,13 @@
 #include "strata/wire/transport.h"
 
 namespace strata::cluster {
+
+struct WireWords {
+  enum Word { kSocket, kUcx };
+  static constexpr const char* kOption = "wire";
+  static constexpr const char* kWords[] = {"socket", "ucx"};
+};
+using Wire = OneOf<WireWords>;
 
 struct ServerOptions {
   /// How long to wait for the other tasks at the start.
@@ -39,7 +47,7 @@ struct ServerOptions {
   std::optional<wire::JobSecret> job_secret = {};
   /// The transport, the same in all tasks: "socket", or "ucx", for hosts with RDMA
   /// (wire::make_ucx_transport; not encrypted). Unset: "socket".
-  std::optional<std::string> wire = {};
+  std::optional<Wire> wire = {};
   /// Instead of all three: tests, modelled networks. It has its own secret, or none.
   std::shared_ptr<wire::Transport> transport = {};
 };

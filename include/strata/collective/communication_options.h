@@ -8,8 +8,29 @@
 
 #include "strata/collective/algorithms.h"
 #include "strata/core/export.h"
+#include "strata/core/one_of.h"
 
 namespace strata::collective {
+
+struct CommunicationImplementationWords {
+  enum Word {
+    kAuto,
+    kWire,
+    kMpi,
+    kDirect,
+    kExchange,
+    kHalvingDoubling,
+    kRecursiveDoubling,
+    kHierarchical,
+    kRing,
+    kTree
+  };
+  static constexpr const char* kOption = "implementation";
+  static constexpr const char* kWords[] = {
+      "AUTO",         "WIRE", "MPI", "DIRECT", "EXCHANGE", "HALVING_DOUBLING", "RECURSIVE_DOUBLING",
+      "HIERARCHICAL", "RING", "TREE"};
+};
+using CommunicationImplementation = OneOf<CommunicationImplementationWords>;
 
 /// How replicas of several processes communicate.
 /// Source: tf.distribute.experimental.CommunicationOptions; `order` is ours.
@@ -26,7 +47,7 @@ struct CommunicationOptions {
   /// processes that mpirun or srun has started (make_mpi_communicator). Else the name of an
   /// algorithm ("RING", "DIRECT", "HALVING_DOUBLING", ..., in any case; one of yours), which is
   /// taken for every size, on the wire.
-  std::string implementation = "AUTO";
+  CommunicationImplementation implementation = "AUTO";
   /// Tensors reduced together travel in packs of about so many bytes, see `packs_of`; 0: in one, or
   /// as many as `overlap` wants.
   int64_t bytes_per_pack = 0;

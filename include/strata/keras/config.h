@@ -14,6 +14,7 @@
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/shape.h"
 
 /// Objects to and from Keras's JSON. An object with options has one function that names each of
@@ -58,6 +59,12 @@ STRATA_API void from_config(const Json& json, std::vector<int64_t>& value);
 STRATA_API void from_config(const Json& json, std::vector<double>& value);
 STRATA_API void from_config(const Json& json, std::vector<std::string>& value);
 STRATA_API void from_config(const Json& json, std::vector<std::optional<int64_t>>& value);
+template <typename Set>
+void from_config(const Json& json, OneOf<Set>& value) {
+  std::string word;
+  from_config(json, word);
+  value = std::move(word);
+}
 template <size_t N>
 void from_config(const Json& json, Sizes<N>& value) {
   if (json.is_int()) {

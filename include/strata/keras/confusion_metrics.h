@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/metric_options.h"
 
 /// Metrics from counts of true and false positives and negatives at thresholds. `y_true` is 0 or 1
@@ -74,10 +75,24 @@ struct RecallAtPrecisionOptions {
   std::string dtype = "float32";
 };
 
+struct AUCCurveWords {
+  enum Word { kROC, kPR, kPRGain };
+  static constexpr const char* kOption = "curve";
+  static constexpr const char* kWords[] = {"ROC", "PR", "PRGAIN"};
+};
+using AUCCurve = OneOf<AUCCurveWords>;
+
+struct AUCSummationWords {
+  enum Word { kInterpolation, kMajoring, kMinoring };
+  static constexpr const char* kOption = "summation_method";
+  static constexpr const char* kWords[] = {"interpolation", "majoring", "minoring"};
+};
+using AUCSummation = OneOf<AUCSummationWords>;
+
 struct AUCOptions {
-  int64_t num_thresholds = 200;                    ///< at least 2
-  std::string curve = "ROC";                       ///< "ROC", "PR", "PRGAIN"
-  std::string summation_method = "interpolation";  ///< "interpolation", "majoring", "minoring"
+  int64_t num_thresholds = 200;                     ///< at least 2
+  AUCCurve curve = "ROC";                           ///< "ROC", "PR", "PRGAIN"
+  AUCSummation summation_method = "interpolation";  ///< "interpolation", "majoring", "minoring"
   std::string name = {};
   std::string dtype = "float32";
   std::vector<double> thresholds = {};     ///< in place of num_thresholds even ones

@@ -11,6 +11,7 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 
 /// First values of weights. Shapes are Keras's: (in, out), (kh, kw, in, out).
 /// Source: keras.initializers 3.15, distributions and defaults (not its random numbers).
@@ -99,11 +100,25 @@ struct STRATA_API Orthogonal : Initializer {
   explicit Orthogonal(const OrthogonalOptions& options = {});
 };
 
+struct FanModeWords {
+  enum Word { kFanIn, kFanOut, kFanAvg };
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"fan_in", "fan_out", "fan_avg"};
+};
+using FanMode = OneOf<FanModeWords>;
+
+struct VarianceDistributionWords {
+  enum Word { kTruncatedNormal, kUntruncatedNormal, kUniform };
+  static constexpr const char* kOption = "distribution";
+  static constexpr const char* kWords[] = {"truncated_normal", "untruncated_normal", "uniform"};
+};
+using VarianceDistribution = OneOf<VarianceDistributionWords>;
+
 struct VarianceScalingOptions {
-  double scale = 1;             ///< above 0
-  std::string mode = "fan_in";  ///< "fan_in", "fan_out" or "fan_avg"
+  double scale = 1;         ///< above 0
+  FanMode mode = "fan_in";  ///< "fan_in", "fan_out" or "fan_avg"
   /// "truncated_normal", for which "normal" stands too, "untruncated_normal" or "uniform".
-  std::string distribution = "truncated_normal";
+  VarianceDistribution distribution = "truncated_normal";
   std::optional<int64_t> seed = {};
   /// Which axes of a shape are inputs and outputs; both or none. None: the last is outputs, the
   /// one before inputs, and those before these count for both.

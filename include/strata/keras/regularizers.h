@@ -8,6 +8,7 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 
 /// Penalties on weights or on what a layer gives, added to the loss.
 /// Source: keras.regularizers 3.15.
@@ -61,9 +62,16 @@ struct STRATA_API L1L2 : Regularizer {
   explicit L1L2(const L1L2Options& options = {});
 };
 
+struct OrthogonalModeWords {
+  enum Word { kRows, kColumns };
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"rows", "columns"};
+};
+using OrthogonalMode = OneOf<OrthogonalModeWords>;
+
 struct OrthogonalOptions {
   double factor = 0.01;
-  std::string mode = "rows";  ///< "rows" or "columns": what is to be orthogonal
+  OrthogonalMode mode = "rows";  ///< "rows" or "columns": what is to be orthogonal
 };
 /// `factor` times the mean of |cosine| over all pairs of rows (columns) of a matrix; 0 for one row.
 /// A call @throws Error kInvalidArgument: not a matrix.

@@ -7,6 +7,7 @@
 
 #include "strata/core/error.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layers/layer_words.h"
 
 // Where the channels of images are, for whoever computes with them. The rule for all layers:
 //
@@ -29,11 +30,9 @@ namespace strata::layers {
 inline constexpr const char* kChannelsLast = "channels_last";
 inline constexpr const char* kChannelsFirst = "channels_first";
 
-/// @throws Error kInvalidArgument, as Keras words it.
-inline void check_data_format(std::string_view class_name, const std::string& data_format) {
-  STRATA_CHECK(data_format == kChannelsLast || data_format == kChannelsFirst, kInvalidArgument,
-               "[layers] ", class_name, ": got data_format='", data_format,
-               "'; expected 'channels_first' or 'channels_last'");
+/// @throws Error kInvalidArgument: neither of the two.
+inline void check_data_format(std::string_view class_name, const DataFormat& data_format) {
+  data_format.check(str_cat("[layers] ", class_name));
 }
 
 /// `[batch, channels, spatial...]`: a view.

@@ -64,9 +64,10 @@ void visit(Config& config, AUCOptions& options) {
 
 namespace {
 
-std::string one_of(const char* option, const std::string& value,
-                   std::initializer_list<const char*> known) {
-  for (const char* each : known) {
+// Keras takes each word in lower case, in capitals and with one capital.
+template <typename Word>
+Word in_any_case(const Word& value) {
+  for (const char* each : Word::kWords) {
     std::string lower = each, upper = each;
     const auto to = [](std::string& text, int (*change)(int)) {
       for (char& c : text) c = static_cast<char>(change(c));
@@ -77,15 +78,13 @@ std::string one_of(const char* option, const std::string& value,
     title[0] = upper[0];
     if (value == lower || value == upper || value == title) return each;
   }
-  STRATA_CHECK(false, kInvalidArgument, "[metrics] AUC: got ", option, " '", value,
-               "'; expected one of ", join(known));
-  return {};
+  value.check("[metrics] AUC");
+  return value;
 }
 
 AUCOptions resolved(AUCOptions options) {
-  options.curve = one_of("curve", options.curve, {"ROC", "PR", "PRGAIN"});
-  options.summation_method = one_of("summation_method", options.summation_method,
-                                    {"interpolation", "majoring", "minoring"});
+  options.curve = in_any_case(options.curve);
+  options.summation_method = in_any_case(options.summation_method);
   if (!options.thresholds.empty()) {
     std::sort(options.thresholds.begin(), options.thresholds.end());
     options.num_thresholds = static_cast<int64_t>(options.thresholds.size()) + 2;

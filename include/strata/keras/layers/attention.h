@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "strata/core/export.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/layer.h"
 #include "strata/keras/layers/axes.h"
 
@@ -110,9 +111,16 @@ class STRATA_API ListAttentionLayer : public keras::Layer {
                                                 const ScoreCall& options = {}) const;
 };
 
+struct ScoreModeWords {
+  enum Word { kDot, kConcat };
+  static constexpr const char* kOption = "score_mode";
+  static constexpr const char* kWords[] = {"dot", "concat"};
+};
+using ScoreMode = OneOf<ScoreModeWords>;
+
 struct AttentionOptions {
-  bool use_scale = false;          ///< A scale of the scores is learned.
-  std::string score_mode = "dot";  ///< Or "concat": tanh(query + key).
+  bool use_scale = false;        ///< A scale of the scores is learned.
+  ScoreMode score_mode = "dot";  ///< Or "concat": tanh(query + key).
   double dropout = 0;
   std::optional<int64_t> seed = {};
   std::string name = {};

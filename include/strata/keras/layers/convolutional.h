@@ -8,6 +8,7 @@
 #include "strata/core/export.h"
 #include "strata/keras/activations.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Convolutions: `[batch, spatial..., channels]` to `[batch, spatial..., filters]`, or with
 /// channels first both ways. Kernels have Keras's shape, (spatial..., in, out).
@@ -23,8 +24,8 @@ namespace strata::layers {
 template <size_t N>
 struct ConvOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";  ///< Conv1D: "causal" too.
-  std::string data_format = "channels_last";
+  Padding padding = "valid";  ///< Conv1D: "causal" too.
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   int64_t groups = 1;  ///< Divides the channels and `filters`.
   activations::Activation activation = {};
@@ -57,11 +58,11 @@ class STRATA_API Conv3D : public keras::Layer {
 template <size_t N>
 struct ConvTransposeOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";
+  Padding padding = "valid";
   /// What is added to the smallest output that the strides allow, less than them; none: as Keras,
   /// "same" gives input * strides.
   std::optional<keras::Sizes<N>> output_padding = {};
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   activations::Activation activation = {};
   bool use_bias = true;
@@ -96,9 +97,9 @@ class STRATA_API Conv3DTranspose : public keras::Layer {
 template <size_t N>
 struct DepthwiseConvOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";
+  Padding padding = "valid";
   int64_t depth_multiplier = 1;
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   activations::Activation activation = {};
   bool use_bias = true;
@@ -128,8 +129,8 @@ class STRATA_API DepthwiseConv2D : public keras::Layer {
 template <size_t N>
 struct SeparableConvOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";
-  std::string data_format = "channels_last";
+  Padding padding = "valid";
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   int64_t depth_multiplier = 1;
   activations::Activation activation = {};

@@ -6,6 +6,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Images, `[batch, height, width, channels]` or one without the batch, or with channels first.
 /// The random ones change images in training and leave them alone at inference; they draw as the
@@ -15,13 +16,13 @@ namespace strata::layers {
 
 struct ResizingOptions {
   /// "nearest", "bilinear", "bicubic", "lanczos3" or "lanczos5".
-  std::string interpolation = "bilinear";
+  Interpolation interpolation = "bilinear";
   bool crop_to_aspect_ratio = false;  ///< Cuts off what does not fit the new shape.
   bool pad_to_aspect_ratio = false;   ///< Adds `fill_value` at both sides.
-  std::string fill_mode = "constant";
+  FillMode fill_mode = "constant";
   double fill_value = 0;
   bool antialias = false;
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -32,7 +33,7 @@ class STRATA_API Resizing : public keras::Layer {
 };
 
 struct ImageOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -44,17 +45,24 @@ class STRATA_API CenterCrop : public keras::Layer {
 
 struct RandomImageOptions {
   std::optional<int64_t> seed = {};  ///< Kept for files.
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
+
+struct FlipModeWords {
+  enum Word { kHorizontal, kVertical, kHorizontalAndVertical };
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"horizontal", "vertical", "horizontal_and_vertical"};
+};
+using FlipMode = OneOf<FlipModeWords>;
 
 /// Flips every second image. As in Keras, one coin decides both directions of
 /// "horizontal_and_vertical".
 class STRATA_API RandomFlip : public keras::Layer {
  public:
   /// @param mode  "horizontal", "vertical" or "horizontal_and_vertical".
-  explicit RandomFlip(const std::string& mode = "horizontal_and_vertical",
+  explicit RandomFlip(const FlipMode& mode = FlipMode::kHorizontalAndVertical,
                       const RandomImageOptions& options = {});
 };
 
@@ -78,11 +86,11 @@ struct Factor {
 
 struct AffineImageOptions {
   /// What lies outside: "reflect", "wrap", "constant" or "nearest".
-  std::string fill_mode = "reflect";
-  std::string interpolation = "bilinear";  ///< Or "nearest".
-  std::optional<int64_t> seed = {};        ///< Kept for files.
+  FillMode fill_mode = "reflect";
+  Interpolation interpolation = "bilinear";  ///< Or "nearest".
+  std::optional<int64_t> seed = {};          ///< Kept for files.
   double fill_value = 0;
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -102,11 +110,11 @@ class STRATA_API RandomTranslation : public keras::Layer {
 
 struct RandomZoomOptions {
   std::optional<Factor> width_factor = {};  ///< None keeps the proportions.
-  std::string fill_mode = "reflect";        ///< As above.
-  std::string interpolation = "bilinear";
+  FillMode fill_mode = "reflect";           ///< As above.
+  Interpolation interpolation = "bilinear";
   std::optional<int64_t> seed = {};  ///< Kept for files.
   double fill_value = 0;
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -124,7 +132,7 @@ struct ValueRange {
 struct RandomColorOptions {
   ValueRange value_range = {};
   std::optional<int64_t> seed = {};  ///< Kept for files.
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };

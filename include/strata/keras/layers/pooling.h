@@ -7,6 +7,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Pooling of `[batch, spatial..., channels]`, or with channels first.
 /// Source: keras.layers 3.15.
@@ -15,8 +16,8 @@ namespace strata::layers {
 template <size_t N>
 struct PoolingOptions {
   std::optional<keras::Sizes<N>> strides = {};  ///< None: the windows stand side by side.
-  std::string padding = "valid";                ///< Or "same"; what is added does not count.
-  std::string data_format = "channels_last";
+  Padding padding = "valid";                    ///< Or "same"; what is added does not count.
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -48,7 +49,7 @@ class STRATA_API AveragePooling3D : public keras::Layer {
 };
 
 struct GlobalPoolingOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   bool keepdims = false;
   std::string name = {};
   keras::DTypePolicy dtype = {};
@@ -82,7 +83,7 @@ class STRATA_API GlobalAveragePooling3D : public keras::Layer {
 };
 
 struct AdaptivePoolingOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };

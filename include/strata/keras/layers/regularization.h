@@ -7,6 +7,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Noise in training, nothing at inference. All keep the shape; masks go through.
 ///
@@ -38,7 +39,7 @@ struct NoiseOptions {
   keras::DTypePolicy dtype = {};
 };
 struct SpatialDropoutOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::optional<int64_t> seed = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};

@@ -10,6 +10,7 @@
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Layers that move values and keep them. Whole numbers stay whole numbers.
 /// Source: keras.layers 3.15.
@@ -17,7 +18,7 @@ namespace strata::layers {
 
 struct FlattenOptions {
   /// "channels_first" gives the order that channels last would have given.
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -70,7 +71,7 @@ struct Edges {
 };
 
 struct ImageReshapingOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -121,9 +122,9 @@ class STRATA_API UpSampling1D : public keras::Layer {
 };
 
 struct UpSampling2DOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   /// "nearest", "bilinear", "bicubic", "lanczos3" or "lanczos5".
-  std::string interpolation = "nearest";
+  Interpolation interpolation = "nearest";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };

@@ -4,14 +4,22 @@
 #include <string>
 
 #include "strata/core/export.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/layer.h"
 #include "strata/keras/layers/recurrent.h"
 
 namespace strata::layers {
 
+struct MergeModeWords {
+  enum Word { kConcat, kSum, kMul, kAve };
+  static constexpr const char* kOption = "merge_mode";
+  static constexpr const char* kWords[] = {"concat", "sum", "mul", "ave"};
+};
+using MergeMode = OneOf<MergeModeWords>;
+
 struct BidirectionalOptions {
   /// "concat", "sum", "mul", "ave"; unset: both outputs.
-  std::optional<std::string> merge_mode = "concat";
+  std::optional<MergeMode> merge_mode = "concat";
   /// Unset: one made like `layer`.
   std::optional<keras::Layer> backward_layer = {};
   std::string name = {};
