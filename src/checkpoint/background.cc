@@ -65,7 +65,7 @@ void Background::wait_for_the_end(std::unique_lock<std::mutex>& lock) {
   --waiting_;
 }
 
-void Background::give_way(double share) {
+void Background::throttle(double share) {
   const std::chrono::nanoseconds now = thread_cpu_time();
   const auto rest =
       std::chrono::duration_cast<std::chrono::nanoseconds>((now - worked_) * (1 / share - 1));

@@ -30,7 +30,7 @@ class Background {
 
   /// For the job, now and then: rests until it has had no more than `share` of a core's time, or
   /// somebody waits for its end.
-  void give_way(double share);
+  void throttle(double share);
 
  private:
   void serve();

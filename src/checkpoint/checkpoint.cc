@@ -129,7 +129,7 @@ bool Checkpoint::write(const std::string& path, const WriteOptions& options) {
   }
   auto snapshot = std::make_shared<checkpoint::Snapshot>(take(state, options));
   if (!detail::is_chief(*state.workers)) return true;
-  snapshot->give_way = [&state] { state.background.give_way(writer_share()); };
+  snapshot->throttle = [&state] { state.background.throttle(writer_share()); };
   state.background.start([path, snapshot, written = options.on_written] {
     checkpoint::write_checkpoint(path, *snapshot);
     if (written) written();

@@ -6,8 +6,8 @@
 #include <mutex>
 
 #include "checkpoint/manager_state.h"
-#include "checkpoint/scratch.h"
 #include "checkpoint/session.h"
+#include "checkpoint/temporary_folder.h"
 #include "runtime/group_agreement.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"

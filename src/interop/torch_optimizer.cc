@@ -201,11 +201,11 @@ void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution
     }
   }
   if (reducer_) reducer_->add(id, mine.gradients);
-  context.meet(
+  context.synchronize(
       "torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); }, key());
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
   // Storage that is not shared: copied to those who did not update it.
-  context.meet(
+  context.synchronize(
       "torch_optimizer step (end)", nullptr,
       [&](const std::vector<void*>&) {
         for (size_t i = 0; i < variables_.size(); ++i) {

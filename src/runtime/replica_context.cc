@@ -30,7 +30,7 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
       const at::Tensor result = detail::reduce_over_group(group, values, op, "all_reduce");
       for (void* each : all) static_cast<Visit*>(each)->out = result;
     };
-    context.meet("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
+    context.synchronize("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
     return visit.out.to(value.device(), visit.out.scalar_type(), /*non_blocking=*/false,
                         /*copy=*/true);
   }
@@ -43,7 +43,7 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
         static_cast<Visit*>(all[i])->out = results.get(static_cast<int>(i));
       }
     };
-    context.meet("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
+    context.synchronize("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
     return visit.out.clone();  // all replicas' may be one tensor
   }
   // The mean of integers is a float.
@@ -72,7 +72,7 @@ at::Tensor all_reduce_sparse(const ReplicaContext& context, ReduceOp op, const a
     for (void* each : all) static_cast<Visit*>(each)->out = result;
   };
   constexpr uint64_t kSparse = 100;
-  context.meet("all_reduce", &visit, reduce, kSparse + static_cast<uint64_t>(op));
+  context.synchronize("all_reduce", &visit, reduce, kSparse + static_cast<uint64_t>(op));
   return visit.out.to(value.device()).clone();
 }
 
@@ -115,7 +115,7 @@ at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value,
                  context.replica_id_in_sync_group(),
                  "; expected equal dtypes, and shapes that differ only along the gather axis");
   };
-  context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
+  context.synchronize("all_gather", &visit, [&](const std::vector<void*>& all) {
     std::vector<at::Tensor> mine;
     for (size_t i = 0; i < all.size(); ++i) {
       const Gathered& each = *static_cast<Gathered*>(all[i]);
@@ -152,7 +152,7 @@ class AllGather : public torch::autograd::Function<AllGather> {
       int64_t rows;
       std::vector<at::Tensor> all;
     } visit{rows, {}};
-    context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
+    context.synchronize("all_gather", &visit, [&](const std::vector<void*>& all) {
       std::vector<at::Tensor> mine;
       for (void* each : all)
         mine.push_back(at::scalar_tensor(static_cast<Visit*>(each)->rows, at::kLong));
@@ -205,9 +205,9 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) con
   return AllGather::apply(value, axis, detail::save_context(this));
 }
 
-void ReplicaContext::meet(std::string_view name, void* payload,
-                          const std::function<void(const std::vector<void*>&)>& together,
-                          uint64_t key) const {
+void ReplicaContext::synchronize(std::string_view name, void* payload,
+                                 const std::function<void(const std::vector<void*>&)>& together,
+                                 uint64_t key) const {
   if (group_.num_local_replicas() == 1) {  // The default strategy's may be many threads.
     const detail::ContextGuard cross_replica({&group_, nullptr});
     return together({payload});

@@ -13,10 +13,10 @@
 
 #include "core/spin.h"
 #include "strata/core/interrupt.h"
+#include "strata/kernels/cpu_kernels.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/kernels/cpu_kernels.h"
 #include "strata/tensor/random_streams.h"
 #include "strata/tensor/thread_setup.h"
 
@@ -170,7 +170,7 @@ struct ReplicaGroup::Threads {
 
   ReplicaGroup& group;
   const bool limited;  // fewer permits than replicas
-  collective::Permits permits;
+  collective::RunSlots permits;
   collective::Rendezvous rendezvous;
   std::vector<ReplicaContext> contexts;
   std::vector<int> caller_cores;  // of the caller's thread inside `run`; empty: its own

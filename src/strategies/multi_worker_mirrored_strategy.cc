@@ -96,7 +96,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
                "parameter servers");
   joined.workers = std::make_shared<detail::WorkerGroup>(
       *cluster, options.server, options.communication_options, options.devices,
-      detail::Common{.seed = group.seed, .threads_per_replica = options.threads_per_replica});
+      detail::SharedSettings{.seed = group.seed,
+                             .threads_per_replica = options.threads_per_replica});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();

@@ -57,7 +57,7 @@ struct Card {
   std::map<TaskId, int> replicas;  // its own number, and what it knows of others
   std::string host;
   bool all_cpu;
-  Common common;
+  SharedSettings common;
   uint64_t mends;
   uint64_t step;
 
@@ -159,9 +159,9 @@ std::optional<cluster::Cluster> find_workers(
 
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication,
-                         const std::vector<std::string>& devices, const Common& common)
+                         const std::vector<std::string>& devices, const SharedSettings& common)
     : communication_(communication),
-      patience_(options.start_timeout),
+      timeout_(options.start_timeout),
       names_(devices),
       resources_(HostResources::of_this_process()),
       common_(common) {
@@ -177,7 +177,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
 
 void WorkerGroup::re_rendezvous() {
   communicator_.reset();
-  server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
+  server_->rejoin(wire::Deadline::after(timeout_), /*exclude_lost=*/true);
   form({});
 }
 
@@ -197,7 +197,7 @@ uint64_t WorkerGroup::mend(uint64_t step) {
   try {
     const uint64_t generation = server_->generation();
     // Who has ended is not waited for.
-    server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
+    server_->rejoin(wire::Deadline::after(timeout_), /*exclude_lost=*/true);
     for (const TaskId& task : before) {
       const auto is_task = [&](const cluster::Member& member) { return member.task == task; };
       if (std::ranges::none_of(server_->members(), is_task)) {
@@ -214,7 +214,7 @@ uint64_t WorkerGroup::mend(uint64_t step) {
 }
 
 uint64_t WorkerGroup::form(const Bond& bond) {
-  const auto deadline = wire::Deadline::after(patience_);
+  const auto deadline = wire::Deadline::after(timeout_);
   const std::vector<TaskId> workers = cluster::training_tasks(server_->spec());
   tasks_.clear();
   for (const TaskId& task : workers) {
@@ -358,7 +358,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
         wire, collective::SharedMemoryOptions{
                   .name = server_->task().to_string(),
                   .timeout = communication_.timeout,
-                  .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+                  .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_),
                   .cores = share_->all_cores,
                   .failed = server_->failed(),
                   .reason = [server = server_] { return server->status(); },
@@ -379,7 +379,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::over_mpi(
       wire, {.name = server_->task().to_string(),
              .order = communication_.order,
              .timeout = communication_.timeout,
-             .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+             .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_),
              .cores = share_->all_cores,
              .failed = server_->failed(),
              .reason = [server = server_] { return server->status(); },

@@ -13,7 +13,7 @@ namespace {
 
 // Why all stop, and that a worker takes part no longer.
 constexpr const char* kStop = "stop";
-constexpr const char* kRegroup = "regroup";
+constexpr const char* kMembershipChanged = "regroup";
 constexpr const char* kEnd = "end";
 
 wire::Deadline never() { return wire::Deadline::after(std::chrono::hours(24 * 365)); }
@@ -98,7 +98,7 @@ void WorkerStopConsensus::listen() {
   }
 }
 
-void WorkerStopConsensus::tell_all(const char* why) {
+void WorkerStopConsensus::broadcast_stop(const char* why) {
   told_ = why;
   for (int rank = 0; rank < num_workers_; ++rank) server_->set(key(round_, "stop", rank), why);
 }
@@ -115,14 +115,14 @@ void WorkerStopConsensus::wait_for_all() {
   for (int rank = 0; rank < num_workers_; ++rank) {
     const std::string offer = server_->get(key(round_, "step", rank), never());
     if (offer == kEnd) {
-      alone_ = true;
+      peer_exited_ = true;
       return;
     }
     latest = std::max<int64_t>(latest, std::stoll(offer));
-    membership_changes = membership_changes && offer.ends_with(kRegroup);
+    membership_changes = membership_changes && offer.ends_with(kMembershipChanged);
   }
   agreed_ = latest;
-  regroups_ = membership_changes;
+  membership_changed_ = membership_changes;
 }
 
 std::optional<int64_t> WorkerStopConsensus::agree(int64_t finished_steps, bool preempted) {
@@ -133,9 +133,10 @@ std::optional<int64_t> WorkerStopConsensus::agree(int64_t finished_steps, bool p
   }
   std::unique_lock lock(mutex_);
   finished_ = finished_steps;
-  if (told_.empty() && preempted) tell_all(kStop);
-  if (told_.empty() && take_in_ && rank_ == 0 && !server_->newcomers().empty()) tell_all(kRegroup);
-  if (told_.empty() || alone_) return std::nullopt;
+  if (told_.empty() && preempted) broadcast_stop(kStop);
+  if (told_.empty() && take_in_ && rank_ == 0 && !server_->newcomers().empty())
+    broadcast_stop(kMembershipChanged);
+  if (told_.empty() || peer_exited_) return std::nullopt;
   if (!offered_) offer(finished_steps);
   if (finished_steps < *offered_) return std::nullopt;
   lock.unlock();

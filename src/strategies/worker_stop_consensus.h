@@ -30,7 +30,7 @@ class WorkerStopConsensus final : public StopConsensus {
   ~WorkerStopConsensus() override;
 
   std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override;
-  bool membership_changes() const override { return agreed_ && regroups_; }
+  bool membership_changes() const override { return agreed_ && membership_changed_; }
   void end() override { on_end_(); }
 
  private:
@@ -39,7 +39,7 @@ class WorkerStopConsensus final : public StopConsensus {
   void begin_round();
   bool end_round();
   void listen();
-  void tell_all(const char* why);
+  void broadcast_stop(const char* why);
   void offer(int64_t step);
   void wait_for_all();
 
@@ -59,8 +59,8 @@ class WorkerStopConsensus final : public StopConsensus {
   std::optional<int64_t> finished_;  // as the last call has it
   std::optional<int64_t> offered_;   // where this worker can stop
   std::optional<int64_t> agreed_;
-  bool regroups_ = false;
-  bool alone_ = false;  // another worker has ended
+  bool membership_changed_ = false;
+  bool peer_exited_ = false;  // another worker has ended
   Thread listener_;
 };
 

@@ -27,14 +27,14 @@ StreamTransport::~StreamTransport() { shut_down(); }
 
 void StreamTransport::shut_down() {
   std::vector<std::weak_ptr<Session>> sessions;
-  std::deque<PendingHandshake> knocking;
+  std::deque<PendingHandshake> pending;
   {
     const std::lock_guard lock(mutex_);
     sessions.swap(sessions_);
-    knocking.swap(pending_handshakes_);
+    pending.swap(pending_handshakes_);
     accepted_.clear();
   }
-  for (const PendingHandshake& each : knocking) progress_->remove(each.key);
+  for (const PendingHandshake& each : pending) progress_->remove(each.key);
   for (const auto& each : sessions) {
     if (const auto session = each.lock())
       session->fail({ErrorCode::kCancelled, "its transport was destroyed"});

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/describe.h"
 #include "strata/core/file_system.h"

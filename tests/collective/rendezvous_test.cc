@@ -235,7 +235,7 @@ TEST(RendezvousTest, WaitEndsAtItsDeadlineAndNamesWhoDidNotCome) {
 
 TEST(RendezvousTest, WaitersGiveTheirPermitsBack) {
   for (const int count : {1, 2}) {
-    Permits permits(count);
+    RunSlots permits(count);
     Rendezvous rendezvous(5, {.permits = &permits});
     rendezvous.begin_round();
     std::atomic<int> computing{0};

@@ -30,7 +30,7 @@ class PermitsTest : public ::testing::TestWithParam<int> {
   MirroredOptions options() const { return {.devices = cpus(8), .permits = GetParam()}; }
 };
 
-INSTANTIATE_TEST_SUITE_P(Permits, PermitsTest, ::testing::Values(1, 2, 3, 8),
+INSTANTIATE_TEST_SUITE_P(RunSlots, PermitsTest, ::testing::Values(1, 2, 3, 8),
                          ::testing::PrintToStringParamName());
 
 TEST_P(PermitsTest, EightReplicasMeetOnAnyNumberOfPermits) {

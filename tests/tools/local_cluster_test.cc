@@ -1,5 +1,5 @@
 #include "tools/launch/local_cluster.h"
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

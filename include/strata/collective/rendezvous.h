@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/collective/permits.h"
+#include "strata/collective/run_slots.h"
 #include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
@@ -45,7 +45,7 @@ class STRATA_API Rendezvous {
 
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Bounds every wait.
-    Permits* permits =
+    RunSlots* permits =
         nullptr;             ///< Given back while waiting; null when each participant has a core.
     Clock* clock = nullptr;  ///< Of `timeout`; null: the system's. Must outlive the rendezvous.
   };

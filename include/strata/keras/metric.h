@@ -68,7 +68,7 @@ class STRATA_API MetricImpl {
   /// To be called in do_result: the sum over the replicas, on the CPU.
   static at::Tensor read(const Variable& variable);
   /// State that was made elsewhere.
-  void adopt(const std::string& name, const Variable& variable);
+  void register_variable(const std::string& name, const Variable& variable);
 
  private:
   friend class Metric;

@@ -63,7 +63,7 @@ class STRATA_API ReplicaContext {
     using Result = std::invoke_result_t<Fn&, Strategy&, PerReplica<Args>...>;
     std::tuple<const Args*...> mine(&args...);
     if constexpr (std::is_void_v<Result>) {
-      meet("merge_call", &mine, [&](const std::vector<void*>& all) {
+      synchronize("merge_call", &mine, [&](const std::vector<void*>& all) {
         call_merged(fn, all, static_cast<std::tuple<const Args*...>*>(nullptr),
                     std::index_sequence_for<Args...>());
       });
@@ -74,7 +74,7 @@ class STRATA_API ReplicaContext {
         std::shared_ptr<Result> result;
       };
       Visit visit{&mine, nullptr};
-      meet("merge_call", &visit, [&](const std::vector<void*>& all) {
+      synchronize("merge_call", &visit, [&](const std::vector<void*>& all) {
         std::vector<void*> tuples;
         for (void* each : all) tuples.push_back(static_cast<Visit*>(each)->args);
         auto result = std::make_shared<Result>(
@@ -88,8 +88,9 @@ class STRATA_API ReplicaContext {
 
   /// The meeting under `merge_call`: the last of this process's replicas to arrive runs `together`
   /// with every one's `payload`, by local number, while the others wait, in cross-replica context.
-  void meet(std::string_view name, void* payload,
-            const std::function<void(const std::vector<void*>&)>& together, uint64_t key = 0) const;
+  void synchronize(std::string_view name, void* payload,
+                   const std::function<void(const std::vector<void*>&)>& together,
+                   uint64_t key = 0) const;
 
  private:
   template <typename Fn, typename Tuple, size_t... I>

@@ -62,7 +62,7 @@ class STRATA_API ReplicatedModules : public RunObserver {
 
   /// The module that stands for all replicas outside `run`: its parameters are the storage of the
   /// copy that counts, its buffers are made anew on the first look after a run.
-  struct Outside {
+  struct MasterModule {
     size_t index;  // among the modules
     std::vector<torch::nn::Module*> parts;
     std::vector<at::Tensor> parameters;
@@ -70,12 +70,12 @@ class STRATA_API ReplicatedModules : public RunObserver {
     uint64_t shown_step = 0;  // the run after which the buffers were made
   };
   /// State of a tensor; another one later means that the user wrote to it or gave it other storage.
-  struct Seen {
+  struct TensorVersion {
     const void* data = nullptr;
     int64_t version = -1;
-    bool operator==(const Seen&) const = default;
+    bool operator==(const TensorVersion&) const = default;
   };
-  static Seen state_of(const at::Tensor& tensor);
+  static TensorVersion state_of(const at::Tensor& tensor);
   void show_outside();
   void look_for_untaken_gradients();
   void take_parameter(size_t index, int replica);
@@ -88,11 +88,11 @@ class STRATA_API ReplicatedModules : public RunObserver {
   std::vector<std::vector<torch::nn::Module*>> parts_;  // of each module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
-  int runs_untaken_ = 0;              // runs that left gradients that no optimizer of strata takes
-  std::unique_ptr<Outside> outside_;  // null for one replica
+  int runs_untaken_ = 0;  // runs that left gradients that no optimizer of strata takes
+  std::unique_ptr<MasterModule> outside_;  // null for one replica
   // By replica: the outside's state when the replica last took its values, or gave it its own.
-  std::vector<std::vector<Seen>> seen_parameters_;
-  std::vector<std::vector<Seen>> seen_buffers_;
+  std::vector<std::vector<TensorVersion>> seen_parameters_;
+  std::vector<std::vector<TensorVersion>> seen_buffers_;
 };
 
 /// The module type and shared pointer behind what a factory returns: a module, a holder made by

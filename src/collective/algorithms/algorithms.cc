@@ -60,7 +60,8 @@ Algorithms Algorithms::standard() {
   result.add({.name = "scatter", .collective = kBroadcast, .make = scatter});
   result.add(
       {.name = "dissemination", .collective = kBarrier, .pipelines = false, .make = dissemination});
-  result.add({.name = "direct", .collective = kBarrier, .pipelines = false, .make = meet_directly});
+  result.add(
+      {.name = "direct", .collective = kBarrier, .pipelines = false, .make = barrier_direct});
   return result;
 }
 

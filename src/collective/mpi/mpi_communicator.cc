@@ -50,7 +50,7 @@ struct CallTensors {
       : values(std::move(brought)), result(of), out(result) {}
 };
 
-bool are_crowded(const Placement& placement, int rank, int cores) {
+bool is_oversubscribed(const Placement& placement, int rank, int cores) {
   const std::vector<int>& hosts = placement.host_of_rank;
   const auto beside = std::ranges::count(hosts, hosts[static_cast<size_t>(rank)]);
   // mpirun may have bound this rank to one core.
@@ -92,7 +92,7 @@ struct State {
         num_replicas(placement.num_replicas()),
         bootstrap(std::move(with)),
         options(with_options),
-        oversubscribed(are_crowded(placement, rank, options.cores)),
+        oversubscribed(is_oversubscribed(placement, rank, options.cores)),
         memory(std::make_shared<Memory>(placement, set_up_mpi(*bootstrap, options))) {}
   ~State() {
     // Where another rank has failed, MPI may never be done with this one's messages.

@@ -18,7 +18,7 @@ struct WireCommunicatorOptions {
 
   // What a cluster can do for it (cluster::Server has both):
   /// Called once, with what a failed call met, before the connections are ended: what it returns is
-  /// the call's error. `[&](const Status& seen) { return server.explain(seen); }` gives every rank
+  /// the call's error. `[&](const Status& seen) { return server.root_cause(seen); }` gives every rank
   /// the same one, which names the task that is the cause.
   std::function<Status(const Status&)> root_cause = {};
   /// Told what each call does: "all_reduce gradients of dense/kernel". For set_operation.

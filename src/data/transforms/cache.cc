@@ -147,7 +147,7 @@ class CacheSource final : public OrderSource<CacheSource> {
     return make_cache(std::move(inputs[0]));
   }
   // Another source would be another cache: who comes next would not find these elements.
-  SourcePtr with_parts(const BatchParts&) const override { return nullptr; }
+  SourcePtr with_slices(const BatchSlices&) const override { return nullptr; }
 
  private:
   mutable CacheStore<Example> examples_;

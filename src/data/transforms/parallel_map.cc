@@ -99,11 +99,11 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     return skipped;
   }
 
-  void will_need(const NeededElements& needed) override {
+  void prune(const NeededElements& needed) override {
     if (!ordered_ || !skip_ranges_.empty()) return;  // `next` does not count as the input does
     needed_ = needed;
     needed_from_ = read_;
-    input_->will_need(needed);
+    input_->prune(needed);
   }
 
   Position position() const override {
@@ -233,7 +233,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
       block_size_ = std::min(kChunk, std::max(block_size_, size * 2));
   }
 
-  // Only one thread at a time reads, so these members need no lock: input_, read_, to_pass_,
+  // Only one thread at a time reads, so these members need no lock: input_, read_, skip_ranges_,
   // next_chunk_.
   std::optional<Chunk> read_block(Block& block, int64_t size) {
     while (!skip_ranges_.empty() && skip_ranges_.back().first == read_) {

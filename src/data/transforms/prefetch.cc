@@ -220,7 +220,7 @@ class PrefetchSource final : public TransformSource {
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
     return make_prefetch(std::move(inputs[0]), buffer_size_);
   }
-  SourcePtr with_parts(const BatchParts& parts) const override {
+  SourcePtr with_slices(const BatchSlices& parts) const override {
     return with_parts_of_input(parts);
   }
 

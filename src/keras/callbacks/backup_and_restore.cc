@@ -1,6 +1,6 @@
 #include "strata/keras/callbacks/backup_and_restore.h"
 
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 #include "keras/training/training_run.h"
 #include "runtime/group_agreement.h"
 #include "strata/checkpoint/checkpoint_manager.h"

@@ -74,8 +74,8 @@ class MetricAdapter final : public MetricImpl {
  private:
   void do_build(const keras::Shape&, const keras::Shape&) override {
     metric_.build();
-    adopt("total", metric_.total());
-    if constexpr (std::is_same_v<T, Mean>) adopt("count", metric_.count());
+    register_variable("total", metric_.total());
+    if constexpr (std::is_same_v<T, Mean>) register_variable("count", metric_.count());
   }
   void do_update_state(const MetricInput&) override {
     STRATA_CHECK(false, kInvalidArgument, "[metrics] update_state: '", name(), "' is a ",
@@ -122,7 +122,7 @@ Variable MetricImpl::add_variable(const std::string& name, at::IntArrayRef shape
 }
 void MetricImpl::add(Variable& variable, const Tensor& value) { add_to_sum(variable, value); }
 Tensor MetricImpl::read(const Variable& variable) { return variable.value().cpu(); }
-void MetricImpl::adopt(const std::string& name, const Variable& variable) {
+void MetricImpl::register_variable(const std::string& name, const Variable& variable) {
   variables_.emplace_back(name, variable);
 }
 

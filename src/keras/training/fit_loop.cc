@@ -90,7 +90,7 @@ int64_t reduce(const Model& model, ReduceOp op, std::vector<int64_t> values) {
 }
 
 /// The largest value that a process has.
-int64_t strongest(const Model& model, int64_t mine) {
+int64_t all_reduce_max(const Model& model, int64_t mine) {
   const ReplicaGroup& group = model->strategy().group();
   if (group.communicator() == nullptr) return mine;
   return reduce(model, ReduceOp::kMax,
@@ -136,7 +136,7 @@ Logs batch_logs(const Trainer& trainer, bool shared) {
 
 bool shares_logs(const Model& model, const Callbacks& callbacks) {
   return model->strategy().group().communicator() != nullptr &&
-         strongest(model, callbacks.empty() ? 0 : 1) > 0;
+         all_reduce_max(model, callbacks.empty() ? 0 : 1) > 0;
 }
 
 /// Keras's warning: there were fewer batches than asked for.
@@ -398,7 +398,7 @@ void FitLoop::end_epoch() {
 
 /// A callback of one process may have stopped the run.
 void FitLoop::agree() {
-  if (shares_logs_) stop_training_ = strongest(model_, stop_training_ ? 1 : 0) > 0;
+  if (shares_logs_) stop_training_ = all_reduce_max(model_, stop_training_ ? 1 : 0) > 0;
 }
 
 Logs::Values FitLoop::validate() {

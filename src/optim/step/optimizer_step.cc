@@ -25,7 +25,7 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
   // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
   check_weight(rule_->name(), options.weight);
   double weight = options.weight;
-  context.meet(
+  context.synchronize(
       "minimize (scale)", &weight,
       [&](const std::vector<void*>& all) {
         std::vector<at::Tensor> mine;
@@ -90,7 +90,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   if (reducer_) reducer_->add(id, gradients);
   Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
-  context.meet(
+  context.synchronize(
       "minimize", &mine,
       [&](const std::vector<void*>& all) {
         std::vector<const Contribution*> contributions;
@@ -103,7 +103,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   };
   if (dynamic_scale_) {
     reduce_for_norms();
-    context.meet(
+    context.synchronize(
         "minimize (finite)", nullptr, [&](const auto&) { check_finite(); }, key);
     if (!finite_) return;
   }
@@ -112,12 +112,12 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   }
   if (updates_now_) {
     if (accumulates()) {
-      context.meet(
+      context.synchronize(
           "minimize (accumulated)", nullptr, [&](const auto&) { take_accumulated(); }, key);
     }
     if (clips_norm()) {
       reduce_for_norms();
-      context.meet(
+      context.synchronize(
           "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
     }
     for (Part& part : parts_) part.pass->update(part.step, id);
@@ -125,7 +125,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   if (options_.use_ema) {
     for (Part& part : parts_) part.pass->average(part.step, id);
   }
-  context.meet(
+  context.synchronize(
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 

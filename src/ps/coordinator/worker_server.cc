@@ -36,12 +36,12 @@ double seconds(std::chrono::nanoseconds time) {
 }
 
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
-class Door {
+class PeerAuthorizer {
  public:
-  Door(cluster::ClusterSpec spec, std::string task, cluster::TaskId coordinator)
+  PeerAuthorizer(cluster::ClusterSpec spec, std::string task, cluster::TaskId coordinator)
       : spec_(std::move(spec)), task_(std::move(task)), coordinator_(std::move(coordinator)) {}
 
-  Status admit(const wire::Hello& peer) const {
+  Status authorize(const wire::Hello& peer) const {
     const auto refuse = [&](const std::string& why) {
       return Status(ErrorCode::kPermissionDenied,
                     str_cat("[ps] ", task_, " refuses ", peer.task, ": ", why));
@@ -127,7 +127,7 @@ struct WorkerServer::Impl {
   const WorkerOptions options_;
   const Clock::duration silence_limit_;
   const std::shared_ptr<wire::Transport> transport_;
-  const std::shared_ptr<Door> door_;
+  const std::shared_ptr<PeerAuthorizer> authorizer_;
   std::string address_;
   std::atomic<uint64_t> calls_{0};
   FailureLog failures_;
@@ -157,7 +157,7 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
       options_(checked(spec, task, std::move(options))),
       silence_limit_(options_.server.liveness * 9 / 10),
       transport_(cluster::make_transport(options_.server)),
-      door_(std::make_shared<Door>(spec, task.to_string(), options_.coordinator)),
+      authorizer_(std::make_shared<PeerAuthorizer>(spec, task.to_string(), options_.coordinator)),
       ticked_(Clock::now()),
       alone_since_(ticked_) {
   while (const auto found = registry_.at(static_cast<uint32_t>(functions_.size()))) {
@@ -170,8 +170,9 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
   address_ =
       transport_
           ->listen(at, hello,
-                   {.admit = [door = door_](const wire::Hello& peer,
-                                            const wire::Address&) { return door->admit(peer); }})
+                   {.admit = [authorizer = authorizer_](
+                                 const wire::Hello& peer,
+                                 const wire::Address&) { return authorizer->authorize(peer); }})
           .to_string();
   progress_thread_.emplace("strata-worker", *transport_, [this] { work(); });
 }
@@ -239,7 +240,7 @@ void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Cloc
     lose({ErrorCode::kUnavailable, "[ps] the coordinator has connected anew"});
   }
   STRATA_LOG(kInfo) << "[ps] serves " << connection->name();
-  door_->serve(*connection);
+  authorizer_->serve(*connection);
   session_ = std::make_shared<WorkerSession>(std::move(connection), registry_, now);
   alone_notice_.reset();
 }
@@ -249,7 +250,7 @@ void WorkerServer::Impl::lose(const Status& status) {
   session_->drop(status);
   retire_session(*session_);
   session_.reset();
-  door_->release();
+  authorizer_->release();
   alone_since_ = Clock::now();
   alone_why_ = str_cat("the last one was lost: ", status.message());
 }

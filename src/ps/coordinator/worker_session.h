@@ -86,7 +86,7 @@ class WorkerSession {
   bool anything_waits() const { return !outcomes_.empty(); }
 
  private:
-  struct Kept {  // an outcome that waits to be sent
+  struct UnsentOutcome {  // an outcome that waits to be sent
     Outcome outcome;
     std::string text;
     EncodedValues values;
@@ -118,7 +118,7 @@ class WorkerSession {
   detail::Resources resources_;
   std::set<uint64_t> forgotten_;  // before they were made
   RetiredObjects retired_;
-  std::vector<Kept> outcomes_;
+  std::vector<UnsentOutcome> outcomes_;
   Clock::time_point first_outcome_;
   std::deque<Sending> sending_;
 };

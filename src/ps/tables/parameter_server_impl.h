@@ -32,7 +32,7 @@
 
 namespace strata::ps {
 
-/// One thread serves: parameter_server.cc has what it does for workers, parameter_server_copies.cc
+/// One thread serves: parameter_server.cc has what it does for workers, parameter_server_replication.cc
 /// what it does for its backup, and as the backup of another server.
 struct ParameterServer::Impl {
   using Clock = std::chrono::steady_clock;

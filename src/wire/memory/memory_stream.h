@@ -65,7 +65,7 @@ struct MemoryNetwork::Impl {
   /// A transport that listens; told through its key.
   struct Listener {
     MemoryPipe::End end;
-    std::deque<std::pair<std::unique_ptr<Stream>, std::string>> knocking;  // and from which host
+    std::deque<std::pair<std::unique_ptr<Stream>, std::string>> incoming;  // and from which host
   };
 
   explicit Impl(const MemoryNetworkOptions& the_options) : options(the_options) {}

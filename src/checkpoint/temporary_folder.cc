@@ -1,4 +1,4 @@
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 
 #include "checkpoint/manifest.h"
 #include "strata/core/error.h"

@@ -1,14 +1,14 @@
-#include "strata/collective/permits.h"
+#include "strata/collective/run_slots.h"
 
 namespace strata::collective {
 
-void Permits::acquire() {
+void RunSlots::acquire() {
   std::unique_lock lock(mutex_);
   released_.wait(lock, [this] { return available_ > 0; });
   --available_;
 }
 
-void Permits::release() {
+void RunSlots::release() {
   {
     std::lock_guard lock(mutex_);
     ++available_;

@@ -12,9 +12,9 @@ namespace strata::collective {
 ///
 /// Threads: any. A wait ends when a permit is released, and holders release before every wait of
 /// their own, so it is bounded by the holder's computation.
-class STRATA_API Permits {
+class STRATA_API RunSlots {
  public:
-  explicit Permits(int count) : available_(count) {}
+  explicit RunSlots(int count) : available_(count) {}
 
   void acquire();
   void release();
