@@ -25,7 +25,7 @@ void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& gr
   if (saved.replicas == replicas) return;
   STRATA_LOG(kInfo) << "[checkpoint] " << loaded.path << " was saved by " << saved.replicas
                     << " replicas; here are " << replicas
-                    << ": training goes on, with other rounding";
+                    << ": training continues, with other rounding";
 }
 
 /// What the writing thread may have of a core while nobody waits for it: 2 % of all cores, so that

@@ -70,7 +70,7 @@ std::optional<Cluster> resolve_cluster(const ClusterResolver& resolver) {
   if (!task) {
     STRATA_CHECK(resolution.task_type.has_value(), kInvalidArgument, "[cluster] ",
                  resolution.source, ": got ", resolution.spec.to_string(),
-                 ", but nothing that says which of its tasks this process is; expected a task, "
+                 ", but nothing that names the task of this process; expected a task, "
                  "{\"type\": \"worker\", \"index\": 0} in TF_CONFIG");
     STRATA_CHECK(resolution.spec.has_job(*resolution.task_type), kInvalidArgument, "[cluster] ",
                  resolution.source, ": got task type \"", *resolution.task_type,

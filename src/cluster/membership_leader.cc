@@ -467,7 +467,7 @@ void MembershipLeader::tick(TimePoint now) {
     for (const auto& active : active_)
       still += (still.empty() ? "" : ", ") + describe(active.first);
     STRATA_LOG(kWarning) << "[cluster] shutdown: " << still << " did not end within "
-                         << leader_leaves_->timeout() << "; the leader goes without them";
+                         << leader_leaves_->timeout() << "; the leader leaves without them";
     active_.clear();
     finish_leaving();
   }

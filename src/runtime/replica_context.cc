@@ -173,7 +173,7 @@ class AllGather : public torch::autograd::Function<AllGather> {
 Strategy& ReplicaContext::strategy() const {
   Strategy* strategy = group_.strategy();
   STRATA_CHECK(strategy, kFailedPrecondition, "[", group_.name(),
-               "] strategy: the strategy of this replica context is gone");
+               "] strategy: the strategy of this replica context no longer exists");
   return *strategy;
 }
 

@@ -226,7 +226,7 @@ bool DistributedDataset::Iterator::anybody_has(bool here) {
   const auto everywhere = [&](bool flag, ReduceOp op) {
     const at::Tensor mine = at::scalar_tensor(flag ? 1 : 0, at::kInt);
     const std::vector<at::Tensor> values(static_cast<size_t>(group_->num_local_replicas()), mine);
-    return detail::reduce_over_group(*group_, values, op, "is there more input?").item<int>() != 0;
+    return detail::reduce_over_group(*group_, values, op, "more input").item<int>() != 0;
   };
   if (!everywhere(here, ReduceOp::kMax)) return false;
   if (everywhere(pattern_.size() > 0, ReduceOp::kMin)) return true;

@@ -144,11 +144,12 @@ std::optional<cluster::Cluster> find_workers(
   std::optional<cluster::Cluster> cluster =
       resolver ? cluster::resolve_cluster(*resolver) : cluster::resolve_cluster();
   if (!cluster) {
-    STRATA_LOG(kWarning) << "[multi_worker] found no cluster ("
-                         << (resolver ? "its resolver knows none"
-                                      : "no TF_CONFIG with one, and not started by mpirun, srun or "
-                                        "Kubernetes")
-                         << "): this process trains alone; start it with strata launch -n 2, say";
+    STRATA_LOG(kWarning)
+        << "[multi_worker] found no cluster ("
+        << (resolver ? "its resolver has none"
+                     : "no TF_CONFIG with one, and not started by mpirun, srun or "
+                       "Kubernetes")
+        << "): this process trains alone; start it with, for example, strata launch -n 2";
   }
   if (cluster && (cluster->task.job == cluster::kEvaluator ||
                   cluster::training_tasks(cluster->spec).size() == 1)) {
@@ -239,7 +240,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     for (const auto& [task, count] : card.replicas) {
       const int known = replicas_.emplace(task, count).first->second;
       STRATA_CHECK(known == count, kInvalidArgument, "[multi_worker] ", tasks_[r].to_string(),
-                   " says that ", task.to_string(), " has ", count, " replicas, and ",
+                   " states that ", task.to_string(), " has ", count, " replicas, and ",
                    server_->task().to_string(), " that it has ", known,
                    "; start a worker anew with as many as it had");
     }

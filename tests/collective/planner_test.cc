@@ -251,7 +251,7 @@ TEST(PlannerTest, AlgorithmsOfOnesOwnAreProvedAndPriced) {
       "[planner] algorithm 'wrong' for all_reduce of 5 ranks: wrong: rank 0 ends "
       "with a wrong value in chunk 0");
   expect_error([&] { algorithms.add({.name = "Star", .make = star}); }, ErrorCode::kAlreadyExists,
-               "[algorithms] add: there is a Star for all_reduce already; give yours another name");
+               "[algorithms] add: there is a Star for all_reduce already; choose another name");
   expect_error(
       [&] { algorithms.add({.name = "nothing"}); },
       "[algorithms] add: got 'nothing'; expected a name and a function that makes schedules");

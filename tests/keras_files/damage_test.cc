@@ -157,11 +157,11 @@ TEST(HostileWeightsTest, AreRefusedByName) {
   expect_refused("soft_link", ErrorCode::kDataLoss, "vars/0: got a soft link; expected the object");
   expect_refused("external_link", ErrorCode::kDataLoss, "vars/0: got an external link; expected");
   expect_refused("external_data", ErrorCode::kDataLoss,
-                 "vars/0: got data that lies in another file; expected it in this one");
+                 "vars/0: got data in another file; expected it in this one");
   expect_refused("virtual", ErrorCode::kDataLoss,
-                 "vars/0: got data that lies in another file; expected it in this one");
+                 "vars/0: got data in another file; expected it in this one");
   expect_refused("cycle", ErrorCode::kDataLoss,
-                 "again: got a group that stands elsewhere in the file, too; expected a tree");
+                 "again: got a group that has a second place in the file; expected a tree");
   expect_refused("bomb", ErrorCode::kDataLoss,
                  "vars/0: got shape [1048576, 1048576] with 0 bytes in a file of ");
   expect_refused("gap", ErrorCode::kDataLoss,

@@ -178,7 +178,7 @@ TEST(FailuresTest, AServerThatNobodyComesToEnds) {
   ParameterServer server(
       spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .lonely_limit = 50ms});
   expect_error_containing([&] { server.join(); }, ErrorCode::kDeadlineExceeded,
-                          "[ps] /job:ps/task:0: no worker was there for 0.05 s");
+                          "[ps] /job:ps/task:0: no worker was connected for 0.05 s");
 }
 
 TEST(FailuresTest, AJobThatIsDoneWaitsForAWorkerThatIsStarting) {

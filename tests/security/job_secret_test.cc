@@ -230,7 +230,7 @@ TEST_F(JobSecretAttackTest, TruncatedAndMisplacedProofs) {
     stranger.send_nothing_more();
     EXPECT_TRUE(stranger.closed()) << size;
   }
-  EXPECT_TRUE(log_.has("it closed the connection without a proof that it knows the job's secret"));
+  EXPECT_TRUE(log_.has("it closed the connection without a proof that it has the job's secret"));
   for (const std::string& other :
        {encode_proof({std::string(kProofSize - 1, 'x')}), encode_proof({""}), hello,
         encode_reject({ErrorCode::kAborted, "forged"}), std::string("GET / HTTP/1.1\r\n\r\n...")}) {

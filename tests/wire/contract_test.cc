@@ -734,7 +734,7 @@ TEST_P(WireContractTest, AConnectionThatIsLetGoEndsItsTransfers) {
   ASSERT_TRUE(receive.done() && send.done());
   EXPECT_EQ(receive.status().code(), ErrorCode::kCancelled);
   EXPECT_EQ(receive.describe(),
-            "receive of 100000 bytes (channel 0, id 0) from a connection that is gone");
+            "receive of 100000 bytes (channel 0, id 0) from a closed connection");
   EXPECT_EQ(pair.transport(1).wait(peers, soon()).code(), ErrorCode::kUnavailable);
 }
 

@@ -71,7 +71,7 @@ void Algorithms::add(Algorithm algorithm) {
                "'; expected a name and a function that makes schedules");
   STRATA_CHECK(find(algorithm.collective, algorithm.name) == nullptr, kAlreadyExists,
                "[algorithms] add: there is a ", algorithm.name, " for ",
-               collective_name(algorithm.collective), " already; give yours another name");
+               collective_name(algorithm.collective), " already; choose another name");
   algorithms_.push_back(std::move(algorithm));
 }
 

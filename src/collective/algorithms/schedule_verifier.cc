@@ -205,7 +205,7 @@ class ScheduleVerifier {
                         .kind = kind(rank, step.target)};
     for (int i = 0; i < step.chunks; ++i) {
       Cell& source = cell(rank, step.target, step.chunk + i);
-      if (source.value == Expressions::kNone) return "sends what is not there yet";
+      if (source.value == Expressions::kNone) return "sends a value that is not complete";
       source.last_use = clock(rank)[static_cast<size_t>(rank)];
       source.sends.push_back({step.peer, message.index});
       message.values.push_back(source.value);
@@ -263,7 +263,7 @@ class ScheduleVerifier {
         if (slot == Schedule::kAbsent) continue;
         if (!has_slot(rank, slot)) return "no such slot";
         Cell& read = cell(rank, slot, step.chunk + i);
-        if (read.value == Expressions::kNone) return "adds what is not there yet";
+        if (read.value == Expressions::kNone) return "adds a value that is not complete";
         read.last_use = clock(rank)[static_cast<size_t>(rank)];
         values.back() = read.value;
       }

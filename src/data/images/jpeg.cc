@@ -302,8 +302,7 @@ std::string encode_jpeg(const at::Tensor& image, const JpegOptions& options) {
     }
     jpeg_finish_compress(&jpeg);
   });
-  STRATA_CHECK(done, kInternal,
-               "[data] encode_jpeg: libjpeg says: ", compressor.errors.message.data());
+  STRATA_CHECK(done, kInternal, "[data] encode_jpeg: libjpeg: ", compressor.errors.message.data());
   return {reinterpret_cast<const char*>(compressor.memory), compressor.size};
 }
 

@@ -87,7 +87,7 @@ class CacheStore {
     stream->skip(index);
     Element element{T{}, 0};
     STRATA_CHECK(stream->next(element.value), kFailedPrecondition, "[data] cache: element ", index,
-                 " failed, and is not there any more; expected the source to stay as it is");
+                 " failed, and no longer exists; expected the source to stay as it is");
     element.version = version_of(element.value);
     elements_[static_cast<size_t>(index)] = std::move(element);
   }

@@ -135,7 +135,7 @@ Layer layer_from_config(const Json& object) {
     if (const LayerFactory* found = find_factory(object, parsed.class_name)) factory = *found;
     STRATA_CHECK(factory != nullptr, kUnimplemented, "[keras] layer '", name_in(parsed.config),
                  "' is of class ", parsed.class_name,
-                 ", which strata does not know; register_layer(\"",
+                 ", which is unknown to strata; register_layer(\"",
                  name_to_register(object, parsed.class_name), "\", ...) tells it how to make one");
   }
   return factory(parsed.config);

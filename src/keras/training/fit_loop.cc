@@ -149,11 +149,11 @@ void warn_of_end(const char* call, const std::string& where, int64_t batches, in
 void check_length(const Model& model, int64_t steps_per_execution, int64_t cardinality,
                   int64_t asked, const char* call) {
   STRATA_CHECK(cardinality != Dataset::kInfinite || asked > 0, kInvalidArgument, "[keras] ", call,
-               ": the dataset is endless; say how many batches to take (steps)");
+               ": the dataset is endless; pass the number of batches (steps)");
   STRATA_CHECK(steps_per_execution == 1 || cardinality != Dataset::kUnknown || asked > 0,
                kInvalidArgument, "[keras] Model '", model.name(), "': ", call,
                " with steps_per_execution=", steps_per_execution,
-               " needs to know the number of batches, and the dataset does not say it; pass "
+               " needs to know the number of batches, and the dataset does not state it; pass "
                "steps_per_epoch (steps)");
 }
 

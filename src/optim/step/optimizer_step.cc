@@ -71,7 +71,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   const int id = context.local_replica();
   STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
                "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
-               " variables; pass one each, undefined where there is none");
+               " variables; pass one each, undefined where it has no gradient");
   check_weight(rule_->name(), options.weight);
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {

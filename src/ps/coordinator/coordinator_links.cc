@@ -202,7 +202,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     all_away_since_ = now;
     queue_.fail(
         {ErrorCode::kUnavailable,
-         str_cat("[ps] no worker was there for ",
+         str_cat("[ps] no worker was connected for ",
                  std::chrono::duration<double>(options_.worker_timeout).count(),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;
@@ -291,7 +291,7 @@ void CoordinatorCore::handle_ready(Worker& worker, const CallMessage& message) {
   worker.state = State::kReady;
   worker.problem.clear();
   worker.threads = std::clamp<uint64_t>(message.number, 1, 1024);
-  STRATA_LOG(kInfo) << "[ps] " << name_of(worker) << " is there";
+  STRATA_LOG(kInfo) << "[ps] " << name_of(worker) << " is connected";
   for (const auto& [number, resource] : resources_) {
     if (!resource.handle.expired()) send_create(worker, number, resource);
   }

@@ -287,9 +287,9 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   }
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
-         str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
-                 seconds(options_.coordinator_timeout), " s (WorkerOptions::coordinator_timeout); ",
-                 alone_why_)});
+         str_cat("[ps] ", task_.to_string(), " at ", address_,
+                 ": no coordinator was connected for ", seconds(options_.coordinator_timeout),
+                 " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }
 }
 

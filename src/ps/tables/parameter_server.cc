@@ -458,7 +458,7 @@ void ParameterServer::join(std::stop_token stop) {
   std::unique_lock lock(impl_->mutex);
   impl_->changed.wait(lock, stop, [&] { return impl_->ended; });
   STRATA_CHECK(!impl_->all_workers_gone || impl_->job_done, kDeadlineExceeded, "[ps] ",
-               impl_->task.to_string(), ": no worker was there for ",
+               impl_->task.to_string(), ": no worker was connected for ",
                std::chrono::duration<double>(impl_->options.lonely_limit).count(),
                " s; are the workers' specs the same? ", impl_->spec.to_string());
 }

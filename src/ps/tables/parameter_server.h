@@ -45,7 +45,7 @@ class ParameterServer {
   /// Serves until the chief (or worker 0) has said that the job is done and all workers have gone
   /// (one that has never come is waited for as long as a silent one, ServerOptions::liveness),
   /// until its backup has its place and nobody is there any more, or until `stop`.
-  /// @throws Error  kDeadlineExceeded: no worker was there for `lonely_limit`.
+  /// @throws Error  kDeadlineExceeded: no worker was connected for `lonely_limit`.
   void join(std::stop_token stop = {});
 
  private:

@@ -139,7 +139,7 @@ void ParameterServer::Impl::tell_servers(ErrorCode code) {
   for (Worker& server : workers) {
     if (!server.is_server || server.left) continue;
     send_reply(*server.connection, {.code = code});
-    lose(server, Status(code, "it was told"));
+    lose(server, Status(code, "it received notice of the failure"));
   }
 }
 
@@ -154,7 +154,7 @@ ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& 
       task.to_string(), " keeps copies for ", before.to_string());
   STRATA_CHECK(copies != Copies::kStale, kUnavailable, "[ps] ", task.to_string(),
                " cannot take the place of ", before.to_string(),
-               ", which went on without it: its copies are behind. Start the job again from its "
+               ", which continued without it: its copies are behind. Start the job again from its "
                "last checkpoint");
   if (copies == Copies::kBackup) replace(who);
   return copied;

@@ -107,7 +107,7 @@ Error not_started(const std::string& program, int error) {
           : no_room ? ErrorCode::kResourceExhausted
                     : ErrorCode::kInvalidArgument,
           str_cat("[strata launch] ", program, " cannot be started: ",
-                  no_guard ? "the launcher's guard process is gone; start the job again"
+                  no_guard ? "the launcher's guard process has ended; start the job again"
                            : std::strerror(error))};
 }
 
@@ -130,7 +130,7 @@ std::string find_program(const std::string& name) {
   };
   check(!name.empty(), ErrorCode::kNotFound, "\"\", an empty name");
   if (name.find('/') != std::string::npos) {
-    check(::access(name.c_str(), F_OK) == 0, ErrorCode::kNotFound, ", which is not there");
+    check(::access(name.c_str(), F_OK) == 0, ErrorCode::kNotFound, ", which does not exist");
     check(::access(name.c_str(), X_OK) == 0, ErrorCode::kPermissionDenied,
           ", which is not executable; chmod +x it");
     return name;

@@ -55,7 +55,7 @@ std::string certificates_for(const LaunchOptions& options) {
   if (!options.tls) return {};
   std::string folder = (std::filesystem::temp_directory_path() / "strata-tls-XXXXXX").string();
   STRATA_CHECK(::mkdtemp(folder.data()) != nullptr, kPermissionDenied,
-               "[strata launch] got --tls, but ", folder, " cannot be made; TMPDIR says where");
+               "[strata launch] got --tls, but ", folder, " cannot be made; TMPDIR sets the place");
   return folder;
 }
 

@@ -53,7 +53,7 @@ void copy_template(const fs::path& source, const fs::path& target, const std::st
   out << replaced(text, "@PROJECT@", name);
   out.close();
   STRATA_CHECK(!in.bad() && out.good(), kUnavailable, "[strata new] cannot write ", target.string(),
-               "; is there room, and may you write there?");
+               "; check free space and permissions");
 }
 
 }  // namespace
@@ -95,7 +95,7 @@ int new_main(int argc, char** argv) {
                     options.name);
   }
   std::cout << "made the project " << options.name << " in " << options.folder.string()
-            << "; README.md there says how to build it\n";
+            << "; its README.md tells how to build it\n";
   return 0;
 }
 

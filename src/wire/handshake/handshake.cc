@@ -130,7 +130,7 @@ bool Handshake::read() {
     if (result.outcome == Stream::Outcome::kEnd) {
       fail({ErrorCode::kUnavailable,
             hellos_exchanged_
-                ? "it closed the connection without a proof that it knows the job's secret"
+                ? "it closed the connection without a proof that it has the job's secret"
                 : "it closed the connection without a hello"});
       return false;
     }
@@ -328,7 +328,7 @@ std::string Handshake::stage() const {
   if (step_ == Step::kEstablish) return "no connection yet";
   if (step_ == Step::kUpgrade)
     return "the handshake succeeded, but the data protocol could not be set up";
-  if (hellos_exchanged_) return "it sent its hello, but no proof that it knows the job's secret";
+  if (hellos_exchanged_) return "it sent its hello, but no proof that it has the job's secret";
   return in_.empty() ? "connected, but no hello arrived" : "only a part of its hello arrived";
 }
 

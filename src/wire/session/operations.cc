@@ -9,7 +9,7 @@ std::string describe_as(const char* what, size_t size, const Tag& tag, const cha
                         const std::weak_ptr<Session>& session) {
   const auto alive = session.lock();
   return str_cat(what, " of ", size, " bytes (channel ", tag.channel, ", id ", tag.id, ") ",
-                 direction, " ", alive == nullptr ? "a connection that is gone" : alive->name());
+                 direction, " ", alive == nullptr ? "a closed connection" : alive->name());
 }
 
 }  // namespace

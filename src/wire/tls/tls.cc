@@ -177,7 +177,8 @@ class TlsStream final : public Stream {
       names.emplace_back(text, static_cast<size_t>(ASN1_STRING_length(name->d.dNSName)));
     }
     GENERAL_NAMES_free(all);
-    if (names.empty()) names.emplace_back("nobody");  // the peer must not pass as without TLS
+    // Without any name the peer would pass as one without TLS.
+    if (names.empty()) names.emplace_back("(no name)");
     return names;
   }
 
