@@ -39,16 +39,17 @@ struct ServerOptions {
   /// The address to listen at, if it is not the spec's: behind a load balancer, or "0.0.0.0:2222".
   /// Connections to the spec's address must reach it.
   std::optional<std::string> listen_address = {};
-  /// Tasks of other jobs are refused. Not a secret: `job_secret` or `tls` keeps strangers away.
+  /// Tasks of other jobs are refused. It is no secret: `job_secret` or `tls` keeps strangers away.
   std::string job = "strata";
   std::optional<wire::TlsOptions> tls = {};
-  /// Only tasks with the same secret are admitted, with TLS or without. Unset: what
-  /// STRATA_JOB_SECRET_FILE or STRATA_JOB_SECRET says (job_secret_from_environment); neither: none.
+  /// Only tasks with the same secret are admitted, with TLS or without. Default:
+  /// STRATA_JOB_SECRET_FILE, else STRATA_JOB_SECRET (job_secret_from_environment), else no secret.
   std::optional<wire::JobSecret> job_secret = {};
   /// The transport, the same in all tasks: "socket", or "ucx", for hosts with RDMA
   /// (wire::make_ucx_transport; not encrypted). Unset: "socket".
   std::optional<Wire> wire = {};
-  /// Instead of all three: tests, modelled networks. It has its own secret, or none.
+  /// Replaces the three options above, in tests and modelled networks. It has its own secret, or
+  /// none.
   std::shared_ptr<wire::Transport> transport = {};
 };
 
@@ -129,8 +130,8 @@ class STRATA_API Server {
   ///     kFailedPrecondition: one of them has left. kInvalidArgument: tasks pass different `tasks`.
   void barrier(const std::string& name, wire::Deadline deadline, std::vector<TaskId> tasks = {});
 
-  /// The connection to another member, for `purpose`; both make this call. It belongs to this
-  /// generation. If it breaks, `root_cause` says why.
+  /// Connects to another member, for `purpose`; both make this call. The connection belongs to this
+  /// generation. If it breaks, `root_cause` returns the reason.
   /// @throws Error  kDeadlineExceeded, `status()`.
   std::shared_ptr<wire::Connection> connect(const TaskId& peer, const std::string& purpose,
                                             wire::Deadline deadline);

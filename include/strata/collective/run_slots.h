@@ -7,10 +7,10 @@
 
 namespace strata::collective {
 
-/// A fixed number of permits to run. More replicas than cores share them: whoever waits for another
-/// replica gives its permit back first, so eight replicas finish on two cores, or on one.
+/// A counting semaphore of run slots, for more replicas than cores. A replica gives its slot back
+/// before it waits for another one, so that eight replicas finish on two cores, or on one.
 ///
-/// Threads: any. A wait ends when a permit is released, and holders release before every wait of
+/// Threads: any. A wait ends when a slot is released, and holders release before every wait of
 /// their own, so it is bounded by the holder's computation.
 class STRATA_API RunSlots {
  public:
