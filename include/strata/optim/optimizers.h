@@ -9,19 +9,18 @@
 #include "strata/optim/optimizer.h"
 
 /// Keras's optimizers with Keras's formulas and defaults (reference values in tests/golden).
-/// Options that all of them have are explained at OptimizerOptions.
+/// OptimizerOptions documents the options that all of them have.
 namespace strata::optimizers {
 
-/// A template's argument is never guessed from braces: `Adam({.learning_rate = 0.1})` means
-/// options.
+/// Keeps braces from deducing a template's argument: `Adam({.learning_rate = 0.1})` means options.
 template <typename T>
 concept VariableVector = std::same_as<T, std::vector<Variable>>;
 
-/// An optimizer that knows the options it was made with.
+/// An optimizer that keeps the options it was made with.
 template <typename Options>
 class ConfiguredOptimizer : public Optimizer {
  public:
-  /// As they were given: the rate of today is `learning_rate()`.
+  /// The options as given; the current rate is `learning_rate()`.
   const Options& options() const { return options_; }
 
  protected:

@@ -21,72 +21,73 @@
 namespace strata::ps {
 
 struct CoordinatorOptions {
-  /// Wire, TLS and liveness interval, the same in all tasks. It does not listen.
+  /// Wire, TLS and liveness interval, the same in all tasks. The coordinator does not listen.
   cluster::ServerOptions server = {};
-  /// While every worker is away for so long, one that was never there among them, the work waits;
-  /// then it ends with kUnavailable.
+  /// While every worker is disconnected (or has not connected yet), calls wait for this long; then
+  /// they end with kUnavailable.
   std::chrono::nanoseconds worker_timeout = std::chrono::hours(1);
-  /// So many calls may wait for their turn; `schedule` waits while there are as many.
+  /// The largest number of queued calls; `schedule` waits while the queue is full.
   size_t queue_size = size_t{256} << 10;
-  /// At most so many calls are at a worker at once, of which one runs (WorkerOptions::threads): so
-  /// many only where functions take less time than the way there and back. 1: never more than run.
+  /// The largest number of calls that are sent to a worker at once, of which one runs
+  /// (WorkerOptions::threads). A worker gets many only if functions take less time than a round
+  /// trip. 1: one at a time.
   int max_in_flight = 64;
 };
 
-/// What has happened since the start.
+/// Counters since the start.
 struct CoordinatorCounts {
   uint64_t scheduled = 0;
   uint64_t finished = 0;   ///< functions that returned
   uint64_t failed = 0;     ///< functions that threw
   uint64_t cancelled = 0;  ///< before they ended
-  uint64_t retried = 0;    ///< put back since their worker was lost
-  uint64_t lost = 0;       ///< workers, each time
+  uint64_t retried = 0;    ///< requeued since their worker was lost
+  uint64_t lost = 0;       ///< lost workers, each time
 };
 
-/// Has functions of a FunctionRegistry called on workers (WorkerServer), which come and go: one
-/// program decides, and the workers do what they are told, each at its own pace.
+/// Runs functions of a FunctionRegistry on workers (WorkerServer), which may join and leave: one
+/// program schedules calls, and each worker runs them at its own pace.
 ///
-/// Calls start in the order in which they were scheduled, each at a worker that is free, and run at
-/// least once: those of a worker that is lost (its connection breaks, or it is silent for
-/// ServerOptions::liveness) are put back in front, and a call that was cut off, or whose answer was
-/// lost, runs again. A worker that comes back, or comes late, takes part from then on.
+/// Calls start in the order in which they were scheduled, each on a free worker, and run at least
+/// once: the calls of a lost worker (its connection breaks, or it is silent for
+/// ServerOptions::liveness) are requeued in front, and a call that was interrupted, or whose reply
+/// was lost, runs again. A worker that reconnects, or connects late, takes part from then on.
 ///
-/// What a function throws is raised once, by the next `schedule`, `join` or `done`, in place of its
-/// own work: before, all that waits has been cancelled, and what ran has ended. Then the
-/// coordinator is as new. A parameter server that is lost is such an error, again and again.
+/// An exception of a function is raised once, by the next `schedule`, `join` or `done`, in place of
+/// its own work. Before that, queued calls are cancelled, and running ones have ended. Afterwards
+/// the coordinator can be used again. A lost parameter server raises such an error each time.
 ///
 /// Ctrl-C under an InterruptGuard ends every wait with kCancelled.
 ///
-/// Threads: any; `schedule` keeps each thread's order. A thread of its own keeps work going while
-/// nobody waits here. Source: tf.distribute.coordinator.ClusterCoordinator.
+/// Threads: any; `schedule` keeps each thread's order. A progress thread keeps work going while no
+/// call waits here. Source: tf.distribute.coordinator.ClusterCoordinator.
 class STRATA_API Coordinator {
  public:
   /// Starts to connect to the workers of `spec` (job "worker"), and returns at once.
-  /// @param task  This task; mostly the chief. Need not be in `spec`.
+  /// @param task  This task, usually the chief. It need not be in `spec`.
   /// @throws Error  kInvalidArgument: no workers in `spec`, `task` is one of them, bad options; as
   ///   cluster::Server.
   Coordinator(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
               const FunctionRegistry& registry, CoordinatorOptions options = {});
-  /// Without `shutdown` before, the workers take it for lost, and wait for it to come back.
+  /// Without a `shutdown` before, the workers see it as lost, and wait for it to return.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  /// Has `function` called on some worker. Returns at once; waits only while the queue is full.
+  /// Schedules `function` on any worker. Returns at once; waits only while the queue is full.
   /// Tensors are not copied: do not change them in place before the call has ended.
   /// @throws Error  kNotFound, kInvalidArgument: no such function, arguments that it does not take;
-  ///   nothing is scheduled, and no error is used up. kDeadlineExceeded: the queue stays full.
-  ///   Otherwise the error that is to be raised.
+  ///   nothing is scheduled, and a pending error stays. kDeadlineExceeded: the queue stays full.
+  ///   Otherwise the pending error.
   RemoteValue<> schedule(std::string_view function, std::vector<Value> arguments = {},
                          wire::Deadline deadline = wire::Deadline::after(kNoLimit));
 
-  /// The same by what FunctionRegistry::add has returned: the types of arguments and result are
-  /// checked when the call is compiled.
+  /// Schedules the function that FunctionRegistry::add has returned: the types of arguments and
+  /// result are checked when the call is compiled.
   ///
   ///     const auto play = registry.add("play", [](CartPole& cart, double distance) {...});
   ///     RemoteValue<double> steps = coordinator.schedule(play, carts, 0.5);
   ///
-  /// @throws Error  as by name.
+  /// @throws Error  as the overload that takes a name.
   template <typename R, typename... Parameters, typename... Arguments>
   requires(sizeof...(Parameters) == sizeof...(Arguments))
       RemoteValue<std::remove_cvref_t<R>> schedule(const RemoteFunction<R(Parameters...)>& function,
@@ -95,15 +96,14 @@ class STRATA_API Coordinator {
         schedule(function.name(), {detail::to_argument<Parameters>(arguments)...}).handle());
   }
 
-  /// Waits until all that was scheduled has ended. Nothing runs when it returns or raises.
-  /// @throws Error  the error that is to be raised. kDeadlineExceeded: says what is still running;
-  ///   the work goes on.
+  /// Waits until all scheduled calls have ended. Nothing runs when it returns or raises.
+  /// @throws Error  the pending error. kDeadlineExceeded: names the running calls, which continue.
   void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
 
-  /// Whether all that was scheduled has ended. @throws Error  the error that is to be raised.
+  /// True if all scheduled calls have ended. @throws Error  the pending error.
   bool done();
 
-  /// RemoteValue::fetch, also of many.
+  /// See RemoteValue::fetch; also for many values.
   Value fetch(const RemoteValue<>& value,
               wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
     return value.fetch(deadline);
@@ -111,24 +111,25 @@ class STRATA_API Coordinator {
   std::vector<Value> fetch(const std::vector<RemoteValue<>>& values,
                            wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
 
-  /// Has the factory or function called once on each worker, those that come later or come back
-  /// among them, before the calls that take its result. What it throws on a worker is logged here,
-  /// and is the error of each call that takes the value there; other calls do not see it.
+  /// Calls the factory or function once on each worker, also on those that connect or reconnect
+  /// later, before the calls that take its result. Its exception on a worker is logged here, and is
+  /// the error of each call that takes the value there; other calls do not see it.
   /// @throws Error  kNotFound, kInvalidArgument: as `schedule`.
   PerWorkerValues create_per_worker(std::string_view function, std::vector<Value> arguments = {});
 
   int num_workers() const;
-  /// Workers that take calls now. Threads: any.
+  /// The number of workers that take calls now. Threads: any.
   int num_ready_workers() const;
-  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not. What
-  ///   `join` raises, if that comes first: that a worker has other functions, say.
+  /// Waits for `count` ready workers. @throws Error  kDeadlineExceeded: has the reason of each
+  /// missing worker. An error that `join` would raise, if that happens first: for example that a
+  /// worker has other functions.
   void wait_for_workers(int count, wire::Deadline deadline);
 
   CoordinatorCounts counts() const;
 
-  /// The orderly end: what waits is cancelled, what runs is waited for, and the workers' `join`
-  /// returns; one that is away has a second to come and hear it. Call it when the work is done, or
-  /// given up. Never throws for what others do; logs it.
+  /// Shuts down in an orderly way: cancels queued calls, waits for running ones, and lets the
+  /// workers' `join` return; a disconnected worker has a second to reconnect and be informed. Call
+  /// it when the work is done or abandoned. Errors of workers are logged, not thrown.
   void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
 
   static constexpr std::chrono::hours kNoLimit = detail::kNoFetchLimit;

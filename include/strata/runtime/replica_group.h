@@ -23,60 +23,60 @@ class ParameterStore;
 class ReplicaContext;
 class Strategy;
 
-/// Where and how the replicas of a strategy run. Results do not depend on anything here but the
-/// number of devices and `seed`.
+/// The placement and resources of a strategy's replicas. Results depend on the number of devices
+/// and `seed` alone.
 struct ReplicaGroupOptions {
-  /// For messages and thread names.
+  /// Used in messages and thread names.
   std::string name = "strategy";
-  /// One replica of this process on each.
+  /// This process has one replica on each.
   std::vector<LogicalDevice> devices = {};
-  /// To the processes that hold the other replicas; null: there are none. Its placement says which
-  /// replicas are this process's, in the order of `devices`.
+  /// Connects to the processes that hold the other replicas; null: this is the only one. Its
+  /// placement defines which replicas are this process's, in the order of `devices`.
   std::shared_ptr<collective::Communicator> communicator = {};
-  /// Null: the `shared` back end of collective.
+  /// Null: the `in_process` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
-  /// Where optimizers' values are kept, if not here.
+  /// Keeps optimizers' values elsewhere; null: they are kept here.
   std::shared_ptr<ParameterStore> parameter_store = {};
-  /// Where processes train the same variables, each in steps of its own: how many there are, and
-  /// which this is. The first is the chief.
+  /// For processes that train the same variables, each in steps of its own: their number, and the
+  /// index of this one. The first is the chief.
   int num_workers = 1;
   int worker = 0;
-  /// Where each variable has its only copy; replicas on other devices read mirrors of it. Variables
-  /// that are synchronized on read are the replicas' own even so. Unset: each replica has a copy of
-  /// every variable. One process only.
+  /// The device of each variable's only copy; replicas on other devices read mirrors of it.
+  /// Variables that are synchronized on read are the replicas' own even so. Unset: each replica has
+  /// a copy of every variable. One process only.
   std::optional<LogicalDevice> parameter_device = {};
-  /// Of the replicas' random streams.
+  /// The seed of the replicas' random streams.
   uint64_t seed = 0;
-  /// Of every wait for another replica.
+  /// The limit of every wait for another replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// Gradients travel between processes in packs of about so many bytes; 0: all in one.
+  /// The size of a bucket of gradients between processes, in bytes; 0: one bucket.
   int64_t bytes_per_pack = 0;
-  /// They travel while backward still runs.
+  /// Reduces gradients while backward still runs.
   bool overlap = false;
-  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
-  /// send each other their part of the variables.
+  /// Each process keeps and updates its part of the optimizers' state of CPU variables, and then
+  /// all gather the variables.
   bool shard_optimizer_state = false;
-  /// The other processes are in the middle of their run: initial values are not agreed on with
-  /// them, since a checkpoint will bring all. See caught_up().
+  /// The other processes are in the middle of their run: initial values are not broadcast, since a
+  /// checkpoint will be restored. See finish_catch_up().
   bool late_joiner = false;
 
-  /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
-  /// use.
+  /// The cores that the replicas compute on, as the kernel numbers them; empty: all that this
+  /// process may use.
   std::vector<int> cores = {};
-  /// Replicas that compute at a time; 0: one per core.
+  /// The number of replicas that compute at a time; 0: one per core.
   int permits = 0;
-  /// Intra-op threads; 0: cores / replicas, at least 1. The same bits with any number.
+  /// Intra-op threads; 0: cores / replicas, at least 1. The bits do not depend on it.
   int threads_per_replica = 0;
-  /// CPU replicas keep one copy of what an optimizer updates; false: each one of its own. Unset:
-  /// one copy, if all of it together has more than 2 MiB.
+  /// CPU replicas share one copy of the variables that an optimizer updates; false: each has its
+  /// own. Unset: one copy, if they have more than 2 MiB together.
   std::optional<bool> share_storage = {};
-  /// Keep each replica thread on a core, where there is one for each.
+  /// Pins each replica thread to a core, if there is one for each.
   bool pin_threads = true;
-  /// Caching allocator for CPU tensors, faster kernels in replica functions.
+  /// Enables the caching allocator for CPU tensors, and faster kernels in replica functions.
   bool use_cpu_kernels = true;
 };
 
-/// Told when a replica of this process enters and leaves a `run`, on the replica's thread.
+/// Called when a replica of this process enters and leaves a `run`, on the replica's thread.
 class STRATA_API RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -84,18 +84,18 @@ class STRATA_API RunObserver {
   virtual void on_run_begin(int local) = 0;
   virtual void on_run_end(int local) = 0;  ///< Not called where the function threw.
   virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
-  /// The same replicas have got another communicator: what was made with the one before is over.
+  /// The same replicas have got another communicator: state of the one before is invalid.
   virtual void reconnected() {}
 };
 
-/// How a group's owner keeps the way to the other processes. Called outside replica functions,
-/// while no run is under way.
+/// The owner's handling of failures of the other processes. Called outside replica functions, while
+/// no run is in progress.
 struct GroupLinks {
-  /// A step has failed in this process: tells the others, which may wait for it.
+  /// A step has failed in this process: informs the others, which may wait for it.
   /// @param when  "in run 7", for messages.
   std::function<void(const Status& status, const std::string& when)> step_failed = {};
-  /// A collective call has failed in all processes: meets them and calls `reconnect`.
-  /// @throws Error  why there can be no further call.
+  /// A collective call has failed in all processes: re-forms the group and calls `reconnect`.
+  /// @throws Error  the reason why no further call is possible.
   std::function<void()> mend = {};
 };
 
@@ -103,13 +103,13 @@ namespace detail {
 class VariableState;
 }
 
-/// The replicas of one strategy that live in this process: their devices, their threads and the
-/// place where they meet; and the way to the replicas of other processes. The first runs on the
-/// caller's thread, each other one on a thread of its own that lives as long as the group. A
-/// strategy owns a group; variables keep it alive.
+/// The replicas of one strategy in this process: their devices, threads and barrier, and the
+/// communicator to the replicas of other processes. The first runs on the caller's thread, each
+/// other one on a thread of its own that lives as long as the group. A strategy owns a group;
+/// variables keep it alive.
 ///
-/// A replica's id is its number among all replicas; its local number, from 0, is its place among
-/// this process's. Both are the same where there is one process.
+/// A replica's id is its number among all replicas; its local number, from 0, is its number among
+/// those of this process. Both are the same in a job of one process.
 class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
  public:
   explicit ReplicaGroup(ReplicaGroupOptions options);
@@ -118,9 +118,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   ReplicaGroup& operator=(const ReplicaGroup&) = delete;
 
   const std::string& name() const { return options_.name; }
-  /// Of all processes.
+  /// The replicas of all processes.
   int num_replicas() const;
-  /// Of this process.
+  /// The replicas of this process.
   int num_local_replicas() const { return static_cast<int>(options_.devices.size()); }
   /// The id of the replica with this local number.
   int replica_id(int local) const;
@@ -130,73 +130,74 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Null: all replicas are in this process.
   collective::Communicator* communicator() const { return options_.communicator.get(); }
   bool all_cpu() const { return all_cpu_; }
-  /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
+  /// True if several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  /// What an optimizer trains has one value for all replicas of this process, in one storage or in
-  /// copies that the optimizer keeps equal.
+  /// True if a variable that an optimizer trains has one value for all replicas of this process, in
+  /// one storage or in copies that the optimizer keeps equal.
   bool may_share_storage() const {
     return options_.share_storage.value_or(true) && all_cpu_ &&
            (!options_.parameter_device || options_.parameter_device->physical.is_cpu());
   }
-  /// Each variable has one copy, on options().parameter_device.
+  /// True if each variable has one copy, on options().parameter_device.
   bool keeps_one_copy() const { return options_.parameter_device.has_value(); }
-  /// And replicas read mirrors of it.
+  /// True if, besides, replicas read mirrors of it.
   bool has_mirrors() const { return keeps_one_copy() && !may_share_storage(); }
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 
   /// Runs `body` once for each replica of this process, at the same time, and returns when all have
   /// returned.
-  /// @throws what the first replica to fail threw; the others are stopped at their next meeting,
-  ///         those of other processes, too, with an error that names this process. Error
+  /// @throws the exception of the first replica that failed; the others are stopped at their next
+  ///         barrier, also those of other processes, with an error that names this process. Error
   ///         kFailedPrecondition: called by a replica function.
   /// Threads: any outside a replica function; calls take turns.
   /// Cost: microseconds beyond the body's own while the replica threads are warm (0.3 ms).
   void run(const std::function<void(ReplicaContext&)>& body);
 
-  /// What other processes wait for in this step will not come: code of the user's outside `run`, as
-  /// input or a callback, has thrown. Ends their calls as a replica function that throws does.
-  /// Nothing where there is one process, or the step has failed already. Outside `run`.
+  /// Fails a step in which other processes wait for this one: user code outside `run`, such as
+  /// input or a callback, has thrown. Ends their calls as a replica function that throws does. Does
+  /// nothing in a job of one process, or if the step has failed already. Outside `run`.
   void fail_step(const Status& status);
 
-  /// Number of `run`s so far: with the seed and the replica id it keys the random streams.
+  /// The number of `run`s so far: with the seed and the replica id it keys the random streams.
   uint64_t step() const;
   void set_step(uint64_t step);
 
-  /// Of the replicas' random streams: options().seed, unless a restored checkpoint brought another.
+  /// The seed of the replicas' random streams: options().seed, unless a restored checkpoint had
+  /// another.
   uint64_t seed() const;
   /// Outside `run` only.
   void set_seed(uint64_t seed);
 
-  /// Gives this process other replicas of the same job, and other ways to the rest: variables get
-  /// or lose copies (new ones have the first's value), observers are told. What replicas had for
-  /// themselves alone is to be restored by the caller. Outside `run`.
-  /// @param devices  One a replica of this process, as `communicator` says.
+  /// Gives this process other replicas of the same job, and another communicator: variables get or
+  /// lose copies (new ones have the first's value), and observers are informed. The caller restores
+  /// the state that replicas had for themselves alone. Outside `run`.
+  /// @param devices  One for each replica of this process, as `communicator` defines.
   void reshape(std::vector<LogicalDevice> devices,
                std::shared_ptr<collective::Communicator> communicator);
 
-  /// From now on values travel through `communicator`, which has the placement of the one before.
+  /// Replaces the communicator by another one with the same placement.
   /// @param step  The number of `run`s so far, in which the processes may differ after an error.
   void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
   /// Null functions: a failed communicator stays.
   void set_links(GroupLinks links) { links_ = std::move(links); }
-  /// Before a call of the communicator: after one that failed, gets another first. In a run
-  /// nothing.
+  /// Re-forms the group if the communicator has failed; called before each of its calls. In a run
+  /// it does nothing.
   void mend() const;
 
   collective::Rendezvous& rendezvous();
 
-  /// `observer` is told of every run while somebody else keeps it alive.
+  /// Informs `observer` of every run while its owner keeps it alive.
   void observe(const std::shared_ptr<RunObserver>& observer);
 
-  /// From now on this process does all that the others do: it has the state that they go on from.
+  /// Ends `late_joiner`: this process has the state of the others, and takes part in everything.
   void finish_catch_up() { options_.late_joiner = false; }
 
-  /// Variables make themselves known, for `reshape`.
+  /// Registers a variable, for `reshape`.
   void add(detail::VariableState* variable);
   void remove(detail::VariableState* variable);
 
-  /// The strategy that owns this group, null once it is gone.
+  /// The strategy that owns this group, null after its destruction.
   Strategy* strategy() const { return strategy_; }
   void set_strategy(Strategy* strategy) { strategy_ = strategy; }
 

@@ -26,22 +26,23 @@
 
 namespace strata {
 
-/// The same in all tasks.
+/// Options, the same in all tasks.
 struct ClusterCoordinatorOptions {
-  /// Which tasks there are, and which this one is; null: `cluster::detect_cluster_resolver()`
-  /// (TF_CONFIG and so on). The chief coordinates.
+  /// Finds the tasks and this process's own; null: `cluster::detect_cluster_resolver()` (TF_CONFIG
+  /// and so on). The chief coordinates.
   std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
-  /// Wire, TLS and liveness interval; wire and certificates left out: STRATA_WIRE, STRATA_TLS_DIR.
+  /// Wire, TLS and liveness interval. Defaults of wire and certificates: STRATA_WIRE,
+  /// STRATA_TLS_DIR.
   cluster::ServerOptions server = {};
-  /// How long work waits while no worker is there; then it ends with kUnavailable.
+  /// The limit of calls' wait while no worker is connected; then they end with kUnavailable.
   std::chrono::nanoseconds worker_timeout = std::chrono::hours(1);
-  /// How long a worker waits for a coordinator, at the start and for one that was lost.
+  /// The limit of a worker's wait for a coordinator, at the start and after one was lost.
   std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
-  /// So many functions run at once on a worker; they and the objects that they take must stand
-  /// that.
+  /// The number of functions that run at once on a worker; with more than one, they and their
+  /// objects must be thread-safe.
   int worker_threads = 1;
-  size_t queue_size = size_t{256} << 10;  ///< as ps::CoordinatorOptions
-  int max_in_flight = 64;                 ///< as ps::CoordinatorOptions
+  size_t queue_size = size_t{256} << 10;  ///< see ps::CoordinatorOptions
+  int max_in_flight = 64;                 ///< see ps::CoordinatorOptions
 };
 
 namespace detail {
@@ -80,14 +81,15 @@ void register_dataset(ps::FunctionRegistry& registry, std::string name, F make) 
                         detail::iterator_factory(std::type_identity<Signature>(), std::move(make)));
 }
 
-/// If this task is a worker: calls functions of `registry` until the coordinator says the end.
-/// @return false, at once: it is none.
+/// In a worker, runs functions of `registry` until the coordinator shuts down.
+/// @return false, at once: this task is no worker.
 /// @throws Error  kInvalidArgument: no cluster, bad options. kUnavailable: no coordinator for
 ///   `coordinator_timeout`.
 STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
                              const ClusterCoordinatorOptions& options = {});
 
-/// The program of the chief, which has functions called on workers. One binary is all tasks:
+/// The coordinator of the chief's program, which runs functions on workers. One binary is all
+/// tasks:
 ///
 ///     int main() {
 ///       ps::FunctionRegistry registry;
@@ -112,17 +114,17 @@ class STRATA_API ClusterCoordinator {
   ///   options; as cluster::Server.
   explicit ClusterCoordinator(const ps::FunctionRegistry& registry,
                               const ClusterCoordinatorOptions& options = {});
-  /// Without `shutdown` before, the workers take it for lost, and wait for it to come back.
+  /// Without a `shutdown` before, the workers see it as lost, and wait for it to return.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
 
-  // As ps::Coordinator, all of these.
+  // These are documented at ps::Coordinator.
 
   RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
                        wire::Deadline deadline = wire::Deadline::after(kNoLimit));
-  /// By what FunctionRegistry::add has returned: the types of arguments and result are
-  /// checked when the call is compiled.
+  /// Schedules the function that FunctionRegistry::add has returned: the types of arguments and
+  /// result are checked when the call is compiled.
   template <typename R, typename... Parameters, typename... Arguments>
   requires(sizeof...(Parameters) == sizeof...(Arguments))
       ps::RemoteValue<std::remove_cvref_t<R>> schedule(
@@ -137,13 +139,13 @@ class STRATA_API ClusterCoordinator {
   std::vector<Value> fetch(const std::vector<RemoteValue>& values,
                            wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
 
-  /// An iterator on each worker over what `register_dataset`'s function gives there. A worker that
-  /// was lost and came back begins anew; so does no other.
-  /// @throws Error  kInvalidArgument: `name` is of no dataset; as
+  /// Makes an iterator on each worker over the dataset that `register_dataset`'s function returns
+  /// there. A worker that was lost and reconnected begins anew; the others continue.
+  /// @throws Error  kInvalidArgument: `name` is no dataset's; as
   /// ps::Coordinator::create_per_worker.
   PerWorkerValues create_per_worker_dataset(std::string_view name,
                                             std::vector<Value> arguments = {});
-  /// What the function, or factory, gives on each worker.
+  /// Calls the function, or factory, on each worker.
   PerWorkerValues create_per_worker_values(std::string_view name,
                                            std::vector<Value> arguments = {});
 

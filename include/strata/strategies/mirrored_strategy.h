@@ -14,31 +14,32 @@
 namespace strata {
 
 struct MirroredOptions {
-  // What is computed.
+  // Results.
   /// {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
   std::vector<std::string> devices = {};
-  /// Of the random streams; unset: libtorch's (torch::manual_seed).
+  /// The seed of the random streams; unset: libtorch's (torch::manual_seed).
   std::optional<uint64_t> seed = {};
-  std::shared_ptr<CrossDeviceOps> cross_device_ops = {};         ///< Null: chosen for the devices.
-  std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Of a wait between replicas.
+  std::shared_ptr<CrossDeviceOps> cross_device_ops = {};  ///< Null: chosen for the devices.
+  /// The limit of a wait between replicas.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
-  // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Of large operators; 0: cores / replicas, at least 1.
-  /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
+  // Performance.
+  int permits = 0;              ///< The number of replicas that compute at a time; 0: one per core.
+  int threads_per_replica = 0;  ///< Threads of large operators; 0: cores / replicas, at least 1.
+  /// CPU replicas share one copy of the parameters that an optimizer trains; false: each has its
   /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
   std::optional<bool> share_storage = {};
-  bool pin_threads = true;  ///< Keep replica threads on cores, where there is one for each.
+  bool pin_threads = true;  ///< Pin replica threads to cores, if there is one for each.
 };
 
 /// Synchronous training on the devices of this machine: a replica on each, every variable mirrored
 /// on all, gradients summed over them in each step. With the same number of replicas and seed the
-/// weights are the same bits on any cores of one kind, threads, permits and storage.
+/// weights are the same bits on any cores of one kind, with any threads, run slots and storage.
 /// Source: tf.distribute.MirroredStrategy.
 class STRATA_API MirroredStrategy : public Strategy {
  public:
   /// @throws Error  kInvalidArgument: a device named twice, or not a device name.
-  ///                kNotFound: no such device; says how to make logical ones.
+  ///                kNotFound: no such device; tells how to make logical ones.
   explicit MirroredStrategy(const MirroredOptions& options = {});
 };
 
