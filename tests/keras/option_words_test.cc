@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "keras/saving/layer_registry.h"
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/keras/confusion_metrics.h"

@@ -19,8 +19,8 @@ struct ScoreAverageWords {
 using ScoreAverage = OneOf<ScoreAverageWords>;
 
 struct F1ScoreOptions {
-  /// Unset: a value a class (`results`); "micro": over all; "macro": their mean; "weighted": their
-  /// mean by how often a class is true.
+  /// Unset: a value for each class (`results`); "micro": over all; "macro": their mean; "weighted":
+  /// their mean by how often a class is true.
   std::optional<ScoreAverage> average = {};
   std::optional<double> threshold = {};  ///< in (0, 1]; unset: the largest of a row is predicted
   std::string name = {};
@@ -28,7 +28,7 @@ struct F1ScoreOptions {
 };
 
 struct FBetaScoreOptions {
-  std::optional<ScoreAverage> average = {};  ///< as F1Score
+  std::optional<ScoreAverage> average = {};  ///< see F1ScoreOptions
   double beta = 1;                           ///< above 0: weight of recall against precision
   std::optional<double> threshold = {};
   std::string name = {};
@@ -43,9 +43,9 @@ struct R2AggregationWords {
 using R2Aggregation = OneOf<R2AggregationWords>;
 
 struct R2ScoreOptions {
-  /// Unset: a value an output; "uniform_average", "variance_weighted_average".
+  /// Unset: a value for each output; "uniform_average", "variance_weighted_average".
   std::optional<R2Aggregation> class_aggregation = "uniform_average";
-  int64_t num_regressors = 0;  ///< of the adjusted score
+  int64_t num_regressors = 0;  ///< for the adjusted score
   std::string name = {};
   std::string dtype = "float32";
 };

@@ -15,8 +15,8 @@ namespace strata::layers {
 
 template <size_t N>
 struct PoolingOptions {
-  std::optional<keras::Sizes<N>> strides = {};  ///< None: the windows stand side by side.
-  Padding padding = "valid";                    ///< Or "same"; what is added does not count.
+  std::optional<keras::Sizes<N>> strides = {};  ///< Default: the window's size.
+  Padding padding = "valid";                    ///< Or "same"; padding does not count.
   DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
@@ -55,7 +55,7 @@ struct GlobalPoolingOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// `[batch, spatial..., channels]` to `[batch, channels]`.
+/// Pools `[batch, spatial..., channels]` to `[batch, channels]`.
 class STRATA_API GlobalMaxPooling1D : public keras::Layer {
  public:
   explicit GlobalMaxPooling1D(const GlobalPoolingOptions& options = {});
@@ -68,7 +68,7 @@ class STRATA_API GlobalMaxPooling3D : public keras::Layer {
  public:
   explicit GlobalMaxPooling3D(const GlobalPoolingOptions& options = {});
 };
-/// Over the steps that the mask leaves, if there is one.
+/// Averages over the steps that are not masked.
 class STRATA_API GlobalAveragePooling1D : public keras::Layer {
  public:
   explicit GlobalAveragePooling1D(const GlobalPoolingOptions& options = {});
@@ -88,8 +88,8 @@ struct AdaptivePoolingOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// To `output_size`, whatever the input's: window i reaches from floor(i n / m) to
-/// ceil((i + 1) n / m).
+/// Pools to `output_size`, whatever the input's: window i reaches from floor(i n / m) to ceil((i +
+/// 1) n / m).
 class STRATA_API AdaptiveMaxPooling1D : public keras::Layer {
  public:
   explicit AdaptiveMaxPooling1D(keras::Sizes<1> output_size,

@@ -20,13 +20,13 @@ using MergeMode = OneOf<MergeModeWords>;
 struct BidirectionalOptions {
   /// "concat", "sum", "mul", "ave"; unset: both outputs.
   std::optional<MergeMode> merge_mode = "concat";
-  /// Unset: one made like `layer`.
+  /// Default: a copy of `layer`.
   std::optional<keras::Layer> backward_layer = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// A recurrent layer that goes both ways. `layer` itself is not used: two are made like it,
+/// A recurrent layer in both directions. `layer` itself is not used: two copies are made,
 /// "forward_<name>" and "backward_<name>".
 class STRATA_API Bidirectional : public Recurrent {
  public:
@@ -38,8 +38,8 @@ struct TimeDistributedOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// `layer` on each step of `[batch, time, ...]`. All steps are one call of it, as a larger batch;
-/// where that is not the same (layers with moving statistics, in training) each is its own.
+/// Applies `layer` to each step of `[batch, time, ...]`. All steps are one call of it, as a larger
+/// batch; if that would differ (layers with moving statistics, in training) each step is a call.
 class STRATA_API TimeDistributed : public keras::Layer {
  public:
   explicit TimeDistributed(const keras::Layer& layer, const TimeDistributedOptions& options = {});
