@@ -12,8 +12,8 @@ namespace strata::tools {
 /// A comparison: the speed of `ours` over that of `theirs`.
 struct Ratio {
   std::string metric;
-  std::string ours;
-  std::string theirs;
+  std::string tested;
+  std::string baseline;
 };
 
 struct BenchCase {

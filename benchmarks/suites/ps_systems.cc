@@ -109,7 +109,7 @@ CallSystem PsSystems::tensorflow() {
 std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::path& data,
                                          const PortReservation& ports) {
   const std::vector<int> cpus = two_cores();
-  const auto ours = [&]() -> SystemSpec {
+  const auto tested = [&]() -> SystemSpec {
     Json cluster = Json::object();
     Json workers = Json::array();
     for (const std::string& address : addresses_of(ports, 0, 2)) workers.push_back(address);
@@ -133,7 +133,7 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
          cpus});
     return {"strata", 2 * kStepBatch, {std::move(variant)}, {}};
   };
-  const auto theirs = [&]() -> SystemSpec {
+  const auto baseline = [&]() -> SystemSpec {
     const PythonPeers python(options, {});
     SystemSpec system{"tf-ps", 2 * kStepBatch, {}, python.missing("tf", "tf_ps.py")};
     size_t port = 3;
@@ -153,7 +153,7 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
     }
     return system;
   };
-  return {ours(), theirs()};
+  return {tested(), baseline()};
 }
 
 }  // namespace strata::tools

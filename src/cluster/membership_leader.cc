@@ -173,11 +173,11 @@ std::optional<Status> MembershipLeader::refusal(uint64_t session,
                           quoted_or_none(difference->left), ", ", own.task.to_string(), " has ",
                           quoted_or_none(difference->right), "; give all tasks the same one"));
   }
-  for (const auto& [other, theirs] : sessions_) {
-    if (other == session || theirs.task != own.task || !theirs.joining) continue;
+  for (const auto& [other, remote] : sessions_) {
+    if (other == session || remote.task != own.task || !remote.joining) continue;
     return refuse(
         ErrorCode::kAlreadyExists,
-        str_cat("got two processes that are ", own.task.to_string(), ", one at ", theirs.address,
+        str_cat("got two processes that are ", own.task.to_string(), ", one at ", remote.address,
                 " and one at ", message.address, "; give each its own task"));
   }
   return std::nullopt;

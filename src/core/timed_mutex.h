@@ -24,9 +24,9 @@ class TimedMutex {
     if (try_lock()) return true;
     std::unique_lock lock(mutex_);
     ++waiting_;
-    const bool mine = released_.wait_until(lock, deadline, [this] { return try_lock(); });
+    const bool local = released_.wait_until(lock, deadline, [this] { return try_lock(); });
     --waiting_;
-    return mine;
+    return local;
   }
 
   template <typename Rep, typename Period>

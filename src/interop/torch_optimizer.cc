@@ -69,9 +69,9 @@ class TorchOptimizerCore::Impl {
   std::unique_ptr<Optimizer> front_;
 
  private:
-  void apply(const ReplicaContext& context, Contribution& mine);
+  void apply(const ReplicaContext& context, Contribution& local_part);
   void prepare(const std::vector<void*>& all);
-  void take_sums(const std::vector<const Contribution*>& mine);
+  void take_sums(const std::vector<const Contribution*>& local_parts);
   void update(size_t replica, const std::vector<at::Tensor>& gradients);
   std::vector<at::Tensor> reduce_share(size_t replica) const;
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
@@ -142,16 +142,16 @@ void TorchOptimizerCore::Impl::share_out_anew() {
     std::vector<torch::optim::OptimizerParamGroup> result;
     size_t i = 0;
     for (const TorchParamGroup& group : groups_) {
-      std::vector<at::Tensor> mine;
+      std::vector<at::Tensor> local_values;
       for (const Variable& variable : group.variables) {
         if (all || owners_[i] == replica)
-          mine.push_back(variable.on_replica(static_cast<int>(replica)));
+          local_values.push_back(variable.on_replica(static_cast<int>(replica)));
         ++i;
       }
       if (group.options) {
-        result.emplace_back(std::move(mine), group.options->clone());
+        result.emplace_back(std::move(local_values), group.options->clone());
       } else {
-        result.emplace_back(std::move(mine));
+        result.emplace_back(std::move(local_values));
       }
     }
     return result;
@@ -165,7 +165,7 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
                                         const optimizers::MinimizeOptions& options) {
   const ReplicaContext& context = optimizers::replica_of(kName, "minimize", variables_);
   optimizers::check_weight(kName, options.weight);
-  Contribution mine;
+  Contribution local_part;
   const int local = context.local_replica();
   optimizers::OnGradient early;
   if (reducer_) {
@@ -173,36 +173,38 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
       reducer_->mark_ready(local, variable, gradient);
     };
   }
-  mine.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
-  mine.weight = options.weight;
-  apply(context, mine);
+  local_part.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
+  local_part.weight = options.weight;
+  apply(context, local_part);
 }
 
 void TorchOptimizerCore::Impl::step(const TorchStepOptions& options) {
   const ReplicaContext& context = optimizers::replica_of(kName, "step", variables_);
   optimizers::check_weight(kName, options.weight);
   const int id = context.local_replica();
-  Contribution mine;
-  mine.factor = options.weight;
-  mine.weight = options.weight;
+  Contribution local_part;
+  local_part.factor = options.weight;
+  local_part.weight = options.weight;
   for (const Variable& variable : variables_) {
     variable.state()->check_version(id);
-    mine.gradients.push_back(options.weight > 0 ? variable.on_replica(id).grad() : at::Tensor());
+    local_part.gradients.push_back(options.weight > 0 ? variable.on_replica(id).grad()
+                                                      : at::Tensor());
   }
-  apply(context, mine);
+  apply(context, local_part);
 }
 
-void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& mine) {
+void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& local_part) {
   const at::NoGradGuard no_grad;
   const int id = context.local_replica();
-  if (mine.factor != 1) {
-    for (at::Tensor& gradient : mine.gradients) {
-      if (gradient.defined()) gradient = gradient * mine.factor;
+  if (local_part.factor != 1) {
+    for (at::Tensor& gradient : local_part.gradients) {
+      if (gradient.defined()) gradient = gradient * local_part.factor;
     }
   }
-  if (reducer_) reducer_->add(id, mine.gradients);
+  if (reducer_) reducer_->add(id, local_part.gradients);
   context.synchronize(
-      "torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); }, key());
+      "torch_optimizer step", &local_part, [&](const std::vector<void*>& all) { prepare(all); },
+      key());
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
   // Storage that is not shared: copied to those who did not update it.
   context.synchronize(
@@ -283,9 +285,9 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
 }
 
 /// Over all processes.
-void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>& mine) {
+void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>& local_parts) {
   std::vector<optimizers::GradientReducer::Part> parts;
-  for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
+  for (const Contribution* each : local_parts) parts.push_back({&each->gradients, each->weight});
   optimizers::GradientReducer::Result result = reducer_->reduce(parts);
   divisor_ = result.weight > 0 ? result.weight : 1;
   for (size_t i = 0; i < variables_.size(); ++i) {
@@ -338,9 +340,9 @@ void TorchOptimizerCore::Impl::update(size_t replica, const std::vector<at::Tens
 void TorchOptimizerCore::Impl::zero_grad() {
   const ReplicaContext* context = get_replica_context();
   for (const Variable& variable : variables_) {
-    const bool mine = context && &context->group() == &variable.group();
+    const bool inside = context && &context->group() == &variable.group();
     for (int r = 0; r < variable.group().num_local_replicas(); ++r) {
-      if (!mine || r == context->local_replica()) variable.on_replica(r).mutable_grad().reset();
+      if (!inside || r == context->local_replica()) variable.on_replica(r).mutable_grad().reset();
     }
   }
 }

@@ -116,13 +116,14 @@ at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value,
                  "; expected equal dtypes, and shapes that differ only along the gather axis");
   };
   context.synchronize("all_gather", &visit, [&](const std::vector<void*>& all) {
-    std::vector<at::Tensor> mine;
+    std::vector<at::Tensor> local;
     for (size_t i = 0; i < all.size(); ++i) {
       const Gathered& each = *static_cast<Gathered*>(all[i]);
       check(*each.in, context.group().replica_id(static_cast<int>(i)), each.axis);
-      mine.push_back(*each.in);
+      local.push_back(*each.in);
     }
-    std::vector<at::Tensor> values = detail::gather_over_group(context.group(), mine, "all_gather");
+    std::vector<at::Tensor> values =
+        detail::gather_over_group(context.group(), local, "all_gather");
     for (size_t i = 0; i < values.size(); ++i) {
       check(values[i], static_cast<int>(i), axis);
       values[i] = values[i].to(value.device());
@@ -153,11 +154,11 @@ class AllGather : public torch::autograd::Function<AllGather> {
       std::vector<at::Tensor> all;
     } visit{rows, {}};
     context.synchronize("all_gather", &visit, [&](const std::vector<void*>& all) {
-      std::vector<at::Tensor> mine;
+      std::vector<at::Tensor> local;
       for (void* each : all)
-        mine.push_back(at::scalar_tensor(static_cast<Visit*>(each)->rows, at::kLong));
+        local.push_back(at::scalar_tensor(static_cast<Visit*>(each)->rows, at::kLong));
       const std::vector<at::Tensor> counts =
-          detail::gather_over_group(context.group(), mine, "all_gather");
+          detail::gather_over_group(context.group(), local, "all_gather");
       for (void* each : all) static_cast<Visit*>(each)->all = counts;
     });
     int64_t begin = 0;

@@ -326,9 +326,9 @@ void VariableState::keep_one_copy() {
 }
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {
-  at::Tensor& mine = replicas_[static_cast<size_t>(local)];
-  tensor.set_data(mine.variable_data());
-  mine = tensor;
+  at::Tensor& own = replicas_[static_cast<size_t>(local)];
+  tensor.set_data(own.variable_data());
+  own = tensor;
   record_version(local);
 }
 

@@ -235,8 +235,8 @@ TEST(PlannerTest, AlgorithmsOfOnesOwnAreProvedAndPriced) {
   Algorithms algorithms = Algorithms::standard();
   algorithms.add({.name = "star", .make = star});
   const LinkModel links = links_of(125e6, 100e-6);
-  const Planner mine(one_each(5), links, {.implementation = "star"}, algorithms);
-  EXPECT_EQ(mine.choose({.elements = 100}).algorithm, "star");
+  const Planner local(one_each(5), links, {.implementation = "star"}, algorithms);
+  EXPECT_EQ(local.choose({.elements = 100}).algorithm, "star");
 
   algorithms.add(
       {.name = "wrong", .make = [](const Request& request) {

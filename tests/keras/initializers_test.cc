@@ -219,12 +219,12 @@ TEST(InitializersTest, ReadsASeedGeneratorAsItsSeed) {
 }
 
 TEST(InitializersTest, AFunctionOfYours) {
-  const Initializer mine([](at::IntArrayRef shape, at::ScalarType) { return at::ones(shape); });
-  EXPECT_EQ(mine.class_name(), "");
-  EXPECT_EQ(mine({2}, at::kFloat).sum().item<double>(), 2);
-  expect_error([&] { mine({2}, at::kDouble); },
+  const Initializer local([](at::IntArrayRef shape, at::ScalarType) { return at::ones(shape); });
+  EXPECT_EQ(local.class_name(), "");
+  EXPECT_EQ(local({2}, at::kFloat).sum().item<double>(), 2);
+  expect_error([&] { local({2}, at::kDouble); },
                "[initializers] the initializer gave shape [2], Float; expected shape [2], Double");
-  expect_error_containing([&] { to_config(mine); }, ErrorCode::kUnimplemented,
+  expect_error_containing([&] { to_config(local); }, ErrorCode::kUnimplemented,
                           "[initializers] to_config: got a user-defined function, which no file of "
                           "Keras's can hold; use one of zeros, ones, constant, ");
 }

@@ -81,11 +81,11 @@ TEST(MetricTest, LossesAndFunctionsAreMetrics) {
   huber.update_state(y_true, y_pred);
   EXPECT_EQ(huber.name(), "huber_loss");
   EXPECT_EQ(huber.result(), 0.5);
-  Metric mine = MeanMetricWrapper(
+  Metric local = MeanMetricWrapper(
       [](const Tensor& a, const Tensor& b) { return (a - b).abs().sum(-1); }, "mine");
-  mine.update_state(y_true, y_pred, at::tensor({1.0, 3.0}));
-  EXPECT_EQ(mine.name(), "mine");
-  EXPECT_EQ(mine.result(), 3);
+  local.update_state(y_true, y_pred, at::tensor({1.0, 3.0}));
+  EXPECT_EQ(local.name(), "mine");
+  EXPECT_EQ(local.result(), 3);
 }
 
 TEST(MetricTest, MasksAreWeights) {

@@ -78,18 +78,18 @@ TEST_F(SavingTest, LoadsUnderEveryStrategy) {
 }
 
 TEST_F(SavingTest, FromKerasAndBack) {
-  const std::string theirs = strata::test::source_path("tests/golden/keras_models_cnn.keras");
-  const std::string ours = path("ours.keras");
+  const std::string reference = strata::test::source_path("tests/golden/keras_models_cnn.keras");
+  const std::string actual = path("ours.keras");
   const std::string weights = path("w.safetensors");
   MirroredStrategy strategy({.devices = {"cpu:0", "cpu:1"}});
   // Quoted in docs/keras_files.md.
-  const keras::Model model = strategy.scope([&] { return keras::load_model(theirs); });
-  model.save(ours);             // keras.saving.load_model opens it
-  model.save_weights(weights);  // NAME.weights.h5, or safetensors
-  model.load_weights(theirs);   // any of them
+  const keras::Model model = strategy.scope([&] { return keras::load_model(reference); });
+  model.save(actual);             // keras.saving.load_model opens it
+  model.save_weights(weights);    // NAME.weights.h5, or safetensors
+  model.load_weights(reference);  // any of them
 
   const at::Tensor x = at::randn({2, 8, 8, 2});
-  EXPECT_TRUE(load_model(ours)(x).equal(model(x)));
+  EXPECT_TRUE(load_model(actual)(x).equal(model(x)));
   EXPECT_EQ(Json::parse(model.to_json()).at("class_name").as_string(), "Sequential");
   std::ostringstream text;
   model.summary(text);

@@ -537,11 +537,11 @@ TEST_P(WireContractTest, CancellingAtRandomLeavesTheOthersWhole) {
       std::vector<Transfer> transfers(kMessages);
       for (uint32_t i = 0; i < kMessages; ++i) {
         const Tag tag = {.channel = 0, .id = i % 50, .fingerprint = 0};
-        Bytes& mine = received[i];
+        Bytes& local = received[i];
         // Equal tags: sizes must be the same.
-        mine = side == 0 ? sent[i % 50] : Bytes(sent[i % 50].size());
-        transfers[i] = side == 0 ? pair.connection(0, 1).send(tag, mine)
-                                 : pair.connection(1, 0).receive(tag, mine);
+        local = side == 0 ? sent[i % 50] : Bytes(sent[i % 50].size());
+        transfers[i] = side == 0 ? pair.connection(0, 1).send(tag, local)
+                                 : pair.connection(1, 0).receive(tag, local);
         if (random() % 4 == 0) pair.transport(side).progress();
         if (random() % 4 == 0) {
           Transfer& victim = transfers[random() % (i + 1)];

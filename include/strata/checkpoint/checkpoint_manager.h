@@ -16,7 +16,7 @@ struct CheckpointManagerOptions {
   // Retention.
   /// The number of newest checkpoints that are kept; 0: all.
   int max_to_keep = 5;
-  /// Of the checkpoints to remove, one is kept for good in each such interval. 0: none.
+  /// One of the checkpoints to remove is kept for good in each such interval. 0: none.
   double keep_checkpoint_every_n_hours = 0;
   /// A metric of `save`: the checkpoint with its best value is kept, too. Empty: none.
   std::string best_metric = {};

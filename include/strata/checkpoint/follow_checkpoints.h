@@ -36,7 +36,7 @@ struct FollowedCheckpoint {
 /// one that the training process has removed meanwhile is skipped, too, whatever `body` throws
 /// then. For a process that watches another's training.
 /// @return false: a stop was requested.
-/// @return false: it was told to stop.
+/// @return false: a stop was requested.
 /// @throws Error  kDeadlineExceeded: no new checkpoint in time; names the last one. kCancelled:
 ///     Ctrl-C under an InterruptGuard. kFailedPrecondition: another handler of SIGTERM is
 ///     installed.

@@ -71,7 +71,7 @@ struct Member {
 ///
 /// The evaluator is a cluster of its own; so is a task that is the only member. They do not listen.
 ///
-/// A thread of its own keeps heartbeats going. Threads: any, unless a call says otherwise.
+/// A thread of its own sends heartbeats. Threads: any, unless documented otherwise.
 /// Source: tf.distribute.Server and TensorFlow's coordination service.
 class STRATA_API Server {
  public:

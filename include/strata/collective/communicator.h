@@ -84,7 +84,8 @@ class STRATA_API Communicator {
 
   /// Gathers the bytes of each rank, of any lengths, by rank.
   /// Cost: two all_gathers, the second of the longest length.
-  std::vector<std::string> all_gather_bytes(std::string_view mine, const CallOptions& options = {});
+  std::vector<std::string> all_gather_bytes(std::string_view local,
+                                            const CallOptions& options = {});
 
   /// Overwrites `tensor` with the root's.
   void broadcast_(at::Tensor& tensor, int root, const CallOptions& options = {});

@@ -64,7 +64,7 @@ class Epoch {
   ~Epoch() {
     try {
       while (!(next_ == end_)) ++next_;
-    } catch (...) {  // the loader's own error; the next epoch meets it again
+    } catch (...) {  // the loader's own error; the next epoch gets it again
     }
   }
   Epoch(const Epoch&) = delete;

@@ -11,7 +11,7 @@ namespace strata::keras {
 /// Source: keras.utils.set_random_seed.
 STRATA_API void set_random_seed(uint64_t seed);
 
-/// Restarts the default names of layers: `dense`, `dense_1`, ... Existing layers keep theirs.
+/// Restarts the default names of layers: `dense`, `dense_1`, ... Existing layers keep their names.
 /// Source: keras.utils.clear_session.
 STRATA_API void clear_session();
 

@@ -61,9 +61,9 @@ class STRATA_API ReplicaContext {
   template <typename Fn, typename... Args>
   auto merge_call(Fn&& fn, const Args&... args) const {
     using Result = std::invoke_result_t<Fn&, Strategy&, PerReplica<Args>...>;
-    std::tuple<const Args*...> mine(&args...);
+    std::tuple<const Args*...> own(&args...);
     if constexpr (std::is_void_v<Result>) {
-      synchronize("merge_call", &mine, [&](const std::vector<void*>& all) {
+      synchronize("merge_call", &own, [&](const std::vector<void*>& all) {
         call_merged(fn, all, static_cast<std::tuple<const Args*...>*>(nullptr),
                     std::index_sequence_for<Args...>());
       });
@@ -73,7 +73,7 @@ class STRATA_API ReplicaContext {
         std::tuple<const Args*...>* args;
         std::shared_ptr<Result> result;
       };
-      Visit visit{&mine, nullptr};
+      Visit visit{&own, nullptr};
       synchronize("merge_call", &visit, [&](const std::vector<void*>& all) {
         std::vector<void*> tuples;
         for (void* each : all) tuples.push_back(static_cast<Visit*>(each)->args);

@@ -243,9 +243,9 @@ class ScheduleVerifier {
         return fault;
       }
     }
-    VectorClock& mine = clock(rank);
-    for (size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], message.clock[i]);
-    arrivals_[pair(step.peer, rank)].push_back(mine[static_cast<size_t>(rank)]);
+    VectorClock& local = clock(rank);
+    for (size_t i = 0; i < local.size(); ++i) local[i] = std::max(local[i], message.clock[i]);
+    arrivals_[pair(step.peer, rank)].push_back(local[static_cast<size_t>(rank)]);
     return {};
   }
 

@@ -181,11 +181,11 @@ void spread(ScheduleBuilder& builder, std::vector<TreeReduction::Edge> edges,
   }
   for (const auto& edge : edges) {
     std::vector<int>& at = there[static_cast<size_t>(edge.chunk)];
-    int& mine = at[static_cast<size_t>(edge.from)];
-    if (mine != kNotThere) continue;
+    int& local = at[static_cast<size_t>(edge.from)];
+    if (local != kNotThere) continue;
     const int stage = std::max(at[static_cast<size_t>(edge.to)], first + stages - 1 - edge.stage);
     builder.message(stage, edge.to, 0, edge.from, 0, edge.chunk);
-    mine = stage + 1;
+    local = stage + 1;
   }
   for (size_t chunk = 0; chunk < owners.size(); ++chunk) {
     for (size_t rank = 0; rank < ranks; ++rank) {  // those without replicas

@@ -157,10 +157,10 @@ void Rendezvous::fail_different_numbers() {
 }
 
 std::string Rendezvous::absentees(int id) const {
-  const auto mine = calls_[static_cast<size_t>(id)].arrivals.load();
+  const auto local = calls_[static_cast<size_t>(id)].arrivals.load();
   std::string text = "replica(s)";
   for (int i = 0; i < num_participants(); ++i) {
-    if (calls_[static_cast<size_t>(i)].arrivals.load() < mine) text += str_cat(" ", i);
+    if (calls_[static_cast<size_t>(i)].arrivals.load() < local) text += str_cat(" ", i);
   }
   return text;
 }

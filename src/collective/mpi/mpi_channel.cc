@@ -52,9 +52,9 @@ int64_t MpiChannel::bring(const SharedCall& call, std::byte* target) const {
     packets.pack({.begin = 0, .end = call.elements}, target, true);
     return packets.bytes(rank_, call.elements);
   }
-  const Range mine = part_of(call, rank_, ranks());
-  const int64_t bytes = mine.size() * call.element_bytes;
-  if (bytes > 0) std::memcpy(target, call.at(mine.begin), static_cast<size_t>(bytes));
+  const Range local = part_of(call, rank_, ranks());
+  const int64_t bytes = local.size() * call.element_bytes;
+  if (bytes > 0) std::memcpy(target, call.at(local.begin), static_cast<size_t>(bytes));
   return bytes;
 }
 

@@ -204,19 +204,19 @@ void State::run_on(MpiChannel& channel, const SharedCall& call, const CallFinger
   channel.barrier(call, packed, wait);
   check_agreement(channel, packed);
   if (channel.is_small(call)) return channel.take(call);
-  int64_t mine = rank == 0 ? ++given : 0;
-  channel.tell(mine, wait);
-  wait.until([&] { return turn.load(std::memory_order_acquire) == mine; }, [&] { return rank; });
+  int64_t local = rank == 0 ? ++given : 0;
+  channel.tell(local, wait);
+  wait.until([&] { return turn.load(std::memory_order_acquire) == local; }, [&] { return rank; });
   travel(call, fingerprint.dtype, fingerprint.op, wait);
-  turn.store(mine + 1, std::memory_order_release);
+  turn.store(local + 1, std::memory_order_release);
 }
 
 void State::check_agreement(const MpiChannel& channel, uint64_t fingerprint) const {
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    const uint64_t theirs = channel.fingerprint(other);
-    STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
-                 "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
+    const uint64_t remote = channel.fingerprint(other);
+    STRATA_CHECK(remote == fingerprint, kFailedPrecondition,
+                 "ranks make different calls: ", rank_name(other), " (", describe_call(remote),
                  "), ", rank_name(rank), " (", describe_call(fingerprint), ")");
   }
 }
@@ -328,11 +328,11 @@ void MpiCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, a
 void MpiCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
                                     const CallOptions& options) {
   const auto tensors = std::make_shared<CallTensors>(all);
-  const HostTensor mine(part);
+  const HostTensor local(part);
   const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
   std::byte* const place = tensors->out.data() + bytes * rank();
-  if (bytes > 0 && place != mine.data()) {
-    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  if (bytes > 0 && place != local.data()) {
+    std::memmove(place, local.data(), static_cast<size_t>(bytes));
   }
   state_.run({.collective = Collective::kAllGather,
               .elements = all.numel(),

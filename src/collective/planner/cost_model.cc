@@ -70,8 +70,8 @@ class LinkQueues {
   const Link& link(int from, int to) const { return links_.between(placement_, from, to); }
   /// The line that messages between `rank` and `peer` take at `rank`.
   int port(int rank, int peer) const {
-    const int mine = nic_[static_cast<size_t>(rank)];
-    return mine == nic_[static_cast<size_t>(peer)] ? rank : mine;
+    const int local = nic_[static_cast<size_t>(rank)];
+    return local == nic_[static_cast<size_t>(peer)] ? rank : local;
   }
   /// How long a message keeps its lines busy.
   double duration(int rank, const Step& s) const {

@@ -85,7 +85,7 @@ class SharedMemoryChannel {
     uint32_t note;
   };
   /// This rank's, at the front of its slot: it travels with the data.
-  void publish_header(const CallHeader& mine) const;
+  void publish_header(const CallHeader& local) const;
   CallHeader header_of(int rank, uint32_t step) const;
 
   /// This rank is through with its step; the next begins.

@@ -27,13 +27,13 @@ class SetupExchange {
         notice_([] { return str_cat(kWhere, "waits for the other ranks of this host"); },
                 wire::Deadline::Clock::now(), deadline_.time()) {}
 
-  std::vector<std::string> gather(const std::string& mine) {
+  std::vector<std::string> gather(const std::string& local) {
     using std::chrono::milliseconds;
     return bootstrap_.all_gather_bytes(
-        mine, {.id = std::numeric_limits<uint32_t>::max(),
-               .name = "setting up shared memory",
-               .timeout = std::chrono::duration_cast<milliseconds>(deadline_.left()),
-               .stop = options_.failed});
+        local, {.id = std::numeric_limits<uint32_t>::max(),
+                .name = "setting up shared memory",
+                .timeout = std::chrono::duration_cast<milliseconds>(deadline_.left()),
+                .stop = options_.failed});
   }
 
   /// Does this rank's part. @throws Error  kUnavailable on all ranks, if it fails on one.

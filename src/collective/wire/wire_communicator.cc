@@ -195,11 +195,11 @@ void WireCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, 
 void WireCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
                                      const CallOptions& options) {
   HostTensor out(all);
-  const HostTensor mine(part);
+  const HostTensor local(part);
   const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
   std::byte* const place = out.data() + bytes * rank();
-  if (bytes > 0 && place != mine.data()) {
-    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+  if (bytes > 0 && place != local.data()) {
+    std::memmove(place, local.data(), static_cast<size_t>(bytes));
   }
   impl_->run({.fingerprint = {.collective = Collective::kAllGather, .dtype = all.scalar_type()},
               .buffers = {.result = out.data(),

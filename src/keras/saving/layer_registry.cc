@@ -13,7 +13,7 @@ namespace {
 struct Registry {
   std::mutex mutex;
   std::map<std::string, LayerFactory, std::less<>> factories;  ///< By class.
-  /// Of classes that are not ours: "mine>Scale".
+  /// The names of user-defined classes: "mine>Scale".
   std::map<std::string, LayerFactory, std::less<>> registered;
   std::map<std::string, std::string, std::less<>> registered_names;  ///< By class.
 
@@ -106,8 +106,8 @@ void register_layer(const std::string& name, LayerFactory factory) {
   STRATA_CHECK(!class_name.empty() && mark != 0, kInvalidArgument, "[keras] register_layer: got '",
                name, "'; expected \"Class\" or \"package>Class\"");
   const std::lock_guard lock(registry().mutex);
-  const bool ours = mark == std::string::npos && registry().factories.contains(class_name);
-  STRATA_CHECK(!ours && registry().registered.emplace(full, std::move(factory)).second,
+  const bool built_in = mark == std::string::npos && registry().factories.contains(class_name);
+  STRATA_CHECK(!built_in && registry().registered.emplace(full, std::move(factory)).second,
                kAlreadyExists, "[keras] register_layer: there is a layer class '", name,
                "' already");
   registry().registered_names.emplace(class_name, full);

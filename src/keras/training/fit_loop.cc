@@ -90,11 +90,11 @@ int64_t reduce(const Model& model, ReduceOp op, std::vector<int64_t> values) {
 }
 
 /// The largest value that a process has.
-int64_t all_reduce_max(const Model& model, int64_t mine) {
+int64_t all_reduce_max(const Model& model, int64_t local) {
   const ReplicaGroup& group = model->strategy().group();
-  if (group.communicator() == nullptr) return mine;
+  if (group.communicator() == nullptr) return local;
   return reduce(model, ReduceOp::kMax,
-                std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), mine));
+                std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), local));
 }
 
 std::vector<callbacks::BackupAndRestore*> backups(const Callbacks& callbacks) {

@@ -2,7 +2,7 @@
 
 #include "strata/core/one_of.h"
 
-/// The words that several layers take as options: each also as an enumerator (`Padding::kSame`).
+/// Options of several layers that are words. Each word is an enumerator, too (`Padding::kSame`).
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
@@ -27,7 +27,7 @@ struct InterpolationWords {
   static constexpr const char* kWords[] = {"nearest", "bilinear", "bicubic", "lanczos3",
                                            "lanczos5"};
 };
-/// The random layers know the first two.
+/// The random layers support the first two.
 using Interpolation = OneOf<InterpolationWords>;
 
 struct FillModeWords {
@@ -35,7 +35,7 @@ struct FillModeWords {
   static constexpr const char* kOption = "fill_mode";
   static constexpr const char* kWords[] = {"reflect", "wrap", "constant", "nearest"};
 };
-/// What is outside an image that was moved. Resizing knows "constant" alone.
+/// The values outside an image that was moved. Resizing supports "constant" alone.
 using FillMode = OneOf<FillModeWords>;
 
 }  // namespace strata::layers
