@@ -9,7 +9,7 @@
 
 namespace strata::tools {
 
-/// A comparison: the speed of `ours` over that of `theirs`.
+/// A comparison: the speed of `tested` over that of `baseline`.
 struct Ratio {
   std::string metric;
   std::string tested;

@@ -78,8 +78,7 @@ class STRATA_API Communicator {
 
   /// @param part  This rank's part, of equal size on all ranks.
   /// @param all  The parts of all ranks in their order, n * `part.numel()` elements. `part` may be
-  /// the
-  ///   part of it that it is copied to.
+  ///   the part of it that it is copied to.
   void all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options = {});
 
   /// Gathers the bytes of each rank, of any lengths, by rank.

@@ -53,9 +53,8 @@ class STRATA_API WorkerServer {
   /// Runs functions, on this thread and `threads - 1` more, until the coordinator shuts down
   /// (Coordinator::shutdown). At most once.
   /// @throws Error  kUnavailable: no coordinator for `coordinator_timeout`; has the error of the
-  /// last
-  ///   one. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the running functions have
-  ///   ended.
+  ///   last one. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the running functions
+  ///   have ended.
   void join(std::stop_token stop = {});
 
   /// The number of functions called so far.

@@ -33,8 +33,7 @@ namespace detail {
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
   /// @param modules  One per replica of this process, and one for the time outside `run`; not for
-  /// one
-  ///   replica that has no mirrors.
+  ///   one replica that has no mirrors.
   /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,

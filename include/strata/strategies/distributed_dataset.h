@@ -78,8 +78,7 @@ class STRATA_API DistributedDataset {
     /// calls).
     data::Position position() const;
     /// @throws Error  kInvalidArgument: the position is of another pipeline, or of another number
-    /// of
-    ///   processes that read data of their own.
+    ///   of processes that read data of their own.
     void restore(const data::Position& position);
     /// Statistics of training's waits; elements are the given dataset's.
     data::IteratorStats stats() const { return input_.stats(); }

@@ -87,8 +87,7 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   /// Joins the other workers; returns when all have joined.
   /// @throws Error  as MirroredStrategy, cluster::resolve_cluster and cluster::Server.
   ///   kInvalidArgument: an unknown implementation; elastic with MPI; some workers have GPUs and
-  ///   some
-  ///   only CPUs. With implementation MPI also as collective::make_mpi_communicator.
+  ///   some only CPUs. With implementation MPI also as collective::make_mpi_communicator.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerMirroredOptions& options = {});
   /// Shuts down in an orderly way: waits until the others are done, too, so that each can end at
   /// any time. While an exception unwinds, it informs the others that this worker cannot continue;

@@ -40,8 +40,7 @@ STRATA_API std::vector<int64_t> per_replica_batch_sizes(int64_t global_batch_siz
 ///   take), other replicas' rows are passed over: a `map` before it is not called for them, and
 ///   an error that it throws is that of the worker alone whose row it is (docs/data.md).
 /// * kAuto: kData, so that the rows of a replica do not depend on the workers. (TensorFlow shards
-/// by
-///   file if there are files: choose kFile where reading dominates the cost.)
+///   by file if there are files: choose kFile where reading dominates the cost.)
 /// * kHint: every num_workers-th element at `shard(kShardHint, kShardHint)`, batched as for kOff.
 ///
 /// If the dataset does not have its batch size, kOff, kFile and kHint cut each batch as kData does,

@@ -22,8 +22,8 @@ constexpr const char* kCertsHelp = R"(usage: strata certs DIR --tasks JOB=N[,JOB
        strata certs DIR --tf-config JSON [options]
        strata certs DIR --check
 
-  Makes an authority of the job's own, and a certificate for each task: what a cluster needs to
-  encrypt its connections and to let nobody else in.
+  Makes an authority of the job's own, and a certificate for each task, with which a cluster
+  encrypts its connections and refuses strangers.
 
     DIR/authority.pem                the authority; every task needs it
     DIR/authority.key                signs certificates; keep it, and give it to no task

@@ -20,11 +20,11 @@ namespace {
 constexpr const char* kEngineHelp = R"(usage: strata engine [options]
 
 Finds the engine, libtorch of the series that strata was built with, and prints its folder. Looks at
-$TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. Where there is none, it
-installs one there: PyPI's wheel of torch without its dependencies, its CPU part alone (550 MB to load,
+$TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. If it finds none, it
+installs one in the last: PyPI's wheel of torch without its dependencies, its CPU part alone (550 MB to load,
 1.4 GB on disk, pinned by SHA-256).
 
-  --find         install nothing; the exit status is 1 where there is none
+  --find         install nothing; the exit status is 1 if it finds none
   --wheels DIR   take the wheels from DIR instead of PyPI
   --cflags       print the compiler's options for it, for builds without CMake
   --libs         print the linker's

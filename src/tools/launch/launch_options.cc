@@ -11,13 +11,13 @@ const char* const kLaunchHelp = R"(usage: strata launch -n N [options] [--] PROG
   Runs PROGRAM as a cluster on this machine: a process for each task, with its TF_CONFIG. What they
   print comes line by line, with the task in front. The first failure ends all; the last lines say
   which task failed, how, and what it printed last, and the exit status is that task's (128 + N for
-  signal N). Ctrl-C and SIGTERM are passed on to all tasks. Nobody stays behind, even if the
-  launcher is killed.
+  signal N). Ctrl-C and SIGTERM are passed on to all tasks. No task stays behind, even if
+  the launcher is killed.
 
   -n, --workers N     how many workers, 1 at least
   --chief             the first of them is a chief
   --ps K              K parameter servers, too
-  --evaluator         an evaluator, too (not in the cluster's spec, and waited for by nobody)
+  --evaluator         an evaluator, too (not in the cluster's spec; no task waits for it)
   --env NAME=VALUE    for all tasks; may be given more than once
   --tls               encrypts the cluster: makes certificates for this run alone and hands them
                       over in STRATA_TLS_DIR
