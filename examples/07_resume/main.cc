@@ -1,5 +1,5 @@
-// Training that may be killed at any moment: start the same command again, and it goes on where its
-// last checkpoint was, with the same bits. Ctrl-C, SIGKILL, a power cut; SIGTERM saves first and
+// Training that may be killed at any moment: start the same command again, and it continues from
+// its last checkpoint, with the same bits. Ctrl-C, SIGKILL, a power cut; SIGTERM saves first and
 // exits with 42.
 //
 //   build/release/examples/07_resume FOLDER [steps] [replicas]
