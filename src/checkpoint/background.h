@@ -29,7 +29,7 @@ class Background {
   void start(std::function<void()> job);
 
   /// For the job, now and then: rests until it has had no more than `share` of a core's time, or
-  /// somebody waits for its end.
+  /// a thread waits for its end.
   void throttle(double share);
 
  private:
@@ -43,7 +43,7 @@ class Background {
   bool stopping_ = false;
   int waiting_ = 0;                     // callers who want the job to end
   std::chrono::nanoseconds worked_{0};  // processor time when the job last gave way
-  Status status_;                       // of jobs that nobody has waited for
+  Status status_;                       // of jobs whose end was not waited for
   Thread thread_;
 };
 

@@ -18,7 +18,7 @@ namespace {
 using detail::CheckpointState;
 using detail::RestoreSession;
 
-/// With the same bits the run goes on only under the plan that was saved.
+/// With the same bits the run continues only under the plan that was saved.
 void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& graph) {
   const checkpoint::ManifestPlan& saved = loaded.manifest.plan;
   const int replicas = graph.groups[0]->num_replicas();
@@ -28,8 +28,8 @@ void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& gr
                     << ": training continues, with other rounding";
 }
 
-/// What the writing thread may have of a core while nobody waits for it: 2 % of all cores, so that
-/// the training's steps hardly notice.
+/// What the writing thread may have of a core while no thread waits for it: 2 % of all cores, so
+/// that the training's steps hardly notice.
 double writer_share() { return std::min(1.0, 0.02 * std::thread::hardware_concurrency()); }
 
 /// Every process reads; the chief's snapshot is what is written.

@@ -109,7 +109,7 @@ struct CheckpointManager::State {
 };
 
 /// Removes all but the newest, the best and those that are preserved. Nothing that is damaged: it
-/// does not count, and somebody may want to look at it.
+/// does not count, and the user may want to look at it.
 void CheckpointManager::State::sweep() {
   if (options.max_to_keep == 0) return;
   const FileSystem& files = file_system_of(folder);

@@ -92,7 +92,7 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
 void PreemptionCheckpointHandler::save_and_end() {
   STRATA_LOG(kWarning) << "[preemption] stop requested; saving, then exit " << options_.exit_code;
   save_();
-  // From here on it is done. Told during a MembershipChanged, the next handler knows of it.
+  // From here on it is done. If it came during a MembershipChanged, the next handler sees it.
   noticed_ = true;
   if (termination_) termination_->handled();
   agreement_->end();

@@ -97,7 +97,7 @@ std::string write_by_two(const FileSystem& files, const std::string& path,
   return digest.get();
 }
 
-/// A folder that is not empty, and not what we write, belongs to somebody else.
+/// A folder that is not empty, and not what we write, belongs to another program.
 void check_replaceable(const FileSystem& files, const std::string& path) {
   const auto info = files.info(path);
   if (!info) return;

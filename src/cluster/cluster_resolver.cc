@@ -43,7 +43,7 @@ namespace {
 bool srun_started(const Environment& environment) {
   const auto tasks = environment.get_number("SLURM_STEP_NUM_TASKS");
   if (tasks.value_or(1) < 2 || !environment.has("SLURM_PROCID")) return false;
-  // mpiexec starts its own helpers with srun: then the step's ranks are theirs.
+  // mpiexec starts its own helpers with srun: then the step's ranks are the helpers'.
   const auto size = environment.get_number("PMI_SIZE");
   return !size || (size == tasks &&
                    environment.get_number("PMI_RANK") == environment.get_number("SLURM_PROCID"));

@@ -121,7 +121,7 @@ class ControlLoop {
   std::vector<Member> members_;
   Status failure_;
   std::stop_source failed_;
-  bool announce_ = false;  // a failure of which on_failure_ has not been told
+  bool announce_ = false;  // a failure that was not reported to on_failure_
   std::set<TaskId> newcomers_;
   std::string operation_;
   TimePoint leader_last_heard_;

@@ -403,7 +403,7 @@ MembershipLeader::Gathering MembershipLeader::gathering() const {
 
 void MembershipLeader::expire_joins(TimePoint now) {
   const auto [absent, present] = gathering();
-  // Nobody can begin without the leader: where it gives up, all hear why.
+  // No process can begin without the leader: where it gives up, all hear why.
   const auto leader = sessions_.find(kLeaderSession);
   const bool all = leader != sessions_.end() && leader->second.joining &&
                    leader->second.joining->deadline <= now;

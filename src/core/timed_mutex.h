@@ -9,7 +9,7 @@ namespace strata {
 
 /// std::timed_mutex. The thread sanitizer of GCC 12 does not know what the standard one waits with,
 /// and takes its unlock for an error.
-/// Cost where nobody waits: two atomic exchanges. Threads: any; not recursive, not fair.
+/// Cost if no thread waits: two atomic exchanges. Threads: any; not recursive, not fair.
 class TimedMutex {
  public:
   bool try_lock() { return !taken_.exchange(true); }

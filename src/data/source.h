@@ -15,7 +15,7 @@
 #include "strata/data/position.h"
 
 // What every source and transform implements. A Source is immutable and shared; a Stream is one
-// pass over it. Streams refer to their source: whoever holds a stream keeps the source alive
+// pass over it. Streams refer to their source: the owner of a stream keeps the source alive
 // (Iterator does).
 namespace strata::data::detail {
 
@@ -29,7 +29,7 @@ class Stream {
   virtual ~Stream() = default;
 
   /// An element whose making throws is an element like others: the exception comes instead of it,
-  /// and the next call goes on behind it. So positions are exact behind errors, too.
+  /// and the next call continues behind it. So positions are exact behind errors, too.
   /// @return false at the end, and ever after.
   virtual bool next(T& out) = 0;
 
@@ -73,7 +73,7 @@ class Rows {
   /// The rows of `indices`, stacked: fresh tensors.
   virtual Example gather(std::span<const int64_t> indices) const = 0;
 
-  /// Changes whenever somebody writes into the rows in place.
+  /// Changes with every write into the rows in place.
   virtual int64_t version() const = 0;
 
   /// Of one row.

@@ -25,7 +25,7 @@ struct Contribution {
   double weight = 0;                  // in the sum that divides everything; all 0: nothing divides
 };
 
-/// Replicas divide the variables by bytes: the largest first, to whoever has least so far.
+/// Replicas divide the variables by bytes: the largest first, to the replica with the least so far.
 std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t replicas) {
   std::vector<size_t> order(variables.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -131,7 +131,7 @@ void TorchOptimizerCore::Impl::make_exchange() {
   reducer_ = std::make_unique<optimizers::GradientReducer>(std::string(kName), variables_);
 }
 
-/// The instances begin without state: a group that gets other replicas goes on from a checkpoint.
+/// The instances begin without state: a group that gets other replicas continues from a checkpoint.
 void TorchOptimizerCore::Impl::share_out_anew() {
   ReplicaGroup& replicas = variables_[0].group();
   const auto count = static_cast<size_t>(replicas.num_local_replicas());

@@ -8,10 +8,10 @@
 #include "keras_files/h5_budget.h"
 #include "keras_files/h5_bytes.h"
 
-/// A reader of HDF5 files for files from elsewhere. HDF5's own library trusts what stands in a file
+/// A reader of HDF5 files for files from elsewhere. HDF5's own library trusts what is in a file
 /// and crashes on damage in many places (seen with 1.10: heaps, groups, messages, with single bits
-/// flipped); this one goes by the published format and holds every number against the bytes that
-/// are there. It knows what h5py writes unless told otherwise, which is what Keras writes: groups
+/// flipped); this one follows the published format and checks every number against the bytes that
+/// are there. It knows what h5py writes by default, which is what Keras writes: groups
 /// as symbol tables or links in the header, attributes in the header, data in one piece or in
 /// chunks.
 ///
@@ -95,7 +95,7 @@ class File {
   uint64_t size() const { return bytes_.size(); }
 
   /// @throws Error  kDataLoss: damaged. kUnimplemented: links or attributes outside of the header
-  ///     in a form that h5py chooses only when told to, committed types.
+  ///     in a form that h5py chooses only on request, committed types.
   ObjectHeader object(uint64_t address) const;
 
   /// The texts of an attribute of variable length.

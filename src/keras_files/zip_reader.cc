@@ -21,7 +21,7 @@ constexpr uint64_t kHarmlessArchive = uint64_t{16} << 20;
 struct Source {
   const ReadableFile* file;
   zip_uint64_t offset = 0;
-  Status error = {};  ///< Of the file system: it is told instead of what libzip makes of it.
+  Status error = {};  ///< Of the file system: it is reported instead of libzip's own.
   zip_error_t zip_error = {};
 };
 
@@ -87,7 +87,7 @@ struct ZipReader::Impl {
   std::string name;
   ReadLimits limits;
   Source source;
-  std::unique_ptr<zip_t, Discard> archive;  // before `source` goes
+  std::unique_ptr<zip_t, Discard> archive;  // destroyed before `source`
   std::vector<std::string> members;
   std::map<std::string, zip_uint64_t> indices;
 };

@@ -16,7 +16,7 @@
 
 namespace strata::optimizers {
 
-/// What stands behind an Optimizer: options, variables and state in optimizer.cc, a step in
+/// What is behind an Optimizer: options, variables and state in optimizer.cc, a step in
 /// optimizer_step.cc.
 class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<Impl> {
  public:

@@ -61,7 +61,7 @@ void run_on_chief(const ReplicaGroup& group, const std::string& what,
 
 std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
                                  const std::function<std::string()>& body) {
-  if (group.communicator() == nullptr) return body();  // there may be a chief, but nobody asks it
+  if (group.communicator() == nullptr) return body();  // there may be a chief, but it is not needed
   std::string answer;
   run_on_chief(group, what, [&] { answer = body(); });
   return all_gather_strings(group, what, answer)[0];

@@ -58,7 +58,7 @@ Moments merge(const ReplicaContext* context, const Moments& local) {
       [&](const std::vector<void*>& all) {
         std::vector<const Moments*> local;
         for (void* each : all) local.push_back(static_cast<Visit*>(each)->in);
-        // Tensors shared by all replicas: nobody writes to them.
+        // Tensors shared by all replicas: they are not written to.
         const Moments merged = merge_over_group(context->group(), local);
         for (void* each : all) static_cast<Visit*>(each)->out = merged;
       },
@@ -109,7 +109,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
       result[0] =
           input_gradient(gradients[0], x, mean, means[0], means[1] * inverse.square(), scale);
     }
-    // This replica's share: whoever sums the gradients of parameters over the replicas sums these
+    // This replica's share: the sum of parameters' gradients over the replicas includes these
     // too.
     if (weight.defined()) {
       if (ctx->needs_input_grad(1)) result[1] = (sums[1] * inverse).to(weight.scalar_type());

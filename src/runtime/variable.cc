@@ -393,7 +393,7 @@ void VariableState::record_version(int replica) {
 }
 
 void VariableState::check_version(int replica) const {
-  // Outside every strategy no run tells between from inside, and nobody shares.
+  // Outside every strategy no run tells between from inside, and nothing is shared.
   if (group_ == default_group()) return;
   STRATA_CHECK(
       replicas_[static_cast<size_t>(replica)]._version() ==

@@ -121,7 +121,7 @@ DistributedDataset::DistributedDataset(std::shared_ptr<ReplicaGroup> group, data
 int64_t DistributedDataset::cardinality() const {
   const int64_t batches = dataset_.cardinality();
   if (batches < 0 || parts_ == Parts::kSplit) return batches;
-  // Of another process nobody knows how long its data is.
+  // The length of another process's data is unknown.
   if (parts_ == Parts::kOwnInTurn) return data::Dataset::kUnknown;
   const int64_t replicas = group_->num_local_replicas();
   return (batches + replicas - 1) / replicas;
@@ -221,7 +221,7 @@ std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_ba
   return Element(std::move(parts));
 }
 
-/// Whether the data of some process goes on; then all know what its elements are like.
+/// Whether some process has more data; then all know what its elements are like.
 bool DistributedDataset::Iterator::anybody_has(bool here) {
   const auto everywhere = [&](bool flag, ReduceOp op) {
     const at::Tensor local = at::scalar_tensor(flag ? 1 : 0, at::kInt);
@@ -230,7 +230,7 @@ bool DistributedDataset::Iterator::anybody_has(bool here) {
   };
   if (!everywhere(here, ReduceOp::kMax)) return false;
   if (everywhere(pattern_.size() > 0, ReduceOp::kMin)) return true;
-  // Somebody has never had any: the first who has shows how they look.
+  // One process has never had any: the first who has shows how they look.
   const int64_t fields =
       detail::reduce_over_group(
           *group_,

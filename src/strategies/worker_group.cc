@@ -323,7 +323,7 @@ void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline d
   const auto gpu = std::ranges::find(all_cpu, false) - all_cpu.begin();
   const auto count = static_cast<std::ptrdiff_t>(all_cpu.size());
   if (cpu == count || gpu == count) return;
-  server_->barrier("strata/kinds of devices", deadline);  // nobody leaves before all know why
+  server_->barrier("strata/kinds of devices", deadline);  // no worker leaves before all know why
   const auto name = [&](std::ptrdiff_t rank) {
     return tasks_[static_cast<size_t>(rank)].to_string();
   };

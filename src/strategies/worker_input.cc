@@ -40,7 +40,7 @@ BatchSlices parts_of(const WorkerInput& worker) {
   return BatchSlices(count_replicas(worker), ids_of(worker));
 }
 
-/// kAuto as what it stands for.
+/// The policy that kAuto means.
 AutoShardPolicy policy_for(const data::Dataset& dataset) {
   const auto policy = dataset.options().auto_shard_policy.value_or(AutoShardPolicy::kAuto);
   return policy == AutoShardPolicy::kAuto ? AutoShardPolicy::kData : policy;

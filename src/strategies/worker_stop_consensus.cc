@@ -91,7 +91,7 @@ void WorkerStopConsensus::listen() {
     const std::lock_guard lock(mutex_);
     if (leaving_) return;
     if (told_.empty()) told_ = why;
-    // Before the first call nobody knows how steps are counted: that call makes the offer.
+    // Before the first call it is unknown how steps are counted: that call makes the offer.
     if (finished_ && !offered_) offer(*finished_ + 1);
   } catch (const std::exception& error) {  // training will find out
     STRATA_VLOG(1) << "[preemption] not listening any more: " << error.what();
@@ -108,7 +108,7 @@ void WorkerStopConsensus::offer(int64_t step) {
   server_->set(key(round_, "step", rank_), str_cat(step, ' ', told_));
 }
 
-/// Who was told to stop saves and ends, also where others only know of a worker to take in.
+/// Who was asked to stop saves and ends, also where others only know of a worker to take in.
 void WorkerStopConsensus::wait_for_all() {
   int64_t latest = 0;
   bool membership_changes = true;

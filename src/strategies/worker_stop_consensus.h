@@ -17,13 +17,13 @@ namespace strata::detail {
 /// thread waits for the word of whoever knows of one, which is that it was told to, or, of the
 /// first worker, that another one waits to take part. Then each worker says at which of its calls
 /// it can stop at the earliest, and waits there for what the others say; the step is the latest of
-/// these. A worker that says so stands in a step that cannot end without the others, so nobody runs
+/// these. A worker that says so is in a step that cannot end without the others, so no worker runs
 /// past it.
 class WorkerStopConsensus final : public StopConsensus {
  public:
   /// @param number  Of this agreement among the workers'; the same in all of them.
   /// @param take_in  Stops for those who wait to take part, too.
-  /// @param on_end  Told that this process's end is no failure.
+  /// @param on_end  Called to declare that this process's end is no failure.
   WorkerStopConsensus(std::shared_ptr<cluster::Server> server, int rank, int num_workers,
                       int64_t number, bool take_in, std::function<void()> on_end);
   /// Where a worker has ended, the others agree on nothing any more.

@@ -48,7 +48,7 @@ class EventQueue {
     int64_t writing_bytes = 0;  // what the thread holds
     uint64_t added = 0;         // events, ever
     uint64_t written = 0;       // of them, in the file
-    uint64_t flush_until = 0;   // events that somebody waits for
+    uint64_t flush_until = 0;   // events that a thread waits for
     bool closing = false;
     bool ended = false;  // the thread does nothing any more
     Status status;

@@ -74,7 +74,7 @@ int64_t memory_bytes() {
   return bytes;
 }
 
-/// The address sanitizer sees into no block of ours, so there the cache is used only when asked
+/// The address sanitizer sees into no block of strata's, so there the cache is used only when asked
 /// for.
 bool caching_wanted() {
   const char* set = std::getenv("STRATA_CPU_ALLOCATOR");

@@ -22,7 +22,7 @@ class Arguments {
   bool is_option() const { return word_.size() > 1 && word_[0] == '-'; }
 
   // What belongs to the option that `next` gave.
-  // @throws Error  kInvalidArgument, all of these: there is none, or it is something else.
+  // @throws Error  kInvalidArgument, all of these: it does not exist, or it is something else.
   std::string value();
   int number(int least);
   std::chrono::milliseconds seconds();  ///< 0 at least, "0.5" too

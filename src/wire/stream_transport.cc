@@ -50,7 +50,7 @@ bool StreamTransport::do_wait_until(const std::function<bool()>& done, Deadline 
                                     std::stop_token stop) {
   if (pending_count_.load(std::memory_order_relaxed) == 0)
     return progress_->wait_until(done, deadline, stop);
-  // Somebody knocks: look after them now and then.
+  // There are new streams: poll them regularly.
   while (true) {
     expire_handshakes();
     const Deadline next = Deadline::sooner(deadline, Deadline::after(std::chrono::seconds(1)));

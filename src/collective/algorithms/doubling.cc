@@ -10,8 +10,8 @@
 namespace strata::collective {
 namespace {
 
-/// Both sides' ranks in turns, so that what a rank holds of the sides, and of theirs, is nearly in
-/// one piece; with a power of two, reversed bits.
+/// Both sides' ranks in turns, so that what a rank holds of the sides, and of their sides, is
+/// nearly in one piece; with a power of two, reversed bits.
 std::vector<int> interleaved(const LeafTree& tree, int lo, int hi) {
   if (tree.ranks(lo, hi).size() == 1) return tree.ranks(lo, hi);
   const int middle = LeafTree::middle(lo, hi);

@@ -19,7 +19,7 @@ namespace {
 /// Sums as numbers: equal expressions have equal numbers.
 class Expressions {
  public:
-  static constexpr int kNone = -1;  // nothing was written here, or nobody's value
+  static constexpr int kNone = -1;  // nothing was written here, or no value
 
   int leaf(int id) { return intern(id, kNone, weight(id)); }
   int join(int a, int b) {

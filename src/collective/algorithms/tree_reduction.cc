@@ -144,7 +144,7 @@ TreeReduction::Value TreeReduction::value_at(int rank, int lo, int hi, int chunk
   Value value;
   value.stage = sources.stage;
   const bool is_result = lo == 0 && hi == tree_.size();
-  // A received sum is nobody else's and is in the caches: the new one takes its place.
+  // A received sum has no other reader and is in the caches: the new one replaces it.
   value.slot = is_result              ? 0
                : sources.reusable > 0 ? sources.reusable
                                       : scratch(rank, lo, hi, Schedule::Slot::kPartial, false);
@@ -233,7 +233,7 @@ Schedule tree_reduce(const Request& request, std::string name, const LeafTree& t
 
 Schedule tree_gather(const Request& request, std::string name, const LeafTree& tree,
                      const TreePlan& plan) {
-  // The reduction is written where nobody reads it; only its way back is wanted.
+  // The reduction is written to unused memory; only its way back is needed.
   Request each = request;
   each.collective = Collective::kAllReduce;
   each.placement.rank_of_replica = tree.ranks(0, tree.size());

@@ -129,7 +129,7 @@ at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op) {
   STRATA_CHECK(!first->is_complex() || op == ReduceOp::kSum || op == ReduceOp::kMean,
                kInvalidArgument, "[collective] reduce: got ", reduce_op_name(op), " of ",
                first->scalar_type(), ", which has no order; expected SUM or MEAN");
-  // 16-bit floats are added in float and rounded once, whoever adds them.
+  // 16-bit floats are added in float and rounded once, on every thread.
   const at::ScalarType dtype = first->scalar_type();
   const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
   std::vector<at::Tensor> here;

@@ -107,7 +107,7 @@ void Reducing::scatter(int64_t piece, MpiRequests& requests) const {
     memory.of_sent.places[r] =
         static_cast<int>(in_place_ ? remote.begin * call_.element_bytes : next(sent));
     sent = next(sent) + bytes;
-    if (rank == with_.rank) continue;  // nobody sends to itself
+    if (rank == with_.rank) continue;  // a rank does not send to itself
     memory.of_sent.counts[r] = static_cast<int>(bytes);
     memory.of_received.places[r] = static_cast<int>(next(received));
     memory.of_received.counts[r] = static_cast<int>(packets_.bytes(rank, local.size()));

@@ -222,7 +222,7 @@ void State::check_agreement(const MpiChannel& channel, uint64_t fingerprint) con
 }
 
 void State::travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, MpiWait wait) {
-  // Slower is taken for stuck: it goes on, with pauses.
+  // A slower one is taken for stuck: it continues, with pauses.
   constexpr int64_t kBytesPerMicrosecond = 100;
   wait.busy += 10ms + std::chrono::microseconds(call.bytes() / kBytesPerMicrosecond);
   const MpiCollectives collectives{.group = memory->group.data,

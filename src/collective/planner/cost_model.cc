@@ -126,7 +126,7 @@ class Simulation {
   }
 
  private:
-  // (time, number, rank that goes on or -1, message whose first byte is there)
+  // (time, number, rank that continues or -1, message whose first byte is there)
   using Event = std::tuple<double, int64_t, int, int>;
 
   void push(double time, int rank, int arrival = -1) {
@@ -167,7 +167,7 @@ class Simulation {
           Channel& from = channel(s.peer, rank);
           if (from.taken == from.arrived.size()) {
             waits_[static_cast<size_t>(rank)] = true;
-            return;  // `arrive` goes on here
+            return;  // `arrive` continues here
           }
           time = work(std::max(time, from.arrived[from.taken++]), links_.message_seconds);
           break;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// So late does a sleeper see what nobody wakes it for: a peer that died, a failure elsewhere.
+// So late does a sleeper see events without a wake-up: a peer that died, a failure elsewhere.
 constexpr std::chrono::milliseconds kSlice{20};
 constexpr std::chrono::microseconds kFirstSlice{100};
 
@@ -24,7 +24,7 @@ bool reached(uint32_t published, uint32_t step) {  // the numbers wrap around
   return static_cast<int32_t>(published - step) >= 0;
 }
 
-/// Busily, before a sleep, which takes longer than most ranks are late. Whoever is awaited may need
+/// Busily, before a sleep, which takes longer than most ranks are late. The awaited rank may need
 /// this core, even where there are enough of them, so it is offered soon.
 template <typename Done>
 bool watch(Done&& done, bool oversubscribed) {

@@ -79,7 +79,7 @@ void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
     if (!options.name.empty()) what.append(" ").append(options.name);
     this->options.doing(what);
   }
-  // Without elements there is nothing to send, yet whoever disagrees must learn of it.
+  // Without elements there is nothing to send, yet a rank that disagrees must get the error.
   const bool nothing = call.buffers.elements == 0;
   const Choice choice = planner->choose(
       {.collective = nothing ? Collective::kBarrier : call.fingerprint.collective,

@@ -29,7 +29,7 @@ struct JpegErrors {
   std::longjmp(errors->jump, 1);
 }
 
-// A level below 0 is damage that libjpeg goes on behind.
+// A level below 0 is damage that libjpeg continues behind.
 void on_message(j_common_ptr common, int level) {
   if (level >= 0) return;
   auto* errors = reinterpret_cast<JpegErrors*>(common->err);

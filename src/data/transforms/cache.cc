@@ -52,7 +52,7 @@ class CacheStore {
     T value;
     int64_t version;
     bool there = true;                   // false: making it failed; who asks again tries again
-    std::exception_ptr error = nullptr;  // of that, until somebody was told
+    std::exception_ptr error = nullptr;  // of that, until it was reported
   };
 
   bool read_to(int64_t count) {

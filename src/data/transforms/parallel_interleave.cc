@@ -40,14 +40,14 @@ struct Reader {
   std::deque<Item> ready;
   Chunks chunks;
   int64_t block_size = 1;
-  bool busy = false;   // somebody reads
+  bool busy = false;   // a thread reads it
   bool ended = false;  // nothing comes behind `ready`
 };
 
 using ReaderPtr = std::unique_ptr<Reader>;
 
 /// As the serial interleave, but threads open the datasets whose turn is to come, and read ahead in
-/// them. Where the consumer must wait and nobody has begun, it reads itself.
+/// them. Where the consumer must wait and no thread has begun, it reads itself.
 class ParallelInterleaveStream final : public ExampleStream, private Worker {
  public:
   ParallelInterleaveStream(const Source& input, const DatasetFunction& fn,
@@ -248,7 +248,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     ready_.wait(lock);  // ends, since a thread is at it
   }
 
-  // ---- whoever works; the lock is held at the call and at the return ----
+  // ---- worker side; the lock is held at the call and at the return ----
 
   void work() override {
     std::unique_lock lock(mutex_);
@@ -287,7 +287,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
   void read_block(Reader& reader, std::unique_lock<std::mutex>& lock) {
     reader.busy = true;
     const int64_t size = reader.block_size;
-    schedule();  // somebody else may read another
+    schedule();  // another thread may read another
     lock.unlock();
     const auto begin = WorkTimer::Clock::now();
     std::vector<Reader::Item> items;

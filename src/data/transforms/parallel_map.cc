@@ -16,13 +16,13 @@ namespace {
 
 // Cheap elements travel in blocks, so that handing them on costs little for each.
 constexpr auto kBlockTime = std::chrono::microseconds(100);
-// How long a thread goes on before others' work has its turn.
+// How long a thread continues before others' work has its turn.
 constexpr auto kTurn = std::chrono::milliseconds(1);
 
 /// Consecutive elements of the input, and what the function made of them.
 struct Block {
   int64_t first = 0;                       // index of elements[0] in the input
-  std::vector<Example> elements;           // empty where nobody needs one
+  std::vector<Example> elements;           // empty where no caller needs one
   int64_t needed = 0;                      // how many are
   std::vector<std::exception_ptr> errors;  // instead of elements; as many as matter
   bool end = false;                        // of the input, behind the elements
@@ -45,7 +45,7 @@ struct Block {
 
 /// Threads take turns to read a block of the input, then work on their blocks at once. The
 /// consumer gets the blocks in order (or those that are done, if order is free); where it must wait
-/// and nobody has begun, it makes a block itself.
+/// and no thread has begun, it makes a block itself.
 class ParallelMapStream final : public ExampleStream, private Worker {
  public:
   ParallelMapStream(std::unique_ptr<ExampleStream> input, const KeyedMapFunction& fn,
@@ -109,7 +109,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   Position position() const override {
     const std::lock_guard lock(mutex_);
     chunks_.drop_passed(given_.frontier());
-    if (chunks_.empty()) {  // nothing has been read, so nobody else uses the input
+    if (chunks_.empty()) {  // nothing has been read, so no other thread uses the input
       return MapPosition{.first = given_.frontier()}.to_position(input_->position());
     }
     const Chunk& chunk = chunks_.front();
@@ -172,7 +172,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     return false;
   }
 
-  // ---- whoever works; `lock` is held at the call and at the return ----
+  // ---- worker side; `lock` is held at the call and at the return ----
 
   void work() override {
     const auto begin = WorkTimer::Clock::now();

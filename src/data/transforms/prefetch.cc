@@ -143,7 +143,7 @@ class PrefetchStream final : public ExampleStream {
     return item;
   }
 
-  // @return false: the consumer is gone.
+  // @return false: the consumer has ended.
   bool put(Item item, bool last, const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
     // What others hold of the memory budget may go unseen; this queue's consumer always wakes us.
@@ -203,7 +203,7 @@ class PrefetchStream final : public ExampleStream {
   std::condition_variable_any room_;
   std::condition_variable filled_;
 
-  Thread producer_;  // last: joined before the rest goes
+  Thread producer_;  // last: joined before the rest is destroyed
 };
 
 class PrefetchSource final : public TransformSource {

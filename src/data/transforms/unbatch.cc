@@ -53,7 +53,7 @@ class UnbatchStream final : public ExampleStream {
   }
 
  private:
-  // Goes on to the next batch that has a row left.
+  // Continues to the next batch that has a row left.
   bool ensure_row() {
     while (row_ == rows_) {
       if (ended_ || !fetch()) return false;

@@ -9,13 +9,13 @@
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layers/layer_words.h"
 
-// Where the channels of images are, for whoever computes with them. The rule for all layers:
+// Where the channels of images are, for layers that compute with them. The rule for all layers:
 //
 // - The user sees Keras's shape, `[batch, spatial..., channels]`.
 // - Below it memory stays `[batch, channels, spatial...]`, each channel's plane in one piece: our
 //   AVX-512 convolutions and pooling and libtorch's operators want it, and a view of one shape as
-//   the other costs nothing. So whoever computes planes (convolutions, pooling) takes `planes()` of
-//   its input and gives `user_shape()` of a contiguous result.
+//   the other costs nothing. So a layer that computes planes (convolutions, pooling) takes
+//   `planes()` of its input and gives `user_shape()` of a contiguous result.
 // - Elementwise operators keep the strides of their input, so they need no care. Who makes new
 //   tensors (noise, masks) makes them with `empty_like`; who reduces or normalizes
 //   (BatchNormalization) works on `planes_view()`, without a copy.

@@ -64,7 +64,7 @@ const Registered* find_class(std::string_view class_name) {
   return nullptr;
 }
 
-/// Mean and Sum: the state is theirs.
+/// Adapts Mean and Sum, which have the state.
 template <typename T>
 class MetricAdapter final : public MetricImpl {
  public:

@@ -68,7 +68,7 @@ std::string package_and_class(const Json& object) {
 }
 
 /// A class of another package than a registered one's is another class. One that was registered
-/// without a package stands for all of its name. Under the registry's lock.
+/// without a package is all of its name. Under the registry's lock.
 const LayerFactory* find_factory(const Json& object, const std::string& class_name) {
   const auto in = [](const auto& map, const std::string& key) {
     const auto found = map.find(key);

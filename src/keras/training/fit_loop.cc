@@ -26,7 +26,7 @@ DistributedDataset distributed(const Model& model, const Dataset& data, int64_t 
   return model->strategy().distribute(data, {.prefetch = prefetch});
 }
 
-/// What is not training: of workers that step by themselves, each goes through all of it.
+/// What is not training: of workers that step by themselves, each passes through all of it.
 DistributedDataset without_sharding(const Model& model, const Dataset& data, int64_t prefetch) {
   const bool apart = model->strategy().group().options().num_workers > 1;
   if (!apart) return distributed(model, data, prefetch);
@@ -214,7 +214,7 @@ int verbosity(const Model& model, int verbose) {
   return ::isatty(STDOUT_FILENO) != 0 ? 1 : 2;
 }
 
-/// Where a run stands, for checkpoints.
+/// Where a run is, for checkpoints.
 class FitLoop::Place final : public Trackable {
  public:
   explicit Place(FitLoop& loop) : loop_(loop) {}

@@ -17,7 +17,7 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-/// Somebody wants to know when `.grad` is there, so it must be.
+/// A caller needs to know when `.grad` is there, so it must be.
 bool has_hook_of_grad(const at::Tensor& tensor) {
   return autograd::impl::post_acc_grad_hooks(tensor) != nullptr;
 }

@@ -108,7 +108,7 @@ class UpdatePass {
 
   /// The values of slot `slot` of entry `entry`, `[*shape]`. The extra ones follow the rule's.
   virtual at::Tensor slot(size_t entry, int slot) const = 0;
-  /// Every copy of it: the replicas of one flat pass share theirs, others have one each.
+  /// Every copy of it: the replicas of one flat pass share a copy, others have one each.
   virtual std::vector<at::Tensor> slot_copies(size_t entry, int slot) const {
     return {this->slot(entry, slot)};
   }

@@ -26,7 +26,8 @@
 namespace strata::ps::detail {
 
 /// A Coordinator's state: the queue, and a connection a worker. Everything is under one mutex; who
-/// waits, or the progress thread, reads what has come, hands out calls, and looks who has fallen silent.
+/// waits, or the progress thread, reads what has come, hands out calls, and looks who has fallen
+/// silent.
 class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -63,7 +64,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::vector<wire::Transfer> transfers;
   };
   struct Sending {
-    at::Tensor tensor;  // before its transfer, which goes first
+    at::Tensor tensor;  // outlives its transfer
     wire::Transfer transfer;
   };
   enum class State { kDisconnected, kHandshaking, kReady };
@@ -165,7 +166,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   uint64_t next_number_ = 1;
   uint64_t next_turn_ = 1;
   uint64_t lost_ = 0;
-  bool changed_ = false;       // somebody may wait for it
+  bool changed_ = false;       // a thread may wait for it
   bool error_spread_ = false;  // the workers know
   bool ending_ = false;        // nothing is scheduled any more
   bool ended_ = false;         // who is away stays away

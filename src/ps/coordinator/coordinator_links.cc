@@ -1,4 +1,4 @@
-// The coordinator's connections to its workers: who is there, what comes, what goes.
+// The coordinator's connections to its workers: connecting, receiving, sending.
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -350,7 +350,7 @@ void CoordinatorCore::measure(Worker& worker, const Closure& closure, uint64_t r
   worker.overhead_ns = smooth(worker.overhead_ns, std::max<int64_t>(whole - here, 0));
 }
 
-// ---- what goes ----
+// ---- sending ----
 
 // Whether one more may go to the worker. As many as run there, always; more only to hide the way
 // there and back, so that none waits behind a long one while another worker has nothing to do.

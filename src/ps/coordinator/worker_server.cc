@@ -133,7 +133,7 @@ struct WorkerServer::Impl {
   FailureLog failures_;
 
   std::mutex mutex_;
-  std::shared_ptr<WorkerSession> session_;  // null: nobody is there
+  std::shared_ptr<WorkerSession> session_;  // null: no coordinator is connected
   int serving_ = 0;                         // threads that call functions
   int waiting_ = 0;                         // those of them that have nothing to call
   int running_ = 0;                         // functions, those of former sessions among them
@@ -216,7 +216,7 @@ void WorkerServer::Impl::work_once() {
   if (wake) transport_->wake();
 }
 
-/// What goes wrong with a session costs its coordinator the connection.
+/// A failure of a session costs its coordinator the connection.
 template <typename Work>
 void WorkerServer::Impl::with_session(Work work) {
   const std::shared_ptr<WorkerSession> session = session_;

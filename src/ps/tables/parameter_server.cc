@@ -39,7 +39,7 @@ uint64_t default_memory_limit() {
   return pages / 10 * 9 * static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
-/// Of what is told apart in a quiet moment: who has been silent, whether to stop.
+/// Checked in quiet moments: who has been silent, whether to stop.
 constexpr std::chrono::milliseconds kLook{50};
 
 }  // namespace

@@ -46,8 +46,8 @@ void ParameterServer::Impl::tend_backup() {
   }
 }
 
-/// A server whose backup this is has come: for the first time in its life, or to settle who goes
-/// on, since the line was broken.
+/// A server whose backup this is has come: for the first time in its life, or to decide which
+/// continues on, since the line was broken.
 void ParameterServer::Impl::greet(Worker& server, const Request& request) {
   // Copies without the server that they are of: it was started anew, and has nothing.
   if (!request.flag && copies == Copies::kBackup && !copied.by_name.empty()) replace(server.name);
@@ -85,7 +85,7 @@ void ParameterServer::Impl::begin_input(Worker& server, Request request) {
   server.receiving.push_back(std::move(arriving));
 }
 
-/// In their order. It is told at once that they are here: what is here will be done.
+/// In their order. They are acknowledged at once: received requests will be executed.
 void ParameterServer::Impl::take_inputs(Worker& server) {
   if (server.left) return;
   std::list<Arriving>& receiving = server.receiving;
@@ -143,7 +143,7 @@ void ParameterServer::Impl::tell_servers(ErrorCode code) {
   }
 }
 
-/// Whoever asks for another server's says that that server is lost.
+/// A worker that asks for another server's table reports that server as lost.
 ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& request,
                                                                  const std::string& who) {
   if (request.on_behalf_of == 0) return own;

@@ -101,7 +101,7 @@ int why_not(int report) {
 }
 
 Error not_started(const std::string& program, int error) {
-  const bool no_guard = error == EPIPE;  // it was told of the child
+  const bool no_guard = error == EPIPE;  // it receives the child's number
   const bool no_room = error == ENOMEM || error == EAGAIN || error == EMFILE || error == ENFILE;
   return {no_guard  ? ErrorCode::kUnavailable
           : no_room ? ErrorCode::kResourceExhausted
@@ -219,7 +219,7 @@ std::optional<ChildEnd> ChildProcess::reap() {
   siginfo_t info = {};
   const int failed = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
   if (reaped_ || failed != 0 || info.si_pid != pid_) return std::nullopt;
-  // As long as it is not reaped its number is nobody else's.
+  // As long as it is not reaped its number is not reused.
   ::kill(-pid_, SIGKILL);
   guard_.forget(pid_);
   int status = 0;

@@ -83,7 +83,7 @@ int launch(const LaunchOptions& options) {
   std::vector<std::string> names;
   for (const SupervisedTask& task : cluster.tasks()) names.push_back(task.name);
   TaskOutput output(names, {.colours = wants_colours(), .log_folder = options.log_folder});
-  ::signal(SIGPIPE, SIG_IGN);  // `| head` is told from errors by the supervisor
+  ::signal(SIGPIPE, SIG_IGN);  // the supervisor distinguishes `| head` from errors
   Supervisor supervisor(cluster.tasks(), options.supervisor, guard, output);
   const PassSignals pass(supervisor);
   return supervisor.run();

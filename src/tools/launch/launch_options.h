@@ -31,7 +31,7 @@ struct LaunchOptions {
 
 extern const char* const kLaunchHelp;
 
-/// @param words  What stands behind `strata launch`.
+/// @param words  What is behind `strata launch`.
 /// @throws Error  kInvalidArgument: quotes the word that is wrong.
 LaunchOptions read_launch_options(std::vector<std::string> words);
 

@@ -213,7 +213,7 @@ void Supervisor::note_failure(Failure failure) {
       return start(failure.task);
     }
   }
-  // Who was told to stop and has saved leaves the others the time to do the same.
+  // Who was asked to stop and has saved leaves the others the time to do the same.
   const auto until = Clock::now() + (preempted(failure.end)          ? options_.grace
                                      : blames_one_that_runs(failure) ? options_.settle_named
                                                                      : options_.settle);
@@ -299,7 +299,7 @@ bool Supervisor::blames_one_that_runs(const Failure& failure) const {
 }
 
 // Several may fail at once, since those that lose a peer fail, too: by an error (or abort, where
-// nobody catches it) that names it, and is no cause then.
+// it is not caught) that names it, and is no cause then.
 int Supervisor::blame(const Failure& failure) const {
   if (failure.end.signal != 0 && failure.end.signal != SIGABRT) return 3;
   if (preempted(failure.end)) return 0;

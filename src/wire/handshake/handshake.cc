@@ -144,7 +144,7 @@ bool Handshake::read() {
   } catch (const Error& error) {
     const Status why(error.code(), str_cat("it sent ", error.what()));
     if (!connects_ && error.code() == ErrorCode::kUnimplemented) {
-      out_ = encode_reject(why);  // one of ours, and to be told
+      out_ = encode_reject(why);  // a member of the job, which gets the reason
       status_ = why;
       step_ = Step::kWrite;
       return true;
@@ -206,7 +206,7 @@ Status Handshake::check(const HelloMessage& peer) const {
   } catch (const Error& error) {
     return {ErrorCode::kUnauthenticated, error.what()};
   }
-  // A job is as good as a password where there is nothing better: it is not told.
+  // A job is as good as a password where there is nothing better: it is not revealed.
   if (peer.hello.job != own_.hello.job) {
     return {ErrorCode::kPermissionDenied,
             str_cat(task, " is of another job than ", own_.hello.task)};

@@ -22,7 +22,7 @@ std::string ReceiveOperation::describe() const {
   return describe_as("receive", size, tag, "from", session_);
 }
 
-// A session that is gone has ended them, or is about to, and touches no buffer any more.
+// A closed session has ended them, or is about to, and touches no buffer any more.
 void SendOperation::cancel() {
   if (const auto session = session_.lock()) session->cancel_send(*this);
 }

@@ -203,7 +203,7 @@ class Session final : public Connection,
   std::unordered_map<uint32_t, Incoming*> unfinished_;  // by message; bytes are still missing
   std::vector<std::unique_ptr<Incoming>> spare_;        // for reuse
   uint64_t receive_window_used_ = 0;
-  uint64_t window_to_return_ = 0;  // freed, and the peer has not been told
+  uint64_t window_to_return_ = 0;  // freed, and not reported to the peer
   std::map<uint32_t, std::deque<std::string>> control_messages_;
   size_t control_bytes_ = 0;
   std::vector<std::byte> staging_;

@@ -102,7 +102,7 @@ class TcpTransport final : public StreamTransport {
           return any;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
           return any;
-        }  // else: that one has gone already
+        }  // else: that one has ended already
       }
       return any;
     }
