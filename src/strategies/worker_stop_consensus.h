@@ -13,20 +13,19 @@
 
 namespace strata::detail {
 
-/// The agreement of workers that step together, at no cost while there is no reason to stop: a
-/// thread waits for the word of whoever knows of one, which is that it was told to, or, of the
-/// first worker, that another one waits to take part. Then each worker says at which of its calls
-/// it can stop at the earliest, and waits there for what the others say; the step is the latest of
-/// these. A worker that says so is in a step that cannot end without the others, so no worker runs
-/// past it.
+/// The consensus of workers that step together. It costs nothing while there is no reason to stop: a
+/// listener thread waits for a stop request from any worker (SIGTERM, or at rank 0 a worker that
+/// waits to join). Then each worker proposes the earliest of its calls at which it can stop, and
+/// waits there for the proposals of the others; the step is the latest of these. A worker that has
+/// proposed is in a step that cannot end without the others, so no worker runs past it.
 class WorkerStopConsensus final : public StopConsensus {
  public:
-  /// @param number  Of this agreement among the workers'; the same in all of them.
-  /// @param take_in  Stops for those who wait to take part, too.
+  /// @param number  The number of this consensus, the same in all workers.
+  /// @param take_in  Stops for workers that wait to join, too.
   /// @param on_end  Called to declare that this process's end is no failure.
   WorkerStopConsensus(std::shared_ptr<cluster::Server> server, int rank, int num_workers,
                       int64_t number, bool take_in, std::function<void()> on_end);
-  /// Where a worker has ended, the others agree on nothing any more.
+  /// When a worker has ended, the others reach no further consensus.
   ~WorkerStopConsensus() override;
 
   std::optional<int64_t> agree(int64_t finished_steps, bool preempted) override;
