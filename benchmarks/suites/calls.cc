@@ -66,7 +66,7 @@ void serve_calls(const std::string& name,
       const Calls calls = Calls::from_line(line);
       const std::function<void()> call = prepare(calls);
       times.resize(static_cast<size_t>(calls.repeats));
-      call();  // the ranks meet; caches are warm
+      call();  // the ranks synchronize; caches are warm
       auto before = Clock::now();
       for (double& time : times) {
         call();

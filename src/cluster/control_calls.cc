@@ -73,7 +73,7 @@ void ControlLoop::wait(PendingCall& pending, uint64_t number, wire::Deadline dea
         [&] { return pending.done.load(std::memory_order_acquire) || poll(); },
         wire::Deadline::at(until));
     handle_arrivals();
-    // The leader's own log names those that it has not met.
+    // The leader's own log names those that have not joined.
     const bool known_here = pending.kind == MessageKind::kJoin && membership_.has_value();
     // What may take for ever is no wait for a peer: whether one is asked to stop, say.
     const bool expected = deadline.left() < std::chrono::hours(24);

@@ -106,7 +106,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
 
   bool shared_ = false;  // some parameters and slots, by the processes of the group
 
-  // Of the present step; written in meetings.
+  // Of the present step; written in barriers.
   bool updates_now_ = true;
   bool finite_ = true;
   double loss_factor_ = 1;

@@ -53,7 +53,7 @@ Moments merge(const ReplicaContext* context, const Moments& local) {
     const Moments* in;
     Moments out;
   } visit{&local, {}};
-  context->meet(
+  context->synchronize(
       "sync_batch_norm", &visit,
       [&](const std::vector<void*>& all) {
         std::vector<const Moments*> local;

@@ -109,7 +109,7 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
   }
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
                    static_cast<uint64_t>(request.write);
-  replica.meet(
+  replica.synchronize(
       kWriteNames[static_cast<int>(request.write)], &request,
       [&](const std::vector<void*>& all) {
         std::vector<WriteRequest*> requests;

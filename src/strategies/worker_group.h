@@ -35,7 +35,7 @@ std::optional<cluster::Cluster> find_workers(
 /// This process among the workers that train together.
 class WorkerGroup {
  public:
-  /// Meets the other workers, and forms a group with them.
+  /// Joins the other workers, and forms a group with them.
   /// @param devices  Of this process's replicas, by name; none: its share of what the workers of
   ///   its machine may use, or, where it is started anew, as many as it had.
   /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and

@@ -39,7 +39,7 @@ class WorkerStopConsensus final : public StopConsensus {
   bool end_round();
   void listen();
   void broadcast_stop(const char* why);
-  void offer(int64_t step);
+  void propose(int64_t step);
   void wait_for_all();
 
   const std::shared_ptr<cluster::Server> server_;
@@ -56,7 +56,7 @@ class WorkerStopConsensus final : public StopConsensus {
   bool leaving_ = false;
   std::string told_;                 // why all are to stop, as this worker knows it
   std::optional<int64_t> finished_;  // as the last call has it
-  std::optional<int64_t> offered_;   // where this worker can stop
+  std::optional<int64_t> proposed_;  // where this worker can stop
   std::optional<int64_t> agreed_;
   bool membership_changed_ = false;
   bool peer_exited_ = false;  // another worker has ended

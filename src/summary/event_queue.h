@@ -28,7 +28,7 @@ class EventQueue {
   /// Closes quietly.
   ~EventQueue();
 
-  /// Each throws what the thread met, or kDeadlineExceeded; `call` names the caller.
+  /// Each throws the error of the thread, or kDeadlineExceeded; `call` names the caller.
   void add(const char* call, std::string_view payload);
   void flush(const char* call);
   void close();

@@ -787,7 +787,7 @@ TEST_P(WireContractTest, StrangersAreRefused) {
         here->connect({.host = address.host, .port = 1}, hello_of(0),
                       Deadline::after(std::chrono::milliseconds(50)));
       },
-      ErrorCode::kDeadlineExceeded, "the last try met: ");
+      ErrorCode::kDeadlineExceeded, "the last error: ");
   Hello endless = hello_of(0);
   endless.purpose.assign(256, 'x');
   expect_error([&] { here->connect(address, endless, soon()); },

@@ -12,7 +12,7 @@
 
 namespace strata::collective {
 
-/// Where the calls of one id meet. Every rank sends every other its call's fingerprint, and what it
+/// The exchange of the calls of one id. Every rank sends every other its call's fingerprint, and what it
 /// brings, if that is small. So all learn that all have come, and whether they agree.
 class MpiChannel {
  public:
@@ -29,7 +29,7 @@ class MpiChannel {
   void barrier(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait);
   /// Of the last barrier.
   uint64_t fingerprint(int rank) const;
-  /// The result of a small call that has met.
+  /// The result of a small call whose ranks have all arrived.
   void take(const SharedCall& call) const;
   /// Rank 0's word to all others. @param word  Its own, elsewhere overwritten.
   void tell(int64_t& word, const MpiWait& wait);

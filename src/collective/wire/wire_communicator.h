@@ -17,7 +17,7 @@ struct WireCommunicatorOptions {
   uint32_t channel = 1;  ///< Tags of this channel are the communicator's on all connections.
 
   // What a cluster can do for it (cluster::Server has both):
-  /// Called once, with what a failed call met, before the connections are ended: what it returns is
+  /// Called once, with the error of a failed call, before the connections are ended: what it returns is
   /// the call's error. `[&](const Status& seen) { return server.root_cause(seen); }` gives every
   /// rank the same one, which names the task that is the cause.
   std::function<Status(const Status&)> root_cause = {};

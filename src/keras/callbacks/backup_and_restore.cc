@@ -20,7 +20,7 @@ BackupAndRestore::BackupAndRestore(std::string backup_dir, const BackupAndRestor
 BackupAndRestore::~BackupAndRestore() = default;
 BackupAndRestore::BackupAndRestore(BackupAndRestore&&) noexcept = default;
 
-void BackupAndRestore::let_go() { preemption_.reset(); }
+void BackupAndRestore::release_signal() { preemption_.reset(); }
 
 void BackupAndRestore::on_restore() {
   preemption_.reset();

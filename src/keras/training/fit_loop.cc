@@ -112,7 +112,7 @@ class CallbackRelease {
  public:
   explicit CallbackRelease(const Callbacks& callbacks) : callbacks_(callbacks) {}
   ~CallbackRelease() {
-    for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->let_go();
+    for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->release_signal();
   }
   CallbackRelease(const CallbackRelease&) = delete;
   CallbackRelease& operator=(const CallbackRelease&) = delete;
@@ -324,7 +324,7 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
 
 History FitLoop::run(bool* backed_up) {
   const ScopedCallbacks attached(callbacks_, *this);
-  const CallbackRelease let_go(callbacks_);
+  const CallbackRelease release(callbacks_);
   feed_.start(epoch_);
   if (epoch_ < epochs_) {
     prepare(model_, feed_);

@@ -130,13 +130,13 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void handle_ready(Worker& worker, const CallMessage& message);
   void handle_outcome(Worker& worker, const Outcome& outcome, Clock::time_point now);
   void finish(Worker& worker, Arriving& arriving, Clock::time_point now);
-  void forget(Worker& worker, const Closure& closure);
+  void release(Worker& worker, const Closure& closure);
   void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t service_time_ns,
                Clock::time_point now);
   void dispatch();
   Worker* next_worker(Clock::time_point now);
   bool has_room(const Worker& worker, Clock::time_point now) const;
-  bool stuck(const Worker& worker, Clock::time_point now) const;
+  bool stalled(const Worker& worker, Clock::time_point now) const;
   void send_batch(Worker& worker);
   void send(Worker& worker, const CallMessage& message,
             const std::vector<at::Tensor>& tensors = {});

@@ -104,7 +104,7 @@ struct WorkerServer::Impl {
   void work();
   void work_once();
   // With mutex_ held.
-  void meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now);
+  void accept_coordinator(std::shared_ptr<wire::Connection> connection, Clock::time_point now);
   void lose(const Status& status);
   void tick(Clock::time_point now);
   void end(Status status);
@@ -197,7 +197,8 @@ void WorkerServer::Impl::work_once() {
   {
     const std::lock_guard lock(mutex_);
     const Clock::time_point now = Clock::now();
-    while (auto connection = transport_->try_accept()) meet(std::move(connection), now);
+    while (auto connection = transport_->try_accept())
+      accept_coordinator(std::move(connection), now);
     if (session_ != nullptr && !ended_) {
       with_session([&](WorkerSession& session) {
         session.poll(now);
@@ -228,7 +229,8 @@ void WorkerServer::Impl::with_session(Work work) {
   }
 }
 
-void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now) {
+void WorkerServer::Impl::accept_coordinator(std::shared_ptr<wire::Connection> connection,
+                                            Clock::time_point now) {
   if (ended_) return connection->fail({ErrorCode::kCancelled, "[ps] the worker has ended"});
   if (session_ != nullptr) {
     if (session_->connection().peer().generation != connection->peer().generation) {

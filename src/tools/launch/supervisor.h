@@ -103,11 +103,11 @@ class Supervisor {
 
   std::string names_of_running() const;
   bool others_ended(bool well) const;
-  bool someone_ended_well() const;
+  bool any_ended_well() const;
   bool preempted(const ChildEnd& end) const;
   bool blames(const Failure& failure, size_t other) const;
   bool blames_one_that_runs(const Failure& failure) const;
-  int blame(const Failure& failure) const;
+  int cause_priority(const Failure& failure) const;
   const Failure& cause() const;
   std::optional<std::string> may_restart(const Failure& failure);
   void report() const;

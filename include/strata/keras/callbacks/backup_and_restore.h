@@ -47,7 +47,7 @@ class STRATA_API BackupAndRestore : public Callback {
   void on_train_end(keras::Logs& logs) override;
 
   /// Stops handling SIGTERM: `fit` has ended, with or without an error.
-  void let_go();
+  void release_signal();
 
  private:
   std::string folder_;
