@@ -56,6 +56,7 @@ class OneOf : public Set {
   }
 
   friend bool operator==(const OneOf& a, const OneOf& b) { return a.word_ == b.word_; }
+  friend bool operator==(const OneOf& a, typename Set::Word b) { return a.word_ == Set::kWords[b]; }
   friend std::ostream& operator<<(std::ostream& out, const OneOf& x) { return out << x.word_; }
 
  private:
