@@ -32,13 +32,14 @@ class OneOf : public Set {
  public:
   /// The set's first word.
   OneOf() : OneOf(typename Set::Word{}) {}
-  OneOf(typename Set::Word word)
-      : word_(Set::kWords[word]) {}                    // NOLINT(google-explicit-constructor)
-  OneOf(const char* word) : word_(word) {}             // NOLINT(google-explicit-constructor)
-  OneOf(std::string word) : word_(std::move(word)) {}  // NOLINT(google-explicit-constructor)
+  // NOLINTBEGIN(google-explicit-constructor): an option is given as either
+  OneOf(typename Set::Word word) : word_(Set::kWords[word]) {}
+  OneOf(const char* word) : word_(word) {}
+  OneOf(std::string word) : word_(std::move(word)) {}
 
   const std::string& word() const { return word_; }
-  operator const std::string&() const { return word_; }  // NOLINT(google-explicit-constructor)
+  operator const std::string&() const { return word_; }
+  // NOLINTEND(google-explicit-constructor)
 
   /// @param where  The owner, for the error: "[layers] Conv2D".
   /// @throws Error kInvalidArgument: the word is not in the set; lists the set.
