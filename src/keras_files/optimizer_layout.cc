@@ -57,7 +57,7 @@ std::string optimizer_class_of(const Json& optimizer) {
   return name->as_string();
 }
 
-/// Those of one variable stand side by side.
+/// The slots of one variable are side by side.
 void add_slots(std::span<const tensor::RuleSlot> kinds,
                std::span<const std::vector<int64_t>> shapes, std::vector<OptimizerSlot>& slots) {
   for (size_t variable = 0; variable < shapes.size(); ++variable) {
@@ -101,8 +101,8 @@ std::vector<OptimizerSlot> slots_of(const Json& optimizer,
   const Json* rate = find_value(config, "learning_rate");
   if (rate == nullptr || rate->is_number()) slots.push_back({.kind = "learning_rate"});
   std::vector<tensor::RuleSlot> always;
-  std::ranges::copy_if(found->slots, std::back_inserter(always), &std::string_view::empty,
-                       &tensor::RuleSlot::when);
+  std::ranges::copy_if(found->slots, std::back_inserter(always),
+                       [](const tensor::RuleSlot& slot) { return slot.when.empty(); });
   static const tensor::RuleSlot kAverage = {"average"}, kAccumulator = {"gradient_accumulator"};
   const auto wants = [&](std::string_view option) { return holds(str_cat(option, ":0"), config); };
   if (wants("use_ema")) add_slots({&kAverage, 1}, shapes, slots);

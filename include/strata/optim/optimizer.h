@@ -24,7 +24,7 @@ namespace strata::optimizers {
 /// the same, leave this off, add up with plain `backward()`, and give the last call the weight of
 /// all.
 ///
-/// The list is one for the reason that is told in strata/tensor/rule_options.h.
+/// A list, as the options of each rule are (strata/tensor/rule_options.h says why).
 #define STRATA_OPTIMIZER_OPTIONS(OPTION)                                 \
   /* Each variable's gradient to at most this norm. */                   \
   OPTION(double, clipnorm, 0)                                            \

@@ -140,7 +140,8 @@ struct STRATA_API RMSpropRule {
   STRATA_RULE(STRATA_RMSPROP_OPTIONS)
 };
 
-/// (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate. No optimizer's.
+/// (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate. No optimizer
+/// has it.
 struct STRATA_API MovingAverageRule {
   STRATA_RULE(STRATA_NO_OPTIONS)
 };
@@ -167,8 +168,8 @@ struct RuleRow {
   RuleOptions defaults;                       ///< of the rule's struct
   std::vector<std::string_view> class_names;  ///< Keras's optimizers that have it: "RMSprop".
   std::string_view name;                      ///< "rmsprop"
-  /// Keras keeps those without a condition side by side for each variable, then one after the other
-  /// those with one for all variables.
+  /// In Keras's files a variable's unconditional slots are side by side; after those of all
+  /// variables each conditional slot follows, for all variables.
   std::vector<RuleSlot> slots = {};
   std::string_view scalar_state = {};  ///< UpdateRule::carried_name
 };
