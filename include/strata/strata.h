@@ -189,6 +189,7 @@
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/tensor/fingerprint.h"
 #include "strata/tensor/random_streams.h"
+#include "strata/tensor/rule_options.h"
 #include "strata/tensor/thread_setup.h"
 #include "strata/tensor/update_rule.h"
 #include "strata/wire/address.h"

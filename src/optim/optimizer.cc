@@ -270,5 +270,7 @@ const std::vector<Variable>& Optimizer::variables() const { return impl_->variab
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const { return impl_->slots(); }
 void Optimizer::set_slot(size_t index, const at::Tensor& value) { impl_->set_slot(index, value); }
 std::string_view Optimizer::name() const { return impl_->rule_->name(); }
+const tensor::UpdateRule& Optimizer::rule() const { return *impl_->rule_; }
+const OptimizerOptions& Optimizer::common_options() const { return impl_->options_; }
 
 }  // namespace strata::optimizers

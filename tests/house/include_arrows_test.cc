@@ -165,6 +165,7 @@ TEST(IncludeArrowsTest, SeesWhatIsForbidden) {
       {"src/data/a.cc", "#include \"strata/tensor/arena.h\"\n"},
       {"src/data/a.cc", "  #  include \"optim/a.h\"\n"},
       {"src/collective/a.cc", "#include \"runtime/context.h\"\n"},
+      {"src/optim/a.cc", "#include \"strategies/a.h\"\n"},
       {"include/strata/data/a.h", "#pragma once\n#include \"data/shuffle.h\"\n"},
       {"include/strata/data/a.h", "#pragma once\n#include <torch/torch.h>\n"},
       {"include/strata/data/a.h", "int x;\n"},
