@@ -14,6 +14,8 @@
 #include "core/spin.h"
 #include "strata/core/interrupt.h"
 #include "strata/runtime/replica_context.h"
+#include "strata/runtime/replica_group_owner.h"
+#include "strata/runtime/stop_consensus.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/kernels/cpu_kernels.h"
@@ -299,7 +301,11 @@ void ReplicaGroup::mend() const {
 }
 
 void ReplicaGroup::mend_in_turn() const {
-  if (communicator() != nullptr && communicator()->has_failed() && links_.mend) links_.mend();
+  if (communicator() != nullptr && communicator()->has_failed() && owner_) owner_->do_mend();
+}
+
+std::shared_ptr<StopConsensus> ReplicaGroup::make_stop_consensus() const {
+  return owner_ ? owner_->do_make_stop_consensus() : nullptr;
 }
 
 void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
@@ -366,11 +372,7 @@ void ReplicaGroup::fail_step(const Status& status) {
 
 void ReplicaGroup::tell_others(const Status& status, const std::string& when) const {
   if (communicator() == nullptr) return;
-  if (links_.step_failed) {
-    links_.step_failed(status, when);
-  } else {
-    communicator()->fail(status);
-  }
+  communicator()->fail(owner_ ? owner_->do_step_failed(status, when) : status);
 }
 
 }  // namespace strata

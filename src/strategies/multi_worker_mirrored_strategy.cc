@@ -39,19 +39,6 @@ class StepReporter final : public RunObserver {
   const ReplicaGroup& group_;
 };
 
-/// Agreements have numbers, from 1 in each generation: newcomers have made none before.
-std::shared_ptr<const detail::MakeStopConsensus> agreements_of(
-    const std::shared_ptr<detail::WorkerGroup>& workers, bool elastic) {
-  return std::make_shared<const detail::MakeStopConsensus>(
-      [workers, elastic, generation = uint64_t{0}, made = int64_t{0}]() mutable {
-        const auto server = workers->server();
-        if (std::exchange(generation, server->generation()) != server->generation()) made = 0;
-        return std::make_shared<detail::WorkerStopConsensus>(
-            server, workers->communicator()->rank(), workers->communicator()->num_ranks(), ++made,
-            elastic, [workers] { workers->end_in_order(); });
-      });
-}
-
 }  // namespace
 
 struct MultiWorkerMirroredStrategy::Joined {
@@ -121,15 +108,9 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   if (!workers_) return;
   reporter_ = std::make_shared<StepReporter>(*workers_->server(), group());
   group().observe(reporter_);
-  stop_consensus_ = agreements_of(workers_, elastic_);
-  detail::set_stop_consensus(group(), stop_consensus_);
-  group().set_links({.step_failed = [this](const Status& status,
-                                           const std::string& when) { tell_others(status, when); },
-                     .mend = [this] { mend(); }});
 }
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
-  group().set_links({});
   if (workers_) workers_->leave();
 }
 
@@ -148,23 +129,31 @@ std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
 bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
 
 /// What was thrown here, unless it is what another worker's failure led to: that is known to all.
-void MultiWorkerMirroredStrategy::tell_others(const Status& status, const std::string& when) {
-  collective::Communicator& communicator = *group().communicator();
+Status MultiWorkerMirroredStrategy::do_step_failed(const Status& status, const std::string& when) {
+  const collective::Communicator& communicator = *group().communicator();
   cluster::Server& server = *workers_->server();
-  if (communicator.has_failed() || !server.status().ok()) {
-    communicator.fail(status);  // the first failure stays
-    return;
-  }
+  if (communicator.has_failed() || !server.status().ok()) return status;  // the first failure stays
   const std::string what = str_cat(" threw ", when, ": ", first_line(status.message()));
   if (!communicator.shares_memory()) server.abort("it" + what);  // before connections break
-  communicator.fail(Status(ErrorCode::kAborted, server.task().to_string() + what));
+  return Status(ErrorCode::kAborted, server.task().to_string() + what);
 }
 
-void MultiWorkerMirroredStrategy::mend() {
+void MultiWorkerMirroredStrategy::do_mend() {
   const uint64_t step = workers_->mend(group().step());
   group().reconnect(workers_->communicator(), step);
   STRATA_LOG(kInfo) << "[" << kStrategyName << "] all workers go on after a failed step, with run "
                     << step + 1;
+}
+
+std::shared_ptr<StopConsensus> MultiWorkerMirroredStrategy::do_make_stop_consensus() {
+  if (!workers_) return nullptr;
+  const std::shared_ptr<cluster::Server> server = workers_->server();
+  if (std::exchange(agreement_generation_, server->generation()) != server->generation()) {
+    agreements_ = 0;
+  }
+  return std::make_shared<detail::WorkerStopConsensus>(
+      server, worker(), num_workers(), ++agreements_, elastic_,
+      [workers = workers_] { workers->end_in_order(); });
 }
 
 void MultiWorkerMirroredStrategy::regroup() {

@@ -98,10 +98,10 @@ Strategy::Strategy(ReplicaGroupOptions options)
     : Strategy(std::make_shared<ReplicaGroup>(std::move(options))) {}
 
 Strategy::Strategy(std::shared_ptr<ReplicaGroup> group) : group_(std::move(group)) {
-  group_->set_strategy(this);
+  group_->set_owner(this);
 }
 
-Strategy::~Strategy() { group_->set_strategy(nullptr); }
+Strategy::~Strategy() { group_->set_owner(nullptr); }
 
 detail::Context Strategy::enter_scope() const {
   detail::require_cross_replica("scope");
@@ -227,8 +227,15 @@ DistributedDataset Strategy::distribute_from_function(
 
 bool Strategy::is_chief() const { return detail::is_chief(*group_); }
 
+Strategy& detail::strategy_of(const ReplicaGroup& group) {
+  auto* const strategy = dynamic_cast<Strategy*>(group.owner());
+  STRATA_CHECK(strategy, kFailedPrecondition, "[", group.name(),
+               "] strategy: the strategy of this replica context is gone");
+  return *strategy;
+}
+
 Strategy& get_strategy() {
-  Strategy* strategy = detail::current_context().group->strategy();
+  auto* const strategy = dynamic_cast<Strategy*>(detail::current_context().group->owner());
   return strategy ? *strategy : default_strategy();
 }
 

@@ -21,7 +21,8 @@ namespace strata {
 class CrossDeviceOps;
 class ParameterStore;
 class ReplicaContext;
-class Strategy;
+class ReplicaGroupOwner;
+class StopConsensus;
 
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
 /// number of devices and `seed`.
@@ -86,17 +87,6 @@ class STRATA_API RunObserver {
   virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
   /// The same replicas have got another communicator: what was made with the one before is over.
   virtual void reconnected() {}
-};
-
-/// How a group's owner keeps the way to the other processes. Called outside replica functions,
-/// while no run is under way.
-struct GroupLinks {
-  /// A step has failed in this process: tells the others, which may wait for it.
-  /// @param when  "in run 7", for messages.
-  std::function<void(const Status& status, const std::string& when)> step_failed = {};
-  /// A collective call has failed in all processes: meets them and calls `reconnect`.
-  /// @throws Error  why there can be no further call.
-  std::function<void()> mend = {};
 };
 
 namespace detail {
@@ -178,11 +168,13 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// From now on values travel through `communicator`, which has the placement of the one before.
   /// @param step  The number of `run`s so far, in which the processes may differ after an error.
   void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
-  /// Null functions: a failed communicator stays.
-  void set_links(GroupLinks links) { links_ = std::move(links); }
   /// Before a call of the communicator: after one that failed, gets another first. In a run
   /// nothing.
   void mend() const;
+
+  /// How the processes agree on a step to stop after. All of them make the agreements that they
+  /// make in the same order. @return null: there is one process.
+  std::shared_ptr<StopConsensus> make_stop_consensus() const;
 
   collective::Rendezvous& rendezvous();
 
@@ -196,9 +188,10 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void add(detail::VariableState* variable);
   void remove(detail::VariableState* variable);
 
-  /// The strategy that owns this group, null once it is gone.
-  Strategy* strategy() const { return strategy_; }
-  void set_strategy(Strategy* strategy) { strategy_ = strategy; }
+  /// The strategy; null once it is gone, and in a group without one. Then nothing mends a failed
+  /// communicator.
+  ReplicaGroupOwner* owner() const { return owner_; }
+  void set_owner(ReplicaGroupOwner* owner) { owner_ = owner; }
 
  private:
   struct Threads;
@@ -210,8 +203,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   ReplicaGroupOptions options_;
   bool all_cpu_;
   bool shares_gpu_;
-  Strategy* strategy_ = nullptr;
-  GroupLinks links_;
+  ReplicaGroupOwner* owner_ = nullptr;
   std::mutex mutex_;
   std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
   std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_

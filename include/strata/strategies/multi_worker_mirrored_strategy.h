@@ -11,7 +11,6 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
-#include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -107,8 +106,9 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
-  void tell_others(const Status& status, const std::string& when);
-  void mend();
+  Status do_step_failed(const Status& status, const std::string& when) override;
+  void do_mend() override;
+  std::shared_ptr<StopConsensus> do_make_stop_consensus() override;
   void take_in();
   void regroup();
 
@@ -116,7 +116,9 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   std::vector<LogicalDevice> devices_;            // that this process has by itself
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;
-  std::shared_ptr<const detail::MakeStopConsensus> stop_consensus_;
+  // Agreements have numbers, from 1 in each generation: newcomers have made none before.
+  uint64_t agreement_generation_ = 0;
+  int64_t agreements_ = 0;
 };
 
 }  // namespace strata
