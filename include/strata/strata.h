@@ -164,6 +164,7 @@
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/replica_group.h"
 #include "strata/runtime/replica_group_owner.h"
+#include "strata/runtime/replica_options.h"
 #include "strata/runtime/replicated.h"
 #include "strata/runtime/stop_consensus.h"
 #include "strata/runtime/sync_batch_norm.h"

@@ -102,7 +102,7 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
         "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
         "' is trained by an optimizer, so its replicas have one value, and a replica wrote to it "
         "without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or make the "
-        "strategy with {.share_storage = false}");
+        "strategy with {.replicas = {.share_storage = false}}");
     apply(variable.replicas()[local], request);
     variable.record_version(replica.local_replica());
     return;
@@ -319,7 +319,7 @@ void VariableState::keep_one_copy() {
   central_ = replicas_[0].detach().to(device, replicas_[0].scalar_type(), /*non_blocking=*/false,
                                       /*copy=*/true);
   central_.set_requires_grad(replicas_[0].requires_grad());
-  if (!group_->options().share_storage.value_or(true)) return;
+  if (!group_->options().replicas.share_storage.value_or(true)) return;
   for (const at::Tensor& replica : replicas_) {
     if (replica.device() == device) replica.set_data(central_.variable_data());
   }

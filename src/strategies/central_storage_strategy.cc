@@ -38,9 +38,7 @@ ReplicaGroupOptions group_options(const CentralStorageOptions& options,
   group.devices = std::move(compute);
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.timeout;
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.pin_threads = options.pin_threads;
+  group.replicas = options.replicas;
   return group;
 }
 

@@ -65,10 +65,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
   group.bytes_per_pack = options.communication_options.bytes_per_pack;
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.share_storage = options.share_storage;
-  group.pin_threads = options.pin_threads;
+  group.replicas = options.replicas;
 
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
   if (!cluster) {
@@ -83,7 +80,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
                "parameter servers");
   joined.workers = std::make_shared<detail::WorkerGroup>(
       *cluster, options.server, options.communication_options, options.devices,
-      detail::Common{.seed = group.seed, .threads_per_replica = options.threads_per_replica});
+      detail::Common{.seed = group.seed,
+                     .threads_per_replica = options.replicas.threads_per_replica});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();
@@ -93,7 +91,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.shard_optimizer_state = options.shard_optimizer_state;
   group.late_joiner = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
-  group.threads_per_replica = joined.workers->common().threads_per_replica;
+  group.replicas.threads_per_replica = joined.workers->common().threads_per_replica;
   return joined;
 }
 

@@ -49,9 +49,7 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
   group.devices = detail::find_devices(kServerStrategyName, options.devices);
   group.cross_device_ops = choose_cross_device_ops(group.devices);
   group.seed = options.seed.value_or(detail::default_seed());
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.pin_threads = options.pin_threads;
+  group.replicas = options.replicas;
 
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
   if (!cluster || !cluster->spec.has_job(cluster::kPs)) {

@@ -23,8 +23,8 @@ class MirrorsOnCpu : public Strategy {
     for (const std::string& name : cpus(replicas)) group.devices.push_back(find_device(name));
     group.cross_device_ops = std::make_shared<ReductionToOneDevice>();
     group.parameter_device = find_device("cpu:0");
-    group.threads_per_replica = 1;
-    group.share_storage = false;
+    group.replicas.threads_per_replica = 1;
+    group.replicas.share_storage = false;
     return group;
   }
 };

@@ -15,6 +15,7 @@
 #include "strata/collective/rendezvous.h"
 #include "strata/core/export.h"
 #include "strata/runtime/devices.h"
+#include "strata/runtime/replica_options.h"
 
 namespace strata {
 
@@ -64,15 +65,7 @@ struct ReplicaGroupOptions {
   /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
   /// use.
   std::vector<int> cores = {};
-  /// Replicas that compute at a time; 0: one per core.
-  int permits = 0;
-  /// Intra-op threads; 0: cores / replicas, at least 1. The same bits with any number.
-  int threads_per_replica = 0;
-  /// CPU replicas keep one copy of what an optimizer updates; false: each one of its own. Unset:
-  /// one copy, if all of it together has more than 2 MiB.
-  std::optional<bool> share_storage = {};
-  /// Keep each replica thread on a core, where there is one for each.
-  bool pin_threads = true;
+  ReplicaOptions replicas = {};
   /// Caching allocator for CPU tensors, faster kernels in replica functions.
   bool use_cpu_kernels = true;
 };
@@ -125,7 +118,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// What an optimizer trains has one value for all replicas of this process, in one storage or in
   /// copies that the optimizer keeps equal.
   bool may_share_storage() const {
-    return options_.share_storage.value_or(true) && all_cpu_ &&
+    return options_.replicas.share_storage.value_or(true) && all_cpu_ &&
            (!options_.parameter_device || options_.parameter_device->physical.is_cpu());
   }
   /// Each variable has one copy, on options().parameter_device.

@@ -53,12 +53,8 @@ struct MultiWorkerMirroredOptions {
   bool shard_optimizer_state = false;
 
   // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core of its share.
-  int threads_per_replica = 0;  ///< Of large operators, the chief's; 0: its cores / replicas.
-  /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
-  /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
-  std::optional<bool> share_storage = {};
-  bool pin_threads = true;  ///< Keep replica threads on cores, where there is one for each.
+  /// This process's, on its share of the cores; `threads_per_replica` is the chief's everywhere.
+  ReplicaOptions replicas = {};
 };
 
 /// Synchronous training on the devices of several processes and machines, all of which run the same

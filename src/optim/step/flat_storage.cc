@@ -35,7 +35,7 @@ int64_t bytes_of(const std::vector<Entry>& entries) {
 /// All processes decide alike.
 bool shares_parameters(const ReplicaGroup& group, int64_t bytes) {
   if (!group.may_share_storage()) return false;
-  return group.options().share_storage || group.keeps_one_copy() || bytes > kSmall;
+  return group.options().replicas.share_storage || group.keeps_one_copy() || bytes > kSmall;
 }
 
 }  // namespace

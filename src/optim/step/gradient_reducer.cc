@@ -219,7 +219,7 @@ uint8_t GradientReducer::reduction_mode() const {
     return 0;
   }
   if (!group_.may_share_storage()) return 1;
-  return group_.options().share_storage ? 2 : 3;  // where parameters lie: see FlatStorage
+  return group_.options().replicas.share_storage ? 2 : 3;  // where parameters lie: see FlatStorage
 }
 
 /// One message of fixed size: of each replica its weight, how its process adds, and a byte a
