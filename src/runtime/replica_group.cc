@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/spin.h"
+#include "runtime/variable_placement.h"
 #include "strata/core/interrupt.h"
 #include "strata/kernels/cpu_kernels.h"
 #include "strata/runtime/replica_context.h"
@@ -37,6 +38,7 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
                kInvalidArgument, "[", options.name, "] devices: got ", replicas, " for the ",
                options.communicator ? options.communicator->replicas().size() : 0,
                " replicas of this process; expected one each");
+  if (!options.placement) options.placement = std::make_shared<VariablePlacement>();
   ReplicaOptions& resolved = options.replicas;
   STRATA_CHECK(resolved.permits >= 0, kInvalidArgument, "[", options.name, "] permits: got ",
                resolved.permits, "; expected 0 (one per core) or more");
@@ -218,6 +220,12 @@ int ReplicaGroup::num_replicas() const {
 int ReplicaGroup::replica_id(int local) const {
   return options_.communicator ? options_.communicator->replicas()[static_cast<size_t>(local)]
                                : local;
+}
+
+Workers ReplicaGroup::workers() const {
+  const collective::Communicator* const peers = communicator();
+  if (peers == nullptr) return placement().workers();
+  return {.count = peers->num_ranks(), .index = peers->rank()};
 }
 
 collective::Rendezvous& ReplicaGroup::rendezvous() { return threads_->rendezvous; }

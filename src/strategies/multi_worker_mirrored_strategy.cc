@@ -64,7 +64,7 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.name = kStrategyName;
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
-  group.bytes_per_pack = options.communication_options.bytes_per_pack;
+  group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
   group.replicas = options.replicas;
 
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
@@ -86,9 +86,9 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
-  group.overlap = options.communication_options.overlap.value_or(
+  group.reduction.overlap = options.communication_options.overlap.value_or(
       !group.communicator->placement().on_one_host());
-  group.shard_optimizer_state = options.shard_optimizer_state;
+  group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   group.late_joiner = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
   group.replicas.threads_per_replica = joined.workers->common().threads_per_replica;
@@ -112,13 +112,9 @@ MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
   if (workers_) workers_->leave();
 }
 
-int MultiWorkerMirroredStrategy::num_workers() const {
-  return workers_ ? group().communicator()->num_ranks() : 1;
-}
+int MultiWorkerMirroredStrategy::num_workers() const { return group().workers().count; }
 
-int MultiWorkerMirroredStrategy::worker() const {
-  return workers_ ? group().communicator()->rank() : 0;
-}
+int MultiWorkerMirroredStrategy::worker() const { return group().workers().index; }
 
 std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
   return workers_ ? workers_->server() : nullptr;

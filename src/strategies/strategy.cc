@@ -215,13 +215,10 @@ DistributedDataset Strategy::distribute(data::Dataset dataset, const InputOption
 DistributedDataset Strategy::distribute_from_function(
     const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
   require_own("distribute_from_function");
-  InputContext context{.num_input_pipelines = group_->options().num_workers,
-                       .input_pipeline_id = group_->options().worker,
-                       .num_replicas_in_sync = num_replicas_in_sync()};
-  if (const collective::Communicator* communicator = group_->communicator()) {
-    context.num_input_pipelines = communicator->num_ranks();
-    context.input_pipeline_id = communicator->rank();
-  }
+  const Workers workers = group_->workers();
+  const InputContext context{.num_input_pipelines = workers.count,
+                             .input_pipeline_id = workers.index,
+                             .num_replicas_in_sync = num_replicas_in_sync()};
   return DistributedDataset(group_, fn(context), options, /*whole_batches=*/true);
 }
 

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 #include "support/replicas.h"
@@ -280,6 +281,22 @@ TEST_F(ReplicaGroupTest, ObserversAreToldWhileTheyLive) {
   counter.reset();
   strategy.run([] {});
   EXPECT_TRUE(watch.expired());
+}
+
+TEST_F(ReplicaGroupTest, KnowsItsStrategyAsItsOwner) {
+  std::shared_ptr<ReplicaGroup> group;
+  {
+    MirroredStrategy strategy({.devices = cpus(2)});
+    group = strategy.group().shared_from_this();
+    EXPECT_EQ(group->owner(), &strategy);
+    EXPECT_EQ(group->make_stop_consensus(), nullptr) << "there is one process";
+    strategy.run([&] { EXPECT_EQ(&replica().strategy(), &strategy); });
+  }
+  EXPECT_EQ(group->owner(), nullptr);
+  EXPECT_EQ(group->make_stop_consensus(), nullptr);
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                     {"[mirrored_strategy] strategy: the strategy", "is gone"},
+                     [&] { group->run([](ReplicaContext& context) { context.strategy(); }); }));
 }
 
 TEST_F(ReplicaGroupTest, ImpossibleOptionsAreRefused) {

@@ -5,7 +5,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -20,10 +19,28 @@
 namespace strata {
 
 class CrossDeviceOps;
-class ParameterStore;
 class ReplicaContext;
 class ReplicaGroupOwner;
 class StopConsensus;
+class VariablePlacement;
+
+/// The processes that train the same variables, and which of them this one is. The first is the
+/// chief.
+struct Workers {
+  int count = 1;
+  int index = 0;
+};
+
+/// How gradients are added over processes.
+struct ReductionOptions {
+  /// They travel in packs of about so many bytes; 0: all in one, or as many as `overlap` wants.
+  int64_t bytes_per_pack = 0;
+  /// They travel while backward still runs.
+  bool overlap = false;
+  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
+  /// send each other their part of the variables.
+  bool shard_optimizer_state = false;
+};
 
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
 /// number of devices and `seed`.
@@ -37,29 +54,17 @@ struct ReplicaGroupOptions {
   std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `shared` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
-  /// Where optimizers' values are kept, if not here.
-  std::shared_ptr<ParameterStore> parameter_store = {};
-  /// Where processes train the same variables, each in steps of its own: how many there are, and
-  /// which this is. The first is the chief.
-  int num_workers = 1;
-  int worker = 0;
-  /// Where each variable has its only copy; replicas on other devices read mirrors of it. Variables
-  /// that are synchronized on read are the replicas' own even so. Unset: each replica has a copy of
-  /// every variable. One process only.
-  std::optional<LogicalDevice> parameter_device = {};
+  /// Where copies of variables live, what updates them, and where gradients are added. Null: every
+  /// replica has a copy of its own. Variables that are synchronized on read are the replicas' own
+  /// in any case.
+  std::shared_ptr<const VariablePlacement> placement = {};
+  ReductionOptions reduction = {};
   /// Of the replicas' random streams.
   uint64_t seed = 0;
   /// Of every wait for another replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// Gradients travel between processes in packs of about so many bytes; 0: all in one.
-  int64_t bytes_per_pack = 0;
-  /// They travel while backward still runs.
-  bool overlap = false;
-  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
-  /// send each other their part of the variables.
-  bool shard_optimizer_state = false;
   /// The other processes are in the middle of their run: initial values are not agreed on with
-  /// them, since a checkpoint will bring all. See caught_up().
+  /// them, since a checkpoint will bring all. See finish_catch_up().
   bool late_joiner = false;
 
   /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
@@ -115,16 +120,10 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu() const { return all_cpu_; }
   /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  /// What an optimizer trains has one value for all replicas of this process, in one storage or in
-  /// copies that the optimizer keeps equal.
-  bool may_share_storage() const {
-    return options_.replicas.share_storage.value_or(true) && all_cpu_ &&
-           (!options_.parameter_device || options_.parameter_device->physical.is_cpu());
-  }
-  /// Each variable has one copy, on options().parameter_device.
-  bool keeps_one_copy() const { return options_.parameter_device.has_value(); }
-  /// And replicas read mirrors of it.
-  bool has_mirrors() const { return keeps_one_copy() && !may_share_storage(); }
+  /// Where the group's variables live. Never null in options(), either.
+  const VariablePlacement& placement() const { return *options_.placement; }
+  /// Those that step together where there is a communicator, else those of the placement.
+  Workers workers() const;
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 
