@@ -9,6 +9,7 @@
 #include <map>
 
 #include "optim/optimizer_impl.h"
+#include "runtime/variable_placement.h"
 
 namespace strata::optimizers {
 namespace {
@@ -75,13 +76,14 @@ void Optimizer::Impl::make_exchange() {
   reducer_.reset();
   for (Part& part : parts_) part.kept = part.owns = false;
   if (group_->communicator() == nullptr) return;
-  const bool flat = group_->all_cpu();  // else gradients are added on their way through the CPU
+  // Else gradients are added on their way through the CPU.
+  const bool flat = group_->placement().updates_together(*group_);
   reducer_ = std::make_unique<GradientReducer>(
       std::string(rule_->name()), variables_,
-      ReducerOptions{
-          .add = flat ? ReduceSite::kCaller : ReduceSite::kReducer,
-          .shard = group_->options().shard_optimizer_state && flat && !rule_->whole_variables(),
-          .whole_sums = clips_norm() || dynamic_scale_.has_value()});
+      ReducerOptions{.add = flat ? ReduceSite::kCaller : ReduceSite::kReducer,
+                     .shard = group_->options().reduction.shard_optimizer_state && flat &&
+                              !rule_->whole_variables(),
+                     .whole_sums = clips_norm() || dynamic_scale_.has_value()});
 }
 
 void Optimizer::Impl::on_resize() {

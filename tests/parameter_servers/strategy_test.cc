@@ -37,7 +37,7 @@ std::vector<Status> train(PsCluster& cluster,
     if (own.devices.empty()) own.devices = {"cpu:0"};
     own.seed = 5;
     own.server = std::move(server);
-    own.threads_per_replica = 1;
+    own.replicas.threads_per_replica = 1;
     ParameterServerStrategy strategy(own);
     body(strategy, task.index);
   });
