@@ -23,14 +23,16 @@
 /// A member is a number, an enumerator, a text, a message, or a std::optional or std::vector of
 /// these; texts may be views of the bytes that were read. The table has four calls:
 ///
-///     field(number, name, member)           not written where it is zero or empty
-///     field.bytes(number, name, member)     the same; any bytes, not just text in UTF-8
-///     field.always(number, name, member)    written in any case
-///     field.checked(number, name, member, problem)  the same as the first; `problem(member)`, called
-///                                           when it has been read, says what is wrong, or nullptr
+///     field(number, name, member)            not written where it is zero or empty
+///     field.bytes(number, name, member)      the same; any bytes, not just text in UTF-8
+///     field.always(number, name, member)     written in any case
+///     field.checked(number, name, member, problem)
+///                                            as the first; `problem()`, called after each time that
+///                                            the field was read, returns what is wrong, or nullptr
 ///
-/// Readers skip fields that they do not know; of a field that comes twice the last one counts.
-/// proto/strata/*.proto is the contract with other programs; tests/house/proto_test.cc compares.
+/// A reader skips fields that it does not know. Of a field that comes twice the last one counts; a
+/// vector keeps all. The written contracts are proto/strata/*.proto; the tests of the modules
+/// compare them with the tables (tests/support/proto_contract.h).
 namespace strata::detail {
 
 /// `MessageOf<Call> auto&` takes a Call, or a const one.
@@ -130,7 +132,7 @@ class FieldReader {
   void checked(uint32_t number, const char*, T& member, const Problem& problem) {
     if (number != number_) return;
     read_found(member);
-    if (const char* const got = problem(member)) reader_.fail(got);
+    if (const char* const got = problem()) reader_.fail(got);
   }
 
  private:
