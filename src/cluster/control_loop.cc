@@ -335,7 +335,7 @@ void ControlLoop::tick(TimePoint now) {
   }
 }
 
-// What the coordinator has decided; what it tells this very task may lead to more.
+// What the membership leader has decided; what it tells this very task may lead to more.
 void ControlLoop::deliver() {
   if (!membership_) return;
   while (true) {

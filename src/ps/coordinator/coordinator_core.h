@@ -18,9 +18,9 @@
 #include "core/thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
+#include "ps/coordinator/coordinator.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
-#include "strata/ps/coordinator.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 
