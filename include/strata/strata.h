@@ -142,7 +142,7 @@
 #include "strata/optim/schedule.h"
 #include "strata/optim/sum.h"
 #include "strata/ps/call_context.h"
-#include "strata/ps/coordinator.h"
+#include "strata/ps/coordinator_counts.h"
 #include "strata/ps/function_registry.h"
 #include "strata/ps/function_types.h"
 #include "strata/ps/param_server_device_setter.h"
