@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -60,6 +62,9 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
   --pairs N                interleaved pairs, at least 15 (default 15)
   --seconds-per-sample S   default 0.5; collective 0.1, network and ps 0.2
   --quick yes              models, gpu: batch 2 of 64 x 64, to see that all systems run; not a result
+  --against 'PROGRAM ...'  also systems other-1, other-2, other-mw-2 (step), other (collective, ps):
+                           another build of strata's, as /old/build/release/strata-bench, with
+                           ratios vs_other
   --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
                            machine is busy; not a result
   --peers-dir DIR          peers' Python environments (default ~/.cache/strata/peers,
@@ -104,6 +109,9 @@ BenchOptions read_options(const std::vector<std::string>& arguments) {
         STRATA_CHECK(value == "yes" || value == "no", kInvalidArgument,
                      "[strata bench] got --quick ", value, "; expected yes or no");
         options.quick = value == "yes";
+      } else if (name == "--against") {
+        std::istringstream words(value);
+        options.against.assign(std::istream_iterator<std::string>(words), {});
       } else if (name == "--peers-dir") {
         options.peers_dir = value;
       } else if (name == "--scripts-dir") {

@@ -162,7 +162,7 @@ class TransformSource : public Source {
  protected:
   const Source& input() const { return *input_; }
   /// `with_slices` of those that give their input's elements whatever is in them.
-  SourcePtr with_parts_of_input(const BatchSlices& parts) const {
+  SourcePtr with_slices_of_input(const BatchSlices& parts) const {
     SourcePtr input = input_->with_slices(parts);
     return input ? with_inputs({std::move(input)}) : nullptr;
   }
@@ -190,7 +190,7 @@ class OrderSource : public TransformSource {
   std::optional<int64_t> batch_size() const override { return input().batch_size(); }
   std::optional<ElementSpec> element_spec() const override { return input().element_spec(); }
   SourcePtr with_slices(const BatchSlices& parts) const override {
-    return this->with_parts_of_input(parts);
+    return this->with_slices_of_input(parts);
   }
 
  private:

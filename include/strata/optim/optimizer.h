@@ -22,19 +22,30 @@ namespace strata::optimizers {
 /// is first divided by that call's own weights (MinimizeOptions), as if it were a step: so, as in
 /// Keras, a call with few examples counts as much as one with many. To count each example the same,
 /// leave this off, accumulate with plain `backward()`, and give the last call the weight of all.
+///
+/// They are a macro's list, like the options of each rule (strata/tensor/rule_options.h).
+#define STRATA_OPTIMIZER_OPTIONS(OPTION)                                  \
+  /* The largest norm of each variable's gradient. */                     \
+  OPTION(double, clipnorm, 0)                                             \
+  /* The largest magnitude of each element. */                            \
+  OPTION(double, clipvalue, 0)                                            \
+  /* The largest norm of all gradients together. */                       \
+  OPTION(double, global_clipnorm, 0)                                      \
+  /* Keeps a moving average of the weights. */                            \
+  OPTION(bool, use_ema, false)                                            \
+  /* average = ema_momentum * average + (1 - ema_momentum) * weights. */  \
+  OPTION(double, ema_momentum, 0.99)                                      \
+  /* The number of updates after which the weights become the average. */ \
+  OPTION(int64_t, ema_overwrite_frequency, 0)                             \
+  /* Against underflow: scales the loss; gradients are divided by it. */  \
+  OPTION(double, loss_scale_factor, 0)                                    \
+  /* 2 or more: updates the weights in each n-th call. */                 \
+  OPTION(int64_t, gradient_accumulation_steps, 0)
+
 struct OptimizerOptions {
   schedules::Schedule learning_rate = 1e-3;
-  double weight_decay = 0;     ///< w -= w * weight_decay * learning_rate, before the rule.
-  double clipnorm = 0;         ///< The largest norm of each variable's gradient.
-  double clipvalue = 0;        ///< The largest magnitude of each element.
-  double global_clipnorm = 0;  ///< The largest norm of all gradients together.
-  bool use_ema = false;        ///< Keep a moving average of the weights.
-  double ema_momentum = 0.99;  ///< average = ema_momentum * average + (1 - ema_momentum) * weights.
-  /// The number of updates after which the weights become the average.
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor =
-      0;  ///< Against underflow: times the loss, and gradients divided by it.
-  int64_t gradient_accumulation_steps = 0;  ///< 2 or more: update the weights in each n-th call.
+  double weight_decay = 0;  ///< w -= w * weight_decay * learning_rate, before the rule.
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 struct MinimizeOptions {
@@ -123,6 +134,11 @@ class STRATA_API Optimizer {
 
   /// Keras's name: "sgd", "adam".
   std::string_view name() const;
+
+  /// For what is updated elsewhere, as rows on parameter servers are.
+  const tensor::UpdateRule& rule() const;
+  /// With the learning rate of `set_learning_rate`.
+  const OptimizerOptions& common_options() const;
 
  protected:
   Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);

@@ -18,7 +18,7 @@
 
 namespace strata::ps {
 
-/// The functions that a Coordinator can call on workers, by name. One function of the program,
+/// The functions that a ClusterCoordinator can call on workers, by name. One function of the program,
 /// which all tasks run, fills it: so all have the same entries, no linker can drop one, and a
 /// function's captures belong to its own task.
 ///
@@ -37,7 +37,7 @@ namespace strata::ps {
 /// Source: the tf.functions of tf.distribute.coordinator.ClusterCoordinator.schedule.
 class STRATA_API FunctionRegistry {
  public:
-  /// @return a handle that Coordinator::schedule takes in place of the name, to check arguments at
+  /// @return a handle that ClusterCoordinator::schedule takes in place of the name, to check arguments at
   ///   compile time.
   /// @throws Error  kInvalidArgument: a name that is empty, of more than 255 bytes, or has control
   ///     characters. kAlreadyExists.
@@ -67,7 +67,7 @@ class STRATA_API FunctionRegistry {
 
   /// Adds a factory. `factory` returns a T, std::unique_ptr<T> or std::shared_ptr<T>, and the
   /// object stays on its worker. It is called on each worker once for each
-  /// Coordinator::create_per_worker, and again on a worker that was lost and reconnected. @throws
+  /// ClusterCoordinator::create_per_worker_values, and again on a worker that was lost and reconnected. @throws
   /// Error  as `add`.
   template <typename F>
   void add_resource(std::string name, F factory) {
@@ -96,7 +96,7 @@ class STRATA_API FunctionRegistry {
   /// A hash of names and signatures; different registries collide with a chance of 1 in 2^64.
   uint64_t fingerprint() const;
 
-  // For Coordinator and WorkerServer.
+  // For ps::Coordinator and WorkerServer.
 
   struct Entry {
     std::vector<detail::Type> parameters;

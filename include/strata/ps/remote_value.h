@@ -101,7 +101,7 @@ class RemoteValue {
   /// Waits for the function's result.
   /// @throws Error  the function's exception; its message names function and worker. kCancelled: it
   ///   was cancelled after another one's error; "Please reschedule the function" (it may have run).
-  ///   kDeadlineExceeded. These are thrown each time; Coordinator::join raises errors
+  ///   kDeadlineExceeded. These are thrown each time; ClusterCoordinator::join raises errors
   ///   independently.
   T fetch(wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
     if constexpr (std::same_as<T, Value>) {

@@ -19,7 +19,8 @@ class Value;
 template <typename T = Value>
 class RemoteValue;
 
-/// The number of a value that each worker has its own of (see Coordinator::create_per_worker).
+/// The number of a value that each worker has its own of (see
+/// ClusterCoordinator::create_per_worker_values).
 struct ResourceId {
   uint64_t number = 0;
 

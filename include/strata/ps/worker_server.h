@@ -27,8 +27,8 @@ struct WorkerOptions {
   int threads = 1;
 };
 
-/// The worker side of a Coordinator: listens at the task's address, and runs the functions that are
-/// called.
+/// The worker side of a ClusterCoordinator: listens at the task's address, and runs the functions
+/// that are called.
 ///
 /// It serves one coordinator at a time, and refuses others meanwhile. A coordinator is lost when
 /// its connection breaks, or when it is silent for ServerOptions::liveness: queued calls are then
@@ -51,7 +51,7 @@ class STRATA_API WorkerServer {
   const std::string& address() const;
 
   /// Runs functions, on this thread and `threads - 1` more, until the coordinator shuts down
-  /// (Coordinator::shutdown). At most once.
+  /// (ClusterCoordinator::shutdown). At most once.
   /// @throws Error  kUnavailable: no coordinator for `coordinator_timeout`; has the error of the
   ///   last one. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the running functions
   ///   have ended.

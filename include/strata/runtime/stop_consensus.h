@@ -1,16 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 
 namespace strata {
-
-class ReplicaGroup;
 
 /// Thrown when the state is saved and a restarted worker waits to join:
 /// PreemptionCheckpointHandler::check throws it in all workers of an elastic strategy, after the
@@ -42,19 +38,5 @@ class STRATA_API StopConsensus {
   /// Called when the state is saved and this worker is about to end, like all others.
   virtual void end() {}
 };
-
-namespace detail {
-
-using MakeStopConsensus = std::function<std::shared_ptr<StopConsensus>()>;
-
-/// Registers how the processes of `group` make a consensus, while `make` lives, which is the
-/// strategy's. All of them make their consensuses in the same order.
-STRATA_API void set_stop_consensus(const ReplicaGroup& group,
-                                   const std::shared_ptr<const MakeStopConsensus>& make);
-
-/// Returns null in a job of one process.
-STRATA_API std::shared_ptr<StopConsensus> make_stop_consensus(const ReplicaGroup& group);
-
-}  // namespace detail
 
 }  // namespace strata

@@ -24,9 +24,8 @@ struct CentralStorageOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
   // Performance.
-  int permits = 0;              ///< The number of replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Threads of large operators; 0: cores / replicas, at least 1.
-  bool pin_threads = true;      ///< Pin replica threads to cores, if there is one for each.
+  /// `share_storage = false`: each replica has mirrors, also if it could read the one copy.
+  ReplicaOptions replicas = {};
 };
 
 /// Synchronous training with one copy of every variable, on one device, and a replica on each

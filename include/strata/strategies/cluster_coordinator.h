@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/cluster_spec.h"
 #include "strata/cluster/server.h"
+#include "strata/cluster/task_id.h"
 #include "strata/core/export.h"
 #include "strata/data/dataset.h"
 #include "strata/data/iterator.h"
-#include "strata/ps/coordinator.h"
+#include "strata/ps/coordinator_counts.h"
 #include "strata/ps/function_registry.h"
 #include "strata/ps/per_worker_values.h"
 #include "strata/ps/remote_value.h"
@@ -25,6 +27,9 @@
 #include "strata/wire/deadline.h"
 
 namespace strata {
+namespace ps {
+class Coordinator;
+}  // namespace ps
 
 /// Options, the same in all tasks.
 struct ClusterCoordinatorOptions {
@@ -32,17 +37,21 @@ struct ClusterCoordinatorOptions {
   /// and so on). The chief coordinates.
   std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
   /// Wire, TLS and liveness interval. Defaults of wire and certificates: STRATA_WIRE,
-  /// STRATA_TLS_DIR.
+  /// STRATA_TLS_DIR. The coordinator does not listen.
   cluster::ServerOptions server = {};
-  /// The limit of calls' wait while no worker is connected; then they end with kUnavailable.
+  /// The limit of calls' wait while no worker is connected, since the start or since the last one
+  /// was lost; then they end with kUnavailable.
   std::chrono::nanoseconds worker_timeout = std::chrono::hours(1);
   /// The limit of a worker's wait for a coordinator, at the start and after one was lost.
   std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
   /// The number of functions that run at once on a worker; with more than one, they and their
   /// objects must be thread-safe.
   int worker_threads = 1;
-  size_t queue_size = size_t{256} << 10;  ///< see ps::CoordinatorOptions
-  int max_in_flight = 64;                 ///< see ps::CoordinatorOptions
+  /// The largest number of queued calls; `schedule` waits while the queue is full.
+  size_t queue_size = size_t{256} << 10;
+  /// The largest number of calls that are sent to a worker at once, of which `worker_threads` run. A
+  /// worker gets many only if functions take less time than a round trip. 1: never more than run.
+  int max_in_flight = 64;
 };
 
 namespace detail {
@@ -102,7 +111,19 @@ STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
 ///       coordinator.shutdown();
 ///     }
 ///
-/// Threads: any. Source: tf.distribute.coordinator.ClusterCoordinator; docs/coordinator.md.
+/// Calls start in the order in which they were scheduled, each at a worker that is free, and run at
+/// least once: calls of a worker that is lost (its connection breaks, or it is silent for
+/// ServerOptions::liveness) are put back in front, and a call that was cut off, or whose answer was
+/// lost, runs again. A worker that comes back, or comes late, takes part from then on.
+///
+/// What a function throws is raised once, by the next `schedule`, `join` or `done`, in place of its
+/// own work: before, all that waits has been cancelled, and what ran has ended. Then the
+/// coordinator is as new. A parameter server that is lost is such an error, again and again.
+///
+/// Ctrl-C under an InterruptGuard ends every wait with kCancelled.
+///
+/// Threads: any; `schedule` keeps each thread's order. A thread of its own keeps work going while
+/// no caller waits. Source: tf.distribute.coordinator.ClusterCoordinator; docs/coordinator.md.
 class STRATA_API ClusterCoordinator {
  public:
   using RemoteValue = ps::RemoteValue<>;
@@ -114,17 +135,32 @@ class STRATA_API ClusterCoordinator {
   ///   options; as cluster::Server.
   explicit ClusterCoordinator(const ps::FunctionRegistry& registry,
                               const ClusterCoordinatorOptions& options = {});
+  /// Does the same for a given cluster; `options.cluster_resolver` is ignored.
+  /// @param spec  Its tasks of the job "worker" run a ps::WorkerServer, or `serve_worker`.
+  /// @param task  This task, which may be any except a worker and need not be in `spec`; workers
+  ///   expect ps::WorkerOptions::coordinator.
+  ClusterCoordinator(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                     const ps::FunctionRegistry& registry,
+                     const ClusterCoordinatorOptions& options = {});
   /// Without a `shutdown` before, the workers see it as lost, and wait for it to return.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
 
-  // These are documented at ps::Coordinator.
-
+  /// Schedules `function` on any worker. Returns at once; waits only while the queue is full.
+  /// Tensors are not copied: do not change them in place before the call has ended.
+  /// @throws Error  kNotFound, kInvalidArgument: no such function, arguments that it does not take;
+  ///   nothing is scheduled, and a pending error stays. kDeadlineExceeded: the queue stays full.
+  ///   Otherwise the pending error.
   RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
                        wire::Deadline deadline = wire::Deadline::after(kNoLimit));
   /// Schedules the function that FunctionRegistry::add has returned: the types of arguments and
   /// result are checked when the call is compiled.
+  ///
+  ///     const auto play = registry.add("play", [](CartPole& cart, double distance) {...});
+  ///     ps::RemoteValue<double> steps = coordinator.schedule(play, carts, 0.5);
+  ///
+  /// @throws Error  as the overload that takes a name.
   template <typename R, typename... Parameters, typename... Arguments>
   requires(sizeof...(Parameters) == sizeof...(Arguments))
       ps::RemoteValue<std::remove_cvref_t<R>> schedule(
@@ -132,8 +168,13 @@ class STRATA_API ClusterCoordinator {
     return ps::RemoteValue<std::remove_cvref_t<R>>(
         schedule(function.name(), {ps::detail::to_argument<Parameters>(arguments)...}).handle());
   }
+  /// Waits until all that was scheduled has ended. Nothing runs when it returns or raises.
+  /// @throws Error  the error that is to be raised. kDeadlineExceeded: says what is still running;
+  ///   the work goes on.
   void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+  /// Whether all that was scheduled has ended. @throws Error  the error that is to be raised.
   bool done();
+  /// RemoteValue::fetch, also of many.
   Value fetch(const RemoteValue& value,
               wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
   std::vector<Value> fetch(const std::vector<RemoteValue>& values,
@@ -141,21 +182,29 @@ class STRATA_API ClusterCoordinator {
 
   /// Makes an iterator on each worker over the dataset that `register_dataset`'s function returns
   /// there. A worker that was lost and reconnected begins anew; the others continue.
-  /// @throws Error  kInvalidArgument: `name` is no dataset's; as
-  /// ps::Coordinator::create_per_worker.
+  /// @throws Error  kInvalidArgument: `name` is no dataset's; as create_per_worker_values.
   PerWorkerValues create_per_worker_dataset(std::string_view name,
                                             std::vector<Value> arguments = {});
-  /// Calls the function, or factory, on each worker.
+  /// Calls the function or factory once on each worker, also on those that connect or reconnect
+  /// later, before the calls that take its result. Its exception on a worker is logged here, and is
+  /// the error of each call that takes the value there; other calls do not see it.
+  /// @throws Error  kNotFound, kInvalidArgument: as `schedule`.
   PerWorkerValues create_per_worker_values(std::string_view name,
                                            std::vector<Value> arguments = {});
 
   int num_workers() const;
+  /// Workers that take calls now.
   int num_ready_workers() const;
+  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not. What
+  ///   `join` raises, if that comes first: that a worker has other functions, say.
   void wait_for_workers(int count, wire::Deadline deadline);
   ps::CoordinatorCounts counts() const;
+  /// The orderly end: what waits is cancelled, what runs is waited for, and the workers' `join`
+  /// returns; one that is away has a second to come and hear it. Call it when the work is done, or
+  /// given up. Never throws for what others do; logs it.
   void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
 
-  static constexpr std::chrono::hours kNoLimit = ps::Coordinator::kNoLimit;
+  static constexpr std::chrono::hours kNoLimit = ps::detail::kNoFetchLimit;
 
  private:
   const ps::FunctionRegistry registry_;

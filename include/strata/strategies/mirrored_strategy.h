@@ -24,12 +24,7 @@ struct MirroredOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 
   // Performance.
-  int permits = 0;              ///< The number of replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Threads of large operators; 0: cores / replicas, at least 1.
-  /// CPU replicas share one copy of the parameters that an optimizer trains; false: each has its
-  /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
-  std::optional<bool> share_storage = {};
-  bool pin_threads = true;  ///< Pin replica threads to cores, if there is one for each.
+  ReplicaOptions replicas = {};
 };
 
 /// Synchronous training on the devices of this machine: a replica on each, every variable mirrored

@@ -13,7 +13,7 @@ struct OneDeviceOptions {
   std::string device = "cpu:0";
   /// The seed of the random streams; unset: libtorch's (torch::manual_seed).
   std::optional<uint64_t> seed = {};
-  int threads_per_replica = 0;  ///< Threads of large operators; 0: all cores.
+  ReplicaOptions replicas = {};
 };
 
 /// One replica on a chosen device, through the same code as many: for trying out a distributed

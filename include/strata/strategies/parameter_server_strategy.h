@@ -47,9 +47,7 @@ struct ParameterServerStrategyOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(30);
 
   // Performance.
-  int permits = 0;              ///< The number of replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Threads of large operators; 0: cores / replicas, at least 1.
-  bool pin_threads = true;      ///< Pin replica threads to cores, if there is one for each.
+  ReplicaOptions replicas = {};
 };
 
 /// Training with parameter servers: tasks of the job `ps` hold the variables that optimizers train,

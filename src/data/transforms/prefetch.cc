@@ -221,7 +221,7 @@ class PrefetchSource final : public TransformSource {
     return make_prefetch(std::move(inputs[0]), buffer_size_);
   }
   SourcePtr with_slices(const BatchSlices& parts) const override {
-    return with_parts_of_input(parts);
+    return with_slices_of_input(parts);
   }
 
  private:
