@@ -25,7 +25,9 @@ enum Message : uint64_t {
 
 [[noreturn]] void unknown(const char* what) {
   throw Error(ErrorCode::kUnimplemented,
-              str_cat("got ", what, "; expected what h5py writes by default"));
+              str_cat("got ", what,
+                      "; expected what h5py writes by default; save the file again with Keras, or "
+                      "with h5py and without libver='latest'"));
 }
 
 Datatype parse_datatype(Cursor cursor) {
