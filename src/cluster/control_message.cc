@@ -26,19 +26,8 @@ enum TaskField : uint32_t { kTaskName = 1, kTaskAddress = 2 };
 
 constexpr detail::WireText kText = {"[cluster] control message", "a control message"};
 
-void put_number(uint32_t field, uint64_t value, std::string& out) {
-  if (value != 0) detail::put_integer(field, static_cast<int64_t>(value), out);
-}
-void put_text(uint32_t field, std::string_view text, std::string& out) {
-  if (!text.empty()) detail::put_bytes(field, text, out);
-}
-
-// A field of this message is of another kind than it should be, or unknown: a later version's.
-template <typename Take>
-void take_if(detail::WireReader& reader, WireType type, WireType wanted, Take take) {
-  if (type != wanted) reader.fail("a field of another kind");
-  take();
-}
+using detail::put_number;
+using detail::put_text;
 
 std::pair<std::string, std::string> decode_task(std::string_view bytes, std::string_view whole) {
   std::pair<std::string, std::string> task;
@@ -47,9 +36,9 @@ std::pair<std::string, std::string> decode_task(std::string_view bytes, std::str
     WireType type;
     const uint32_t field = reader.field(type);
     if (field == kTaskName) {
-      take_if(reader, type, WireType::kBytes, [&] { task.first = reader.bytes(); });
+      task.first = reader.text(type);
     } else if (field == kTaskAddress) {
-      take_if(reader, type, WireType::kBytes, [&] { task.second = reader.bytes(); });
+      task.second = reader.text(type);
     } else {
       reader.skip(type);
     }
@@ -90,12 +79,9 @@ ControlMessage decode(std::string_view bytes) {
     WireType type;
     const uint32_t field = reader.field(type);
     const auto number = [&](auto& to) {
-      take_if(reader, type, WireType::kVarint,
-              [&] { to = static_cast<std::remove_reference_t<decltype(to)>>(reader.varint()); });
+      to = static_cast<std::remove_reference_t<decltype(to)>>(reader.number(type));
     };
-    const auto text = [&](auto& to) {
-      take_if(reader, type, WireType::kBytes, [&] { to = std::string(reader.bytes()); });
-    };
+    const auto text = [&](auto& to) { to = std::string(reader.text(type)); };
     switch (field) {
       case kKind:
         number(message.kind);
@@ -134,8 +120,7 @@ ControlMessage decode(std::string_view bytes) {
         text(message.operation);
         break;
       case kTask:
-        take_if(reader, type, WireType::kBytes,
-                [&] { message.tasks.push_back(decode_task(reader.bytes(), bytes)); });
+        message.tasks.push_back(decode_task(reader.text(type), bytes));
         break;
       default:
         reader.skip(type);

@@ -72,6 +72,19 @@ class WireReader {
     return taken;
   }
 
+  // Of a field of type `type`, which must be that of a number or of bytes.
+  uint64_t number(WireType type) {
+    want(type, WireType::kVarint);
+    return varint();
+  }
+  std::string_view text(WireType type) {
+    want(type, WireType::kBytes);
+    return bytes();
+  }
+  void want(WireType type, WireType wanted) const {
+    if (type != wanted) fail("a field of another kind");
+  }
+
   void skip(WireType type) {
     switch (type) {
       case WireType::kVarint:
@@ -131,6 +144,14 @@ inline void put_bytes(uint32_t field, std::string_view bytes, std::string& out) 
 inline void put_integer(uint32_t field, int64_t value, std::string& out) {
   put_key(field, WireType::kVarint, out);
   put_varint(static_cast<uint64_t>(value), out);
+}
+
+// Fields that are left out where they have their default, as proto3 does.
+inline void put_number(uint32_t field, uint64_t value, std::string& out) {
+  if (value != 0) put_integer(field, static_cast<int64_t>(value), out);
+}
+inline void put_text(uint32_t field, std::string_view text, std::string& out) {
+  if (!text.empty()) put_bytes(field, text, out);
 }
 
 /// The bits of `value`, little-endian, without a key.

@@ -5,6 +5,8 @@
 namespace strata::ps {
 namespace {
 
+using strata::detail::put_number;
+using strata::detail::put_text;
 using strata::detail::WireReader;
 using strata::detail::WireType;
 
@@ -30,23 +32,8 @@ enum OutcomeField : uint32_t {
 
 constexpr strata::detail::WireText kCallText = {"[ps] call message", "a call message"};
 
-void put_number(uint32_t field, uint64_t value, std::string& out) {
-  if (value != 0) strata::detail::put_integer(field, static_cast<int64_t>(value), out);
-}
-void put_text(uint32_t field, std::string_view text, std::string& out) {
-  if (!text.empty()) strata::detail::put_bytes(field, text, out);
-}
-
-uint64_t take_number(WireReader& reader, WireType type) {
-  if (type != WireType::kVarint) reader.fail("a field of another kind");
-  return reader.varint();
-}
-std::string_view take_text(WireReader& reader, WireType type) {
-  if (type != WireType::kBytes) reader.fail("a field of another kind");
-  return reader.bytes();
-}
 ErrorCode take_code(WireReader& reader, WireType type) {
-  const auto code = static_cast<ErrorCode>(take_number(reader, type) & 0xFFFF);
+  const auto code = static_cast<ErrorCode>(reader.number(type) & 0xFFFF);
   return error_code_name(code) == "UNKNOWN" ? ErrorCode::kUnknown : code;
 }
 
@@ -57,16 +44,16 @@ Call decode_call(std::string_view bytes, std::string_view whole) {
     WireType type;
     switch (reader.field(type)) {
       case kCallNumber:
-        call.number = take_number(reader, type);
+        call.number = reader.number(type);
         break;
       case kFunction:
-        call.function = static_cast<uint32_t>(take_number(reader, type));
+        call.function = static_cast<uint32_t>(reader.number(type));
         break;
       case kDiscard:
-        call.discard = take_number(reader, type) != 0;
+        call.discard = reader.number(type) != 0;
         break;
       case kArguments:
-        call.values = take_text(reader, type);
+        call.values = reader.text(type);
         break;
       default:
         reader.skip(type);
@@ -82,22 +69,22 @@ Outcome decode_outcome(std::string_view bytes, std::string_view whole) {
     WireType type;
     switch (reader.field(type)) {
       case kOutcomeNumber:
-        outcome.number = take_number(reader, type);
+        outcome.number = reader.number(type);
         break;
       case kOutcomeCode:
         outcome.code = take_code(reader, type);
         break;
       case kOutcomeText:
-        outcome.text = take_text(reader, type);
+        outcome.text = reader.text(type);
         break;
       case kResult:
-        outcome.values = take_text(reader, type);
+        outcome.values = reader.text(type);
         break;
       case kRun:
-        outcome.run_ns = take_number(reader, type);
+        outcome.run_ns = reader.number(type);
         break;
       case kHere:
-        outcome.service_time_ns = take_number(reader, type);
+        outcome.service_time_ns = reader.number(type);
         break;
       default:
         reader.skip(type);
@@ -154,28 +141,28 @@ CallMessage decode_call_message(std::string_view bytes) {
     WireType type;
     switch (reader.field(type)) {
       case kKind:
-        message.kind = static_cast<CallKind>(take_number(reader, type));
+        message.kind = static_cast<CallKind>(reader.number(type));
         break;
       case kNumber:
-        message.number = take_number(reader, type);
+        message.number = reader.number(type);
         break;
       case kCode:
         message.code = take_code(reader, type);
         break;
       case kTheText:
-        message.text = take_text(reader, type);
+        message.text = reader.text(type);
         break;
       case kLine:
-        message.lines.emplace_back(take_text(reader, type));
+        message.lines.emplace_back(reader.text(type));
         break;
       case kCall:
-        message.calls.push_back(decode_call(take_text(reader, type), bytes));
+        message.calls.push_back(decode_call(reader.text(type), bytes));
         break;
       case kOutcome:
-        message.outcomes.push_back(decode_outcome(take_text(reader, type), bytes));
+        message.outcomes.push_back(decode_outcome(reader.text(type), bytes));
         break;
       case kNumbers:
-        message.numbers.push_back(take_number(reader, type));
+        message.numbers.push_back(reader.number(type));
         break;
       default:
         reader.skip(type);

@@ -6,6 +6,7 @@
 
 #include "cluster/make_transport.h"
 #include "core/join.h"
+#include "core/seconds.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
@@ -22,14 +23,10 @@ uint64_t draw_incarnation() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 CoordinatorOptions checked(CoordinatorOptions options) {
   STRATA_CHECK(options.server.liveness >= kShortestLiveness, kInvalidArgument,
-               "[ps] Coordinator: got a liveness interval of ", seconds(options.server.liveness),
-               " s; expected 0.1 s at least");
+               "[ps] Coordinator: got a liveness interval of ",
+               strata::detail::in_seconds(options.server.liveness), " s; expected 0.1 s at least");
   STRATA_CHECK(options.queue_size >= 1, kInvalidArgument,
                "[ps] Coordinator: got a queue_size of 0; expected 1 at least");
   STRATA_CHECK(options.max_in_flight >= 1, kInvalidArgument, "[ps] Coordinator: got max_in_flight ",
@@ -207,7 +204,7 @@ std::string CoordinatorCore::describe_running() const {
     const Closure& oldest = *there.begin()->second;
     parts.push_back(str_cat(there.size(), " at ", worker.task.to_string(), ", the oldest ",
                             registry_.at(oldest.function)->name, " for ",
-                            seconds(Clock::now() - oldest.sent), " s"));
+                            strata::detail::in_seconds(Clock::now() - oldest.sent), " s"));
   }
   if (parts.empty()) parts.push_back("nothing runs; " + describe_away());
   return strata::join(parts, {}, "; ");

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "core/seconds.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "strata/core/log.h"
@@ -186,8 +187,8 @@ void CoordinatorCore::tick(Clock::time_point now) {
     }
     if (now - worker.heard >= silence_limit_) {
       lose(worker, ErrorCode::kUnavailable,
-           str_cat("it was silent for more than ",
-                   std::chrono::duration<double>(silence_limit_).count(), " s"));
+           str_cat("it was silent for more than ", strata::detail::in_seconds(silence_limit_),
+                   " s"));
     } else if (heartbeat) {
       send(worker, {.kind = CallKind::kPing});
     }
@@ -203,7 +204,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     queue_.fail(
         {ErrorCode::kUnavailable,
          str_cat("[ps] no worker was there for ",
-                 std::chrono::duration<double>(options_.worker_timeout).count(),
+                 strata::detail::in_seconds(options_.worker_timeout),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;
   }

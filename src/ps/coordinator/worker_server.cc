@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/make_transport.h"
+#include "core/seconds.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/progress_thread.h"
@@ -30,10 +31,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
 constexpr auto kTickInterval = std::chrono::milliseconds(5);
 constexpr auto kCloseWithin = std::chrono::seconds(2);
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
 class Door {
@@ -87,8 +84,8 @@ WorkerOptions checked(const cluster::ClusterSpec& spec, const cluster::TaskId& t
   STRATA_CHECK(options.threads >= 1, kInvalidArgument, "[ps] WorkerServer: got ", options.threads,
                " threads; expected 1 at least");
   STRATA_CHECK(options.server.liveness >= kShortestLiveness, kInvalidArgument,
-               "[ps] WorkerServer: got a liveness interval of ", seconds(options.server.liveness),
-               " s; expected 0.1 s at least");
+               "[ps] WorkerServer: got a liveness interval of ",
+               strata::detail::in_seconds(options.server.liveness), " s; expected 0.1 s at least");
   return options;
 }
 
@@ -267,7 +264,7 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
     if (stood_still) session_->forgive(gap);
     if (now - session_->heard() >= silence_limit_) {
       lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
-                                             seconds(silence_limit_), " s")});
+                                             strata::detail::in_seconds(silence_limit_), " s")});
     }
     return;
   }
@@ -287,8 +284,8 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
          str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
-                 seconds(options_.coordinator_timeout), " s (WorkerOptions::coordinator_timeout); ",
-                 alone_why_)});
+                 strata::detail::in_seconds(options_.coordinator_timeout),
+                 " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }
 }
 

@@ -56,7 +56,7 @@ class Put {
   explicit Put(std::string& out) : out_(out) {}
 
   void operator()(uint32_t field, const std::string& text) const {
-    if (!text.empty()) detail::put_bytes(field, text, out_);
+    detail::put_text(field, text, out_);
   }
   void operator()(uint32_t field, double value) const { detail::put_double(field, value, out_); }
   void operator()(uint32_t field, const std::vector<uint64_t>& values) const {
@@ -66,7 +66,7 @@ class Put {
   }
   template <typename Number>
   void operator()(uint32_t field, Number value) const {
-    if (value != Number{}) detail::put_integer(field, static_cast<int64_t>(value), out_);
+    detail::put_number(field, static_cast<uint64_t>(value), out_);
   }
 
  private:
@@ -84,26 +84,19 @@ class Take {
     if (field != field_) return;
     taken_ = true;
     if constexpr (std::same_as<Member, std::string>) {
-      want(WireType::kBytes);
-      member = std::string(reader_.bytes());
+      member = std::string(reader_.text(type_));
     } else if constexpr (std::same_as<Member, double>) {
-      want(WireType::kFixed64);
+      reader_.want(type_, WireType::kFixed64);
       member = std::bit_cast<double>(reader_.fixed<uint64_t>());
     } else if constexpr (std::same_as<Member, std::vector<uint64_t>>) {
-      want(WireType::kVarint);
-      member.push_back(reader_.varint());
+      member.push_back(reader_.number(type_));
     } else {
-      want(WireType::kVarint);
-      member = static_cast<Member>(reader_.varint());
+      member = static_cast<Member>(reader_.number(type_));
     }
   }
   bool taken() const { return taken_; }
 
  private:
-  void want(WireType type) const {
-    if (type_ != type) reader_.fail("a field of another kind");
-  }
-
   detail::WireReader& reader_;
   uint32_t field_;
   WireType type_;
