@@ -62,8 +62,8 @@ void Communicator::note_failure_of(Call&& call) {
 }
 
 /// @param what  The call without its memory.
-void Communicator::reduce(const CollectiveCall& what, const std::vector<at::Tensor>& values,
-                          at::Tensor& result, const CallOptions& options) {
+void Communicator::run_reduction(const CollectiveCall& what, const std::vector<at::Tensor>& values,
+                                 at::Tensor& result, const CallOptions& options) {
   note_failure_of([&] {
     CallTensors tensors(result, &values);
     const ReducedTensors& reduced =
@@ -86,8 +86,8 @@ void Communicator::all_reduce(const std::vector<at::Tensor>& values, at::Tensor&
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].defined()) check_like(values[i], result, i);
   }
-  reduce({.collective = Collective::kAllReduce, .op = op, .elements = result.numel()}, values,
-         result, options);
+  run_reduction({.collective = Collective::kAllReduce, .op = op, .elements = result.numel()},
+                values, result, options);
 }
 
 void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
@@ -101,11 +101,11 @@ void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Ten
                  values[i].scalar_type(), " for value ", i, "; expected ", num_ranks(), " times ",
                  part.numel(), " ", part.scalar_type());
   }
-  reduce({.collective = Collective::kReduceScatter,
-          .op = op,
-          .elements = part.numel() * num_ranks(),
-          .result_begin = part.numel() * rank_},
-         values, part, options);
+  run_reduction({.collective = Collective::kReduceScatter,
+                 .op = op,
+                 .elements = part.numel() * num_ranks(),
+                 .result_begin = part.numel() * rank_},
+                values, part, options);
 }
 
 void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) {

@@ -138,8 +138,8 @@ class STRATA_API Communicator {
 
   template <typename Call>
   void note_failure_of(Call&& call);
-  void reduce(const CollectiveCall& what, const std::vector<at::Tensor>& values, at::Tensor& result,
-              const CallOptions& options);
+  void run_reduction(const CollectiveCall& what, const std::vector<at::Tensor>& values,
+                     at::Tensor& result, const CallOptions& options);
 
   int rank_;
   std::atomic<bool> failed_{false};

@@ -118,8 +118,7 @@ class Reader {
       WireType type;
       const uint32_t field = reader.field(type);
       if (field == kElement) {
-        expect(reader, type, WireType::kBytes);
-        values.push_back(value(reader.bytes(), depth));
+        values.push_back(value(reader.text(type), depth));
       } else {
         reader.skip(type);
       }
@@ -128,10 +127,6 @@ class Reader {
   }
 
  private:
-  static void expect(const WireReader& reader, WireType type, WireType wanted) {
-    if (type != wanted) reader.fail("a field of another kind");
-  }
-
   Value value(std::string_view bytes, int depth) {
     Value found;
     WireReader reader(bytes, whole_, kValueText);
@@ -140,32 +135,26 @@ class Reader {
       const uint32_t field = reader.field(type);
       switch (field) {
         case kTensor:
-          expect(reader, type, WireType::kBytes);
-          found = tensor(reader.bytes());
+          found = tensor(reader.text(type));
           break;
         case kDouble:
-          expect(reader, type, WireType::kFixed64);
+          reader.want(type, WireType::kFixed64);
           found = std::bit_cast<double>(reader.fixed<uint64_t>());
           break;
         case kInt:
-          expect(reader, type, WireType::kVarint);
-          found = static_cast<int64_t>(reader.varint());
+          found = static_cast<int64_t>(reader.number(type));
           break;
         case kBool:
-          expect(reader, type, WireType::kVarint);
-          found = reader.varint() != 0;
+          found = reader.number(type) != 0;
           break;
         case kString:
-          expect(reader, type, WireType::kBytes);
-          found = reader.bytes();
+          found = reader.text(type);
           break;
         case kList:
-          expect(reader, type, WireType::kBytes);
-          found = list(reader.bytes(), depth + 1);
+          found = list(reader.text(type), depth + 1);
           break;
         case kResource:
-          expect(reader, type, WireType::kVarint);
-          found = ResourceId{reader.varint()};
+          found = ResourceId{reader.number(type)};
           break;
         default:
           reader.skip(type);
@@ -186,8 +175,7 @@ class Reader {
       const uint32_t field = reader.field(type);
       switch (field) {
         case kDtype: {
-          expect(reader, type, WireType::kVarint);
-          const uint64_t number = reader.varint();
+          const uint64_t number = reader.number(type);
           if (number >= static_cast<uint64_t>(at::ScalarType::NumOptions) ||
               number == static_cast<uint64_t>(at::ScalarType::Undefined) ||
               c10::isQIntType(static_cast<at::ScalarType>(number))) {
@@ -197,17 +185,14 @@ class Reader {
           break;
         }
         case kSize:
-          expect(reader, type, WireType::kVarint);
-          sizes.push_back(static_cast<int64_t>(reader.varint()));
+          sizes.push_back(static_cast<int64_t>(reader.number(type)));
           if (sizes.back() < 0 || sizes.size() > kMaxDims) reader.fail("invalid sizes");
           break;
         case kBytes:
-          expect(reader, type, WireType::kBytes);
-          data = reader.bytes();
+          data = reader.text(type);
           break;
         case kFollows:
-          expect(reader, type, WireType::kVarint);
-          follows = reader.varint() != 0;
+          follows = reader.number(type) != 0;
           break;
         default:
           reader.skip(type);
