@@ -7,6 +7,7 @@
 #include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
 #include "core/join.h"
+#include "core/seconds.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
@@ -19,10 +20,6 @@ constexpr auto kWaitForLate = std::chrono::seconds(1);
 uint64_t draw_incarnation() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
-}
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
 }
 
 CoordinatorOptions checked(CoordinatorOptions options) {
@@ -202,7 +199,7 @@ std::string CoordinatorCore::describe_running() const {
     const Closure& oldest = *there.begin()->second;
     parts.push_back(str_cat(there.size(), " at ", worker.task.to_string(), ", the oldest ",
                             registry_.at(oldest.function)->name, " for ",
-                            seconds(Clock::now() - oldest.sent), " s"));
+                            strata::detail::in_seconds(Clock::now() - oldest.sent), " s"));
   }
   if (parts.empty()) parts.push_back("nothing runs; " + describe_away());
   return strata::join(parts, {}, "; ");

@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "core/seconds.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "strata/core/log.h"
@@ -181,7 +182,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     if (detector_.is_lost(id_of(worker), now)) {
       lose(worker, ErrorCode::kUnavailable,
            str_cat("it was silent for more than ",
-                   std::chrono::duration<double>(detector_.timing().silence_limit).count(), " s"));
+                   strata::detail::in_seconds(detector_.timing().silence_limit), " s"));
     } else if (heartbeat) {
       send(worker, {.kind = CallKind::kPing});
     }
@@ -197,7 +198,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     queue_.fail(
         {ErrorCode::kUnavailable,
          str_cat("[ps] no worker was there for ",
-                 std::chrono::duration<double>(options_.worker_timeout).count(),
+                 strata::detail::in_seconds(options_.worker_timeout),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;
   }

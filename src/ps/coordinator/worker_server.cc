@@ -13,6 +13,7 @@
 
 #include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
+#include "core/seconds.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/progress_thread.h"
@@ -31,10 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTickInterval = std::chrono::milliseconds(5);
 constexpr uint64_t kCoordinator = 0;  // the peer that is watched
 constexpr auto kCloseWithin = std::chrono::seconds(2);
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
 class Door {
@@ -267,7 +264,7 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (session_ != nullptr) {
     if (detector_.is_lost(kCoordinator, now)) {
       lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
-                                             seconds(detector_.timing().silence_limit), " s")});
+                                             strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
     }
     return;
   }
@@ -287,8 +284,8 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
          str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
-                 seconds(options_.coordinator_timeout), " s (WorkerOptions::coordinator_timeout); ",
-                 alone_why_)});
+                 strata::detail::in_seconds(options_.coordinator_timeout),
+                 " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }
 }
 
