@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "collective/call_failure.h"
@@ -11,6 +10,7 @@
 #include "collective/call_tensors.h"
 #include "collective/wire/message_executor.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
@@ -38,9 +38,9 @@ struct WireCommunicator::Impl {
   std::shared_ptr<const Planner> planner;
   Options options;
 
-  std::mutex mutex;
-  Status failure;                                                     // guarded by mutex
-  std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts;  // guarded by mutex
+  Mutex mutex;
+  Status failure STRATA_GUARDED_BY(mutex);
+  std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts STRATA_GUARDED_BY(mutex);
 
   int num_ranks() const { return static_cast<int>(peers.size()); }
   int num_replicas() const { return planner->placement().num_replicas(); }
@@ -60,7 +60,7 @@ struct WireCommunicator::Impl {
 };
 
 const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::unique_ptr<ScratchLayout>& layout = layouts[&schedule];  // the planner keeps its schedules
   if (!layout) layout = std::make_unique<ScratchLayout>(schedule, rank);
   return *layout;
@@ -68,7 +68,7 @@ const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule)
 
 void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     STRATA_CHECK(failure.ok(), kFailedPrecondition, "[collective] ",
                  collective_name(call.fingerprint.collective),
                  ": an earlier call of this communicator failed (", failure.message(),
@@ -122,7 +122,7 @@ Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
 
 void WireCommunicator::Impl::fail(const Status& reason) {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (failure.ok()) failure = reason;
   }
   // The others may be waiting for this rank, which will not go on.
@@ -228,7 +228,7 @@ void WireCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
 
 Status WireCommunicator::do_status() {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     if (!impl_->failure.ok()) return impl_->failure;
   }
   static_cast<void>(impl_->transport->progress());
