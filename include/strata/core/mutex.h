@@ -44,6 +44,21 @@ class STRATA_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
+/// Unlocks a mutex that the caller holds, and locks it again when it goes.
+class STRATA_SCOPED_CAPABILITY MutexUnlock {
+ public:
+  [[nodiscard]] explicit MutexUnlock(Mutex& mutex) STRATA_RELEASE(mutex) : mutex_(mutex) {
+    mutex_.unlock();
+  }
+  // To clang a scope's end releases what its beginning did: here, the mutex is locked again.
+  ~MutexUnlock() STRATA_RELEASE() STRATA_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
 /// std::condition_variable for a MutexLock. Where a wait ends with a stop token, use
 /// std::condition_variable_any with a MutexLock. Threads: any.
 class ConditionVariable {
