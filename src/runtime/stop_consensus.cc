@@ -1,7 +1,8 @@
 #include "strata/runtime/stop_consensus.h"
 
 #include <map>
-#include <mutex>
+
+#include "strata/core/mutex.h"
 
 namespace strata {
 
@@ -15,9 +16,10 @@ StopConsensus::~StopConsensus() = default;
 namespace detail {
 namespace {
 
-std::mutex g_mutex;
+Mutex g_mutex;
 
-std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>>& known() {
+std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>>& known()
+    STRATA_REQUIRES(g_mutex) {
   static std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>> groups;
   return groups;
 }
@@ -26,7 +28,7 @@ std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>>& known() {
 
 void set_stop_consensus(const ReplicaGroup& group,
                         const std::shared_ptr<const MakeStopConsensus>& make) {
-  const std::lock_guard lock(g_mutex);
+  const MutexLock lock(g_mutex);
   std::erase_if(known(), [](const auto& each) { return each.second.expired(); });
   known()[&group] = make;
 }
@@ -34,7 +36,7 @@ void set_stop_consensus(const ReplicaGroup& group,
 std::shared_ptr<StopConsensus> make_stop_consensus(const ReplicaGroup& group) {
   std::shared_ptr<const MakeStopConsensus> make;
   {
-    const std::lock_guard lock(g_mutex);
+    const MutexLock lock(g_mutex);
     const auto found = known().find(&group);
     if (found != known().end()) make = found->second.lock();
   }

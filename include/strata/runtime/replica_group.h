@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_set>
@@ -14,6 +13,7 @@
 #include "strata/collective/communicator.h"
 #include "strata/collective/rendezvous.h"
 #include "strata/core/export.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/devices.h"
 
 namespace strata {
@@ -212,9 +212,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool shares_gpu_;
   Strategy* strategy_ = nullptr;
   GroupLinks links_;
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
-  std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::weak_ptr<RunObserver>> observers_ STRATA_GUARDED_BY(mutex_);
+  std::unordered_set<detail::VariableState*> variables_ STRATA_GUARDED_BY(mutex_);
   std::unique_ptr<Threads> threads_;
 };
 
