@@ -13,6 +13,7 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::ps {
 namespace {
@@ -101,7 +102,7 @@ bool ServerCalls::asks_backup(int server) {
 }
 
 void ServerCalls::has_backup(const std::string& table) {
-  const std::lock_guard lock(call_mutex_);
+  const MutexLock lock(call_mutex_);
   with_backup_.insert(table);
 }
 
@@ -251,7 +252,7 @@ void ServerCalls::fail(const Pending& pending, const Status& status,
 }
 
 std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::string& what) {
-  const std::lock_guard lock(call_mutex_);
+  const MutexLock lock(call_mutex_);
   use_memory(exchanges, what);
   return exchange_all(std::move(exchanges), what);
 }
@@ -371,9 +372,9 @@ std::vector<TableCounters> ServerCalls::counters(const std::string& table) {
 /// those who wait for answers.
 void ServerCalls::heartbeat(const std::stop_token& stop) {
   const auto interval = options_.server.liveness / 4;
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any never;
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   while (!never.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
     transport_->progress();
     for (const std::unique_ptr<Server>& server : servers_) {
