@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "strata/collective/communicator.h"
 #include "strata/collective/rendezvous.h"
 #include "strata/core/export.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/devices.h"
 #include "strata/runtime/replica_options.h"
 
@@ -196,9 +196,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu_;
   bool shares_gpu_;
   ReplicaGroupOwner* owner_ = nullptr;
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
-  std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::weak_ptr<RunObserver>> observers_ STRATA_GUARDED_BY(mutex_);
+  std::unordered_set<detail::VariableState*> variables_ STRATA_GUARDED_BY(mutex_);
   std::unique_ptr<Threads> threads_;
 };
 

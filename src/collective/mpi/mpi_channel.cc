@@ -72,22 +72,24 @@ void MpiChannel::barrier(const CollectiveCall& call, uint64_t fingerprint, const
   const int64_t most = slot_bytes(most_bytes_);
   mine_.resize(static_cast<size_t>(most));
   received_.resize(static_cast<size_t>(most * ranks()));
+  std::byte* const mine = mine_.data();
+  std::byte* const received = received_.data();
   MpiRequests requests(wait);
   const auto each_other = [&](auto&& start) {
     for (int i = 1; i < ranks(); ++i) start((rank_ + i) % ranks());
   };
   each_other([&](int other) {
     requests.start("MPI_Irecv", other, [&](MPI_Request* request) {
-      return MPI_Irecv(received_.data() + other * most, static_cast<int>(most), MPI_BYTE, other,
-                       tag_, group_.messages, request);
+      return MPI_Irecv(received + other * most, static_cast<int>(most), MPI_BYTE, other, tag_,
+                       group_.messages, request);
     });
   });
-  std::memcpy(mine_.data(), &fingerprint, sizeof fingerprint);
-  const int64_t bytes = kHeadBytes + (is_small(call) ? bring(call, mine_.data() + kHeadBytes) : 0);
+  std::memcpy(mine, &fingerprint, sizeof fingerprint);
+  const int64_t bytes = kHeadBytes + (is_small(call) ? bring(call, mine + kHeadBytes) : 0);
   each_other([&](int other) {
     requests.start("MPI_Isend", other, [&](MPI_Request* request) {
-      return MPI_Isend(mine_.data(), static_cast<int>(bytes), MPI_BYTE, other, tag_,
-                       group_.messages, request);
+      return MPI_Isend(mine, static_cast<int>(bytes), MPI_BYTE, other, tag_, group_.messages,
+                       request);
     });
   });
   requests.finish();
@@ -99,7 +101,7 @@ void MpiChannel::take(const CollectiveCall& call) const {
     const Range whole = {.begin = 0, .end = call.elements};
     MpiPackets(subtrees_, rank_, call)
         .join(divided ? call.part(rank_, ranks()) : whole, whole,
-              [&](int rank) { return message(rank) + kHeadBytes; });
+              [&](int rank) STRATA_REQUIRES(calls_) { return message(rank) + kHeadBytes; });
     return;
   }
   for (int rank = 0; rank < ranks(); ++rank) {

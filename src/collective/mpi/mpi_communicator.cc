@@ -15,6 +15,7 @@
 #include "collective/mpi/mpi_channel.h"
 #include "collective/mpi/mpi_collectives.h"
 #include "collective/mpi/mpi_setup.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {
@@ -70,8 +71,8 @@ struct State {
   std::atomic<int64_t> given{0};  // turns, by rank 0
 
   std::atomic<bool> has_failed{false};
-  std::mutex mutex;
-  Status failure;  // guarded by mutex
+  Mutex mutex;
+  Status failure STRATA_GUARDED_BY(mutex);
 
   State(const Placement& placement, std::shared_ptr<Communicator> with,
         const MpiOptions& with_options)
@@ -97,10 +98,11 @@ struct State {
   /// @param tensors  The call's.
   void run(const CollectiveCall& call, const CallOptions& options);
   void run_on(MpiChannel& channel, const CollectiveCall& call, uint64_t fingerprint,
-              const MpiWait& wait);
+              const MpiWait& wait) STRATA_REQUIRES(channel.calls());
   void travel(const CollectiveCall& call, MpiWait wait);
   MpiChannel& channel(uint32_t id);
-  void check_agreement(const MpiChannel& channel, uint64_t fingerprint) const;
+  void check_agreement(MpiChannel& channel, uint64_t fingerprint) const
+      STRATA_REQUIRES(channel.calls());
   std::optional<Status> check(int awaited, bool thoroughly, const CallOptions& call,
                               const wire::Deadline& deadline) const;
   /// Ends the communicator with what happened. @return that.
@@ -113,7 +115,7 @@ MpiChannel& State::channel(uint32_t id) {
   STRATA_CHECK(id < static_cast<uint32_t>(memory->group.largest_tag) / 2, kInvalidArgument,
                "[collective] got id ", id, "; expected one below half of MPI's largest tag, ",
                memory->group.largest_tag);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::unique_ptr<MpiChannel>& channel = memory->channels[id];
   if (!channel) {
     channel = std::make_unique<MpiChannel>(memory->group, memory->subtrees, rank,
@@ -124,7 +126,7 @@ MpiChannel& State::channel(uint32_t id) {
 
 Status State::status() {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (!failure.ok()) return failure;
   }
   return bootstrap->status();
@@ -173,8 +175,9 @@ void State::run(const CollectiveCall& call, const CallOptions& call_options) {
       .name = [this](int awaited) { return awaited == rank ? "the others" : rank_name(awaited); },
       .deadline = deadline.time()};
   try {
-    const std::unique_lock lock(channel.calls(), deadline.time());
-    STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
+    STRATA_CHECK(channel.calls().try_lock_until(deadline.time()), kDeadlineExceeded,
+                 "another thread is in a call of this id");
+    const TimedMutexLock lock(channel.calls(), std::adopt_lock);
     run_on(channel, call, fingerprint, wait);
   } catch (...) {
     const Status seen = Status::from_current_exception();
@@ -196,7 +199,7 @@ void State::run_on(MpiChannel& channel, const CollectiveCall& call, uint64_t fin
   turn.store(mine + 1, std::memory_order_release);
 }
 
-void State::check_agreement(const MpiChannel& channel, uint64_t fingerprint) const {
+void State::check_agreement(MpiChannel& channel, uint64_t fingerprint) const {
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
     const uint64_t theirs = channel.fingerprint(other);
@@ -246,7 +249,7 @@ Status State::fail_all(const Status& status, const std::string& call,
 
 Status State::fail(const Status& reason) {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (failure.ok()) failure = reason;
     has_failed.store(true, std::memory_order_release);
   }

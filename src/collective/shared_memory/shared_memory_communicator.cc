@@ -18,6 +18,7 @@
 #include "collective/shared_memory/shared_setup.h"
 #include "collective/shared_memory/staged_call.h"
 #include "core/timed_mutex.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {
@@ -30,8 +31,8 @@ constexpr int64_t kPreparedBytes = 4096;
 struct LocalChannel {
   explicit LocalChannel(SharedMemoryChannel shared) : channel(std::move(shared)) {}
 
-  SharedMemoryChannel channel;
-  TimedMutex mutex;  // guards channel
+  TimedMutex mutex;
+  SharedMemoryChannel channel STRATA_GUARDED_BY(mutex);
 };
 
 /// Keeps `use` as long as it lives.
@@ -55,12 +56,12 @@ struct SharedMemoryCommunicator::Impl {
   bool oversubscribed;  // more ranks than cores
   LocalSubtrees subtrees;
   SharedBuffers buffers;
-  std::mutex buffer_calls;  // one at a time, on every rank in the same order
+  Mutex buffer_calls;  // one at a time, on every rank in the same order
 
   std::atomic<bool> has_failed{false};
-  std::mutex mutex;
-  Status failure;                                                        // guarded by mutex
-  std::unordered_map<uint64_t, std::unique_ptr<LocalChannel>> channels;  // guarded by mutex
+  Mutex mutex;
+  Status failure STRATA_GUARDED_BY(mutex);
+  std::unordered_map<uint64_t, std::unique_ptr<LocalChannel>> channels STRATA_GUARDED_BY(mutex);
 
   Impl(const Placement& of, std::shared_ptr<Communicator> with, const Options& with_options)
       : rank(with->rank()),
@@ -93,11 +94,12 @@ struct SharedMemoryCommunicator::Impl {
   Status fail(const Status& reason);
   Status known_failure();
   wire::FileDescriptor share(wire::FileDescriptor file, const CallOptions& options);
-  std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common);
+  std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common)
+      STRATA_EXCLUDES(buffer_calls);
 };
 
 LocalChannel& SharedMemoryCommunicator::Impl::channel(uint64_t key) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::unique_ptr<LocalChannel>& mine = channels[key];
   if (!mine) {
     mine = std::make_unique<LocalChannel>(
@@ -107,7 +109,7 @@ LocalChannel& SharedMemoryCommunicator::Impl::channel(uint64_t key) {
 }
 
 Status SharedMemoryCommunicator::Impl::known_failure() {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return failure;
 }
 
@@ -153,8 +155,9 @@ void SharedMemoryCommunicator::Impl::run(const CollectiveCall& call,
   };
   try {
     LocalChannel& local = channel(key);
-    const std::unique_lock lock(local.mutex, deadline.time());
-    STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
+    STRATA_CHECK(local.mutex.try_lock_until(deadline.time()), kDeadlineExceeded,
+                 "another thread is in a call of this id");
+    const TimedMutexLock lock(local.mutex, std::adopt_lock);
     run_on(local.channel, call, packed,
            {.check = check_wait,
             .oversubscribed = oversubscribed,
@@ -203,7 +206,7 @@ Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std:
 
 Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {
   header().fail(reason);  // sleepers see it within a slice
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (failure.ok()) failure = reason;
   has_failed.store(true, std::memory_order_release);
   return reason;
@@ -246,7 +249,7 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
                                                                           at::ScalarType dtype,
                                                                           bool common) {
   const CallOptions call = {.name = "buffer"};
-  const std::lock_guard lock(buffer_calls);
+  const MutexLock lock(buffer_calls);
   // All ask for the same.
   const std::array mine = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
   std::vector<int64_t> all(mine.size() * static_cast<size_t>(ranks));

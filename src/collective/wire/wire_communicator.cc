@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "collective/call_failure.h"
@@ -10,6 +9,7 @@
 #include "collective/collective_call.h"
 #include "collective/wire/message_executor.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
@@ -37,9 +37,9 @@ struct WireCommunicator::Impl {
   std::shared_ptr<const Planner> planner;
   Options options;
 
-  std::mutex mutex;
-  Status failure;                                                     // guarded by mutex
-  std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts;  // guarded by mutex
+  Mutex mutex;
+  Status failure STRATA_GUARDED_BY(mutex);
+  std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts STRATA_GUARDED_BY(mutex);
 
   int num_ranks() const { return static_cast<int>(peers.size()); }
 
@@ -51,7 +51,7 @@ struct WireCommunicator::Impl {
 };
 
 const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::unique_ptr<ScratchLayout>& layout = layouts[&schedule];  // the planner keeps its schedules
   if (!layout) layout = std::make_unique<ScratchLayout>(schedule, rank);
   return *layout;
@@ -59,7 +59,7 @@ const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule)
 
 void WireCommunicator::Impl::run(const CollectiveCall& call, const CallOptions& options) {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     STRATA_CHECK(failure.ok(), kFailedPrecondition, "[collective] ",
                  collective_name(call.collective),
                  ": an earlier call of this communicator failed (", failure.message(),
@@ -113,7 +113,7 @@ Status WireCommunicator::Impl::fail_all(const Status& status, uint64_t fingerpri
 
 void WireCommunicator::Impl::fail(const Status& reason) {
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     if (failure.ok()) failure = reason;
   }
   // The others may be waiting for this rank, which will not go on.
@@ -158,7 +158,7 @@ void WireCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
 
 Status WireCommunicator::do_status() {
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     if (!impl_->failure.ok()) return impl_->failure;
   }
   static_cast<void>(impl_->transport->progress());

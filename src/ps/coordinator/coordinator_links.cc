@@ -49,7 +49,7 @@ void CoordinatorCore::work() {
 void CoordinatorCore::work_once() {
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Clock::time_point now = Clock::now();
     for (Worker& worker : workers_) {
       if (worker.connection != nullptr) poll(worker, now);
@@ -85,7 +85,7 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
   };
   strata::detail::WaitNotice notice(
       [&] {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         return str_cat("[ps] ", task_.to_string(), " waits for ", name_of(worker), ": ",
                        worker.problem);
       },
@@ -101,7 +101,7 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
       return;
     } catch (const Error& error) {
       if (stop.stop_requested()) return;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       worker.problem = error.what();
       if (error.code() != ErrorCode::kDeadlineExceeded && said != error.what()) {
         said = error.what();
@@ -132,7 +132,7 @@ void CoordinatorCore::begin_connecting(Worker& worker, bool refused) {
 
 void CoordinatorCore::attach(Worker& worker, std::shared_ptr<wire::Connection> connection) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ended_) return;
     detector_.add(id_of(worker), Clock::now());
     worker.connection = std::move(connection);
@@ -458,7 +458,7 @@ void CoordinatorCore::send_create(Worker& worker, uint64_t number, const PerWork
 void CoordinatorCore::forget_unused() {
   CallMessage message = {.kind = CallKind::kUnmapSegment};
   {
-    const std::lock_guard lock(forgotten_->mutex);
+    const MutexLock lock(forgotten_->mutex);
     message.numbers.swap(forgotten_->numbers);
   }
   if (message.numbers.empty()) return;
@@ -472,9 +472,10 @@ void CoordinatorCore::forget_unused() {
 // A worker has nothing to do, and calls wait behind a long one at another.
 void CoordinatorCore::reclaim_prefetched(Clock::time_point now) {
   if (!queue_.empty() || queue_.has_error()) return;
-  const bool somebody_free = std::ranges::any_of(workers_, [&](const Worker& worker) {
-    return worker.state == State::kReady && queue_.at(worker.index).size() < worker.threads;
-  });
+  const bool somebody_free =
+      std::ranges::any_of(workers_, [&](const Worker& worker) STRATA_REQUIRES(mutex_) {
+        return worker.state == State::kReady && queue_.at(worker.index).size() < worker.threads;
+      });
   if (!somebody_free) return;
   for (Worker& worker : workers_) {
     const auto& there = queue_.at(worker.index);
