@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iostream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -110,6 +111,14 @@ void declare_options(CommandLine& line, BenchOptions& options,
   line.yes_or_no("--quick",
                  "models, gpu: batch 2 of 64 x 64, to see that all systems run; not a\nresult",
                  options.quick);
+  line.option("--against", "'PROGRAM ...'",
+              "also systems other-1, other-2, other-mw-2 (step), other (collective, ps):\n"
+              "another build of strata's, as /old/build/release/strata-bench, with\n"
+              "ratios vs_other",
+              [&options](const std::string& value) {
+                std::istringstream program(value);
+                options.against.assign(std::istream_iterator<std::string>(program), {});
+              });
   line.option("--clock", "wall|cpu",
               "cpu: images per CPU second, for a look at systems of one core while\n"
               "the machine is busy; not a result",

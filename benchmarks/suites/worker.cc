@@ -165,8 +165,8 @@ MirroredStrategy make_strategy(int replicas, const std::string& device,
   MirroredOptions options;
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat(device, ":", i));
   options.seed = 1;
-  options.threads_per_replica = 1;
-  options.share_storage = share_storage;
+  options.replicas.threads_per_replica = 1;
+  options.replicas.share_storage = share_storage;
   return MirroredStrategy(options);
 }
 
@@ -191,18 +191,19 @@ int run_worker(const std::vector<std::string>& arguments) {
     MultiWorkerMirroredStrategy strategy({.devices = {"cpu:0"},
                                           .seed = 1,
                                           .communication_options = {.overlap = overlap},
-                                          .threads_per_replica = 1});
+                                          .replicas = {.threads_per_replica = 1}});
     serve_case(strategy, name, data);
     return 0;
   }
   if (cluster == "servers") {
-    ParameterServerStrategy strategy({.devices = {"cpu:0"}, .seed = 1, .threads_per_replica = 1});
+    ParameterServerStrategy strategy(
+        {.devices = {"cpu:0"}, .seed = 1, .replicas = {.threads_per_replica = 1}});
     serve_case(strategy, name, data);
     return 0;
   }
   if (storage == "central") {
     set_logical_devices("cpu", replicas);
-    CentralStorageStrategy strategy({.seed = 1, .threads_per_replica = 1});
+    CentralStorageStrategy strategy({.seed = 1, .replicas = {.threads_per_replica = 1}});
     serve_case(strategy, name, data);
     return 0;
   }

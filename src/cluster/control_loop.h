@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cluster/control_message.h"
+#include "cluster/failure_detector.h"
 #include "cluster/membership_leader.h"
 #include "core/log_limiter.h"
 #include "core/thread.h"
@@ -108,7 +109,6 @@ class ControlLoop {
   TimePoint next_event(TimePoint now) const;
 
   const Options options_;
-  const Clock::Duration heartbeat_interval_;  // between heartbeats
   wire::Transport& transport_;
   const OnFailure on_failure_;
 
@@ -124,13 +124,11 @@ class ControlLoop {
   bool announce_ = false;  // a failure of which on_failure_ has not been told
   std::set<TaskId> newcomers_;
   std::string operation_;
-  TimePoint leader_last_heard_;
   std::string leader_operation_;
   bool leader_closing_ = false;
-  bool left_ = false;  // after an orderly leave: a lost connection is no failure
-  TimePoint ticked_;
-  TimePoint next_heartbeat_;
-  bool wake_ = false;  // another thread's call is done
+  bool left_ = false;         // after an orderly leave: a lost connection is no failure
+  FailureDetector detector_;  // of the leader, if this task is another; and the heartbeats
+  bool wake_ = false;         // another thread's call is done
 
   mutable std::mutex arrivals_mutex_;  // locked after mutex_, if both are
   Connections connections_;

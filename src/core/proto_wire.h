@@ -7,8 +7,8 @@
 
 #include "strata/core/error.h"
 
-// The wire format of Protocol Buffers, as much of it as tf.train.Example and TensorBoard's events
-// need (protobuf.dev/programming-guides/encoding).
+// The wire format of Protocol Buffers, as much of it as is needed here
+// (protobuf.dev/programming-guides/encoding). Whole messages: proto_message.h.
 namespace strata::detail {
 
 enum class WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -29,6 +29,11 @@ class WireReader {
         end_(message.data() + message.size()),
         begin_(whole.data()),
         text_(&text) {}
+
+  /// A reader of a message within this one.
+  WireReader nested(std::string_view message) const {
+    return WireReader(message, {begin_, 0}, *text_);
+  }
 
   bool at_end() const { return at_ == end_; }
   size_t bytes_left() const { return static_cast<size_t>(end_ - at_); }
@@ -70,19 +75,6 @@ class WireReader {
     const std::string_view taken(at_, size);
     at_ += size;
     return taken;
-  }
-
-  // Of a field of type `type`, which must be that of a number or of bytes.
-  uint64_t number(WireType type) {
-    want(type, WireType::kVarint);
-    return varint();
-  }
-  std::string_view text(WireType type) {
-    want(type, WireType::kBytes);
-    return bytes();
-  }
-  void want(WireType type, WireType wanted) const {
-    if (type != wanted) fail("a field of another kind");
   }
 
   void skip(WireType type) {
@@ -144,14 +136,6 @@ inline void put_bytes(uint32_t field, std::string_view bytes, std::string& out) 
 inline void put_integer(uint32_t field, int64_t value, std::string& out) {
   put_key(field, WireType::kVarint, out);
   put_varint(static_cast<uint64_t>(value), out);
-}
-
-// Fields that are left out where they have their default, as proto3 does.
-inline void put_number(uint32_t field, uint64_t value, std::string& out) {
-  if (value != 0) put_integer(field, static_cast<int64_t>(value), out);
-}
-inline void put_text(uint32_t field, std::string_view text, std::string& out) {
-  if (!text.empty()) put_bytes(field, text, out);
 }
 
 /// The bits of `value`, little-endian, without a key.

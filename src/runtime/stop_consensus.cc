@@ -1,7 +1,6 @@
 #include "strata/runtime/stop_consensus.h"
 
-#include <map>
-#include <mutex>
+#include "strata/core/str_cat.h"
 
 namespace strata {
 
@@ -12,34 +11,4 @@ MembershipChanged::MembershipChanged(int64_t finished_steps)
 
 StopConsensus::~StopConsensus() = default;
 
-namespace detail {
-namespace {
-
-std::mutex g_mutex;
-
-std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>>& known() {
-  static std::map<const ReplicaGroup*, std::weak_ptr<const MakeStopConsensus>> groups;
-  return groups;
-}
-
-}  // namespace
-
-void set_stop_consensus(const ReplicaGroup& group,
-                        const std::shared_ptr<const MakeStopConsensus>& make) {
-  const std::lock_guard lock(g_mutex);
-  std::erase_if(known(), [](const auto& each) { return each.second.expired(); });
-  known()[&group] = make;
-}
-
-std::shared_ptr<StopConsensus> make_stop_consensus(const ReplicaGroup& group) {
-  std::shared_ptr<const MakeStopConsensus> make;
-  {
-    const std::lock_guard lock(g_mutex);
-    const auto found = known().find(&group);
-    if (found != known().end()) make = found->second.lock();
-  }
-  return make ? (*make)() : nullptr;
-}
-
-}  // namespace detail
 }  // namespace strata

@@ -14,12 +14,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/failure_detector.h"
 #include "core/thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
+#include "ps/coordinator/coordinator.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
-#include "strata/ps/coordinator.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 
@@ -66,6 +67,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     at::Tensor tensor;  // before its transfer, which goes first
     wire::Transfer transfer;
   };
+  static constexpr auto kTickInterval = std::chrono::milliseconds(5);
   enum class State { kDisconnected, kHandshaking, kReady };
   struct Worker {
     int index = 0;
@@ -76,8 +78,6 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::shared_ptr<wire::Connection> connection;
     Thread connector;
 
-    Clock::time_point heard;
-    uint64_t bytes_heard = 0;
     uint64_t threads = 1;
     std::set<uint64_t> creating;  // resources
     std::deque<Sending> sending;
@@ -104,6 +104,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::vector<uint64_t> numbers;
   };
 
+  static uint64_t id_of(const Worker& worker) { return static_cast<uint64_t>(worker.index); }
   std::string name_of(const Worker& worker) const;
   void check_arguments(const FunctionRegistry::Found& function, const std::vector<Value>& arguments,
                        std::vector<std::shared_ptr<const ResourceId>>& resources) const;
@@ -150,8 +151,6 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   const FunctionRegistry registry_;
   const CoordinatorOptions options_;
   const uint64_t incarnation_;  // of this coordinator
-  const Clock::duration silence_limit_;
-  const Clock::duration heartbeat_interval_;
   const std::shared_ptr<wire::Transport> transport_;
   const std::shared_ptr<Forgotten> forgotten_ = std::make_shared<Forgotten>();
 
@@ -169,8 +168,8 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   bool error_spread_ = false;  // the workers know
   bool ending_ = false;        // nothing is scheduled any more
   bool ended_ = false;         // who is away stays away
-  Clock::time_point ticked_;
-  Clock::time_point beat_at_;
+  Clock::time_point next_tick_;
+  cluster::FailureDetector detector_;  // of the connected workers, by their index
   Clock::time_point all_away_since_;
 
   std::optional<ProgressThread> progress_thread_;
