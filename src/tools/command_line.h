@@ -16,7 +16,7 @@ struct CommandHelp {
   std::string examples = {};  ///< at the end
 };
 
-/// What stands on the command line besides options.
+/// What the command line has besides options.
 enum class Operands {
   kWords,    ///< anywhere between the options; all words behind `--`
   kProgram,  ///< a program and its arguments: all words from the first one on, options among them
@@ -35,7 +35,7 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   // Declared in the order in which the help lists them. Variables outlive `read`.
-  // @param shown  Stands for the value in the help: "N".
+  // @param shown  The value in the help: "N".
   void flag(const std::string& names, const std::string& help, bool& to, bool meaning = true);
   void text(const std::string& names, const std::string& shown, const std::string& help,
             std::string& to);

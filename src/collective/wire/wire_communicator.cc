@@ -70,7 +70,7 @@ void WireCommunicator::Impl::run(const CollectiveCall& call, const CallOptions& 
     if (!options.name.empty()) what.append(" ").append(options.name);
     this->options.doing(what);
   }
-  // Without elements there is nothing to send, yet whoever disagrees must learn of it.
+  // Without elements there is nothing to send, yet a rank that disagrees must learn of it.
   const bool nothing = call.elements == 0;
   const Choice choice =
       planner->choose({.collective = nothing ? Collective::kBarrier : call.collective,

@@ -29,7 +29,7 @@ struct LaunchOptions {
   std::vector<cluster::TaskId> tasks() const;
 };
 
-/// @param words  What stands behind `strata launch`.
+/// @param words  What follows `strata launch`.
 /// @throws Error  kInvalidArgument: quotes the word that is wrong.
 LaunchOptions read_launch_options(std::vector<std::string> words);
 
