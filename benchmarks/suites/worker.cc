@@ -32,6 +32,7 @@
 #include "suites/options.h"
 #include "suites/serve.h"
 #include "suites/worker.h"
+#include "tools/command_line.h"
 
 namespace strata::tools {
 namespace {
@@ -174,15 +175,16 @@ int run_worker(const std::vector<std::string>& arguments) {
   std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
-  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    if (arguments[i] == "--case") name = arguments[i + 1];
-    if (arguments[i] == "--data") data = arguments[i + 1];
-    if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
-    if (arguments[i] == "--device") device = arguments[i + 1];
-    if (arguments[i] == "--cluster") cluster = arguments[i + 1];
-    if (arguments[i] == "--storage") storage = arguments[i + 1];
-    if (arguments[i] == "--overlap") overlap = arguments[i + 1] == "yes";
-  }
+  CommandLine line("strata bench worker", {});
+  line.text("--case", "C", "", name);
+  line.text("--data", "FILE", "", data);
+  line.number("--replicas", "N", "", replicas, 1);
+  line.text("--device", "cpu|gpu", "", device);
+  line.text("--cluster", "yes|servers", "", cluster);
+  line.text("--storage", "central|...", "", storage);
+  line.option("--overlap", "yes|no", "",
+              [&](const std::string& value) { overlap = value == "yes"; });
+  STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
   if (name == "resnet50") return run_models_worker(data, replicas, device);
   torch::manual_seed(1);
   if (cluster == "yes") {

@@ -30,7 +30,7 @@ std::chrono::nanoseconds thread_cpu_time() {
 
 Background::~Background() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stopping_ = true;
   }
   changed_.notify_all();
@@ -41,12 +41,12 @@ Background::~Background() {
 }
 
 bool Background::busy() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return running_;
 }
 
 void Background::wait() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   wait_for_the_end(lock);
   const Status status = std::exchange(status_, {});
   lock.unlock();
@@ -54,14 +54,15 @@ void Background::wait() {
 }
 
 void Background::wait_quietly() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   wait_for_the_end(lock);
 }
 
-void Background::wait_for_the_end(std::unique_lock<std::mutex>& lock) {
+void Background::wait_for_the_end(MutexLock& lock) {
   ++waiting_;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return !running_; });  // ends with the job: the disk answers or fails
+  // Ends with the job: the disk answers or fails.
+  changed_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return !running_; });
   --waiting_;
 }
 
@@ -71,13 +72,14 @@ void Background::throttle(double share) {
       std::chrono::duration_cast<std::chrono::nanoseconds>((now - worked_) * (1 / share - 1));
   worked_ = now;
   if (share >= 1) return;
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, rest, [&] { return waiting_ > 0 || stopping_; });
+  MutexLock lock(mutex_);
+  changed_.wait_for(lock, rest,
+                    [&]() STRATA_REQUIRES(mutex_) { return waiting_ > 0 || stopping_; });
 }
 
 void Background::start(std::function<void()> job) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     STRATA_DCHECK(!running_);
     job_ = std::move(job);
     running_ = true;
@@ -88,9 +90,10 @@ void Background::start(std::function<void()> job) {
 
 void Background::serve() {
   lower_priority();
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return job_ || stopping_; });  // ends with the owner
+    // Ends with the owner.
+    changed_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return job_ || stopping_; });
     if (!job_) return;
     const std::function<void()> job = std::exchange(job_, nullptr);
     lock.unlock();

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <optional>
 
 #include "core/thread.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
 namespace strata::checkpoint {
 
@@ -34,16 +33,17 @@ class Background {
 
  private:
   void serve();
-  void wait_for_the_end(std::unique_lock<std::mutex>& lock);
+  void wait_for_the_end(MutexLock& lock) STRATA_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
-  std::function<void()> job_;
-  bool running_ = false;
-  bool stopping_ = false;
-  int waiting_ = 0;                     // callers who want the job to end
-  std::chrono::nanoseconds worked_{0};  // processor time when the job last gave way
-  Status status_;                       // of jobs whose end was not waited for
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
+  std::function<void()> job_ STRATA_GUARDED_BY(mutex_);
+  bool running_ STRATA_GUARDED_BY(mutex_) = false;
+  bool stopping_ STRATA_GUARDED_BY(mutex_) = false;
+  int waiting_ STRATA_GUARDED_BY(mutex_) = 0;  // callers who want the job to end
+  std::chrono::nanoseconds worked_{0};         // processor time when the job last gave way
+  // Of jobs that no one has waited for.
+  Status status_ STRATA_GUARDED_BY(mutex_);
   Thread thread_;
 };
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <mutex>
 
 #include "checkpoint/manager_state.h"
 #include "checkpoint/session.h"
@@ -12,6 +11,7 @@
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata {
@@ -57,22 +57,23 @@ struct CheckpointManager::State {
 
   /// Not while the writing thread removes some of them.
   FolderListing list() const {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     return list_locked();
   }
-  FolderListing list_locked() const {
+  FolderListing list_locked() const STRATA_REQUIRES(mutex) {
     return checkpoint::list_checkpoints(folder, options.checkpoint_name, options.best_metric);
   }
 
   /// Preserved ones are no longer counted.
   std::vector<ManagedCheckpoint> counted() const {
     std::vector<ManagedCheckpoint> all = list().good;
-    const std::lock_guard lock(mutex);
-    std::erase_if(all, [&](const ManagedCheckpoint& each) { return is_preserved(each); });
+    const MutexLock lock(mutex);
+    std::erase_if(all, [&](const ManagedCheckpoint& each)
+                           STRATA_REQUIRES(mutex) { return is_preserved(each); });
     return all;
   }
 
-  bool is_preserved(const ManagedCheckpoint& each) const {
+  bool is_preserved(const ManagedCheckpoint& each) const STRATA_REQUIRES(mutex) {
     const auto& names = kept.preserved;
     return std::find(names.begin(), names.end(), name_of(each)) != names.end();
   }
@@ -104,8 +105,8 @@ struct CheckpointManager::State {
   double newest = 0;                 // when the newest checkpoint was saved
   std::optional<RestoreStatus> status;
 
-  mutable std::mutex mutex;  // guards kept, and the folder: the writing thread sweeps
-  checkpoint::PreservedState kept;
+  mutable Mutex mutex;  // of the folder, too: the writing thread sweeps
+  checkpoint::PreservedState kept STRATA_GUARDED_BY(mutex);
 };
 
 /// Removes all but the newest, the best and those that are preserved. Nothing that is damaged: it
@@ -113,11 +114,12 @@ struct CheckpointManager::State {
 void CheckpointManager::State::sweep() {
   if (options.max_to_keep == 0) return;
   const FileSystem& files = file_system_of(folder);
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::vector<ManagedCheckpoint> all = list_locked().good;
   const ManagedCheckpoint* best = best_of(all, options.best);
   const std::string best_path = best == nullptr ? "" : best->path;
-  std::erase_if(all, [&](const ManagedCheckpoint& each) { return is_preserved(each); });
+  std::erase_if(all, [&](const ManagedCheckpoint& each)
+                         STRATA_REQUIRES(mutex) { return is_preserved(each); });
   const auto keep = static_cast<size_t>(options.max_to_keep);
   const double period = options.keep_checkpoint_every_n_hours * 3600;
   for (size_t i = 0; i + keep < all.size(); ++i) {
@@ -173,7 +175,10 @@ CheckpointManager::CheckpointManager(Checkpoint& checkpoint, std::string folder,
   detail::run_on_chief(checkpoint.workers(), "CheckpointManager", [&] {
     checkpoint::clean_up(file_system_of(state_->folder), state_->folder);
     const auto kept = checkpoint::read_preserved(state_->folder, o.checkpoint_name);
-    state_->kept = kept ? *kept : checkpoint::PreservedState{.last_preserved = o.now()};
+    {
+      const MutexLock lock(state_->mutex);
+      state_->kept = kept ? *kept : checkpoint::PreservedState{.last_preserved = o.now()};
+    }
     const FolderListing listing = state_->list();
     if (!listing.good.empty()) state_->newest = listing.good.back().saved_at;
   });

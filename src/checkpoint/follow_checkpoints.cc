@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <condition_variable>
-#include <mutex>
 #include <optional>
 
 #include "checkpoint/manager_state.h"
@@ -14,6 +13,7 @@
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {
@@ -100,9 +100,9 @@ class Follower {
 };
 
 void pause(std::chrono::milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any nobody_tells;
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   (void)nobody_tells.wait_for(lock, stop, time, [] { return false; });
 }
 

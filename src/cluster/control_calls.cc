@@ -16,7 +16,7 @@ constexpr auto kGrace = std::chrono::seconds(2);  // for an answer that says "de
 
 uint64_t ControlLoop::request(ControlMessage message, PendingCall& pending,
                               wire::Deadline deadline) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   pending.kind = message.kind;
   pending.name = message.name;
   const bool of_generation =
@@ -66,20 +66,20 @@ void ControlLoop::wait(PendingCall& pending, uint64_t number, wire::Deadline dea
   while (!pending.done.load(std::memory_order_acquire)) {
     TimePoint until;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       until = std::min({last, next_event(Clock::system().now()), notice.next()});
     }
     (void)transport_.wait_until(
         [&] { return pending.done.load(std::memory_order_acquire) || poll(); },
         wire::Deadline::at(until));
     handle_arrivals();
-    // The leader's own log names those that have not joined.
-    const bool known_here = pending.kind == MessageKind::kJoin && membership_.has_value();
+    // The leader's own log names those that it has not met.
+    const bool known_here = pending.kind == MessageKind::kJoin && leads();
     // What may take for ever is no wait for a peer: whether one is asked to stop, say.
     const bool expected = deadline.left() < std::chrono::hours(24);
     if (expected && !known_here && !pending.done.load()) notice.look(Clock::system().now());
     if (Clock::system().now() < last) continue;
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pending_calls_.erase(number) == 0) continue;  // done just now
     ControlMessage cancel;
     cancel.kind = MessageKind::kCancel;
@@ -115,7 +115,7 @@ void ControlLoop::join(const std::string& address, bool exclude_lost, wire::Dead
 
 void ControlLoop::leave(wire::Deadline deadline) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!membership_ && (leader_closing_ || !failure_.ok())) return;
   }
   try {
@@ -129,7 +129,7 @@ void ControlLoop::leave(wire::Deadline deadline) {
 
 void ControlLoop::post(ControlMessage message) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     message.generation = generation_;
     message.operation = operation_;
     if (membership_) {
@@ -145,7 +145,7 @@ bool ControlLoop::wait_for_failure(wire::Deadline deadline) {
   while (failure().ok() && !deadline.passed()) {
     TimePoint until;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       until = std::min(deadline.time(), next_event(Clock::system().now()));
     }
     const std::stop_token failed = this->failed();

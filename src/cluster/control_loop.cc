@@ -6,6 +6,7 @@
 
 #include "strata/core/error.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::cluster {
 namespace {
@@ -42,7 +43,7 @@ void ControlLoop::stop(wire::Deadline deadline) {
   }
   Connections connections;
   {
-    const std::lock_guard lock(arrivals_mutex_);
+    const MutexLock lock(arrivals_mutex_);
     connections.swap(connections_);
   }
   for (const auto& connection : connections) connection.second->close(deadline);
@@ -51,8 +52,8 @@ void ControlLoop::stop(wire::Deadline deadline) {
 void ControlLoop::accept(std::shared_ptr<wire::Connection> connection) {
   const TaskId task = TaskId::parse(connection->peer().task);
   {
-    const std::lock_guard lock(mutex_);
-    const std::lock_guard arrivals_lock(arrivals_mutex_);
+    const MutexLock lock(mutex_);
+    const MutexLock arrivals_lock(arrivals_mutex_);
     if (has_room_for(task)) {
       const uint64_t session = next_session_++;
       membership_->opened(session, task, Clock::system().now());
@@ -81,34 +82,34 @@ bool ControlLoop::has_room_for(const TaskId& task) const {
 
 void ControlLoop::attach(std::shared_ptr<wire::Connection> connection) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     detector_.add(kLeaderSession, Clock::system().now());
     leader_closing_ = false;
-    const std::lock_guard arrivals_lock(arrivals_mutex_);
+    const MutexLock arrivals_lock(arrivals_mutex_);
     connections_[kLeaderSession] = std::move(connection);
   }
   transport_.wake();
 }
 
 bool ControlLoop::attached() const {
-  const std::lock_guard lock(arrivals_mutex_);
+  const MutexLock lock(arrivals_mutex_);
   return connections_.contains(kLeaderSession);
 }
 
 // It does not wait on the transport: that would make it the one that moves bytes for all, and every
 // tensor would cost two more switches between threads (8 B over loopback: 11 us instead of 6).
 void ControlLoop::run(const std::stop_token& stop) {
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any nobody;
   while (!stop.stop_requested()) {
     TimePoint until;
     {
       const TimePoint now = Clock::system().now();
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       until = std::min(next_event(now), now + kTick);
     }
     {
-      std::unique_lock lock(mutex);
+      MutexLock lock(mutex);
       nobody.wait_until(lock, stop, until, [] { return false; });
     }
     try {
@@ -134,7 +135,7 @@ TimePoint ControlLoop::next_event(TimePoint now) const {
 
 // Within the transport's wait: takes what has come, and handles nothing.
 bool ControlLoop::poll() {
-  const std::lock_guard lock(arrivals_mutex_);
+  const MutexLock lock(arrivals_mutex_);
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto current = it++;
     const auto& [session, connection] = *current;
@@ -159,11 +160,11 @@ void ControlLoop::handle_arrivals() {
   uint64_t generation = 0;
   std::stop_source failed;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const TimePoint now = Clock::system().now();
     std::vector<Arrival> arrivals;
     {
-      const std::lock_guard arrivals_lock(arrivals_mutex_);
+      const MutexLock arrivals_lock(arrivals_mutex_);
       arrivals.swap(arrivals_);
     }
     for (Arrival& arrival : arrivals) handle(arrival, now);
@@ -357,7 +358,7 @@ void ControlLoop::deliver() {
 void ControlLoop::send(uint64_t session, const ControlMessage& message) {
   std::shared_ptr<wire::Connection> connection;
   {
-    const std::lock_guard lock(arrivals_mutex_);
+    const MutexLock lock(arrivals_mutex_);
     const auto found = connections_.find(session);
     if (found == connections_.end()) return;
     connection = found->second;
@@ -375,7 +376,7 @@ void ControlLoop::send(uint64_t session, const ControlMessage& message) {
 void ControlLoop::drop(uint64_t session, const Status& status) {
   std::shared_ptr<wire::Connection> connection;
   {
-    const std::lock_guard lock(arrivals_mutex_);
+    const MutexLock lock(arrivals_mutex_);
     const auto found = connections_.find(session);
     if (found == connections_.end()) return;
     connection = std::move(found->second);
@@ -385,32 +386,32 @@ void ControlLoop::drop(uint64_t session, const Status& status) {
 }
 
 uint64_t ControlLoop::generation() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return generation_;
 }
 
 std::vector<Member> ControlLoop::members() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return members_;
 }
 
 Status ControlLoop::failure() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failure_;
 }
 
 std::stop_token ControlLoop::failed() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return failed_.get_token();
 }
 
 std::vector<TaskId> ControlLoop::newcomers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return {newcomers_.begin(), newcomers_.end()};
 }
 
 void ControlLoop::set_operation(std::string_view operation) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   operation_ = operation;
 }
 

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -17,6 +16,7 @@
 #include "core/log_limiter.h"
 #include "core/thread.h"
 #include "strata/cluster/server.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 
@@ -78,7 +78,7 @@ class ControlLoop {
   struct PendingCall {
     MessageKind kind;
     std::string name;       // of the key or barrier
-    ControlMessage answer;  // guarded by mutex_, until done
+    ControlMessage answer;  // under mutex_, until done
     Status status;
     std::atomic<bool> done = false;
   };
@@ -91,48 +91,51 @@ class ControlLoop {
 
   void run(const std::stop_token& stop);
   bool poll();
-  bool has_room_for(const TaskId& task) const;  // with both mutexes held
+  bool has_room_for(const TaskId& task) const STRATA_REQUIRES(arrivals_mutex_);
   void handle_arrivals();
-  void handle(Arrival& arrival, TimePoint now);
-  void handle_message(const ControlMessage& message);
-  void leader_is_gone(const std::string& how);
-  void begin(const ControlMessage& answer);
-  void fail(const Status& status);
-  void finish(PendingCall& pending, Status status);
-  void tick(TimePoint now);
-  void deliver();
-  void send(uint64_t session, const ControlMessage& message);
-  void drop(uint64_t session, const Status& status);
+  void handle(Arrival& arrival, TimePoint now) STRATA_REQUIRES(mutex_);
+  void handle_message(const ControlMessage& message) STRATA_REQUIRES(mutex_);
+  void leader_is_gone(const std::string& how) STRATA_REQUIRES(mutex_);
+  void begin(const ControlMessage& answer) STRATA_REQUIRES(mutex_);
+  void fail(const Status& status) STRATA_REQUIRES(mutex_);
+  void finish(PendingCall& pending, Status status) STRATA_REQUIRES(mutex_);
+  void tick(TimePoint now) STRATA_REQUIRES(mutex_);
+  void deliver() STRATA_REQUIRES(mutex_);
+  void send(uint64_t session, const ControlMessage& message) STRATA_EXCLUDES(arrivals_mutex_);
+  void drop(uint64_t session, const Status& status) STRATA_EXCLUDES(arrivals_mutex_);
   uint64_t request(ControlMessage message, PendingCall& pending, wire::Deadline deadline);
   std::string waits_for(const PendingCall& pending) const;
   void wait(PendingCall& pending, uint64_t number, wire::Deadline deadline);
-  TimePoint next_event(TimePoint now) const;
+  TimePoint next_event(TimePoint now) const STRATA_REQUIRES(mutex_);
 
   const Options options_;
   wire::Transport& transport_;
   const OnFailure on_failure_;
 
-  mutable std::mutex mutex_;  // protects everything up to arrivals_mutex_
-  std::optional<MembershipLeader> membership_;
-  uint64_t next_session_ = 1;
-  uint64_t next_request_ = 1;
-  std::map<uint64_t, PendingCall*> pending_calls_;
-  uint64_t generation_ = 0;
-  std::vector<Member> members_;
-  Status failure_;
-  std::stop_source failed_;
-  bool announce_ = false;  // a failure that was not reported to on_failure_
-  std::set<TaskId> newcomers_;
-  std::string operation_;
-  std::string leader_operation_;
-  bool leader_closing_ = false;
-  bool left_ = false;         // after an orderly leave: a lost connection is no failure
-  FailureDetector detector_;  // of the leader, if this task is another; and the heartbeats
-  bool wake_ = false;         // another thread's call is done
+  mutable Mutex mutex_;
+  std::optional<MembershipLeader> membership_ STRATA_GUARDED_BY(mutex_);
+  uint64_t next_session_ STRATA_GUARDED_BY(mutex_) = 1;
+  uint64_t next_request_ STRATA_GUARDED_BY(mutex_) = 1;
+  std::map<uint64_t, PendingCall*> pending_calls_ STRATA_GUARDED_BY(mutex_);
+  uint64_t generation_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::vector<Member> members_ STRATA_GUARDED_BY(mutex_);
+  Status failure_ STRATA_GUARDED_BY(mutex_);
+  std::stop_source failed_ STRATA_GUARDED_BY(mutex_);
+  // A failure of which on_failure_ has not been told.
+  bool announce_ STRATA_GUARDED_BY(mutex_) = false;
+  std::set<TaskId> newcomers_ STRATA_GUARDED_BY(mutex_);
+  std::string operation_ STRATA_GUARDED_BY(mutex_);
+  std::string leader_operation_ STRATA_GUARDED_BY(mutex_);
+  bool leader_closing_ STRATA_GUARDED_BY(mutex_) = false;
+  // After an orderly leave: a lost connection is no failure.
+  bool left_ STRATA_GUARDED_BY(mutex_) = false;
+  // Of the leader, if this task is another; and the heartbeats.
+  FailureDetector detector_ STRATA_GUARDED_BY(mutex_);
+  bool wake_ STRATA_GUARDED_BY(mutex_) = false;  // another thread's call is done
 
-  mutable std::mutex arrivals_mutex_;  // locked after mutex_, if both are
-  Connections connections_;
-  std::vector<Arrival> arrivals_;
+  mutable Mutex arrivals_mutex_;  // locked after mutex_, if both are
+  Connections connections_ STRATA_GUARDED_BY(arrivals_mutex_);
+  std::vector<Arrival> arrivals_ STRATA_GUARDED_BY(arrivals_mutex_);
   strata::detail::LogLimiter refusals_;
 
   Thread thread_;

@@ -12,7 +12,7 @@ void DataConnections::accept(const std::string& purpose,
                              std::shared_ptr<wire::Connection> connection) {
   const Key key = {TaskId::parse(connection->peer().task), purpose, connection->peer().generation};
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (has_room_for(key)) connections_[key] = std::exchange(connection, nullptr);
   }
   if (connection == nullptr) return transport_.wake();
@@ -29,7 +29,7 @@ bool DataConnections::has_room_for(const Key& key) {
   const auto same_peer = [&](const auto& each) {
     return std::get<TaskId>(each.first) == std::get<TaskId>(key);
   };
-  const auto full = [&] {
+  const auto full = [&]() STRATA_REQUIRES(mutex_) {
     return std::ranges::count_if(connections_, same_peer) >= static_cast<ptrdiff_t>(kMostPerPeer);
   };
   if (!full()) return true;
@@ -39,7 +39,7 @@ bool DataConnections::has_room_for(const Key& key) {
 }
 
 std::shared_ptr<wire::Connection> DataConnections::find(const Key& key) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = connections_.find(key);
   return found == connections_.end() ? nullptr : found->second;
 }
@@ -77,7 +77,7 @@ std::shared_ptr<wire::Connection> DataConnections::dial(const Peer& peer,
   hello.generation = peer.generation;
   auto connection = transport_.connect(wire::Address::parse(peer.address), hello, deadline,
                                        {.peer = peer.task.to_string()}, stop);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   connections_[key] = connection;
   return connection;
 }
@@ -85,7 +85,7 @@ std::shared_ptr<wire::Connection> DataConnections::dial(const Peer& peer,
 std::map<DataConnections::Key, std::shared_ptr<wire::Connection>> DataConnections::take(
     uint64_t up_to_generation) {
   std::map<Key, std::shared_ptr<wire::Connection>> taken;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (auto it = connections_.begin(); it != connections_.end();) {
     const auto current = it++;
     if (std::get<uint64_t>(current->first) <= up_to_generation) {
@@ -97,7 +97,7 @@ std::map<DataConnections::Key, std::shared_ptr<wire::Connection>> DataConnection
 
 std::vector<TaskId> DataConnections::broken() const {
   std::vector<TaskId> tasks;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (const auto& [key, connection] : connections_) {
     const TaskId& task = std::get<TaskId>(key);
     if (!connection->status().ok() && std::ranges::count(tasks, task) == 0) tasks.push_back(task);

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <tuple>
@@ -12,6 +11,7 @@
 #include "core/log_limiter.h"
 #include "strata/cluster/task_id.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 
@@ -55,12 +55,12 @@ class DataConnections {
   using Key = std::tuple<TaskId, std::string, uint64_t>;
 
   std::shared_ptr<wire::Connection> find(const Key& key) const;
-  bool has_room_for(const Key& key);  // with mutex_ held
+  bool has_room_for(const Key& key) STRATA_REQUIRES(mutex_);
   std::map<Key, std::shared_ptr<wire::Connection>> take(uint64_t up_to_generation);
 
   wire::Transport& transport_;
-  mutable std::mutex mutex_;
-  std::map<Key, std::shared_ptr<wire::Connection>> connections_;
+  mutable Mutex mutex_;
+  std::map<Key, std::shared_ptr<wire::Connection>> connections_ STRATA_GUARDED_BY(mutex_);
   strata::detail::LogLimiter refusals_;
 };
 

@@ -30,14 +30,14 @@ Status PeerAuthorizer::authorize(const wire::Hello& peer) const {
 }
 
 void PeerAuthorizer::arrived() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   arrived_ = true;
   arrives_.notify_all();
 }
 
 bool PeerAuthorizer::wait(const std::stop_token& stop) {
-  std::unique_lock lock(mutex_);
-  if (!arrives_.wait(lock, stop, [&] { return arrived_; })) return false;
+  MutexLock lock(mutex_);
+  if (!arrives_.wait(lock, stop, [&]() STRATA_REQUIRES(mutex_) { return arrived_; })) return false;
   arrived_ = false;
   return true;
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <condition_variable>
-#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -9,6 +8,7 @@
 
 #include "strata/cluster/cluster_spec.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/hello.h"
 
 namespace strata::cluster {
@@ -40,9 +40,9 @@ class PeerAuthorizer {
   const std::vector<TaskId> members_;
   const std::string leader_address_;
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any arrives_;
-  bool arrived_ = false;
+  bool arrived_ STRATA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace strata::cluster

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "cluster/control_loop.h"
@@ -16,6 +15,7 @@
 #include "core/wait_notice.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::cluster {
 namespace {
@@ -74,8 +74,9 @@ struct Server::Impl {
   Thread acceptor;
   bool ended = false;  // shutdown was called
 
-  std::mutex mutex;
-  std::map<std::string, uint64_t> rounds;  // of barriers, in this generation
+  Mutex mutex;
+  // Of barriers, in this generation.
+  std::map<std::string, uint64_t> rounds STRATA_GUARDED_BY(mutex);
 };
 
 Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOptions options_in)
@@ -237,7 +238,7 @@ Member Server::Impl::member(const TaskId& peer) const {
 }
 
 uint64_t Server::Impl::next_round(const std::string& name) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return rounds[name]++;
 }
 
@@ -397,7 +398,7 @@ void Server::abort(const std::string& reason) {
 void Server::rejoin(wire::Deadline deadline, bool exclude_lost) {
   impl_->data.fail({ErrorCode::kAborted, "[cluster] the generation is over"}, generation());
   {
-    const std::lock_guard lock(impl_->mutex);
+    const MutexLock lock(impl_->mutex);
     impl_->rounds.clear();
   }
   impl_->join(exclude_lost, deadline);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -13,6 +12,7 @@
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::cluster {
 namespace {
@@ -81,9 +81,9 @@ std::string text_of(const Json& json, std::string_view what) {
 /// Once for each text: programs resolve several times.
 void warn_of_no_cluster(const std::string& text, const Json& config) {
   if (config.as_object().empty()) return;
-  static std::mutex mutex;
-  static std::string warned;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  static std::string warned STRATA_GUARDED_BY(mutex);
+  const MutexLock lock(mutex);
   if (std::exchange(warned, text) == text) return;
   STRATA_LOG(kWarning) << "[cluster] TF_CONFIG has no \"cluster\" but "
                        << join(config.as_object(),
@@ -105,9 +105,9 @@ void warn_of_unknown_members(const std::string& text, const Json& config) {
     unknown.push_back(str_cat('"', detail::escaped(name), '"'));
   }
   if (unknown.empty()) return;
-  static std::mutex mutex;
-  static std::string warned;
-  const std::lock_guard lock(mutex);
+  static Mutex mutex;
+  static std::string warned STRATA_GUARDED_BY(mutex);
+  const MutexLock lock(mutex);
   if (std::exchange(warned, text) == text) return;
   STRATA_LOG(kWarning) << "[cluster] TF_CONFIG: got " << join(unknown)
                        << ", which nothing reads; expected \"cluster\", \"task\", \"rpc_layer\" "

@@ -7,8 +7,8 @@ class SystemClock final : public Clock {
  public:
   TimePoint now() const override { return std::chrono::steady_clock::now(); }
 
-  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
-                  TimePoint deadline, const std::function<bool()>& done) override {
+  bool wait_until(MutexLock& lock, ConditionVariable& condition, TimePoint deadline,
+                  const std::function<bool()>& done) override {
     // TimePoint::max() overflows inside some standard libraries' wait_until.
     if (deadline == TimePoint::max()) {
       condition.wait(lock, done);

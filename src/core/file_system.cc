@@ -1,16 +1,17 @@
 #include "strata/core/file_system.h"
 
 #include <map>
-#include <mutex>
 
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
-  std::map<std::string, std::unique_ptr<const FileSystem>, std::less<>> by_scheme;
+  Mutex mutex;
+  std::map<std::string, std::unique_ptr<const FileSystem>, std::less<>> by_scheme
+      STRATA_GUARDED_BY(mutex);
 };
 
 Registry& registry() {
@@ -26,7 +27,7 @@ const FileSystem& file_system_of(std::string_view path) {
   const size_t end = path.find("://");
   if (end == std::string_view::npos) return local_file_system();
   Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const auto found = all.by_scheme.find(path.substr(0, end));
   if (found != all.by_scheme.end()) return *found->second;
   std::string known;
@@ -41,7 +42,7 @@ const FileSystem& file_system_of(std::string_view path) {
 void register_file_system(const std::string& scheme,
                           std::unique_ptr<const FileSystem> file_system) {
   Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   const bool added = all.by_scheme.try_emplace(scheme, std::move(file_system)).second;
   STRATA_CHECK(added, kAlreadyExists, "[core] register_file_system: got scheme \"", scheme,
                "\" a second time; register each once");

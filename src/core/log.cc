@@ -7,16 +7,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
-#include <mutex>
 #include <utility>
+
+#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {
 
 struct SinkState {
-  std::mutex mutex;
-  LogSink sink;      // guarded by mutex
-  std::string task;  // guarded by mutex
+  Mutex mutex;
+  LogSink sink STRATA_GUARDED_BY(mutex);
+  std::string task STRATA_GUARDED_BY(mutex);
   std::atomic<int> verbosity{detail::parse_log_level(std::getenv("STRATA_LOG_LEVEL"))};
 };
 
@@ -92,8 +93,9 @@ std::string format_log_record(const LogRecord& record) {
 }
 
 LogSink set_log_sink(LogSink sink) {
-  std::lock_guard lock(state().mutex);
-  return std::exchange(state().sink, std::move(sink));
+  SinkState& log = state();
+  const MutexLock lock(log.mutex);
+  return std::exchange(log.sink, std::move(sink));
 }
 
 void set_log_verbosity(int verbosity) {
@@ -103,8 +105,9 @@ void set_log_verbosity(int verbosity) {
 int log_verbosity() { return state().verbosity.load(std::memory_order_relaxed); }
 
 void set_log_task(std::string task) {
-  std::lock_guard lock(state().mutex);
-  state().task = std::move(task);
+  SinkState& log = state();
+  const MutexLock lock(log.mutex);
+  log.task = std::move(task);
 }
 
 void set_thread_log_device(std::string device) { thread_device = std::move(device); }
@@ -130,7 +133,7 @@ LogLine::~LogLine() {
   const std::string message = stream_.str();
   const char* slash = std::strrchr(file_, '/');
   auto& log = state();
-  std::lock_guard lock(log.mutex);
+  MutexLock lock(log.mutex);
   const LogRecord record{.verbosity = verbosity_,
                          .time = std::chrono::system_clock::now(),
                          .task = log.task,

@@ -7,7 +7,7 @@
 namespace strata::detail {
 
 std::optional<std::string> LogLimiter::admit(Clock::time_point now) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (now - second_ >= std::chrono::seconds(1)) {
     second_ = now;
     lines_ = 0;

@@ -2,9 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
+
+#include "strata/core/mutex.h"
 
 namespace strata::detail {
 
@@ -22,10 +23,10 @@ class LogLimiter {
 
  private:
   const int limit_;
-  std::mutex mutex_;
-  Clock::time_point second_{};  // guarded by mutex_: when it began
-  int lines_ = 0;               // guarded by mutex_: in it
-  uint64_t left_out_ = 0;       // guarded by mutex_: since the last line
+  Mutex mutex_;
+  Clock::time_point second_ STRATA_GUARDED_BY(mutex_){};  // when it began
+  int lines_ STRATA_GUARDED_BY(mutex_) = 0;               // in it
+  uint64_t left_out_ STRATA_GUARDED_BY(mutex_) = 0;       // since the last line
 };
 
 }  // namespace strata::detail

@@ -5,22 +5,25 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "strata/core/thread_annotations.h"
+
 namespace strata {
 
 /// std::timed_mutex. The thread sanitizer of GCC 12 does not know what the standard one waits with,
 /// and takes its unlock for an error.
 /// Cost if no thread waits: two atomic exchanges. Threads: any; not recursive, not fair.
-class TimedMutex {
+class STRATA_CAPABILITY("mutex") TimedMutex {
  public:
-  bool try_lock() { return !taken_.exchange(true); }
+  [[nodiscard]] bool try_lock() STRATA_TRY_ACQUIRE(true) { return !taken_.exchange(true); }
 
-  void lock() {
+  void lock() STRATA_ACQUIRE() {
     while (!try_lock_for(std::chrono::hours(1))) {
     }
   }
 
   template <typename Clock, typename Duration>
-  bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline) {
+  [[nodiscard]] bool try_lock_until(const std::chrono::time_point<Clock, Duration>& deadline)
+      STRATA_TRY_ACQUIRE(true) {
     if (try_lock()) return true;
     std::unique_lock lock(mutex_);
     ++waiting_;
@@ -30,11 +33,12 @@ class TimedMutex {
   }
 
   template <typename Rep, typename Period>
-  bool try_lock_for(const std::chrono::duration<Rep, Period>& duration) {
+  [[nodiscard]] bool try_lock_for(const std::chrono::duration<Rep, Period>& duration)
+      STRATA_TRY_ACQUIRE(true) {
     return try_lock_until(std::chrono::steady_clock::now() + duration);
   }
 
-  void unlock() {
+  void unlock() STRATA_RELEASE() {
     taken_.exchange(false);
     if (waiting_ == 0) return;  // who comes now tries before it sleeps, and sees that it is free
     { const std::lock_guard lock(mutex_); }
@@ -44,8 +48,21 @@ class TimedMutex {
  private:
   std::atomic<bool> taken_{false};
   std::atomic<int> waiting_{0};
-  std::mutex mutex_;
+  std::mutex mutex_;  // of those that wait
   std::condition_variable released_;
+};
+
+/// Holds, while it lives, a TimedMutex that the caller has locked. Threads: one.
+class STRATA_SCOPED_CAPABILITY TimedMutexLock {
+ public:
+  [[nodiscard]] TimedMutexLock(TimedMutex& mutex, std::adopt_lock_t) STRATA_REQUIRES(mutex)
+      : mutex_(mutex) {}
+  ~TimedMutexLock() STRATA_RELEASE() { mutex_.unlock(); }
+  TimedMutexLock(const TimedMutexLock&) = delete;
+  TimedMutexLock& operator=(const TimedMutexLock&) = delete;
+
+ private:
+  TimedMutex& mutex_;
 };
 
 }  // namespace strata

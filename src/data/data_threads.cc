@@ -12,7 +12,7 @@ DataThreads::DataThreads(Pipeline& pipeline, int64_t max_threads)
 
 DataThreads::~DataThreads() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     stop_ = true;
   }
   wake_.notify_all();
@@ -20,17 +20,17 @@ DataThreads::~DataThreads() {
 }
 
 int64_t DataThreads::max_threads() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return max_threads_;
 }
 
 void DataThreads::raise_max_threads(int64_t at_least) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   max_threads_ = std::max(max_threads_, at_least);
 }
 
 void DataThreads::submit(Worker& worker) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   queue_.push_back(&worker);
   if (idle_ < static_cast<int64_t>(queue_.size()) &&
       static_cast<int64_t>(threads_.size()) < max_threads_) {
@@ -46,15 +46,15 @@ void DataThreads::submit(Worker& worker) {
 }
 
 int64_t DataThreads::cancel(Worker& worker) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<int64_t>(std::erase(queue_, &worker));
 }
 
 void DataThreads::run() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     ++idle_;
-    wake_.wait(lock, [&] { return stop_ || !queue_.empty(); });
+    wake_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return stop_ || !queue_.empty(); });
     --idle_;
     if (stop_) return;
     Worker& worker = *queue_.front();

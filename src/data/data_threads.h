@@ -2,13 +2,12 @@
 
 #include <ATen/ThreadLocalState.h>
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <mutex>
 #include <vector>
 
 #include "core/thread.h"
+#include "strata/core/mutex.h"
 
 namespace strata::data::detail {
 
@@ -46,13 +45,13 @@ class DataThreads {
   void run();
 
   Pipeline& pipeline_;
-  mutable std::mutex mutex_;
-  std::condition_variable wake_;
-  std::deque<Worker*> queue_;
-  int64_t max_threads_;
-  int64_t idle_ = 0;
-  bool stop_ = false;
-  std::vector<Thread> threads_;
+  mutable Mutex mutex_;
+  ConditionVariable wake_;
+  std::deque<Worker*> queue_ STRATA_GUARDED_BY(mutex_);
+  int64_t max_threads_ STRATA_GUARDED_BY(mutex_);
+  int64_t idle_ STRATA_GUARDED_BY(mutex_) = 0;
+  bool stop_ STRATA_GUARDED_BY(mutex_) = false;
+  std::vector<Thread> threads_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::data::detail

@@ -2,17 +2,16 @@
 
 #include <ATen/Context.h>
 
-#include <mutex>
-
 #include "keras_files/model_layout.h"
+#include "strata/core/mutex.h"
 #include "strata/keras/session.h"
 
 namespace strata::keras {
 namespace {
 
 struct Names {
-  std::mutex mutex;
-  keras_files::GroupNames used;
+  Mutex mutex;
+  keras_files::GroupNames used STRATA_GUARDED_BY(mutex);
 };
 
 Names& names() {
@@ -23,14 +22,14 @@ Names& names() {
 }  // namespace
 
 std::string detail::default_name(std::string_view class_name) {
-  const std::lock_guard lock(names().mutex);
+  const MutexLock lock(names().mutex);
   return names().used.next(class_name);
 }
 
 void set_random_seed(uint64_t seed) { at::manual_seed(seed); }
 
 void clear_session() {
-  const std::lock_guard lock(names().mutex);
+  const MutexLock lock(names().mutex);
   names().used = {};
 }
 

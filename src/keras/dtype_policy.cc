@@ -1,9 +1,9 @@
 #include "strata/keras/dtype_policy.h"
 
-#include <mutex>
 #include <tuple>
 
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 #include "strata/keras/config.h"
 
 namespace strata::keras {
@@ -24,8 +24,8 @@ Dtypes dtypes_of(const std::string& name) {
 
 // The default of layers: a setting of the process, as Keras's.
 struct Default {
-  std::mutex mutex;
-  std::string name = "float32";
+  Mutex mutex;
+  std::string name STRATA_GUARDED_BY(mutex) = "float32";
 };
 
 Default& default_policy() {
@@ -43,13 +43,13 @@ DTypePolicy::DTypePolicy(const std::string& name) : name_(name) {
 
 DTypePolicy dtype_policy() {
   Default& policy = default_policy();
-  const std::lock_guard lock(policy.mutex);
+  const MutexLock lock(policy.mutex);
   return DTypePolicy(policy.name);
 }
 
 void set_dtype_policy(const DTypePolicy& policy) {
   Default& present = default_policy();
-  const std::lock_guard lock(present.mutex);
+  const MutexLock lock(present.mutex);
   present.name = policy.name();
 }
 

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <span>
 #include <unordered_set>
 
@@ -17,6 +16,7 @@
 #include "keras/call_options.h"
 #include "keras/default_name.h"
 #include "keras/penalties.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras {
@@ -127,11 +127,11 @@ void check_spec(const std::string& layer, size_t i, const InputSpec& spec, const
 class LayerImpl::AddedLosses {
  public:
   void set(Tensors losses) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!losses.empty() || !by_replica_.empty()) by_replica_[replica()] = std::move(losses);
   }
   Tensors get() const {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = by_replica_.find(replica());
     return found == by_replica_.end() ? Tensors() : found->second;
   }
@@ -139,8 +139,8 @@ class LayerImpl::AddedLosses {
  private:
   static int replica() { return inside_run() ? get_replica_context()->local_replica() : -1; }
 
-  mutable std::mutex mutex_;
-  std::map<int, Tensors> by_replica_;  ///< -1: outside `run`.
+  mutable Mutex mutex_;
+  std::map<int, Tensors> by_replica_ STRATA_GUARDED_BY(mutex_);  ///< -1: outside `run`.
 };
 
 LayerImpl::LayerImpl(LayerOptions options)

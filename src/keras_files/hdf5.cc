@@ -3,8 +3,8 @@
 namespace strata::keras_files::h5 {
 namespace {
 
-std::mutex& library_mutex() {
-  static std::mutex mutex;
+Mutex& library_mutex() {
+  static Mutex mutex;
   return mutex;
 }
 

@@ -2,13 +2,13 @@
 
 #include <hdf5.h>
 
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
-/// HDF5's C interface, with owners and errors. For writing: what is read is read by h5_file.h.
+/// HDF5's C interface, with owners and errors. For writing alone: h5_file.h reads, and says why.
 namespace strata::keras_files::h5 {
 
 /// An id of HDF5's and the function that gives it back.
@@ -51,7 +51,7 @@ class Session {
   Session& operator=(const Session&) = delete;
 
  private:
-  std::lock_guard<std::mutex> lock_;
+  MutexLock lock_;
   H5E_auto2_t print_ = nullptr;
   void* print_data_ = nullptr;
 };

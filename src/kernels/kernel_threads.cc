@@ -5,7 +5,8 @@
 
 #include <algorithm>
 #include <exception>
-#include <mutex>
+
+#include "strata/core/mutex.h"
 
 namespace strata::kernels {
 namespace {
@@ -40,8 +41,8 @@ struct Region {
   int64_t begin;
   int64_t end;
   const std::function<void(int64_t, int64_t)>& part;
-  std::mutex mutex;
-  std::exception_ptr failure;  // guarded by mutex
+  Mutex mutex;
+  std::exception_ptr failure STRATA_GUARDED_BY(mutex);
 
   /// What this thread of the team does.
   void run() {
@@ -52,9 +53,14 @@ struct Region {
     try {
       part(from, std::min(end, from + size));
     } catch (...) {
-      const std::lock_guard lock(mutex);
+      const MutexLock lock(mutex);
       if (!failure) failure = std::current_exception();
     }
+  }
+
+  /// Not checked: the team has ended.
+  void rethrow() const STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    if (failure) std::rethrow_exception(failure);
   }
 };
 
@@ -74,7 +80,7 @@ void run_in_parts(int64_t begin, int64_t end, int64_t grain,
   Region region{.begin = begin, .end = end, .part = part, .mutex = {}, .failure = {}};
   const auto run = [](void* data) { static_cast<Region*>(data)->run(); };
   OpenMp::get().parallel(run, &region, threads, 0);
-  if (region.failure) std::rethrow_exception(region.failure);
+  region.rethrow();
 }
 
 }  // namespace strata::kernels

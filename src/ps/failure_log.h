@@ -1,11 +1,11 @@
 #pragma once
 
 #include <chrono>
-#include <mutex>
 #include <string_view>
 
 #include "strata/core/error.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::ps {
 
@@ -15,7 +15,7 @@ class FailureLog {
  public:
   void log(std::string_view where, const Status& why) noexcept {
     try {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       const auto now = std::chrono::steady_clock::now();
       if (now < next_) return;
       next_ = now + std::chrono::seconds(1);
@@ -25,8 +25,8 @@ class FailureLog {
   }
 
  private:
-  std::mutex mutex_;
-  std::chrono::steady_clock::time_point next_{};  // guarded by mutex_
+  Mutex mutex_;
+  std::chrono::steady_clock::time_point next_ STRATA_GUARDED_BY(mutex_){};
 };
 
 }  // namespace strata::ps

@@ -4,13 +4,13 @@
 #include <sched.h>
 
 #include <map>
-#include <mutex>
 #include <thread>
 
 #include "core/join.h"
 #include "runtime/logical_cpus.h"
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {
@@ -18,9 +18,9 @@ namespace {
 /// How many logical devices each physical one has been divided into. A property of the process, as
 /// the hardware is.
 struct Divisions {
-  std::mutex mutex;
-  std::map<c10::Device, int, bool (*)(const c10::Device&, const c10::Device&)> counts{
-      [](const c10::Device& a, const c10::Device& b) {
+  Mutex mutex;
+  std::map<c10::Device, int, bool (*)(const c10::Device&, const c10::Device&)> counts
+      STRATA_GUARDED_BY(mutex){[](const c10::Device& a, const c10::Device& b) {
         return std::pair(a.type(), a.index()) < std::pair(b.type(), b.index());
       }};
 };
@@ -34,7 +34,7 @@ std::string type_name(const c10::Device& device) { return device.is_cpu() ? "CPU
 
 int logical_count(const c10::Device& device) {
   Divisions& all = divisions();
-  std::lock_guard lock(all.mutex);
+  MutexLock lock(all.mutex);
   const auto found = all.counts.find(device);
   if (found != all.counts.end()) return found->second;
   return device.is_cpu() ? num_cores() : 1;
@@ -50,7 +50,7 @@ std::string names(const std::vector<LogicalDevice>& devices) {
 
 bool detail::is_cpu_divided() {
   Divisions& all = divisions();
-  const std::lock_guard lock(all.mutex);
+  const MutexLock lock(all.mutex);
   return all.counts.contains(c10::Device(c10::kCPU));
 }
 
@@ -99,7 +99,7 @@ void set_logical_devices(std::string_view physical, int count) {
     const int index = device.is_cpu() ? 0 : device.index();
     if (name.index.value_or(0) != index) continue;
     Divisions& all = divisions();
-    std::lock_guard lock(all.mutex);
+    MutexLock lock(all.mutex);
     all.counts[device] = count;
     return;
   }

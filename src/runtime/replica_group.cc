@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -14,6 +12,7 @@
 #include "core/spin.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/interrupt.h"
+#include "strata/core/mutex.h"
 #include "strata/kernels/cpu_kernels.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/replica_group_owner.h"
@@ -99,9 +98,9 @@ struct ReplicaGroup::Threads {
 
   ~Threads() { stop(); }
 
-  void stop() {
+  void stop() STRATA_EXCLUDES(mutex) {
     {
-      std::lock_guard lock(mutex);
+      MutexLock lock(mutex);
       stopping = true;
       job_number.fetch_add(1);
     }
@@ -109,7 +108,7 @@ struct ReplicaGroup::Threads {
     for (std::thread& worker : workers) worker.join();
   }
 
-  void make_streams(uint64_t seed) {
+  void make_streams(uint64_t seed) STRATA_REQUIRES(turn) {
     streams.clear();
     for (int i = 0; i < group.num_local_replicas(); ++i) {
       streams.push_back(std::make_unique<tensor::RandomStream>(seed, group.replica_id(i)));
@@ -136,7 +135,7 @@ struct ReplicaGroup::Threads {
     while (true) {
       const auto started = [&] { return job_number.load(std::memory_order_acquire) != seen; };
       if (limited || !spin_until(started, kWarmTime)) {
-        std::unique_lock lock(mutex);
+        MutexLock lock(mutex);
         job_changed.wait(lock, started);  // ends with the next run or the group
       }
       seen = job_number.load(std::memory_order_acquire);
@@ -146,7 +145,7 @@ struct ReplicaGroup::Threads {
         take_part(local);
       }
       if (running.fetch_sub(1) == 1) {
-        std::lock_guard lock(mutex);
+        MutexLock lock(mutex);
         all_done.notify_one();
       }
     }
@@ -182,7 +181,7 @@ struct ReplicaGroup::Threads {
   std::vector<std::unique_ptr<tensor::RandomStream>> streams;
   std::vector<std::thread> workers;
 
-  std::mutex turn;  // one run at a time
+  Mutex turn;  // one run at a time
   std::atomic<bool> in_run{false};
 
   // Of the present run; written before job_number moves.
@@ -192,9 +191,9 @@ struct ReplicaGroup::Threads {
   uint64_t step = 0;
   bool stopping = false;
 
-  std::mutex mutex;
-  std::condition_variable job_changed;
-  std::condition_variable all_done;
+  Mutex mutex;
+  ConditionVariable job_changed;
+  ConditionVariable all_done;
   alignas(64) std::atomic<uint64_t> job_number{0};
   alignas(64) std::atomic<int> running{0};
 };
@@ -237,18 +236,18 @@ void ReplicaGroup::set_step(uint64_t step) { threads_->step = step; }
 uint64_t ReplicaGroup::seed() const { return threads_->streams[0]->seed(); }
 
 void ReplicaGroup::set_seed(uint64_t seed) {
-  std::lock_guard turn(threads_->turn);
+  MutexLock turn(threads_->turn);
   if (seed != this->seed()) threads_->make_streams(seed);
 }
 
 void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   observers_.push_back(observer);
 }
 
 std::vector<std::shared_ptr<RunObserver>> ReplicaGroup::observers() {
   std::vector<std::shared_ptr<RunObserver>> present;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(observers_, [&](const std::weak_ptr<RunObserver>& known) {
     auto observer = known.lock();
     if (observer) present.push_back(observer);
@@ -258,12 +257,12 @@ std::vector<std::shared_ptr<RunObserver>> ReplicaGroup::observers() {
 }
 
 void ReplicaGroup::add(detail::VariableState* variable) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   variables_.insert(variable);
 }
 
 void ReplicaGroup::remove(detail::VariableState* variable) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   variables_.erase(variable);
 }
 
@@ -287,7 +286,7 @@ void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
   threads_ = std::make_unique<Threads>(*this);
   set_step(step);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (detail::VariableState* variable : variables_) variable->reshape();
   }
   for (const auto& observer : observers()) observer->on_resize();
@@ -305,7 +304,7 @@ void ReplicaGroup::reconnect(std::shared_ptr<collective::Communicator> communica
 
 void ReplicaGroup::mend() const {
   if (communicator() == nullptr || !communicator()->has_failed() || threads_->in_run) return;
-  const std::lock_guard turn(threads_->turn);
+  const MutexLock turn(threads_->turn);
   mend_in_turn();
 }
 
@@ -324,7 +323,7 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   throw_if_interrupted();
   // Inside a run of its own, the default strategy just calls.
   if (detail::current_context().replica == &t.contexts[0]) return body(t.contexts[0]);
-  std::lock_guard turn(t.turn);
+  MutexLock turn(t.turn);
   mend_in_turn();
   struct InRun {
     explicit InRun(std::atomic<bool>& flag) : flag(flag) { flag = true; }
@@ -346,7 +345,7 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
     t.caller_state.emplace();
     t.running.store(static_cast<int>(t.workers.size()));
     {
-      std::lock_guard lock(t.mutex);
+      MutexLock lock(t.mutex);
       t.job_number.fetch_add(1);
     }
     t.job_changed.notify_all();
@@ -363,7 +362,7 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   if (!t.workers.empty()) {
     const auto done = [&] { return t.running.load(std::memory_order_acquire) == 0; };
     if (t.limited || !spin_until(done, kWarmTime)) {
-      std::unique_lock lock(t.mutex);
+      MutexLock lock(t.mutex);
       t.all_done.wait(lock, done);  // replicas wait for each other only with deadlines
     }
   }
@@ -374,7 +373,7 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
 }
 
 void ReplicaGroup::fail_step(const Status& status) {
-  const std::lock_guard turn(threads_->turn);
+  const MutexLock turn(threads_->turn);
   if (communicator() != nullptr && !communicator()->has_failed()) {
     tell_others(status, str_cat("after run ", threads_->step));
   }

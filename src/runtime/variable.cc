@@ -4,11 +4,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include <mutex>
-
 #include "runtime/coalesced_read.h"
 #include "runtime/group_exchange.h"
 #include "runtime/variable_placement.h"
+#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {
@@ -152,8 +151,8 @@ void write(VariableState& variable, WriteRequest request) {
   }
   if (plain) {
     // Replicas of any strategy may share a plain variable: their writes take turns.
-    static std::mutex turn;
-    std::lock_guard lock(turn);
+    static Mutex turn;
+    MutexLock lock(turn);
     return apply_to_all(variable, request);
   }
   write_cross_replica(variable, std::move(request));

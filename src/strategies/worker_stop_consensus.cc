@@ -71,7 +71,7 @@ void WorkerStopConsensus::begin_round() {
 bool WorkerStopConsensus::end_round() {
   bool proposed = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     leaving_ = true;
     proposed = proposed_.has_value();
   }
@@ -88,7 +88,7 @@ bool WorkerStopConsensus::end_round() {
 void WorkerStopConsensus::listen() {
   try {
     const std::string why = server_->get(key(round_, "stop", rank_), never());
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (leaving_) return;
     if (told_.empty()) told_ = why;
     // Before the first call it is unknown how steps are counted: that call makes the proposal.
@@ -131,7 +131,7 @@ std::optional<int64_t> WorkerStopConsensus::agree(int64_t finished_steps, bool p
     end_round();
     begin_round();
   }
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   finished_ = finished_steps;
   if (told_.empty() && preempted) broadcast_stop(kStop);
   if (told_.empty() && take_in_ && rank_ == 0 && !server_->newcomers().empty())

@@ -3,12 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "core/thread.h"
 #include "strata/cluster/server.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/stop_consensus.h"
 
 namespace strata::detail {
@@ -35,11 +35,12 @@ class WorkerStopConsensus final : public StopConsensus {
  private:
   std::string key(int64_t round, const char* what, int rank) const;
   void begin_anew();
-  void begin_round();
+  // Not checked: no listener is there.
+  void begin_round() STRATA_NO_THREAD_SAFETY_ANALYSIS;
   bool end_round();
   void listen();
-  void broadcast_stop(const char* why);
-  void propose(int64_t step);
+  void tell_all(const char* why) STRATA_REQUIRES(mutex_);
+  void propose(int64_t step) STRATA_REQUIRES(mutex_);
   void wait_for_all();
 
   const std::shared_ptr<cluster::Server> server_;
@@ -50,13 +51,14 @@ class WorkerStopConsensus final : public StopConsensus {
   const bool take_in_;
   const std::function<void()> on_end_;
 
-  std::mutex mutex_;  // of what the listener touches
+  Mutex mutex_;
   uint64_t generation_;
   int64_t round_ = 0;
-  bool leaving_ = false;
-  std::string told_;                 // why all are to stop, as this worker knows it
-  std::optional<int64_t> finished_;  // as the last call has it
-  std::optional<int64_t> proposed_;  // where this worker can stop
+  bool leaving_ STRATA_GUARDED_BY(mutex_) = false;
+  // Why all are to stop, as this worker knows it.
+  std::string told_ STRATA_GUARDED_BY(mutex_);
+  std::optional<int64_t> finished_;                            // as the last call has it
+  std::optional<int64_t> proposed_ STRATA_GUARDED_BY(mutex_);  // where this worker can stop
   std::optional<int64_t> agreed_;
   bool membership_changed_ = false;
   bool peer_exited_ = false;  // another worker has ended

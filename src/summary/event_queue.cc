@@ -31,10 +31,11 @@ bool EventQueue::must_write(const State& state) {
 }
 
 void EventQueue::write_loop(State& state) {
-  std::unique_lock lock(state.mutex);
+  MutexLock lock(state.mutex);
   std::string records;
   while (state.status.ok() && !(state.closing && state.pending.empty())) {
-    state.to_thread.wait_for(lock, state.options.interval, [&] { return must_write(state); });
+    state.to_thread.wait_for(lock, state.options.interval,
+                             [&]() STRATA_REQUIRES(state.mutex) { return must_write(state); });
     if (state.pending.empty()) continue;
     records.clear();
     records.swap(state.pending);
@@ -76,8 +77,7 @@ void EventQueue::check_open(const State& state, const char* call) {
 }
 
 template <class Done>
-void EventQueue::wait(std::unique_lock<std::mutex>& lock, const char* call, Done done) {
-  State& state = *state_;
+void EventQueue::wait(State& state, MutexLock& lock, const char* call, Done done) {
   const bool in_time = state.to_callers.wait_for(lock, state.options.timeout, done);
   STRATA_CHECK(in_time, kDeadlineExceeded, "[summary] ", call, ": ", state.path, ": got ",
                state.pending.size() + static_cast<size_t>(state.writing_bytes),
@@ -87,17 +87,20 @@ void EventQueue::wait(std::unique_lock<std::mutex>& lock, const char* call, Done
 
 void EventQueue::add(const char* call, std::string_view payload) {
   State& state = *state_;
-  std::unique_lock lock(state.mutex);
-  const auto held = [&] {
+  MutexLock lock(state.mutex);
+  const auto held = [&]() STRATA_REQUIRES(state.mutex) {
     return static_cast<int64_t>(state.pending.size()) + state.writing_bytes;
   };
   const auto size = static_cast<int64_t>(payload.size());
-  // One that is larger than the queue is added when the queue is empty.
-  const auto fits = [&] { return held() == 0 || held() + size <= state.options.max_bytes; };
+  // One that is larger than the queue goes in when the queue is empty.
+  const auto fits = [&]() STRATA_REQUIRES(state.mutex) {
+    return held() == 0 || held() + size <= state.options.max_bytes;
+  };
   if (!fits()) {
     state.flush_until = state.added;
     state.to_thread.notify_one();
-    wait(lock, call, [&] { return !state.status.ok() || fits(); });
+    wait(state, lock, call,
+         [&]() STRATA_REQUIRES(state.mutex) { return !state.status.ok() || fits(); });
   }
   check_open(state, call);
   strata::detail::append_record(payload, state.pending);
@@ -108,31 +111,33 @@ void EventQueue::add(const char* call, std::string_view payload) {
 
 void EventQueue::flush(const char* call) {
   State& state = *state_;
-  std::unique_lock lock(state.mutex);
+  MutexLock lock(state.mutex);
   check_open(state, call);
   const uint64_t until = state.added;
   state.flush_until = until;
   state.to_thread.notify_one();
-  wait(lock, call, [&] { return !state.status.ok() || state.written >= until; });
+  wait(state, lock, call,
+       [&]() STRATA_REQUIRES(state.mutex) { return !state.status.ok() || state.written >= until; });
   state.status.throw_if_error();
 }
 
 void EventQueue::close() {
-  const std::lock_guard one_closes(close_mutex_);
+  const MutexLock one_closes(close_mutex_);
   if (!thread_.joinable()) return;
   State& state = *state_;
   {
-    std::unique_lock lock(state.mutex);
+    MutexLock lock(state.mutex);
     state.closing = true;
     state.to_thread.notify_one();
     try {
-      wait(lock, "close", [&] { return state.ended; });
+      wait(state, lock, "close", [&]() STRATA_REQUIRES(state.mutex) { return state.ended; });
     } catch (...) {
       thread_.detach();  // it hangs in the file system, and holds all that it touches
       throw;
     }
   }
   thread_.join();
+  const MutexLock lock(state.mutex);
   state.status.throw_if_error();
 }
 

@@ -1,15 +1,14 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 
 #include "core/thread.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
+#include "strata/core/mutex.h"
 
 namespace strata::summary::detail {
 
@@ -40,29 +39,29 @@ class EventQueue {
     std::string path;
     std::unique_ptr<WritableFile> file;  // the thread's alone
 
-    std::mutex mutex;
-    std::condition_variable to_thread, to_callers;
-    // The rest is under `mutex`.
-    std::string pending;  // whole records
-    int64_t pending_events = 0;
-    int64_t writing_bytes = 0;  // what the thread holds
-    uint64_t added = 0;         // events, ever
-    uint64_t written = 0;       // of them, in the file
-    uint64_t flush_until = 0;   // events that a thread waits for
-    bool closing = false;
-    bool ended = false;  // the thread does nothing any more
-    Status status;
+    Mutex mutex;
+    ConditionVariable to_thread, to_callers;
+    std::string pending STRATA_GUARDED_BY(mutex);  // whole records
+    int64_t pending_events STRATA_GUARDED_BY(mutex) = 0;
+    int64_t writing_bytes STRATA_GUARDED_BY(mutex) = 0;  // what the thread holds
+    uint64_t added STRATA_GUARDED_BY(mutex) = 0;         // events, ever
+    uint64_t written STRATA_GUARDED_BY(mutex) = 0;       // of them, in the file
+    uint64_t flush_until STRATA_GUARDED_BY(mutex) = 0;   // events that a thread waits for
+    bool closing STRATA_GUARDED_BY(mutex) = false;
+    bool ended STRATA_GUARDED_BY(mutex) = false;  // the thread does nothing any more
+    Status status STRATA_GUARDED_BY(mutex);
   };
 
   static void write_loop(State& state);
-  static bool must_write(const State& state);
-  static void check_open(const State& state, const char* call);
+  static bool must_write(const State& state) STRATA_REQUIRES(state.mutex);
+  static void check_open(const State& state, const char* call) STRATA_REQUIRES(state.mutex);
   template <class Done>
-  void wait(std::unique_lock<std::mutex>& lock, const char* call, Done done);
+  static void wait(State& state, MutexLock& lock, const char* call, Done done)
+      STRATA_REQUIRES(state.mutex);
 
   std::shared_ptr<State> state_;
-  std::mutex close_mutex_;
-  Thread thread_;  // under `close_mutex_`
+  Mutex close_mutex_;
+  Thread thread_ STRATA_GUARDED_BY(close_mutex_);
 };
 
 }  // namespace strata::summary::detail

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <map>
-#include <mutex>
 
 #include "core/thread.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 
 namespace strata::summary {
 namespace {
@@ -33,10 +33,10 @@ uint64_t thread_id() {
 
 // One a thread and recorder. The lock is free but for `take`.
 struct TraceRecorder::Buffer {
-  std::mutex mutex;
-  std::string thread;
-  std::vector<TraceSpan> spans;
-  int64_t dropped = 0;
+  std::string thread;  // its name
+  Mutex mutex;
+  std::vector<TraceSpan> spans STRATA_GUARDED_BY(mutex);
+  int64_t dropped STRATA_GUARDED_BY(mutex) = 0;
 };
 
 class TraceRecorder::Impl {
@@ -52,7 +52,7 @@ class TraceRecorder::Impl {
 
   void add(std::string_view name, int64_t begin, int64_t end) {
     Buffer& buffer = thread_buffer();
-    const std::lock_guard lock(buffer.mutex);
+    const MutexLock lock(buffer.mutex);
     if (buffer.spans.size() < max_spans_) {
       buffer.spans.push_back({std::string(name), begin, end - begin});
     } else {
@@ -62,10 +62,10 @@ class TraceRecorder::Impl {
 
   Trace take() {
     Trace trace{.start_ns = wall_start_, .threads = {}, .dropped = 0};
-    const std::lock_guard all(mutex_);
+    const MutexLock all(mutex_);
     for (const auto& [id, buffer] : buffers_) {
       TraceThread thread;
-      const std::lock_guard lock(buffer->mutex);
+      const MutexLock lock(buffer->mutex);
       thread.name = buffer->thread;
       thread.spans.swap(buffer->spans);
       trace.dropped += std::exchange(buffer->dropped, 0);
@@ -83,7 +83,7 @@ class TraceRecorder::Impl {
     };
     thread_local Last last;
     if (last.recorder != id_) [[unlikely]] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       std::shared_ptr<Buffer>& buffer = buffers_[thread_id()];
       if (!buffer) {
         buffer = std::make_shared<Buffer>();
@@ -98,8 +98,8 @@ class TraceRecorder::Impl {
   const int64_t start_;
   const int64_t wall_start_;
   const size_t max_spans_;
-  std::mutex mutex_;
-  std::map<uint64_t, std::shared_ptr<Buffer>> buffers_;  // by thread; under `mutex_`
+  Mutex mutex_;
+  std::map<uint64_t, std::shared_ptr<Buffer>> buffers_ STRATA_GUARDED_BY(mutex_);  // by thread
 };
 
 TraceRecorder::TraceRecorder(const TraceRecorderOptions& options) {

@@ -93,7 +93,7 @@ BlockCache::Magazine* BlockCache::make_magazine() {
   auto* magazine = new Magazine();
   magazine->trim_epoch = trim_epoch_.load(std::memory_order_relaxed);
   {
-    std::lock_guard lock(registry_mutex_);
+    MutexLock lock(registry_mutex_);
     magazines_.push_back(magazine);
   }
   thread_magazine_ = magazine;
@@ -107,7 +107,7 @@ void BlockCache::retire(Magazine* magazine) {
     std::free(bin.slots);
   }
   {
-    std::lock_guard lock(registry_mutex_);
+    MutexLock lock(registry_mutex_);
     std::erase(magazines_, magazine);
     retired_allocations_ += magazine->allocations.load(std::memory_order_relaxed);
     retired_in_use_ += magazine->in_use.load(std::memory_order_relaxed);
@@ -176,7 +176,7 @@ void* BlockCache::allocate_slow(int index, Magazine* magazine) {
   }
   if (block == nullptr) {
     Pool& pool = pools_[index];
-    std::lock_guard lock(pool_mutex(index));
+    MutexLock lock(pool_mutex(index));
     if (!pool.blocks.empty()) {
       block = pool.blocks.back();
       pool.blocks.pop_back();
@@ -239,7 +239,7 @@ void BlockCache::deallocate_slow(void* block, int index, Magazine* magazine) {
 
 void BlockCache::give_to_pool(int index, void** blocks, size_t count) {
   Pool& pool = pools_[index];
-  std::lock_guard lock(pool_mutex(index));
+  MutexLock lock(pool_mutex(index));
   pool.blocks.insert(pool.blocks.end(), blocks, blocks + count);
   if (index >= kFirstLarge) {
     pool.last_use = clock_.fetch_add(1, std::memory_order_relaxed);
@@ -269,7 +269,7 @@ void* BlockCache::cut_span(int index, Magazine* magazine) {
 }
 
 void* BlockCache::take_from_chunk(size_t bytes, int index) {
-  std::lock_guard lock(chunk_mutex_);
+  MutexLock lock(chunk_mutex_);
   if (chunk_end_ - chunk_next_ < bytes && !new_chunk()) return nullptr;
   const uintptr_t start = chunk_next_;
   chunk_next_ += bytes;
@@ -343,7 +343,7 @@ void BlockCache::evict_to_budget(Magazine* magazine) {
     uint64_t oldest_use = 0;
     for (int index = kFirstLarge; index < kNumClasses; ++index) {
       Pool& pool = pools_[index];
-      std::lock_guard lock(pool_mutex(index));
+      MutexLock lock(pool_mutex(index));
       if (!pool.blocks.empty() && (oldest < 0 || pool.last_use < oldest_use)) {
         oldest = index;
         oldest_use = pool.last_use;
@@ -352,7 +352,7 @@ void BlockCache::evict_to_budget(Magazine* magazine) {
     void* block = nullptr;
     if (oldest >= 0) {
       Pool& pool = pools_[oldest];
-      std::lock_guard lock(pool_mutex(oldest));
+      MutexLock lock(pool_mutex(oldest));
       if (pool.blocks.empty()) continue;  // another thread was quicker
       block = pool.blocks.back();
       pool.blocks.pop_back();
@@ -375,7 +375,7 @@ int64_t BlockCache::drop_pools() {
   for (int index = size_class(kDropLimit); index < kNumClasses; ++index) {
     const size_t bytes = class_bytes(index);
     Pool& pool = pools_[index];
-    std::lock_guard lock(pool_mutex(index));
+    MutexLock lock(pool_mutex(index));
     for (void* block : pool.blocks) {
       if (index >= kFirstLarge) {
         unmap_large(block, index);
@@ -410,7 +410,7 @@ CpuAllocatorStats BlockCache::stats() {
   stats.cached_large_bytes = cached_large_.load(std::memory_order_relaxed);
   stats.system_allocations = system_allocations_.load(std::memory_order_relaxed);
   stats.in_use_bytes = outside_in_use_.load(std::memory_order_relaxed);
-  std::lock_guard lock(registry_mutex_);
+  MutexLock lock(registry_mutex_);
   stats.in_use_bytes += retired_in_use_;
   stats.allocations = retired_allocations_;
   for (const Magazine* magazine : magazines_) {

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <vector>
 
+#include "strata/core/mutex.h"
 #include "strata/tensor/cpu_allocator.h"
 
 namespace strata::tensor {
@@ -72,7 +72,7 @@ class BlockCache {
   /// A lock for every 32nd class: neighbours, which a step uses together, never share one. Not one
   /// for each, because fork() takes them all and the thread sanitizer follows 63 at most.
   struct alignas(64) PoolLock {
-    std::mutex mutex;
+    Mutex mutex;
   };
   struct ThreadExit;
 
@@ -89,34 +89,35 @@ class BlockCache {
 
   void* cut_span(int index, Magazine* magazine);
   void* take_from_chunk(size_t bytes, int index);
-  bool new_chunk();
+  bool new_chunk() STRATA_REQUIRES(chunk_mutex_);
   void* map_large(int index);
   void unmap_large(void* block, int index);
 
-  std::mutex& pool_mutex(int index) { return pool_locks_[index % pool_locks_.size()].mutex; }
+  Mutex& pool_mutex(int index) { return pool_locks_[index % pool_locks_.size()].mutex; }
   void give_to_pool(int index, void** blocks, size_t count);
   void drop_large_bins(Magazine* magazine);
   void evict_to_budget(Magazine* magazine);
   int64_t drop_pools();
 
-  void lock_all();
-  void unlock_all();
+  // For fork(). Not checked: clang does not follow the mutexes of an array.
+  void lock_all() STRATA_NO_THREAD_SAFETY_ANALYSIS;
+  void unlock_all() STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   static thread_local Magazine* thread_magazine_;
   static thread_local bool thread_is_over_;
 
-  std::atomic<uint8_t>* units_ = nullptr;  // 0 not strata's, kChunkUnit, else class + 1
-  std::array<Pool, kNumClasses> pools_;
+  std::atomic<uint8_t>* units_ = nullptr;  // 0 not built_in, kChunkUnit, else class + 1
+  std::array<Pool, kNumClasses> pools_;    // each guarded by its pool_mutex
   std::array<PoolLock, 32> pool_locks_;
 
-  std::mutex chunk_mutex_;
-  uintptr_t chunk_next_ = 0;
-  uintptr_t chunk_end_ = 0;
+  Mutex chunk_mutex_;
+  uintptr_t chunk_next_ STRATA_GUARDED_BY(chunk_mutex_) = 0;
+  uintptr_t chunk_end_ STRATA_GUARDED_BY(chunk_mutex_) = 0;
 
-  std::mutex registry_mutex_;
-  std::vector<Magazine*> magazines_;
-  int64_t retired_allocations_ = 0;
-  int64_t retired_in_use_ = 0;
+  Mutex registry_mutex_;
+  std::vector<Magazine*> magazines_ STRATA_GUARDED_BY(registry_mutex_);
+  int64_t retired_allocations_ STRATA_GUARDED_BY(registry_mutex_) = 0;
+  int64_t retired_in_use_ STRATA_GUARDED_BY(registry_mutex_) = 0;
 
   std::atomic<int64_t> max_cached_{0};
   std::atomic<int64_t> cached_large_{0};

@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
-#include <mutex>
 #include <string_view>
 
+#include "strata/core/mutex.h"
 #include "tensor/block_cache.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -91,8 +91,8 @@ CachingCpuAllocator& caching_allocator() {
 
 bool install_cpu_allocator(const CpuAllocatorOptions& options) {
   if (!caching_wanted()) return false;
-  static std::mutex one_at_a_time;  // strategies may be made by several threads
-  const std::lock_guard lock(one_at_a_time);
+  static Mutex one_at_a_time;  // strategies may be made by several threads
+  const MutexLock lock(one_at_a_time);
   BlockCache& cache = BlockCache::instance();
   if (!cache.init()) return false;
   if (options.max_cached_bytes > 0) {

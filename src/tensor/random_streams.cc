@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/split_mix64.h"
+#include "strata/core/mutex.h"
 #include "tensor/random_ops.h"
 #include "tensor/replica_operators.h"
 #include "tensor/torch_version.h"
@@ -158,8 +159,8 @@ RandomStream::Impl* current_stream() {
 }
 
 /// One loan at a time: two logical devices of one card share its default generator.
-std::mutex& loan_mutex() {
-  static auto* mutex = new std::mutex();
+Mutex& loan_mutex() {
+  static auto* mutex = new Mutex();
   return *mutex;
 }
 

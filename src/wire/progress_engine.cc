@@ -24,20 +24,20 @@ constexpr std::chrono::milliseconds kLongestSleep(500);
 
 void ProgressEngine::set(uint64_t key, std::weak_ptr<Pollable> pollable) {
   {
-    const std::lock_guard lock(map_mutex_);
+    const MutexLock lock(map_mutex_);
     map_[key] = std::move(pollable);
   }
   reschedule(key);
 }
 
 void ProgressEngine::remove(uint64_t key) {
-  const std::lock_guard lock(map_mutex_);
+  const MutexLock lock(map_mutex_);
   map_.erase(key);
 }
 
 void ProgressEngine::reschedule(uint64_t key) {
   {
-    const std::lock_guard lock(map_mutex_);
+    const MutexLock lock(map_mutex_);
     if (std::ranges::find(rescheduled_, key) == rescheduled_.end()) rescheduled_.push_back(key);
     has_rescheduled_.store(true);
   }
@@ -47,7 +47,7 @@ void ProgressEngine::reschedule(uint64_t key) {
 bool ProgressEngine::poll_as_leader(Clock::time_point until) {
   ready_.clear();
   if (has_rescheduled_.load()) {
-    const std::lock_guard lock(map_mutex_);
+    const MutexLock lock(map_mutex_);
     ready_.swap(rescheduled_);
     has_rescheduled_.store(false);
   }
@@ -58,7 +58,7 @@ bool ProgressEngine::poll_as_leader(Clock::time_point until) {
     const uint64_t key = reported & ~Reactor::kHungUp;
     std::shared_ptr<Pollable> pollable;
     {
-      const std::lock_guard lock(map_mutex_);
+      const MutexLock lock(map_mutex_);
       const auto found = map_.find(key);
       if (found != map_.end()) pollable = found->second.lock();
     }
@@ -80,7 +80,7 @@ bool ProgressEngine::poll_as_leader(Clock::time_point until) {
 void ProgressEngine::stop_waiting(bool leading) {
   if (leading) leader_active_.store(false);
   if (followers_.load() > 0 && !leader_active_.load()) {
-    const std::lock_guard lock(followers_mutex_);
+    const MutexLock lock(followers_mutex_);
     followers_wake_.notify_one();
   }
 }
@@ -88,7 +88,7 @@ void ProgressEngine::stop_waiting(bool leading) {
 void ProgressEngine::notify() {
   events_.fetch_add(1);
   if (followers_.load() > 0) {
-    const std::lock_guard lock(followers_mutex_);
+    const MutexLock lock(followers_mutex_);
     followers_wake_.notify_all();
   }
   if (leader_asleep_.load() && leader_asleep_.exchange(false)) reactor_->interrupt();
@@ -158,7 +158,7 @@ bool ProgressEngine::wait_until(const std::function<bool()>& done, Deadline dead
     } else {
       followers_.fetch_add(1);
       {
-        std::unique_lock lock(followers_mutex_);
+        MutexLock lock(followers_mutex_);
         followers_wake_.wait_until(
             lock, until, [&] { return events_.load() != seen || !leader_active_.load(); });
       }

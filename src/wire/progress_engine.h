@@ -1,17 +1,16 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <stop_token>
 #include <unordered_map>
 #include <vector>
 
 #include "core/log_limiter.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 #include "wire/reactor.h"
 
@@ -54,30 +53,30 @@ class ProgressEngine {
   bool progress();
 
   /// An operation has completed or a message has arrived: waiting threads test their conditions.
-  void notify();
+  void notify() STRATA_EXCLUDES(followers_mutex_);
 
  private:
   // One round of the leader's. @return whether any work was done.
   bool poll_as_leader(Clock::time_point until);
   void count_wait(Clock::duration waited);
   // Called by a thread that stops waiting: a leader hands over to a follower.
-  void stop_waiting(bool leading);
+  void stop_waiting(bool leading) STRATA_EXCLUDES(followers_mutex_);
 
   std::unique_ptr<Reactor> reactor_;
   std::atomic<uint64_t> next_key_{1};
 
   strata::detail::LogLimiter failures_;
-  std::mutex map_mutex_;
-  std::unordered_map<uint64_t, std::weak_ptr<Pollable>> map_;
-  std::vector<uint64_t> rescheduled_;
+  Mutex map_mutex_;
+  std::unordered_map<uint64_t, std::weak_ptr<Pollable>> map_ STRATA_GUARDED_BY(map_mutex_);
+  std::vector<uint64_t> rescheduled_ STRATA_GUARDED_BY(map_mutex_);
   std::atomic<bool> has_rescheduled_{false};
 
   std::atomic<bool> leader_active_{false};
   std::atomic<bool> leader_asleep_{false};  // or about to block in poll
   std::atomic<uint64_t> events_{0};
   std::atomic<int> followers_{0};
-  std::mutex followers_mutex_;
-  std::condition_variable followers_wake_;
+  Mutex followers_mutex_;  // of those that fall asleep
+  ConditionVariable followers_wake_;
 
   std::vector<uint64_t> ready_;  // the leader's
   // Recent short waits minus long ones: spinning pays while it is not negative.

@@ -29,7 +29,7 @@ void StreamTransport::shut_down() {
   std::vector<std::weak_ptr<Session>> sessions;
   std::deque<PendingHandshake> pending;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     sessions.swap(sessions_);
     pending.swap(pending_handshakes_);
     accepted_.clear();
@@ -63,7 +63,7 @@ Address StreamTransport::listen(const Address& address, const Hello& hello,
                                 const ListenOptions& options) {
   encode_hello({.hello = hello});  // throws where it cannot be said
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     STRATA_CHECK(!std::exchange(listening_, true), kFailedPrecondition, "[wire] listen: got ",
                  address.to_string(),
                  ", but this transport listens already; use one transport a task");
@@ -73,7 +73,7 @@ Address StreamTransport::listen(const Address& address, const Hello& hello,
   try {
     return start_listening(address);
   } catch (...) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     listening_ = false;
     throw;
   }
@@ -85,7 +85,7 @@ void StreamTransport::on_incoming_stream(std::unique_ptr<Stream> stream, const A
   std::shared_ptr<Handshake> handshake;
   bool crowded = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const HelloMessage own = {.hello = hello_,
                               .eager_limit = options_.eager_limit,
                               .eager_budget = options_.eager_budget};
@@ -117,7 +117,7 @@ void StreamTransport::on_incoming_stream(std::unique_ptr<Stream> stream, const A
 void StreamTransport::evict_handshake() {
   std::shared_ptr<Handshake> chosen;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (pending_handshakes_.empty()) return;
     std::map<std::string_view, size_t> hosts;
     const auto host = [](const PendingHandshake& each) -> std::string_view {
@@ -148,7 +148,7 @@ bool StreamTransport::reject_idle_handshake() {
   std::shared_ptr<Handshake> idle;
   const char* why = "it was silent, and newer connections needed its place";
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto found = std::ranges::find_if(
         pending_handshakes_, [](const PendingHandshake& each) { return each.handshake->silent(); });
     if (found == pending_handshakes_.end()) {
@@ -168,7 +168,7 @@ void StreamTransport::on_handshake_finished(uint64_t key) {
   std::shared_ptr<Handshake> handshake;
   std::string own_task;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto found = std::ranges::find_if(
         pending_handshakes_, [&](const PendingHandshake& each) { return each.key == key; });
     if (found == pending_handshakes_.end()) return;
@@ -187,7 +187,7 @@ void StreamTransport::on_handshake_finished(uint64_t key) {
                  << ")";
   std::function<void()> arrived;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     accepted_.push_back(std::move(session));
     arrived = listen_options_.arrived;
   }
@@ -215,7 +215,7 @@ void StreamTransport::expire_handshakes() {
   if (pending_count_.load(std::memory_order_relaxed) == 0) return;
   std::vector<std::shared_ptr<Handshake>> late;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     for (const PendingHandshake& each : pending_handshakes_)
       if (each.handshake->deadline().passed()) late.push_back(each.handshake);
   }
@@ -233,7 +233,7 @@ std::shared_ptr<Session> StreamTransport::make_session(Handshake& handshake, uin
                             .peer_eager_limit = handshake.peer().eager_limit,
                             .receive_window = options_.eager_budget,
                             .send_window = handshake.peer().eager_budget};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (options_.shuffle_seed) options.shuffle_seed = *options_.shuffle_seed + sessions_made_++;
   auto session = std::make_shared<Session>(handshake.peer().hello, handshake.address(),
                                            handshake.take_stream(), options, progress_);
@@ -244,7 +244,7 @@ std::shared_ptr<Session> StreamTransport::make_session(Handshake& handshake, uin
 }
 
 std::shared_ptr<Connection> StreamTransport::try_accept() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   STRATA_CHECK(listening_, kFailedPrecondition,
                "[wire] accept: this transport does not listen; call listen first");
   if (accepted_.empty()) return nullptr;

@@ -4,12 +4,12 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <vector>
 
 #include "core/log_limiter.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/job_secret.h"
 #include "strata/wire/transport.h"
 #include "wire/handshake/handshake.h"
@@ -73,23 +73,23 @@ class StreamTransport : public Transport {
   const StreamTransportOptions options_;
   const std::shared_ptr<ProgressEngine> progress_;
 
-  std::mutex mutex_;
-  bool listening_ = false;
-  Hello hello_;
-  ListenOptions listen_options_;
+  Mutex mutex_;
+  bool listening_ STRATA_GUARDED_BY(mutex_) = false;
+  Hello hello_ STRATA_GUARDED_BY(mutex_);
+  ListenOptions listen_options_ STRATA_GUARDED_BY(mutex_);
   struct PendingHandshake {
     uint64_t key;
     std::shared_ptr<Handshake> handshake;
     Deadline in_time;  ///< a peer of the job has finished before
   };
-  std::deque<PendingHandshake> pending_handshakes_;  // the longest first
+  std::deque<PendingHandshake> pending_handshakes_ STRATA_GUARDED_BY(mutex_);  // the longest first
   std::atomic<size_t> pending_count_{0};
-  std::minstd_rand choice_{std::random_device{}()};
-  std::deque<std::shared_ptr<Session>> accepted_;
-  std::vector<std::weak_ptr<Session>> sessions_;
+  std::minstd_rand choice_ STRATA_GUARDED_BY(mutex_){std::random_device{}()};
+  std::deque<std::shared_ptr<Session>> accepted_ STRATA_GUARDED_BY(mutex_);
+  std::vector<std::weak_ptr<Session>> sessions_ STRATA_GUARDED_BY(mutex_);
   strata::detail::LogLimiter refusals_;
   strata::detail::LogLimiter probes_;
-  uint64_t sessions_made_ = 0;
+  uint64_t sessions_made_ STRATA_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace strata::wire

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "core/thread.h"
+#include "strata/core/mutex.h"
 #include "support/fake_clock.h"
 
 namespace strata {
@@ -12,9 +13,9 @@ using namespace std::chrono_literals;
 
 TEST(ClockTest, SystemClockEndsAWaitAtTheDeadlineOrWhenDone) {
   auto& clock = Clock::system();
-  std::mutex mutex;
-  std::condition_variable condition;
-  std::unique_lock lock(mutex);
+  Mutex mutex;
+  ConditionVariable condition;
+  MutexLock lock(mutex);
   const auto start = clock.now();
   EXPECT_FALSE(clock.wait_until(lock, condition, start + 5ms, [] { return false; }));
   EXPECT_GE(clock.now() - start, 5ms);
@@ -23,12 +24,12 @@ TEST(ClockTest, SystemClockEndsAWaitAtTheDeadlineOrWhenDone) {
 
 TEST(ClockTest, FakeClockEndsAWaitWhenTheTestSaysSo) {
   testing::FakeClock clock;
-  std::mutex mutex;
-  std::condition_variable condition;
+  Mutex mutex;
+  ConditionVariable condition;
   bool timed_out = false;
   {
     Thread waiter("waiter", [&] {
-      std::unique_lock lock(mutex);
+      MutexLock lock(mutex);
       timed_out = !clock.wait_until(lock, condition, Clock::TimePoint(1h), [] { return false; });
     });
     clock.advance(1h);

@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "strata/core/clock.h"
+#include "strata/core/mutex.h"
 
 namespace strata::testing {
 
@@ -18,8 +19,8 @@ class FakeClock final : public Clock {
 
   // Looks again every millisecond of real time: `advance` cannot notify, since it does not know the
   // waiters' condition variables. How long a test takes depends on that; what it sees does not.
-  bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
-                  TimePoint deadline, const std::function<bool()>& done) override {
+  bool wait_until(MutexLock& lock, ConditionVariable& condition, TimePoint deadline,
+                  const std::function<bool()>& done) override {
     while (!done()) {
       if (now() >= deadline) {
         ++missed_deadlines_;

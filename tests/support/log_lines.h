@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::test {
 
@@ -16,7 +15,7 @@ class LogLines {
  public:
   LogLines()
       : before_(set_log_sink([this](const LogRecord& record) {
-          const std::lock_guard lock(mutex_);
+          const MutexLock lock(mutex_);
           lines_.emplace_back(record.message);
           changed_.notify_all();
         })) {}
@@ -26,13 +25,13 @@ class LogLines {
 
   /// Waits for a line that has all `parts`, a minute at most. @return that line, or "".
   std::string await(const std::vector<std::string>& parts) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     const auto has_all = [&](const std::string& line) {
       return std::ranges::all_of(
           parts, [&](const std::string& part) { return line.find(part) != std::string::npos; });
     };
     std::string found;
-    (void)changed_.wait_for(lock, std::chrono::minutes(1), [&] {
+    (void)changed_.wait_for(lock, std::chrono::minutes(1), [&]() STRATA_REQUIRES(mutex_) {
       const auto line = std::ranges::find_if(lines_, has_all);
       if (line == lines_.end()) return false;
       found = *line;
@@ -43,16 +42,16 @@ class LogLines {
 
   /// All lines so far, for messages.
   std::string text() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     std::string all;
     for (const std::string& line : lines_) all += line + '\n';
     return all;
   }
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::string> lines_;
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<std::string> lines_ STRATA_GUARDED_BY(mutex_);
   const LogSink before_;
 };
 

@@ -78,7 +78,7 @@ ProcessCluster::~ProcessCluster() {
 
 void ProcessCluster::end(Process& process) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!process.ended) ::kill(process.pid, SIGKILL);
   }
   if (process.reader.joinable()) process.reader.join();
@@ -143,7 +143,7 @@ void ProcessCluster::start(const cluster::TaskId& task) {
   ::close(ends[1]);
   STRATA_DCHECK(failed == 0);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     process.pid = pid;
     process.ended = false;
     process.exit = Exit();
@@ -158,7 +158,7 @@ void ProcessCluster::read(Process& process, int from, int pid) {
     const ssize_t got = ::read(from, text, sizeof text);
     if (got <= 0) break;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       process.exit.output.append(text, static_cast<size_t>(got));
     }
     changed_.notify_all();
@@ -168,7 +168,7 @@ void ProcessCluster::read(Process& process, int from, int pid) {
   siginfo_t info = {};
   ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     int status = 0;
     ::waitpid(pid, &status, 0);
     process.ended = true;
@@ -179,14 +179,14 @@ void ProcessCluster::read(Process& process, int from, int pid) {
 }
 
 void ProcessCluster::kill(const cluster::TaskId& task, int signal) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Process& process = processes_.at(task);
   if (!process.ended) ::kill(process.pid, signal);
 }
 
 bool ProcessCluster::wait_for_output(const cluster::TaskId& task, const std::string& text,
                                      std::chrono::milliseconds limit) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   const Process& process = processes_.at(task);
   const auto found = [&] { return process.exit.output.find(text) != std::string::npos; };
   changed_.wait_for(lock, limit, [&] { return found() || process.ended; });
@@ -194,7 +194,7 @@ bool ProcessCluster::wait_for_output(const cluster::TaskId& task, const std::str
 }
 
 std::string ProcessCluster::output(const cluster::TaskId& task) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return processes_.at(task).exit.output;
 }
 
@@ -203,11 +203,11 @@ ProcessCluster::Exit ProcessCluster::wait(const cluster::TaskId& task,
   Process& process = processes_.at(task);
   bool in_time = false;
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     in_time = changed_.wait_for(lock, limit, [&] { return process.ended; });
   }
   end(process);
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   process.exit.in_time = in_time;
   return process.exit;
 }

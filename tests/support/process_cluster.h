@@ -1,14 +1,13 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "core/thread.h"
 #include "strata/cluster/cluster_spec.h"
+#include "strata/core/mutex.h"
 
 namespace strata::test {
 
@@ -76,8 +75,8 @@ class ProcessCluster {
   const std::vector<std::string> arguments_;
   cluster::ClusterSpec spec_;
   std::map<cluster::TaskId, Process> processes_;
-  mutable std::mutex mutex_;  // of what is in the processes
-  std::condition_variable changed_;
+  mutable Mutex mutex_;  // of what is in the processes
+  ConditionVariable changed_;
 };
 
 /// Ports of 127.0.0.1 that were free just now.

@@ -2,9 +2,7 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +12,7 @@
 #include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
+#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
@@ -121,10 +120,10 @@ class STRATA_API Rendezvous {
   alignas(64) std::atomic<uint64_t> generation_{0};
   std::atomic<bool> aborted_{false};
 
-  mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  mutable Mutex mutex_;
+  ConditionVariable changed_;
   std::atomic<int> sleepers_{0};
-  Status status_;  // guarded by mutex_
+  Status status_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::collective

@@ -1,9 +1,7 @@
 #pragma once
 
-#include <condition_variable>
-#include <mutex>
-
 #include "strata/core/export.h"
+#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
@@ -20,9 +18,9 @@ class STRATA_API RunSlots {
   void release();
 
  private:
-  std::mutex mutex_;
-  std::condition_variable released_;
-  int available_;  // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable released_;
+  int available_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::collective

@@ -1,11 +1,10 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 
 #include "strata/core/export.h"
+#include "strata/core/mutex.h"
 
 namespace strata {
 
@@ -23,8 +22,8 @@ class STRATA_API Clock {
   /// Waits on `condition` until `done()` or until this clock shows `deadline`. `lock` must be held;
   /// `done` is called with it held.
   /// @return the last value of `done()`.
-  virtual bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& condition,
-                          TimePoint deadline, const std::function<bool()>& done) = 0;
+  virtual bool wait_until(MutexLock& lock, ConditionVariable& condition, TimePoint deadline,
+                          const std::function<bool()>& done) = 0;
 
   /// The steady clock of this machine.
   static Clock& system();

@@ -135,9 +135,9 @@ class STRATA_API Optimizer {
   /// Keras's name: "sgd", "adam".
   std::string_view name() const;
 
-  /// For what is updated elsewhere, as rows on parameter servers are.
+  /// For variables that are updated elsewhere, such as rows on parameter servers.
   const tensor::UpdateRule& rule() const;
-  /// With the learning rate of `set_learning_rate`.
+  /// Has the learning rate of `set_learning_rate`.
   const OptimizerOptions& common_options() const;
 
  protected:

@@ -10,8 +10,8 @@
 #include "strata/optim/optimizer.h"
 
 /// Keras's optimizers with Keras's formulas and defaults (reference values in tests/golden).
-/// strata/tensor/rule_options.h lists the options of each (STRATA_ADAM_OPTIONS), OptimizerOptions those
-/// that all have.
+/// strata/tensor/rule_options.h lists the options of each (STRATA_ADAM_OPTIONS), OptimizerOptions
+/// those that all have.
 namespace strata::optimizers {
 
 /// Keeps braces from deducing a template's argument: `Adam({.learning_rate = 0.1})` means options.
@@ -55,7 +55,7 @@ class ConfiguredOptimizer : public Optimizer {
   /// The options as given; the current rate is `learning_rate()`.
   const Options& options() const { return options_; }
 
-  /// Keras's class: "Adam".
+  /// Keras's class name: "Adam".
   static std::string_view class_name() {
     return tensor::row_of(typename Options::Rule()).class_names.front();
   }
@@ -227,7 +227,7 @@ class STRATA_API Adafactor : public ConfiguredOptimizer<AdafactorOptions> {
   using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
-/// All of them: what names and Keras's files can mean.
+/// All optimizers that names and Keras's files can refer to.
 template <typename... Optimizers>
 struct OptimizerList {};
 using AllOptimizers = OptimizerList<SGD, Adam, AdamW, Adagrad, RMSprop, Adadelta, Ftrl, Adamax,

@@ -32,7 +32,7 @@ class STRATA_API ReplicaContext {
   const LogicalDevice& device() const { return group_.device(local_); }
   /// The strategy of these replicas. Defined in strata/strategies/merge_call.h, which strategy.h
   /// includes: this module does not know the class.
-  /// @throws Error  kFailedPrecondition: it is gone.
+  /// @throws Error  kFailedPrecondition: it no longer exists.
   template <typename = void>
   auto& strategy() const;
   ReplicaGroup& group() const { return group_; }

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -13,6 +12,7 @@
 #include "strata/collective/communicator.h"
 #include "strata/collective/rendezvous.h"
 #include "strata/core/export.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/devices.h"
 #include "strata/runtime/replica_options.h"
 
@@ -31,14 +31,14 @@ struct Workers {
   int index = 0;
 };
 
-/// How gradients are added over processes.
+/// The reduction of gradients over processes.
 struct ReductionOptions {
-  /// They travel in packs of about so many bytes; 0: all in one, or as many as `overlap` wants.
+  /// The size of a bucket in bytes; 0: one bucket, or as many as `overlap` needs.
   int64_t bytes_per_pack = 0;
-  /// They travel while backward still runs.
+  /// Reduces gradients while backward still runs.
   bool overlap = false;
-  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
-  /// send each other their part of the variables.
+  /// Each process keeps and updates its part of the optimizers' state of CPU variables, and then
+  /// all gather the variables.
   bool shard_optimizer_state = false;
 };
 
@@ -165,8 +165,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// it does nothing.
   void mend() const;
 
-  /// How the processes agree on a step to stop after. All of them make the agreements that they
-  /// make in the same order. @return null: there is one process.
+  /// Makes a consensus on a step to stop after. All processes make their consensuses in the same
+  /// order. @return null in a job of one process.
   std::shared_ptr<StopConsensus> make_stop_consensus() const;
 
   collective::Rendezvous& rendezvous();
@@ -197,9 +197,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu_;
   bool shares_gpu_;
   ReplicaGroupOwner* owner_ = nullptr;
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<RunObserver>> observers_;     // guarded by mutex_
-  std::unordered_set<detail::VariableState*> variables_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<std::weak_ptr<RunObserver>> observers_ STRATA_GUARDED_BY(mutex_);
+  std::unordered_set<detail::VariableState*> variables_ STRATA_GUARDED_BY(mutex_);
   std::unique_ptr<Threads> threads_;
 };
 

@@ -49,8 +49,8 @@ struct ClusterCoordinatorOptions {
   int worker_threads = 1;
   /// The largest number of queued calls; `schedule` waits while the queue is full.
   size_t queue_size = size_t{256} << 10;
-  /// The largest number of calls that are sent to a worker at once, of which `worker_threads` run. A
-  /// worker gets many only if functions take less time than a round trip. 1: never more than run.
+  /// The largest number of calls that are sent to a worker at once, of which `worker_threads` run.
+  /// A worker gets many only if functions take less time than a round trip. 1: never more than run.
   int max_in_flight = 64;
 };
 
@@ -111,14 +111,14 @@ STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
 ///       coordinator.shutdown();
 ///     }
 ///
-/// Calls start in the order in which they were scheduled, each at a worker that is free, and run at
-/// least once: calls of a worker that is lost (its connection breaks, or it is silent for
-/// ServerOptions::liveness) are put back in front, and a call that was cut off, or whose answer was
-/// lost, runs again. A worker that comes back, or comes late, takes part from then on.
+/// Calls start in the order in which they were scheduled, each on a free worker, and run at least
+/// once: the calls of a lost worker (its connection breaks, or it is silent for
+/// ServerOptions::liveness) are requeued in front, and a call that was interrupted, or whose reply
+/// was lost, runs again. A worker that reconnects, or connects late, takes part from then on.
 ///
-/// What a function throws is raised once, by the next `schedule`, `join` or `done`, in place of its
-/// own work: before, all that waits has been cancelled, and what ran has ended. Then the
-/// coordinator is as new. A parameter server that is lost is such an error, again and again.
+/// An exception of a function is raised once, by the next `schedule`, `join` or `done`, in place of
+/// its own work. Before that, queued calls are cancelled, and running ones have ended. Afterwards
+/// the coordinator can be used again. A lost parameter server raises such an error each time.
 ///
 /// Ctrl-C under an InterruptGuard ends every wait with kCancelled.
 ///
@@ -168,13 +168,12 @@ class STRATA_API ClusterCoordinator {
     return ps::RemoteValue<std::remove_cvref_t<R>>(
         schedule(function.name(), {ps::detail::to_argument<Parameters>(arguments)...}).handle());
   }
-  /// Waits until all that was scheduled has ended. Nothing runs when it returns or raises.
-  /// @throws Error  the error that is to be raised. kDeadlineExceeded: says what is still running;
-  ///   the work goes on.
+  /// Waits until all scheduled calls have ended. Nothing runs when it returns or raises.
+  /// @throws Error  the pending error. kDeadlineExceeded: names the running calls, which continue.
   void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
-  /// Whether all that was scheduled has ended. @throws Error  the error that is to be raised.
+  /// True if all scheduled calls have ended. @throws Error  the pending error.
   bool done();
-  /// RemoteValue::fetch, also of many.
+  /// See RemoteValue::fetch; also for many values.
   Value fetch(const RemoteValue& value,
               wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
   std::vector<Value> fetch(const std::vector<RemoteValue>& values,
@@ -193,15 +192,16 @@ class STRATA_API ClusterCoordinator {
                                            std::vector<Value> arguments = {});
 
   int num_workers() const;
-  /// Workers that take calls now.
+  /// The number of workers that take calls now.
   int num_ready_workers() const;
-  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not. What
-  ///   `join` raises, if that comes first: that a worker has other functions, say.
+  /// Waits for `count` ready workers. @throws Error  kDeadlineExceeded: has the reason of each
+  /// missing worker. An error that `join` would raise, if that happens first: for example that a
+  /// worker has other functions.
   void wait_for_workers(int count, wire::Deadline deadline);
   ps::CoordinatorCounts counts() const;
-  /// The orderly end: what waits is cancelled, what runs is waited for, and the workers' `join`
-  /// returns; one that is away has a second to come and hear it. Call it when the work is done, or
-  /// given up. Never throws for what others do; logs it.
+  /// Shuts down in an orderly way: cancels queued calls, waits for running ones, and lets the
+  /// workers' `join` return; a disconnected worker has a second to reconnect and be informed. Call
+  /// it when the work is done or abandoned. Errors of workers are logged, not thrown.
   void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
 
   static constexpr std::chrono::hours kNoLimit = ps::detail::kNoFetchLimit;

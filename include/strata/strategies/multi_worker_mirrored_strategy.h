@@ -111,7 +111,8 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   std::vector<LogicalDevice> devices_;            // this process's own
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;
-  // Agreements have numbers, from 1 in each generation: newcomers have made none before.
+  // Consensuses have numbers, from 1 in each generation, since new members have not made any
+  // before.
   uint64_t agreement_generation_ = 0;
   int64_t agreements_ = 0;
 };

@@ -41,7 +41,7 @@ void Rendezvous::begin_round() {
   arrived_.store(0);
   left_.store(0);
   if (aborted_.load()) {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     aborted_.store(false);
     status_ = Status();
   }
@@ -74,7 +74,7 @@ void Rendezvous::wait(int id, const Call& call, uint64_t round) {
     if (options_.permits) options_.permits->release();
     bool in_time;
     {
-      std::unique_lock lock(mutex_);
+      MutexLock lock(mutex_);
       sleepers_.fetch_add(1);
       const auto wait_on = [&] {
         return clock_.wait_until(lock, changed_, clock_.now() + options_.timeout, over);
@@ -107,7 +107,7 @@ void Rendezvous::release() {
   if (sleepers_.load() > 0) {
     // Taking the lock makes sure that a thread that is about to sleep has either seen the change or
     // sleeps.
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     changed_.notify_all();
   }
 }
@@ -119,14 +119,14 @@ void Rendezvous::leave(int id) {
 }
 
 void Rendezvous::abort(Status status) {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   if (status_.ok()) status_ = std::move(status);
   aborted_.store(true);
   changed_.notify_all();
 }
 
 Status Rendezvous::status() const {
-  std::lock_guard lock(mutex_);
+  MutexLock lock(mutex_);
   return status_;
 }
 

@@ -3,14 +3,14 @@
 namespace strata::collective {
 
 void RunSlots::acquire() {
-  std::unique_lock lock(mutex_);
-  released_.wait(lock, [this] { return available_ > 0; });
+  MutexLock lock(mutex_);
+  released_.wait(lock, [this]() STRATA_REQUIRES(mutex_) { return available_ > 0; });
   --available_;
 }
 
 void RunSlots::release() {
   {
-    std::lock_guard lock(mutex_);
+    MutexLock lock(mutex_);
     ++available_;
   }
   released_.notify_one();

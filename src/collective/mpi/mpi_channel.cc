@@ -17,10 +17,10 @@ int64_t slot_bytes(int64_t most) {
   return (kHeadBytes + most + kLine - 1) / kLine * kLine;
 }
 
-bool adds(const SharedCall& call) { return call.reduction != nullptr; }
+bool adds(const CollectiveCall& call) { return call.reduction != nullptr; }
 
 /// What a rank brings where nothing is added.
-Range part_of(const SharedCall& call, int rank, int ranks) {
+Range part_of(const CollectiveCall& call, int rank, int ranks) {
   if (call.collective == Collective::kAllGather) return call.part(rank, ranks);
   const bool brings = call.collective == Collective::kBroadcast && rank == call.root;
   return {.begin = 0, .end = brings ? call.elements : 0};
@@ -36,17 +36,17 @@ MpiChannel::MpiChannel(const MpiGroup& group, const LocalSubtrees& subtrees, int
       tag_(tag),
       most_bytes_(std::min(small_bytes, small_bytes * kFromAll / std::max(1, ranks() - 1))) {}
 
-int64_t MpiChannel::brought_bytes(const SharedCall& call) const {
+int64_t MpiChannel::brought_bytes(const CollectiveCall& call) const {
   if (!adds(call)) return call.bytes() / (call.collective == Collective::kAllGather ? ranks() : 1);
   const int64_t widest = std::max(call.element_bytes, call.reduction->partial_bytes());
   return (call.elements * widest + kHeadBytes) * subtrees_.most();
 }
 
-bool MpiChannel::is_small(const SharedCall& call) const {
+bool MpiChannel::is_small(const CollectiveCall& call) const {
   return call.elements == 0 || brought_bytes(call) <= most_bytes_;
 }
 
-int64_t MpiChannel::bring(const SharedCall& call, std::byte* target) const {
+int64_t MpiChannel::bring(const CollectiveCall& call, std::byte* target) const {
   if (adds(call)) {
     const MpiPackets packets(subtrees_, rank_, call);
     packets.pack({.begin = 0, .end = call.elements}, target, true);
@@ -68,38 +68,40 @@ uint64_t MpiChannel::fingerprint(int rank) const {
   return fingerprint;
 }
 
-void MpiChannel::barrier(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait) {
+void MpiChannel::barrier(const CollectiveCall& call, uint64_t fingerprint, const MpiWait& wait) {
   const int64_t most = slot_bytes(most_bytes_);
   mine_.resize(static_cast<size_t>(most));
   received_.resize(static_cast<size_t>(most * ranks()));
+  std::byte* const own = mine_.data();
+  std::byte* const received = received_.data();
   MpiRequests requests(wait);
   const auto each_other = [&](auto&& start) {
     for (int i = 1; i < ranks(); ++i) start((rank_ + i) % ranks());
   };
   each_other([&](int other) {
     requests.start("MPI_Irecv", other, [&](MPI_Request* request) {
-      return MPI_Irecv(received_.data() + other * most, static_cast<int>(most), MPI_BYTE, other,
-                       tag_, group_.messages, request);
+      return MPI_Irecv(received + other * most, static_cast<int>(most), MPI_BYTE, other, tag_,
+                       group_.messages, request);
     });
   });
-  std::memcpy(mine_.data(), &fingerprint, sizeof fingerprint);
-  const int64_t bytes = kHeadBytes + (is_small(call) ? bring(call, mine_.data() + kHeadBytes) : 0);
+  std::memcpy(own, &fingerprint, sizeof fingerprint);
+  const int64_t bytes = kHeadBytes + (is_small(call) ? bring(call, own + kHeadBytes) : 0);
   each_other([&](int other) {
     requests.start("MPI_Isend", other, [&](MPI_Request* request) {
-      return MPI_Isend(mine_.data(), static_cast<int>(bytes), MPI_BYTE, other, tag_,
-                       group_.messages, request);
+      return MPI_Isend(own, static_cast<int>(bytes), MPI_BYTE, other, tag_, group_.messages,
+                       request);
     });
   });
   requests.finish();
 }
 
-void MpiChannel::take(const SharedCall& call) const {
+void MpiChannel::take(const CollectiveCall& call) const {
   if (adds(call)) {
     const bool divided = call.collective == Collective::kReduceScatter;
     const Range whole = {.begin = 0, .end = call.elements};
     MpiPackets(subtrees_, rank_, call)
         .join(divided ? call.part(rank_, ranks()) : whole, whole,
-              [&](int rank) { return message(rank) + kHeadBytes; });
+              [&](int rank) STRATA_REQUIRES(calls_) { return message(rank) + kHeadBytes; });
     return;
   }
   for (int rank = 0; rank < ranks(); ++rank) {

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <utility>
 
@@ -78,7 +78,7 @@ bool MpiProcess::initialized() { return query(MPI_Initialized); }
 
 std::string MpiProcess::fault() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (stuck_) return "its MPI has not come back from an earlier call";
   }
   if (query(MPI_Finalized)) return "it has called MPI_Finalize";
@@ -105,9 +105,10 @@ void MpiProcess::initialize() {
 }
 
 void MpiProcess::serve() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return !jobs_.empty(); });  // ends with the process
+    changed_.wait(
+        lock, [&]() STRATA_REQUIRES(mutex_) { return !jobs_.empty(); });  // ends with the process
     const std::shared_ptr<Job> job = std::move(jobs_.front());
     jobs_.erase(jobs_.begin());
     lock.unlock();
@@ -127,7 +128,7 @@ void MpiProcess::serve() {
 
 std::shared_ptr<MpiProcess::Job> MpiProcess::begin(std::function<void()> body) {
   auto job = std::make_shared<Job>(Job{.body = std::move(body), .done = false, .outcome = {}});
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   jobs_.push_back(job);
   changed_.notify_all();
   return job;
@@ -135,13 +136,13 @@ std::shared_ptr<MpiProcess::Job> MpiProcess::begin(std::function<void()> body) {
 
 void MpiProcess::run(std::function<void()> body, const std::function<void()>& check) {
   const auto job = begin(std::move(body));
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (!changed_.wait_for(lock, 10ms, [&] { return job->done; })) {
     lock.unlock();
     try {
       check();
     } catch (...) {
-      const std::lock_guard relock(mutex_);
+      const MutexLock relock(mutex_);
       stuck_ = !job->done;
       throw;
     }
@@ -151,7 +152,7 @@ void MpiProcess::run(std::function<void()> body, const std::function<void()>& ch
 }
 
 void MpiProcess::abandon(std::shared_ptr<void> memory) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   abandoned_.push_back(std::move(memory));
 }
 
@@ -160,12 +161,12 @@ void MpiProcess::finalize_at_exit() {
   if (::getpid() != self.owner_) return;  // a child made by fork
   std::chrono::seconds patience = kPatience;
   {
-    const std::lock_guard lock(self.mutex_);
+    const MutexLock lock(self.mutex_);
     if (self.stuck_ || query(MPI_Finalized)) return;
     if (!self.abandoned_.empty()) patience = kPatienceAfterFailure;
   }
   const auto job = self.begin([] { MPI_Finalize(); });
-  std::unique_lock lock(self.mutex_);
+  MutexLock lock(self.mutex_);
   self.changed_.wait_for(lock, patience, [&] { return job->done; });
 }
 

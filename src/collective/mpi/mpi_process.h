@@ -2,16 +2,15 @@
 
 #include <mpi.h>
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "core/thread.h"
 #include "core/timed_mutex.h"
+#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
@@ -44,7 +43,7 @@ class MpiProcess {
   void run(std::function<void()> body, const std::function<void()>& check);
 
   /// To be held during each call of MPI; none of those may block.
-  TimedMutex& calls() { return calls_; }
+  TimedMutex& calls() STRATA_RETURN_CAPABILITY(calls_) { return calls_; }
 
   /// A call has failed: MPI may use `memory` as long as the process lives, and the others may not
   /// come to MPI_Finalize.
@@ -59,12 +58,12 @@ class MpiProcess {
   static void finalize_at_exit();
 
   TimedMutex calls_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::vector<std::shared_ptr<Job>> jobs_;        // guarded by mutex_
-  std::vector<std::shared_ptr<void>> abandoned_;  // guarded by mutex_
-  bool stuck_ = false;                            // guarded by mutex_
-  int owner_ = 0;                                 // the process that has initialised MPI
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::vector<std::shared_ptr<Job>> jobs_ STRATA_GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<void>> abandoned_ STRATA_GUARDED_BY(mutex_);
+  bool stuck_ STRATA_GUARDED_BY(mutex_) = false;
+  int owner_ = 0;  // the process that has initialised MPI
   Thread thread_;
 };
 

@@ -120,7 +120,6 @@ std::vector<const Algorithm*> Planner::allowed(const Request& request) const {
 
 std::shared_ptr<const Schedule> Planner::schedule(const Wanted& wanted, const Algorithm& algorithm,
                                                   int segments) const {
-  const std::lock_guard lock(mutex_);
   auto& known = schedules_[{&algorithm, segments, wanted.root}];
   if (known) return known;
   if (segments > 1) {
@@ -265,7 +264,6 @@ void Planner::cut_long_messages(const Wanted& wanted, std::vector<Row>& rows) co
 }
 
 const std::vector<Planner::Row>& Planner::table(const Wanted& wanted) const {
-  const std::lock_guard lock(mutex_);
   std::vector<Row>& rows =
       tables_[{wanted.collective, wanted.element_bytes, wanted.partial_bytes, wanted.root}];
   if (!rows.empty()) return rows;
@@ -284,7 +282,7 @@ const std::vector<Planner::Row>& Planner::table(const Wanted& wanted) const {
 }
 
 Choice Planner::choose(const Wanted& wanted) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const int64_t bytes = wanted.elements * wanted.element_bytes;
   const std::vector<Row>& rows = table(wanted);
   const auto row =
@@ -297,7 +295,7 @@ Choice Planner::choose(const Wanted& wanted) const {
 }
 
 Choice Planner::choose_exhaustively(const Wanted& wanted) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const Candidate found = best(wanted, {});
   return {.algorithm = found.algorithm->name,
           .segments = found.segments,
@@ -306,7 +304,7 @@ Choice Planner::choose_exhaustively(const Wanted& wanted) const {
 }
 
 std::string Planner::describe(Collective collective) const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const std::set<int> hosts(placement_.host_of_rank.begin(), placement_.host_of_rank.end());
   std::string text =
       str_cat(collective_name(collective), " of ", placement_.num_replicas(), " replicas on ",

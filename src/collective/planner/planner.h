@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "strata/collective/algorithms.h"
 #include "strata/collective/communication_options.h"
 #include "strata/collective/schedule.h"
+#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
@@ -83,27 +83,32 @@ class Planner {
 
   Request request(const Wanted& wanted) const;
   std::vector<const Algorithm*> allowed(const Request& request) const;
-  double price_of(const Wanted& wanted, const Candidate& candidate, double at_most) const;
-  bool can_cut(const Wanted& wanted, const Algorithm& algorithm, int segments) const;
-  Candidate best(const Wanted& wanted, const Candidate& hint) const;
-  Candidate best_or(const Candidate& other, Wanted wanted, int64_t bytes) const;
+  double price_of(const Wanted& wanted, const Candidate& candidate, double at_most) const
+      STRATA_REQUIRES(mutex_);
+  bool can_cut(const Wanted& wanted, const Algorithm& algorithm, int segments) const
+      STRATA_REQUIRES(mutex_);
+  Candidate best(const Wanted& wanted, const Candidate& hint) const STRATA_REQUIRES(mutex_);
+  Candidate best_or(const Candidate& other, Wanted wanted, int64_t bytes) const
+      STRATA_REQUIRES(mutex_);
   void refine(const Wanted& wanted, int64_t low, const Candidate& at_low, int64_t high,
-              const Candidate& at_high, std::vector<Row>& rows) const;
-  double longest_message(const Wanted& wanted, const Algorithm& algorithm) const;
-  void cut_long_messages(const Wanted& wanted, std::vector<Row>& rows) const;
-  const std::vector<Row>& table(const Wanted& wanted) const;
+              const Candidate& at_high, std::vector<Row>& rows) const STRATA_REQUIRES(mutex_);
+  double longest_message(const Wanted& wanted, const Algorithm& algorithm) const
+      STRATA_REQUIRES(mutex_);
+  void cut_long_messages(const Wanted& wanted, std::vector<Row>& rows) const
+      STRATA_REQUIRES(mutex_);
+  const std::vector<Row>& table(const Wanted& wanted) const STRATA_REQUIRES(mutex_);
   std::shared_ptr<const Schedule> schedule(const Wanted& wanted, const Algorithm& algorithm,
-                                           int segments) const;
+                                           int segments) const STRATA_REQUIRES(mutex_);
 
   const Placement placement_;
   const LinkModel links_;
   const CommunicationOptions options_;
   const Algorithms algorithms_;
 
-  mutable std::recursive_mutex mutex_;
-  mutable std::map<TableKey, std::vector<Row>> tables_;  // guarded by mutex_
+  mutable Mutex mutex_;
+  mutable std::map<TableKey, std::vector<Row>> tables_ STRATA_GUARDED_BY(mutex_);
   mutable std::map<std::tuple<const Algorithm*, int, int>, std::shared_ptr<const Schedule>>
-      schedules_;  // guarded by mutex_: (algorithm, segments, root)
+      schedules_ STRATA_GUARDED_BY(mutex_);  // by algorithm, segments, root
 };
 
 }  // namespace strata::collective

@@ -31,12 +31,12 @@ std::optional<int64_t> SharedBuffer::offset_of(const std::byte* data, int64_t by
 }
 
 void SharedBuffers::add(std::shared_ptr<SharedBuffer> buffer) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   used_[count_++] = std::move(buffer);
 }
 
 std::optional<SharedBuffers::Location> SharedBuffers::locate(const void* data, int64_t bytes) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   std::erase_if(used_, [](const auto& entry) { return entry.second->unused(); });
   for (const auto& [number, buffer] : used_) {
     if (const auto offset = buffer->offset_of(static_cast<const std::byte*>(data), bytes)) {
@@ -47,7 +47,7 @@ std::optional<SharedBuffers::Location> SharedBuffers::locate(const void* data, i
 }
 
 std::byte* SharedBuffers::at(const Location& location) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto buffer = used_.find(location.buffer);
   STRATA_CHECK(buffer != used_.end(), kInternal,
                "[collective] a rank names a buffer that was released");

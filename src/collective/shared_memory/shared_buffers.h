@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 
+#include "strata/core/mutex.h"
 #include "wire/shared_memory.h"
 
 namespace strata::collective {
@@ -58,9 +58,9 @@ class SharedBuffers {
   std::byte* at(const Location& location);
 
  private:
-  std::mutex mutex_;
-  int64_t count_ = 0;                                      // guarded by mutex_; so are the next
-  std::map<int64_t, std::shared_ptr<SharedBuffer>> used_;  // by number
+  Mutex mutex_;
+  int64_t count_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::map<int64_t, std::shared_ptr<SharedBuffer>> used_ STRATA_GUARDED_BY(mutex_);  // by number
 };
 
 }  // namespace strata::collective

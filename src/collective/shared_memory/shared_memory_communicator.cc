@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -15,11 +14,11 @@
 #include "collective/algorithms/local_subtrees.h"
 #include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
-#include "collective/call_tensors.h"
 #include "collective/shared_memory/in_place_call.h"
 #include "collective/shared_memory/shared_setup.h"
 #include "collective/shared_memory/staged_call.h"
 #include "core/timed_mutex.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {
@@ -32,8 +31,8 @@ constexpr int64_t kPreparedBytes = 4096;
 struct LocalChannel {
   explicit LocalChannel(SharedMemoryChannel shared) : channel(std::move(shared)) {}
 
-  SharedMemoryChannel channel;
-  TimedMutex mutex;  // guards channel
+  TimedMutex mutex;
+  SharedMemoryChannel channel STRATA_GUARDED_BY(mutex);
 };
 
 /// Keeps `use` as long as it lives.
@@ -57,12 +56,12 @@ struct SharedMemoryCommunicator::Impl {
   bool oversubscribed;  // more ranks than cores
   LocalSubtrees subtrees;
   SharedBuffers buffers;
-  std::mutex buffer_calls;  // one at a time, on every rank in the same order
+  Mutex buffer_calls;  // one at a time, on every rank in the same order
 
   std::atomic<bool> has_failed{false};
-  std::mutex mutex;
-  Status failure;                                                        // guarded by mutex
-  std::unordered_map<uint64_t, std::unique_ptr<LocalChannel>> channels;  // guarded by mutex
+  Mutex mutex;
+  Status failure STRATA_GUARDED_BY(mutex);
+  std::unordered_map<uint64_t, std::unique_ptr<LocalChannel>> channels STRATA_GUARDED_BY(mutex);
 
   Impl(const Placement& of, std::shared_ptr<Communicator> with, const Options& with_options)
       : rank(with->rank()),
@@ -81,12 +80,8 @@ struct SharedMemoryCommunicator::Impl {
     return str_cat("rank ", of, " (", setup.names[static_cast<size_t>(of)], ")");
   }
 
-  void run(const SharedCall& call, CallFingerprint fingerprint, const CallOptions& options,
-           uint64_t key);
-  void run(const SharedCall& call, const CallFingerprint& fingerprint, const CallOptions& options) {
-    run(call, fingerprint, options, options.id);
-  }
-  void run_on(SharedMemoryChannel& channel, const SharedCall& call, uint64_t fingerprint,
+  void run(const CollectiveCall& call, const CallOptions& options, uint64_t key);
+  void run_on(SharedMemoryChannel& channel, const CollectiveCall& call, uint64_t fingerprint,
               const SharedWait& wait);
   void check_agreement(const SharedMemoryChannel& channel, uint32_t first,
                        uint64_t fingerprint) const;
@@ -99,11 +94,12 @@ struct SharedMemoryCommunicator::Impl {
   Status fail(const Status& reason);
   Status known_failure();
   wire::FileDescriptor share(wire::FileDescriptor file, const CallOptions& options);
-  std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common);
+  std::shared_ptr<SharedBuffer> make_buffer(int64_t elements, at::ScalarType dtype, bool common)
+      STRATA_EXCLUDES(buffer_calls);
 };
 
 LocalChannel& SharedMemoryCommunicator::Impl::channel(uint64_t key) {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   std::unique_ptr<LocalChannel>& own = channels[key];
   if (!own) {
     own = std::make_unique<LocalChannel>(
@@ -113,7 +109,7 @@ LocalChannel& SharedMemoryCommunicator::Impl::channel(uint64_t key) {
 }
 
 Status SharedMemoryCommunicator::Impl::known_failure() {
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   return failure;
 }
 
@@ -147,23 +143,21 @@ std::optional<Status> SharedMemoryCommunicator::Impl::check(int awaited, bool sl
                 str_cat("while waiting for ", rank_name(awaited), ": ", status.message()));
 }
 
-void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint fingerprint,
+void SharedMemoryCommunicator::Impl::run(const CollectiveCall& call,
                                          const CallOptions& call_options, uint64_t key) {
   STRATA_CHECK(!has_failed.load(std::memory_order_acquire), kFailedPrecondition, "[collective] ",
                collective_name(call.collective), ": an earlier call of this communicator failed (",
                known_failure().message(), "); it makes no more, and its owner makes another");
-  fingerprint.collective = call.collective;
-  fingerprint.elements = call.elements;
-  fingerprint.plan = plan_of("shared", call.root, call_options.name);
-  const uint64_t packed = fingerprint.pack();
+  const uint64_t packed = fingerprint_of(call, "shared", call_options.name).pack();
   const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
   const auto check_wait = [&](int awaited, bool slept) {
     return check(awaited, slept, call_options, deadline);
   };
   try {
     LocalChannel& local = channel(key);
-    const std::unique_lock lock(local.mutex, deadline.time());
-    STRATA_CHECK(lock.owns_lock(), kDeadlineExceeded, "another thread is in a call of this id");
+    STRATA_CHECK(local.mutex.try_lock_until(deadline.time()), kDeadlineExceeded,
+                 "another thread is in a call of this id");
+    const TimedMutexLock lock(local.mutex, std::adopt_lock);
     run_on(local.channel, call, packed,
            {.check = check_wait,
             .oversubscribed = oversubscribed,
@@ -175,8 +169,9 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
   }
 }
 
-void SharedMemoryCommunicator::Impl::run_on(SharedMemoryChannel& channel, const SharedCall& call,
-                                            uint64_t fingerprint, const SharedWait& wait) {
+void SharedMemoryCommunicator::Impl::run_on(SharedMemoryChannel& channel,
+                                            const CollectiveCall& call, uint64_t fingerprint,
+                                            const SharedWait& wait) {
   StagedCall staged(channel, subtrees, call);
   InPlaceCall in_place(channel, buffers, placement.rank_of_replica, call);
   const uint32_t first = channel.step();
@@ -211,7 +206,7 @@ Status SharedMemoryCommunicator::Impl::fail_all(const Status& status, const std:
 
 Status SharedMemoryCommunicator::Impl::fail(const Status& reason) {
   header().fail(reason);  // sleepers see it within a slice
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (failure.ok()) failure = reason;
   has_failed.store(true, std::memory_order_release);
   return reason;
@@ -230,69 +225,8 @@ std::string SharedMemoryCommunicator::describe() const {
   return str_cat("shared memory, rank ", rank(), " of ", num_ranks());
 }
 
-void SharedMemoryCommunicator::do_all_reduce(const std::vector<at::Tensor>& values,
-                                             at::Tensor& result, ReduceOp op,
-                                             const CallOptions& options) {
-  const ReducedTensors reduced(values, result, result.numel(), op, placement().num_replicas());
-  HostTensor out(result);
-  impl_->run({.collective = Collective::kAllReduce,
-              .elements = result.numel(),
-              .element_bytes = reduced.reduction.element_bytes(),
-              .result = out.data(),
-              .values = reduced.values,
-              .reduction = &reduced.reduction},
-             {.op = op, .dtype = result.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values,
-                                                 at::Tensor& part, ReduceOp op,
-                                                 const CallOptions& options) {
-  const int64_t elements = part.numel() * num_ranks();
-  const ReducedTensors reduced(values, part, elements, op, placement().num_replicas());
-  HostTensor out(part);
-  impl_->run({.collective = Collective::kReduceScatter,
-              .elements = elements,
-              .element_bytes = reduced.reduction.element_bytes(),
-              .result = out.data(),
-              .result_begin = part.numel() * rank(),
-              .values = reduced.values,
-              .reduction = &reduced.reduction},
-             {.op = op, .dtype = part.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
-                                             const CallOptions& options) {
-  HostTensor out(all);
-  const HostTensor own(part);
-  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
-  std::byte* const place = out.data() + bytes * rank();
-  if (bytes > 0 && place != own.data()) {
-    std::memmove(place, own.data(), static_cast<size_t>(bytes));
-  }
-  impl_->run({.collective = Collective::kAllGather,
-              .elements = all.numel(),
-              .element_bytes = static_cast<int64_t>(all.element_size()),
-              .result = out.data()},
-             {.dtype = all.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_broadcast_(at::Tensor& tensor, int root,
-                                             const CallOptions& options) {
-  HostTensor out(tensor);
-  impl_->run({.collective = Collective::kBroadcast,
-              .elements = tensor.numel(),
-              .element_bytes = static_cast<int64_t>(tensor.element_size()),
-              .result = out.data(),
-              .root = root},
-             {.dtype = tensor.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_barrier(const CallOptions& options) {
-  impl_->run({.collective = Collective::kBarrier}, {}, options);
+void SharedMemoryCommunicator::do_call(const CollectiveCall& call, const CallOptions& options) {
+  impl_->run(call, options, options.id);
 }
 
 void SharedMemoryCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
@@ -315,7 +249,7 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
                                                                           at::ScalarType dtype,
                                                                           bool common) {
   const CallOptions call = {.name = "buffer"};
-  const std::lock_guard lock(buffer_calls);
+  const MutexLock lock(buffer_calls);
   // All ask for the same.
   const std::array own = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
   std::vector<int64_t> all(own.size() * static_cast<size_t>(ranks));
@@ -326,10 +260,11 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
   const auto of = [&](int other) { return all.data() + own.size() * static_cast<size_t>(other); };
   std::ranges::copy(own, of(rank));
   run({.collective = Collective::kAllGather,
+       .dtype = at::kLong,
        .elements = static_cast<int64_t>(all.size()),
        .element_bytes = sizeof(int64_t),
        .result = reinterpret_cast<std::byte*>(all.data())},
-      {.dtype = at::kLong}, call, kBufferKey);
+      call, kBufferKey);
   try {
     for (int other = 0; other < ranks; ++other) {
       const int64_t* const remote = of(other);

@@ -5,21 +5,23 @@
 #include <vector>
 
 #include "collective/algorithms/local_subtrees.h"
-#include "collective/shared_memory/shared_call.h"
+#include "collective/collective_call.h"
 #include "collective/shared_memory/shared_memory_channel.h"
 #include "strata/collective/schedule.h"
 
 namespace strata::collective {
 
-/// Runs a call whose tensors the other ranks cannot see: piece by piece they go through the channel's
-/// slots, which stay in the caches. While one piece is joined the next one is written already.
+/// Runs a call whose tensors the other ranks cannot see: piece by piece they go through the
+/// channel's slots, which stay in the caches. While one piece is joined the next one is written
+/// already.
 ///
 /// All-reduce of few ranks, or of few elements: every rank writes its nodes of the tree and joins
 /// everything itself; small ones take one barrier. Else rank r joins part r, and the others fetch
 /// it.
 class StagedCall {
  public:
-  StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees, const SharedCall& call);
+  StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees,
+             const CollectiveCall& call);
 
   /// Writes the first piece, in the channel's present step. Publish it, await it, and `run`.
   void begin();
@@ -40,7 +42,7 @@ class StagedCall {
 
   SharedMemoryChannel& channel_;
   const LocalSubtrees& subtrees_;
-  const SharedCall& call_;
+  const CollectiveCall& call_;
   int rank_;
   bool divided_;               // part r of the buffer is rank r's
   bool fetches_;               // what a rank has joined is fetched by the others: a third stage

@@ -17,9 +17,9 @@ struct WireCommunicatorOptions {
   uint32_t channel = 1;  ///< Tags of this channel are the communicator's on all connections.
 
   // What a cluster can do for it (cluster::Server has both):
-  /// Called once, with the error of a failed call, before the connections are ended: what it returns is
-  /// the call's error. `[&](const Status& seen) { return server.root_cause(seen); }` gives every
-  /// rank the same one, which names the task that is the cause.
+  /// Called once, with the error of a failed call, before the connections are ended: what it
+  /// returns is the call's error. `[&](const Status& seen) { return server.root_cause(seen); }`
+  /// gives every rank the same one, which names the task that is the cause.
   std::function<Status(const Status&)> root_cause = {};
   /// Called with what each call does: "all_reduce gradients of dense/kernel". For set_operation.
   std::function<void(std::string_view)> doing = {};
@@ -46,13 +46,7 @@ class WireCommunicator final : public Communicator {
  private:
   struct Impl;
 
-  void do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result, ReduceOp op,
-                     const CallOptions& options) override;
-  void do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part, ReduceOp op,
-                         const CallOptions& options) override;
-  void do_all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) override;
-  void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) override;
-  void do_barrier(const CallOptions& options) override;
+  void do_call(const CollectiveCall& call, const CallOptions& options) override;
   void do_fail(const Status& reason) override;
   Status do_status() override;
 

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <exception>
 #include <limits>
-#include <mutex>
 
 #include "data/copy_rows.h"
 #include "data/pipeline.h"
 #include "data/source.h"
+#include "strata/core/mutex.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
@@ -27,7 +27,7 @@ class CacheStore {
 
   /// Element `index`, reading on to there. @return false: there are fewer.
   bool get(int64_t index, T& out) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!read_to(index + 1)) return false;
     Element& element = elements_[static_cast<size_t>(index)];
     if (element.error) std::rethrow_exception(std::exchange(element.error, nullptr));
@@ -42,7 +42,7 @@ class CacheStore {
 
   /// How many elements there are, reading on until there are `count`.
   int64_t count_up_to(int64_t count) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (read_to(count)) return count;
     return static_cast<int64_t>(elements_.size());
   }
@@ -55,7 +55,7 @@ class CacheStore {
     std::exception_ptr error = nullptr;  // of that, until it was reported
   };
 
-  bool read_to(int64_t count) {
+  bool read_to(int64_t count) STRATA_REQUIRES(mutex_) {
     if (static_cast<int64_t>(elements_.size()) >= count) return true;
     if (complete_) return false;
     // The stream outlives the iterator that comes here first, so it has threads of its own.
@@ -81,7 +81,7 @@ class CacheStore {
   }
 
   // Makes an element that failed; throws what that throws.
-  void retry(int64_t index) {
+  void retry(int64_t index) STRATA_REQUIRES(mutex_) {
     const PipelineScope scope(*pipeline_);
     const auto stream = open_stream<T>(input_, 0);
     stream->skip(index);
@@ -92,12 +92,12 @@ class CacheStore {
     elements_[static_cast<size_t>(index)] = std::move(element);
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   const Source& input_;
-  std::optional<Pipeline> pipeline_;
-  std::unique_ptr<Stream<T>> stream_;
-  std::vector<Element> elements_;
-  bool complete_ = false;
+  std::optional<Pipeline> pipeline_ STRATA_GUARDED_BY(mutex_);
+  std::unique_ptr<Stream<T>> stream_ STRATA_GUARDED_BY(mutex_);
+  std::vector<Element> elements_ STRATA_GUARDED_BY(mutex_);
+  bool complete_ STRATA_GUARDED_BY(mutex_) = false;
 };
 
 template <class T>

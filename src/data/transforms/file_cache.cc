@@ -1,8 +1,8 @@
 #include <limits>
-#include <mutex>
 
 #include "data/files/cache_file.h"
 #include "data/source.h"
+#include "strata/core/mutex.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
@@ -17,7 +17,7 @@ class FileCache {
 
   /// Null while there is no complete file.
   std::shared_ptr<const CacheFile> file() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (!file_ && !looked_) {
       file_ = CacheFile::open(path_);
       looked_ = true;
@@ -26,18 +26,18 @@ class FileCache {
   }
 
   void add(int64_t index, const Example& element) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (file_ || index != (writer_ ? writer_->size() : 0)) return;
     if (!writer_) writer_ = std::make_unique<CacheFileWriter>(path_);
-    write([&] { writer_->add(element); });
+    write([&](CacheFileWriter& writer) { writer.add(element); });
   }
 
   /// The input has `count` elements.
   void end(int64_t count) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (file_ || count != (writer_ ? writer_->size() : 0)) return;
     if (!writer_) writer_ = std::make_unique<CacheFileWriter>(path_);
-    write([&] { writer_->finish(); });
+    write([](CacheFileWriter& writer) { writer.finish(); });
     writer_ = nullptr;
     file_ = CacheFile::open(path_);
   }
@@ -45,9 +45,9 @@ class FileCache {
  private:
   // After an error the next pass begins a new file.
   template <class Write>
-  void write(Write&& write) {
+  void write(Write&& write) STRATA_REQUIRES(mutex_) {
     try {
-      write();
+      write(*writer_);
     } catch (...) {
       writer_ = nullptr;
       throw;
@@ -55,10 +55,10 @@ class FileCache {
   }
 
   const std::string path_;
-  std::mutex mutex_;
-  std::shared_ptr<const CacheFile> file_;
-  bool looked_ = false;
-  std::unique_ptr<CacheFileWriter> writer_;
+  Mutex mutex_;
+  std::shared_ptr<const CacheFile> file_ STRATA_GUARDED_BY(mutex_);
+  bool looked_ STRATA_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<CacheFileWriter> writer_ STRATA_GUARDED_BY(mutex_);
 };
 
 class FileCacheStream final : public ExampleStream {

@@ -1,12 +1,11 @@
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 
 #include "data/pipeline.h"
 #include "data/single_thread.h"
 #include "data/transforms/chunks.h"
 #include "data/transforms/interleave.h"
+#include "strata/core/mutex.h"
 
 namespace strata::data::detail {
 namespace {
@@ -63,21 +62,22 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
         slots_(static_cast<size_t>(options.cycle_length)) {}
 
   ~ParallelInterleaveStream() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     stop_ = true;
     working_ -= pipeline_.threads().cancel(*this);
-    idle_.wait(lock, [&] { return working_ == 0; });  // each thread ends with its element
+    // Each thread ends with its element.
+    idle_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return working_ == 0; });
     for (const ReaderPtr& slot : slots_) forget_buffered(slot.get());
     for (const ReaderPtr& reader : waiting_) forget_buffered(reader.get());
   }
 
   bool next(Example& out) override {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     while (true) {
-      if (!ordered_) choose_slot(lock);
+      if (!ordered_) choose_slot();
       ReaderPtr& slot = slots_[cycle_];
       if (slot == nullptr) {
-        if (ReaderPtr reader = next_reader(lock)) {
+        if (ReaderPtr reader = next_reader()) {
           if (reader->input_error) std::rethrow_exception(reader->input_error);
           slot = std::move(reader);
           ++num_open_;
@@ -99,7 +99,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
   }
 
   Position position() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     InterleavePosition position{
         .cycle = static_cast<int64_t>(cycle_),
         .block = block_,
@@ -118,7 +118,8 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     return position.to_position("interleave");
   }
 
-  void restore(const Position& position) override {
+  // Not checked: no thread has begun.
+  void restore(const Position& position) override STRATA_NO_THREAD_SAFETY_ANALYSIS {
     const auto saved = InterleavePosition::from_position(
         position, "interleave", static_cast<int64_t>(slots_.size()), block_length_);
     cycle_ = static_cast<size_t>(saved.cycle);
@@ -144,17 +145,17 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
   }
 
  private:
-  // ---- the consumer; the lock is held ----
+  // ---- the consumer ----
 
   // Where order is free: a slot that has something, the one whose turn it is if it can be.
-  void choose_slot(std::unique_lock<std::mutex>& lock) {
+  void choose_slot() STRATA_REQUIRES(mutex_) {
     bool may_open = true;
     for (size_t k = 0; k < slots_.size(); ++k) {
       const size_t s = (cycle_ + k) % slots_.size();
       ReaderPtr& slot = slots_[s];
       if (slot != nullptr && slot->ready.empty() && slot->ended) close(slot);
       if (slot == nullptr && may_open) {
-        slot = next_reader(lock);
+        slot = next_reader();
         if (slot != nullptr && slot->input_error) {
           waiting_.push_front(std::move(slot));
           may_open = false;
@@ -174,7 +175,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     while (slots_[cycle_] == nullptr) next_slot();
   }
 
-  bool take(ReaderPtr& slot, Example& out) {
+  bool take(ReaderPtr& slot, Example& out) STRATA_REQUIRES(mutex_) {
     Reader& reader = *slot;
     Reader::Item item = std::move(reader.ready.front());
     reader.ready.pop_front();
@@ -198,25 +199,27 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     --num_open_;
   }
 
-  void next_slot() {
+  void next_slot() STRATA_REQUIRES(mutex_) {
     block_ = 0;
     if (++cycle_ == slots_.size()) cycle_ = 0;
   }
 
   // The reader of the next element of the input; some more are made for threads to begin with.
-  ReaderPtr next_reader(std::unique_lock<std::mutex>& lock) {
+  // Unlocks meanwhile.
+  ReaderPtr next_reader() STRATA_REQUIRES(mutex_) {
     const bool failed = !waiting_.empty() && waiting_.back()->input_error;
     while (!input_ended_ && !failed && static_cast<int64_t>(waiting_.size()) <= parallel_) {
-      lock.unlock();  // only the consumer uses the input
       auto reader = std::make_unique<Reader>();
       bool there = true;
-      try {
-        reader->before = input_->position();
-        there = input_->next(reader->element);
-      } catch (...) {
-        reader->input_error = std::current_exception();
+      {
+        const MutexUnlock unlocked(mutex_);  // only the consumer uses the input
+        try {
+          reader->before = input_->position();
+          there = input_->next(reader->element);
+        } catch (...) {
+          reader->input_error = std::current_exception();
+        }
       }
-      lock.lock();
       if (!there) {
         input_ended_ = true;
         break;
@@ -231,36 +234,36 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     return reader;
   }
 
-  void read_or_wait(Reader& reader, std::unique_lock<std::mutex>& lock) {
+  void read_or_wait(Reader& reader, MutexLock& lock) STRATA_REQUIRES(mutex_) {
     if (!reader.busy) {
       const SingleThreadScope scope;
-      read_block(reader, lock);
+      read_block(reader);
       return;
     }
     if (!ordered_) {
       for (const ReaderPtr& other : slots_) {
         if (other == nullptr || other->busy || other->ended) continue;
         const SingleThreadScope scope;
-        return read_block(*other, lock);
+        return read_block(*other);
       }
     }
     const BlockedTimer timer;
     ready_.wait(lock);  // ends, since a thread is at it
   }
 
-  // ---- worker side; the lock is held at the call and at the return ----
+  // ---- the consumer and threads ----
 
   void work() override {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     queued_ = false;
-    if (Reader* reader = stop_ ? nullptr : find_work()) read_block(*reader, lock);
+    if (Reader* reader = stop_ ? nullptr : find_work()) read_block(*reader);
     --working_;
     schedule();
     if (stop_) idle_.notify_all();
   }
 
   // The unfinished dataset whose turn comes first.
-  Reader* find_work() const {
+  Reader* find_work() const STRATA_REQUIRES(mutex_) {
     if (!pipeline_.has_room()) return nullptr;
     const auto wants = [&](const Reader* reader) {
       return reader != nullptr && !reader->busy && !reader->ended && !reader->input_error &&
@@ -277,62 +280,76 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
     return nullptr;
   }
 
-  void schedule() {
+  void schedule() STRATA_REQUIRES(mutex_) {
     if (stop_ || queued_ || working_ >= parallel_ || find_work() == nullptr) return;
     queued_ = true;
     ++working_;
     pipeline_.threads().submit(*this);
   }
 
-  void read_block(Reader& reader, std::unique_lock<std::mutex>& lock) {
-    reader.busy = true;
-    const int64_t size = reader.block_size;
-    schedule();  // another thread may read another
-    lock.unlock();
-    const auto begin = WorkTimer::Clock::now();
+  struct ReadItems {
     std::vector<Reader::Item> items;
     std::optional<Chunk> chunk;
     bool ended = false;
     int64_t bytes = 0;
-    try {
-      if (reader.stream == nullptr) open(reader);
-    } catch (...) {
-      items.push_back({.error = std::current_exception(), .unopened = true});
-      ended = true;
+  };
+
+  // Unlocks meanwhile.
+  void read_block(Reader& reader) STRATA_REQUIRES(mutex_) {
+    reader.busy = true;
+    const int64_t size = reader.block_size;
+    schedule();  // a caller else may read another
+    ReadItems made;
+    WorkTimer::Clock::duration time;
+    {
+      const MutexUnlock unlocked(mutex_);
+      const auto begin = WorkTimer::Clock::now();
+      made = read_items(reader, size);
+      time = WorkTimer::Clock::now() - begin;
     }
-    if (!ended && reader.read >= reader.next_chunk) {
-      reader.next_chunk = next_chunk(reader.read);
-      chunk = Chunk{reader.stream->position(), reader.read};
-    }
-    const int64_t end = std::min(reader.read + size, reader.next_chunk);
-    for (; !ended && reader.read < end && !stop_.load(std::memory_order_relaxed); ++reader.read) {
-      Reader::Item item;
-      try {
-        ended = !reader.stream->next(item.element);
-        if (ended) break;
-        item.bytes = bytes_of(item.element);
-        bytes += item.bytes;
-      } catch (...) {
-        item.error = std::current_exception();
-      }
-      items.push_back(std::move(item));
-    }
-    if (ended) {  // its threads and files go at once
-      reader.stream = nullptr;
-      reader.source = nullptr;
-    }
-    const auto time = WorkTimer::Clock::now() - begin;
-    lock.lock();
     if (time > 2 * kReadTime)
       reader.block_size = std::max<int64_t>(1, size / 2);
     else if (time * 2 < kReadTime)
       reader.block_size = std::min(kChunk, size * 2);
-    for (Reader::Item& item : items) reader.ready.push_back(std::move(item));
-    if (chunk) reader.chunks.add(std::move(*chunk));
+    for (Reader::Item& item : made.items) reader.ready.push_back(std::move(item));
+    if (made.chunk) reader.chunks.add(std::move(*made.chunk));
     reader.busy = false;
-    reader.ended = ended;
-    pipeline_.add_buffered(bytes);
+    reader.ended = made.ended;
+    pipeline_.add_buffered(made.bytes);
     ready_.notify_one();
+  }
+
+  ReadItems read_items(Reader& reader, int64_t size) {
+    ReadItems made;
+    try {
+      if (reader.stream == nullptr) open(reader);
+    } catch (...) {
+      made.items.push_back({.error = std::current_exception(), .unopened = true});
+      made.ended = true;
+    }
+    if (!made.ended && reader.read >= reader.next_chunk) {
+      reader.next_chunk = next_chunk(reader.read);
+      made.chunk = Chunk{reader.stream->position(), reader.read};
+    }
+    const int64_t end = std::min(reader.read + size, reader.next_chunk);
+    for (; !made.ended && reader.read < end && !stop_.load(std::memory_order_relaxed);
+         ++reader.read) {
+      Reader::Item item;
+      try {
+        made.ended = !reader.stream->next(item.element);
+        if (made.ended) break;
+        item.bytes = bytes_of(item.element);
+        made.bytes += item.bytes;
+      } catch (...) {
+        item.error = std::current_exception();
+      }
+      made.items.push_back(std::move(item));
+    }
+    if (made.ended) {  // its threads and files go at once
+      reader.stream = nullptr;
+      reader.source = nullptr;
+    }
+    return made;
   }
 
   void open(Reader& reader) {
@@ -361,13 +378,12 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
   int64_t num_open_ = 0;
   bool input_ended_ = false;
 
-  mutable std::mutex mutex_;
-  std::condition_variable ready_, idle_;
-  // Guarded by mutex_.
-  std::vector<ReaderPtr> slots_;
-  std::deque<ReaderPtr> waiting_;  // for a slot
-  int64_t working_ = 0;            // threads at it, or called
-  bool queued_ = false;            // one is called and has not begun
+  mutable Mutex mutex_;
+  ConditionVariable ready_, idle_;
+  std::vector<ReaderPtr> slots_ STRATA_GUARDED_BY(mutex_);
+  std::deque<ReaderPtr> waiting_ STRATA_GUARDED_BY(mutex_);  // for a slot
+  int64_t working_ STRATA_GUARDED_BY(mutex_) = 0;            // threads at it, or called
+  bool queued_ STRATA_GUARDED_BY(mutex_) = false;            // one is called and has not begun
   std::atomic<bool> stop_ = false;
 };
 

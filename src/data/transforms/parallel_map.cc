@@ -1,8 +1,6 @@
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <optional>
 
 #include "data/pipeline.h"
@@ -10,6 +8,7 @@
 #include "data/transforms/chunks.h"
 #include "data/transforms/functions.h"
 #include "data/transforms/map_position.h"
+#include "strata/core/mutex.h"
 
 namespace strata::data::detail {
 namespace {
@@ -58,10 +57,11 @@ class ParallelMapStream final : public ExampleStream, private Worker {
         ordered_(pipeline_.deterministic(options.deterministic)) {}
 
   ~ParallelMapStream() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     stop_ = true;
     working_ -= pipeline_.threads().cancel(*this);
-    idle_.wait(lock, [&] { return working_ == 0; });  // each thread ends with its element
+    // Each thread ends with its element.
+    idle_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return working_ == 0; });
     for (const auto& block : blocks_) pipeline_.add_buffered(-block->bytes);
   }
 
@@ -83,7 +83,8 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     }
   }
 
-  int64_t skip(int64_t count) override {
+  // Not checked: no thread has begun.
+  int64_t skip(int64_t count) override STRATA_NO_THREAD_SAFETY_ANALYSIS {
     if (started_ || !skip_ranges_.empty()) return ExampleStream::skip(count);
     int64_t skipped = 0;
     while (skipped < count) {
@@ -107,7 +108,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   }
 
   Position position() const override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     chunks_.drop_passed(given_.frontier());
     if (chunks_.empty()) {  // nothing has been read, so no other thread uses the input
       return MapPosition{.first = given_.frontier()}.to_position(input_->position());
@@ -118,7 +119,8 @@ class ParallelMapStream final : public ExampleStream, private Worker {
         .to_position(chunk.position);
   }
 
-  void restore(const Position& position) override {
+  // Not checked: no thread has begun.
+  void restore(const Position& position) override STRATA_NO_THREAD_SAFETY_ANALYSIS {
     const auto saved = MapPosition::from_position(position);
     input_->restore(position.children()[0]);
     STRATA_CHECK(input_->skip(saved.since) == saved.since, kInvalidArgument,
@@ -135,7 +137,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   // ---- the consumer ----
 
   void take_block() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     started_ = true;
     if (current_) free_.push_back(std::move(current_));
     offset_ = 0;
@@ -155,7 +157,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
       }
       if (blocks_.empty() && !input_ended_) {
         const SingleThreadScope scope;
-        make_block(lock);
+        make_block();
         continue;
       }
       STRATA_DCHECK(!blocks_.empty());
@@ -166,38 +168,39 @@ class ParallelMapStream final : public ExampleStream, private Worker {
 
   // Where order is free, the block with the end need not be the last.
   bool all_taken() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (blocks_.empty()) return true;
     blocks_.back()->end = true;
     return false;
   }
 
-  // ---- worker side; `lock` is held at the call and at the return ----
+  // ---- the consumer and threads ----
 
   void work() override {
     const auto begin = WorkTimer::Clock::now();
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     queued_ = false;
-    while (may_begin() && has_room() && WorkTimer::Clock::now() - begin < kTurn) make_block(lock);
+    while (may_begin() && has_room() && WorkTimer::Clock::now() - begin < kTurn) make_block();
     --working_;
     schedule();
     if (stop_) idle_.notify_all();
   }
 
-  bool may_begin() const { return !stop_ && !input_ended_ && !reading_; }
+  bool may_begin() const STRATA_REQUIRES(mutex_) { return !stop_ && !input_ended_ && !reading_; }
 
-  bool has_room() const {
+  bool has_room() const STRATA_REQUIRES(mutex_) {
     return blocks_.empty() || (full_blocks_ < 2 * parallel_ && pipeline_.has_room());
   }
 
-  void schedule() {
+  void schedule() STRATA_REQUIRES(mutex_) {
     if (queued_ || working_ >= parallel_ || !may_begin() || !has_room()) return;
     queued_ = true;
     ++working_;
     pipeline_.threads().submit(*this);
   }
 
-  void make_block(std::unique_lock<std::mutex>& lock) {
+  // Unlocks meanwhile.
+  void make_block() STRATA_REQUIRES(mutex_) {
     reading_ = true;
     if (free_.empty()) free_.push_back(std::make_unique<Block>());
     blocks_.push_back(std::move(free_.back()));
@@ -206,27 +209,32 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     block.clear();
     const int64_t size = block_size_;
 
-    lock.unlock();
-    const auto begin = WorkTimer::Clock::now();
-    std::optional<Chunk> chunk = read_block(block, size);
-    lock.lock();
+    WorkTimer::Clock::time_point begin;
+    std::optional<Chunk> chunk;
+    {
+      const MutexUnlock unlocked(mutex_);
+      begin = WorkTimer::Clock::now();
+      chunk = read_block(block, size);
+    }
     if (chunk) chunks_.add(std::move(*chunk));
     reading_ = false;
     input_ended_ = block.end;
     full_blocks_ += block.needed > 0 ? 1 : 0;
     schedule();  // the next block can be read while this one is worked on
 
-    lock.unlock();
-    run_block(block);
-    const auto time = WorkTimer::Clock::now() - begin;
-    lock.lock();
+    WorkTimer::Clock::duration time;
+    {
+      const MutexUnlock unlocked(mutex_);
+      run_block(block);
+      time = WorkTimer::Clock::now() - begin;
+    }
     if (block.needed > 0) adapt_block_size(size, time);
     block.done = true;
     pipeline_.add_buffered(block.bytes);
     done_.notify_one();
   }
 
-  void adapt_block_size(int64_t size, WorkTimer::Clock::duration time) {
+  void adapt_block_size(int64_t size, WorkTimer::Clock::duration time) STRATA_REQUIRES(mutex_) {
     if (time > 2 * kBlockTime)
       block_size_ = std::max<int64_t>(1, std::min(block_size_, size / 2));
     else if (time * 2 < kBlockTime)
@@ -310,18 +318,18 @@ class ParallelMapStream final : public ExampleStream, private Worker {
   bool started_ = false;
   bool ended_ = false;
 
-  mutable std::mutex mutex_;
-  std::condition_variable done_, idle_;
-  // Guarded by mutex_.
-  mutable Chunks chunks_;
-  std::deque<std::unique_ptr<Block>> blocks_;
-  int64_t full_blocks_ = 0;  // of blocks_, those with an element that is needed
-  std::vector<std::unique_ptr<Block>> free_;
-  int64_t block_size_ = 1;
-  int64_t working_ = 0;  // threads at it, or called
-  bool queued_ = false;  // one is called and has not begun
-  bool reading_ = false;
-  bool input_ended_ = false;
+  mutable Mutex mutex_;
+  ConditionVariable done_, idle_;
+  mutable Chunks chunks_ STRATA_GUARDED_BY(mutex_);
+  std::deque<std::unique_ptr<Block>> blocks_ STRATA_GUARDED_BY(mutex_);
+  // Of blocks_, those with an element that is needed.
+  int64_t full_blocks_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::vector<std::unique_ptr<Block>> free_ STRATA_GUARDED_BY(mutex_);
+  int64_t block_size_ STRATA_GUARDED_BY(mutex_) = 1;
+  int64_t working_ STRATA_GUARDED_BY(mutex_) = 0;  // threads at it, or called
+  bool queued_ STRATA_GUARDED_BY(mutex_) = false;  // one is called and has not begun
+  bool reading_ STRATA_GUARDED_BY(mutex_) = false;
+  bool input_ended_ STRATA_GUARDED_BY(mutex_) = false;
   std::atomic<bool> stop_ = false;
 };
 

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <mutex>
 #include <optional>
 #include <stop_token>
 
@@ -13,6 +12,7 @@
 #include "data/pipeline.h"
 #include "data/single_thread.h"
 #include "data/source.h"
+#include "strata/core/mutex.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
@@ -101,7 +101,10 @@ class PrefetchStream final : public ExampleStream {
   void start() {
     position_ = input_->position();
     mean_time_ = {};
-    retired_ = false;
+    {
+      const MutexLock lock(mutex_);
+      retired_ = false;
+    }
     producer_ =
         Thread("strata-prefetch", [this, state = at::ThreadLocalState()](std::stop_token stop) {
           const at::ThreadLocalStateGuard guard(state);
@@ -145,9 +148,9 @@ class PrefetchStream final : public ExampleStream {
 
   // @return false: the consumer has ended.
   bool put(Item item, bool last, const std::stop_token& stop) {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     // What others hold of the memory budget may go unseen; this queue's consumer always wakes us.
-    const auto has_room = [&] {
+    const auto has_room = [&]() STRATA_REQUIRES(mutex_) {
       was_full_ = was_full_ || queue_.size() >= buffer_size_;
       return queue_.empty() || (queue_.size() < buffer_size_ && pipeline_.has_room());
     };
@@ -163,14 +166,14 @@ class PrefetchStream final : public ExampleStream {
   // Ends because the producer puts until it retires: an element, an error or the end.
   // @return nothing: it has retired.
   std::optional<Item> take() {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (queue_.empty() && retired_) return std::nullopt;
     if (queue_.empty()) {
       // Once full and now empty: elements come in fits, or are taken so.
       if (grows_ && was_full_ && buffer_size_ < kLargestAutoSize) buffer_size_ *= 2;
       was_full_ = false;
       const BlockedTimer timer;
-      filled_.wait(lock, [&] { return !queue_.empty(); });
+      filled_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return !queue_.empty(); });
     }
     Item item = std::move(queue_.front());
     queue_.pop_front();
@@ -194,14 +197,13 @@ class PrefetchStream final : public ExampleStream {
   int64_t made_ = 0;
   int64_t cheap_ = 0;
 
-  std::mutex mutex_;
-  // Guarded by mutex_.
-  std::deque<Item> queue_;
-  size_t buffer_size_;
-  bool was_full_ = false;
-  bool retired_ = false;  // no more comes into the queue
+  Mutex mutex_;
+  std::deque<Item> queue_ STRATA_GUARDED_BY(mutex_);
+  size_t buffer_size_ STRATA_GUARDED_BY(mutex_);
+  bool was_full_ STRATA_GUARDED_BY(mutex_) = false;
+  bool retired_ STRATA_GUARDED_BY(mutex_) = false;  // no more comes into the queue
   std::condition_variable_any room_;
-  std::condition_variable filled_;
+  ConditionVariable filled_;
 
   Thread producer_;  // last: joined before the rest is destroyed
 };

@@ -1,14 +1,15 @@
 #include <map>
-#include <mutex>
 
 #include "keras/ops/operation.h"
+#include "strata/core/mutex.h"
 
 namespace strata::keras {
 namespace {
 
 struct OperationRegistry {
-  std::mutex mutex;
-  std::map<std::string, OperationFunction> functions;  ///< By class, or "package>Class".
+  Mutex mutex;
+  // By class, or "package>Class".
+  std::map<std::string, OperationFunction> functions STRATA_GUARDED_BY(mutex);
 };
 
 OperationRegistry& operation_registry() {
@@ -48,7 +49,7 @@ void register_operation(const std::string& name, OperationFunction function) {
                "[keras] register_operation: got '", name,
                "'; expected a name, and a function that computes the operation");
   const bool built_in = detail::find_operation(name) != nullptr;
-  const std::lock_guard lock(operation_registry().mutex);
+  const MutexLock lock(operation_registry().mutex);
   STRATA_CHECK(
       !built_in && operation_registry().functions.emplace(name, std::move(function)).second,
       kAlreadyExists, "[keras] register_operation: there is an operation '", name, "' already");
@@ -57,7 +58,7 @@ void register_operation(const std::string& name, OperationFunction function) {
 namespace detail {
 
 OperationFunction find_registered_operation(const Json& object) {
-  const std::lock_guard lock(operation_registry().mutex);
+  const MutexLock lock(operation_registry().mutex);
   for (const char* key : {"registered_name", "class_name"}) {
     const Json* name = object.find(key);
     if (name == nullptr || !name->is_string()) continue;

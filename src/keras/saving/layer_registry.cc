@@ -1,21 +1,23 @@
 #include "keras/saving/layer_registry.h"
 
 #include <map>
-#include <mutex>
 
 #include "keras/graph/model_entry.h"
 #include "keras/layers/layer_class.h"
 #include "keras/ops/operation.h"
+#include "strata/core/mutex.h"
 
 namespace strata::keras {
 namespace {
 
 struct Registry {
-  std::mutex mutex;
-  std::map<std::string, LayerFactory, std::less<>> factories;  ///< By class.
-  /// The names of user-defined classes: "mine>Scale".
-  std::map<std::string, LayerFactory, std::less<>> registered;
-  std::map<std::string, std::string, std::less<>> registered_names;  ///< By class.
+  mutable Mutex mutex;
+  // By class.
+  std::map<std::string, LayerFactory, std::less<>> factories STRATA_GUARDED_BY(mutex);
+  /// Of classes that are not built_in: "local>Scale".
+  std::map<std::string, LayerFactory, std::less<>> registered STRATA_GUARDED_BY(mutex);
+  // By class.
+  std::map<std::string, std::string, std::less<>> registered_names STRATA_GUARDED_BY(mutex);
 
   Registry() {
     using Family = std::vector<LayerClass> (*)();
@@ -68,13 +70,13 @@ std::string package_and_class(const Json& object) {
 }
 
 /// A class of another package than a registered one's is another class. One that was registered
-/// without a package is all of its name. Under the registry's lock.
-const LayerFactory* find_factory(const Json& object, const std::string& class_name) {
+/// without a package represents all of its name.
+const LayerFactory* find_factory(const Registry& all, const Json& object,
+                                 const std::string& class_name) STRATA_REQUIRES(all.mutex) {
   const auto in = [](const auto& map, const std::string& key) {
     const auto found = map.find(key);
     return found == map.end() ? nullptr : &found->second;
   };
-  const Registry& all = registry();
   if (const std::string full = package_and_class(object); !full.empty()) {
     const LayerFactory* found = in(all.registered, full);
     return found != nullptr ? found : in(all.registered, kDefaultPackage + class_name);
@@ -105,7 +107,7 @@ void register_layer(const std::string& name, LayerFactory factory) {
   const std::string full = mark == std::string::npos ? kDefaultPackage + name : name;
   STRATA_CHECK(!class_name.empty() && mark != 0, kInvalidArgument, "[keras] register_layer: got '",
                name, "'; expected \"Class\" or \"package>Class\"");
-  const std::lock_guard lock(registry().mutex);
+  const MutexLock lock(registry().mutex);
   const bool built_in = mark == std::string::npos && registry().factories.contains(class_name);
   STRATA_CHECK(!built_in && registry().registered.emplace(full, std::move(factory)).second,
                kAlreadyExists, "[keras] register_layer: there is a layer class '", name,
@@ -116,7 +118,7 @@ void register_layer(const std::string& name, LayerFactory factory) {
 namespace detail {
 
 std::optional<std::string> registered_name(const std::string& class_name) {
-  const std::lock_guard lock(registry().mutex);
+  const MutexLock lock(registry().mutex);
   const auto found = registry().registered_names.find(class_name);
   if (found != registry().registered_names.end()) return found->second;
   if (registry().factories.contains(class_name)) return std::nullopt;
@@ -131,8 +133,9 @@ Layer layer_from_config(const Json& object) {
   if (detail::is_model_class(parsed.class_name)) return detail::model_layer_from_entry(object);
   LayerFactory factory;
   {
-    const std::lock_guard lock(registry().mutex);
-    if (const LayerFactory* found = find_factory(object, parsed.class_name)) factory = *found;
+    const Registry& all = registry();
+    const MutexLock lock(all.mutex);
+    if (const LayerFactory* found = find_factory(all, object, parsed.class_name)) factory = *found;
     STRATA_CHECK(factory != nullptr, kUnimplemented, "[keras] layer '", name_in(parsed.config),
                  "' is of class ", parsed.class_name,
                  ", which is unknown to strata; register_layer(\"",

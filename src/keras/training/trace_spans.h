@@ -4,10 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string_view>
 
 #include "runtime/span_observer.h"
+#include "strata/core/mutex.h"
 #include "summary/trace_recorder.h"
 
 namespace strata::keras::detail {
@@ -18,7 +18,7 @@ class TraceSpans final : public SpanObserver {
   explicit TraceSpans(summary::TraceRecorder& recorder) : recorder_(&recorder) {}
 
   void span_ended(std::string_view name, std::chrono::steady_clock::time_point began) override {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (recorder_ == nullptr) return;
     const int64_t now = recorder_->now();
     const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - began;
@@ -27,13 +27,13 @@ class TraceSpans final : public SpanObserver {
 
   /// From now on it does nothing: the recorder may go.
   void end() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     recorder_ = nullptr;
   }
 
  private:
-  std::mutex mutex_;
-  summary::TraceRecorder* recorder_;  // guarded by mutex_
+  Mutex mutex_;
+  summary::TraceRecorder* recorder_ STRATA_GUARDED_BY(mutex_);
 };
 
 /// Records until the end of the block; null: nothing.

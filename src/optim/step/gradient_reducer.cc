@@ -101,7 +101,7 @@ void GradientReducer::copy_into_bucket(int local, size_t variable, const at::Ten
     view.copy_(gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
   if (!sender_.joinable()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (local == 0) observer_ = strata::detail::span_observer();
   if (--missing_[home.bucket] == 0) changed_.notify_all();
 }
@@ -126,8 +126,11 @@ GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) 
       reduce_bucket(b, {}, strata::detail::span_observer());
   }
   if (first && group_.options().reduction.overlap) {
-    for (const Bucket& bucket : buckets_) {
-      missing_.push_back(static_cast<int>(bucket.variables.size() * parts.size()));
+    {
+      const MutexLock lock(mutex_);
+      for (const Bucket& bucket : buckets_) {
+        missing_.push_back(static_cast<int>(bucket.variables.size() * parts.size()));
+      }
     }
     sender_ = Thread("gradients", [this](const std::stop_token& stop) { reduce_in_order(stop); });
   }
@@ -181,9 +184,10 @@ void GradientReducer::reduce_in_order(const std::stop_token& stop) {
     size_t bucket = 0;
     std::shared_ptr<SpanObserver> observer;
     {
-      std::unique_lock lock(mutex_);  // ends with the next gradients, or this object
-      const bool ready = changed_.wait(
-          lock, stop, [&] { return sent_ < buckets_.size() && missing_[sent_] == 0; });
+      MutexLock lock(mutex_);  // ends with the next gradients, or this object
+      const bool ready = changed_.wait(lock, stop, [&]() STRATA_REQUIRES(mutex_) {
+        return sent_ < buckets_.size() && missing_[sent_] == 0;
+      });
       if (!ready) return;
       bucket = sent_;
       observer = observer_;
@@ -194,7 +198,7 @@ void GradientReducer::reduce_in_order(const std::stop_token& stop) {
     } catch (...) {
       error = std::current_exception();
     }
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ++sent_;
     error_ = error;
     changed_.notify_all();
@@ -203,8 +207,8 @@ void GradientReducer::reduce_in_order(const std::stop_token& stop) {
 }
 
 void GradientReducer::wait_until_reduced() {
-  std::unique_lock lock(mutex_);  // ends with the sums' own deadline
-  changed_.wait(lock, [&] { return sent_ == buckets_.size() || error_; });
+  MutexLock lock(mutex_);  // ends with the sums' own deadline
+  changed_.wait(lock, [&]() STRATA_REQUIRES(mutex_) { return sent_ == buckets_.size() || error_; });
   observer_.reset();
   if (error_) std::rethrow_exception(error_);
   sent_ = 0;

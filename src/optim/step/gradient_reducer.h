@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -15,6 +14,7 @@
 #include "core/thread.h"
 #include "runtime/span_observer.h"
 #include "strata/collective/schedule.h"
+#include "strata/core/mutex.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::optimizers {
@@ -164,13 +164,13 @@ class GradientReducer {
   std::vector<std::vector<collective::Range>> skipped_;  // by variable
   std::vector<std::vector<bool>> early_;  // by local replica, variable: put in this step already
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any changed_;
-  std::vector<int> missing_;  // by bucket: gradients that have not come; guarded by mutex_
-  size_t sent_ = 0;           // buckets of this step; guarded by mutex_
-  std::shared_ptr<SpanObserver> observer_;  // of the first replica; guarded by mutex_
-  std::exception_ptr error_;                // guarded by mutex_
-  Thread sender_;                           // last: it uses the others
+  std::vector<int> missing_ STRATA_GUARDED_BY(mutex_);  // by bucket: gradients that have not come
+  size_t sent_ STRATA_GUARDED_BY(mutex_) = 0;           // buckets of this step
+  std::shared_ptr<SpanObserver> observer_ STRATA_GUARDED_BY(mutex_);  // of the first replica
+  std::exception_ptr error_ STRATA_GUARDED_BY(mutex_);
+  Thread sender_;  // last: it uses the others
 };
 
 }  // namespace strata::optimizers

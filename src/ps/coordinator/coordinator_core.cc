@@ -7,6 +7,7 @@
 #include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
 #include "core/join.h"
+#include "core/seconds.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
@@ -19,10 +20,6 @@ constexpr auto kWaitForLate = std::chrono::seconds(1);
 uint64_t draw_incarnation() {
   std::random_device device;
   return static_cast<uint64_t>(device()) << 32 | device();
-}
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
 }
 
 CoordinatorOptions checked(CoordinatorOptions options) {
@@ -66,14 +63,14 @@ CoordinatorCore::CoordinatorCore(const cluster::ClusterSpec& spec, const cluster
 
 void CoordinatorCore::start() {
   progress_thread_.emplace("strata-coord", *transport_, [this] { work(); });
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   for (Worker& worker : workers_) begin_connecting(worker, false);
 }
 
 void CoordinatorCore::stop() {
   std::vector<Thread> connectors;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
     ended_ = true;
     for (Worker& worker : workers_) {
@@ -148,7 +145,7 @@ bool CoordinatorCore::wait_until(const std::function<bool()>& done, wire::Deadli
   const bool ended = progress_thread_->wait(
       [&] {
         if (until_interrupt && interrupted()) return true;
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         return done();
       },
       deadline);
@@ -174,7 +171,7 @@ bool CoordinatorCore::quiet() const {
 void CoordinatorCore::raise(wire::Deadline deadline, std::string_view call) {
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (!queue_.has_error()) return;
       broadcast_error();
       if (quiet()) {
@@ -183,8 +180,9 @@ void CoordinatorCore::raise(wire::Deadline deadline, std::string_view call) {
         error.throw_if_error();
       }
     }
-    if (!wait_until([&] { return !queue_.has_error() || quiet(); }, deadline)) {
-      const std::lock_guard lock(mutex_);
+    if (!wait_until([&]() STRATA_REQUIRES(mutex_) { return !queue_.has_error() || quiet(); },
+                    deadline)) {
+      const MutexLock lock(mutex_);
       throw Error(ErrorCode::kDeadlineExceeded,
                   str_cat("[ps] ", call,
                           ": there is an error to raise, and the deadline passed "
@@ -202,7 +200,7 @@ std::string CoordinatorCore::describe_running() const {
     const Closure& oldest = *there.begin()->second;
     parts.push_back(str_cat(there.size(), " at ", worker.task.to_string(), ", the oldest ",
                             registry_.at(oldest.function)->name, " for ",
-                            seconds(Clock::now() - oldest.sent), " s"));
+                            strata::detail::in_seconds(Clock::now() - oldest.sent), " s"));
   }
   if (parts.empty()) parts.push_back("nothing runs; " + describe_away());
   return strata::join(parts, {}, "; ");
@@ -231,7 +229,7 @@ RemoteValue<> CoordinatorCore::schedule(std::string_view function,
   bool checked = false;
   while (true) {
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       STRATA_CHECK(!ending_, kFailedPrecondition, "[ps] schedule: got \"", found.name,
                    "\" after shutdown");
       if (!std::exchange(checked, true)) check_arguments(found, arguments, closure->resources);
@@ -243,19 +241,23 @@ RemoteValue<> CoordinatorCore::schedule(std::string_view function,
       }
     }
     raise(deadline, "schedule");
-    STRATA_CHECK(
-        wait_until([&] { return queue_.has_error() || !queue_.full() || ending_; }, deadline),
-        kDeadlineExceeded, "[ps] schedule: the deadline passed while the queue was full (",
-        options_.queue_size, " calls)");
+    const auto may_go_on = [&]() STRATA_REQUIRES(mutex_) {
+      return queue_.has_error() || !queue_.full() || ending_;
+    };
+    STRATA_CHECK(wait_until(may_go_on, deadline), kDeadlineExceeded,
+                 "[ps] schedule: the deadline passed while the queue was full (",
+                 options_.queue_size, " calls)");
   }
 }
 
 void CoordinatorCore::join(wire::Deadline deadline) {
-  const auto settled = [&] { return queue_.has_error() || (queue_.empty() && quiet()); };
+  const auto settled = [&]() STRATA_REQUIRES(mutex_) {
+    return queue_.has_error() || (queue_.empty() && quiet());
+  };
   const bool in_time = wait_until(settled, deadline);
   raise(deadline, "join");
   if (in_time) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   throw Error(ErrorCode::kDeadlineExceeded,
               str_cat("[ps] join: the deadline passed while ",
                       queue_.counts().scheduled - queue_.counts().finished -
@@ -266,7 +268,7 @@ void CoordinatorCore::join(wire::Deadline deadline) {
 bool CoordinatorCore::done() {
   work();
   raise(wire::Deadline::after(Coordinator::kNoLimit), "done");
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return queue_.empty() && quiet();
 }
 
@@ -279,7 +281,7 @@ PerWorkerValues CoordinatorCore::create_per_worker(std::string_view function,
                         .arguments = encode_values(arguments),
                         .handle = {},
                         .takes = {}};
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   STRATA_CHECK(!ending_, kFailedPrecondition, "[ps] create_per_worker: got \"", found.name,
                "\" after shutdown");
   check_arguments(found, arguments, resource.takes);
@@ -287,7 +289,7 @@ PerWorkerValues CoordinatorCore::create_per_worker(std::string_view function,
   const std::shared_ptr<const ResourceId> handle(
       new ResourceId{number}, [forgotten = forgotten_](const ResourceId* id) {
         {
-          const std::lock_guard forgotten_lock(forgotten->mutex);
+          const MutexLock forgotten_lock(forgotten->mutex);
           forgotten->numbers.push_back(id->number);
         }
         delete id;
@@ -301,27 +303,28 @@ PerWorkerValues CoordinatorCore::create_per_worker(std::string_view function,
 }
 
 int CoordinatorCore::num_ready_workers() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return static_cast<int>(std::ranges::count(workers_, State::kReady, &Worker::state));
 }
 
 void CoordinatorCore::wait_for_workers(int count, wire::Deadline deadline) {
   STRATA_CHECK(count <= num_workers(), kInvalidArgument, "[ps] wait_for_workers: got ", count,
                "; expected at most ", num_workers(), ", as many as the cluster has");
-  const auto there = [&] {
+  const auto there = [&]() STRATA_REQUIRES(mutex_) {
     return std::ranges::count(workers_, State::kReady, &Worker::state) >= count;
   };
-  (void)wait_until([&] { return queue_.has_error() || there(); }, deadline);
+  (void)wait_until([&]() STRATA_REQUIRES(mutex_) { return queue_.has_error() || there(); },
+                   deadline);
   if (num_ready_workers() >= count) return;
   raise(deadline, "wait_for_workers");  // they may never come
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   throw Error(ErrorCode::kDeadlineExceeded,
               str_cat("[ps] wait_for_workers: the deadline passed before ", count,
                       " workers were there: ", describe_away()));
 }
 
 CoordinatorCounts CoordinatorCore::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   CoordinatorCounts counts = queue_.counts();
   counts.lost = lost_;
   return counts;
@@ -329,19 +332,19 @@ CoordinatorCounts CoordinatorCore::counts() const {
 
 void CoordinatorCore::shutdown(wire::Deadline deadline) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (std::exchange(ending_, true)) return;
     if (!queue_.idle() || !queue_.empty()) {
       queue_.fail({ErrorCode::kCancelled, "[ps] the coordinator ends"});
       broadcast_error();
     }
   }
-  if (!wait_until([&] { return quiet(); }, deadline, false)) {
-    const std::lock_guard lock(mutex_);
+  if (!wait_until([&]() STRATA_REQUIRES(mutex_) { return quiet(); }, deadline, false)) {
+    const MutexLock lock(mutex_);
     STRATA_LOG(kWarning) << "[ps] shutdown: does not wait longer: " << describe_running();
   }
   // Those that are just coming are to hear it, too.
-  const auto all_there = [&] {
+  const auto all_there = [&]() STRATA_REQUIRES(mutex_) {
     return std::ranges::none_of(workers_,
                                 [](const Worker& worker) { return worker.connection == nullptr; });
   };
@@ -349,7 +352,7 @@ void CoordinatorCore::shutdown(wire::Deadline deadline) {
                    false);
   std::vector<std::shared_ptr<wire::Connection>> connections;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ended_ = true;
     for (Worker& worker : workers_) {
       if (worker.connection == nullptr) {

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -21,6 +19,7 @@
 #include "ps/coordinator/coordinator.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 
@@ -45,7 +44,10 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void join(wire::Deadline deadline);
   bool done();
   PerWorkerValues create_per_worker(std::string_view function, const std::vector<Value>& arguments);
-  int num_workers() const { return static_cast<int>(workers_.size()); }
+  /// (Not checked: there are always as many.)
+  int num_workers() const STRATA_NO_THREAD_SAFETY_ANALYSIS {
+    return static_cast<int>(workers_.size());
+  }
   int num_ready_workers() const;
   void wait_for_workers(int count, wire::Deadline deadline);
   CoordinatorCounts counts() const;
@@ -101,51 +103,57 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   };
   // Handles go wherever they go, under the mutex, too.
   struct Forgotten {
-    std::mutex mutex;
-    std::vector<uint64_t> numbers;
+    Mutex mutex;
+    std::vector<uint64_t> numbers STRATA_GUARDED_BY(mutex);
   };
 
   static uint64_t id_of(const Worker& worker) { return static_cast<uint64_t>(worker.index); }
   std::string name_of(const Worker& worker) const;
   void check_arguments(const FunctionRegistry::Found& function, const std::vector<Value>& arguments,
-                       std::vector<std::shared_ptr<const ResourceId>>& resources) const;
+                       std::vector<std::shared_ptr<const ResourceId>>& resources) const
+      STRATA_REQUIRES(mutex_);
   void check_value(const FunctionRegistry::Found& function, size_t index, const Value& value,
                    const Type& type,
-                   std::vector<std::shared_ptr<const ResourceId>>& resources) const;
+                   std::vector<std::shared_ptr<const ResourceId>>& resources) const
+      STRATA_REQUIRES(mutex_);
   bool wait_until(const std::function<bool()>& done, wire::Deadline deadline,
                   bool until_interrupt = true);
   void raise(wire::Deadline deadline, std::string_view call);
-  bool quiet() const;
-  std::string describe_running() const;
-  std::string describe_away() const;
+  bool quiet() const STRATA_REQUIRES(mutex_);
+  std::string describe_running() const STRATA_REQUIRES(mutex_);
+  std::string describe_away() const STRATA_REQUIRES(mutex_);
 
-  // coordinator_links.cc; all with mutex_ held, but for `work`, `work_once` and `connect`
+  // coordinator_links.cc
   void work();
   void work_once();
   void connect(Worker& worker, bool refused, const std::stop_token& stop);
-  void begin_connecting(Worker& worker, bool refused);
+  void begin_connecting(Worker& worker, bool refused) STRATA_REQUIRES(mutex_);
   void attach(Worker& worker, std::shared_ptr<wire::Connection> connection);
-  void lose(Worker& worker, ErrorCode code, const std::string& why, bool refused = false);
-  void poll(Worker& worker, Clock::time_point now);
-  void handle(Worker& worker, const CallMessage& message, Clock::time_point now);
-  void handle_ready(Worker& worker, const CallMessage& message);
-  void handle_outcome(Worker& worker, const Outcome& outcome, Clock::time_point now);
-  void finish(Worker& worker, Arriving& arriving, Clock::time_point now);
-  void release(Worker& worker, const Closure& closure);
+  void lose(Worker& worker, ErrorCode code, const std::string& why, bool refused = false)
+      STRATA_REQUIRES(mutex_);
+  void poll(Worker& worker, Clock::time_point now) STRATA_REQUIRES(mutex_);
+  void handle(Worker& worker, const CallMessage& message, Clock::time_point now)
+      STRATA_REQUIRES(mutex_);
+  void handle_ready(Worker& worker, const CallMessage& message) STRATA_REQUIRES(mutex_);
+  void handle_outcome(Worker& worker, const Outcome& outcome, Clock::time_point now)
+      STRATA_REQUIRES(mutex_);
+  void finish(Worker& worker, Arriving& arriving, Clock::time_point now) STRATA_REQUIRES(mutex_);
+  void release(Worker& worker, const Closure& closure) STRATA_REQUIRES(mutex_);
   void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t service_time_ns,
-               Clock::time_point now);
-  void dispatch();
-  Worker* next_worker(Clock::time_point now);
-  bool has_room(const Worker& worker, Clock::time_point now) const;
-  bool stalled(const Worker& worker, Clock::time_point now) const;
-  void send_batch(Worker& worker);
-  void send(Worker& worker, const CallMessage& message,
-            const std::vector<at::Tensor>& tensors = {});
-  void send_create(Worker& worker, uint64_t number, const PerWorker& resource);
-  void forget_unused();
-  void tick(Clock::time_point now);
-  void reclaim_prefetched(Clock::time_point now);
-  void broadcast_error();
+               Clock::time_point now) STRATA_REQUIRES(mutex_);
+  void dispatch() STRATA_REQUIRES(mutex_);
+  Worker* next_worker(Clock::time_point now) STRATA_REQUIRES(mutex_);
+  bool has_room(const Worker& worker, Clock::time_point now) const STRATA_REQUIRES(mutex_);
+  bool stalled(const Worker& worker, Clock::time_point now) const STRATA_REQUIRES(mutex_);
+  void send_batch(Worker& worker) STRATA_REQUIRES(mutex_);
+  void send(Worker& worker, const CallMessage& message, const std::vector<at::Tensor>& tensors = {})
+      STRATA_REQUIRES(mutex_);
+  void send_create(Worker& worker, uint64_t number, const PerWorker& resource)
+      STRATA_REQUIRES(mutex_);
+  void forget_unused() STRATA_REQUIRES(mutex_);
+  void tick(Clock::time_point now) STRATA_REQUIRES(mutex_);
+  void reclaim_prefetched(Clock::time_point now) STRATA_REQUIRES(mutex_);
+  void broadcast_error() STRATA_REQUIRES(mutex_);
 
   const cluster::ClusterSpec spec_;
   const cluster::TaskId task_;
@@ -157,21 +165,22 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
 
   FailureLog failures_;
 
-  mutable std::mutex mutex_;
-  ClosureQueue queue_;
-  std::deque<Worker> workers_;
-  std::map<uint64_t, PerWorker> resources_;
-  std::vector<int64_t> run_ns_;  // by function; -1: not known
-  uint64_t next_number_ = 1;
-  uint64_t next_turn_ = 1;
-  uint64_t lost_ = 0;
-  bool changed_ = false;       // a thread may wait for it
-  bool error_spread_ = false;  // the workers know
-  bool ending_ = false;        // nothing is scheduled any more
-  bool ended_ = false;         // who is away stays away
-  Clock::time_point next_tick_;
-  cluster::FailureDetector detector_;  // of the connected workers, by their index
-  Clock::time_point all_away_since_;
+  mutable Mutex mutex_;
+  ClosureQueue queue_ STRATA_GUARDED_BY(mutex_);
+  std::deque<Worker> workers_ STRATA_GUARDED_BY(mutex_);
+  std::map<uint64_t, PerWorker> resources_ STRATA_GUARDED_BY(mutex_);
+  std::vector<int64_t> run_ns_ STRATA_GUARDED_BY(mutex_);  // by function; -1: not known
+  uint64_t next_number_ STRATA_GUARDED_BY(mutex_) = 1;
+  uint64_t next_turn_ STRATA_GUARDED_BY(mutex_) = 1;
+  uint64_t lost_ STRATA_GUARDED_BY(mutex_) = 0;
+  bool changed_ STRATA_GUARDED_BY(mutex_) = false;       // a caller may wait for it
+  bool error_spread_ STRATA_GUARDED_BY(mutex_) = false;  // the workers know
+  bool ending_ STRATA_GUARDED_BY(mutex_) = false;        // nothing is scheduled any more
+  bool ended_ STRATA_GUARDED_BY(mutex_) = false;         // who is away stays away
+  Clock::time_point next_tick_ STRATA_GUARDED_BY(mutex_);
+  // Of the connected workers, by their index.
+  cluster::FailureDetector detector_ STRATA_GUARDED_BY(mutex_);
+  Clock::time_point all_away_since_ STRATA_GUARDED_BY(mutex_);
 
   std::optional<ProgressThread> progress_thread_;
 };

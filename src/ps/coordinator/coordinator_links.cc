@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "core/seconds.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "strata/core/log.h"
@@ -48,7 +49,7 @@ void CoordinatorCore::work() {
 void CoordinatorCore::work_once() {
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Clock::time_point now = Clock::now();
     for (Worker& worker : workers_) {
       if (worker.connection != nullptr) poll(worker, now);
@@ -84,7 +85,7 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
   };
   strata::detail::WaitNotice notice(
       [&] {
-        const std::lock_guard lock(mutex_);
+        const MutexLock lock(mutex_);
         return str_cat("[ps] ", task_.to_string(), " waits for ", name_of(worker), ": ",
                        worker.problem);
       },
@@ -100,7 +101,7 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
       return;
     } catch (const Error& error) {
       if (stop.stop_requested()) return;
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       worker.problem = error.what();
       if (error.code() != ErrorCode::kDeadlineExceeded && said != error.what()) {
         said = error.what();
@@ -131,7 +132,7 @@ void CoordinatorCore::begin_connecting(Worker& worker, bool refused) {
 
 void CoordinatorCore::attach(Worker& worker, std::shared_ptr<wire::Connection> connection) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (ended_) return;
     detector_.add(id_of(worker), Clock::now());
     worker.connection = std::move(connection);
@@ -181,7 +182,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     if (detector_.is_lost(id_of(worker), now)) {
       lose(worker, ErrorCode::kUnavailable,
            str_cat("it was silent for more than ",
-                   std::chrono::duration<double>(detector_.timing().silence_limit).count(), " s"));
+                   strata::detail::in_seconds(detector_.timing().silence_limit), " s"));
     } else if (heartbeat) {
       send(worker, {.kind = CallKind::kPing});
     }
@@ -196,8 +197,8 @@ void CoordinatorCore::tick(Clock::time_point now) {
     all_away_since_ = now;
     queue_.fail(
         {ErrorCode::kUnavailable,
-         str_cat("[ps] no worker was connected for ",
-                 std::chrono::duration<double>(options_.worker_timeout).count(),
+         str_cat("[ps] no worker was there for ",
+                 strata::detail::in_seconds(options_.worker_timeout),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;
   }
@@ -457,7 +458,7 @@ void CoordinatorCore::send_create(Worker& worker, uint64_t number, const PerWork
 void CoordinatorCore::forget_unused() {
   CallMessage message = {.kind = CallKind::kUnmapSegment};
   {
-    const std::lock_guard lock(forgotten_->mutex);
+    const MutexLock lock(forgotten_->mutex);
     message.numbers.swap(forgotten_->numbers);
   }
   if (message.numbers.empty()) return;
@@ -471,9 +472,10 @@ void CoordinatorCore::forget_unused() {
 // A worker has nothing to do, and calls wait behind a long one at another.
 void CoordinatorCore::reclaim_prefetched(Clock::time_point now) {
   if (!queue_.empty() || queue_.has_error()) return;
-  const bool somebody_free = std::ranges::any_of(workers_, [&](const Worker& worker) {
-    return worker.state == State::kReady && queue_.at(worker.index).size() < worker.threads;
-  });
+  const bool somebody_free =
+      std::ranges::any_of(workers_, [&](const Worker& worker) STRATA_REQUIRES(mutex_) {
+        return worker.state == State::kReady && queue_.at(worker.index).size() < worker.threads;
+      });
   if (!somebody_free) return;
   for (Worker& worker : workers_) {
     const auto& there = queue_.at(worker.index);

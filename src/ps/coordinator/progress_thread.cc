@@ -31,7 +31,7 @@ void ProgressThread::enter() {
 
 void ProgressThread::leave() {
   if (waiting_.fetch_sub(1) != 1 || !sleeping_.load()) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   wake_.notify_one();
 }
 
@@ -74,7 +74,7 @@ void ProgressThread::run(const std::stop_token& stop) {
     }
     rounds = any_waiting && now == seen ? rounds + 1 : 0;
     seen = now;
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (rounds < kPatientRounds) {
       (void)wake_.wait_for(lock, stop, kPatience, [] { return false; });
       continue;

@@ -5,11 +5,11 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <stop_token>
 #include <string>
 
 #include "core/thread.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 #include "strata/wire/transport.h"
 
@@ -39,7 +39,7 @@ class ProgressThread {
  private:
   void run(const std::stop_token& stop);
   void enter();
-  void leave();
+  void leave() STRATA_EXCLUDES(mutex_);
 
   wire::Transport& transport_;
   const std::function<void()> work_;
@@ -47,7 +47,7 @@ class ProgressThread {
   std::atomic<uint64_t> waits_{0};     // so many have begun
   std::atomic<bool> leading_{false};   // the thread waits on the transport
   std::atomic<bool> sleeping_{false};  // the thread waits for `leave`
-  std::mutex mutex_;
+  Mutex mutex_;
   std::condition_variable_any wake_;
   Thread thread_;
 };

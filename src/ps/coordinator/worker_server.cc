@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
+#include "core/seconds.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/progress_thread.h"
@@ -22,6 +22,7 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::ps {
 namespace {
@@ -31,10 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kTickInterval = std::chrono::milliseconds(5);
 constexpr uint64_t kCoordinator = 0;  // the peer that is watched
 constexpr auto kCloseWithin = std::chrono::seconds(2);
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
 class PeerAuthorizer {
@@ -53,7 +50,7 @@ class PeerAuthorizer {
     }
     const Status may = permitted(spec_, peer.task, Action::kCoordinate, coordinator_);
     if (!may.ok()) return refuse(str_cat(may.message(), " (WorkerOptions::coordinator)"));
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (served_ && *served_ != peer.generation) {
       return refuse(str_cat("it serves another coordinator, ", whom_,
                             "; one at a time, or wait until that one is lost"));
@@ -62,12 +59,12 @@ class PeerAuthorizer {
   }
 
   void serve(const wire::Connection& connection) {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     served_ = connection.peer().generation;
     whom_ = connection.name();
   }
   void release() {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     served_.reset();
   }
 
@@ -75,9 +72,9 @@ class PeerAuthorizer {
   const cluster::ClusterSpec spec_;
   const std::string task_;
   const cluster::TaskId coordinator_;
-  mutable std::mutex mutex_;
-  std::optional<uint64_t> served_;  // its incarnation
-  std::string whom_;
+  mutable Mutex mutex_;
+  std::optional<uint64_t> served_ STRATA_GUARDED_BY(mutex_);  // its incarnation
+  std::string whom_ STRATA_GUARDED_BY(mutex_);
 };
 
 WorkerOptions checked(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
@@ -102,15 +99,15 @@ struct WorkerServer::Impl {
 
   void work();
   void work_once();
-  // With mutex_ held.
-  void accept_coordinator(std::shared_ptr<wire::Connection> connection, Clock::time_point now);
-  void lose(const Status& status);
-  void tick(Clock::time_point now);
-  void end(Status status);
-  void retire_session(WorkerSession& session);
+  void meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now)
+      STRATA_REQUIRES(mutex_);
+  void lose(const Status& status) STRATA_REQUIRES(mutex_);
+  void tick(Clock::time_point now) STRATA_REQUIRES(mutex_);
+  void end(Status status) STRATA_REQUIRES(mutex_);
+  void retire_session(WorkerSession& session) STRATA_REQUIRES(mutex_);
   template <typename Work>
-  void with_session(Work work);
-  bool has_work() const {
+  void with_session(Work work) STRATA_REQUIRES(mutex_);
+  bool has_work() const STRATA_REQUIRES(mutex_) {
     return !retired_.empty() || (session_ != nullptr && session_->has_task());
   }
 
@@ -130,19 +127,23 @@ struct WorkerServer::Impl {
   std::atomic<uint64_t> calls_{0};
   FailureLog failures_;
 
-  std::mutex mutex_;
-  std::shared_ptr<WorkerSession> session_;  // null: no coordinator is connected
-  int serving_ = 0;                         // threads that call functions
-  int waiting_ = 0;                         // those of them that have nothing to call
-  int running_ = 0;                         // functions, those of former sessions among them
-  WorkerSession::RetiredObjects retired_;   // objects that a thread which calls functions destroys
-  int burying_ = 0;                         // threads that do
-  Clock::time_point alone_since_;
-  Clock::time_point next_tick_;
-  cluster::FailureDetector detector_;                       // of the session's coordinator
-  std::optional<strata::detail::WaitNotice> alone_notice_;  // while there is no session
-  std::string alone_why_ = "no coordinator has ever connected";
-  std::optional<Status> ended_;
+  Mutex mutex_;
+  std::shared_ptr<WorkerSession> session_ STRATA_GUARDED_BY(mutex_);  // null: no one is there
+  int serving_ STRATA_GUARDED_BY(mutex_) = 0;                         // threads that call functions
+  // Those of them that have nothing to call.
+  int waiting_ STRATA_GUARDED_BY(mutex_) = 0;
+  // Functions, those of former sessions among them.
+  int running_ STRATA_GUARDED_BY(mutex_) = 0;
+  // Objects that a thread which calls functions destroys.
+  WorkerSession::RetiredObjects retired_ STRATA_GUARDED_BY(mutex_);
+  int burying_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that do
+  Clock::time_point next_tick_ STRATA_GUARDED_BY(mutex_);
+  cluster::FailureDetector detector_ STRATA_GUARDED_BY(mutex_);  // of the session's coordinator
+  Clock::time_point alone_since_ STRATA_GUARDED_BY(mutex_);
+  // While there is no session.
+  std::optional<strata::detail::WaitNotice> alone_notice_ STRATA_GUARDED_BY(mutex_);
+  std::string alone_why_ STRATA_GUARDED_BY(mutex_) = "no coordinator has ever connected";
+  std::optional<Status> ended_ STRATA_GUARDED_BY(mutex_);
 
   std::optional<ProgressThread> progress_thread_;
 };
@@ -178,7 +179,7 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
 
 WorkerServer::Impl::~Impl() {
   progress_thread_->stop();
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (session_ != nullptr) lose({ErrorCode::kUnavailable, "[ps] the worker has disconnected"});
 }
 
@@ -194,12 +195,12 @@ void WorkerServer::Impl::work() {
 void WorkerServer::Impl::work_once() {
   bool wake = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const Clock::time_point now = Clock::now();
     while (auto connection = transport_->try_accept())
       accept_coordinator(std::move(connection), now);
     if (session_ != nullptr && !ended_) {
-      with_session([&](WorkerSession& session) {
+      with_session([&](WorkerSession& session) STRATA_REQUIRES(mutex_) {
         if (session.poll(now)) detector_.heard(kCoordinator, now);
         detector_.received(kCoordinator, session.connection().counts().bytes_received, now);
         retire_session(session);
@@ -269,8 +270,9 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (ended_) return;
   if (session_ != nullptr) {
     if (detector_.is_lost(kCoordinator, now)) {
-      lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
-                                             seconds(detector_.timing().silence_limit), " s")});
+      lose({ErrorCode::kUnavailable,
+            str_cat("[ps] the coordinator was silent for more than ",
+                    strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
     }
     return;
   }
@@ -278,7 +280,7 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (serving_ > 0) {
     if (!alone_notice_) {
       alone_notice_.emplace(
-          [this] {
+          [this]() STRATA_REQUIRES(mutex_) {
             return str_cat("[ps] ", task_.to_string(), " at ", address_, ": waits for ",
                            options_.coordinator.to_string(), " to connect as coordinator; ",
                            alone_why_);
@@ -289,8 +291,8 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   }
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
-         str_cat("[ps] ", task_.to_string(), " at ", address_,
-                 ": no coordinator was connected for ", seconds(options_.coordinator_timeout),
+         str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
+                 strata::detail::in_seconds(options_.coordinator_timeout),
                  " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }
 }
@@ -340,7 +342,7 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
     std::shared_ptr<WorkerSession> session;
     WorkerSession::RetiredObjects dead;
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       if (ended_) return;
       dead.swap(retired_);
       if (dead.empty() && session_ != nullptr) {
@@ -357,18 +359,18 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
     }
     if (!dead.empty()) {
       dead.clear();
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       --burying_;
       continue;
     }
     if (task == nullptr) {
       const bool found = progress_thread_->wait(
           [&] {
-            const std::lock_guard lock(mutex_);
+            const MutexLock lock(mutex_);
             return ended_ || has_work() || interrupted();
           },
           wire::Deadline::after(std::chrono::hours(1)), stop);
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       --waiting_;
       if ((!found && stop.stop_requested()) || interrupted()) {
         end({ErrorCode::kCancelled, "[ps] join was stopped"});
@@ -378,7 +380,7 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
     }
     WorkerSession::Done done = call(*task);
     calls_.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     --running_;
     if (session == session_) {
       with_session([&](WorkerSession& each) { each.end(*task, std::move(done), each.has_task()); });
@@ -388,7 +390,7 @@ void WorkerServer::Impl::serve(const std::stop_token& stop) {
 
 void WorkerServer::Impl::join(const std::stop_token& stop) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     STRATA_CHECK(serving_ == 0, kFailedPrecondition,
                  "[ps] WorkerServer: join was called twice; make a new server");
     serving_ = options_.threads;
@@ -396,7 +398,7 @@ void WorkerServer::Impl::join(const std::stop_token& stop) {
   }
   // Functions that run when it is stopped are asked to stop, too.
   const std::stop_callback stopped(stop, [this] {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     end({ErrorCode::kCancelled, "[ps] join was stopped"});
     if (session_ != nullptr) lose({ErrorCode::kCancelled, "[ps] the worker was stopped"});
   });
@@ -413,14 +415,14 @@ void WorkerServer::Impl::join(const std::stop_token& stop) {
   std::shared_ptr<wire::Connection> connection;
   Status outcome;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     outcome = *ended_;
     if (session_ != nullptr) connection = session_->shared_connection();
   }
   if (connection != nullptr) connection->close(wire::Deadline::after(kCloseWithin));
   WorkerSession::RetiredObjects dead;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (session_ != nullptr) lose({ErrorCode::kCancelled, "[ps] the worker has ended"});
     dead.swap(retired_);
   }

@@ -37,7 +37,7 @@ void BackupReplicator::connect(std::chrono::nanoseconds limit) {
       why = Status::from_current_exception().message();
     }
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       fresh_ = std::move(connection);
       no_connection_ = std::move(why);
     }
@@ -65,7 +65,7 @@ void BackupReplicator::add(Input input) {
     inputs_.push_back(std::move(input));
     Input& kept = inputs_.back();
     {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       kept.number = ++forwarded_;
     }
     kept.request.id = static_cast<uint32_t>(kept.number);
@@ -98,7 +98,7 @@ void BackupReplicator::send(Input& input) {
 
 void BackupReplicator::pass(std::shared_ptr<wire::Connection> to, Reply reply) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const bool decided = state_ == State::kUnreplicated || state_ == State::kDemoted;
     if (!decided && acknowledged_ < forwarded_) {
       held_.push_back({forwarded_, std::move(to), std::move(reply)});
@@ -123,7 +123,7 @@ std::string BackupReplicator::why_replaced() const {
 }
 
 void BackupReplicator::set_replaces() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   replaces_ = true;
 }
 
@@ -138,7 +138,7 @@ bool BackupReplicator::look() {
     }
     if (!inbox_.empty()) return true;
   }
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return fresh_ != nullptr || !no_connection_.empty();
 }
 
@@ -146,7 +146,7 @@ void BackupReplicator::tend() {
   std::shared_ptr<wire::Connection> fresh;
   std::string no_connection;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     fresh = std::exchange(fresh_, nullptr);
     no_connection = std::exchange(no_connection_, {});
   }
@@ -199,7 +199,7 @@ void BackupReplicator::take(const Reply& reply) {
                             /*expected=*/false);
   }
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_ = State::kReplicating;
   }
   STRATA_VLOG(4) << "[ps] " << options_.holder << " keeps a copy of " << options_.hello.task;
@@ -209,7 +209,7 @@ void BackupReplicator::take(const Reply& reply) {
 void BackupReplicator::take_acknowledged(uint32_t id) {
   std::vector<Held> ready;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     while (!inputs_.empty() && acknowledged_ < forwarded_) {
       acknowledged_ = inputs_.front().number;
       inputs_.pop_front();
@@ -246,7 +246,7 @@ void BackupReplicator::lost(const std::string& why) {
   inbox_.clear();
   if (state_ == State::kReconnecting) return run_unreplicated(why, /*expected=*/false);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_ = State::kReconnecting;
   }
   STRATA_VLOG(4) << "[ps] " << options_.hello.task << ": the line to " << options_.holder
@@ -274,7 +274,7 @@ void BackupReplicator::end(State state) {
   inputs_.clear();
   std::deque<Held> held;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     state_ = state;
     held = std::exchange(held_, {});
     for (Held& each : held) each.reply = as_it_is_now(std::move(each.reply));

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,6 +11,7 @@
 #include "core/thread.h"
 #include "ps/tables/request.h"
 #include "ps/tables/table_call.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/address.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/hello.h"
@@ -93,7 +93,7 @@ class BackupReplicator {
   void run_unreplicated(const std::string& why, bool expected);
   void demote();
   void end(State state);
-  Reply as_it_is_now(Reply reply) const;
+  Reply as_it_is_now(Reply reply) const STRATA_REQUIRES(mutex_);
 
   const Options options_;
   std::shared_ptr<wire::Connection> connection_;
@@ -101,14 +101,14 @@ class BackupReplicator {
   std::deque<Input> inputs_;           // that the backup does not have, or has not said so
   cluster::FailureDetector detector_;  // of the backup, while there is a connection
 
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   State state_ = State::kConnecting;  // written by the serving thread with mutex_ held
-  bool replaces_ = false;             // guarded by mutex_, as all that follows
-  uint64_t forwarded_ = 0;
-  uint64_t acknowledged_ = 0;
-  std::deque<Held> held_;
-  std::shared_ptr<wire::Connection> fresh_;
-  std::string no_connection_;  // why
+  bool replaces_ STRATA_GUARDED_BY(mutex_) = false;
+  uint64_t forwarded_ STRATA_GUARDED_BY(mutex_) = 0;
+  uint64_t acknowledged_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::deque<Held> held_ STRATA_GUARDED_BY(mutex_);
+  std::shared_ptr<wire::Connection> fresh_ STRATA_GUARDED_BY(mutex_);
+  std::string no_connection_ STRATA_GUARDED_BY(mutex_);  // why
   Thread connecting_;
 };
 

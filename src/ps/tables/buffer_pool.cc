@@ -40,7 +40,7 @@ BufferPool::Buffer BufferPool::take(size_t size) {
   buffer.size_ = size;
   {
     // The smallest that is large enough, and not so large that another call will miss it.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     auto best = free_.end();
     for (auto each = free_.begin(); each != free_.end(); ++each) {
       if (each->capacity < size || each->capacity / 2 > std::max(size, kLeast)) continue;
@@ -65,7 +65,7 @@ BufferPool::Buffer BufferPool::take(size_t size) {
 
 /// Called by destructors: `free_` has room already.
 void BufferPool::give_back(Free memory) noexcept {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (free_.size() >= kMostFree) free_.erase(free_.begin());
   free_.push_back(std::move(memory));
 }

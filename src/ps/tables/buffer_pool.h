@@ -3,9 +3,10 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
+
+#include "strata/core/mutex.h"
 
 namespace strata::ps {
 
@@ -64,8 +65,8 @@ class BufferPool {
   void give_back(Free memory) noexcept;
 
   const std::function<Block(size_t bytes)> allocate_;
-  std::mutex mutex_;
-  std::vector<Free> free_;  // guarded by mutex_
+  Mutex mutex_;
+  std::vector<Free> free_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::ps

@@ -105,11 +105,11 @@ void ParameterServer::Impl::serve(const std::stop_token& stop) {
       serve_once(stop);
     } catch (...) {
       failures.log("serving", Status::from_current_exception());
-      std::unique_lock lock(mutex);
+      MutexLock lock(mutex);
       changed.wait_for(lock, stop, kLook, [] { return false; });
     }
   }
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   if (job_done) tell_servers(ErrorCode::kCancelled);
   ended = true;
   changed.notify_all();
@@ -121,7 +121,7 @@ void ParameterServer::Impl::serve_once(const std::stop_token& stop) {
   if (backup) tend_backup();
   for (Worker& worker : workers) serve_requests(worker);
   if (finished.exchange(false)) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     std::ranges::move(back, std::back_inserter(sending));
     back.clear();
   }
@@ -249,7 +249,7 @@ void ParameterServer::Impl::serve_worker(Worker& worker, TableCall& call) {
   if (request.kind != RequestKind::kLeave) return;
   draining.push_back({.connection = worker.connection});
   if (request.flag) {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     job_done = true;
     changed.notify_all();
   }
@@ -355,7 +355,7 @@ void ParameterServer::Impl::hand_over(const Arriving& arriving) {
 void ParameterServer::Impl::done(std::shared_ptr<TableCall> call) {
   if (call->sent()) return;
   {
-    const std::lock_guard lock(mutex);
+    const MutexLock lock(mutex);
     back.push_back(std::move(call));
   }
   finished.store(true, std::memory_order_release);
@@ -428,7 +428,7 @@ void ParameterServer::Impl::check_liveness() {
   });
   const bool there = workers_are_there();
   if (there) last_there = now;
-  const std::lock_guard lock(mutex);
+  const MutexLock lock(mutex);
   const bool needless = demoted && workers.empty();
   // A worker may still be starting when another finds nothing left to do.
   const bool late = !all_have_come() && now - last_there <= options.server.liveness;
@@ -464,8 +464,8 @@ ParameterServer::ParameterServer(const cluster::ClusterSpec& spec, const cluster
 ParameterServer::~ParameterServer() = default;
 
 void ParameterServer::join(std::stop_token stop) {
-  std::unique_lock lock(impl_->mutex);
-  impl_->changed.wait(lock, stop, [&] { return impl_->ended; });
+  MutexLock lock(impl_->mutex);
+  impl_->changed.wait(lock, stop, [&]() STRATA_REQUIRES(impl_->mutex) { return impl_->ended; });
   STRATA_CHECK(!impl_->all_workers_gone || impl_->job_done, kDeadlineExceeded, "[ps] ",
                impl_->task.to_string(), ": no worker was connected for ",
                std::chrono::duration<double>(impl_->options.lonely_limit).count(),

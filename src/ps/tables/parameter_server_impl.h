@@ -6,7 +6,6 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <stop_token>
@@ -27,6 +26,7 @@
 #include "ps/tables/shard.h"
 #include "ps/tables/table_call.h"
 #include "strata/core/error.h"
+#include "strata/core/mutex.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/hello.h"
 #include "strata/wire/transport.h"
@@ -146,12 +146,12 @@ struct ParameterServer::Impl {
 
   std::atomic<bool> arrived{false};
   std::atomic<bool> finished{false};  // calls came back from their shards
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any changed;
-  std::vector<std::shared_ptr<TableCall>> back;  // guarded by mutex
-  bool job_done = false;                         // guarded by mutex
-  bool all_workers_gone = false;                 // guarded by mutex
-  bool ended = false;                            // guarded by mutex
+  std::vector<std::shared_ptr<TableCall>> back STRATA_GUARDED_BY(mutex);
+  bool job_done STRATA_GUARDED_BY(mutex) = false;
+  bool all_workers_gone STRATA_GUARDED_BY(mutex) = false;
+  bool ended STRATA_GUARDED_BY(mutex) = false;
   Thread thread;
 };
 

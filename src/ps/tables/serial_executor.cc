@@ -33,7 +33,7 @@ SerialExecutor::SerialExecutor(const std::string& name) : thread_(name, [this] {
 
 SerialExecutor::~SerialExecutor() {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
@@ -41,7 +41,7 @@ SerialExecutor::~SerialExecutor() {
 }
 
 void SerialExecutor::run(std::function<void()> task, bool is_short) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!is_short || busy_ || !tasks_.empty()) {
     tasks_.push_back(std::move(task));
     changed_.notify_all();
@@ -56,9 +56,10 @@ void SerialExecutor::run(std::function<void()> task, bool is_short) {
 }
 
 void SerialExecutor::work() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return ending_ || (!busy_ && !tasks_.empty()); });
+    changed_.wait(lock,
+                  [&]() STRATA_REQUIRES(mutex_) { return ending_ || (!busy_ && !tasks_.empty()); });
     if (ending_) return;
     const std::function<void()> task = std::move(tasks_.front());
     tasks_.pop_front();

@@ -1,12 +1,11 @@
 #pragma once
 
-#include <condition_variable>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 
 #include "core/thread.h"
+#include "strata/core/mutex.h"
 
 namespace strata::ps {
 
@@ -25,11 +24,11 @@ class SerialExecutor {
  private:
   void work();
 
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;  // guarded by mutex_
-  bool busy_ = false;                        // guarded by mutex_
-  bool ending_ = false;                      // guarded by mutex_
+  Mutex mutex_;
+  ConditionVariable changed_;
+  std::deque<std::function<void()>> tasks_ STRATA_GUARDED_BY(mutex_);
+  bool busy_ STRATA_GUARDED_BY(mutex_) = false;
+  bool ending_ STRATA_GUARDED_BY(mutex_) = false;
   Thread thread_;
 };
 

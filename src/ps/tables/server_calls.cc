@@ -14,6 +14,7 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::ps {
 namespace {
@@ -102,7 +103,7 @@ bool ServerCalls::asks_backup(int server) {
 }
 
 void ServerCalls::has_backup(const std::string& table) {
-  const std::lock_guard lock(call_mutex_);
+  const MutexLock lock(call_mutex_);
   with_backup_.insert(table);
 }
 
@@ -252,7 +253,7 @@ void ServerCalls::fail(const Pending& pending, const Status& status,
 }
 
 std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::string& what) {
-  const std::lock_guard lock(call_mutex_);
+  const MutexLock lock(call_mutex_);
   use_memory(exchanges, what);
   return exchange_all(std::move(exchanges), what);
 }
@@ -378,9 +379,9 @@ void ServerCalls::heartbeat(const std::stop_token& stop) {
   for (uint64_t index = 0; index < servers_.size(); ++index) {
     if (servers_[index]->connection) detector.add(index, heard(*servers_[index]));
   }
-  std::mutex mutex;
+  Mutex mutex;
   std::condition_variable_any never;
-  std::unique_lock lock(mutex);
+  MutexLock lock(mutex);
   while (!never.wait_for(lock, stop, detector.timing().heartbeat_interval,
                          [&] { return stop.stop_requested(); })) {
     transport_->progress();

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <span>
@@ -15,6 +14,7 @@
 #include "ps/tables/client.h"
 #include "ps/tables/request.h"
 #include "ps/tables/request_memory.h"
+#include "strata/core/mutex.h"
 #include "strata/ps/push.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
@@ -56,7 +56,7 @@ class ServerCalls {
     cluster::TaskId task;
     std::shared_ptr<wire::Connection> connection;  // null: its backup had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
-    // Guarded by call_mutex_, as all that follows.
+    // The rest under call_mutex_.
     bool shares_memory = true;         // it maps this worker's memory, as far as one knows,
     std::set<uint64_t> segments = {};  // and these of it
     bool replaced = false;             // tables with a backup are served by that
@@ -80,29 +80,33 @@ class ServerCalls {
   };
 
   void connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
-  bool asks_backup(int server);
+  // Not checked: before there are other calls.
+  bool asks_backup(int server) STRATA_NO_THREAD_SAFETY_ANALYSIS;
   Status status_of(int server) const;
   int backup_of(int server) const { return (server + 1) % num_servers(); }
-  int server_for(const Exchange& exchange) const;
-  std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what);
+  int server_for(const Exchange& exchange) const STRATA_REQUIRES(call_mutex_);
+  std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
   void detect_shared_memory_peers();
-  void use_memory(std::vector<Exchange>& exchanges, const std::string& what);
+  void use_memory(std::vector<Exchange>& exchanges, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
   std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
   static std::optional<uint64_t> unseen_segment(const Server& server,
                                                 const std::vector<uint64_t>& places);
   static void add_segments(const std::vector<uint64_t>& places, std::vector<uint64_t>& segments);
-  void forget_gone();
-  void withdraw_from_lost(std::vector<Pending>& all);
-  void next_id();
+  void forget_gone() STRATA_REQUIRES(call_mutex_);
+  void withdraw_from_lost(std::vector<Pending>& all) STRATA_REQUIRES(call_mutex_);
+  void next_id() STRATA_REQUIRES(call_mutex_);
   void start(Pending& pending);
   bool look(std::vector<Pending>& all);
-  Status outcome(Pending& pending, wire::Deadline deadline);
-  bool fail_over(Pending& pending, const Status& why);
+  Status outcome(Pending& pending, wire::Deadline deadline) STRATA_REQUIRES(call_mutex_);
+  bool fail_over(Pending& pending, const Status& why) STRATA_REQUIRES(call_mutex_);
   void note(const Pending& pending);
-  void begin(Pending& pending, const std::string& what);
-  bool wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline,
-                        const std::string& what);
-  void wait_for_all(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what);
+  void begin(Pending& pending, const std::string& what) STRATA_REQUIRES(call_mutex_);
+  bool wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
+  void wait_for_all(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
   [[noreturn]] void fail(const Pending& pending, const Status& status,
                          const std::string& what) const;
   void heartbeat(const std::stop_token& stop);
@@ -111,9 +115,9 @@ class ServerCalls {
   const std::shared_ptr<wire::Transport> transport_;
   RequestMemory memory_;
   std::vector<std::unique_ptr<Server>> servers_;
-  std::mutex call_mutex_;
-  uint32_t last_id_ = 0;               // guarded by call_mutex_
-  std::set<std::string> with_backup_;  // guarded by call_mutex_: tables
+  Mutex call_mutex_;
+  uint32_t last_id_ STRATA_GUARDED_BY(call_mutex_) = 0;
+  std::set<std::string> with_backup_ STRATA_GUARDED_BY(call_mutex_);  // tables
   Thread pulse_;
 };
 

@@ -45,7 +45,7 @@ std::optional<std::vector<uint64_t>> ServerCalls::places_of(const Exchange& exch
 /// Has the servers of this host find the data, and put the answers, where they are.
 void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string& what) {
   forget_gone();
-  const auto server_of = [&](const Exchange& exchange) -> Server& {
+  const auto server_of = [&](const Exchange& exchange) STRATA_REQUIRES(call_mutex_) -> Server& {
     return *servers_[static_cast<size_t>(server_for(exchange))];
   };
   for (Exchange& exchange : exchanges) {

@@ -45,12 +45,12 @@ std::shared_ptr<std::byte> WorkerMemory::take(size_t bytes) {
   }
   std::byte* const data = segment.mapping.data();
   {
-    const std::lock_guard lock(segments_->mutex);
+    const MutexLock lock(segments_->mutex);
     segment.id = ++segments_->last_id;
     segments_->by_address.emplace(data, std::move(segment));
   }
   return {data, [segments = segments_](const std::byte* address) {
-            const std::lock_guard lock(segments->mutex);
+            const MutexLock lock(segments->mutex);
             const auto gone = segments->by_address.find(address);
             segments->gone.push_back(gone->second.id);
             segments->by_address.erase(gone);
@@ -58,7 +58,7 @@ std::shared_ptr<std::byte> WorkerMemory::take(size_t bytes) {
 }
 
 std::optional<WorkerMemory::Place> WorkerMemory::find(std::span<const std::byte> bytes) const {
-  const std::lock_guard lock(segments_->mutex);
+  const MutexLock lock(segments_->mutex);
   auto after = segments_->by_address.upper_bound(bytes.data());
   if (after == segments_->by_address.begin()) return std::nullopt;
   const auto& [begin, segment] = *std::prev(after);
@@ -69,7 +69,7 @@ std::optional<WorkerMemory::Place> WorkerMemory::find(std::span<const std::byte>
 }
 
 std::string WorkerMemory::introduce(uint64_t id) const {
-  const std::lock_guard lock(segments_->mutex);
+  const MutexLock lock(segments_->mutex);
   for (const auto& [address, segment] : segments_->by_address) {
     if (segment.id != id) continue;
     Json json = Json::object();
@@ -83,12 +83,12 @@ std::string WorkerMemory::introduce(uint64_t id) const {
 }
 
 std::vector<uint64_t> WorkerMemory::take_gone() {
-  const std::lock_guard lock(segments_->mutex);
+  const MutexLock lock(segments_->mutex);
   return std::exchange(segments_->gone, {});
 }
 
 void WorkerMemory::withdraw(const std::vector<uint64_t>& ids) {
-  const std::lock_guard lock(segments_->mutex);
+  const MutexLock lock(segments_->mutex);
   for (auto& [address, segment] : segments_->by_address) {
     if (std::ranges::find(ids, segment.id) == ids.end()) continue;
     const auto size = static_cast<size_t>(segment.mapping.bytes());

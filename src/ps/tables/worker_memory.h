@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "strata/core/mutex.h"
 #include "wire/shared_memory.h"
 #include "wire/tcp/file_descriptor.h"
 
@@ -48,10 +48,10 @@ class WorkerMemory {
     wire::SharedMapping mapping = {};
   };
   struct Segments {
-    mutable std::mutex mutex;
-    std::map<const std::byte*, Segment> by_address;  // guarded by mutex
-    std::vector<uint64_t> gone;                      // guarded by mutex
-    uint64_t last_id = 0;                            // guarded by mutex
+    mutable Mutex mutex;
+    std::map<const std::byte*, Segment> by_address STRATA_GUARDED_BY(mutex);
+    std::vector<uint64_t> gone STRATA_GUARDED_BY(mutex);
+    uint64_t last_id STRATA_GUARDED_BY(mutex) = 0;
   };
 
   static void open(Segment& segment, size_t bytes);

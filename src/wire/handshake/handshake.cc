@@ -54,7 +54,7 @@ Handshake::Handshake(bool connects, std::unique_ptr<Stream> stream, Address addr
 bool Handshake::ready(bool&, bool hung_up) {
   bool just_finished = false;
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     hung_up_ |= hung_up;
     polled_ = true;
     if (step_ == Step::kFinished) return false;
@@ -286,7 +286,7 @@ void Handshake::finish() { step_ = Step::kFinished; }
 
 void Handshake::abort(const Status& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (step_ == Step::kFinished) return;
     fail(why);
   }
@@ -294,37 +294,37 @@ void Handshake::abort(const Status& why) {
 }
 
 bool Handshake::finished() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return step_ == Step::kFinished;
 }
 
 Status Handshake::status() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return status_;
 }
 
 bool Handshake::refused() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return refused_;
 }
 
 bool Handshake::hung_up() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return hung_up_;
 }
 
 bool Handshake::received_any_bytes() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return received_any_;
 }
 
 bool Handshake::silent() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return polled_ && !received_any_ && stream_ != nullptr && !stream_->received_any_bytes();
 }
 
 std::string Handshake::stage() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   if (step_ == Step::kEstablish) return "no connection yet";
   if (step_ == Step::kUpgrade)
     return "the handshake succeeded, but the data protocol could not be set up";
@@ -333,7 +333,7 @@ std::string Handshake::stage() const {
 }
 
 std::unique_ptr<Stream> Handshake::take_stream() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return std::move(stream_);
 }
 

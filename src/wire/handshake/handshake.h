@@ -2,10 +2,10 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "strata/core/mutex.h"
 #include "strata/wire/address.h"
 #include "strata/wire/deadline.h"
 #include "strata/wire/job_secret.h"
@@ -59,18 +59,20 @@ class Handshake final : public Pollable {
  private:
   enum class Step { kEstablish, kRead, kWrite, kUpgrade, kFinished };
 
-  bool step();
-  bool read();
-  bool write();
-  void on_message(const HelloMessage& peer);
-  void on_message(const Proof& proof);
-  Status check(const HelloMessage& peer) const;
-  Status check(const Proof& proof) const;
-  Status validate_peer() const { return validator_ ? validator_(peer_.hello) : Status(); }
-  std::string own_proof() const;
-  void answer(const Status& verdict, std::string when_ok);
-  void fail(Status why);
-  void finish();
+  bool step() STRATA_REQUIRES(mutex_);
+  bool read() STRATA_REQUIRES(mutex_);
+  bool write() STRATA_REQUIRES(mutex_);
+  void on_message(const HelloMessage& peer) STRATA_REQUIRES(mutex_);
+  void on_message(const Proof& proof) STRATA_REQUIRES(mutex_);
+  Status check(const HelloMessage& peer) const STRATA_REQUIRES(mutex_);
+  Status check(const Proof& proof) const STRATA_REQUIRES(mutex_);
+  Status validate_peer() const STRATA_REQUIRES(mutex_) {
+    return validator_ ? validator_(peer_.hello) : Status();
+  }
+  std::string own_proof() const STRATA_REQUIRES(mutex_);
+  void answer(const Status& verdict, std::string when_ok) STRATA_REQUIRES(mutex_);
+  void fail(Status why) STRATA_REQUIRES(mutex_);
+  void finish() STRATA_REQUIRES(mutex_);
 
   const bool connects_;
   const Address address_;
@@ -80,21 +82,21 @@ class Handshake final : public Pollable {
   const std::function<void()> on_finished_;
   const std::optional<JobSecret> secret_;
 
-  mutable std::mutex mutex_;
-  std::unique_ptr<Stream> stream_;
-  Step step_ = Step::kEstablish;
-  Status status_;
-  HelloMessage peer_;
-  bool hellos_exchanged_ = false;  // both have
-  bool peer_proved_ = false;       // the peer has, or need not
-  std::string own_hello_;          // as it was sent
-  std::string peer_hello_;         // as it came
-  bool refused_ = false;
-  bool hung_up_ = false;
-  bool polled_ = false;
-  bool received_any_ = false;
-  std::string in_;
-  std::string out_;
+  mutable Mutex mutex_;
+  std::unique_ptr<Stream> stream_ STRATA_GUARDED_BY(mutex_);
+  Step step_ STRATA_GUARDED_BY(mutex_) = Step::kEstablish;
+  Status status_ STRATA_GUARDED_BY(mutex_);
+  HelloMessage peer_ STRATA_GUARDED_BY(mutex_);
+  bool hellos_exchanged_ STRATA_GUARDED_BY(mutex_) = false;  // both have
+  bool peer_proved_ STRATA_GUARDED_BY(mutex_) = false;       // the peer has, or need not
+  std::string own_hello_ STRATA_GUARDED_BY(mutex_);          // as it was sent
+  std::string peer_hello_ STRATA_GUARDED_BY(mutex_);         // as it came
+  bool refused_ STRATA_GUARDED_BY(mutex_) = false;
+  bool hung_up_ STRATA_GUARDED_BY(mutex_) = false;
+  bool polled_ STRATA_GUARDED_BY(mutex_) = false;
+  bool received_any_ STRATA_GUARDED_BY(mutex_) = false;
+  std::string in_ STRATA_GUARDED_BY(mutex_);
+  std::string out_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::wire

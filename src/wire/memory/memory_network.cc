@@ -27,7 +27,7 @@ class MemoryTransport final : public StreamTransport {
         reactor_(std::move(shared)) {}
   ~MemoryTransport() override {
     shut_down();
-    const std::lock_guard lock(network_->mutex);
+    const MutexLock lock(network_->mutex);
     if (listener_ != nullptr)
       std::erase_if(network_->listeners,
                     [this](const auto& each) { return each.second == listener_; });
@@ -44,7 +44,7 @@ class MemoryTransport final : public StreamTransport {
       while (true) {
         std::pair<std::unique_ptr<Stream>, std::string> next;
         {
-          const std::lock_guard lock(transport_.network_->mutex);
+          const MutexLock lock(transport_.network_->mutex);
           if (listener_->incoming.empty()) return any;
           next = std::move(listener_->incoming.front());
           listener_->incoming.pop_front();
@@ -62,7 +62,7 @@ class MemoryTransport final : public StreamTransport {
   Address start_listening(const Address& address) override {
     STRATA_CHECK(address.host.empty() || address.host == host_, kInvalidArgument,
                  "[wire] listen: got ", address.to_string(), "; this transport is on host ", host_);
-    const std::lock_guard lock(network_->mutex);
+    const MutexLock lock(network_->mutex);
     Address bound = {.host = host_, .port = address.port};
     if (bound.port == 0) bound.port = network_->next_port++;
     const auto listener = std::make_shared<Impl::Listener>();
@@ -76,7 +76,7 @@ class MemoryTransport final : public StreamTransport {
   }
 
   std::unique_ptr<Stream> dial(const Address& address, Deadline, const std::stop_token&) override {
-    const std::lock_guard lock(network_->mutex);
+    const MutexLock lock(network_->mutex);
     STRATA_CHECK(!network_->link(host_, address.host).cut, kUnavailable, "the link from ", host_,
                  " to ", address.host, " is cut");
     const auto found = network_->listeners.find({address.host, address.port});
@@ -92,7 +92,8 @@ class MemoryTransport final : public StreamTransport {
 
   std::shared_ptr<MemoryPipe> make_pipe(const std::string& from, const std::string& to,
                                         const std::shared_ptr<MemoryReactor::Shared>& writer,
-                                        const std::shared_ptr<MemoryReactor::Shared>& reader) {
+                                        const std::shared_ptr<MemoryReactor::Shared>& reader)
+      STRATA_REQUIRES(network_->mutex) {
     auto pipe = std::make_shared<MemoryPipe>();
     pipe->from = from;
     pipe->to = to;
@@ -128,28 +129,28 @@ std::unique_ptr<Transport> MemoryNetwork::transport(const std::string& host,
 
 void MemoryNetwork::set_link(const std::string& from, const std::string& to,
                              const LinkOptions& link) {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->link(from, to).options = link;
 }
 
 void MemoryNetwork::cut(const std::string& a, const std::string& b) {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->link(a, b).cut = impl_->link(b, a).cut = true;
   impl_->break_all(a, b);
 }
 
 void MemoryNetwork::cut_after(const std::string& from, const std::string& to, uint64_t bytes) {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->link(from, to).bytes_until_cut = bytes;
 }
 
 void MemoryNetwork::silence(const std::string& a, const std::string& b) {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   impl_->link(a, b).silent = impl_->link(b, a).silent = true;
 }
 
 void MemoryNetwork::heal(const std::string& a, const std::string& b) {
-  const std::lock_guard lock(impl_->mutex);
+  const MutexLock lock(impl_->mutex);
   for (MemoryLink* link : {&impl_->link(a, b), &impl_->link(b, a)}) {
     link->cut = link->silent = false;
     link->bytes_until_cut.reset();

@@ -5,14 +5,14 @@
 namespace strata::wire {
 
 void MemoryReactor::Shared::announce(uint64_t key, TimePoint due) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   due_.emplace(due, key);
   any_.store(true, std::memory_order_release);
   wake_.notify_one();
 }
 
 void MemoryReactor::Shared::interrupt() {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   interrupted_ = true;
   wake_.notify_one();
 }
@@ -20,7 +20,7 @@ void MemoryReactor::Shared::interrupt() {
 void MemoryReactor::Shared::poll(std::vector<uint64_t>& ready, TimePoint until) {
   const bool may_sleep = until != TimePoint::min();
   if (!may_sleep && !any_.load(std::memory_order_acquire)) return;
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   while (true) {
     const auto now = std::chrono::steady_clock::now();
     while (!due_.empty() && due_.begin()->first <= now) {

@@ -1,13 +1,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "strata/core/mutex.h"
 #include "wire/reactor.h"
 
 namespace strata::wire {
@@ -24,11 +23,11 @@ class MemoryReactor final : public Reactor {
     void interrupt();
 
    private:
-    std::mutex mutex_;
-    std::condition_variable wake_;
-    std::multimap<TimePoint, uint64_t> due_;
+    Mutex mutex_;
+    ConditionVariable wake_;
+    std::multimap<TimePoint, uint64_t> due_ STRATA_GUARDED_BY(mutex_);
     std::atomic<bool> any_{false};
-    bool interrupted_ = false;
+    bool interrupted_ STRATA_GUARDED_BY(mutex_) = false;
   };
 
   const std::shared_ptr<Shared>& shared() const { return shared_; }

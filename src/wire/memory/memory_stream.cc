@@ -39,7 +39,7 @@ Stream::Outcome MemoryStream::reset() {
 }
 
 void MemoryStream::watch(uint64_t key) {
-  const std::lock_guard lock(network_->mutex);
+  const MutexLock lock(network_->mutex);
   out_->writer.key = key;
   in_->reader.key = key;
   in_->reader.announce(now());
@@ -47,7 +47,7 @@ void MemoryStream::watch(uint64_t key) {
 }
 
 Stream::Result MemoryStream::write(std::span<const iovec> parts) {
-  const std::lock_guard lock(network_->mutex);
+  const MutexLock lock(network_->mutex);
   MemoryPipe& pipe = *out_;
   if (pipe.broken || pipe.ended || pipe.reader.closed) return {reset()};
   MemoryLink& link = network_->link(pipe.from, pipe.to);
@@ -100,7 +100,7 @@ Stream::Result MemoryStream::write(std::span<const iovec> parts) {
 }
 
 Stream::Result MemoryStream::read(std::span<const iovec> parts) {
-  const std::lock_guard lock(network_->mutex);
+  const MutexLock lock(network_->mutex);
   MemoryPipe& pipe = *in_;
   if (pipe.broken || pipe.reader.closed) return {reset()};
   const MemoryLink& link = network_->link(pipe.from, pipe.to);
@@ -134,13 +134,13 @@ Stream::Result MemoryStream::read(std::span<const iovec> parts) {
 }
 
 void MemoryStream::end() {
-  const std::lock_guard lock(network_->mutex);
+  const MutexLock lock(network_->mutex);
   out_->ended = true;
   out_->reader.announce(std::max(now(), out_->last_due));
 }
 
 void MemoryStream::close() {
-  const std::lock_guard lock(network_->mutex);
+  const MutexLock lock(network_->mutex);
   if (std::exchange(in_->reader.closed, true)) return;
   out_->ended = out_->writer.closed = true;
   out_->reader.announce(std::max(now(), out_->last_due));

@@ -5,13 +5,13 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "strata/core/mutex.h"
 #include "wire/memory/memory_network.h"
 #include "wire/memory/memory_reactor.h"
 #include "wire/stream.h"
@@ -70,19 +70,20 @@ struct MemoryNetwork::Impl {
 
   explicit Impl(const MemoryNetworkOptions& the_options) : options(the_options) {}
 
-  MemoryLink& link(const std::string& from, const std::string& to) {
+  MemoryLink& link(const std::string& from, const std::string& to) STRATA_REQUIRES(mutex) {
     return links.try_emplace({from, to}, MemoryLink{.options = options.link}).first->second;
   }
-  void break_pipe(MemoryPipe& pipe);
-  void break_all(const std::string& a, const std::string& b);
+  void break_pipe(MemoryPipe& pipe) STRATA_REQUIRES(mutex);
+  void break_all(const std::string& a, const std::string& b) STRATA_REQUIRES(mutex);
 
   const MemoryNetworkOptions options;
-  std::mutex mutex;
-  std::map<std::pair<std::string, std::string>, MemoryLink> links;
-  std::map<std::pair<std::string, uint16_t>, std::shared_ptr<Listener>> listeners;
-  std::vector<std::weak_ptr<MemoryPipe>> pipes;
-  uint16_t next_port = 10000;
-  uint64_t pipes_made = 0;
+  Mutex mutex;
+  std::map<std::pair<std::string, std::string>, MemoryLink> links STRATA_GUARDED_BY(mutex);
+  std::map<std::pair<std::string, uint16_t>, std::shared_ptr<Listener>> listeners
+      STRATA_GUARDED_BY(mutex);
+  std::vector<std::weak_ptr<MemoryPipe>> pipes STRATA_GUARDED_BY(mutex);
+  uint16_t next_port STRATA_GUARDED_BY(mutex) = 10000;
+  uint64_t pipes_made STRATA_GUARDED_BY(mutex) = 0;
 };
 
 /// One end of a connection in a MemoryNetwork.

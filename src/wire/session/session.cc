@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "strata/core/log.h"
+#include "strata/core/mutex.h"
 
 namespace strata::wire {
 
@@ -19,7 +20,7 @@ Session::Session(Hello peer, Address address, std::unique_ptr<Stream> stream,
       random_(options.shuffle_seed.value_or(0)) {}
 
 Session::~Session() {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   fail_locked(ErrorCode::kCancelled, "the connection was destroyed", true);
   for (ReceiveOperation* cancelled : posted_receives_.all()) cancelled->drop_reference();
   unlock_and_notify(lock);
@@ -32,23 +33,23 @@ void Session::start(uint64_t key, bool hung_up) {
 }
 
 Status Session::status() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return status_;
 }
 
 ConnectionCounts Session::counts() const {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   return counts_;
 }
 
-void Session::unlock_and_notify(std::unique_lock<std::mutex>& lock) {
+void Session::unlock_and_notify(MutexLock& lock) {
   const bool notify = std::exchange(notify_pending_, false);
   lock.unlock();
   if (notify) progress_->notify();
 }
 
 bool Session::ready(bool& reschedule, bool hung_up) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (!alive()) return false;
   blocked_ = false;
   hung_up_ |= hung_up;
@@ -173,7 +174,7 @@ void Session::send_go_away(ErrorCode code, std::string_view why) {
 }
 
 void Session::fail(const Status& status) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   STRATA_CHECK(!status.ok(), kInvalidArgument, "[wire] fail: got an ok status for ", name(),
                "; expected an error");
   if (alive()) {
@@ -218,7 +219,7 @@ void Session::fail_channel(uint32_t channel, const std::string& why) {
 
 void Session::close(Deadline deadline) {
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     if (!alive() || closing_) return;
     closing_ = true;
     for (ReceiveOperation* receive : posted_receives_.all()) {
@@ -237,14 +238,15 @@ void Session::close(Deadline deadline) {
   }
   const auto when = [this](auto condition) {
     return [this, condition] {
-      const std::lock_guard lock(mutex_);
+      const MutexLock lock(mutex_);
       return !alive() || condition();
     };
   };
   const std::stop_token never;
-  progress_->wait_until(when([this] { return all_sent(); }), deadline, never);
+  progress_->wait_until(when([this]() STRATA_REQUIRES(mutex_) { return all_sent(); }), deadline,
+                        never);
   {
-    std::unique_lock lock(mutex_);
+    MutexLock lock(mutex_);
     for (SendOperation* send : pending_sends()) {
       if (send->done()) continue;
       send->add_reference();
@@ -258,19 +260,21 @@ void Session::close(Deadline deadline) {
     }
     unlock_and_notify(lock);
   }
-  progress_->wait_until(when([this] { return all_sent(); }), deadline, never);
+  progress_->wait_until(when([this]() STRATA_REQUIRES(mutex_) { return all_sent(); }), deadline,
+                        never);
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     if (alive() && all_sent()) stream_->end();
   }
-  progress_->wait_until(when([this] { return peer_ended_; }), deadline, never);
-  std::unique_lock lock(mutex_);
+  progress_->wait_until(when([this]() STRATA_REQUIRES(mutex_) { return peer_ended_; }), deadline,
+                        never);
+  MutexLock lock(mutex_);
   fail_locked(ErrorCode::kCancelled, "the connection was closed here", false);
   unlock_and_notify(lock);
 }
 
 void Session::do_send_message(uint32_t channel, std::string_view text) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   status_.throw_if_error();
   STRATA_CHECK(!closing_, kCancelled, "[wire] ", name(), ": the connection was closed here");
   STRATA_CHECK(control_bytes_to_send_ + text.size() <= kMaxControlBytes, kResourceExhausted,
@@ -285,7 +289,7 @@ void Session::do_send_message(uint32_t channel, std::string_view text) {
 }
 
 std::optional<std::string> Session::do_try_receive_message(uint32_t channel) {
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = control_messages_.find(channel);
   if (found != control_messages_.end()) {
     std::string text = std::move(found->second.front());

@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <span>
@@ -16,6 +15,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "strata/core/mutex.h"
 #include "strata/wire/connection.h"
 #include "wire/progress_engine.h"
 #include "wire/session/frame.h"
@@ -60,7 +60,8 @@ class Session final : public Connection,
   ~Session() override;
   /// Starts the protocol; call it once a shared_ptr owns the session.
   /// @param key  The stream's key at the reactor. @param hung_up  As Reactor::kHungUp.
-  void start(uint64_t key, bool hung_up);
+  /// (Not checked: no other thread knows the session yet.)
+  void start(uint64_t key, bool hung_up) STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   Status status() const override;
   void fail(const Status& status) override;
@@ -125,121 +126,139 @@ class Session final : public Connection,
                                  std::stop_token stop) override;
   std::optional<std::string> do_try_receive_message(uint32_t channel) override;
 
-  // session.cc. These and all below require mutex_.
-  bool alive() const { return status_.ok(); }
+  // session.cc
+  bool alive() const STRATA_REQUIRES(mutex_) { return status_.ok(); }
   template <typename Operation>
-  void finish(Operation& operation, Status status);
+  void finish(Operation& operation, Status status) STRATA_REQUIRES(mutex_);
   template <typename Operation>
-  void finish_failed(Operation& operation, ErrorCode code, std::string_view why);
-  void fail_locked(ErrorCode code, const std::string& why, bool tell);
-  void send_go_away(ErrorCode code, std::string_view why);
-  void fail_channel(uint32_t channel, const std::string& why);
-  const std::string* channel_failure(uint32_t channel) const;
-  std::vector<SendOperation*> pending_sends() const;
-  void unlock_and_notify(std::unique_lock<std::mutex>& lock);
+  void finish_failed(Operation& operation, ErrorCode code, std::string_view why)
+      STRATA_REQUIRES(mutex_);
+  void fail_locked(ErrorCode code, const std::string& why, bool tell) STRATA_REQUIRES(mutex_);
+  void send_go_away(ErrorCode code, std::string_view why) STRATA_REQUIRES(mutex_);
+  void fail_channel(uint32_t channel, const std::string& why) STRATA_REQUIRES(mutex_);
+  const std::string* channel_failure(uint32_t channel) const STRATA_REQUIRES(mutex_);
+  std::vector<SendOperation*> pending_sends() const STRATA_REQUIRES(mutex_);
+  // Not checked: clang does not follow a lock that is a parameter.
+  void unlock_and_notify(MutexLock& lock) STRATA_RELEASE(mutex_) STRATA_NO_THREAD_SAFETY_ANALYSIS;
 
   // session_receive.cc
-  bool read_some(bool& reschedule);
-  void parse(const std::byte* bytes, size_t size);
-  void begin_frame();
-  void begin_message();
-  void begin_data();
-  void begin_control();
-  void end_frame();
-  void end_part();
-  void on_go_away();
-  void on_receive_posted();
-  void on_clear_to_send();
-  void on_abort();
-  void on_mismatch();
-  void count_arrived(size_t bytes);
-  Incoming& add_incoming();
-  void match(Incoming& incoming, ReceiveOperation& receive);
-  void mismatch(Incoming& incoming, ReceiveOperation& receive);
-  void drop(Incoming& incoming);
-  void clear_to_send(Incoming& incoming);
-  void release(Incoming& incoming);
-  void damaged(std::string_view what);
+  bool read_some(bool& reschedule) STRATA_REQUIRES(mutex_);
+  void parse(const std::byte* bytes, size_t size) STRATA_REQUIRES(mutex_);
+  void begin_frame() STRATA_REQUIRES(mutex_);
+  void begin_message() STRATA_REQUIRES(mutex_);
+  void begin_data() STRATA_REQUIRES(mutex_);
+  void begin_control() STRATA_REQUIRES(mutex_);
+  void end_frame() STRATA_REQUIRES(mutex_);
+  void end_part() STRATA_REQUIRES(mutex_);
+  void on_go_away() STRATA_REQUIRES(mutex_);
+  void on_receive_posted() STRATA_REQUIRES(mutex_);
+  void on_clear_to_send() STRATA_REQUIRES(mutex_);
+  void on_abort() STRATA_REQUIRES(mutex_);
+  void on_mismatch() STRATA_REQUIRES(mutex_);
+  void count_arrived(size_t bytes) STRATA_REQUIRES(mutex_);
+  Incoming& add_incoming() STRATA_REQUIRES(mutex_);
+  void match(Incoming& incoming, ReceiveOperation& receive) STRATA_REQUIRES(mutex_);
+  void mismatch(Incoming& incoming, ReceiveOperation& receive) STRATA_REQUIRES(mutex_);
+  void drop(Incoming& incoming) STRATA_REQUIRES(mutex_);
+  void clear_to_send(Incoming& incoming) STRATA_REQUIRES(mutex_);
+  void release(Incoming& incoming) STRATA_REQUIRES(mutex_);
+  void damaged(std::string_view what) STRATA_REQUIRES(mutex_);
 
   // session_send.cc
-  bool write_some();
-  void write_now();
-  void fill();
-  size_t next_in_queue();
-  void begin_queued();
-  void begin_send(SendOperation& send);
-  void add_data();
-  void add_urgent(FrameKind kind, const Tag& tag, uint32_t message, std::string_view bytes = {});
-  OutgoingFrame& add_frame(FrameKind kind, const Tag& tag);
-  void written(size_t bytes);
-  void sent(OutgoingFrame& frame);
-  void complete_flushed();
-  void start_cleared(SendOperation& send);
-  void abort_send(SendOperation& send);
-  bool all_sent() const;
+  bool write_some() STRATA_REQUIRES(mutex_);
+  void write_now() STRATA_REQUIRES(mutex_);
+  void fill() STRATA_REQUIRES(mutex_);
+  size_t next_in_queue() STRATA_REQUIRES(mutex_);
+  void begin_queued() STRATA_REQUIRES(mutex_);
+  void begin_send(SendOperation& send) STRATA_REQUIRES(mutex_);
+  void add_data() STRATA_REQUIRES(mutex_);
+  void add_urgent(FrameKind kind, const Tag& tag, uint32_t message, std::string_view bytes = {})
+      STRATA_REQUIRES(mutex_);
+  OutgoingFrame& add_frame(FrameKind kind, const Tag& tag) STRATA_REQUIRES(mutex_);
+  void written(size_t bytes) STRATA_REQUIRES(mutex_);
+  void sent(OutgoingFrame& frame) STRATA_REQUIRES(mutex_);
+  void complete_flushed() STRATA_REQUIRES(mutex_);
+  void start_cleared(SendOperation& send) STRATA_REQUIRES(mutex_);
+  void abort_send(SendOperation& send) STRATA_REQUIRES(mutex_);
+  bool all_sent() const STRATA_REQUIRES(mutex_);
 
   const SessionOptions options_;
   const std::shared_ptr<ProgressEngine> progress_;
   uint64_t key_ = 0;
 
-  mutable std::mutex mutex_;
-  std::unique_ptr<Stream> stream_;
-  Status status_;
-  std::string why_;                // the message of status_ without its prefix
-  bool failed_here_ = false;       // by `fail`: messages that arrived before are discarded, too
-  bool closing_ = false;           // close() was called
-  bool ended_ = false;             // our kGoAway is queued; nothing may follow it
-  bool hung_up_ = false;           // Reactor::kHungUp was reported
-  bool read_would_block_ = false;  // at least one read has returned kBlocked
-  bool notify_pending_ = false;    // waiting threads must be notified
-  std::map<uint32_t, std::string> failed_channels_;
-  bool peer_ended_ = false;
-  ConnectionCounts counts_;
+  mutable Mutex mutex_;
+  std::unique_ptr<Stream> stream_ STRATA_GUARDED_BY(mutex_);
+  Status status_ STRATA_GUARDED_BY(mutex_);
+  // The message of status_ without its prefix.
+  std::string why_ STRATA_GUARDED_BY(mutex_);
+  // By `fail`: messages that arrived before are discarded, too.
+  bool failed_here_ STRATA_GUARDED_BY(mutex_) = false;
+  bool closing_ STRATA_GUARDED_BY(mutex_) = false;  // close() was called
+  // Our kGoAway is queued; nothing may follow it.
+  bool ended_ STRATA_GUARDED_BY(mutex_) = false;
+  bool hung_up_ STRATA_GUARDED_BY(mutex_) = false;  // Reactor::kHungUp was reported
+  // At least one read has returned kBlocked.
+  bool read_would_block_ STRATA_GUARDED_BY(mutex_) = false;
+  bool notify_pending_ STRATA_GUARDED_BY(mutex_) = false;  // waiting threads must be notified
+  std::map<uint32_t, std::string> failed_channels_ STRATA_GUARDED_BY(mutex_);
+  bool peer_ended_ STRATA_GUARDED_BY(mutex_) = false;
+  ConnectionCounts counts_ STRATA_GUARDED_BY(mutex_);
 
   // Receiving
-  TagQueue<ReceiveOperation> posted_receives_;  // not yet matched
-  TagQueue<Incoming> unexpected_messages_;      // no matching receive is posted yet
-  std::vector<std::unique_ptr<Incoming>> incoming_;
-  std::unordered_map<uint32_t, Incoming*> unfinished_;  // by message; bytes are still missing
-  std::vector<std::unique_ptr<Incoming>> spare_;        // for reuse
-  uint64_t receive_window_used_ = 0;
-  uint64_t window_to_return_ = 0;  // freed, and not reported to the peer
-  std::map<uint32_t, std::deque<std::string>> control_messages_;
-  size_t control_bytes_ = 0;
-  std::vector<std::byte> staging_;
-  size_t staging_read_ = kSmallRead;  // bytes of it that the next read asks for
-  FrameHeader header_;
-  size_t header_received_ = 0;
-  size_t part_remaining_ = 0;
-  std::byte* destination_ = nullptr;  // of the current part; null: it is discarded
-  Incoming* current_ = nullptr;
-  std::string control_text_;  // the received beginning of a control message
-  uint32_t control_channel_ = 0;
-  uint64_t control_total_ = 0;
-  std::string body_;  // of a frame of another kind
-  std::string* append_to_ = nullptr;
+  TagQueue<ReceiveOperation> posted_receives_ STRATA_GUARDED_BY(mutex_);  // not yet matched
+  // No matching receive is posted yet.
+  TagQueue<Incoming> unexpected_messages_ STRATA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Incoming>> incoming_ STRATA_GUARDED_BY(mutex_);
+  // By message; bytes are still missing.
+  std::unordered_map<uint32_t, Incoming*> unfinished_ STRATA_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Incoming>> spare_ STRATA_GUARDED_BY(mutex_);  // for reuse
+  uint64_t receive_window_used_ STRATA_GUARDED_BY(mutex_) = 0;
+  // Freed, and the peer has not been told.
+  uint64_t window_to_return_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::map<uint32_t, std::deque<std::string>> control_messages_ STRATA_GUARDED_BY(mutex_);
+  size_t control_bytes_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::vector<std::byte> staging_ STRATA_GUARDED_BY(mutex_);
+  // Bytes of it that the next read asks for.
+  size_t staging_read_ STRATA_GUARDED_BY(mutex_) = kSmallRead;
+  FrameHeader header_ STRATA_GUARDED_BY(mutex_);
+  size_t header_received_ STRATA_GUARDED_BY(mutex_) = 0;
+  size_t part_remaining_ STRATA_GUARDED_BY(mutex_) = 0;
+  // Of the current part; null: it is discarded.
+  std::byte* destination_ STRATA_GUARDED_BY(mutex_) = nullptr;
+  Incoming* current_ STRATA_GUARDED_BY(mutex_) = nullptr;
+  // The received beginning of a control message.
+  std::string control_text_ STRATA_GUARDED_BY(mutex_);
+  uint32_t control_channel_ STRATA_GUARDED_BY(mutex_) = 0;
+  uint64_t control_total_ STRATA_GUARDED_BY(mutex_) = 0;
+  std::string body_ STRATA_GUARDED_BY(mutex_);  // of a frame of another kind
+  std::string* append_to_ STRATA_GUARDED_BY(mutex_) = nullptr;
 
   // Sending
-  std::deque<OutgoingFrame> urgent_;  // protocol frames, which precede payload
-  std::deque<QueuedSend> send_queue_;
-  std::deque<SendOperation*> cleared_sends_;  // begun; the rest may be sent
-  std::deque<OutgoingFrame> outgoing_;        // the first may be partly written
+  // Protocol frames, which precede payload.
+  std::deque<OutgoingFrame> urgent_ STRATA_GUARDED_BY(mutex_);
+  std::deque<QueuedSend> send_queue_ STRATA_GUARDED_BY(mutex_);
+  // Begun; the rest may be sent.
+  std::deque<SendOperation*> cleared_sends_ STRATA_GUARDED_BY(mutex_);
+  // The first may be partly written.
+  std::deque<OutgoingFrame> outgoing_ STRATA_GUARDED_BY(mutex_);
   // A send that is written completely, and transmitted when the stream has flushed `until` bytes.
   struct UnflushedSend {
     SendOperation* send;
     uint64_t until;
   };
-  std::deque<UnflushedSend> unflushed_sends_;
-  TagQueue<SendOperation> uncleared_sends_;
-  std::unordered_map<uint32_t, SendOperation*> active_sends_;  // by message; begun, not yet written
-  TagQueue<PeerReceive> peer_receives_;                        // owned
-  uint64_t send_window_left_ = 0;
-  size_t control_bytes_to_send_ = 0;
-  uint32_t next_message_ = 1;
-  bool blocked_ = false;  // the stream would block; its reactor reports when to retry
-  bool flushed_ = true;   // the stream buffers nothing
-  std::optional<Status> write_failure_;
-  std::mt19937_64 random_;
+  std::deque<UnflushedSend> unflushed_sends_ STRATA_GUARDED_BY(mutex_);
+  TagQueue<SendOperation> uncleared_sends_ STRATA_GUARDED_BY(mutex_);
+  // By message; begun, not yet written.
+  std::unordered_map<uint32_t, SendOperation*> active_sends_ STRATA_GUARDED_BY(mutex_);
+  TagQueue<PeerReceive> peer_receives_ STRATA_GUARDED_BY(mutex_);  // owned
+  uint64_t send_window_left_ STRATA_GUARDED_BY(mutex_) = 0;
+  size_t control_bytes_to_send_ STRATA_GUARDED_BY(mutex_) = 0;
+  uint32_t next_message_ STRATA_GUARDED_BY(mutex_) = 1;
+  // The stream would block; its reactor reports when to retry.
+  bool blocked_ STRATA_GUARDED_BY(mutex_) = false;
+  bool flushed_ STRATA_GUARDED_BY(mutex_) = true;  // the stream buffers nothing
+  std::optional<Status> write_failure_ STRATA_GUARDED_BY(mutex_);
+  std::mt19937_64 random_ STRATA_GUARDED_BY(mutex_);
 };
 
 }  // namespace strata::wire

@@ -35,7 +35,7 @@ Transfer Session::do_receive(const Tag& tag, std::span<std::byte> bytes) {
   auto* receive = new ReceiveOperation(weak_from_this(), tag, bytes.data(), bytes.size());
   Transfer transfer(receive);
   receive->add_reference();  // held by the session
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (const std::string* why = channel_failure(tag.channel)) {
     finish_failed(*receive, ErrorCode::kFailedPrecondition, *why);
   } else if (Incoming* incoming = unexpected_messages_.take(tag)) {
@@ -55,7 +55,7 @@ Transfer Session::do_receive(const Tag& tag, std::span<std::byte> bytes) {
 }
 
 void Session::cancel_receive(ReceiveOperation& receive) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (receive.done()) return;
   const auto matched = std::ranges::find_if(
       incoming_, [&](const auto& incoming) { return incoming->receive == &receive; });

@@ -18,7 +18,7 @@ Transfer Session::do_send(const Tag& tag, std::span<const std::byte> bytes) {
   auto* send = new SendOperation(weak_from_this(), tag, bytes.data(), bytes.size());
   Transfer transfer(send);
   send->add_reference();  // held by the session
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (const std::string* why = channel_failure(tag.channel)) {
     finish_failed(*send, ErrorCode::kFailedPrecondition, *why);
   } else if (!alive()) {
@@ -34,7 +34,7 @@ Transfer Session::do_send(const Tag& tag, std::span<const std::byte> bytes) {
 }
 
 void Session::cancel_send(SendOperation& send) {
-  std::unique_lock lock(mutex_);
+  MutexLock lock(mutex_);
   if (send.done()) return;
   send.add_reference();  // abort_send may drop the one of the session
   abort_send(send);

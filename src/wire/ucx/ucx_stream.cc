@@ -25,7 +25,7 @@ uint64_t word_at(const std::string& bytes, size_t offset) {
 
 void UcxStream::watch(uint64_t key) {
   {
-    const std::lock_guard lock(worker_.mutex());
+    const MutexLock lock(worker_.mutex());
     key_ = key;
   }
   tcp_->watch(key);
@@ -41,7 +41,7 @@ Stream::Outcome UcxStream::establish() {
 // Ends when bytes have been sent over the endpoint in both directions: from then on a send needs no
 // help here to make progress, as with a socket.
 Stream::Outcome UcxStream::upgrade() {
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   if (!std::exchange(begun_, true)) {
     id_ = worker_.add(*this);
     put_word(to_tell_, id_);
@@ -150,13 +150,13 @@ void UcxStream::endpoint_failed(const Status& why) {
 }
 
 uint64_t UcxStream::bytes_flushed() const {
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   return flushed_bytes_;
 }
 
 Stream::Result UcxStream::write(std::span<const iovec> parts) {
   if (!begun_) return tcp_->write(parts);
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   flush_tcp();
   if (failure_) return {failed(failure_->code(), std::string(failure_->message()))};
   if (endpoint_failure_) {
@@ -225,7 +225,7 @@ Stream::Result UcxStream::take(std::span<const iovec> parts) {
 
 Stream::Result UcxStream::read(std::span<const iovec> parts) {
   if (!begun_) return tcp_->read(parts);
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   if (closed_) return {failed(ErrorCode::kUnavailable, "it is closed")};
   if (endpoint_ != nullptr) {
     const Result result = take(parts);
@@ -251,7 +251,7 @@ Stream::Result UcxStream::read(std::span<const iovec> parts) {
 
 Stream::Outcome UcxStream::flush() {
   if (!begun_) return tcp_->flush();
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   if (failure_) return failed(failure_->code(), std::string(failure_->message()));
   if (endpoint_failure_) return Outcome::kBlocked;  // write tells
   return flush_tcp() && flushed_bytes_ == sent_ ? Outcome::kMoved : Outcome::kBlocked;
@@ -259,14 +259,14 @@ Stream::Outcome UcxStream::flush() {
 
 void UcxStream::end() {
   if (!begun_) return tcp_->end();
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   put_word(to_tell_, sent_);
   ended_ = true;
   flush_tcp();
 }
 
 void UcxStream::close() {
-  const std::lock_guard lock(worker_.mutex());
+  const MutexLock lock(worker_.mutex());
   if (std::exchange(closed_, true)) return;
   if (begun_) worker_.remove(id_);
   for (const Piece& piece : pieces_) worker_.release(piece.bytes);

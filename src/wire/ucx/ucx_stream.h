@@ -45,46 +45,49 @@ class UcxStream final : public Stream, private UcxReceiver {
     size_t read = 0;
   };
 
-  void came(uint64_t offset, std::byte* bytes, size_t size) override;
-  void taken(uint64_t bytes) override;
-  void passed(size_t bytes) override;
-  void endpoint_failed(const Status& why) override;
+  void came(uint64_t offset, std::byte* bytes, size_t size) override
+      STRATA_REQUIRES(worker_.mutex());
+  void taken(uint64_t bytes) override STRATA_REQUIRES(worker_.mutex());
+  void passed(size_t bytes) override STRATA_REQUIRES(worker_.mutex());
+  void endpoint_failed(const Status& why) override STRATA_REQUIRES(worker_.mutex());
 
-  // With the worker's mutex held:
-  Result take(std::span<const iovec> parts);
-  void look_at_tcp();
-  void hear_address();
-  bool flush_tcp();
-  void fail(Status why);
+  Result take(std::span<const iovec> parts) STRATA_REQUIRES(worker_.mutex());
+  void look_at_tcp() STRATA_REQUIRES(worker_.mutex());
+  void hear_address() STRATA_REQUIRES(worker_.mutex());
+  bool flush_tcp() STRATA_REQUIRES(worker_.mutex());
+  void fail(Status why) STRATA_REQUIRES(worker_.mutex());
 
   const std::unique_ptr<Stream> tcp_;
   UcxWorker& worker_;
   bool begun_ = false;
-  bool told_hello_ = false;  // over the endpoint
-  bool heard_hello_ = false;
-  bool closed_ = false;
-  bool ended_ = false;      // end() was called
-  bool tcp_ended_ = false;  // by the peer
-  uint64_t key_ = 0;
-  uint64_t id_ = 0;
-  uint64_t peers_id_ = 0;
-  ucp_ep_h endpoint_ = nullptr;
-  std::string to_tell_;  // over TCP
-  std::string told_;     // and what came there
-  std::optional<Status> failure_;
-  std::optional<Status> endpoint_failure_;  // no sends; TCP has the cause
+  bool told_hello_ STRATA_GUARDED_BY(worker_.mutex()) = false;  // over the endpoint
+  bool heard_hello_ STRATA_GUARDED_BY(worker_.mutex()) = false;
+  bool closed_ STRATA_GUARDED_BY(worker_.mutex()) = false;
+  bool ended_ STRATA_GUARDED_BY(worker_.mutex()) = false;      // end() was called
+  bool tcp_ended_ STRATA_GUARDED_BY(worker_.mutex()) = false;  // by the peer
+  uint64_t key_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  uint64_t id_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  uint64_t peers_id_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  ucp_ep_h endpoint_ STRATA_GUARDED_BY(worker_.mutex()) = nullptr;
+  std::string to_tell_ STRATA_GUARDED_BY(worker_.mutex());  // over TCP
+  std::string told_ STRATA_GUARDED_BY(worker_.mutex());     // and what came there
+  std::optional<Status> failure_ STRATA_GUARDED_BY(worker_.mutex());
+  std::optional<Status> endpoint_failure_
+      STRATA_GUARDED_BY(worker_.mutex());  // nothing goes; TCP says what it means
 
   uint64_t sent_ = 0;
-  uint64_t flushed_bytes_ = 0;
-  uint64_t taken_ = 0;  // by the peer
+  uint64_t flushed_bytes_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  uint64_t taken_ STRATA_GUARDED_BY(worker_.mutex()) = 0;  // by the peer
 
-  std::deque<Piece> pieces_;
-  std::map<uint64_t, Piece> ahead_;  // of an earlier one that is still to come
-  uint64_t came_ = 0;
-  uint64_t read_ = 0;
-  uint64_t read_told_ = 0;
-  std::optional<uint64_t> end_at_;
-  std::optional<Reactor::TimePoint> give_up_at_;  // what was sent and has not come
+  std::deque<Piece> pieces_ STRATA_GUARDED_BY(worker_.mutex());
+  std::map<uint64_t, Piece> ahead_
+      STRATA_GUARDED_BY(worker_.mutex());  // of an earlier one that is still to come
+  uint64_t came_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  uint64_t read_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  uint64_t read_told_ STRATA_GUARDED_BY(worker_.mutex()) = 0;
+  std::optional<uint64_t> end_at_ STRATA_GUARDED_BY(worker_.mutex());
+  std::optional<Reactor::TimePoint> give_up_at_
+      STRATA_GUARDED_BY(worker_.mutex());  // what was sent and has not come
 };
 
 }  // namespace strata::wire

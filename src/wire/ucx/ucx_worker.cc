@@ -77,7 +77,7 @@ UcxWorker::UcxWorker() {
 UcxWorker::~UcxWorker() {
   {
     // The last words of connections.
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(1);
     while (!closing_.empty() && std::chrono::steady_clock::now() < limit) progress();
   }
@@ -102,7 +102,7 @@ void UcxWorker::free_closed_endpoints() {
 void UcxWorker::collect(std::vector<uint64_t>& ready) {
   if (!later_.empty()) {
     const auto now = std::chrono::steady_clock::now();
-    std::erase_if(later_, [&](const auto& each) {
+    std::erase_if(later_, [&](const auto& each) STRATA_REQUIRES(mutex_) {
       if (each.second > now) return false;
       announced_.push_back(each.first);
       return true;
@@ -119,7 +119,7 @@ void UcxWorker::collect(std::vector<uint64_t>& ready) {
 void UcxWorker::poll(std::vector<uint64_t>& ready, TimePoint until) {
   bool sleep = until != TimePoint::min();
   {
-    const std::lock_guard lock(mutex_);
+    const MutexLock lock(mutex_);
     progress();
     collect(ready);
     // Busy: something has happened since.
@@ -133,7 +133,7 @@ void UcxWorker::poll(std::vector<uint64_t>& ready, TimePoint until) {
   epoll_.poll(ready, sleep ? until : TimePoint::min());
   std::erase_if(ready, [](uint64_t key) { return (key & ~kHungUp) == kEvents; });
   if (!sleep) return;
-  const std::lock_guard lock(mutex_);
+  const MutexLock lock(mutex_);
   asleep_ = false;
   progress();
   collect(ready);
@@ -217,7 +217,9 @@ void UcxWorker::sent(Chunk* chunk) {
 }
 
 void UcxWorker::on_sent(void* request, ucs_status_t, void* chunk) {
-  static_cast<Chunk*>(chunk)->worker->sent(static_cast<Chunk*>(chunk));
+  UcxWorker& worker = *static_cast<Chunk*>(chunk)->worker;
+  worker.mutex_.assume_held();
+  worker.sent(static_cast<Chunk*>(chunk));
   ucp_request_free(request);
 }
 
@@ -235,8 +237,10 @@ UcxReceiver* UcxWorker::receiver(const void* header, size_t header_size) const {
 
 ucs_status_t UcxWorker::on_bytes(void* self, const void* header, size_t header_size, void* bytes,
                                  size_t size, const ucp_am_recv_param_t* how) {
-  UcxReceiver* const to = static_cast<UcxWorker*>(self)->receiver(header, header_size);
-  // Strata's are never a rendezvous.
+  auto& worker = *static_cast<UcxWorker*>(self);
+  worker.mutex_.assume_held();
+  UcxReceiver* const to = worker.receiver(header, header_size);
+  // Ours are never a rendezvous.
   if (to == nullptr || (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0) return UCS_OK;
   Header read;
   std::memcpy(&read, header, sizeof read);
@@ -246,7 +250,9 @@ ucs_status_t UcxWorker::on_bytes(void* self, const void* header, size_t header_s
 
 ucs_status_t UcxWorker::on_taken(void* self, const void* header, size_t header_size, void*, size_t,
                                  const ucp_am_recv_param_t*) {
-  if (UcxReceiver* const to = static_cast<UcxWorker*>(self)->receiver(header, header_size)) {
+  auto& worker = *static_cast<UcxWorker*>(self);
+  worker.mutex_.assume_held();
+  if (UcxReceiver* const to = worker.receiver(header, header_size)) {
     Header read;
     std::memcpy(&read, header, sizeof read);
     to->taken(read.offset);
@@ -256,6 +262,7 @@ ucs_status_t UcxWorker::on_taken(void* self, const void* header, size_t header_s
 
 void UcxWorker::on_error(void* self, ucp_ep_h endpoint, ucs_status_t status) {
   auto& worker = *static_cast<UcxWorker*>(self);
+  worker.mutex_.assume_held();
   const auto found = worker.endpoints_.find(endpoint);
   if (found == worker.endpoints_.end()) return;
   found->second->endpoint_failed(

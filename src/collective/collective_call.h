@@ -1,18 +1,25 @@
 #pragma once
 
+#include <c10/core/ScalarType.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "collective/algorithms/reduction.h"
 #include "strata/collective/algorithms.h"
+#include "strata/collective/reduce_op.h"
 #include "strata/collective/schedule.h"
 
 namespace strata::collective {
 
-/// One rank's side of a collective between ranks that share memory.
-struct SharedCall {
+struct CallTensors;
+
+/// One rank's side of a collective, its tensors as memory.
+struct CollectiveCall {
   Collective collective = Collective::kBarrier;
+  ReduceOp op = ReduceOp::kSum;
+  c10::ScalarType dtype = c10::ScalarType::Undefined;
   int64_t elements = 0;  ///< of the whole
   int64_t element_bytes = 1;
   /// The result's first element is element `result_begin` of the whole. A broadcast's and an
@@ -22,6 +29,7 @@ struct SharedCall {
   std::span<const std::byte* const> values = {};  ///< one a replica of the rank
   const Reduction* reduction = nullptr;           ///< null where nothing is added
   int root = 0;
+  const CallTensors* tensors = nullptr;  ///< whose memory it is; null where there are none
 
   int64_t bytes() const { return elements * element_bytes; }
   /// Elements that rank `rank` of `ranks` joins or brings.
@@ -32,8 +40,5 @@ struct SharedCall {
   /// Where element `index` of the whole lies in the result.
   std::byte* at(int64_t index) const { return result + (index - result_begin) * element_bytes; }
 };
-
-/// Results of so many bytes leave the caches before they are read; they are written past them.
-inline constexpr int64_t kStreamBytes = int64_t{8} << 20;
 
 }  // namespace strata::collective
