@@ -42,7 +42,7 @@ class Background {
   bool stopping_ STRATA_GUARDED_BY(mutex_) = false;
   int waiting_ STRATA_GUARDED_BY(mutex_) = 0;  // callers who want the job to end
   std::chrono::nanoseconds worked_{0};         // processor time when the job last gave way
-  // Of jobs that no one has waited for.
+  // Of jobs whose end was not waited for.
   Status status_ STRATA_GUARDED_BY(mutex_);
   Thread thread_;
 };

@@ -210,7 +210,7 @@ void State::check_agreement(MpiChannel& channel, uint64_t fingerprint) const {
 }
 
 void State::travel(const CollectiveCall& call, MpiWait wait) {
-  // Slower is taken for stuck: it continues, with pauses.
+  // A slower one is taken for stuck: it continues, with pauses.
   constexpr int64_t kBytesPerMicrosecond = 100;
   wait.busy += 10ms + std::chrono::microseconds(call.bytes() / kBytesPerMicrosecond);
   const MpiCollectives collectives{.group = memory->group.data,

@@ -298,7 +298,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
   void read_block(Reader& reader) STRATA_REQUIRES(mutex_) {
     reader.busy = true;
     const int64_t size = reader.block_size;
-    schedule();  // a caller else may read another
+    schedule();  // another thread may read another
     ReadItems made;
     WorkTimer::Clock::duration time;
     {

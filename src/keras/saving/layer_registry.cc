@@ -70,7 +70,7 @@ std::string package_and_class(const Json& object) {
 }
 
 /// A class of another package than a registered one's is another class. One that was registered
-/// without a package represents all of its name.
+/// without a package is all of its name.
 const LayerFactory* find_factory(const Registry& all, const Json& object,
                                  const std::string& class_name) STRATA_REQUIRES(all.mutex) {
   const auto in = [](const auto& map, const std::string& key) {

@@ -173,7 +173,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   uint64_t next_number_ STRATA_GUARDED_BY(mutex_) = 1;
   uint64_t next_turn_ STRATA_GUARDED_BY(mutex_) = 1;
   uint64_t lost_ STRATA_GUARDED_BY(mutex_) = 0;
-  bool changed_ STRATA_GUARDED_BY(mutex_) = false;       // a caller may wait for it
+  bool changed_ STRATA_GUARDED_BY(mutex_) = false;       // a thread may wait for it
   bool error_spread_ STRATA_GUARDED_BY(mutex_) = false;  // the workers know
   bool ending_ STRATA_GUARDED_BY(mutex_) = false;        // nothing is scheduled any more
   bool ended_ STRATA_GUARDED_BY(mutex_) = false;         // who is away stays away

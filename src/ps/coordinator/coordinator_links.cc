@@ -197,7 +197,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     all_away_since_ = now;
     queue_.fail(
         {ErrorCode::kUnavailable,
-         str_cat("[ps] no worker was there for ",
+         str_cat("[ps] no worker was connected for ",
                  strata::detail::in_seconds(options_.worker_timeout),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;

@@ -128,8 +128,9 @@ struct WorkerServer::Impl {
   FailureLog failures_;
 
   Mutex mutex_;
-  std::shared_ptr<WorkerSession> session_ STRATA_GUARDED_BY(mutex_);  // null: no one is there
-  int serving_ STRATA_GUARDED_BY(mutex_) = 0;                         // threads that call functions
+  std::shared_ptr<WorkerSession> session_
+      STRATA_GUARDED_BY(mutex_);               // null: no coordinator is connected
+  int serving_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that call functions
   // Those of them that have nothing to call.
   int waiting_ STRATA_GUARDED_BY(mutex_) = 0;
   // Functions, those of former sessions among them.
@@ -291,7 +292,8 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   }
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
-         str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
+         str_cat("[ps] ", task_.to_string(), " at ", address_,
+                 ": no coordinator was connected for ",
                  strata::detail::in_seconds(options_.coordinator_timeout),
                  " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }

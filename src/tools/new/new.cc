@@ -83,7 +83,7 @@ int new_main(int argc, char** argv) {
       copy_template(entry.path(), folder / fs::relative(entry.path(), source), name);
   }
   std::cout << "made the project " << name << " in " << folder.string()
-            << "; README.md there says how to build it\n";
+            << "; its README.md tells how to build it\n";
   return 0;
 }
 

@@ -73,7 +73,7 @@ class UcxStream final : public Stream, private UcxReceiver {
   std::string told_ STRATA_GUARDED_BY(worker_.mutex());     // and what came there
   std::optional<Status> failure_ STRATA_GUARDED_BY(worker_.mutex());
   std::optional<Status> endpoint_failure_
-      STRATA_GUARDED_BY(worker_.mutex());  // nothing goes; TCP says what it means
+      STRATA_GUARDED_BY(worker_.mutex());  // no sends; TCP has the cause
 
   uint64_t sent_ = 0;
   uint64_t flushed_bytes_ STRATA_GUARDED_BY(worker_.mutex()) = 0;

@@ -240,7 +240,7 @@ ucs_status_t UcxWorker::on_bytes(void* self, const void* header, size_t header_s
   auto& worker = *static_cast<UcxWorker*>(self);
   worker.mutex_.assume_held();
   UcxReceiver* const to = worker.receiver(header, header_size);
-  // Ours are never a rendezvous.
+  // Strata's are never a rendezvous.
   if (to == nullptr || (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0) return UCS_OK;
   Header read;
   std::memcpy(&read, header, sizeof read);
