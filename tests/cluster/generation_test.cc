@@ -42,9 +42,9 @@ TEST(ShutdownTest, TheLeaderServesUntilTheLast) {
   expect_all_ok(cluster.run([&](ThreadCluster::Task& task) {
     const auto server = task.start();
     if (task.id.index == 0) {
-      server->set("leader goes", "");
+      server->set("leader leaves", "");
     } else {
-      (void)server->get("leader goes", soon());
+      (void)server->get("leader leaves", soon());
       server->set(str_cat("still", task.id.index), "x");
       EXPECT_EQ(server->get("still1", soon()), "x");
       EXPECT_EQ(server->get("still2", soon()), "x");

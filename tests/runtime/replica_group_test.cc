@@ -295,7 +295,7 @@ TEST_F(ReplicaGroupTest, KnowsItsStrategyAsItsOwner) {
   EXPECT_EQ(group->owner(), nullptr);
   EXPECT_EQ(group->make_stop_consensus(), nullptr);
   EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
-                     {"[mirrored_strategy] strategy: the strategy", "is gone"},
+                     {"[mirrored_strategy] strategy: the strategy", "no longer exists"},
                      [&] { group->run([](ReplicaContext& context) { context.strategy(); }); }));
 }
 

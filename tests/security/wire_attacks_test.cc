@@ -126,7 +126,7 @@ TEST(WireAttacksTest, OutOfDescriptorsItRestsAndSaysSo) {
   // be turned away for another.
   std::vector<FileDescriptor> own;
   const Deadline limit = soon();
-  while (log.text().find("no peer can be let in") == std::string::npos && !limit.passed()) {
+  while (log.text().find("no peer can be admitted") == std::string::npos && !limit.passed()) {
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
     for (int fd = 0; (fd = ::open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0;) own.emplace_back(fd);
     rlimit room = few;
