@@ -35,11 +35,11 @@ class WorkerStopConsensus final : public StopConsensus {
  private:
   std::string key(int64_t round, const char* what, int rank) const;
   void begin_anew();
-  // Not checked: no listener is there.
+  // Not checked: no listener runs yet.
   void begin_round() STRATA_NO_THREAD_SAFETY_ANALYSIS;
   bool end_round();
   void listen();
-  void tell_all(const char* why) STRATA_REQUIRES(mutex_);
+  void broadcast_stop(const char* why) STRATA_REQUIRES(mutex_);
   void propose(int64_t step) STRATA_REQUIRES(mutex_);
   void wait_for_all();
 

@@ -36,11 +36,9 @@ struct FollowedCheckpoint {
 /// one that the training process has removed meanwhile is skipped, too, whatever `body` throws
 /// then. For a process that watches another's training.
 /// @return false: a stop was requested.
-/// @return false: a stop was requested.
 /// @throws Error  kDeadlineExceeded: no new checkpoint in time; names the last one. kCancelled:
 ///     Ctrl-C under an InterruptGuard. kFailedPrecondition: another handler of SIGTERM is
-///     installed.
-///     Exceptions of `body`.
+///     installed. Exceptions of `body`.
 /// Source: tf.train.checkpoints_iterator.
 STRATA_API bool follow_checkpoints(const std::string& folder,
                                    const std::function<bool(const FollowedCheckpoint&)>& body,

@@ -38,8 +38,7 @@ struct SlurmOptions {
 /// SLURM_STEP_TASKS_PER_NODE, SLURM_STEP_NUM_TASKS), then the job's. Ranks are placed on the nodes
 /// by SLURM_DISTRIBUTION, block or cyclic, in SLURM's order of the nodes.
 /// @throws Error (from `resolve`)  kInvalidArgument: not in a step, more GPUs requested than
-/// present,
-///     `jobs` do not add up to the tasks; names the variable.
+///     present, `jobs` do not add up to the tasks; names the variable.
 /// Source: tf.distribute.cluster_resolver.SlurmClusterResolver, which sorts nodes by name as text
 /// (n10 before n2), so that its ranks and addresses do not match; and which sets
 /// CUDA_VISIBLE_DEVICES, where this class sets `visible_gpus`.

@@ -44,13 +44,12 @@ struct Step {
 /// Ranks that share memory use kBarrier, kReduce and kCopy: slot i is rank i's buffer. Between two
 /// barriers the ranks run freely, so within such a phase no rank may touch a (slot, chunk) that
 /// another one writes.
-/// writes.
+///
 /// Ranks that send messages use kSend, kReceive, kReduce and kCopy: slots are a rank's own. Slot 0
 /// is its result; 1, 2, ... are the values of its replicas, in the order of their ids; further ones
 /// are scratch. Between two ranks messages arrive in order, so they need no names. All receives may
 /// be posted at the start; a rank that is about to add into a buffer that it still sends waits for
 /// that first. The result may be the same memory as the first replica's value.
-/// first. The result may be the same memory as the first replica's value.
 struct STRATA_API Schedule {
   enum class Slot : uint8_t {
     kResult,

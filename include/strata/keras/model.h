@@ -139,8 +139,7 @@ class STRATA_API Model : public LayerOf<ModelImpl> {
   /// Trains for `epochs` passes over the data.
   /// @throws Error  kFailedPrecondition: not compiled. kInvalidArgument: data that do not match the
   ///                model, an empty dataset. kCancelled: Ctrl-C. Exceptions of the data, callbacks
-  ///                and
-  ///                layers.
+  ///                and layers.
   History fit(const data::Dataset& batches, FitOptions options = {}) const;
   History fit(const at::Tensor& x, const at::Tensor& y, FitOptions options = {}) const;
   History fit(const Tensors& x, const Tensors& y, FitOptions options = {}) const;

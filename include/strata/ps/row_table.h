@@ -30,9 +30,8 @@ struct PulledRows {
 /// The worker's side of a table of rows: an embedding that may be larger than any one machine.
 ///
 /// @throws of all calls: Error kUnavailable: a server is lost, and its backup, if the table has
-/// one.
-///   kDataLoss: server and backup have lost each other, and both have changed the table; restart
-///   from a checkpoint. kDeadlineExceeded: the client's timeout.
+///   one. kDataLoss: server and backup have lost each other, and both have changed the table;
+///   restart from a checkpoint. kDeadlineExceeded: the client's timeout.
 /// Threads: any; calls run one at a time. Source: tf.nn.embedding_lookup of a sharded variable.
 class STRATA_API RowTable {
  public:

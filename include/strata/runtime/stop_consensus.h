@@ -27,8 +27,7 @@ class STRATA_API StopConsensus {
   /// @param finished_steps  Grows from call to call, by the same numbers on all workers.
   /// @param preempted  This worker has received a stop request.
   /// @return the step to save after, when it is decided; not below `finished_steps` when it is
-  /// first
-  ///         returned. When that step is reached, the next consensus begins.
+  ///         first returned. When that step is reached, the next consensus begins.
   virtual std::optional<int64_t> agree(int64_t finished_steps, bool preempted) = 0;
 
   /// The reason of the step that `agree` has returned. False: all end after it. True: the group is

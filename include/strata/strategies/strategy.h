@@ -98,9 +98,9 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   /// reference.
   /// @return PerReplica of the calls' results; nothing for void.
   /// @throws the exception of the first replica that failed; the others are stopped, and the
-  /// strategy
-  ///         stays usable. Error kFailedPrecondition: in a replica function; replicas that made
-  ///         different numbers of collective calls. kCancelled: after Ctrl-C (core/interrupt.h).
+  ///         strategy stays usable. Error kFailedPrecondition: in a replica function; replicas that
+  ///         made different numbers of collective calls. kCancelled: after Ctrl-C
+  ///         (core/interrupt.h).
   template <typename Fn, typename... Arguments>
   auto run(Fn&& fn, const Arguments&... arguments) {
     (detail::check_replicas(arguments, group_->num_local_replicas(), name()), ...);
