@@ -1,8 +1,12 @@
 // strata-bench, which `strata bench SUITE` runs: the suites, their options and their help. What is
 // measured, and against which systems, is in suites/.
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
+#include <iterator>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -10,7 +14,7 @@
 #include "suites/collective.h"
 #include "suites/options.h"
 #include "suites/ps.h"
-#include "tools/arguments.h"
+#include "tools/command_line.h"
 #include "tools/exit_status.h"
 
 namespace strata::tools {
@@ -18,7 +22,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
+CommandHelp bench_help() {
+  return {
+      .usage = "strata bench SUITE [options]",
+      .description =
+          R"(A JSON line a result on standard output; progress on standard error. Stop whatever else computes on the
+machine first. benchmarks/README.md explains every number. Suites:
 
   step      images/s of training loops, strata beside its peers in one interleaved run
             cases: run mlp-loop cnn-loop wide-loop mlp-fit cnn-fit
@@ -54,21 +63,8 @@ constexpr const char* kHelp = R"(usage: strata bench SUITE [options]
   checkpoint
             what saving 100 MB costs the training, and the disk's speed
             cases: async files
-
-  --case A,B               some cases only
-  --systems A,B            some systems only (step, models, gpu, data, collective, network, ps)
-  --pairs N                interleaved pairs, at least 15 (default 15)
-  --seconds-per-sample S   default 0.5; collective 0.1, network and ps 0.2
-  --quick yes              models, gpu: batch 2 of 64 x 64, to see that all systems run; not a result
-  --clock wall|cpu         cpu: images per CPU second, for a look at systems of one core while the
-                           machine is busy; not a result
-  --peers-dir DIR          peers' Python environments (default ~/.cache/strata/peers,
-                           filled by scripts/install_peers.sh)
-  --scripts-dir DIR        peers' programs (default: benchmarks/peers of the sources)
-
-A JSON line a result on standard output; progress on standard error. Stop whatever else computes on the
-machine first. benchmarks/README.md explains every number.
-)";
+)"};
+}
 
 fs::path default_peers_dir() {
   if (const char* peers = std::getenv("STRATA_PEERS")) return peers;
@@ -77,89 +73,103 @@ fs::path default_peers_dir() {
   return fs::path(home != nullptr ? home : "/root") / ".cache/strata/peers";
 }
 
-BenchOptions read_options(const std::vector<std::string>& arguments) {
-  BenchOptions options;
-  options.peers_dir = default_peers_dir();
-  options.scripts_dir = STRATA_BENCH_SCRIPTS;
-  options.command = fs::read_symlink("/proc/self/exe");
-  for (size_t i = 1; i < arguments.size(); ++i) {
-    const std::string& name = arguments[i];
-    STRATA_CHECK(i + 1 < arguments.size(), kInvalidArgument, "[strata bench] got ", name,
-                 " without a value; see strata bench --help");
-    const std::string& value = arguments[++i];
-    try {
-      if (name == "--case") {
-        options.cases = split_list(value);
-      } else if (name == "--systems") {
-        options.systems = split_list(value);
-      } else if (name == "--pairs") {
-        options.pairs = std::stoi(value);
-      } else if (name == "--seconds-per-sample") {
-        options.seconds = std::stod(value);
-      } else if (name == "--clock") {
-        STRATA_CHECK(value == "wall" || value == "cpu", kInvalidArgument,
-                     "[strata bench] got --clock ", value, "; expected wall or cpu");
-        options.cpu_clock = value == "cpu";
-      } else if (name == "--quick") {
-        STRATA_CHECK(value == "yes" || value == "no", kInvalidArgument,
-                     "[strata bench] got --quick ", value, "; expected yes or no");
-        options.quick = value == "yes";
-      } else if (name == "--peers-dir") {
-        options.peers_dir = value;
-      } else if (name == "--scripts-dir") {
-        options.scripts_dir = value;
-      } else {
-        STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name,
-                     "; expected an option of strata bench --help");
-      }
-    } catch (const std::logic_error&) {
-      STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name, " ", value,
-                   "; expected a number");
-    }
-  }
-  STRATA_CHECK(options.pairs >= 1 && options.seconds >= 0, kInvalidArgument,
-               "[strata bench] got --pairs ", options.pairs, " --seconds-per-sample ",
-               options.seconds, "; expected positive numbers");
-  if (options.pairs < 15) {
-    std::cerr << "bench: " << options.pairs << " pairs are for a quick look; a result needs 15\n";
-  }
-  return options;
+struct Suite {
+  const char* name;
+  int (*run)(const BenchOptions& options);
+};
+
+constexpr Suite kSuites[] = {{"step", run_step_suite},
+                             {"models", run_models_suite},
+                             {"gpu", run_gpu_suite},
+                             {"reduce", run_reduce_suite},
+                             {"collective", run_collective_suite},
+                             {"network", run_network_suite},
+                             {"ps", run_ps_suite},
+                             {"checkpoint", run_checkpoint_suite},
+                             {"data", run_data_suite}};
+
+// Processes that suites start.
+struct Worker {
+  const char* name;
+  int (*run)(const std::vector<std::string>& arguments);
+};
+
+constexpr Worker kWorkers[] = {{"worker", run_worker},
+                               {"data-worker", run_data_worker},
+                               {"collective-worker", run_collective_worker},
+                               {"ps-worker", run_ps_worker}};
+
+void declare_options(CommandLine& line, BenchOptions& options,
+                     std::chrono::duration<double>& sample) {
+  line.list("--case", "A,B", "some cases only", options.cases);
+  line.list("--systems", "A,B",
+            "some systems only (step, models, gpu, data, collective, network, ps)",
+            options.systems);
+  line.number("--pairs", "N", "interleaved pairs, at least 15 (default 15)", options.pairs, 1);
+  line.seconds("--seconds-per-sample", "S", "default 0.5; collective 0.1, network and ps 0.2",
+               sample);
+  line.yes_or_no("--quick",
+                 "models, gpu: batch 2 of 64 x 64, to see that all systems run; not a\nresult",
+                 options.quick);
+  line.option("--against", "'PROGRAM ...'",
+              "also systems other-1, other-2, other-mw-2 (step), other (collective, ps):\n"
+              "another build of strata's, as /old/build/release/strata-bench, with\n"
+              "ratios vs_other",
+              [&options](const std::string& value) {
+                std::istringstream program(value);
+                options.against.assign(std::istream_iterator<std::string>(program), {});
+              });
+  line.option("--clock", "wall|cpu",
+              "cpu: images per CPU second, for a look at systems of one core while\n"
+              "the machine is busy; not a result",
+              [&options](const std::string& value) {
+                STRATA_CHECK(value == "wall" || value == "cpu", kInvalidArgument,
+                             "[strata bench] got --clock ", value, "; expected wall or cpu");
+                options.cpu_clock = value == "cpu";
+              });
+  line.option("--peers-dir", "DIR",
+              "peers' Python environments (default ~/.cache/strata/peers, filled by\n"
+              "scripts/install_peers.sh)",
+              [&options](const std::string& value) { options.peers_dir = value; });
+  line.option("--scripts-dir", "DIR", "peers' programs (default: benchmarks/peers of the sources)",
+              [&options](const std::string& value) { options.scripts_dir = value; });
 }
 
 }  // namespace
 
 int run_bench(int argc, char** argv) {
-  const std::vector<std::string> arguments(argv + 1, argv + argc);
-  if (arguments.empty() || arguments[0] == "--help" || arguments[0] == "-h") {
-    (arguments.empty() ? std::cerr : std::cout) << kHelp;
-    return arguments.empty() ? 2 : 0;
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const Worker& worker : kWorkers) {
+    if (!words.empty() && words[0] == worker.name)
+      return worker.run({words.begin() + 1, words.end()});
   }
-  for (const std::string& argument : arguments) {
-    if (argument == "--help" || argument == "-h") {
-      std::cout << kHelp;
-      return 0;
-    }
+  BenchOptions options;
+  options.peers_dir = default_peers_dir();
+  options.scripts_dir = STRATA_BENCH_SCRIPTS;
+  options.command = fs::read_symlink("/proc/self/exe");
+  std::chrono::duration<double> sample{options.seconds};
+  CommandLine line("strata bench", bench_help());
+  declare_options(line, options, sample);
+  if (!line.read(words)) {
+    std::cout << line.help();
+    return 0;
   }
-  if (arguments[0] == "worker") return run_worker({arguments.begin() + 1, arguments.end()});
-  if (arguments[0] == "data-worker") {
-    return run_data_worker({arguments.begin() + 1, arguments.end()});
+  options.seconds = sample.count();
+  if (line.operands().empty()) {
+    std::cerr << line.help();
+    return kUsageError;
   }
-  if (arguments[0] == "collective-worker") {
-    return run_collective_worker({arguments.begin() + 1, arguments.end()});
-  }
-  if (arguments[0] == "ps-worker") return run_ps_worker({arguments.begin() + 1, arguments.end()});
-  if (arguments[0] == "step") return run_step_suite(read_options(arguments));
-  if (arguments[0] == "reduce") return run_reduce_suite(read_options(arguments));
-  if (arguments[0] == "checkpoint") return run_checkpoint_suite(read_options(arguments));
-  if (arguments[0] == "data") return run_data_suite(read_options(arguments));
-  if (arguments[0] == "models") return run_models_suite(read_options(arguments));
-  if (arguments[0] == "network") return run_network_suite(read_options(arguments));
-  if (arguments[0] == "collective") return run_collective_suite(read_options(arguments));
-  if (arguments[0] == "gpu") return run_gpu_suite(read_options(arguments));
-  if (arguments[0] == "ps") return run_ps_suite(read_options(arguments));
-  STRATA_CHECK(false, kInvalidArgument, "[strata bench] got suite ", arguments[0],
+  STRATA_CHECK(line.operands().size() == 1, kInvalidArgument, "[strata bench] got ",
+               line.operands()[0], " and ", line.operands()[1], "; expected one suite");
+  const std::string& name = line.operands()[0];
+  const auto* const suite =
+      std::ranges::find_if(kSuites, [&](const Suite& each) { return each.name == name; });
+  STRATA_CHECK(suite != std::end(kSuites), kInvalidArgument, "[strata bench] got suite ", name,
                "; expected step, models, gpu, reduce, collective, network, ps, checkpoint or data");
-  return 2;
+  if (options.pairs < 15) {
+    std::cerr << "bench: " << options.pairs << " pairs are for a quick look; a result needs 15\n";
+  }
+  return suite->run(options);
 }
 
 }  // namespace strata::tools

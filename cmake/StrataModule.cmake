@@ -134,7 +134,7 @@ function(strata_example)
 endfunction()
 
 # strata_bench(NAME step SOURCES ... DEPENDS ...)
-# A benchmark program of its own, build/<preset>/benchmarks/<name>; suites of `strata bench` live in src/tools.
+# A benchmark program of its own, build/<preset>/benchmarks/<name>; the suites of `strata bench` are in benchmarks/suites.
 function(strata_bench)
   if(NOT STRATA_BENCHMARKS)
     return()

@@ -51,7 +51,8 @@ struct Net : torch::nn::Module {
 
 MirroredStrategy make_strategy() {
   set_logical_devices("cpu", kReplicas);
-  return MirroredStrategy({.devices = {"cpu:0", "cpu:1"}, .seed = 1, .threads_per_replica = 1});
+  return MirroredStrategy(
+      {.devices = {"cpu:0", "cpu:1"}, .seed = 1, .replicas = {.threads_per_replica = 1}});
 }
 
 /// A training run and its checkpoint, in a folder that goes with it.

@@ -39,7 +39,9 @@ class GroupRun {
     for (size_t r = 0; r < hosts.size(); ++r) hosts[r].cpus = {cpus[r % cpus.size()]};
     started_ = std::make_unique<CollectiveSystems>(options, hosts, /*shared=*/true, folder);
     const bool memory = std::string_view(group.backend) == "memory";
-    if (wanted("strata")) systems_.push_back(memory ? started_->memory() : started_->wire());
+    const std::string backend = memory ? "memory" : "wire";
+    if (wanted("strata")) systems_.push_back(started_->strata(backend));
+    if (!options.against.empty() && wanted("other")) systems_.push_back(started_->other(backend));
     if (wanted("mpi")) systems_.push_back(memory ? started_->mpi_memory() : started_->mpi_tcp());
     if (wanted("gloo")) systems_.push_back(started_->gloo());
     if (memory && wanted("floor")) systems_.push_back(started_->floor());

@@ -37,8 +37,10 @@ class CollectiveSystems {
   std::vector<std::string> algorithms() const;
 
   // Each starts its processes. A system that cannot be started has its reason in `missing`.
-  CallSystem wire();
-  CallSystem memory();
+  /// @param backend  "memory" or "wire".
+  CallSystem strata(const std::string& backend);
+  /// The same of options.against.
+  CallSystem other(const std::string& backend);
   CallSystem gloo();
   CallSystem mpi_memory();
   CallSystem mpi_tcp();
@@ -47,7 +49,8 @@ class CollectiveSystems {
  private:
   CallSystem start(const std::string& name, const std::string& missing,
                    const std::vector<ProcessSpec>& processes);
-  std::vector<ProcessSpec> strata_processes(const std::string& backend);
+  std::vector<ProcessSpec> strata_processes(const std::string& backend,
+                                            BenchOptions::Build build = BenchOptions::Build::kThis);
   CallSystem mpi(const std::string& name, const std::vector<std::string>& transport);
   ProcessSpec on(size_t rank, std::vector<std::string> argv) const;
   std::string mpi_program() const;

@@ -59,7 +59,8 @@ CallSystem CollectiveSystems::start(const std::string& name, const std::string& 
   return system;
 }
 
-std::vector<ProcessSpec> CollectiveSystems::strata_processes(const std::string& backend) {
+std::vector<ProcessSpec> CollectiveSystems::strata_processes(const std::string& backend,
+                                                             BenchOptions::Build build) {
   std::vector<std::string> addresses;
   if (shared_) ports_.emplace_back(static_cast<int>(hosts_.size()));
   for (size_t rank = 0; rank < hosts_.size(); ++rank) {
@@ -68,7 +69,8 @@ std::vector<ProcessSpec> CollectiveSystems::strata_processes(const std::string& 
   }
   std::vector<ProcessSpec> processes;
   for (size_t rank = 0; rank < hosts_.size(); ++rank) {
-    std::vector<std::string> argv = {options_.command, "collective-worker", "--backend", backend};
+    std::vector<std::string> argv =
+        options_.worker(build, {"collective-worker", "--backend", backend});
     argv.insert(argv.end(), {"--rank", str_cat(rank), "--ranks", str_cat(hosts_.size())});
     argv.insert(argv.end(), {"--ranks-per-host", str_cat(shared_ ? hosts_.size() : 1)});
     argv.insert(argv.end(), {"--addresses", joined(addresses)});
@@ -90,9 +92,13 @@ std::vector<std::string> CollectiveSystems::algorithms() const {
   return names;
 }
 
-CallSystem CollectiveSystems::wire() { return start("strata", "", strata_processes("wire")); }
+CallSystem CollectiveSystems::strata(const std::string& backend) {
+  return start("strata", "", strata_processes(backend));
+}
 
-CallSystem CollectiveSystems::memory() { return start("strata", "", strata_processes("memory")); }
+CallSystem CollectiveSystems::other(const std::string& backend) {
+  return start("other", "", strata_processes(backend, BenchOptions::Build::kOther));
+}
 
 CallSystem CollectiveSystems::floor() {
   // Not close-on-exec: the processes of the floor map it.

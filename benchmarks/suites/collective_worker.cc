@@ -17,7 +17,7 @@
 #include "suites/calls.h"
 #include "suites/collective.h"
 #include "suites/floor.h"
-#include "tools/arguments.h"
+#include "tools/command_line.h"
 
 namespace strata::tools {
 namespace {
@@ -137,25 +137,14 @@ class CommunicatorCalls {
 
 WorkerOptions read(const std::vector<std::string>& arguments) {
   WorkerOptions options;
-  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    const std::string& name = arguments[i];
-    const std::string& value = arguments[i + 1];
-    if (name == "--backend") {
-      options.backend = value;
-    } else if (name == "--rank") {
-      options.rank = std::stoi(value);
-    } else if (name == "--ranks") {
-      options.ranks = std::stoi(value);
-    } else if (name == "--ranks-per-host") {
-      options.ranks_per_host = std::stoi(value);
-    } else if (name == "--addresses") {
-      options.addresses = split_list(value);
-    } else if (name == "--memory-fd") {
-      options.memory_fd = std::stoi(value);
-    } else {
-      STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name);
-    }
-  }
+  CommandLine line("strata bench collective-worker", {});
+  line.text("--backend", "wire|memory|floor", "", options.backend);
+  line.number("--rank", "R", "", options.rank, 0);
+  line.number("--ranks", "N", "", options.ranks, 1);
+  line.number("--ranks-per-host", "N", "", options.ranks_per_host, 1);
+  line.list("--addresses", "A,B", "", options.addresses);
+  line.number("--memory-fd", "FD", "", options.memory_fd, -1);
+  STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
   return options;
 }
 

@@ -20,6 +20,7 @@
 #include "suites/data.h"
 #include "suites/options.h"
 #include "suites/serve.h"
+#include "tools/command_line.h"
 
 namespace strata::tools {
 namespace {
@@ -80,10 +81,10 @@ int run_data_worker(const std::vector<std::string>& arguments) {
   tensor::install_cpu_allocator();  // as every strategy does
   std::string name;
   std::string folder;
-  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    if (arguments[i] == "--case") name = arguments[i + 1];
-    if (arguments[i] == "--data") folder = arguments[i + 1];
-  }
+  CommandLine line("strata bench data-worker", {});
+  line.text("--case", "C", "", name);
+  line.text("--data", "FOLDER", "", folder);
+  STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
   std::optional<Dataset> dataset;
   if (name == "shuffle-batch") dataset = shuffle_batch(folder);
   if (name == "jpeg") dataset = decoded_jpegs(join_path(folder, "jpeg"), data::kAutotune);

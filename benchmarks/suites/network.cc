@@ -84,7 +84,7 @@ class NetworkRun {
                                                    name) != options_.systems.end();
     };
     if (wanted("strata") || wanted("strata-ring")) {
-      CallSystem strata = started_->wire();
+      CallSystem strata = started_->strata("wire");
       CallSystem ring = strata;
       ring.name = "strata-ring";
       ring.operations = {"all_reduce:RING"};

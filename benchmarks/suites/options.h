@@ -17,6 +17,17 @@ struct BenchOptions {
   std::filesystem::path peers_dir;    ///< Python environments torch, tf, jax.
   std::filesystem::path scripts_dir;  ///< benchmarks/peers
   std::filesystem::path command;      ///< This program, to start workers with.
+  std::vector<std::string> against;   ///< The program of another build, with what precedes a
+                                      ///< worker's name in its arguments; empty: none.
+
+  /// The command line of a worker: of this build, or of the other one.
+  enum class Build { kThis, kOther };
+  std::vector<std::string> worker(Build build, std::vector<std::string> arguments) const {
+    std::vector<std::string> line =
+        build == Build::kOther ? against : std::vector<std::string>{command};
+    line.insert(line.end(), arguments.begin(), arguments.end());
+    return line;
+  }
 };
 
 int run_step_suite(const BenchOptions& options);

@@ -64,7 +64,7 @@ class OverlapRun {
           {.address = testbed_.address(at), .enter = testbed_.enter(at), .cpus = {cpus_[host]}});
     }
     CollectiveSystems collectives(options_, hosts, /*shared=*/false, workspace_.path());
-    const CallSystem calls = collectives.wire();
+    const CallSystem calls = collectives.strata("wire");
     STRATA_CHECK(calls.servers != nullptr, kUnavailable, calls.missing);
     RunningSystem overlapped({"strata", 1, {}, {}}, {"", workers(true, 7400)}, workspace_.path());
     RunningSystem behind({"strata-behind", 1, {}, {}}, {"", workers(false, 7410)},

@@ -27,7 +27,9 @@ const CallRatio kRatios[] = {{"vs_rpc", "strata", "rpc"},
                              {"vs_rpc_tcp", "strata-tcp", "rpc-tcp"},
                              {"vs_tf_ps", "strata", "tf-ps"},
                              {"vs_limit", "strata", "copy"},
-                             {"vs_limit_tcp", "strata-tcp", "copy-tcp"}};
+                             {"vs_limit_tcp", "strata-tcp", "copy-tcp"},
+                             {"vs_other", "strata", "other"},
+                             {"vs_other", "strata-tcp", "other-tcp"}};
 
 /// One case of calls, and which of the systems take part.
 struct Measured {
@@ -61,6 +63,9 @@ class ServersRun {
         std::any_of(cases.begin(), cases.end(), [](const Measured& each) { return each.has_copy; });
     if (wanted("strata")) systems_.push_back(started_.strata());
     if (wanted("strata-tcp")) systems_.push_back(started_.strata_by_wire());
+    const bool other = !options.against.empty();
+    if (other && wanted("other")) systems_.push_back(started_.other());
+    if (other && wanted("other-tcp")) systems_.push_back(started_.other_by_wire());
     if (wanted("rpc")) systems_.push_back(started_.rpc("rpc", "any"));
     if (wanted("rpc-tcp")) systems_.push_back(started_.rpc("rpc-tcp", "tcp"));
     if (wanted("tf-ps")) systems_.push_back(started_.tensorflow());
@@ -120,12 +125,14 @@ void run_mnist(const BenchOptions& options) {
   const PortReservation ports(kPsMnistPorts);
   const fs::path data = workspace.path() / "data";
   write_step_data(data, {});
+  std::vector<Ratio> ratios = {{"vs_tf_ps", "strata", "tf-ps"}};
+  if (!options.against.empty()) ratios.push_back({"vs_other", "strata", "other"});
   run_interleaved(options,
                   {.suite = "ps",
                    .name = "mnist",
                    .items = "images",
                    .systems = ps_mnist_systems(options, data, ports),
-                   .ratios = {{"vs_tf_ps", "strata", "tf-ps"}}},
+                   .ratios = std::move(ratios)},
                   workspace.path());
 }
 

@@ -29,6 +29,9 @@ class PsSystems {
   CallSystem strata();
   /// Without the host's memory: all goes through sockets.
   CallSystem strata_by_wire();
+  /// Both of the build options.against.
+  CallSystem other();
+  CallSystem other_by_wire();
   /// @param wire  "any": what torch picks on one host, its memory; "tcp".
   CallSystem rpc(const std::string& name, const std::string& wire);
   CallSystem tensorflow();
@@ -43,7 +46,8 @@ class PsSystems {
                    BetweenCalls between = BetweenCalls::kSleep);
   /// The worker's command first: it ends first.
   std::vector<ProcessSpec> strata_processes(const std::string& worker_role,
-                                            const std::string& server_role);
+                                            const std::string& server_role,
+                                            BenchOptions::Build build = BenchOptions::Build::kThis);
 
   const BenchOptions& options_;
   const int servers_;
@@ -52,7 +56,7 @@ class PsSystems {
   std::deque<PortReservation> ports_;  // of each system
 };
 
-constexpr int kPsMnistPorts = 9;  ///< of mnist's systems
+constexpr int kPsMnistPorts = 12;  ///< of mnist's systems
 
 /// Case `mnist`: two workers, a core each, and a server, which runs on whichever is free.
 /// @param ports  kPsMnistPorts of them.

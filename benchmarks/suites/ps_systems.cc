@@ -44,13 +44,14 @@ CallSystem PsSystems::start(const std::string& name, const std::string& missing,
 }
 
 std::vector<ProcessSpec> PsSystems::strata_processes(const std::string& worker_role,
-                                                     const std::string& server_role) {
+                                                     const std::string& server_role,
+                                                     BenchOptions::Build build) {
   const PortReservation& ports = ports_.emplace_back(1 + servers_);
   const std::string workers = joined(addresses_of(ports, 0, 1));
   const std::string servers = joined(addresses_of(ports, 1, static_cast<size_t>(servers_)));
   const auto process = [&](const std::string& role, int task, int cpu) -> ProcessSpec {
-    return {{options_.command, "ps-worker", "--role", role, "--task", str_cat(task), "--workers",
-             workers, "--servers", servers},
+    return {options_.worker(build, {"ps-worker", "--role", role, "--task", str_cat(task),
+                                    "--workers", workers, "--servers", servers}),
             {},
             {cpu}};
   };
@@ -63,6 +64,15 @@ CallSystem PsSystems::strata() { return start("strata", "", strata_processes("wo
 
 CallSystem PsSystems::strata_by_wire() {
   return start("strata-tcp", "", strata_processes("wire-worker", "server"));
+}
+
+CallSystem PsSystems::other() {
+  return start("other", "", strata_processes("worker", "server", BenchOptions::Build::kOther));
+}
+
+CallSystem PsSystems::other_by_wire() {
+  return start("other-tcp", "",
+               strata_processes("wire-worker", "server", BenchOptions::Build::kOther));
 }
 
 CallSystem PsSystems::copy() {
@@ -109,31 +119,34 @@ CallSystem PsSystems::tensorflow() {
 std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::path& data,
                                          const PortReservation& ports) {
   const std::vector<int> cpus = two_cores();
-  const auto ours = [&]() -> SystemSpec {
+  const auto strata = [&](const std::string& name, BenchOptions::Build build,
+                          size_t first_port) -> SystemSpec {
+    const std::vector<std::string> worker_addresses = addresses_of(ports, first_port, 2);
+    const std::vector<std::string> server_addresses = addresses_of(ports, first_port + 2, 1);
     Json cluster = Json::object();
     Json workers = Json::array();
-    for (const std::string& address : addresses_of(ports, 0, 2)) workers.push_back(address);
+    for (const std::string& address : worker_addresses) workers.push_back(address);
     cluster.set("worker", std::move(workers));
-    cluster.set("ps", Json::array().push_back(addresses_of(ports, 2, 1)[0]));
+    cluster.set("ps", Json::array().push_back(server_addresses[0]));
     Variant variant;
     for (int i = 0; i < 2; ++i) {
       Json task = Json::object();
       task.set("type", "worker").set("index", i);
       Json config = Json::object();
       config.set("cluster", cluster).set("task", std::move(task));
-      variant.processes.push_back({{options.command, "worker", "--case", "mlp-loop", "--data", data,
-                                    "--cluster", "servers"},
+      variant.processes.push_back({options.worker(build, {"worker", "--case", "mlp-loop", "--data",
+                                                          data, "--cluster", "servers"}),
                                    {{"TF_CONFIG", config.dump()}},
                                    {cpus[static_cast<size_t>(i)]}});
     }
     variant.processes.push_back(
-        {{options.command, "ps-worker", "--role", "server", "--task", "0", "--workers",
-          joined(addresses_of(ports, 0, 2)), "--servers", joined(addresses_of(ports, 2, 1))},
+        {options.worker(build, {"ps-worker", "--role", "server", "--task", "0", "--workers",
+                                joined(worker_addresses), "--servers", joined(server_addresses)}),
          {},
          cpus});
-    return {"strata", 2 * kStepBatch, {std::move(variant)}, {}};
+    return {name, 2 * kStepBatch, {std::move(variant)}, {}};
   };
-  const auto theirs = [&]() -> SystemSpec {
+  const auto tensorflow = [&]() -> SystemSpec {
     const PythonPeers python(options, {});
     SystemSpec system{"tf-ps", 2 * kStepBatch, {}, python.missing("tf", "tf_ps.py")};
     size_t port = 3;
@@ -153,7 +166,11 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
     }
     return system;
   };
-  return {ours(), theirs()};
+  std::vector<SystemSpec> systems = {strata("strata", BenchOptions::Build::kThis, 0), tensorflow()};
+  if (!options.against.empty()) {
+    systems.push_back(strata("other", BenchOptions::Build::kOther, kPsMnistPorts - 3));
+  }
+  return systems;
 }
 
 }  // namespace strata::tools

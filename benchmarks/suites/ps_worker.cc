@@ -20,7 +20,7 @@
 #include "strata/wire/socket_transport.h"
 #include "suites/calls.h"
 #include "suites/ps.h"
-#include "tools/arguments.h"
+#include "tools/command_line.h"
 
 namespace strata::tools {
 namespace {
@@ -100,21 +100,12 @@ class TableCalls {
 
 PsWorkerOptions read(const std::vector<std::string>& arguments) {
   PsWorkerOptions options;
-  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    const std::string& name = arguments[i];
-    const std::string& value = arguments[i + 1];
-    if (name == "--role") {
-      options.role = value;
-    } else if (name == "--task") {
-      options.task = std::stoi(value);
-    } else if (name == "--workers") {
-      options.workers = split_list(value);
-    } else if (name == "--servers") {
-      options.servers = split_list(value);
-    } else {
-      STRATA_CHECK(false, kInvalidArgument, "[strata bench] got ", name);
-    }
-  }
+  CommandLine line("strata bench ps-worker", {});
+  line.text("--role", "ROLE", "", options.role);
+  line.number("--task", "I", "", options.task, 0);
+  line.list("--workers", "A,B", "", options.workers);
+  line.list("--servers", "A,B", "", options.servers);
+  STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
   return options;
 }
 

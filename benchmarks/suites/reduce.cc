@@ -86,7 +86,7 @@ int run_reduce_suite(const BenchOptions& options) {
   set_logical_devices("cpu", kReplicas);
   MirroredOptions strategy_options;
   strategy_options.devices = {"cpu:0", "cpu:1"};
-  strategy_options.threads_per_replica = 1;
+  strategy_options.replicas.threads_per_replica = 1;
   MirroredStrategy strategy(strategy_options);
   for (int64_t bytes = kKiB; bytes <= 64 * kMiB; bytes *= 4) {
     const std::string size = size_name(bytes);

@@ -43,6 +43,23 @@ const std::vector<Ratio> kFitRatios = {
     {"vs_keras", "strata-2", "keras-2"},
 };
 
+/// Of this build, against another one.
+const std::vector<Ratio> kOtherRatios = {
+    {"vs_other", "strata-1", "other-1"},
+    {"vs_other", "strata-2", "other-2"},
+    {"vs_other", "strata-mw-2", "other-mw-2"},
+};
+
+std::vector<Ratio> ratios_of(const BenchOptions& options, std::string_view name) {
+  std::vector<Ratio> ratios;
+  if (name != "run") ratios = name.ends_with("-fit") ? kFitRatios : kRatios;
+  if (!options.against.empty()) {
+    ratios.insert(ratios.end(), kOtherRatios.begin(), kOtherRatios.end());
+    if (name == "run" || name.ends_with("-fit")) ratios.pop_back();
+  }
+  return ratios;
+}
+
 }  // namespace
 
 int run_step_suite(const BenchOptions& options) {
@@ -62,9 +79,7 @@ int run_step_suite(const BenchOptions& options) {
                      .name = each.name,
                      .items = is_run ? "" : "images",
                      .systems = step_systems(options, each.name, data, cores, ports),
-                     .ratios = is_run ? std::vector<Ratio>()
-                               : std::string_view(each.name).ends_with("-fit") ? kFitRatios
-                                                                               : kRatios,
+                     .ratios = ratios_of(options, each.name),
                      .cores = cores},
                     workspace.path());
   }

@@ -11,6 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Environment = std::vector<std::pair<std::string, std::string>>;
+using Build = BenchOptions::Build;
 
 std::string find_mimalloc() {
   for (const char* folder : {"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu",
@@ -36,13 +37,29 @@ class Catalogue {
   }
 
   std::vector<SystemSpec> all() const {
+    std::vector<SystemSpec> systems = systems_of_case();
+    if (!options_.against.empty()) {
+      systems.push_back(strata("other-1", 1, Build::kOther));
+      systems.push_back(strata("other-2", 2, Build::kOther));
+      if (ours_ == case_ && case_ != "run") {
+        systems.push_back(workers("other-mw-2", kOtherPorts, Build::kOther));
+      }
+    }
+    return systems;
+  }
+
+ private:
+  static constexpr size_t kOtherPorts = 4;  ///< The last pair of kStepPorts.
+
+  std::vector<SystemSpec> systems_of_case() const {
     if (ours_ != case_) {  // Model::fit
-      return {strata("strata-1", 1),
-              strata("strata-2", 2),
-              {"strata-2-loop", images(2), {{"", {strata_process(case_, 2, both_)}}}, {}},
-              ddp(),
-              tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
-              keras()};
+      return {
+          strata("strata-1", 1),
+          strata("strata-2", 2),
+          {"strata-2-loop", images(2), {{"", {strata_process(Build::kThis, case_, 2, both_)}}}, {}},
+          ddp(),
+          tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
+          keras()};
     }
     std::vector<SystemSpec> systems = {
         strata("strata-1", 1), strata("strata-2", 2), independent(), libtorch(), libtorch_tuned(),
@@ -50,14 +67,13 @@ class Catalogue {
         // As TensorFlow's guides write it, a step a call; and with many steps in one call of a
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
-        tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}), workers(),
-        tf_workers(), stored("strata-central-2", "central"), stored("strata-2-shared", "shared"),
-        stored("strata-2-copies", "copies")};
+        tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}),
+        workers("strata-mw-2", 0), tf_workers(), stored("strata-central-2", "central"),
+        stored("strata-2-shared", "shared"), stored("strata-2-copies", "copies")};
     if (case_ == "run") systems.resize(2);
     return systems;
   }
 
- private:
   double images(int replicas) const { return case_ == "run" ? 1 : replicas * kStepBatch; }
 
   /// What the others run is the loop of the same model.
@@ -66,26 +82,29 @@ class Catalogue {
     return end == std::string::npos ? name : name.substr(0, end) + "-loop";
   }
 
-  ProcessSpec strata_process(const std::string& name, int replicas, std::vector<int> cpus) const {
-    return {{options_.command, "worker", "--case", name, "--data", data_, "--replicas",
-             std::to_string(replicas)},
+  ProcessSpec strata_process(Build build, const std::string& name, int replicas,
+                             std::vector<int> cpus) const {
+    return {options_.worker(build, {"worker", "--case", name, "--data", data_, "--replicas",
+                                    std::to_string(replicas)}),
             {},
             std::move(cpus)};
   }
-  SystemSpec strata(const std::string& name, int replicas) const {
+  SystemSpec strata(const std::string& name, int replicas, Build build = Build::kThis) const {
     return {name,
             images(replicas),
-            {{"", {strata_process(ours_, replicas, replicas == 1 ? one_ : both_)}}},
+            {{"", {strata_process(build, ours_, replicas, replicas == 1 ? one_ : both_)}}},
             {}};
   }
   SystemSpec stored(const std::string& name, const std::string& storage) const {
-    ProcessSpec process = strata_process(ours_, 2, both_);
+    ProcessSpec process = strata_process(Build::kThis, ours_, 2, both_);
     process.argv.insert(process.argv.end(), {"--storage", storage});
     return {name, images(2), {{"", {process}}}, {}};
   }
   SystemSpec independent() const {
     Variant variant;
-    for (const int cpu : both_) variant.processes.push_back(strata_process(ours_, 1, {cpu}));
+    for (const int cpu : both_) {
+      variant.processes.push_back(strata_process(Build::kThis, ours_, 1, {cpu}));
+    }
     return {"independent-2", images(2), {variant}, {}};
   }
 
@@ -97,15 +116,15 @@ class Catalogue {
     }
     return worker_role(addresses, index);
   }
-  SystemSpec workers() const {
+  SystemSpec workers(const std::string& name, size_t pair, Build build = Build::kThis) const {
     Variant variant;
     for (size_t i = 0; i < both_.size(); ++i) {
-      ProcessSpec process = strata_process(ours_, 1, {both_[i]});
+      ProcessSpec process = strata_process(build, ours_, 1, {both_[i]});
       process.argv.insert(process.argv.end(), {"--cluster", "yes"});
-      process.environment = {role(0, i)};
+      process.environment = {role(pair, i)};
       variant.processes.push_back(std::move(process));
     }
-    return {"strata-mw-2", images(2), {variant}, {}};
+    return {name, images(2), {variant}, {}};
   }
   SystemSpec tf_workers() const {
     SystemSpec system{"tf-mw-2", images(2), {}, python_.missing("tf", "tf_loop.py")};

@@ -10,7 +10,7 @@
 
 namespace strata::tools {
 
-constexpr int kStepPorts = 8;  ///< That the systems of several workers need for one case.
+constexpr int kStepPorts = 10;  ///< That the systems of several workers need for one case.
 
 /// Every system of suite step for one case, strata's own included.
 /// @param data  The file with the case's batches.

@@ -32,6 +32,7 @@
 #include "suites/options.h"
 #include "suites/serve.h"
 #include "suites/worker.h"
+#include "tools/command_line.h"
 
 namespace strata::tools {
 namespace {
@@ -164,8 +165,8 @@ MirroredStrategy make_strategy(int replicas, const std::string& device,
   MirroredOptions options;
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat(device, ":", i));
   options.seed = 1;
-  options.threads_per_replica = 1;
-  options.share_storage = share_storage;
+  options.replicas.threads_per_replica = 1;
+  options.replicas.share_storage = share_storage;
   return MirroredStrategy(options);
 }
 
@@ -174,33 +175,35 @@ int run_worker(const std::vector<std::string>& arguments) {
   std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
-  for (size_t i = 0; i + 1 < arguments.size(); i += 2) {
-    if (arguments[i] == "--case") name = arguments[i + 1];
-    if (arguments[i] == "--data") data = arguments[i + 1];
-    if (arguments[i] == "--replicas") replicas = std::stoi(arguments[i + 1]);
-    if (arguments[i] == "--device") device = arguments[i + 1];
-    if (arguments[i] == "--cluster") cluster = arguments[i + 1];
-    if (arguments[i] == "--storage") storage = arguments[i + 1];
-    if (arguments[i] == "--overlap") overlap = arguments[i + 1] == "yes";
-  }
+  CommandLine line("strata bench worker", {});
+  line.text("--case", "C", "", name);
+  line.text("--data", "FILE", "", data);
+  line.number("--replicas", "N", "", replicas, 1);
+  line.text("--device", "cpu|gpu", "", device);
+  line.text("--cluster", "yes|servers", "", cluster);
+  line.text("--storage", "central|...", "", storage);
+  line.option("--overlap", "yes|no", "",
+              [&](const std::string& value) { overlap = value == "yes"; });
+  STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
   if (name == "resnet50") return run_models_worker(data, replicas, device);
   torch::manual_seed(1);
   if (cluster == "yes") {
     MultiWorkerMirroredStrategy strategy({.devices = {"cpu:0"},
                                           .seed = 1,
                                           .communication_options = {.overlap = overlap},
-                                          .threads_per_replica = 1});
+                                          .replicas = {.threads_per_replica = 1}});
     serve_case(strategy, name, data);
     return 0;
   }
   if (cluster == "servers") {
-    ParameterServerStrategy strategy({.devices = {"cpu:0"}, .seed = 1, .threads_per_replica = 1});
+    ParameterServerStrategy strategy(
+        {.devices = {"cpu:0"}, .seed = 1, .replicas = {.threads_per_replica = 1}});
     serve_case(strategy, name, data);
     return 0;
   }
   if (storage == "central") {
     set_logical_devices("cpu", replicas);
-    CentralStorageStrategy strategy({.seed = 1, .threads_per_replica = 1});
+    CentralStorageStrategy strategy({.seed = 1, .replicas = {.threads_per_replica = 1}});
     serve_case(strategy, name, data);
     return 0;
   }

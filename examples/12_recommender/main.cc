@@ -35,11 +35,11 @@ TORCH_MODULE(Net);
 
 void train(const examples::Arguments& arguments) {
   strata::ParameterServerStrategy strategy({.devices = arguments.devices, .seed = 1});
-  const strata::ServerEmbedding table(strategy, {.name = "rows",
-                                                 .rows = kUsers + kItems,
-                                                 .width = kWidth,
-                                                 .rule = strata::tensor::AdamRule{},
-                                                 .learning_rate = 0.02});
+  const strata::ServerEmbedding table(
+      strategy, {.name = "rows",
+                 .rows = kUsers + kItems,
+                 .width = kWidth,
+                 .optimizer = strata::optimizers::Adam({.learning_rate = 0.02})});
   if (strategy.is_chief()) {
     std::printf("%lld rows of %lld on %d parameter servers\n",
                 static_cast<long long>(kUsers + kItems), static_cast<long long>(kWidth),

@@ -59,7 +59,7 @@ PreemptionCheckpointHandler::PreemptionCheckpointHandler(Checkpoint& checkpoint,
     : save_(std::move(save)), options_(std::move(options)), agreement_(options_.agreement) {
   STRATA_CHECK(!options_.on_sigterm || detail::TerminationGuard::possible(), kFailedPrecondition,
                "[preemption] got a second PreemptionCheckpointHandler; expected one at a time");
-  if (!agreement_) agreement_ = detail::make_stop_consensus(checkpoint.workers());
+  if (!agreement_) agreement_ = checkpoint.workers().make_stop_consensus();
   if (!agreement_) agreement_ = std::make_shared<OneProcess>();
   if (options_.on_sigterm) termination_ = std::make_unique<detail::TerminationGuard>();
 }

@@ -139,7 +139,7 @@ void lay_out(Snapshot& snapshot, Layout& layout, Staging* staging) {
 ManifestPlan plan_of(const ReplicaGroup& group) {
   return {.strategy = group.name(),
           .replicas = group.num_replicas(),
-          .threads_per_replica = group.options().threads_per_replica,
+          .threads_per_replica = group.options().replicas.threads_per_replica,
           .order = "tree"};
 }
 

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "runtime/group_exchange.h"
+#include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 
 namespace strata {
@@ -29,7 +30,7 @@ bool has_local_values(const Variable& variable) {
   // Of the group, not of this process: all processes must answer alike.
   if (state.group()->num_replicas() < 2 || state.shares_storage()) return false;
   if (state.on_read()) return true;
-  if (state.group()->keeps_one_copy()) return false;
+  if (!state.group()->placement().has_copy_per_replica()) return false;
   // What an optimizer trains is kept equal.
   return variable.aggregation() == VariableAggregation::kNone && !variable.trainable() &&
          !state.has_bound_storage();

@@ -52,7 +52,7 @@ void Barriers::end(const Key& key, Round& round, const Status& status, Outbox& o
 void Barriers::arrive(const TaskId& task, const PendingRequest& from, const ControlMessage& request,
                       Outbox& out) {
   std::vector<TaskId> members;
-  for (const auto& member : request.tasks) members.push_back(TaskId::parse(member.first));
+  for (const auto& member : request.tasks) members.push_back(TaskId::parse(member.name));
   std::ranges::sort(members);
   if (std::ranges::count(members, task) != 1) {
     from.fail(out, {ErrorCode::kInvalidArgument,

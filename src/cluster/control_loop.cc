@@ -12,30 +12,24 @@ namespace strata::cluster {
 namespace {
 
 constexpr uint32_t kChannel = 0;
-constexpr auto kMaxHeartbeatInterval = std::chrono::seconds(1);
 // How late the thread may be with what comes while nobody waits on the transport.
 constexpr auto kTick = std::chrono::milliseconds(20);
 // A task has one control connection, and for a while the one before it, too.
 constexpr ptrdiff_t kMaxConnectionsOfTask = 8;
 constexpr ptrdiff_t kMaxConnectionsOfNonMembers = 32;  // tasks that are no members, all together
 
-// So that silence is noticed within the interval, and not just behind it.
-Clock::Duration limit_of(Clock::Duration liveness) { return liveness * 9 / 10; }
-
 }  // namespace
 
 ControlLoop::ControlLoop(Options options, wire::Transport& transport, OnFailure on_failure)
     : options_(std::move(options)),
-      heartbeat_interval_(std::min<Clock::Duration>(options_.liveness / 8, kMaxHeartbeatInterval)),
       transport_(transport),
       on_failure_(std::move(on_failure)),
-      ticked_(Clock::system().now()),
-      next_heartbeat_(ticked_) {
+      detector_(control_timing(options_.liveness), Clock::system().now()) {
   if (leads()) {
     membership_.emplace(MembershipLeaderOptions{.spec = options_.spec,
                                                 .members = options_.members,
-                                                .liveness = limit_of(options_.liveness)});
-    membership_->opened(kLeaderSession, options_.task, ticked_);
+                                                .liveness = detector_.timing().silence_limit});
+    membership_->opened(kLeaderSession, options_.task, detector_.next_heartbeat());
   }
   thread_ = Thread("strata-cluster", [this](std::stop_token stop) { run(stop); });
 }
@@ -89,7 +83,7 @@ bool ControlLoop::has_room_for(const TaskId& task) const {
 void ControlLoop::attach(std::shared_ptr<wire::Connection> connection) {
   {
     const MutexLock lock(mutex_);
-    leader_last_heard_ = Clock::system().now();
+    detector_.add(kLeaderSession, Clock::system().now());
     leader_closing_ = false;
     const MutexLock arrivals_lock(arrivals_mutex_);
     connections_[kLeaderSession] = std::move(connection);
@@ -133,7 +127,8 @@ void ControlLoop::run(const std::stop_token& stop) {
 }
 
 TimePoint ControlLoop::next_event(TimePoint now) const {
-  TimePoint next = std::min(next_heartbeat_, now + heartbeat_interval_);
+  TimePoint next =
+      std::min(detector_.next_heartbeat(), now + detector_.timing().heartbeat_interval);
   if (membership_) next = std::min(next, membership_->next_event());
   return next;
 }
@@ -205,7 +200,7 @@ void ControlLoop::handle(Arrival& arrival, TimePoint now) {
     if (membership_) {
       membership_->received(arrival.session, message, now);
     } else {
-      leader_last_heard_ = now;
+      detector_.heard(kLeaderSession, now);
       leader_operation_ = message.operation;
       handle_message(message);
     }
@@ -320,17 +315,16 @@ void ControlLoop::tick(TimePoint now) {
   if (membership_) {
     membership_->tick(now);
   } else {
-    const auto limit = limit_of(options_.liveness);
-    if (now - ticked_ > limit / 2) leader_last_heard_ += now - ticked_;  // this task stood still
-    if (attached() && now - leader_last_heard_ >= limit) {
-      const std::string how = str_cat("was silent for more than ", seconds_text(limit));
+    (void)detector_.tick(now);
+    if (attached() && detector_.is_lost(kLeaderSession, now)) {
+      const std::string how =
+          str_cat("was silent for more than ", seconds_text(detector_.timing().silence_limit));
       drop(kLeaderSession, {ErrorCode::kUnavailable, str_cat("[cluster] it ", how)});
       leader_is_gone(how);
     }
   }
-  ticked_ = now;
-  if (now < next_heartbeat_) return;
-  next_heartbeat_ = now + heartbeat_interval_;
+  if (!detector_.heartbeat_due(now)) return;
+  detector_.heartbeat_sent(now);
   ControlMessage heartbeat;
   heartbeat.kind = MessageKind::kHeartbeat;
   heartbeat.generation = generation_;
@@ -342,7 +336,7 @@ void ControlLoop::tick(TimePoint now) {
   }
 }
 
-// What the coordinator has decided; what it tells this very task may lead to more.
+// What the membership leader has decided; what it tells this very task may lead to more.
 void ControlLoop::deliver() {
   if (!membership_) return;
   while (true) {

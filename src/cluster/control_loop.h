@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cluster/control_message.h"
+#include "cluster/failure_detector.h"
 #include "cluster/membership_leader.h"
 #include "core/log_limiter.h"
 #include "core/thread.h"
@@ -108,7 +109,6 @@ class ControlLoop {
   TimePoint next_event(TimePoint now) const STRATA_REQUIRES(mutex_);
 
   const Options options_;
-  const Clock::Duration heartbeat_interval_;  // between heartbeats
   wire::Transport& transport_;
   const OnFailure on_failure_;
 
@@ -125,13 +125,12 @@ class ControlLoop {
   bool announce_ STRATA_GUARDED_BY(mutex_) = false;
   std::set<TaskId> newcomers_ STRATA_GUARDED_BY(mutex_);
   std::string operation_ STRATA_GUARDED_BY(mutex_);
-  TimePoint leader_last_heard_ STRATA_GUARDED_BY(mutex_);
   std::string leader_operation_ STRATA_GUARDED_BY(mutex_);
   bool leader_closing_ STRATA_GUARDED_BY(mutex_) = false;
   // After an orderly leave: a lost connection is no failure.
   bool left_ STRATA_GUARDED_BY(mutex_) = false;
-  TimePoint ticked_ STRATA_GUARDED_BY(mutex_);
-  TimePoint next_heartbeat_ STRATA_GUARDED_BY(mutex_);
+  // Of the leader, if this task is another; and the heartbeats.
+  FailureDetector detector_ STRATA_GUARDED_BY(mutex_);
   bool wake_ STRATA_GUARDED_BY(mutex_) = false;  // another thread's call is done
 
   mutable Mutex arrivals_mutex_;  // locked after mutex_, if both are

@@ -4,9 +4,9 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
+#include "core/proto_message.h"
 #include "strata/core/error.h"
 
 namespace strata::cluster {
@@ -33,8 +33,16 @@ enum class MessageKind : uint32_t {
   kClosing = 36,      ///< all other tasks have left: the leader exits
 };
 
-/// One message; a kind uses only the fields that it needs. It is encoded in Protocol Buffers' wire
-/// format (core/proto_wire.h). Fields are added, never changed; readers skip unknown fields.
+/// A task, and the address at which it listens.
+struct TaskAddress {
+  std::string name;
+  std::string address;
+
+  friend bool operator==(const TaskAddress&, const TaskAddress&) = default;
+};
+
+/// One message; a kind uses only the fields that it needs. Its contract is
+/// proto/strata/control_message.proto. Fields are added, never changed; readers skip unknown fields.
 struct ControlMessage {
   MessageKind kind = MessageKind::kHeartbeat;
   uint64_t request = 0;     ///< the sender's number; a reply has its request's
@@ -48,10 +56,31 @@ struct ControlMessage {
   bool flag = false;
   uint64_t timeout_ms = 0;  ///< of the sender's wait
   std::string operation;    ///< what the sender's program is doing (Server::set_operation)
-  std::vector<std::pair<std::string, std::string>> tasks;  ///< names and addresses
+  std::vector<TaskAddress> tasks;
 
   friend bool operator==(const ControlMessage&, const ControlMessage&) = default;
 };
+
+void visit_fields(auto& field, detail::MessageOf<TaskAddress> auto& task) {
+  field(1, "name", task.name);
+  field(2, "address", task.address);
+}
+
+void visit_fields(auto& field, detail::MessageOf<ControlMessage> auto& message) {
+  field(1, "kind", message.kind);
+  field(2, "request", message.request);
+  field(3, "generation", message.generation);
+  field(4, "number", message.number);
+  field(5, "code", message.code);
+  field(6, "name", message.name);
+  field.bytes(7, "value", message.value);
+  field.bytes(8, "expected", message.expected);
+  field(9, "address", message.address);
+  field(10, "flag", message.flag);
+  field(11, "timeout_ms", message.timeout_ms);
+  field(13, "operation", message.operation);
+  field(12, "tasks", message.tasks);
+}
 
 std::string encode(const ControlMessage& message);
 

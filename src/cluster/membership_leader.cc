@@ -35,6 +35,9 @@ std::string call_of(const ControlMessage& message) {
 MembershipLeader::MembershipLeader(MembershipLeaderOptions options)
     : options_(std::move(options)),
       leader_(options_.members.front()),
+      detector_({.silence_limit = options_.liveness,
+                 .heartbeat_interval = {},  // the control loop's business
+                 .forgives_suspension = true}),
       barriers_([this](const TaskId& task) { return describe(task); }) {}
 
 std::string MembershipLeader::describe(const TaskId& task) const {
@@ -59,14 +62,14 @@ bool MembershipLeader::is_active(uint64_t session) const {
 void MembershipLeader::opened(uint64_t session, const TaskId& task, TimePoint now) {
   Session fresh;
   fresh.task = task;
-  fresh.heard = now;
+  if (session != kLeaderSession) detector_.add(session, now);
   sessions_[session] = std::move(fresh);
 }
 
 void MembershipLeader::received(uint64_t session, const ControlMessage& message, TimePoint now) {
   const auto it = sessions_.find(session);
   if (it == sessions_.end()) return;
-  it->second.heard = now;
+  detector_.heard(session, now);
   it->second.operation_at = now;
   if (it->second.operation != message.operation) {
     it->second.operation = message.operation;
@@ -251,7 +254,7 @@ void MembershipLeader::begin(TimePoint now) {
   for (const TaskId& member : options_.members) {
     for (const auto& [id, session] : sessions_) {
       if (session.task != member || !session.joining) continue;
-      answer.tasks.emplace_back(member.to_string(), session.address);
+      answer.tasks.push_back({member.to_string(), session.address});
       active_[member] = id;
       lost_.erase(member);
     }
@@ -322,6 +325,7 @@ void MembershipLeader::closed(uint64_t session, const std::string& how, TimePoin
   store_.fail(session, {}, nobody);
   barriers_.fail(session, {}, nobody);
   sessions_.erase(it);
+  detector_.remove(session);
   if (was_active) {
     lost_.insert(task);
     active_.erase(task);
@@ -436,19 +440,10 @@ void MembershipLeader::say_who_is_waited_for(TimePoint now) {
 }
 
 void MembershipLeader::tick(TimePoint now) {
-  // Who stood still (SIGSTOP, a suspended machine) has no right to call the others silent: what
-  // they sent meanwhile is still to be read.
-  if (ticked_ && now - *ticked_ > options_.liveness / 2) {
-    for (auto& entry : sessions_) entry.second.heard += now - *ticked_;
-  }
-  ticked_ = now;
-
-  std::vector<std::pair<uint64_t, std::string>> silent;
-  for (const auto& [id, session] : sessions_) {
-    if (id == kLeaderSession || now - session.heard < options_.liveness) continue;
-    silent.emplace_back(id, str_cat("was silent for ", seconds_text(now - session.heard)));
-  }
-  for (const auto& [id, how] : silent) {
+  (void)detector_.tick(now);
+  for (const uint64_t id : detector_.lost(now)) {
+    const std::string how = str_cat("was silent for ", seconds_text(detector_.silence(id, now)));
+    detector_.remove(id);
     dropped_.emplace_back(id, Status(ErrorCode::kUnavailable, str_cat("[cluster] it ", how)));
     closed(id, how, now);
   }
@@ -474,9 +469,9 @@ void MembershipLeader::tick(TimePoint now) {
 }
 
 TimePoint MembershipLeader::next_event() const {
-  TimePoint next = std::min(store_.next_deadline(), barriers_.next_deadline());
+  TimePoint next =
+      std::min({store_.next_deadline(), barriers_.next_deadline(), detector_.next_loss()});
   for (const auto& [id, session] : sessions_) {
-    if (id != kLeaderSession) next = std::min(next, session.heard + options_.liveness);
     if (session.joining) next = std::min(next, session.joining->deadline);
   }
   for (const Suspicion& each : suspicions_) next = std::min(next, each.decide_at);

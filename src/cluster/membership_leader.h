@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cluster/barriers.h"
+#include "cluster/failure_detector.h"
 #include "cluster/pending_request.h"
 #include "cluster/store.h"
 #include "core/log_limiter.h"
@@ -38,9 +39,8 @@ class MembershipLeader {
   /// The connection was closed. @param how  "closed its connection", for errors. Not a failure if
   /// the task has left before.
   void closed(uint64_t session, const std::string& how, TimePoint now);
-  /// Applies timeouts. Call it at `next_event()`, and at least four times per `liveness`. After a
-  /// gap of more than half of `liveness` this process was suspended; that time does not count as
-  /// other tasks' silence.
+  /// Applies timeouts. Call it at `next_event()`, and at least four times per `liveness`. Time for
+  /// which this process was suspended does not count as other tasks' silence (FailureDetector).
   void tick(TimePoint now);
   TimePoint next_event() const;
 
@@ -55,7 +55,6 @@ class MembershipLeader {
   struct Session {
     TaskId task;
     std::string address;
-    TimePoint heard;
     std::string operation;  // the last operation that the task has reported
     std::string call;       // its last request to the leader since then
     TimePoint operation_at;
@@ -103,12 +102,12 @@ class MembershipLeader {
   std::map<TaskId, uint64_t> active_;  // sessions of this generation
   std::set<TaskId> lost_;              // or left; not rejoined yet
   std::map<TaskId, std::string> refused_;
-  Status failure_;  // of this generation
+  FailureDetector detector_;  // of all sessions but the leader's own
+  Status failure_;            // of this generation
   std::vector<Suspicion> suspicions_;
   std::optional<PendingRequest> leader_leaves_;
   Store store_;
   Barriers barriers_;
-  std::optional<TimePoint> ticked_;
   std::optional<strata::detail::WaitNotice> gathering_notice_;  // while the leader waits for tasks
   Outbox outbox_;
   std::vector<std::pair<uint64_t, Status>> dropped_;

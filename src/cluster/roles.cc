@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 
+#include "core/edit_distance.h"
 #include "strata/core/error.h"
 #include "strata/wire/address.h"
 
@@ -16,25 +17,11 @@ int count(const ClusterSpec& spec, std::string_view job) {
   return spec.has_job(job) ? spec.num_tasks(job) : 0;
 }
 
-// How many letters must be changed, added or left out.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t changed = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({changed, row[j] + 1, row[j - 1] + 1});
-    }
-  }
-  return row.back();
-}
-
 std::string hint_for_job(std::string_view job) {
   if (job == "master") return "; \"master\" is the chief's old name: write \"chief\"";
   for (const std::string_view role : kRoles) {
-    if (distance(job, role) <= 2) return str_cat("; did you mean \"", role, "\"?");
+    if (strata::detail::edit_distance(job, role) <= 2)
+      return str_cat("; did you mean \"", role, "\"?");
   }
   return "; rename the job";
 }

@@ -6,6 +6,7 @@
 
 #include "cluster/control_loop.h"
 #include "cluster/data_connections.h"
+#include "cluster/failure_detector.h"
 #include "cluster/local_host.h"
 #include "cluster/make_transport.h"
 #include "cluster/peer_authorizer.h"
@@ -19,7 +20,6 @@
 namespace strata::cluster {
 namespace {
 
-constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
 constexpr auto kExplainFor = std::chrono::seconds(2);
 
 std::vector<TaskId> members_of(const ClusterSpec& spec, const TaskId& task,
@@ -89,10 +89,7 @@ Server::Impl::Impl(const ClusterSpec& spec_in, const TaskId& task_in, ServerOpti
       authorizer(std::make_shared<PeerAuthorizer>(
           task, members,
           spec.has_task(members.front()) ? spec.task_address(members.front()) : "")) {
-  STRATA_CHECK(options.liveness >= kShortestLiveness, kInvalidArgument,
-               "[cluster] Server: got a liveness interval of ",
-               std::chrono::duration<double>(options.liveness).count(),
-               " s; expected 0.1 s at least");
+  check_liveness(options.liveness, "[cluster] Server");
   const auto deadline = wire::Deadline::after(options.start_timeout);
   if (members.size() > 1) listen(deadline);
   control = std::make_unique<ControlLoop>(
@@ -328,7 +325,7 @@ void Server::barrier(const std::string& name, wire::Deadline deadline, std::vect
     }
   }
   auto request = message(MessageKind::kBarrier, name);
-  for (const TaskId& task : tasks) request.tasks.emplace_back(task.to_string(), "");
+  for (const TaskId& task : tasks) request.tasks.push_back({task.to_string(), ""});
   request.number = impl_->next_round(name);
   (void)impl_->control->call(std::move(request), deadline);
 }

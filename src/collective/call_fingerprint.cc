@@ -36,6 +36,15 @@ uint64_t plan_of(std::string_view schedule, int root, std::string_view name) {
   return hash(name, (hash(schedule) ^ static_cast<uint64_t>(root)) * 0x100000001b3u);
 }
 
+CallFingerprint fingerprint_of(const CollectiveCall& call, std::string_view schedule,
+                               std::string_view name) {
+  return {.collective = call.collective,
+          .op = call.op,
+          .dtype = call.dtype,
+          .elements = call.elements,
+          .plan = plan_of(schedule, call.root, name)};
+}
+
 std::string describe_call(uint64_t fingerprint) {
   const auto take = [&](int bits) {
     const uint64_t value = fingerprint & mask(bits);

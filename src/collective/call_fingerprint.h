@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "collective/collective_call.h"
 #include "strata/collective/algorithms.h"
 #include "strata/collective/reduce_op.h"
 
@@ -24,6 +25,10 @@ struct CallFingerprint {
 
 /// @param schedule  The algorithm's name.  @param root  Of a broadcast.  @param name  The call's.
 uint64_t plan_of(std::string_view schedule, int root, std::string_view name);
+
+/// Of `call`, which `schedule` runs under `name`.
+CallFingerprint fingerprint_of(const CollectiveCall& call, std::string_view schedule,
+                               std::string_view name);
 
 /// "all_reduce(SUM) of 1000 Float, plan 1a2".
 std::string describe_call(uint64_t fingerprint);

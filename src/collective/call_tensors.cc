@@ -23,4 +23,15 @@ ReducedTensors::ReducedTensors(const std::vector<at::Tensor>& given, const at::T
   }
 }
 
+std::shared_ptr<void> CallTensors::keep() const {
+  struct Kept {
+    at::Tensor result;
+    std::vector<at::Tensor> given;
+    HostTensor out;
+    std::optional<ReducedTensors> reduced;
+  };
+  return std::make_shared<Kept>(
+      Kept{result, given != nullptr ? *given : std::vector<at::Tensor>(), out, reduced});
+}
+
 }  // namespace strata::collective

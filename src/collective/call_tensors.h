@@ -4,6 +4,8 @@
 #include <c10/util/SmallVector.h>
 
 #include <cstddef>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "collective/algorithms/reduction.h"
@@ -39,6 +41,20 @@ struct ReducedTensors {
 
   ReducedTensors(const std::vector<at::Tensor>& given, const at::Tensor& like, int64_t elements,
                  ReduceOp op, int num_replicas);
+};
+
+/// The tensors of one call as memory. They must stay while it runs.
+struct CallTensors {
+  const at::Tensor& result;
+  const std::vector<at::Tensor>* given;        ///< null where nothing is added
+  HostTensor out;                              ///< of `result`
+  std::optional<ReducedTensors> reduced = {};  ///< of `given`
+
+  explicit CallTensors(const at::Tensor& of, const std::vector<at::Tensor>* values = nullptr)
+      : result(of), given(values), out(of) {}
+
+  /// Owns the memory of all of them: for a back end that still uses it after the call has failed.
+  std::shared_ptr<void> keep() const;
 };
 
 }  // namespace strata::collective

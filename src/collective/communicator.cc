@@ -7,6 +7,9 @@
 #include <cstring>
 #include <utility>
 
+#include "collective/call_tensors.h"
+#include "collective/collective_call.h"
+
 namespace strata::collective {
 namespace {
 
@@ -58,13 +61,33 @@ void Communicator::note_failure_of(Call&& call) {
   }
 }
 
+/// @param what  The call without its memory.
+void Communicator::run_reduction(const CollectiveCall& what, const std::vector<at::Tensor>& values,
+                                 at::Tensor& result, const CallOptions& options) {
+  note_failure_of([&] {
+    CallTensors tensors(result, &values);
+    const ReducedTensors& reduced =
+        tensors.reduced.emplace(values, result, what.elements, what.op, placement_.num_replicas());
+    CollectiveCall call = what;
+    call.dtype = result.scalar_type();
+    call.element_bytes = reduced.reduction.element_bytes();
+    call.result = tensors.out.data();
+    call.values = reduced.values;
+    call.reduction = &reduced.reduction;
+    call.tensors = &tensors;
+    do_call(call, options);
+    tensors.out.write_back();
+  });
+}
+
 void Communicator::all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
                               ReduceOp op, const CallOptions& options) {
   check_count("all_reduce", values.size(), replicas_.size(), rank_);
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].defined()) check_like(values[i], result, i);
   }
-  note_failure_of([&] { do_all_reduce(values, result, op, options); });
+  run_reduction({.collective = Collective::kAllReduce, .op = op, .elements = result.numel()},
+                values, result, options);
 }
 
 void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
@@ -78,7 +101,11 @@ void Communicator::reduce_scatter(const std::vector<at::Tensor>& values, at::Ten
                  values[i].scalar_type(), " for value ", i, "; expected ", num_ranks(), " times ",
                  part.numel(), " ", part.scalar_type());
   }
-  note_failure_of([&] { do_reduce_scatter(values, part, op, options); });
+  run_reduction({.collective = Collective::kReduceScatter,
+                 .op = op,
+                 .elements = part.numel() * num_ranks(),
+                 .result_begin = part.numel() * rank_},
+                values, part, options);
 }
 
 void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) {
@@ -86,7 +113,23 @@ void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const Cal
                kInvalidArgument, "[collective] all_gather: got ", all.numel(), " ",
                all.scalar_type(), " for all parts; expected ", num_ranks(), " times ", part.numel(),
                " ", part.scalar_type());
-  note_failure_of([&] { do_all_gather(part, all, options); });
+  note_failure_of([&] {
+    const CallTensors tensors(all);
+    const HostTensor mine(part);
+    const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
+    std::byte* const place = tensors.out.data() + bytes * rank_;
+    if (bytes > 0 && place != mine.data()) {
+      std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+    }
+    do_call({.collective = Collective::kAllGather,
+             .dtype = all.scalar_type(),
+             .elements = all.numel(),
+             .element_bytes = static_cast<int64_t>(all.element_size()),
+             .result = tensors.out.data(),
+             .tensors = &tensors},
+            options);
+    tensors.out.write_back();
+  });
 }
 
 std::vector<std::string> Communicator::all_gather_bytes(std::string_view mine,
@@ -114,11 +157,22 @@ std::vector<std::string> Communicator::all_gather_bytes(std::string_view mine,
 void Communicator::broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
   STRATA_CHECK(root >= 0 && root < num_ranks(), kInvalidArgument,
                "[collective] broadcast: got root ", root, "; expected 0 to ", num_ranks() - 1);
-  note_failure_of([&] { do_broadcast_(tensor, root, options); });
+  note_failure_of([&] {
+    const CallTensors tensors(tensor);
+    do_call({.collective = Collective::kBroadcast,
+             .dtype = tensor.scalar_type(),
+             .elements = tensor.numel(),
+             .element_bytes = static_cast<int64_t>(tensor.element_size()),
+             .result = tensors.out.data(),
+             .root = root,
+             .tensors = &tensors},
+            options);
+    tensors.out.write_back();
+  });
 }
 
 void Communicator::barrier(const CallOptions& options) {
-  note_failure_of([&] { do_barrier(options); });
+  note_failure_of([&] { do_call({.collective = Collective::kBarrier}, options); });
 }
 
 at::Tensor Communicator::buffer(int64_t elements, at::ScalarType dtype) {

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 
+#include "core/letter_case.h"
 #include "strata/core/error.h"
 
 namespace strata {
@@ -19,18 +20,6 @@ constexpr std::string_view kForms = "cpu:0, gpu:1 or /job:worker/replica:0/task:
 bool is_identifier(std::string_view word) {
   return !word.empty() && std::isalpha(static_cast<unsigned char>(word.front())) &&
          std::ranges::all_of(word, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
-}
-
-std::string upper(std::string_view word) {
-  std::string result(word);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::toupper(c); });
-  return result;
-}
-
-std::string lower(std::string_view word) {
-  std::string result(word);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return std::tolower(c); });
-  return result;
 }
 
 std::optional<int> parse_number(std::string_view text, std::string_view word,
@@ -51,7 +40,7 @@ void parse_device(std::string_view text, std::string_view word, DeviceName& name
   const std::string_view type = word.substr(0, colon);
   if (type != "*") {
     if (!is_identifier(type)) fail(text, str_cat("\"", type, "\" is no type of device"));
-    name.type = upper(type);
+    name.type = detail::upper_case(type);
   }
   if (colon != std::string_view::npos)
     name.index = parse_number(text, word.substr(colon + 1), "device");
@@ -121,7 +110,7 @@ std::string DeviceName::to_string() const {
 
 std::string DeviceName::short_name() const {
   if (!type) return "";
-  return index ? str_cat(lower(*type), ":", *index) : lower(*type);
+  return index ? str_cat(detail::lower_case(*type), ":", *index) : detail::lower_case(*type);
 }
 
 DeviceName DeviceName::merged_over(const DeviceName& defaults) const {

@@ -7,8 +7,8 @@
 
 #include "strata/core/error.h"
 
-// The wire format of Protocol Buffers, as much of it as tf.train.Example and TensorBoard's events
-// need (protobuf.dev/programming-guides/encoding).
+// The wire format of Protocol Buffers, as much of it as is needed here
+// (protobuf.dev/programming-guides/encoding). Whole messages: proto_message.h.
 namespace strata::detail {
 
 enum class WireType : uint32_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
@@ -29,6 +29,11 @@ class WireReader {
         end_(message.data() + message.size()),
         begin_(whole.data()),
         text_(&text) {}
+
+  /// A reader of a message within this one.
+  WireReader nested(std::string_view message) const {
+    return WireReader(message, {begin_, 0}, *text_);
+  }
 
   bool at_end() const { return at_ == end_; }
   size_t bytes_left() const { return static_cast<size_t>(end_ - at_); }

@@ -40,8 +40,8 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
         std::make_unique<WorkerGroup>(*cluster, options.server, options.communication_options,
                                       std::vector<std::string>{"cpu:0"}, Common{});
     ReplicaGroupOptions group{.name = kName, .devices = workers_->devices()};
-    group.overlap = options.communication_options.overlap.value_or(true);
-    group.bytes_per_pack = options.communication_options.bytes_per_pack;
+    group.reduction = {.bytes_per_pack = options.communication_options.bytes_per_pack,
+                       .overlap = options.communication_options.overlap.value_or(true)};
     group.timeout = options.communication_options.timeout;
     group.communicator = workers_->communicator();
     group.use_cpu_kernels = false;

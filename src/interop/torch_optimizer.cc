@@ -10,6 +10,7 @@
 #include "interop/torch_optimizer_state.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
+#include "runtime/variable_placement.h"
 #include "strata/collective/in_process.h"
 #include "strata/runtime/replica_context.h"
 
@@ -111,12 +112,13 @@ TorchOptimizerCore::Impl::Impl(const std::vector<TorchParamGroup>& groups, const
   }
   optimizers::check_variables(kName, variables_);
   ReplicaGroup& replicas = variables_[0].group();
-  STRATA_CHECK(!replicas.has_mirrors(), kUnimplemented, "[", kName, "] build: '",
-               variables_[0].name(), "' has its only copy on ",
-               replicas.options().parameter_device->name,
+  const VariablePlacement& placement = replicas.placement();
+  const std::optional<at::Device> home = placement.gradient_device(replicas);
+  STRATA_CHECK(!home, kUnimplemented, "[", kName, "] build: '", variables_[0].name(),
+               "' has its only copy on ", home->str(),
                ", away from the replicas' devices; libtorch's optimizers update where gradients "
                "are: use one of strata's, or leave parameter_device out");
-  if (replicas.may_share_storage() && replicas.num_replicas() > 1) {
+  if (placement.may_share_storage(replicas) && replicas.num_replicas() > 1) {
     for (const Variable& variable : variables_) {
       if (!variable.state()->has_bound_storage()) share_storage(variable);
     }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "keras_files/call_graph.h"
+#include "keras_files/keras_history.h"
 #include "keras_files/layer_rules.h"
 #include "keras_files/model_layout.h"
 #include "strata/core/error.h"
@@ -10,60 +11,19 @@
 namespace strata::keras_files {
 namespace {
 
-struct Reference {
-  std::string layer;
-  int64_t call = 0;
-  int64_t output = 0;
-  std::string dtype = {};  // empty: not said
-};
-
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorCode::kDataLoss, "[keras_files] model config: " + what);
 }
 
-bool is_reference(const Json& json) {
-  return json.is_array() && json.as_array().size() >= 3 && json.as_array()[0].is_string() &&
-         json.as_array()[1].is_int() && json.as_array()[2].is_int();
-}
-
-Reference reference_of(const Json& json) {
-  return {.layer = json.as_array()[0].as_string(),
-          .call = json.as_array()[1].as_int(),
-          .output = json.as_array()[2].as_int()};
-}
-
-/// Members by name: so Keras flattens dictionaries.
-std::vector<const Json*> children_of(const Json& json) {
-  std::vector<const Json*> children;
-  if (json.is_array()) {
-    for (const Json& item : json.as_array()) children.push_back(&item);
-  } else if (json.is_object()) {
-    std::vector<const std::pair<std::string, Json>*> members;
-    for (const auto& member : json.as_object()) members.push_back(&member);
-    std::ranges::sort(members, {}, [](const auto* member) { return member->first; });
-    for (const auto* member : members) children.push_back(&member->second);
-  }
-  return children;
-}
-
-/// The [layer, call, output] triples of `input_layers` and `output_layers`, whatever they stand in.
-void collect_references(const Json& json, std::vector<Reference>& to) {
-  if (is_reference(json)) {
-    to.push_back(reference_of(json));
-    return;
-  }
-  for (const Json* child : children_of(json)) collect_references(*child, to);
-}
-
 /// The symbolic tensors among a call's arguments, in Keras's order.
-void collect_tensors(const Json& json, std::vector<Reference>& to) {
+void collect_tensors(const Json& json, std::vector<KerasHistory>& to) {
   if (json.is_object()) {
     const Json* class_name = json.find("class_name");
     if (class_name != nullptr && class_name->is_string() &&
         class_name->as_string() == "__keras_tensor__") {
       const Json& history = json.at("config").at("keras_history");
-      if (!is_reference(history)) fail("a tensor's keras_history is no [layer, call, output]");
-      to.push_back(reference_of(history));
+      if (!is_keras_history(history)) fail("a tensor's keras_history is no [layer, call, output]");
+      to.push_back(keras_history_of(history));
       const Json* dtype = find_value(json.at("config"), "dtype");
       if (dtype != nullptr && dtype->is_string()) to.back().dtype = dtype->as_string();
       return;
@@ -90,16 +50,16 @@ class Graph {
   }
 
   std::vector<std::string> order(const Json& config) {
-    std::vector<Reference> references, inputs;
-    collect_references(config.at("output_layers"), references);
-    collect_references(config.at("input_layers"), inputs);
-    for (Reference& output : references) {
+    std::vector<KerasHistory> references, inputs;
+    collect_keras_histories(config.at("output_layers"), references);
+    collect_keras_histories(config.at("input_layers"), inputs);
+    for (KerasHistory& output : references) {
       // For a nested functional model Keras counts calls from 1 here, and only here.
       const bool shifted = is_functional(*entries_[layer_of(output.layer)]);
       if (shifted) output.call = std::max<int64_t>(output.call - 1, 0);
     }
     std::vector<size_t> input_calls;
-    for (const Reference& input : inputs) {
+    for (const KerasHistory& input : inputs) {
       input_calls.push_back(first_call_[layer_of(input.layer)]);
     }
     std::vector<std::string> result;
@@ -144,10 +104,10 @@ class Graph {
 
   CallGraph::Call call_for(size_t layer, const Json& node) const {
     static const Json kNothing;
-    std::vector<Reference> all, first, masks;
+    std::vector<KerasHistory> all, first, masks;
     bool is_alone = true;
     if (node.is_array()) {
-      collect_references(node, all);  // the old form: [["dense", 0, 0, {}], ...]
+      collect_keras_histories(node, all);  // the old form: [["dense", 0, 0, {}], ...]
       first = all;
     } else {
       const Json* args = find_value(node, "args");
@@ -180,7 +140,7 @@ class Graph {
     return found->second;
   }
 
-  CallGraph::Value value_of(const Reference& reference) const {
+  CallGraph::Value value_of(const KerasHistory& reference) const {
     const size_t layer = layer_of(reference.layer);
     if (reference.call < 0 || static_cast<size_t>(reference.call) >= call_counts_[layer]) {
       fail(str_cat("a tensor of call ", reference.call, " of layer '", reference.layer,
@@ -190,9 +150,9 @@ class Graph {
             .output = static_cast<size_t>(std::max<int64_t>(reference.output, 0))};
   }
 
-  std::vector<CallGraph::Value> values_of(const std::vector<Reference>& references) const {
+  std::vector<CallGraph::Value> values_of(const std::vector<KerasHistory>& references) const {
     std::vector<CallGraph::Value> values;
-    for (const Reference& each : references) values.push_back(value_of(each));
+    for (const KerasHistory& each : references) values.push_back(value_of(each));
     return values;
   }
 

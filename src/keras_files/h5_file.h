@@ -8,14 +8,25 @@
 #include "keras_files/h5_budget.h"
 #include "keras_files/h5_bytes.h"
 
-/// A reader of HDF5 files for files from elsewhere. HDF5's own library trusts what stands in a file
-/// and crashes on damage in many places (seen with 1.10: heaps, groups, messages, with single bits
-/// flipped); this one goes by the published format and holds every number against the bytes that
-/// are there. It knows what h5py writes unless told otherwise, which is what Keras writes: groups
-/// as symbol tables or links in the header, attributes in the header, data in one piece or in
-/// chunks.
+/// A reader of HDF5 files, for files that may be damaged or hostile.
 ///
-/// Errors say what, not where. Source: "HDF5 File Format Specification Version 3.0".
+/// Why this reader is ours, although HDF5's library writes our files (hdf5.h): the library trusts
+/// the numbers in a file. Damage makes it read and write outside of its buffers (CVE-2024-29157, in
+/// the heap of texts, is one of dozens that were mended in 1.14.4; we saw crashes in groups, heaps
+/// and messages of Debian 12's 1.10.8 with single bits flipped), and it has no limits for memory or
+/// work, so that a small file can ask for any amount of both. This reader compares every number
+/// with the bytes that are there and draws on a `Budget`; tests flip bits, and a fuzz target feeds
+/// it any bytes. The writer meets no such data, and the library's files are the format's reference.
+///
+/// It reads what Keras and h5py write by default: superblocks 0 to 3, groups as symbol tables or as
+/// links in the header, attributes in the header, data in the header, in one piece or in chunks
+/// with the version 1 B-tree, and the filters gzip, shuffle and fletcher32. It refuses what h5py
+/// writes only on request (libver='latest': dense links and attributes, newer indices of chunks;
+/// user blocks, committed types, other filters) with kUnimplemented and the way to write the file
+/// again. External and virtual data and links are refused, since they lead out of the file.
+///
+/// Errors say what, not where; h5_input.h adds the place. Source: "HDF5 File Format Specification
+/// Version 3.0".
 namespace strata::keras_files::h5 {
 
 struct Link {

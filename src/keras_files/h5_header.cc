@@ -25,7 +25,18 @@ enum Message : uint64_t {
 
 [[noreturn]] void unknown(const char* what) {
   throw Error(ErrorCode::kUnimplemented,
-              str_cat("got ", what, "; expected what h5py writes by default"));
+              str_cat("got ", what,
+                      "; expected what h5py writes by default; save the file again with Keras, or "
+                      "with h5py and without libver='latest'"));
+}
+
+constexpr const char* kSignature = "\x89HDF\r\n\x1a\n";
+
+/// HDF5 may begin at byte 512, 1024, 2048 and so on.
+bool has_user_block(Bytes bytes) {
+  for (uint64_t at = 512; at < bytes.size(); at *= 2)
+    if (Cursor(bytes.subspan(at), kHeader).starts_with(kSignature)) return true;
+  return false;
 }
 
 Datatype parse_datatype(Cursor cursor) {
@@ -194,7 +205,10 @@ Bytes File::from(uint64_t address, const char* what) const {
 
 File::File(Bytes bytes, Budget& budget) : bytes_(bytes), budget_(budget) {
   Cursor cursor(bytes, "the file ends early");
-  if (!cursor.starts_with("\x89HDF\r\n\x1a\n")) damaged("no signature of HDF5");
+  if (!cursor.starts_with(kSignature)) {
+    if (has_user_block(bytes)) unknown("HDF5 behind a user block");
+    damaged("no signature of HDF5");
+  }
   cursor.take(8);
   const uint64_t version = cursor.number(1);
   if (version > 3) unknown("HDF5 of a newer version");

@@ -8,7 +8,7 @@
 #include "strata/core/error.h"
 #include "strata/core/mutex.h"
 
-/// HDF5's C interface, with owners and errors. For writing: what is read is read by h5_file.h.
+/// HDF5's C interface, with owners and errors. For writing alone: h5_file.h reads, and says why.
 namespace strata::keras_files::h5 {
 
 /// An id of HDF5's and the function that gives it back.

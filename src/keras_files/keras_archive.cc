@@ -2,11 +2,12 @@
 
 #include <algorithm>
 
-#include "keras_files/atomic_file.h"
+#include "core/atomic_file.h"
 #include "keras_files/memory_file.h"
 #include "keras_files/weights_file.h"
 #include "keras_files/weights_image.h"
 #include "keras_files/zip_reader.h"
+#include "keras_files/zip_writer.h"
 #include "strata/core/error.h"
 
 namespace strata::keras_files {
@@ -109,7 +110,9 @@ KerasArchive parse_keras_archive(std::span<const std::byte> bytes, const std::st
 }
 
 void save_keras_archive(const KerasArchive& archive, const std::string& path) {
-  write_atomically(path, [&](const Sink& sink) { write(archive, sink); });
+  strata::detail::write_atomically(path, [&](WritableFile& file) {
+    write(archive, [&](std::span<const std::byte> bytes) { file.append(bytes); });
+  });
 }
 
 std::string serialize_keras_archive(const KerasArchive& archive) {

@@ -2,58 +2,53 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <string_view>
 
+#include "core/join.h"
 #include "keras_files/layer_rules.h"
 #include "strata/core/error.h"
+#include "strata/tensor/rule_options.h"
 
 namespace strata::keras_files {
 namespace {
 
-/// Kinds of one row stand side by side for each variable; rows stand one behind the other.
-struct SlotRow {
-  std::string_view kinds;  // divided by commas
-  std::string_view when = "";
+struct OptimizerClass {
+  std::string_view name;
+  std::span<const tensor::RuleSlot> slots;
+  std::string_view scalar = {};  // one more at the end
 };
 
-struct OptimizerRow {
-  std::string_view class_name;
-  std::vector<SlotRow> rows;
-  std::string_view scalar = "";  // one more at the end
-};
+const std::vector<OptimizerClass>& all_classes() {
+  static const std::vector<OptimizerClass> kClasses = [] {
+    std::vector<OptimizerClass> classes;
+    for (const tensor::RuleRow& row : tensor::rule_rows()) {
+      for (const std::string_view name : row.class_names) {
+        classes.push_back({name, row.slots, row.scalar_state});
+      }
+    }
+    // Keras's files may have it, although strata has no such optimizer.
+    static const std::vector<tensor::RuleSlot> kMoments = {{"momentum"}, {"velocity"}};
+    classes.push_back({"ScheduleFreeAdamW", kMoments});
+    return classes;
+  }();
+  return kClasses;
+}
 
-const OptimizerRow* find_optimizer(std::string_view class_name) {
-  static const std::vector<OptimizerRow> kRows = {
-      {"SGD", {{"momentum", "momentum:0"}}},
-      {"Adam", {{"momentum,velocity"}, {"velocity_hat", "amsgrad:0"}}},
-      {"AdamW", {{"momentum,velocity"}, {"velocity_hat", "amsgrad:0"}}},
-      {"Adafactor", {{"row,column,velocity"}}},
-      {"Adamax", {{"momentum,norm"}}},
-      {"Nadam", {{"momentum,velocity"}}, "u_product"},
-      {"Lamb", {{"momentum,velocity"}}},
-      {"Lion", {{"momentum"}}},
-      {"Adagrad", {{"accumulator"}}},
-      {"Adadelta", {{"accumulated_grad,accumulated_delta_var"}}},
-      {"Ftrl", {{"accumulator,linear"}}},
-      {"RMSprop", {{"velocity"}, {"momentum", "momentum:0"}, {"average_gradient", "centered:0"}}},
-      {"ScheduleFreeAdamW", {{"momentum,velocity"}}},
-  };
-  const auto row = std::ranges::find(kRows, class_name, &OptimizerRow::class_name);
-  return row == kRows.end() ? nullptr : &*row;
+std::string lower(std::string_view name) {
+  std::string text(name);
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
 }
 
 /// "adam" as Keras takes it for Adam.
 std::string optimizer_class_of(const Json& optimizer) {
   if (optimizer.is_string()) {
-    std::string lower = optimizer.as_string();
-    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-    for (const char* name : {"SGD", "Adam", "AdamW", "Adamax", "Nadam", "Lamb", "Lion", "Adagrad",
-                             "Adadelta", "Adafactor", "Ftrl", "RMSprop"}) {
-      std::string known = name;
-      std::ranges::transform(known, known.begin(), [](unsigned char c) { return std::tolower(c); });
-      if (known == lower) return name;
+    const std::string& name = optimizer.as_string();
+    for (const OptimizerClass& each : all_classes()) {
+      if (lower(each.name) == lower(name)) return std::string(each.name);
     }
-    return optimizer.as_string();
+    return name;
   }
   const Json* name = find_value(optimizer, "class_name");
   STRATA_CHECK(name != nullptr && name->is_string(), kDataLoss,
@@ -62,31 +57,17 @@ std::string optimizer_class_of(const Json& optimizer) {
   return name->as_string();
 }
 
-/// Adafactor keeps means of a matrix's rows and columns; of a vector one number that it never uses.
-std::vector<int64_t> shape_of(std::string_view kind, std::vector<int64_t> shape) {
-  if (kind != "row" && kind != "column") return shape;
-  if (shape.size() < 2) return {};
-  shape.erase(shape.end() - (kind == "row" ? 1 : 2));
-  return shape;
-}
-
-void add_kinds(std::string_view kinds, std::span<const std::vector<int64_t>> shapes,
-               std::vector<OptimizerSlot>& slots) {
+/// The slots of one variable are side by side.
+void add_slots(std::span<const tensor::RuleSlot> kinds,
+               std::span<const std::vector<int64_t>> shapes, std::vector<OptimizerSlot>& slots) {
   for (size_t variable = 0; variable < shapes.size(); ++variable) {
-    for (std::string_view left = kinds; !left.empty();) {
-      const size_t end = std::min(left.find(','), left.size());
-      const std::string_view kind = left.substr(0, end);
-      slots.push_back({.kind = std::string(kind),
+    for (const tensor::RuleSlot& kind : kinds) {
+      slots.push_back({.kind = std::string(kind.name),
                        .variable = static_cast<int64_t>(variable),
-                       .shape = shape_of(kind, shapes[variable])});
-      left.remove_prefix(std::min(end + 1, left.size()));
+                       .shape = kind.shape_of(shapes[variable])});
     }
   }
 }
-
-}  // namespace
-
-namespace {
 
 /// @param nested  Inside a LossScaleOptimizer, where Keras does not track what an optimizer keeps
 ///                without naming it.
@@ -111,27 +92,31 @@ std::vector<OptimizerSlot> slots_of(const Json& optimizer,
     }
     return slots;
   }
-  const OptimizerRow* row = find_optimizer(class_name);
-  STRATA_CHECK(row != nullptr, kUnimplemented, "[keras_files] optimizer_slots: got optimizer ",
-               class_name,
-               "; expected SGD, Adam, AdamW, Adamax, Nadam, Lamb, Lion, Adagrad, Adadelta, "
-               "Adafactor, Ftrl, RMSprop, ScheduleFreeAdamW or LossScaleOptimizer");
+  const auto& classes = all_classes();
+  const auto found = std::ranges::find(classes, class_name, &OptimizerClass::name);
+  STRATA_CHECK(found != classes.end(), kUnimplemented,
+               "[keras_files] optimizer_slots: got optimizer ", class_name, "; expected ",
+               join(classes, &OptimizerClass::name), " or LossScaleOptimizer");
   slots.push_back({.kind = "iteration"});
   const Json* rate = find_value(config, "learning_rate");
   if (rate == nullptr || rate->is_number()) slots.push_back({.kind = "learning_rate"});
-  if (holds("use_ema:0", config)) add_kinds("average", shapes, slots);
-  if (holds("gradient_accumulation_steps:0", config)) {
-    add_kinds("gradient_accumulator", shapes, slots);
-  }
-  for (const SlotRow& kinds : row->rows) {
-    if (holds(kinds.when, config)) add_kinds(kinds.kinds, shapes, slots);
+  std::vector<tensor::RuleSlot> always;
+  std::ranges::copy_if(found->slots, std::back_inserter(always),
+                       [](const tensor::RuleSlot& slot) { return slot.when.empty(); });
+  static const tensor::RuleSlot kAverage = {"average"}, kAccumulator = {"gradient_accumulator"};
+  const auto wants = [&](std::string_view option) { return holds(str_cat(option, ":0"), config); };
+  if (wants("use_ema")) add_slots({&kAverage, 1}, shapes, slots);
+  if (wants("gradient_accumulation_steps")) add_slots({&kAccumulator, 1}, shapes, slots);
+  add_slots(always, shapes, slots);
+  for (const tensor::RuleSlot& slot : found->slots) {
+    if (!slot.when.empty() && wants(slot.when)) add_slots({&slot, 1}, shapes, slots);
   }
   if (nested) {
     std::erase_if(slots, [](const OptimizerSlot& slot) {
       return slot.shape.empty() && (slot.kind == "row" || slot.kind == "column");
     });
-  } else if (!row->scalar.empty()) {
-    slots.push_back({.kind = std::string(row->scalar)});
+  } else if (!found->scalar.empty()) {
+    slots.push_back({.kind = std::string(found->scalar)});
   }
   return slots;
 }

@@ -2,8 +2,9 @@
 
 #include <set>
 
-#include "keras_files/atomic_file.h"
+#include "core/atomic_file.h"
 #include "keras_files/weights_image.h"
+#include "keras_files/zip_writer.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/json.h"
@@ -69,7 +70,9 @@ WeightsGroup load_weights_file(const std::string& path, const ReadLimits& limits
 
 void save_weights_file(const WeightsGroup& weights, const std::string& path) {
   const auto image = make_weights_image(weights);
-  write_atomically(path, [&](const Sink& sink) { for_each_part(*image, sink); });
+  strata::detail::write_atomically(path, [&](WritableFile& file) {
+    for_each_part(*image, [&](std::span<const std::byte> bytes) { file.append(bytes); });
+  });
 }
 
 std::string serialize_weights(const WeightsGroup& weights) {

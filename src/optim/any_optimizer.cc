@@ -1,8 +1,8 @@
 #include "strata/optim/any_optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
+#include <vector>
 
 #include "core/join.h"
 #include "strata/core/error.h"
@@ -12,34 +12,33 @@ namespace strata::optimizers {
 namespace {
 
 struct Named {
-  std::string_view name;
+  std::string name;
   std::unique_ptr<Optimizer> (*make)();
 };
 
-template <typename O>
-std::unique_ptr<Optimizer> make() {
-  return std::make_unique<O>();
+std::string lower(std::string_view name) {
+  std::string text(name);
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
 }
 
-constexpr std::array kNamed = {
-    Named{"adadelta", make<Adadelta>}, Named{"adafactor", make<Adafactor>},
-    Named{"adagrad", make<Adagrad>},   Named{"adam", make<Adam>},
-    Named{"adamax", make<Adamax>},     Named{"adamw", make<AdamW>},
-    Named{"ftrl", make<Ftrl>},         Named{"lamb", make<Lamb>},
-    Named{"lion", make<Lion>},         Named{"nadam", make<Nadam>},
-    Named{"rmsprop", make<RMSprop>},   Named{"sgd", make<SGD>}};
+template <typename... O>
+std::vector<Named> names_of(OptimizerList<O...>) {
+  std::vector<Named> all = {{lower(O::class_name()), []() -> std::unique_ptr<Optimizer> {
+                               return std::make_unique<O>();
+                             }}...};
+  std::ranges::sort(all, {}, &Named::name);
+  return all;
+}
 
 }  // namespace
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name) {
-  std::string lower(name);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  for (const Named& each : kNamed) {
-    if (each.name == lower) return each.make();
-  }
-  throw Error(ErrorCode::kInvalidArgument,
-              str_cat("[optimizers] make_optimizer: got '", name, "'; expected one of ",
-                      join(kNamed, &Named::name)));
+  static const std::vector<Named> kNamed = names_of(AllOptimizers());
+  const auto found = std::ranges::find(kNamed, lower(name), &Named::name);
+  STRATA_CHECK(found != kNamed.end(), kInvalidArgument, "[optimizers] make_optimizer: got '", name,
+               "'; expected one of ", join(kNamed, &Named::name));
+  return found->make();
 }
 
 }  // namespace strata::optimizers

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "optim/optimizer_impl.h"
+#include "runtime/variable_placement.h"
 
 namespace strata::optimizers {
 namespace {
@@ -75,13 +76,14 @@ void Optimizer::Impl::make_exchange() {
   reducer_.reset();
   for (Part& part : parts_) part.kept = part.owns = false;
   if (group_->communicator() == nullptr) return;
-  const bool flat = group_->all_cpu();  // else gradients are added on their way through the CPU
+  // Else gradients are added on their way through the CPU.
+  const bool flat = group_->placement().updates_together(*group_);
   reducer_ = std::make_unique<GradientReducer>(
       std::string(rule_->name()), variables_,
-      ReducerOptions{
-          .add = flat ? ReduceSite::kCaller : ReduceSite::kReducer,
-          .shard = group_->options().shard_optimizer_state && flat && !rule_->whole_variables(),
-          .whole_sums = clips_norm() || dynamic_scale_.has_value()});
+      ReducerOptions{.add = flat ? ReduceSite::kCaller : ReduceSite::kReducer,
+                     .shard = group_->options().reduction.shard_optimizer_state && flat &&
+                              !rule_->whole_variables(),
+                     .whole_sums = clips_norm() || dynamic_scale_.has_value()});
 }
 
 void Optimizer::Impl::on_resize() {
@@ -270,5 +272,7 @@ const std::vector<Variable>& Optimizer::variables() const { return impl_->variab
 std::vector<std::pair<std::string, at::Tensor>> Optimizer::slots() const { return impl_->slots(); }
 void Optimizer::set_slot(size_t index, const at::Tensor& value) { impl_->set_slot(index, value); }
 std::string_view Optimizer::name() const { return impl_->rule_->name(); }
+const tensor::UpdateRule& Optimizer::rule() const { return *impl_->rule_; }
+const OptimizerOptions& Optimizer::common_options() const { return impl_->options_; }
 
 }  // namespace strata::optimizers

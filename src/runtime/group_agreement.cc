@@ -19,10 +19,7 @@ std::string write(const Status& status) {
 
 }  // namespace
 
-bool is_chief(const ReplicaGroup& group) {
-  if (group.communicator() == nullptr) return group.options().worker == 0;
-  return group.communicator()->rank() == 0;
-}
+bool is_chief(const ReplicaGroup& group) { return group.workers().index == 0; }
 
 std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
                                             const std::string& mine) {

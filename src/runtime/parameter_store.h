@@ -12,7 +12,7 @@
 namespace strata {
 
 /// Keeps and updates the values of variables somewhere else: on parameter servers. Optimizers of a
-/// group that has one (ReplicaGroupOptions::parameter_store) bring it gradients and take values,
+/// group that has one (VariablePlacement::store) bring it gradients and take values,
 /// instead of updating anything themselves.
 class ParameterStore {
  public:

@@ -170,13 +170,6 @@ class AllGather : public torch::autograd::Function<AllGather> {
 
 }  // namespace
 
-Strategy& ReplicaContext::strategy() const {
-  Strategy* strategy = group_.strategy();
-  STRATA_CHECK(strategy, kFailedPrecondition, "[", group_.name(),
-               "] strategy: the strategy of this replica context is gone");
-  return *strategy;
-}
-
 at::Tensor ReplicaContext::all_reduce(ReduceOp op, const at::Tensor& value) const {
   detail::check_value("replica_context", "all_reduce", value);
   STRATA_CHECK(!value.is_complex() || op == ReduceOp::kSum || op == ReduceOp::kMean,

@@ -10,12 +10,15 @@
 #include <thread>
 
 #include "core/spin.h"
+#include "runtime/variable_placement.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/mutex.h"
+#include "strata/kernels/cpu_kernels.h"
 #include "strata/runtime/replica_context.h"
+#include "strata/runtime/replica_group_owner.h"
+#include "strata/runtime/stop_consensus.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/kernels/cpu_kernels.h"
 #include "strata/tensor/random_streams.h"
 #include "strata/tensor/thread_setup.h"
 
@@ -34,16 +37,18 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
                kInvalidArgument, "[", options.name, "] devices: got ", replicas, " for the ",
                options.communicator ? options.communicator->replicas().size() : 0,
                " replicas of this process; expected one each");
-  STRATA_CHECK(options.permits >= 0, kInvalidArgument, "[", options.name, "] permits: got ",
-               options.permits, "; expected 0 (one per core) or more");
-  STRATA_CHECK(options.threads_per_replica >= 0, kInvalidArgument, "[", options.name,
-               "] threads_per_replica: got ", options.threads_per_replica,
+  if (!options.placement) options.placement = std::make_shared<VariablePlacement>();
+  ReplicaOptions& resolved = options.replicas;
+  STRATA_CHECK(resolved.permits >= 0, kInvalidArgument, "[", options.name, "] permits: got ",
+               resolved.permits, "; expected 0 (one per core) or more");
+  STRATA_CHECK(resolved.threads_per_replica >= 0, kInvalidArgument, "[", options.name,
+               "] threads_per_replica: got ", resolved.threads_per_replica,
                "; expected 0 (cores / replicas) or more");
   const int cores = options.cores.empty() ? num_cores() : static_cast<int>(options.cores.size());
-  if (options.permits == 0) options.permits = cores;
-  options.permits = std::min(options.permits, replicas);
-  if (options.threads_per_replica == 0) {
-    options.threads_per_replica = std::max(1, cores / replicas);
+  if (resolved.permits == 0) resolved.permits = cores;
+  resolved.permits = std::min(resolved.permits, replicas);
+  if (resolved.threads_per_replica == 0) {
+    resolved.threads_per_replica = std::max(1, cores / replicas);
   }
   return options;
 }
@@ -65,14 +70,14 @@ bool share_a_gpu(const std::vector<LogicalDevice>& devices) {
 struct ReplicaGroup::Threads {
   explicit Threads(ReplicaGroup& owner)
       : group(owner),
-        limited(owner.options_.permits < owner.num_local_replicas()),
-        permits(owner.options_.permits),
+        limited(owner.options_.replicas.permits < owner.num_local_replicas()),
+        permits(owner.options_.replicas.permits),
         rendezvous(owner.num_local_replicas(),
                    {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
     for (int i = 0; i < owner.num_local_replicas(); ++i) contexts.emplace_back(owner, i);
     // What the caller's thread starts inside `run` may use all of them.
     const std::vector<int>& chosen = owner.options_.cores;
-    if (owner.options_.pin_threads && owner.all_cpu_ &&
+    if (owner.options_.replicas.pin_threads && owner.all_cpu_ &&
         chosen.size() < tensor::allowed_cores().size()) {
       caller_cores = chosen;
     }
@@ -112,7 +117,7 @@ struct ReplicaGroup::Threads {
 
   /// A replica's share of the group's cores; none if there is not one for each.
   std::vector<int> cores_for(int local) const {
-    if (!group.options_.pin_threads || !group.all_cpu_) return {};
+    if (!group.options_.replicas.pin_threads || !group.all_cpu_) return {};
     const std::vector<int>& chosen = group.options_.cores;
     const std::vector<int> cores = chosen.empty() ? tensor::allowed_cores() : chosen;
     const size_t share = cores.size() / static_cast<size_t>(group.num_local_replicas());
@@ -125,7 +130,7 @@ struct ReplicaGroup::Threads {
     tensor::apply_thread_setup({.name = str_cat("replica/", group.replica_id(local)),
                                 .cores = cores_for(local),
                                 .intra_op_threads = 1,
-                                .kernel_threads = group.options_.threads_per_replica});
+                                .kernel_threads = group.options_.replicas.threads_per_replica});
     uint64_t seen = 0;
     while (true) {
       const auto started = [&] { return job_number.load(std::memory_order_acquire) != seen; };
@@ -216,6 +221,12 @@ int ReplicaGroup::replica_id(int local) const {
                                : local;
 }
 
+Workers ReplicaGroup::workers() const {
+  const collective::Communicator* const peers = communicator();
+  if (peers == nullptr) return placement().workers();
+  return {.count = peers->num_ranks(), .index = peers->rank()};
+}
+
 collective::Rendezvous& ReplicaGroup::rendezvous() { return threads_->rendezvous; }
 
 uint64_t ReplicaGroup::step() const { return threads_->step; }
@@ -261,7 +272,7 @@ void ReplicaGroup::reshape(std::vector<LogicalDevice> devices,
   ReplicaGroupOptions options = options_;
   options.devices = std::move(devices);
   options.communicator = std::move(communicator);
-  options.permits = 0;
+  options.replicas.permits = 0;
   options = resolve(std::move(options));
   const uint64_t step = this->step();
   const uint64_t seed = this->seed();
@@ -298,7 +309,11 @@ void ReplicaGroup::mend() const {
 }
 
 void ReplicaGroup::mend_in_turn() const {
-  if (communicator() != nullptr && communicator()->has_failed() && links_.mend) links_.mend();
+  if (communicator() != nullptr && communicator()->has_failed() && owner_) owner_->do_mend();
+}
+
+std::shared_ptr<StopConsensus> ReplicaGroup::make_stop_consensus() const {
+  return owner_ ? owner_->do_make_stop_consensus() : nullptr;
 }
 
 void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
@@ -337,9 +352,10 @@ void ReplicaGroup::run(const std::function<void(ReplicaContext&)>& body) {
   }
 
   {
-    const tensor::ThreadSetupGuard as_replica({.cores = t.caller_cores,
-                                               .intra_op_threads = 1,
-                                               .kernel_threads = options_.threads_per_replica});
+    const tensor::ThreadSetupGuard as_replica(
+        {.cores = t.caller_cores,
+         .intra_op_threads = 1,
+         .kernel_threads = options_.replicas.threads_per_replica});
     t.take_part(0);
   }
 
@@ -365,11 +381,7 @@ void ReplicaGroup::fail_step(const Status& status) {
 
 void ReplicaGroup::tell_others(const Status& status, const std::string& when) const {
   if (communicator() == nullptr) return;
-  if (links_.step_failed) {
-    links_.step_failed(status, when);
-  } else {
-    communicator()->fail(status);
-  }
+  communicator()->fail(owner_ ? owner_->do_step_failed(status, when) : status);
 }
 
 }  // namespace strata

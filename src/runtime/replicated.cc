@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "runtime/group_exchange.h"
+#include "runtime/variable_placement.h"
 #include "strata/core/log.h"
 
 namespace strata::detail {
@@ -90,6 +91,10 @@ void copy_modes(const std::vector<torch::nn::Module*>& from,
 }
 
 }  // namespace
+
+bool ReplicatedModules::needs_outside(const ReplicaGroup& group) {
+  return group.num_replicas() > 1 || !group.placement().has_copy_per_replica();
+}
 
 std::shared_ptr<ReplicatedModules> ReplicatedModules::make(
     ReplicaGroup& group, Modules modules, std::function<std::shared_ptr<torch::nn::Module>()> more,
@@ -273,8 +278,8 @@ void ReplicatedModules::look_for_untaken_gradients() {
   constexpr int kEnough = 3;
   if (!outside_ || parameters_.empty() || runs_untaken_ >= kEnough) return;
   const Variable& first = parameters_[0];
-  const bool left = group_->may_share_storage() && !first.state()->has_bound_storage() &&
-                    first.on_replica(0).grad().defined();
+  const bool left = group_->placement().may_share_storage(*group_) &&
+                    !first.state()->has_bound_storage() && first.on_replica(0).grad().defined();
   runs_untaken_ = left ? runs_untaken_ + 1 : 0;
   if (runs_untaken_ < kEnough) return;
   STRATA_LOG(kWarning) << "[replicate] " << kEnough << " runs have left gradients in '"

@@ -6,6 +6,7 @@
 
 #include "runtime/coalesced_read.h"
 #include "runtime/group_exchange.h"
+#include "runtime/variable_placement.h"
 #include "strata/core/mutex.h"
 
 namespace strata {
@@ -89,7 +90,7 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
   const auto aggregation = variable.options().aggregation;
   const auto local = static_cast<size_t>(replica.local_replica());
   if (variable.on_read() || aggregation == VariableAggregation::kNone) {
-    if (variable.group()->keeps_one_copy() && !variable.on_read()) {
+    if (!variable.group()->placement().has_copy_per_replica() && !variable.on_read()) {
       STRATA_CHECK(variable.group()->num_replicas() == 1, kFailedPrecondition, "[variable] ",
                    kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
                    "' has one copy for all replicas, and a replica wrote to it without "
@@ -101,7 +102,7 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
         "[variable] ", kWriteNames[static_cast<int>(request.write)], ": '", variable.options().name,
         "' is trained by an optimizer, so its replicas have one value, and a replica wrote to it "
         "without aggregation; give it an aggregation (kMean, kSum, kOnlyFirstReplica), or make the "
-        "strategy with {.share_storage = false}");
+        "strategy with {.replicas = {.share_storage = false}}");
     apply(variable.replicas()[local], request);
     variable.record_version(replica.local_replica());
     return;
@@ -173,7 +174,8 @@ at::Tensor scalar(double value) { return at::scalar_tensor(value, at::kDouble); 
 
 std::vector<at::Tensor> initial_copies(const ReplicaGroup& group, const at::Tensor& value,
                                        const VariableOptions& options) {
-  const bool one = group.keeps_one_copy() && group.may_share_storage() &&
+  const VariablePlacement& placement = group.placement();
+  const bool one = !placement.has_copy_per_replica() && placement.may_share_storage(group) &&
                    options.synchronization != VariableSynchronization::kOnRead;
   std::vector<at::Tensor> replicas;
   for (int r = 0; r < group.num_local_replicas(); ++r) {
@@ -298,7 +300,11 @@ VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOption
                              std::vector<at::Tensor> replicas)
     : group_(std::move(group)), options_(std::move(options)), replicas_(std::move(replicas)) {
   STRATA_DCHECK(static_cast<int>(replicas_.size()) == group_->num_local_replicas());
-  if (group_->keeps_one_copy() && !on_read()) keep_one_copy();
+  if (!on_read()) {
+    VariablePlacement::Copies copies = group_->placement().place(*group_, replicas_);
+    central_ = std::move(copies.central);
+    shares_storage_ = copies.one_storage;
+  }
   for (const at::Tensor& replica : replicas_) {
     expected_versions_.push_back(replica._version());
   }
@@ -307,21 +313,8 @@ VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOption
 
 VariableState::~VariableState() { group_->remove(this); }
 
-void VariableState::keep_one_copy() {
-  const at::NoGradGuard no_grad;
-  if (group_->may_share_storage()) {
-    for (const at::Tensor& replica : replicas_) replica.set_data(replicas_[0].variable_data());
-    shares_storage_ = true;
-    return;
-  }
-  const at::Device device = group_->options().parameter_device->physical;
-  central_ = replicas_[0].detach().to(device, replicas_[0].scalar_type(), /*non_blocking=*/false,
-                                      /*copy=*/true);
-  central_.set_requires_grad(replicas_[0].requires_grad());
-  if (!group_->options().share_storage.value_or(true)) return;
-  for (const at::Tensor& replica : replicas_) {
-    if (replica.device() == device) replica.set_data(central_.variable_data());
-  }
+bool VariableState::is_replicated() const {
+  return has_bound_storage() && group_->placement().may_share_storage(*group_);
 }
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {

@@ -4,6 +4,7 @@
 
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
+#include "strategies/central_placement.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
 
@@ -34,13 +35,13 @@ ReplicaGroupOptions group_options(const CentralStorageOptions& options,
   group.cross_device_ops = reduce_to(parameter_device, compute);
   // One replica with its variables beside it needs nothing of this.
   const bool apart = compute.size() > 1 || compute[0].physical != parameter_device.physical;
-  if (apart) group.parameter_device = parameter_device;
+  if (apart) {
+    group.placement = std::make_shared<detail::CentralPlacement>(parameter_device.physical);
+  }
   group.devices = std::move(compute);
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.timeout;
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.pin_threads = options.pin_threads;
+  group.replicas = options.replicas;
   return group;
 }
 

@@ -2,6 +2,7 @@
 
 #include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
+#include "ps/coordinator/coordinator.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 
@@ -27,18 +28,24 @@ cluster::ServerOptions server_options(const ClusterCoordinatorOptions& options,
   return own;
 }
 
+std::unique_ptr<ps::Coordinator> make(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                                      const ps::FunctionRegistry& registry,
+                                      const ClusterCoordinatorOptions& options) {
+  return std::make_unique<ps::Coordinator>(
+      spec, task, registry,
+      ps::CoordinatorOptions{.server = server_options(options, task),
+                             .worker_timeout = options.worker_timeout,
+                             .queue_size = options.queue_size,
+                             .max_in_flight = options.max_in_flight});
+}
+
 std::unique_ptr<ps::Coordinator> make(const ps::FunctionRegistry& registry,
                                       const ClusterCoordinatorOptions& options) {
   const cluster::Cluster cluster = resolve(options, "ClusterCoordinator");
   STRATA_CHECK(cluster.task.job == cluster::kChief, kInvalidArgument,
                "[cluster_coordinator] ClusterCoordinator: got the task ", cluster.task.to_string(),
                "; expected the chief, which coordinates; workers call serve_worker");
-  return std::make_unique<ps::Coordinator>(
-      cluster.spec, cluster.task, registry,
-      ps::CoordinatorOptions{.server = server_options(options, cluster.task),
-                             .worker_timeout = options.worker_timeout,
-                             .queue_size = options.queue_size,
-                             .max_in_flight = options.max_in_flight});
+  return make(cluster.spec, cluster.task, registry, options);
 }
 
 }  // namespace
@@ -57,6 +64,12 @@ bool serve_worker(const ps::FunctionRegistry& registry, const ClusterCoordinator
 ClusterCoordinator::ClusterCoordinator(const ps::FunctionRegistry& registry,
                                        const ClusterCoordinatorOptions& options)
     : registry_(registry), coordinator_(make(registry, options)) {}
+
+ClusterCoordinator::ClusterCoordinator(const cluster::ClusterSpec& spec,
+                                       const cluster::TaskId& task,
+                                       const ps::FunctionRegistry& registry,
+                                       const ClusterCoordinatorOptions& options)
+    : registry_(registry), coordinator_(make(spec, task, registry, options)) {}
 
 ClusterCoordinator::~ClusterCoordinator() = default;
 

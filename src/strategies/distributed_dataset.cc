@@ -70,10 +70,10 @@ WorkerInput worker_of(const collective::Communicator& communicator) {
 /// What this process reads.
 data::Dataset share_of(const ReplicaGroup& group, data::Dataset dataset, bool whole_batches) {
   if (whole_batches) return dataset;
-  const ReplicaGroupOptions& options = group.options();
   if (group.communicator() == nullptr) {
-    if (options.num_workers == 1 || !reads_the_same_everywhere(dataset)) return dataset;
-    return dataset.shard(options.num_workers, options.worker);
+    const Workers workers = group.workers();
+    if (workers.count == 1 || !reads_the_same_everywhere(dataset)) return dataset;
+    return dataset.shard(workers.count, workers.index);
   }
   return dataset_for_worker(dataset, worker_of(*group.communicator()));
 }
@@ -81,13 +81,12 @@ data::Dataset share_of(const ReplicaGroup& group, data::Dataset dataset, bool wh
 std::string description_of(const ReplicaGroup& group, const data::Dataset& dataset,
                            bool whole_batches) {
   if (whole_batches) return "batches that a function gives this process";
-  const ReplicaGroupOptions& options = group.options();
-  if (options.num_workers > 1 && reads_the_same_everywhere(dataset)) {
-    return str_cat("batches ", options.worker, ", ", options.worker + options.num_workers,
-                   ", ... of all, for ", group.num_local_replicas(), " replicas");
-  }
   if (group.communicator() == nullptr) {
-    return str_cat("all rows, for ", group.num_local_replicas(), " replicas");
+    const Workers workers = group.workers();
+    const std::string replicas = str_cat(" for ", group.num_local_replicas(), " replicas");
+    if (workers.count == 1 || !reads_the_same_everywhere(dataset)) return "all rows," + replicas;
+    return str_cat("batches ", workers.index, ", ", workers.index + workers.count, ", ... of all,",
+                   replicas);
   }
   return describe_for_worker(dataset, worker_of(*group.communicator()));
 }

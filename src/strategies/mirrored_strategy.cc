@@ -15,10 +15,7 @@ ReplicaGroupOptions group_options(const MirroredOptions& options) {
       options.cross_device_ops ? options.cross_device_ops : choose_cross_device_ops(group.devices);
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.timeout;
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.share_storage = options.share_storage;
-  group.pin_threads = options.pin_threads;
+  group.replicas = options.replicas;
   return group;
 }
 

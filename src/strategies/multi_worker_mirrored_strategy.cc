@@ -39,19 +39,6 @@ class StepReporter final : public RunObserver {
   const ReplicaGroup& group_;
 };
 
-/// Agreements have numbers, from 1 in each generation: newcomers have made none before.
-std::shared_ptr<const detail::MakeStopConsensus> agreements_of(
-    const std::shared_ptr<detail::WorkerGroup>& workers, bool elastic) {
-  return std::make_shared<const detail::MakeStopConsensus>(
-      [workers, elastic, generation = uint64_t{0}, made = int64_t{0}]() mutable {
-        const auto server = workers->server();
-        if (std::exchange(generation, server->generation()) != server->generation()) made = 0;
-        return std::make_shared<detail::WorkerStopConsensus>(
-            server, workers->communicator()->rank(), workers->communicator()->num_ranks(), ++made,
-            elastic, [workers] { workers->end_in_order(); });
-      });
-}
-
 }  // namespace
 
 struct MultiWorkerMirroredStrategy::Joined {
@@ -77,11 +64,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   group.name = kStrategyName;
   group.seed = options.seed.value_or(detail::default_seed());
   group.timeout = options.communication_options.timeout;
-  group.bytes_per_pack = options.communication_options.bytes_per_pack;
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.share_storage = options.share_storage;
-  group.pin_threads = options.pin_threads;
+  group.reduction.bytes_per_pack = options.communication_options.bytes_per_pack;
+  group.replicas = options.replicas;
 
   const std::optional<cluster::Cluster> cluster = detail::find_workers(options.cluster_resolver);
   if (!cluster) {
@@ -96,17 +80,18 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
                "parameter servers");
   joined.workers = std::make_shared<detail::WorkerGroup>(
       *cluster, options.server, options.communication_options, options.devices,
-      detail::Common{.seed = group.seed, .threads_per_replica = options.threads_per_replica});
+      detail::Common{.seed = group.seed,
+                     .threads_per_replica = options.replicas.threads_per_replica});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();
   group.devices = devices_for(joined.devices, group.communicator->replicas().size());
-  group.overlap = options.communication_options.overlap.value_or(
+  group.reduction.overlap = options.communication_options.overlap.value_or(
       !group.communicator->placement().on_one_host());
-  group.shard_optimizer_state = options.shard_optimizer_state;
+  group.reduction.shard_optimizer_state = options.shard_optimizer_state;
   group.late_joiner = joined.workers->server()->generation() > 1;
   group.seed = joined.workers->common().seed;
-  group.threads_per_replica = joined.workers->common().threads_per_replica;
+  group.replicas.threads_per_replica = joined.workers->common().threads_per_replica;
   return joined;
 }
 
@@ -121,25 +106,15 @@ MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(Joined joined)
   if (!workers_) return;
   reporter_ = std::make_shared<StepReporter>(*workers_->server(), group());
   group().observe(reporter_);
-  stop_consensus_ = agreements_of(workers_, elastic_);
-  detail::set_stop_consensus(group(), stop_consensus_);
-  group().set_links({.step_failed = [this](const Status& status,
-                                           const std::string& when) { tell_others(status, when); },
-                     .mend = [this] { mend(); }});
 }
 
 MultiWorkerMirroredStrategy::~MultiWorkerMirroredStrategy() {
-  group().set_links({});
   if (workers_) workers_->leave();
 }
 
-int MultiWorkerMirroredStrategy::num_workers() const {
-  return workers_ ? group().communicator()->num_ranks() : 1;
-}
+int MultiWorkerMirroredStrategy::num_workers() const { return group().workers().count; }
 
-int MultiWorkerMirroredStrategy::worker() const {
-  return workers_ ? group().communicator()->rank() : 0;
-}
+int MultiWorkerMirroredStrategy::worker() const { return group().workers().index; }
 
 std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
   return workers_ ? workers_->server() : nullptr;
@@ -148,23 +123,31 @@ std::shared_ptr<cluster::Server> MultiWorkerMirroredStrategy::server() const {
 bool MultiWorkerMirroredStrategy::is_elastic() const { return workers_ && elastic_; }
 
 /// What was thrown here, unless it is what another worker's failure led to: that is known to all.
-void MultiWorkerMirroredStrategy::tell_others(const Status& status, const std::string& when) {
-  collective::Communicator& communicator = *group().communicator();
+Status MultiWorkerMirroredStrategy::do_step_failed(const Status& status, const std::string& when) {
+  const collective::Communicator& communicator = *group().communicator();
   cluster::Server& server = *workers_->server();
-  if (communicator.has_failed() || !server.status().ok()) {
-    communicator.fail(status);  // the first failure stays
-    return;
-  }
+  if (communicator.has_failed() || !server.status().ok()) return status;  // the first failure stays
   const std::string what = str_cat(" threw ", when, ": ", first_line(status.message()));
   if (!communicator.shares_memory()) server.abort("it" + what);  // before connections break
-  communicator.fail(Status(ErrorCode::kAborted, server.task().to_string() + what));
+  return Status(ErrorCode::kAborted, server.task().to_string() + what);
 }
 
-void MultiWorkerMirroredStrategy::mend() {
+void MultiWorkerMirroredStrategy::do_mend() {
   const uint64_t step = workers_->mend(group().step());
   group().reconnect(workers_->communicator(), step);
   STRATA_LOG(kInfo) << "[" << kStrategyName << "] all workers go on after a failed step, with run "
                     << step + 1;
+}
+
+std::shared_ptr<StopConsensus> MultiWorkerMirroredStrategy::do_make_stop_consensus() {
+  if (!workers_) return nullptr;
+  const std::shared_ptr<cluster::Server> server = workers_->server();
+  if (std::exchange(agreement_generation_, server->generation()) != server->generation()) {
+    agreements_ = 0;
+  }
+  return std::make_shared<detail::WorkerStopConsensus>(
+      server, worker(), num_workers(), ++agreements_, elastic_,
+      [workers = workers_] { workers->end_in_order(); });
 }
 
 void MultiWorkerMirroredStrategy::regroup() {

@@ -10,7 +10,7 @@ ReplicaGroupOptions group_options(const OneDeviceOptions& options) {
   group.name = "one_device_strategy";
   group.devices = {find_device(options.device)};
   group.seed = options.seed.value_or(detail::default_seed());
-  group.threads_per_replica = options.threads_per_replica;
+  group.replicas = options.replicas;
   return group;
 }
 

@@ -12,6 +12,7 @@
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"
+#include "strategies/remote_placement.h"
 #include "strategies/server_store.h"
 
 namespace strata {
@@ -49,9 +50,7 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
   group.devices = detail::find_devices(kServerStrategyName, options.devices);
   group.cross_device_ops = choose_cross_device_ops(group.devices);
   group.seed = options.seed.value_or(detail::default_seed());
-  group.permits = options.permits;
-  group.threads_per_replica = options.threads_per_replica;
-  group.pin_threads = options.pin_threads;
+  group.replicas = options.replicas;
 
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
   if (!cluster || !cluster->spec.has_job(cluster::kPs)) {
@@ -67,21 +66,22 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
                "] this process is ", cluster->task.to_string(),
                ", a parameter server, and trains nothing: call run_parameter_server() before, and "
                "end the program if it returns true");
-  group.num_workers = cluster::worker_count(cluster->spec, cluster->task);
-  group.worker = cluster::id_in_cluster(cluster->spec, cluster->task);
-  group.seed += static_cast<uint64_t>(group.worker);
+  const Workers workers{.count = cluster::worker_count(cluster->spec, cluster->task),
+                        .index = cluster::id_in_cluster(cluster->spec, cluster->task)};
+  group.seed += static_cast<uint64_t>(workers.index);
   joined.client = std::make_shared<ps::Client>(
       cluster->spec, cluster->task,
       ps::ClientOptions{.server = with_environment(options.server, cluster->task),
                         .timeout = options.timeout});
   ps::ConsistencyOptions consistency = options.consistency;
-  consistency.workers = group.num_workers;
-  group.parameter_store = std::make_shared<detail::ServerStore>(
+  consistency.workers = workers.count;
+  const auto store = std::make_shared<detail::ServerStore>(
       joined.client, detail::ServerStore::Options{.consistency = consistency,
                                                   .precision = options.push_precision,
                                                   .placement = options.placement,
                                                   .backup = options.backup,
-                                                  .chief = group.worker == 0});
+                                                  .chief = workers.index == 0});
+  group.placement = std::make_shared<detail::RemotePlacement>(store, workers);
   joined.backup = options.backup;
   return joined;
 }
@@ -103,8 +103,8 @@ ParameterServerStrategy::~ParameterServerStrategy() {
   }
 }
 
-int ParameterServerStrategy::num_workers() const { return group().options().num_workers; }
-int ParameterServerStrategy::worker() const { return group().options().worker; }
+int ParameterServerStrategy::num_workers() const { return group().workers().count; }
+int ParameterServerStrategy::worker() const { return group().workers().index; }
 int ParameterServerStrategy::num_servers() const { return client_ ? client_->num_servers() : 0; }
 
 bool run_parameter_server(const RunParameterServerOptions& options) {

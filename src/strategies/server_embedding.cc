@@ -9,6 +9,7 @@
 #include "ps/tables/parameter_server.h"
 #include "runtime/gradient_hooks.h"
 #include "runtime/span.h"
+#include "strata/core/error.h"
 #include "strata/strategies/parameter_server_strategy.h"
 #include "wire/memory/memory_network.h"
 
@@ -35,6 +36,28 @@ struct OwnServer {
   std::shared_ptr<ps::Client> client;
 };
 
+/// Refuses what happens in a step of an optimizer, and not in a push.
+void check_optimizer(const ServerEmbeddingOptions& embedding) {
+  STRATA_CHECK(embedding.optimizer, kInvalidArgument, "[server_embedding] '", embedding.name,
+               "': got no optimizer; pass one, such as optimizers::Adagrad()");
+  const optimizers::Optimizer& optimizer = *embedding.optimizer;
+  const optimizers::OptimizerOptions& options = optimizer.common_options();
+  const std::pair<const char*, bool> not_of_tables[] = {
+      {"a schedule of learning rates", optimizer.follows_schedule()},
+      {"clipnorm", options.clipnorm > 0},
+      {"global_clipnorm", options.global_clipnorm > 0},
+      {"use_ema", options.use_ema},
+      {"loss_scale_factor", options.loss_scale_factor > 0},
+      {"gradient_accumulation_steps", options.gradient_accumulation_steps > 0},
+      {"a dynamic loss scale", optimizer.scales_dynamically()}};
+  for (const auto& [what, is_used] : not_of_tables) {
+    STRATA_CHECK(!is_used, kUnimplemented, "[server_embedding] '", embedding.name, "': got ",
+                 optimizer.name(), " with ", what,
+                 "; expected no common option but learning_rate, weight_decay and clipvalue: rows "
+                 "are updated push by push");
+  }
+}
+
 }  // namespace
 
 struct ServerEmbedding::Impl {
@@ -52,6 +75,7 @@ struct ServerEmbedding::Impl {
 
 ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbeddingOptions options)
     : impl_(std::make_shared<Impl>()) {
+  check_optimizer(options);
   impl_->group = strategy.group().shared_from_this();
   impl_->client = strategy.client();
   if (!impl_->client) {
@@ -60,7 +84,7 @@ ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbedd
   }
   impl_->table = impl_->client->create_rows({.name = options.name,
                                              .dtype = options.dtype,
-                                             .rule = options.rule,
+                                             .rule = options.optimizer->rule().options(),
                                              .backup = strategy.has_backup(),
                                              .rows = options.rows,
                                              .width = options.width,
@@ -78,10 +102,13 @@ at::Tensor ServerEmbedding::lookup(const at::Tensor& ids) const {
            [impl = impl_, rows](const at::Tensor& gradient, const detail::GradientShare& share) {
              const detail::Span span(detail::span_observer(), "push of rows of ",
                                      impl->options.name);
+             const optimizers::Optimizer& optimizer = *impl->options.optimizer;
              impl->table->push(rows, gradient,
-                               {.learning_rate = impl->options.learning_rate,
+                               {.learning_rate = optimizer.learning_rate(),
                                 .scale = share.scale,
                                 .weight = share.weight,
+                                .weight_decay = optimizer.common_options().weight_decay,
+                                .clip_value = optimizer.common_options().clipvalue,
                                 .precision = impl->options.push_precision});
            }},
       impl_->group->step());

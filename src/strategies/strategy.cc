@@ -98,10 +98,10 @@ Strategy::Strategy(ReplicaGroupOptions options)
     : Strategy(std::make_shared<ReplicaGroup>(std::move(options))) {}
 
 Strategy::Strategy(std::shared_ptr<ReplicaGroup> group) : group_(std::move(group)) {
-  group_->set_strategy(this);
+  group_->set_owner(this);
 }
 
-Strategy::~Strategy() { group_->set_strategy(nullptr); }
+Strategy::~Strategy() { group_->set_owner(nullptr); }
 
 detail::Context Strategy::enter_scope() const {
   detail::require_cross_replica("scope");
@@ -215,20 +215,24 @@ DistributedDataset Strategy::distribute(data::Dataset dataset, const InputOption
 DistributedDataset Strategy::distribute_from_function(
     const std::function<data::Dataset(const InputContext&)>& fn, const InputOptions& options) {
   require_own("distribute_from_function");
-  InputContext context{.num_input_pipelines = group_->options().num_workers,
-                       .input_pipeline_id = group_->options().worker,
-                       .num_replicas_in_sync = num_replicas_in_sync()};
-  if (const collective::Communicator* communicator = group_->communicator()) {
-    context.num_input_pipelines = communicator->num_ranks();
-    context.input_pipeline_id = communicator->rank();
-  }
+  const Workers workers = group_->workers();
+  const InputContext context{.num_input_pipelines = workers.count,
+                             .input_pipeline_id = workers.index,
+                             .num_replicas_in_sync = num_replicas_in_sync()};
   return DistributedDataset(group_, fn(context), options, /*whole_batches=*/true);
 }
 
 bool Strategy::is_chief() const { return detail::is_chief(*group_); }
 
+Strategy& detail::strategy_of(const ReplicaGroup& group) {
+  auto* const strategy = dynamic_cast<Strategy*>(group.owner());
+  STRATA_CHECK(strategy, kFailedPrecondition, "[", group.name(),
+               "] strategy: the strategy of this replica context is gone");
+  return *strategy;
+}
+
 Strategy& get_strategy() {
-  Strategy* strategy = detail::current_context().group->strategy();
+  auto* const strategy = dynamic_cast<Strategy*>(detail::current_context().group->owner());
   return strategy ? *strategy : default_strategy();
 }
 

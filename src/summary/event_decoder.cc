@@ -5,7 +5,7 @@
 
 #include "core/proto_wire.h"
 
-// See event_proto.h for the messages.
+// proto/tensorflow/event.proto has the messages.
 namespace strata::summary::detail {
 namespace {
 

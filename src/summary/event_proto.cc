@@ -38,7 +38,6 @@ std::string event_start(double wall_time, int64_t step) {
   return message;
 }
 
-// message Value { double number_value = 2; string string_value = 3; bool bool_value = 4; }
 std::string value_message(const HparamValue& value) {
   std::string message;
   if (const auto* number = std::get_if<double>(&value.value)) put_double(2, *number, message);
@@ -122,11 +121,6 @@ std::string string_tensor(std::span<const std::string> texts) {
   return message;
 }
 
-// message GraphDef { repeated NodeDef node = 1; VersionDef versions = 4; }
-// message NodeDef { string name = 1; string op = 2; repeated string input = 3; string device = 4;
-//                   map<string, AttrValue> attr = 5; }
-// message AttrValue { ListValue list = 1; }   message ListValue { repeated TensorShapeProto shape =
-// 7; }
 std::string graph_def(const GraphDef& graph) {
   std::string message;
   for (const GraphNode& node : graph.nodes()) {

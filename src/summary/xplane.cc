@@ -5,12 +5,6 @@
 
 #include "core/proto_wire.h"
 
-// message XSpace { repeated XPlane planes = 1; repeated string hostnames = 4; }
-// message XPlane { int64 id = 1; string name = 2; repeated XLine lines = 3;
-//                  map<int64, XEventMetadata> event_metadata = 4; }
-// message XLine { int64 id = 1; string name = 2; int64 timestamp_ns = 3; repeated XEvent events =
-// 4; } message XEvent { int64 metadata_id = 1; int64 offset_ps = 2; int64 duration_ps = 3; }
-// message XEventMetadata { int64 id = 1; string name = 2; }
 namespace strata::summary::detail {
 
 using strata::detail::put_bytes;

@@ -6,7 +6,7 @@
 
 namespace strata::summary::detail {
 
-/// A tensorflow.profiler.XSpace (tsl/profiler/protobuf/xplane.proto), what TensorBoard's page
+/// A tensorflow.profiler.XSpace (proto/tensorflow/xplane.proto), what TensorBoard's page
 /// Profile reads.
 std::string xspace(const Trace& trace, const std::string& host);
 

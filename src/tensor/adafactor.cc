@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/rule_of.h"
 #include "tensor/sum_of_squares.h"
 #include "tensor/update_kernels.h"
 #include "tensor/update_rule_checks.h"
@@ -66,21 +66,11 @@ void factor(const T* squares, int64_t num_rows, int64_t num_columns, T beta_2, T
   }
 }
 
-class Adafactor final : public UpdateRule {
+class Adafactor final : public RuleOf<AdafactorRule> {
  public:
-  explicit Adafactor(const AdafactorRule& options)
-      : UpdateRule(kSgd, {"row", "column", "velocity"}), options_(options) {}
+  explicit Adafactor(const AdafactorRule& options) : RuleOf(kSgd, options) {}
 
-  std::string_view name() const override { return "adafactor"; }
-  RuleOptions options() const override { return options_; }
   bool whole_variables() const override { return true; }
-  std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const override {
-    std::vector<int64_t> shape = sizes.vec();
-    if (slot == kVelocity) return shape;
-    if (sizes.size() < 2) return {};  // not used; Keras has it, too
-    shape.erase(shape.end() - (slot == kRow ? 1 : 2));
-    return shape;
-  }
   PreparedStep prepare(const StepScalars& step) const override {
     const auto t = static_cast<double>(step.iteration + 1);
     return {
@@ -159,19 +149,16 @@ class Adafactor final : public UpdateRule {
     update.div_(rms_of(update).div_(options_.clip_threshold).clamp_min_(1));
     parameter.sub_(update.mul_(alpha));
   }
-
-  const AdafactorRule options_;
 };
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> make_adafactor(const AdafactorRule& options) {
-  check_not_negative("adafactor", "epsilon_1", options.epsilon_1);
-  check_not_negative("adafactor", "epsilon_2", options.epsilon_2);
-  STRATA_CHECK(options.clip_threshold > 0, kInvalidArgument,
-               "[update_rule] adafactor: got clip_threshold ", options.clip_threshold,
-               "; expected more than 0");
-  return std::make_unique<Adafactor>(options);
+std::unique_ptr<UpdateRule> AdafactorRule::make() const {
+  check_not_negative("adafactor", "epsilon_1", epsilon_1);
+  check_not_negative("adafactor", "epsilon_2", epsilon_2);
+  STRATA_CHECK(clip_threshold > 0, kInvalidArgument, "[update_rule] adafactor: got clip_threshold ",
+               clip_threshold, "; expected more than 0");
+  return std::make_unique<Adafactor>(*this);
 }
 
 }  // namespace strata::tensor

@@ -14,7 +14,7 @@
 #include <cmath>
 
 #include "strata/core/error.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/rule_of.h"
 #include "tensor/sum_of_squares.h"
 #include "tensor/update_kernels.h"
 #include "tensor/update_rule_checks.h"
@@ -26,13 +26,10 @@ using Slots = std::vector<at::Tensor>;
 
 double number_of(const StepScalars& step) { return static_cast<double>(step.iteration + 1); }
 
-class Adamax final : public UpdateRule {
+class Adamax final : public RuleOf<AdamaxRule> {
  public:
-  explicit Adamax(const AdamaxRule& options)
-      : UpdateRule(kAdamax, {"momentum", "norm"}), options_(options) {}
+  explicit Adamax(const AdamaxRule& options) : RuleOf(kAdamax, options) {}
 
-  std::string_view name() const override { return "adamax"; }
-  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
             {1 - std::pow(options_.beta_1, number_of(step)), 1 - options_.beta_1, options_.beta_2,
@@ -48,18 +45,12 @@ class Adamax final : public UpdateRule {
     parameter.addcdiv_(slots[0], at::mul(slots[1].add(options_.epsilon), step.constants[0]),
                        -step.learning_rate);
   }
-
-  const AdamaxRule options_;
 };
 
-class Nadam final : public UpdateRule {
+class Nadam final : public RuleOf<NadamRule> {
  public:
-  explicit Nadam(const NadamRule& options)
-      : UpdateRule(kNadam, {"momentum", "velocity"}), options_(options) {}
+  explicit Nadam(const NadamRule& options) : RuleOf(kNadam, options) {}
 
-  std::string_view name() const override { return "nadam"; }
-  RuleOptions options() const override { return options_; }
-  std::string_view carried_name() const override { return "u_product"; }
   double next_scalar_state(double product, int64_t iteration) const override {
     return product * momentum(iteration + 1, 0.96);
   }
@@ -88,16 +79,12 @@ class Nadam final : public UpdateRule {
     parameter.addcdiv_(towards, at::div(slots[1], correction).sqrt_().add_(epsilon),
                        -step.learning_rate);
   }
-
-  const NadamRule options_;
 };
 
-class Lion final : public UpdateRule {
+class Lion final : public RuleOf<LionRule> {
  public:
-  explicit Lion(const LionRule& options) : UpdateRule(kLion, {"momentum"}), options_(options) {}
+  explicit Lion(const LionRule& options) : RuleOf(kLion, options) {}
 
-  std::string_view name() const override { return "lion"; }
-  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
             {options_.beta_1, 1 - options_.beta_1, options_.beta_2, 1 - options_.beta_2}};
@@ -111,18 +98,13 @@ class Lion final : public UpdateRule {
     parameter.sub_(direction, step.learning_rate);
     slots[0].mul_(options_.beta_2).add_(gradient, 1 - options_.beta_2);
   }
-
-  const LionRule options_;
 };
 
 /// Adam whose step is as long as the variable times the learning rate.
-class Lamb final : public UpdateRule {
+class Lamb final : public RuleOf<LambRule> {
  public:
-  explicit Lamb(const LambRule& options)
-      : UpdateRule(kLambStep, {"momentum", "velocity"}), options_(options) {}
+  explicit Lamb(const LambRule& options) : RuleOf(kLambStep, options) {}
 
-  std::string_view name() const override { return "lamb"; }
-  RuleOptions options() const override { return options_; }
   bool whole_variables() const override { return true; }
   PreparedStep prepare(const StepScalars& step) const override {
     const double t = number_of(step);
@@ -187,16 +169,12 @@ class Lamb final : public UpdateRule {
     const at::Tensor ratio = at::where(both, at::div(weights, updates).sqrt_(), 1.0);
     parameter.sub_(at::mul(update, ratio.to(update.scalar_type())), step.learning_rate);
   }
-
-  const LambRule options_;
 };
 
-class MovingAverage final : public UpdateRule {
+class MovingAverage final : public RuleOf<MovingAverageRule> {
  public:
-  MovingAverage() : UpdateRule(kMovingAverage, {}) {}
+  explicit MovingAverage(const MovingAverageRule& options) : RuleOf(kMovingAverage, options) {}
 
-  std::string_view name() const override { return "moving_average"; }
-  RuleOptions options() const override { return MovingAverageRule{}; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate, {1 - step.learning_rate}};
   }
@@ -216,32 +194,34 @@ void check_betas(const char* rule, const Options& options) {
 
 }  // namespace
 
-std::unique_ptr<UpdateRule> make_adamax(const AdamaxRule& options) {
-  check_betas("adamax", options);
-  check_not_negative("adamax", "epsilon", options.epsilon);
-  return std::make_unique<Adamax>(options);
+std::unique_ptr<UpdateRule> AdamaxRule::make() const {
+  check_betas("adamax", *this);
+  check_not_negative("adamax", "epsilon", epsilon);
+  return std::make_unique<Adamax>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_nadam(const NadamRule& options) {
-  check_betas("nadam", options);
-  check_not_negative("nadam", "epsilon", options.epsilon);
-  return std::make_unique<Nadam>(options);
+std::unique_ptr<UpdateRule> NadamRule::make() const {
+  check_betas("nadam", *this);
+  check_not_negative("nadam", "epsilon", epsilon);
+  return std::make_unique<Nadam>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_lion(const LionRule& options) {
-  check_betas("lion", options);
-  STRATA_CHECK(options.beta_1 > 0, kInvalidArgument,
+std::unique_ptr<UpdateRule> LionRule::make() const {
+  check_betas("lion", *this);
+  STRATA_CHECK(beta_1 > 0, kInvalidArgument,
                "[update_rule] lion: got beta_1 0; expected more: otherwise nothing but the sign of "
                "the last gradient counts");
-  return std::make_unique<Lion>(options);
+  return std::make_unique<Lion>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_lamb(const LambRule& options) {
-  check_betas("lamb", options);
-  check_not_negative("lamb", "epsilon", options.epsilon);
-  return std::make_unique<Lamb>(options);
+std::unique_ptr<UpdateRule> LambRule::make() const {
+  check_betas("lamb", *this);
+  check_not_negative("lamb", "epsilon", epsilon);
+  return std::make_unique<Lamb>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_moving_average() { return std::make_unique<MovingAverage>(); }
+std::unique_ptr<UpdateRule> MovingAverageRule::make() const {
+  return std::make_unique<MovingAverage>(*this);
+}
 
 }  // namespace strata::tensor

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "strata/core/json.h"
-#include "strata/tensor/update_rule.h"
+#include "strata/tensor/rule_options.h"
 
 namespace strata::tensor {
 

@@ -10,28 +10,34 @@
 
 namespace strata::tensor {
 
-enum UpdateKernelId : int {
-  kSgd,
-  kSgdMomentum,
-  kSgdNesterov,
-  kAdam,
-  kAdamAmsgrad,
-  kAdagrad,
-  kRmsprop,
-  kRmspropMomentum,
-  kRmspropCentered,
-  kRmspropCenteredMomentum,
-  kAdadelta,
-  kFtrlSquareRoot,  ///< learning_rate_power == -0.5
-  kFtrlPower,
-  kAdamax,
-  kNadam,
-  kLion,
-  kLambMoments,  ///< decay and the two moments; the parameter waits for the norms
-  kLambStep,     ///< by a learning rate that holds the ratio of norms; no gradient
-  kMovingAverage,
-  kNumUpdateKernels,
-};
+/// The kernels, KERNEL(id, the rule's loop for elements of type T, in update_kernels.inc).
+#define STRATA_UPDATE_LOOPS(KERNEL)                                   \
+  KERNEL(kSgd, SGD<T>)                                                \
+  KERNEL(kSgdMomentum, SGDMomentum<T, false>)                         \
+  KERNEL(kSgdNesterov, SGDMomentum<T, true>)                          \
+  KERNEL(kAdam, Adam<T, false>)                                       \
+  KERNEL(kAdamAmsgrad, Adam<T, true>)                                 \
+  KERNEL(kAdagrad, Adagrad<T>)                                        \
+  KERNEL(kRmsprop, RMSprop<T, false, false>)                          \
+  KERNEL(kRmspropMomentum, RMSprop<T, false, true>)                   \
+  KERNEL(kRmspropCentered, RMSprop<T, true, false>)                   \
+  KERNEL(kRmspropCenteredMomentum, RMSprop<T, true, true>)            \
+  KERNEL(kAdadelta, Adadelta<T>)                                      \
+  /* learning_rate_power == -0.5 */                                   \
+  KERNEL(kFtrlSquareRoot, Ftrl<T, true>)                              \
+  KERNEL(kFtrlPower, Ftrl<T, false>)                                  \
+  KERNEL(kAdamax, Adamax<T>)                                          \
+  KERNEL(kNadam, Nadam<T>)                                            \
+  KERNEL(kLion, Lion<T>)                                              \
+  /* decay and the two moments; the parameter waits for the norms */  \
+  KERNEL(kLambMoments, LambMoments<T>)                                \
+  /* by a learning rate that holds the ratio of norms; no gradient */ \
+  KERNEL(kLambStep, LambStep<T>)                                      \
+  KERNEL(kMovingAverage, MovingAverage<T>)
+
+#define STRATA_KERNEL_ID(id, ...) id,
+enum UpdateKernelId : int { STRATA_UPDATE_LOOPS(STRATA_KERNEL_ID) kNumUpdateKernels };
+#undef STRATA_KERNEL_ID
 
 template <typename T>
 struct UpdateArguments {

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "strata/core/error.h"
+#include "tensor/rule_of.h"
 #include "tensor/update_kernels.h"
 #include "tensor/update_rule_checks.h"
 
@@ -51,19 +52,20 @@ UpdateKernel<T> kernel_of(int id) {
 
 }  // namespace
 
-UpdateRule::UpdateRule(int kernel, std::vector<std::string_view> slot_names)
-    : kernel_(kernel), slot_names_(std::move(slot_names)) {}
+UpdateRule::UpdateRule(int kernel, const RuleRow& row, std::vector<RuleSlot> slots)
+    : kernel_(kernel), row_(row), slots_(std::move(slots)) {}
 UpdateRule::~UpdateRule() = default;
 
-std::string_view UpdateRule::slot_name(int slot) const {
-  STRATA_CHECK(slot >= 0 && slot < num_slots(), kOutOfRange, "[update_rule] slot_name: got slot ",
+const RuleSlot& UpdateRule::slot_at(const char* where, int slot) const {
+  STRATA_CHECK(slot >= 0 && slot < num_slots(), kOutOfRange, "[update_rule] ", where, ": got slot ",
                slot, " of ", name(), ", which has ", num_slots());
-  return slot_names_[static_cast<size_t>(slot)];
+  return slots_[static_cast<size_t>(slot)];
 }
 
+std::string_view UpdateRule::slot_name(int slot) const { return slot_at("slot_name", slot).name; }
 double UpdateRule::slot_initial_value(int) const { return 0; }
-std::vector<int64_t> UpdateRule::slot_shape(int, at::IntArrayRef sizes) const {
-  return sizes.vec();
+std::vector<int64_t> UpdateRule::slot_shape(int slot, at::IntArrayRef sizes) const {
+  return slot_at("slot_shape", slot).shape_of({sizes.data(), sizes.size()});
 }
 double UpdateRule::next_scalar_state(double scalar_state, int64_t) const { return scalar_state; }
 
@@ -134,18 +136,14 @@ namespace {
 
 using Slots = std::vector<at::Tensor>;
 
-class SGD final : public UpdateRule {
+class SGD final : public RuleOf<SGDRule> {
  public:
   explicit SGD(const SGDRule& options)
-      : UpdateRule(options.momentum == 0 ? kSgd
-                   : options.nesterov    ? kSgdNesterov
-                                         : kSgdMomentum,
-                   options.momentum == 0 ? std::vector<std::string_view>{}
-                                         : std::vector<std::string_view>{"momentum"}),
-        options_(options) {}
+      : RuleOf(options.momentum == 0 ? kSgd
+               : options.nesterov    ? kSgdNesterov
+                                     : kSgdMomentum,
+               options) {}
 
-  std::string_view name() const override { return "sgd"; }
-  RuleOptions options() const override { return options_; }
   bool zero_gradient_is_identity() const override { return options_.momentum == 0; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate, {options_.momentum}};
@@ -166,21 +164,13 @@ class SGD final : public UpdateRule {
       parameter.add_(m);
     }
   }
-
-  const SGDRule options_;
 };
 
-class Adam final : public UpdateRule {
+class Adam final : public RuleOf<AdamRule> {
  public:
   explicit Adam(const AdamRule& options)
-      : UpdateRule(options.amsgrad ? kAdamAmsgrad : kAdam,
-                   options.amsgrad
-                       ? std::vector<std::string_view>{"momentum", "velocity", "velocity_hat"}
-                       : std::vector<std::string_view>{"momentum", "velocity"}),
-        options_(options) {}
+      : RuleOf(options.amsgrad ? kAdamAmsgrad : kAdam, options) {}
 
-  std::string_view name() const override { return "adam"; }
-  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     const auto t = static_cast<double>(step.iteration + 1);
     const double alpha = step.learning_rate * std::sqrt(1 - std::pow(options_.beta_2, t)) /
@@ -210,17 +200,12 @@ class Adam final : public UpdateRule {
     parameter.addcdiv_(slots[0], at::sqrt(options_.amsgrad ? slots[2] : slots[1]).add_(epsilon),
                        -alpha);
   }
-
-  const AdamRule options_;
 };
 
-class Adagrad final : public UpdateRule {
+class Adagrad final : public RuleOf<AdagradRule> {
  public:
-  explicit Adagrad(const AdagradRule& options)
-      : UpdateRule(kAdagrad, {"accumulator"}), options_(options) {}
+  explicit Adagrad(const AdagradRule& options) : RuleOf(kAdagrad, options) {}
 
-  std::string_view name() const override { return "adagrad"; }
-  RuleOptions options() const override { return options_; }
   double slot_initial_value(int) const override { return options_.initial_accumulator_value; }
   bool zero_gradient_is_identity() const override { return true; }
   PreparedStep prepare(const StepScalars& step) const override {
@@ -233,34 +218,22 @@ class Adagrad final : public UpdateRule {
     slots[0].addcmul_(gradient, gradient);
     parameter.addcdiv_(gradient, slots[0].add(options_.epsilon).sqrt_(), -step.learning_rate);
   }
-
-  const AdagradRule options_;
 };
 
-class RMSprop final : public UpdateRule {
+class RMSprop final : public RuleOf<RMSpropRule> {
  public:
   explicit RMSprop(const RMSpropRule& options)
-      : UpdateRule(options.centered
-                       ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
-                       : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
-                   names(options)),
-        options_(options) {}
+      : RuleOf(options.centered
+                   ? (options.momentum > 0 ? kRmspropCenteredMomentum : kRmspropCentered)
+                   : (options.momentum > 0 ? kRmspropMomentum : kRmsprop),
+               options) {}
 
-  std::string_view name() const override { return "rmsprop"; }
-  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate,
             {options_.rho, 1 - options_.rho, options_.epsilon, options_.momentum}};
   }
 
  private:
-  static std::vector<std::string_view> names(const RMSpropRule& options) {
-    std::vector<std::string_view> names = {"velocity"};
-    if (options.momentum > 0) names.push_back("momentum");
-    if (options.centered) names.push_back("average_gradient");
-    return names;
-  }
-
   void do_apply(at::Tensor& parameter, const at::Tensor& gradient, Slots& slots,
                 const PreparedStep& step) const override {
     at::Tensor& velocity = slots[0];
@@ -280,17 +253,12 @@ class RMSprop final : public UpdateRule {
       parameter.addcdiv_(gradient, denominator, -step.learning_rate);
     }
   }
-
-  const RMSpropRule options_;
 };
 
-class Adadelta final : public UpdateRule {
+class Adadelta final : public RuleOf<AdadeltaRule> {
  public:
-  explicit Adadelta(const AdadeltaRule& options)
-      : UpdateRule(kAdadelta, {"accumulated_grad", "accumulated_delta_var"}), options_(options) {}
+  explicit Adadelta(const AdadeltaRule& options) : RuleOf(kAdadelta, options) {}
 
-  std::string_view name() const override { return "adadelta"; }
-  RuleOptions options() const override { return options_; }
   PreparedStep prepare(const StepScalars& step) const override {
     return {step.learning_rate, {options_.rho, 1 - options_.rho, options_.epsilon}};
   }
@@ -307,19 +275,13 @@ class Adadelta final : public UpdateRule {
     slots[1].mul_(options_.rho).addcmul_(minus_delta, minus_delta, 1 - options_.rho);
     parameter.sub_(minus_delta, step.learning_rate);
   }
-
-  const AdadeltaRule options_;
 };
 
-class Ftrl final : public UpdateRule {
+class Ftrl final : public RuleOf<FtrlRule> {
  public:
   explicit Ftrl(const FtrlRule& options)
-      : UpdateRule(options.learning_rate_power == -0.5 ? kFtrlSquareRoot : kFtrlPower,
-                   {"accumulator", "linear"}),
-        options_(options) {}
+      : RuleOf(options.learning_rate_power == -0.5 ? kFtrlSquareRoot : kFtrlPower, options) {}
 
-  std::string_view name() const override { return "ftrl"; }
-  RuleOptions options() const override { return options_; }
   double slot_initial_value(int slot) const override {
     return slot == 0 ? options_.initial_accumulator_value : 0;
   }
@@ -345,8 +307,6 @@ class Ftrl final : public UpdateRule {
         .sub_(after.sub(before).div_(lr).mul_(parameter));
     parameter.copy_(linear.clamp(-l1, l1).sub_(linear).div_(after.div(lr).add_(two_l2)));
   }
-
-  const FtrlRule options_;
 };
 
 }  // namespace
@@ -361,64 +321,46 @@ void check_not_negative(const char* rule, const char* what, double value) {
                "; expected 0 or more");
 }
 
-std::unique_ptr<UpdateRule> make_sgd(const SGDRule& options) {
-  check_fraction("sgd", "momentum", options.momentum);
-  return std::make_unique<SGD>(options);
+std::unique_ptr<UpdateRule> SGDRule::make() const {
+  check_fraction("sgd", "momentum", momentum);
+  return std::make_unique<SGD>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_adam(const AdamRule& options) {
-  check_fraction("adam", "beta_1", options.beta_1);
-  check_fraction("adam", "beta_2", options.beta_2);
-  check_not_negative("adam", "epsilon", options.epsilon);
-  return std::make_unique<Adam>(options);
+std::unique_ptr<UpdateRule> AdamRule::make() const {
+  check_fraction("adam", "beta_1", beta_1);
+  check_fraction("adam", "beta_2", beta_2);
+  check_not_negative("adam", "epsilon", epsilon);
+  return std::make_unique<Adam>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options) {
-  check_not_negative("adagrad", "initial_accumulator_value", options.initial_accumulator_value);
-  check_not_negative("adagrad", "epsilon", options.epsilon);
-  return std::make_unique<Adagrad>(options);
+std::unique_ptr<UpdateRule> AdagradRule::make() const {
+  check_not_negative("adagrad", "initial_accumulator_value", initial_accumulator_value);
+  check_not_negative("adagrad", "epsilon", epsilon);
+  return std::make_unique<Adagrad>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_rmsprop(const RMSpropRule& options) {
-  check_fraction("rmsprop", "rho", options.rho);
-  check_fraction("rmsprop", "momentum", options.momentum);
-  check_not_negative("rmsprop", "epsilon", options.epsilon);
-  return std::make_unique<RMSprop>(options);
+std::unique_ptr<UpdateRule> RMSpropRule::make() const {
+  check_fraction("rmsprop", "rho", rho);
+  check_fraction("rmsprop", "momentum", momentum);
+  check_not_negative("rmsprop", "epsilon", epsilon);
+  return std::make_unique<RMSprop>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options) {
-  check_fraction("adadelta", "rho", options.rho);
-  check_not_negative("adadelta", "epsilon", options.epsilon);
-  return std::make_unique<Adadelta>(options);
+std::unique_ptr<UpdateRule> AdadeltaRule::make() const {
+  check_fraction("adadelta", "rho", rho);
+  check_not_negative("adadelta", "epsilon", epsilon);
+  return std::make_unique<Adadelta>(*this);
 }
 
-std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options) {
-  check_not_negative("ftrl", "initial_accumulator_value", options.initial_accumulator_value);
-  check_not_negative("ftrl", "-learning_rate_power", -options.learning_rate_power);
-  check_not_negative("ftrl", "l1_regularization_strength", options.l1_regularization_strength);
-  check_not_negative("ftrl", "l2_regularization_strength", options.l2_regularization_strength);
+std::unique_ptr<UpdateRule> FtrlRule::make() const {
+  check_not_negative("ftrl", "initial_accumulator_value", initial_accumulator_value);
+  check_not_negative("ftrl", "-learning_rate_power", -learning_rate_power);
+  check_not_negative("ftrl", "l1_regularization_strength", l1_regularization_strength);
+  check_not_negative("ftrl", "l2_regularization_strength", l2_regularization_strength);
   check_not_negative("ftrl", "l2_shrinkage_regularization_strength",
-                     options.l2_shrinkage_regularization_strength);
-  check_not_negative("ftrl", "beta", options.beta);
-  return std::make_unique<Ftrl>(options);
-}
-
-std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options) {
-  struct Make {
-    std::unique_ptr<UpdateRule> operator()(const SGDRule& rule) { return make_sgd(rule); }
-    std::unique_ptr<UpdateRule> operator()(const AdamRule& rule) { return make_adam(rule); }
-    std::unique_ptr<UpdateRule> operator()(const AdagradRule& rule) { return make_adagrad(rule); }
-    std::unique_ptr<UpdateRule> operator()(const RMSpropRule& rule) { return make_rmsprop(rule); }
-    std::unique_ptr<UpdateRule> operator()(const AdadeltaRule& rule) { return make_adadelta(rule); }
-    std::unique_ptr<UpdateRule> operator()(const FtrlRule& rule) { return make_ftrl(rule); }
-    std::unique_ptr<UpdateRule> operator()(const AdamaxRule& rule) { return make_adamax(rule); }
-    std::unique_ptr<UpdateRule> operator()(const NadamRule& rule) { return make_nadam(rule); }
-    std::unique_ptr<UpdateRule> operator()(const LionRule& rule) { return make_lion(rule); }
-    std::unique_ptr<UpdateRule> operator()(const LambRule& rule) { return make_lamb(rule); }
-    std::unique_ptr<UpdateRule> operator()(const AdafactorRule& r) { return make_adafactor(r); }
-    std::unique_ptr<UpdateRule> operator()(MovingAverageRule) { return make_moving_average(); }
-  };
-  return std::visit(Make{}, options);
+                     l2_shrinkage_regularization_strength);
+  check_not_negative("ftrl", "beta", beta);
+  return std::make_unique<Ftrl>(*this);
 }
 
 }  // namespace strata::tensor

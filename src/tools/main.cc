@@ -1,5 +1,5 @@
-// The `strata` command. Each subcommand is a function in a file of its own; CLI11 stays in this
-// one.
+// The `strata` command. Each subcommand is a function in a file of its own, which declares its
+// options with a CommandLine.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <string_view>
@@ -12,7 +12,7 @@ namespace {
 struct Command {
   const char* name;
   const char* help;
-  int (*main)(int argc, char** argv);  // reads its own arguments, --help too
+  int (*main)(int argc, char** argv);  // reads its own options, --help too
 };
 
 constexpr std::array kCommands = {

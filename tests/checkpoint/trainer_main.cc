@@ -119,14 +119,14 @@ Settings parse(int argc, char** argv) {
 std::unique_ptr<strata::Strategy> make_strategy(const Settings& settings) {
   strata::set_logical_devices("cpu", settings.replicas);
   if (settings.strategy == "one_device") {
-    return std::make_unique<strata::OneDeviceStrategy>(
-        strata::OneDeviceOptions{.device = "cpu:0", .seed = 3, .threads_per_replica = 1});
+    return std::make_unique<strata::OneDeviceStrategy>(strata::OneDeviceOptions{
+        .device = "cpu:0", .seed = 3, .replicas = {.threads_per_replica = 1}});
   }
   strata::MirroredOptions options{.seed = 3};
   for (int i = 0; i < settings.replicas; ++i) options.devices.push_back(strata::str_cat("cpu:", i));
-  options.permits = settings.permits;
-  options.threads_per_replica = 1;
-  options.share_storage = settings.strategy != "unshared";
+  options.replicas.permits = settings.permits;
+  options.replicas.threads_per_replica = 1;
+  options.replicas.share_storage = settings.strategy != "unshared";
   return std::make_unique<strata::MirroredStrategy>(options);
 }
 

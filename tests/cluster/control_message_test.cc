@@ -5,6 +5,7 @@
 #include <random>
 
 #include "support/expect_error.h"
+#include "support/proto_contract.h"
 
 namespace strata::cluster {
 namespace {
@@ -32,6 +33,15 @@ TEST(ControlMessageTest, GoesThereAndBack) {
   EXPECT_EQ(decode(encode(empty)).expected, std::nullopt);
 }
 
+TEST(ControlMessageTest, IsWhatItsContractSays) {
+  test::ProtoContract contract("strata/control_message.proto");
+  contract.expect_message<ControlMessage>("ControlMessage");
+  contract.expect_enum("MessageKind", "src/cluster/control_message.h");
+  contract.expect_enum("ErrorCode", "include/strata/core/error.h");
+  contract.expect_nothing_else();
+  EXPECT_EQ(find_fault(contract.schema(), "ControlMessage", encode(full_message())), "");
+}
+
 TEST(ControlMessageTest, FieldsOfALaterVersionArePassedOver) {
   const std::string later = encode(full_message()) + "\xA2\x06\x03xyz";  // field 100: "xyz"
   EXPECT_EQ(decode(later), full_message());
@@ -50,6 +60,13 @@ TEST(ControlMessageTest, RefusesWhatIsNone) {
         [&, bytes = bytes] { (void)decode(bytes); }, ErrorCode::kDataLoss,
         str_cat("[cluster] control message: ", what, "; expected the bytes of a control message"));
   }
+}
+
+TEST(ControlMessageTest, ACodeOfALaterVersionIsAnUnknownError) {
+  for (const char* code : {"\x28\x11", "\x28\x80\x80\x04", "\x28\x80\x80\x80\x80\x10"}) {
+    EXPECT_EQ(decode(std::string("\x08\x20") + code).code, ErrorCode::kUnknown);
+  }
+  EXPECT_EQ(decode("\x08\x20\x28\x10").code, ErrorCode::kUnauthenticated);
 }
 
 // Whatever comes, it is a message or a kDataLoss; the sanitizers watch.

@@ -76,7 +76,7 @@ class RandomTest : public testing::TestWithParam<int> {
     } else if (action < 85) {
       auto barrier = request(MessageKind::kBarrier, name);
       barrier.number = random_() % 2;
-      for (const TaskId& task : members(spec_)) barrier.tasks.emplace_back(task.to_string(), "");
+      for (const TaskId& task : members(spec_)) barrier.tasks.push_back({task.to_string(), ""});
       if (random_() % 10 == 0) barrier.tasks.pop_back();
       send(session, barrier);
     } else if (action < 87) {

@@ -56,7 +56,7 @@ class MembershipLeaderTest : public testing::Test {
   ControlMessage barrier(const std::string& name, uint64_t round) {
     auto message = request(MessageKind::kBarrier, name);
     message.number = round;
-    for (const TaskId& task : members(spec_)) message.tasks.emplace_back(task.to_string(), "");
+    for (const TaskId& task : members(spec_)) message.tasks.push_back({task.to_string(), ""});
     return message;
   }
   // Time goes by in steps that are shorter than half the liveness.
@@ -99,10 +99,10 @@ TEST_F(MembershipLeaderTest, AGenerationBeginsWhenAllAreThere) {
     EXPECT_EQ(each.message.kind, MessageKind::kReply);
     EXPECT_EQ(each.message.code, ErrorCode::kOk);
     EXPECT_EQ(each.message.generation, 1u);
-    EXPECT_EQ(each.message.tasks, (std::vector<std::pair<std::string, std::string>>{
-                                      {"/job:worker/task:0", "10.0.0.0:1000"},
-                                      {"/job:worker/task:1", "10.0.0.1:1001"},
-                                      {"/job:worker/task:2", "10.0.0.2:1002"}}));
+    EXPECT_EQ(each.message.tasks,
+              (std::vector<TaskAddress>{{"/job:worker/task:0", "10.0.0.0:1000"},
+                                        {"/job:worker/task:1", "10.0.0.1:1001"},
+                                        {"/job:worker/task:2", "10.0.0.2:1002"}}));
   }
 }
 
@@ -443,7 +443,7 @@ TEST_F(MembershipLeaderTest, AReplacementBeginsTheNextGeneration) {
   ASSERT_EQ(out.size(), 3u);
   for (const Envelope& each : out) {
     EXPECT_EQ(each.message.generation, 2u);
-    EXPECT_EQ(each.message.tasks[2].second, "10.0.0.2:1012");
+    EXPECT_EQ(each.message.tasks[2].address, "10.0.0.2:1012");
   }
   EXPECT_TRUE(membership_->failure().ok());
   // What the generation before had stored is gone, and its late messages mean nothing.
@@ -534,7 +534,7 @@ TEST_F(MembershipLeaderTest, TheLeaderGoesAtItsDeadlineAndWhenTheGenerationHasFa
 TEST_F(MembershipLeaderTest, NonsenseClosesItsSessionOnly) {
   start_and_join(3);
   auto nonsense = barrier("b", 0);
-  nonsense.tasks.emplace_back("no task", "");
+  nonsense.tasks.push_back({"no task", ""});
   send(1, nonsense);
   const auto dropped = membership_->take_dropped();
   ASSERT_EQ(dropped.size(), 1u);

@@ -298,7 +298,7 @@ std::string random_message(std::mt19937_64& random) {
   message.value = random() % 2 == 0 ? "{}" : wire::random_text(random() % 40, random);
   message.flag = random() % 2 == 0;
   message.timeout_ms = random() % 100;
-  if (random() % 2 == 0) message.tasks.emplace_back(task(), "127.0.0.1:1");
+  if (random() % 2 == 0) message.tasks.push_back({task(), "127.0.0.1:1"});
   std::string bytes = encode(message);
   switch (random() % 4) {
     case 0:

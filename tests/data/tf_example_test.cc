@@ -6,6 +6,7 @@
 #include "data/files/proto_wire.h"
 #include "strata/data/bytes.h"
 #include "strata/data/example_parser.h"
+#include "support/proto_schema.h"
 
 namespace strata::data {
 namespace {
@@ -22,6 +23,11 @@ TEST(TfExampleTest, GoesThroughBytes) {
   EXPECT_EQ(decode_example(serialize_example(kExample)), kExample);
   EXPECT_EQ(decode_example(serialize_example({})), TfExample{});
   EXPECT_EQ(decode_example(""), TfExample{});
+}
+
+TEST(TfExampleTest, IsWhatItsContractSays) {
+  const auto schema = test::ProtoSchema::read("tensorflow/example.proto");
+  EXPECT_EQ(find_fault(schema, "Example", serialize_example(kExample)), "");
 }
 
 TEST(TfExampleTest, ParsesFields) {

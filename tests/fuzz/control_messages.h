@@ -46,7 +46,7 @@ inline cluster::ControlMessage message_from(Input& input) {
     message.operation = text();
     for (size_t tasks = input.below(4); tasks > 0; --tasks) {
       const std::string name = text();
-      message.tasks.emplace_back(name, text());
+      message.tasks.push_back({name, text()});
     }
   }
   return message;

@@ -428,6 +428,33 @@ def odd_files():
     file, group = vars_of("filter")
     with file:
         group.create_dataset("0", data=np.zeros((8, 8), "f4"), chunks=(4, 4), compression="lzf")
+    newer_files()
+
+
+def newer_files():
+    """What h5py writes only when told to: the reader says that it does not know it."""
+    def vars_of(name, **options):
+        file = h5py.File(FOLDER / f"keras_files_{name}.weights.h5", "w", **options)
+        return file, file.create_group("layers/dense/vars")
+
+    file, group = vars_of("newer_chunks", libver="latest")
+    with file:
+        group.create_dataset("0", data=np.zeros((8, 8), "f4"), chunks=(4, 4))
+    file, group = vars_of("dense_links", libver="latest")
+    with file:
+        for i in range(9):
+            group.create_dataset(str(i), data=np.zeros(1, "f4"))
+    file, group = vars_of("dense_attributes", libver="latest")
+    with file:
+        for i in range(9):
+            group.attrs[f"a{i}"] = i
+    file, group = vars_of("committed_type")
+    with file:
+        file["type"] = np.dtype("f4")
+        group.create_dataset("0", shape=(2,), dtype=file["type"])
+    file, group = vars_of("user_block", userblock_size=512)
+    with file:
+        group["0"] = np.zeros(2, "f4")
 
 
 def main():

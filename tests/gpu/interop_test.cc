@@ -41,7 +41,7 @@ std::vector<at::Tensor> train(Strategy& strategy, Kind kind, const Options& opti
 TEST_F(GpuInteropTest, TorchOptimizersEqualOneCpus) {
   for (const Kind kind : {Kind::kMlp, Kind::kCnn}) {
     const auto expect_parity = [&]<typename TorchOptim, typename Options>(const Options& options) {
-      OneDeviceStrategy cpu({.device = "cpu:0", .threads_per_replica = 1});
+      OneDeviceStrategy cpu({.device = "cpu:0", .replicas = {.threads_per_replica = 1}});
       const std::vector<at::Tensor> expected = train<TorchOptim>(cpu, kind, options);
       for (const int replicas : {1, 2}) {
         MirroredStrategy gpus({.devices = test::logical_gpus(replicas)});

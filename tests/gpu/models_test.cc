@@ -104,7 +104,7 @@ std::vector<at::Tensor> train(Strategy& strategy, const Batches& batches) {
 
 template <typename Model>
 void expect_parity(const Batches& batches) {
-  OneDeviceStrategy cpu({.device = "cpu:0", .threads_per_replica = 1});
+  OneDeviceStrategy cpu({.device = "cpu:0", .replicas = {.threads_per_replica = 1}});
   const std::vector<at::Tensor> expected = train<Model>(cpu, batches);
   OneDeviceStrategy one({.device = "gpu:0"});
   EXPECT_LE(difference(train<Model>(one, batches), expected), 1e-7);

@@ -30,7 +30,7 @@ MirroredOptions on_cpus(int replicas) {
   set_logical_devices("cpu", replicas);
   MirroredOptions options;
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
-  options.threads_per_replica = 1;
+  options.replicas.threads_per_replica = 1;
   return options;
 }
 
@@ -121,7 +121,7 @@ void expect_parity(const Options& options) {
       }
     }
     MirroredOptions unshared = on_cpus(3);
-    unshared.share_storage = false;
+    unshared.replicas.share_storage = false;
     MirroredOptions by_ops = on_cpus(3);
     by_ops.cross_device_ops = std::make_shared<ReductionToOneDevice>();
     for (const MirroredOptions& mirrored : {unshared, by_ops}) {

@@ -23,7 +23,7 @@ MirroredStrategy make_strategy(int replicas) {
   set_logical_devices("cpu", replicas);
   std::vector<std::string> devices;
   for (int i = 0; i < replicas; ++i) devices.push_back(str_cat("cpu:", i));
-  return MirroredStrategy({.devices = devices, .threads_per_replica = 1});
+  return MirroredStrategy({.devices = devices, .replicas = {.threads_per_replica = 1}});
 }
 
 /// What one training step shows.

@@ -57,8 +57,10 @@ Outcome train(Strategy& strategy) {
 
 TEST(CentralStorageFitTest, EqualsMirrored) {
   set_logical_devices("cpu", 4);
-  MirroredStrategy mirrored({.devices = cpus(3), .seed = 7, .threads_per_replica = 1});
-  CentralStorageStrategy central({.compute_devices = cpus(3), .seed = 7, .threads_per_replica = 1});
+  MirroredStrategy mirrored(
+      {.devices = cpus(3), .seed = 7, .replicas = {.threads_per_replica = 1}});
+  CentralStorageStrategy central(
+      {.compute_devices = cpus(3), .seed = 7, .replicas = {.threads_per_replica = 1}});
   MirrorsOnCpu mirrors(3);
   const Outcome expected = train(mirrored);
   const auto expect_near = [&](Strategy& strategy, double tolerance) {

@@ -54,8 +54,8 @@ void train(const std::string& folder, int permits) {
   set_logical_devices("cpu", kReplicas);
   MirroredOptions options{.seed = 3};
   for (int i = 0; i < kReplicas; ++i) options.devices.push_back(str_cat("cpu:", i));
-  options.permits = permits;
-  options.threads_per_replica = 1;
+  options.replicas.permits = permits;
+  options.replicas.threads_per_replica = 1;
   MirroredStrategy strategy(options);
   keras::set_random_seed(1);
   const keras::Model model = strategy.scope([] {

@@ -70,7 +70,7 @@ TEST(OptimizerConfigTest, TheRateIsTodaysAndOptionsThatAreAbsentHaveDefaults) {
 
 class Mine : public optimizers::Optimizer {
  public:
-  Mine() : Optimizer(tensor::make_sgd(), {}) {}
+  Mine() : Optimizer(tensor::SGDRule{}.make(), {}) {}
 };
 
 TEST(OptimizerConfigTest, ErrorsNameOptimizerAndOption) {

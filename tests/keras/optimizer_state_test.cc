@@ -120,7 +120,8 @@ TEST(OptimizerStateTest, IsKerasAndTheNextStepToo) { expect_keras(default_strate
 
 TEST(OptimizerStateTest, IsKerasOnThreeReplicas) {
   set_logical_devices("cpu", 3);
-  MirroredStrategy strategy({.devices = cpus(3), .threads_per_replica = 1, .share_storage = false});
+  MirroredStrategy strategy(
+      {.devices = cpus(3), .replicas = {.threads_per_replica = 1, .share_storage = false}});
   expect_keras(strategy);
 }
 

@@ -90,7 +90,7 @@ TEST(RandomLayersTest, SameBitsOnReplayAndWithFewerPermits) {
     const at::Tensor x = at::randn(each.shape);
     each.layer->ensure_built({each.shape});
     const auto three_steps = [&](int permits) {
-      MirroredStrategy strategy({.devices = cpus(3), .seed = 11, .permits = permits});
+      MirroredStrategy strategy({.devices = cpus(3), .seed = 11, .replicas = {.permits = permits}});
       std::vector<PerReplica<at::Tensor>> steps;
       for (int step = 0; step < 3; ++step) {
         steps.push_back(strategy.run([&] { return train(each.layer, x); }));

@@ -94,7 +94,8 @@ TEST(RecurrentTest, StatefulGoesOnWhereItStopped) {
       ErrorCode::kInvalidArgument,
       "the batch size must be static. Found dynamic batch size: sequence.shape=(None, 3, 3)");
   set_logical_devices("cpu", 2);
-  MirroredStrategy strategy({.devices = {"cpu:0", "cpu:1"}, .threads_per_replica = 1});
+  MirroredStrategy strategy(
+      {.devices = {"cpu:0", "cpu:1"}, .replicas = {.threads_per_replica = 1}});
   expect_error_containing(
       [&] { strategy.scope([] {
               LSTM(4, {.stateful = true})->ensure_built({{2, 3, 3}});

@@ -124,7 +124,7 @@ MirroredStrategy replicas(int count, int permits = 0) {
   std::vector<std::string> devices;
   for (int i = 0; i < count; ++i) devices.push_back(str_cat("cpu:", i));
   return MirroredStrategy(
-      {.devices = devices, .seed = 3, .permits = permits, .threads_per_replica = 1});
+      {.devices = devices, .seed = 3, .replicas = {.permits = permits, .threads_per_replica = 1}});
 }
 
 History train(const Model& model, const data::Example& rows) {

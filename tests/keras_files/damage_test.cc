@@ -170,6 +170,25 @@ TEST(HostileWeightsTest, AreRefusedByName) {
   expect_refused("filter", ErrorCode::kUnimplemented, "vars/0: got filter 32000 'lzf'; expected");
 }
 
+// Valid HDF5, in forms that h5py writes only on request.
+TEST(HostileWeightsTest, NewerFormsOfHdf5AreNamedWithTheWayOut) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"newer_chunks", "layers/dense/vars/0: got chunks of a newer kind"},
+      {"dense_links", "layers/dense/vars: got a group whose links lie outside of its header"},
+      {"dense_attributes", "layers/dense/vars: got an object whose attributes lie outside of its"},
+      {"committed_type", "layers/dense/vars/0: got a committed type"},
+      {"user_block", "got HDF5 behind a user block"},
+  };
+  for (const auto& [name, message] : cases) {
+    const std::string path = golden_path(str_cat("keras_files_", name, ".weights.h5"));
+    for (const std::string part :
+         {message,
+          "; expected what h5py writes by default; save the file again with Keras, or "
+          "with h5py and without libver='latest'"})
+      expect_error_containing([&] { load_weights_file(path); }, ErrorCode::kUnimplemented, part);
+  }
+}
+
 TEST(DamagedLegacyModelTest, SaysWhatTheFileIsInstead) {
   const std::string archive = golden_path("keras_files_mlp.keras");
   expect_error([&] { load_legacy_model(archive); },

@@ -103,7 +103,7 @@ int main(int argc, char** argv) {
     const int replicas = argc > 2 ? std::atoi(argv[2]) : 0;
     if (replicas > 0) set_logical_devices("cpu", replicas);
     for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
-    if (argc > 3) options.threads_per_replica = std::atoi(argv[3]);
+    if (argc > 3) options.replicas.threads_per_replica = std::atoi(argv[3]);
     train(argv[1], options);
     return 0;
   } catch (const std::exception& error) {

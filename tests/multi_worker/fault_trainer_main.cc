@@ -280,9 +280,9 @@ void run(const std::string& mode, int replicas, const std::string& folder, bool 
   set_logical_devices("cpu", replicas);
   MultiWorkerMirroredOptions options{.seed = 3};
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
-  options.threads_per_replica = 1;
-  options.permits = 1;
-  if (mode == "loop") options.share_storage = true;  // as if it were large
+  options.replicas.threads_per_replica = 1;
+  options.replicas.permits = 1;
+  if (mode == "loop") options.replicas.share_storage = true;  // as if it were large
   options.server.liveness = std::chrono::milliseconds(1500);
   options.server.start_timeout = std::chrono::seconds(elastic ? 8 : 4);
   if (const char* implementation = std::getenv("STRATA_TEST_IMPLEMENTATION")) {

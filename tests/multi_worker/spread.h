@@ -25,8 +25,9 @@ inline std::vector<Status> run(const Spread& replicas, const Body& body,
                                const MultiWorkerMirroredOptions& options = {}) {
   set_logical_devices("cpu", kReplicas);
   if (replicas.size() == 1) {
-    MirroredStrategy strategy(
-        {.devices = cpus(replicas[0]), .seed = 5, .permits = 2, .threads_per_replica = 1});
+    MirroredStrategy strategy({.devices = cpus(replicas[0]),
+                               .seed = 5,
+                               .replicas = {.permits = 2, .threads_per_replica = 1}});
     try {
       body(strategy, 0);
     } catch (...) {
@@ -42,9 +43,9 @@ inline std::vector<Status> run(const Spread& replicas, const Body& body,
              .seed = 5,
              .communication_options = options.communication_options,
              .shard_optimizer_state = options.shard_optimizer_state,
-             .permits = 1,
-             .threads_per_replica = 1,
-             .share_storage = options.share_storage}));
+             .replicas = {.permits = 1,
+                          .threads_per_replica = 1,
+                          .share_storage = options.replicas.share_storage}}));
          body(strategy, task.id.index);
        })) {
     outcomes.push_back(status);

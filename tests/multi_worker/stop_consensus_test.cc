@@ -30,7 +30,7 @@ void with_agreements(int workers,
   test::expect_all_ok(cluster.run([&](test::ThreadCluster::Task& task) {
     MultiWorkerMirroredStrategy strategy(
         task.taking_part(MultiWorkerMirroredOptions{.devices = cpus(1)}));
-    std::shared_ptr<StopConsensus> agreement = detail::make_stop_consensus(strategy.group());
+    std::shared_ptr<StopConsensus> agreement = strategy.group().make_stop_consensus();
     work(strategy, task.id.index, agreement);
   }));
 }

@@ -246,9 +246,10 @@ int main(int argc, char** argv) {
     set_logical_devices("cpu", replicas);
     MultiWorkerMirroredOptions options{.seed = 3};
     for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat("cpu:", i));
-    options.threads_per_replica = 1;
-    options.permits = 1;
-    if (std::string(argv[1]) == "loop") options.share_storage = true;  // as if it were large
+    options.replicas.threads_per_replica = 1;
+    options.replicas.permits = 1;
+    if (std::string(argv[1]) == "loop")
+      options.replicas.share_storage = true;  // as if it were large
     options.server.liveness = std::chrono::seconds(2);
     options.server.start_timeout = std::chrono::seconds(60);
     if (const char* liveness = std::getenv("STRATA_TEST_LIVENESS_MS")) {

@@ -108,7 +108,8 @@ TEST(VerifyReplicasTest, ACopyThatIsSharedIsCompared) {
     if (worker == 1) write_to_one(variables[2], 0);
     strategy.verify_replicas(variables);
   };
-  const std::vector<Status> outcomes = run({2, 2}, train_and_change_one, {.share_storage = true});
+  const std::vector<Status> outcomes =
+      run({2, 2}, train_and_change_one, {.replicas = {.share_storage = true}});
   for (const Status& outcome : outcomes) {
     EXPECT_NE(outcome.message().find("'third' is not the same everywhere"), std::string::npos)
         << outcome.message();

@@ -63,7 +63,7 @@ class Job {
     options.devices = {"cpu:0"};
     options.seed = 5;
     options.server = server(task);
-    options.threads_per_replica = 1;
+    options.replicas.threads_per_replica = 1;
     return options;
   }
   ClusterCoordinatorOptions coordinator(const TaskId& task) {

@@ -12,6 +12,7 @@
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/cluster/simple_resolver.h"
 #include "strata/core/log.h"
+#include "strata/optim/loss_scale_optimizer.h"
 #include "strata/strategies/server_embedding.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
@@ -36,7 +37,7 @@ std::vector<Status> train(PsCluster& cluster,
     if (own.devices.empty()) own.devices = {"cpu:0"};
     own.seed = 5;
     own.server = std::move(server);
-    own.threads_per_replica = 1;
+    own.replicas.threads_per_replica = 1;
     ParameterServerStrategy strategy(own);
     body(strategy, task.index);
   });
@@ -207,7 +208,9 @@ TEST(ParameterServerStrategyTest, WithABackupALostServerCostsNoStepAndNoRow) {
         [&](ParameterServerStrategy& strategy, int) {
           const Variable weight = strategy.scope([] { return Variable(at::ones({100})); });
           optimizers::Adam adam({weight}, {.learning_rate = 0.1});
-          const ServerEmbedding table(strategy, {.rows = 20, .width = 3, .learning_rate = 0.1});
+          const ServerEmbedding table(
+              strategy,
+              {.rows = 20, .width = 3, .optimizer = optimizers::Adagrad({.learning_rate = 0.1})});
           for (int64_t step = 0; step < 8; ++step) {
             if (lost && step == 4) cluster.end_server(1);
             strategy.run([&] {
@@ -252,6 +255,60 @@ TEST(ParameterServerStrategyTest, WhatServersCannotUpdateIsNamed) {
     EXPECT_TRUE(throws(ErrorCode::kUnimplemented,
                        {"'h' of Half; parameter servers hold float32 and float64"},
                        [&] { optimizers::SGD sgd({half}, {}); }));
+  }));
+}
+
+TEST(ParameterServerStrategyTest, RowsAreUpdatedByTheOptimizerOfTheirTable) {
+  PsCluster::expect_ok(train(2, 1, [&](ParameterServerStrategy& strategy, int) {
+    const Variable weight = strategy.scope([] { return Variable(at::ones({3})); });
+    optimizers::SGD sgd({weight}, {.learning_rate = 0.1});
+    const auto kept = std::make_shared<optimizers::SGD>(
+        optimizers::SGDOptions{.learning_rate = 0.5, .weight_decay = 0.25, .clipvalue = 2});
+    const ServerEmbedding table(
+        strategy, {.rows = 4,
+                   .width = 3,
+                   .initializer = {.kind = ps::RowInitializer::Kind::kConstant, .a = 1},
+                   .optimizer = kept});
+    const auto step = [&] {
+      strategy.run([&] {
+        const at::Tensor looked_up = table.lookup(at::arange(1, 3, at::kLong));
+        sgd.minimize(weight.value().sum() + looked_up.sum() * 3);
+      });
+      return table.table().read();
+    };
+    // The gradient is 3, clipped to 2: 1 - 1 * 0.25 * 0.5 - 2 * 0.5.
+    EXPECT_TRUE(step()[1].equal(at::full({3}, -0.125)));
+    kept->set_learning_rate(0);
+    const at::Tensor same = step();
+    EXPECT_TRUE(same[2].equal(at::full({3}, -0.125)));
+    EXPECT_TRUE(same[0].equal(at::ones({3})));
+  }));
+}
+
+TEST(ParameterServerStrategyTest, WhatATableCannotDoOfAnOptimizerIsNamed) {
+  PsCluster::expect_ok(train(1, 1, [&](ParameterServerStrategy& strategy, int) {
+    const auto refused = [&](ErrorCode code, std::string_view why,
+                             optimizers::AnyOptimizer optimizer) {
+      EXPECT_TRUE(throws(code, {why}, [&] {
+        ServerEmbedding(strategy, {.name = "users", .rows = 2, .width = 2, .optimizer = optimizer});
+      }));
+    };
+    using optimizers::SGD;
+    refused(ErrorCode::kInvalidArgument, "[server_embedding] 'users': got no optimizer; pass one",
+            {});
+    constexpr ErrorCode kNot = ErrorCode::kUnimplemented;
+    refused(kNot,
+            "[server_embedding] 'users': got adam with clipnorm; expected no common option but "
+            "learning_rate, weight_decay and clipvalue",
+            optimizers::Adam({.clipnorm = 1}));
+    refused(kNot, "sgd with global_clipnorm", SGD({.global_clipnorm = 1}));
+    refused(kNot, "sgd with use_ema", SGD({.use_ema = true}));
+    refused(kNot, "sgd with loss_scale_factor", SGD({.loss_scale_factor = 2}));
+    refused(kNot, "sgd with gradient_accumulation_steps", SGD({.gradient_accumulation_steps = 2}));
+    refused(kNot, "sgd with a schedule of learning rates",
+            SGD({.learning_rate = schedules::InverseTimeDecay{0.1, 1, 1}}));
+    refused(kNot, "sgd with a dynamic loss scale", optimizers::LossScaleOptimizer(SGD()));
+    refused(kNot, "got the rule lamb, which needs norms of whole variables", "lamb");
   }));
 }
 

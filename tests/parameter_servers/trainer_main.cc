@@ -46,7 +46,7 @@ void train(bool together, const std::string& folder, int64_t steps, bool backup)
                                         : ps::Consistency::kAsynchronous},
        .backup = backup,
        .server = {.liveness = 2s},
-       .threads_per_replica = 1});
+       .replicas = {.threads_per_replica = 1}});
   const auto net = strategy.replicate(make_net);
   optimizers::Adam adam(net.variables(), {.learning_rate = 0.01});
   Checkpoint checkpoint({{"net", net}, {"adam", adam}});

@@ -15,8 +15,8 @@ namespace {
 
 MirroredStrategy make_strategy(int replicas, bool share_storage) {
   set_logical_devices("cpu", 8);
-  return MirroredStrategy(
-      {.devices = cpus(replicas), .threads_per_replica = 1, .share_storage = share_storage});
+  return MirroredStrategy({.devices = cpus(replicas),
+                           .replicas = {.threads_per_replica = 1, .share_storage = share_storage}});
 }
 
 /// A variable of ones under `strategy`.

@@ -36,8 +36,9 @@ void expect_central_parity(Kind kind) {
     std::ranges::move(more_optimizer_cases(), std::back_inserter(cases));
   double shared_most = 0, mirrors_most = 0;
   for (const int replicas : {1, 2, 3}) {
-    MirroredStrategy mirrored({.devices = cpus(replicas), .threads_per_replica = 1});
-    CentralStorageStrategy central({.compute_devices = cpus(replicas), .threads_per_replica = 1});
+    MirroredStrategy mirrored({.devices = cpus(replicas), .replicas = {.threads_per_replica = 1}});
+    CentralStorageStrategy central(
+        {.compute_devices = cpus(replicas), .replicas = {.threads_per_replica = 1}});
     MirrorsOnCpu mirrors(replicas);
     for (const OptimizerCase& each : cases) {
       const auto train = [&](Strategy& strategy) {
@@ -82,8 +83,9 @@ TEST(CentralStorageParityTest, LocalStatisticsEqualMirrored) {
     }
     return outcome_of(net, adam);
   };
-  MirroredStrategy mirrored({.devices = cpus(3), .threads_per_replica = 1});
-  CentralStorageStrategy central({.compute_devices = cpus(3), .threads_per_replica = 1});
+  MirroredStrategy mirrored({.devices = cpus(3), .replicas = {.threads_per_replica = 1}});
+  CentralStorageStrategy central(
+      {.compute_devices = cpus(3), .replicas = {.threads_per_replica = 1}});
   MirrorsOnCpu mirrors(3);
   const Outcome expected = train(mirrored);
   EXPECT_LE(apart(train(central), expected), 1e-7);
@@ -96,8 +98,9 @@ TEST(CentralStorageParityTest, Bfloat16IsUpdatedOnce) {
   const Batches batches = make_batches(Kind::kMlp, at::kBFloat16, 6, {12, 9});
   const OptimizerCase adam =
       optimizer_case<optimizers::Adam>("adam", optimizers::AdamOptions{.learning_rate = 0.01});
-  MirroredStrategy mirrored({.devices = cpus(3), .threads_per_replica = 1});
-  CentralStorageStrategy central({.compute_devices = cpus(3), .threads_per_replica = 1});
+  MirroredStrategy mirrored({.devices = cpus(3), .replicas = {.threads_per_replica = 1}});
+  CentralStorageStrategy central(
+      {.compute_devices = cpus(3), .replicas = {.threads_per_replica = 1}});
   MirrorsOnCpu mirrors(3);
   const Outcome expected =
       train_under(mirrored, Kind::kMlp, at::kBFloat16, batches, adam, Form::kWeight);

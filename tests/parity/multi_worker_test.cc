@@ -85,8 +85,9 @@ using Training = std::function<std::string(Strategy&)>;
 
 std::string one_process(const Training& training) {
   set_logical_devices("cpu", kAllReplicas);
-  MirroredStrategy strategy(
-      {.devices = cpus(kAllReplicas), .seed = 5, .permits = 2, .threads_per_replica = 1});
+  MirroredStrategy strategy({.devices = cpus(kAllReplicas),
+                             .seed = 5,
+                             .replicas = {.permits = 2, .threads_per_replica = 1}});
   return training(strategy);
 }
 
@@ -106,8 +107,8 @@ std::string workers(const std::vector<int>& replicas, const Training& training,
     MultiWorkerMirroredOptions options = options_of(task.id.index);
     options.devices = cpus(replicas[static_cast<size_t>(task.id.index)]);
     options.seed = 5 + static_cast<uint64_t>(task.id.index);  // the chief's counts
-    options.permits = 1;
-    options.threads_per_replica = 1;
+    options.replicas.permits = 1;
+    options.replicas.threads_per_replica = 1;
     MultiWorkerMirroredStrategy strategy(task.taking_part(std::move(options)));
     const std::string hash = training(strategy);
     const std::lock_guard lock(mutex);
@@ -154,11 +155,12 @@ TEST(MultiWorkerTest, StorageDoesNotChangeABit) {
   for (const Kind kind : {Kind::kCnn, Kind::kSparseEmbedding}) {
     const std::string expected = one_process(adam(), kind);
     for (const bool share_storage : {true, false}) {
-      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, {.share_storage = share_storage}), expected)
+      EXPECT_EQ(workers({3, 3, 2}, adam(), kind, {.replicas = {.share_storage = share_storage}}),
+                expected)
           << name_of(kind) << (share_storage ? ", shared" : ", unshared");
     }
     const auto mixed = [&](int worker) {
-      return MultiWorkerMirroredOptions{.share_storage = storages[worker]};
+      return MultiWorkerMirroredOptions{.replicas = {.share_storage = storages[worker]}};
     };
     EXPECT_EQ(
         workers(
@@ -210,7 +212,8 @@ TEST(MultiWorkerTest, WhatEveryProcessDoesBetweenStepsHappensOnce) {
   };
   const std::string expected = one_process(adam(), Kind::kMlp, change);
   EXPECT_NE(expected, one_process(adam(), Kind::kMlp));
-  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {.share_storage = true}, change), expected);
+  EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {.replicas = {.share_storage = true}}, change),
+            expected);
   EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp, {}, change), expected);
   EXPECT_EQ(workers({3, 3, 2}, adam(), Kind::kMlp,
                     {.communication_options = {.implementation = "WIRE"}}, change),
@@ -226,7 +229,7 @@ TEST(MultiWorkerTest, ShardingTheOptimizersStateDoesNotChangeABit) {
           << name_of(kind) << ", " << replicas.size() << " workers";
     }
     MultiWorkerMirroredOptions one_storage = sharded(1000);
-    one_storage.share_storage = true;
+    one_storage.replicas.share_storage = true;
     EXPECT_EQ(workers({3, 3, 2}, adam(), kind, one_storage), expected) << name_of(kind);
   }
   EXPECT_EQ(workers({3, 5}, adam(0.1), Kind::kMlp, sharded()), one_process(adam(0.1), Kind::kMlp))
@@ -341,7 +344,7 @@ TEST(MultiWorkerTest, OptimizersMayHaveVariablesInCommon) {
   const std::string expected = one_process(train_by_two);
   for (const std::vector<int>& replicas : {std::vector<int>{4, 4}, {1, 2, 5}}) {
     EXPECT_EQ(workers(replicas, train_by_two), expected);
-    EXPECT_EQ(workers(replicas, train_by_two, {.share_storage = true}), expected);
+    EXPECT_EQ(workers(replicas, train_by_two, {.replicas = {.share_storage = true}}), expected);
   }
 }
 

@@ -236,7 +236,7 @@ TEST(OptimizerGoldenTest, OneDeviceEqualsKeras) { expect_keras(default_strategy(
 
 TEST(OptimizerGoldenTest, ThreeReplicasEqualKeras) {
   set_logical_devices("cpu", 3);
-  MirroredStrategy strategy({.devices = cpus(3), .threads_per_replica = 1});
+  MirroredStrategy strategy({.devices = cpus(3), .replicas = {.threads_per_replica = 1}});
   expect_keras(strategy);
 }
 
@@ -273,7 +273,7 @@ TEST(OptimizerGoldenTest, HowAKernelLiesIsNoMatter) {
 
 TEST(OptimizerGoldenTest, HowAKernelLiesIsNoMatterToReplicas) {
   set_logical_devices("cpu", 3);
-  MirroredStrategy strategy({.devices = cpus(3), .threads_per_replica = 1});
+  MirroredStrategy strategy({.devices = cpus(3), .replicas = {.threads_per_replica = 1}});
   expect_no_matter_of_order(strategy);
 }
 

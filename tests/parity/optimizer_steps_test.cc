@@ -29,8 +29,8 @@ std::vector<at::Tensor> values_of(const std::vector<Variable>& variables) {
 
 MirroredStrategy make_strategy(int replicas, bool share_storage = true) {
   set_logical_devices("cpu", 8);
-  return MirroredStrategy(
-      {.devices = cpus(replicas), .threads_per_replica = 1, .share_storage = share_storage});
+  return MirroredStrategy({.devices = cpus(replicas),
+                           .replicas = {.threads_per_replica = 1, .share_storage = share_storage}});
 }
 
 /// `program` leaves the same values behind under the default strategy, on one device through the
@@ -38,7 +38,7 @@ MirroredStrategy make_strategy(int replicas, bool share_storage = true) {
 void expect_one_device(const std::string& name, const Program& program, double tolerance = 1e-12) {
   at::set_num_threads(1);
   const std::vector<at::Tensor> expected = program(default_strategy());
-  OneDeviceStrategy one_device({.threads_per_replica = 1});
+  OneDeviceStrategy one_device({.replicas = {.threads_per_replica = 1}});
   double most = difference(program(one_device), expected);
   EXPECT_LE(most, tolerance) << "OneDeviceStrategy";
   for (const int replicas : {1, 2, 3, 8}) {
@@ -53,7 +53,7 @@ void expect_one_device(const std::string& name, const Program& program, double t
   MirroredStrategy packing({.devices = cpus(3),
                             .cross_device_ops = std::make_shared<HierarchicalCopyAllReduce>(
                                 PackingOptions{.num_packs = 2}),
-                            .threads_per_replica = 1});
+                            .replicas = {.threads_per_replica = 1}});
   const double apart = difference(program(packing), expected);
   EXPECT_LE(apart, tolerance) << "HierarchicalCopyAllReduce";
   most = std::max(most, apart);

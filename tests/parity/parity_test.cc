@@ -27,7 +27,7 @@ Strategy& strategy_of(int replicas) {
   if (!strategy) {
     set_logical_devices("cpu", 8);
     strategy = std::make_unique<MirroredStrategy>(
-        MirroredOptions{.devices = cpus(replicas), .threads_per_replica = 1});
+        MirroredOptions{.devices = cpus(replicas), .replicas = {.threads_per_replica = 1}});
   }
   return *strategy;
 }
@@ -194,7 +194,8 @@ TEST(ParityReplicasTest, EveryReplicaHoldsTheSameBits) {
   set_logical_devices("cpu", 8);
   for (const bool share_storage : {true, false}) {
     MirroredStrategy strategy(
-        {.devices = cpus(5), .threads_per_replica = 1, .share_storage = share_storage});
+        {.devices = cpus(5),
+         .replicas = {.threads_per_replica = 1, .share_storage = share_storage}});
     const auto net =
         strategy.replicate([] { return std::make_shared<Net>(Kind::kCnn, at::kFloat); });
     optimizers::Adam adam(net.variables());

@@ -62,11 +62,10 @@ std::string hash_after_training(const MirroredOptions& options, double clipnorm 
 
 MirroredOptions options_with(int permits, bool share_storage) {
   set_logical_devices("cpu", kPlacedReplicas);
-  return {.devices = cpus(kPlacedReplicas),
-          .seed = 5,
-          .permits = permits,
-          .threads_per_replica = 1,
-          .share_storage = share_storage};
+  return {
+      .devices = cpus(kPlacedReplicas),
+      .seed = 5,
+      .replicas = {.permits = permits, .threads_per_replica = 1, .share_storage = share_storage}};
 }
 
 std::string print(const std::string& what, std::string hash) {

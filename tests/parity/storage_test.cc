@@ -60,7 +60,7 @@ std::vector<Variable> trained(const std::vector<int64_t>& sizes,
                               std::optional<bool> share_storage = {}) {
   set_logical_devices("cpu", 3);
   MirroredStrategy strategy(
-      {.devices = cpus(3), .threads_per_replica = 1, .share_storage = share_storage});
+      {.devices = cpus(3), .replicas = {.threads_per_replica = 1, .share_storage = share_storage}});
   return trained(strategy, sizes);
 }
 
@@ -88,7 +88,8 @@ TEST(StorageTest, CopiesOfVeryLargeParametersAreEqualToo) {
 
 TEST(StorageTest, CentralStorageIsOne) {
   set_logical_devices("cpu", 3);
-  CentralStorageStrategy strategy({.compute_devices = cpus(3), .threads_per_replica = 1});
+  CentralStorageStrategy strategy(
+      {.compute_devices = cpus(3), .replicas = {.threads_per_replica = 1}});
   EXPECT_TRUE(are_one(trained(strategy, {3})));
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "strata/core/error.h"
+#include "support/proto_contract.h"
 
 namespace strata::ps {
 namespace {
@@ -27,6 +28,14 @@ TEST(CallMessageTest, EveryFieldComesBack) {
   EXPECT_EQ(decode_call_message(bytes), message);
   const std::string empty = encode({.kind = CallKind::kPong});
   EXPECT_EQ(decode_call_message(empty), CallMessage{.kind = CallKind::kPong});
+}
+
+TEST(CallMessageTest, IsWhatItsContractSays) {
+  test::ProtoContract contract("strata/call_message.proto");
+  contract.expect_message<CallMessage>("CallMessage");
+  contract.expect_enum("CallKind", "src/ps/coordinator/call_message.h");
+  contract.expect_enum("ErrorCode", "include/strata/core/error.h");
+  contract.expect_nothing_else();
 }
 
 TEST(CallMessageTest, DamagedBytesAreRefusedOrHarmless) {

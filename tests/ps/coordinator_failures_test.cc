@@ -14,10 +14,10 @@
 #include <random>
 #include <vector>
 
+#include "ps/coordinator/coordinator.h"
 #include "ps/worker_threads.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
-#include "strata/ps/coordinator.h"
 #include "support/killed_program.h"
 #include "support/replicas.h"
 

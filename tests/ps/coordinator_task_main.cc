@@ -21,8 +21,8 @@
 
 #include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
+#include "ps/coordinator/coordinator.h"
 #include "strata/cluster/cluster_resolver.h"
-#include "strata/ps/coordinator.h"
 #include "strata/ps/worker_server.h"
 
 namespace {

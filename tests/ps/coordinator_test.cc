@@ -1,6 +1,6 @@
 // A coordinator and workers that are threads, over memory: what is called where, in which order,
 // and what comes back. What goes wrong is in coordinator_failures_test.cc.
-#include "strata/ps/coordinator.h"
+#include "ps/coordinator/coordinator.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>

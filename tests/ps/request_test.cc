@@ -5,6 +5,7 @@
 #include <random>
 
 #include "support/expect_error.h"
+#include "support/proto_contract.h"
 
 namespace strata::ps {
 namespace {
@@ -39,6 +40,16 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                        .unreplicated = true,
                        .promoted = true};
   EXPECT_EQ(decode_reply(encode(reply)), reply);
+}
+
+TEST(RequestTest, IsWhatItsContractSays) {
+  test::ProtoContract contract("strata/table_request.proto");
+  contract.expect_message<Request>("Request");
+  contract.expect_message<Reply>("Reply");
+  contract.expect_enum("RequestKind", "src/ps/tables/request.h");
+  contract.expect_enum("PushEncoding", "src/ps/tables/request.h");
+  contract.expect_enum("ErrorCode", "include/strata/core/error.h");
+  contract.expect_nothing_else();
 }
 
 TEST(RequestTest, DamagedBytesAreErrorsOrOtherRequests) {

@@ -9,11 +9,13 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <random>
 
 #include "strata/ps/remote_value.h"
+#include "support/proto_contract.h"
 #include "support/replicas.h"
 
 namespace strata::ps {
@@ -55,6 +57,30 @@ TEST(ValueCodecTest, NumbersTextsAndTruthsComeBack) {
   EXPECT_EQ(round_trip(Value("")).text(), "");
   EXPECT_EQ(round_trip(Value()).kind(), Value::Kind::kNothing);
   EXPECT_EQ(round_trip(Value(ResourceId{77})).resource().number, 77U);
+}
+
+TEST(ValueCodecTest, IsWhatItsContractSays) {
+  test::ProtoContract contract("strata/values.proto");
+  contract.expect_message<TensorMessage>("Tensor");
+  const std::pair<Value, std::string> cases[] = {
+      {at::ones({2, 3}), "tensor"},
+      {0.5, "float64"},
+      {7, "int64"},
+      {true, "boolean"},
+      {"x", "text"},
+      {Value::List{1, at::ones({4097})}, "list"},
+      {ResourceId{3}, "resource"},
+  };
+  const auto& fields = contract.schema().messages.at("Value");
+  EXPECT_EQ(fields.size(), std::size(cases));
+  for (const auto& [value, name] : cases) {
+    const auto field = std::ranges::find(fields, name, &test::ProtoField::name);
+    ASSERT_NE(field, fields.end()) << name;
+    EXPECT_EQ(field->number, static_cast<uint32_t>(value.kind()));
+    const std::string text = encode_values(std::vector<Value>{value}).text;
+    EXPECT_EQ(find_fault(contract.schema(), "List", text), "") << name;
+    EXPECT_EQ(static_cast<uint32_t>(text[2]) >> 3, field->number);  // behind the list's own field
+  }
 }
 
 TEST(ValueCodecTest, TensorsOfAllSizesComeBack) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/thread.h"
-#include "strata/ps/coordinator.h"
+#include "ps/coordinator/coordinator.h"
 #include "strata/ps/worker_server.h"
 #include "support/thread_cluster.h"
 #include "wire/memory/memory_network.h"

@@ -47,8 +47,8 @@ Tensors results_in_replica(const Case& each) {
 }
 
 Tensors results_with(const Case& each, int threads) {
-  const auto group = std::make_shared<ReplicaGroup>(
-      ReplicaGroupOptions{.devices = {find_device("cpu:0")}, .threads_per_replica = threads});
+  const auto group = std::make_shared<ReplicaGroup>(ReplicaGroupOptions{
+      .devices = {find_device("cpu:0")}, .replicas = {.threads_per_replica = threads}});
   Tensors results;
   group->run([&](ReplicaContext&) { results = results_in_replica(each); });
   return results;

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 #include "support/replicas.h"
@@ -27,7 +28,9 @@ class PermitsTest : public ::testing::TestWithParam<int> {
  protected:
   PermitsTest() { set_logical_devices("cpu", 8); }
 
-  MirroredOptions options() const { return {.devices = cpus(8), .permits = GetParam()}; }
+  MirroredOptions options() const {
+    return {.devices = cpus(8), .replicas = {.permits = GetParam()}};
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Permits, PermitsTest, ::testing::Values(1, 2, 3, 8),
@@ -178,7 +181,8 @@ class ReplicaGroupTest : public ::testing::Test {
 
 TEST_F(ReplicaGroupTest, WaitsEndAtTheTimeoutAndNameWhoDidNotCome) {
   for (const int permits : {1, 2}) {
-    MirroredStrategy strategy({.devices = cpus(2), .timeout = 200ms, .permits = permits});
+    MirroredStrategy strategy(
+        {.devices = cpus(2), .timeout = 200ms, .replicas = {.permits = permits}});
     // The second to start does not come, and keeps the only permit of one: whoever waits must not
     // need it to give up.
     const auto wait_for_the_error = [&] {
@@ -279,14 +283,30 @@ TEST_F(ReplicaGroupTest, ObserversAreToldWhileTheyLive) {
   EXPECT_TRUE(watch.expired());
 }
 
+TEST_F(ReplicaGroupTest, KnowsItsStrategyAsItsOwner) {
+  std::shared_ptr<ReplicaGroup> group;
+  {
+    MirroredStrategy strategy({.devices = cpus(2)});
+    group = strategy.group().shared_from_this();
+    EXPECT_EQ(group->owner(), &strategy);
+    EXPECT_EQ(group->make_stop_consensus(), nullptr) << "there is one process";
+    strategy.run([&] { EXPECT_EQ(&replica().strategy(), &strategy); });
+  }
+  EXPECT_EQ(group->owner(), nullptr);
+  EXPECT_EQ(group->make_stop_consensus(), nullptr);
+  EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
+                     {"[mirrored_strategy] strategy: the strategy", "is gone"},
+                     [&] { group->run([](ReplicaContext& context) { context.strategy(); }); }));
+}
+
 TEST_F(ReplicaGroupTest, ImpossibleOptionsAreRefused) {
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument,
                      {"[mirrored_strategy] permits: got -1", "0 (one per core)"},
-                     [] { MirroredStrategy({.devices = cpus(2), .permits = -1}); }));
+                     [] { MirroredStrategy({.devices = cpus(2), .replicas = {.permits = -1}}); }));
   EXPECT_TRUE(
       throws(ErrorCode::kInvalidArgument,
              {"[one_device_strategy] threads_per_replica: got -2", "expected 0 (cores / replicas)"},
-             [] { OneDeviceStrategy({.threads_per_replica = -2}); }));
+             [] { OneDeviceStrategy({.replicas = {.threads_per_replica = -2}}); }));
   EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"[strategy] devices: got none", "{\"cpu:0\"}"},
                      [] { ReplicaGroup(ReplicaGroupOptions{}); }));
 }

@@ -57,7 +57,7 @@ class ReplicatedTest : public ::testing::TestWithParam<std::optional<bool>> {
     set_logical_devices("cpu", 8);
     torch::manual_seed(1);
     strategy_ = std::make_unique<MirroredStrategy>(
-        MirroredOptions{.devices = cpus(3), .share_storage = GetParam()});
+        MirroredOptions{.devices = cpus(3), .replicas = {.share_storage = GetParam()}});
   }
 
   std::unique_ptr<MirroredStrategy> strategy_;

@@ -22,7 +22,8 @@ MirroredStrategy make_strategy(int replicas, int permits = 0) {
   set_logical_devices("cpu", replicas);
   std::vector<std::string> devices;
   for (int i = 0; i < replicas; ++i) devices.push_back(str_cat("cpu:", i));
-  return MirroredStrategy({.devices = devices, .permits = permits, .threads_per_replica = 1});
+  return MirroredStrategy(
+      {.devices = devices, .replicas = {.permits = permits, .threads_per_replica = 1}});
 }
 
 /// The rows of `x`, cut into parts of these sizes.

@@ -317,7 +317,7 @@ TEST_P(VariableTest, WritesWithoutAggregationToWhatAnOptimizerTrainsAreRefused) 
     optimizers::SGD sgd({variable}, {.learning_rate = 1.0});
     EXPECT_TRUE(throws(ErrorCode::kFailedPrecondition,
                        {"[variable] assign: 'w' is trained by an optimizer", "without aggregation",
-                        "{.share_storage = false}"},
+                        "{.replicas = {.share_storage = false}}"},
                        [&] { strategy_->run([&] { variable.assign(torch::zeros({size})); }); }));
     EXPECT_TRUE(variable.value().equal(torch::ones({size})));
   }
@@ -325,7 +325,7 @@ TEST_P(VariableTest, WritesWithoutAggregationToWhatAnOptimizerTrainsAreRefused) 
 
 TEST_P(VariableTest, WritesWithoutAggregationToUnsharedStorageAreTheReplicasOwn) {
   strategy_ = std::make_unique<MirroredStrategy>(
-      MirroredOptions{.devices = cpus(GetParam()), .share_storage = false});
+      MirroredOptions{.devices = cpus(GetParam()), .replicas = {.share_storage = false}});
   Variable variable = make(torch::ones({3}), {.name = "w"});
   optimizers::SGD sgd({variable}, {.learning_rate = 1.0});
   strategy_->run([&] { variable.assign(torch::full({3}, id())); });

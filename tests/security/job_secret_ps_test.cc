@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "core/thread.h"
+#include "ps/coordinator/coordinator.h"
 #include "ps/tables_by_wire.h"
-#include "strata/ps/coordinator.h"
 #include "strata/ps/worker_server.h"
 #include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"

@@ -113,6 +113,28 @@ TEST(ClusterCoordinatorTest, AWorkerThatCameBackReadsFromTheBeginning) {
   coordinator.shutdown(soon());
 }
 
+// No resolver, no chief in the cluster, and any task that the workers expect.
+TEST(ClusterCoordinatorTest, AProgramMayNameItsClusterItself) {
+  wire::MemoryNetwork network;
+  const cluster::ClusterSpec spec = ThreadCluster::spec_of({{"worker", 1}});
+  const TaskId task = {"evaluator", 3};
+  ps::FunctionRegistry registry;
+  const auto twice = registry.add("twice", [](int64_t number) { return 2 * number; });
+  ps::WorkerServer worker(spec, {"worker", 0}, registry,
+                          {.server = {.transport = network.transport("worker-0")},
+                           .coordinator = task,
+                           .coordinator_timeout = std::chrono::seconds(60)});
+  const Thread thread("worker", [&worker] { worker.join(); });
+  const ClusterCoordinatorOptions options = {
+      .server = {.transport = network.transport("evaluator-3")}};
+  ClusterCoordinator coordinator(spec, task, registry, options);
+  EXPECT_EQ(coordinator.schedule(twice, int64_t{21}).fetch(soon()), 42);
+  EXPECT_TRUE(throws(ErrorCode::kInvalidArgument, {"[ps] Coordinator", "which is a worker"}, [&] {
+    ClusterCoordinator(spec, {"worker", 0}, registry, options);
+  }));
+  coordinator.shutdown(soon());
+}
+
 TEST(ClusterCoordinatorTest, WrongTasksAndNamesAreNamed) {
   Tasks tasks({{"chief", 1}, {"worker", 1}, {"ps", 1}});
   ps::FunctionRegistry registry;

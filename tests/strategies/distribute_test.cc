@@ -115,7 +115,8 @@ TEST_F(DistributeTest, EachLoopIsAnEpoch) {
 
 TEST_F(DistributeTest, RowsDependOnTheReplicaIdAlone) {
   const Steps reference = split(20, 6, 4);
-  MirroredStrategy strategy({.devices = {"cpu:7", "cpu:2", "cpu:0", "cpu:5"}, .permits = 1});
+  MirroredStrategy strategy(
+      {.devices = {"cpu:7", "cpu:2", "cpu:0", "cpu:5"}, .replicas = {.permits = 1}});
   EXPECT_EQ(steps_of(strategy.distribute(Dataset::range(20).batch(6))), reference);
   EXPECT_EQ(steps_of(strategy.distribute(Dataset::range(20).batch(6), {.prefetch = 2})), reference);
 }

@@ -6,6 +6,7 @@
 #include "strata/runtime/cross_device_ops.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/strategy.h"
+#include "strategies/central_placement.h"
 #include "support/replicas.h"
 
 namespace strata {
@@ -22,9 +23,9 @@ class MirrorsOnCpu : public Strategy {
     group.name = "mirrors_on_cpu";
     for (const std::string& name : cpus(replicas)) group.devices.push_back(find_device(name));
     group.cross_device_ops = std::make_shared<ReductionToOneDevice>();
-    group.parameter_device = find_device("cpu:0");
-    group.threads_per_replica = 1;
-    group.share_storage = false;
+    group.placement = std::make_shared<detail::CentralPlacement>(find_device("cpu:0").physical);
+    group.replicas.threads_per_replica = 1;
+    group.replicas.share_storage = false;
     return group;
   }
 };

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "strata/core/error.h"
+#include "strata/tensor/update_rule.h"
 #include "support/expect_error.h"
 
 namespace strata::tensor {
@@ -39,6 +40,33 @@ TEST(RuleJsonTest, EveryRuleComesBackAsItself) {
     EXPECT_EQ(back.index(), options.index()) << text;
     EXPECT_EQ(rule_to_json(back).dump(), text);
     EXPECT_EQ(rule_to_json(make_rule(back)->options()).dump(), text);
+  }
+}
+
+/// Servers and workers of different builds read each other's rules.
+TEST(RuleJsonTest, TheTextOfEachRuleIsTheProtocols) {
+  std::string text;
+  for (const RuleRow& row : rule_rows()) text += rule_to_json(row.defaults).dump() + '\n';
+  EXPECT_EQ(text, R"({"rule":"sgd","momentum":0.0,"nesterov":false}
+{"rule":"adam","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07,"amsgrad":false}
+{"rule":"adamax","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07}
+{"rule":"nadam","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07}
+{"rule":"lamb","beta_1":0.9,"beta_2":0.999,"epsilon":1e-07}
+{"rule":"lion","beta_1":0.9,"beta_2":0.99}
+{"rule":"adagrad","initial_accumulator_value":0.1,"epsilon":1e-07}
+{"rule":"adadelta","rho":0.95,"epsilon":1e-07}
+{"rule":"adafactor","beta_2_decay":-0.8,"epsilon_1":1e-30,"epsilon_2":0.001,"clip_threshold":1.0}
+{"rule":"ftrl","learning_rate_power":-0.5,"initial_accumulator_value":0.1,"l1_regularization_strength":0.0,"l2_regularization_strength":0.0,"l2_shrinkage_regularization_strength":0.0,"beta":0.0}
+{"rule":"rmsprop","rho":0.9,"momentum":0.0,"epsilon":1e-07,"centered":false}
+{"rule":"moving_average"}
+)");
+}
+
+TEST(RuleJsonTest, EachRuleHasARowOfItsOwn) {
+  EXPECT_EQ(rule_rows().size(), std::variant_size_v<RuleOptions>);
+  for (const RuleRow& row : rule_rows()) {
+    EXPECT_EQ(&row_of(row.defaults), &row);
+    EXPECT_EQ(make_rule(row.defaults)->name(), row.name);
   }
 }
 

@@ -21,58 +21,67 @@ using nlohmann::json;
 std::unique_ptr<UpdateRule> make_rule(const std::string& name, const json& o) {
   const auto number = [&](const char* key, double otherwise) { return o.value(key, otherwise); };
   const auto flag = [&](const char* key) { return o.value(key, false); };
-  if (name == "SGD") return make_sgd({number("momentum", 0), flag("nesterov")});
+  if (name == "SGD") return SGDRule{number("momentum", 0), flag("nesterov")}.make();
   if (name == "Adam" || name == "AdamW") {
     const AdamRule d;
-    return make_adam({number("beta_1", d.beta_1), number("beta_2", d.beta_2),
-                      number("epsilon", d.epsilon), flag("amsgrad")});
+    return AdamRule{number("beta_1", d.beta_1), number("beta_2", d.beta_2),
+                    number("epsilon", d.epsilon), flag("amsgrad")}
+        .make();
   }
   if (name == "Adagrad") {
     const AdagradRule d;
-    return make_adagrad({number("initial_accumulator_value", d.initial_accumulator_value),
-                         number("epsilon", d.epsilon)});
+    return AdagradRule{number("initial_accumulator_value", d.initial_accumulator_value),
+                       number("epsilon", d.epsilon)}
+        .make();
   }
   if (name == "RMSprop") {
     const RMSpropRule d;
-    return make_rmsprop({number("rho", d.rho), number("momentum", d.momentum),
-                         number("epsilon", d.epsilon), flag("centered")});
+    return RMSpropRule{number("rho", d.rho), number("momentum", d.momentum),
+                       number("epsilon", d.epsilon), flag("centered")}
+        .make();
   }
   if (name == "Adadelta") {
     const AdadeltaRule d;
-    return make_adadelta({number("rho", d.rho), number("epsilon", d.epsilon)});
+    return AdadeltaRule{number("rho", d.rho), number("epsilon", d.epsilon)}.make();
   }
   if (name == "Adamax") {
     const AdamaxRule d;
-    return make_adamax(
-        {number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon)});
+    return AdamaxRule{number("beta_1", d.beta_1), number("beta_2", d.beta_2),
+                      number("epsilon", d.epsilon)}
+        .make();
   }
   if (name == "Nadam") {
     const NadamRule d;
-    return make_nadam(
-        {number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon)});
+    return NadamRule{number("beta_1", d.beta_1), number("beta_2", d.beta_2),
+                     number("epsilon", d.epsilon)}
+        .make();
   }
   if (name == "Lion") {
     const LionRule d;
-    return make_lion({number("beta_1", d.beta_1), number("beta_2", d.beta_2)});
+    return LionRule{number("beta_1", d.beta_1), number("beta_2", d.beta_2)}.make();
   }
   if (name == "Lamb") {
     const LambRule d;
-    return make_lamb(
-        {number("beta_1", d.beta_1), number("beta_2", d.beta_2), number("epsilon", d.epsilon)});
+    return LambRule{number("beta_1", d.beta_1), number("beta_2", d.beta_2),
+                    number("epsilon", d.epsilon)}
+        .make();
   }
   if (name == "Adafactor") {
     const AdafactorRule d;
-    return make_adafactor({number("beta_2_decay", d.beta_2_decay), number("epsilon_1", d.epsilon_1),
-                           number("epsilon_2", d.epsilon_2),
-                           number("clip_threshold", d.clip_threshold)});
+    return AdafactorRule{number("beta_2_decay", d.beta_2_decay), number("epsilon_1", d.epsilon_1),
+                         number("epsilon_2", d.epsilon_2),
+                         number("clip_threshold", d.clip_threshold)}
+        .make();
   }
   EXPECT_EQ(name, "Ftrl");
   const FtrlRule d;
-  return make_ftrl({number("learning_rate_power", d.learning_rate_power),
-                    number("initial_accumulator_value", d.initial_accumulator_value),
-                    number("l1_regularization_strength", 0),
-                    number("l2_regularization_strength", 0),
-                    number("l2_shrinkage_regularization_strength", 0), number("beta", 0)});
+  return FtrlRule{number("learning_rate_power", d.learning_rate_power),
+                  number("initial_accumulator_value", d.initial_accumulator_value),
+                  number("l1_regularization_strength", 0),
+                  number("l2_regularization_strength", 0),
+                  number("l2_shrinkage_regularization_strength", 0),
+                  number("beta", 0)}
+      .make();
 }
 
 double learning_rate(const std::string& name, const json& options, int64_t iteration) {

@@ -24,24 +24,25 @@ struct NamedRule {
 
 std::vector<NamedRule> every_rule() {
   std::vector<NamedRule> rules;
-  rules.push_back({"sgd", make_sgd()});
-  rules.push_back({"momentum", make_sgd({.momentum = 0.9})});
-  rules.push_back({"nesterov", make_sgd({.momentum = 0.9, .nesterov = true})});
-  rules.push_back({"adam", make_adam()});
-  rules.push_back({"amsgrad", make_adam({.beta_2 = 0.5, .amsgrad = true})});
-  rules.push_back({"adagrad", make_adagrad()});
-  rules.push_back({"rmsprop", make_rmsprop()});
-  rules.push_back({"rmsprop momentum", make_rmsprop({.momentum = 0.9})});
-  rules.push_back({"rmsprop centered", make_rmsprop({.epsilon = 1e-3, .centered = true})});
+  rules.push_back({"sgd", SGDRule{}.make()});
+  rules.push_back({"momentum", SGDRule{.momentum = 0.9}.make()});
+  rules.push_back({"nesterov", SGDRule{.momentum = 0.9, .nesterov = true}.make()});
+  rules.push_back({"adam", AdamRule{}.make()});
+  rules.push_back({"amsgrad", AdamRule{.beta_2 = 0.5, .amsgrad = true}.make()});
+  rules.push_back({"adagrad", AdagradRule{}.make()});
+  rules.push_back({"rmsprop", RMSpropRule{}.make()});
+  rules.push_back({"rmsprop momentum", RMSpropRule{.momentum = 0.9}.make()});
+  rules.push_back({"rmsprop centered", RMSpropRule{.epsilon = 1e-3, .centered = true}.make()});
   rules.push_back(
-      {"rmsprop both", make_rmsprop({.momentum = 0.5, .epsilon = 1e-3, .centered = true})});
-  rules.push_back({"adadelta", make_adadelta()});
+      {"rmsprop both", RMSpropRule{.momentum = 0.5, .epsilon = 1e-3, .centered = true}.make()});
+  rules.push_back({"adadelta", AdadeltaRule{}.make()});
   rules.push_back(
-      {"ftrl", make_ftrl({.l1_regularization_strength = 0.01, .l2_regularization_strength = 0.1})});
-  rules.push_back({"ftrl power", make_ftrl({.learning_rate_power = -0.7, .beta = 0.1})});
-  rules.push_back({"adamax", make_adamax()});
-  rules.push_back({"nadam", make_nadam()});
-  rules.push_back({"lion", make_lion()});
+      {"ftrl",
+       FtrlRule{.l1_regularization_strength = 0.01, .l2_regularization_strength = 0.1}.make()});
+  rules.push_back({"ftrl power", FtrlRule{.learning_rate_power = -0.7, .beta = 0.1}.make()});
+  rules.push_back({"adamax", AdamaxRule{}.make()});
+  rules.push_back({"nadam", NadamRule{}.make()});
+  rules.push_back({"lion", LionRule{}.make()});
   return rules;
 }
 
@@ -125,7 +126,7 @@ TYPED_TEST(UpdateRuleTest, CuttingARangeChangesNoBit) {
 /// At every alignment, of every size around a piece's; whole-variable rules, too.
 TYPED_TEST(UpdateRuleTest, TheCopyHasTheSameBits) {
   std::vector<NamedRule> rules = every_rule();
-  rules.push_back({"lamb", make_lamb()});
+  rules.push_back({"lamb", LambRule{}.make()});
   for (const auto& [label, rule] : rules) {
     for (const int64_t size : {0, 1, 15, 64, 200, 517}) {
       for (const int64_t offset : {0, 1, 7, 16}) {
@@ -236,7 +237,7 @@ TYPED_TEST(UpdateRuleTest, EqualsTheTensorForm) {
 /// Rules of whole variables, of several shapes: long enough for several blocks, and of odd sizes.
 TYPED_TEST(UpdateRuleTest, WholeVariablesEqualTheTensorForm) {
   const auto options = at::TensorOptions().dtype(c10::CppTypeToScalarType<TypeParam>::value);
-  for (const auto& rule : {make_lamb(), make_adafactor()}) {
+  for (const auto& rule : {LambRule{}.make(), AdafactorRule{}.make()}) {
     EXPECT_TRUE(rule->whole_variables());
     for (const std::vector<int64_t>& shape :
          {std::vector<int64_t>{7}, {3, 5}, {90, 117}, {2, 3, 4, 5}}) {
@@ -280,11 +281,11 @@ TYPED_TEST(UpdateRuleTest, WholeVariablesEqualTheTensorForm) {
 TEST(UpdateRuleInterfaceTest, TheMovingAverageMovesByItsRate) {
   std::vector<double> average = {1, 2}, weights = {3, -2};
   UpdateSpan<double> span{.parameter = average.data(), .gradient = weights.data(), .size = 2};
-  make_moving_average()->apply(span, {.learning_rate = 0.25});
+  MovingAverageRule{}.make()->apply(span, {.learning_rate = 0.25});
   EXPECT_EQ(average, (std::vector<double>{1.5, 1}));
   at::Tensor tensor = at::full({2}, 4.0);
   std::vector<at::Tensor> none;
-  make_moving_average()->apply(tensor, at::zeros({2}), none, {}, {.learning_rate = 0.25});
+  MovingAverageRule{}.make()->apply(tensor, at::zeros({2}), none, {}, {.learning_rate = 0.25});
   EXPECT_TRUE(tensor.equal(at::full({2}, 3.0)));
 }
 
@@ -311,7 +312,7 @@ TYPED_TEST(UpdateRuleTest, NoGradientEqualsZeros) {
 }
 
 TYPED_TEST(UpdateRuleTest, NeutralModifiersChangeNoBit) {
-  const auto rule = make_sgd();
+  const auto rule = SGDRule{}.make();
   State<TypeParam> a(*rule, 100, 4), b(*rule, 100, 4);
   rule->apply(a.span(0, 100), {0.1, 0});
   auto span = b.span(0, 100);
@@ -325,47 +326,48 @@ TYPED_TEST(UpdateRuleTest, NeutralModifiersChangeNoBit) {
 }
 
 TEST(UpdateRuleInterfaceTest, NamesSlotsAsKerasDoes) {
-  const auto adam = make_adam({.amsgrad = true});
+  const auto adam = AdamRule{.amsgrad = true}.make();
   EXPECT_EQ(adam->name(), "adam");
   ASSERT_EQ(adam->num_slots(), 3);
   EXPECT_EQ(adam->slot_name(0), "momentum");
   EXPECT_EQ(adam->slot_name(1), "velocity");
   EXPECT_EQ(adam->slot_name(2), "velocity_hat");
-  EXPECT_EQ(make_adagrad()->slot_initial_value(0), 0.1);
-  EXPECT_EQ(make_ftrl()->slot_initial_value(0), 0.1);
-  EXPECT_EQ(make_ftrl()->slot_initial_value(1), 0);
-  EXPECT_EQ(make_rmsprop({.momentum = 0.1, .centered = true})->slot_name(2), "average_gradient");
-  EXPECT_EQ(make_adadelta()->slot_name(1), "accumulated_delta_var");
-  EXPECT_EQ(make_sgd()->num_slots(), 0);
-  EXPECT_EQ(make_adamax()->slot_name(1), "norm");
-  EXPECT_EQ(make_nadam()->carried_name(), "u_product");
-  EXPECT_EQ(make_adafactor()->slot_shape(0, {2, 3, 5}), (std::vector<int64_t>{2, 3}));
-  EXPECT_EQ(make_adafactor()->slot_shape(1, {2, 3, 5}), (std::vector<int64_t>{2, 5}));
-  EXPECT_EQ(make_adafactor()->slot_shape(0, {5}), std::vector<int64_t>{});
+  EXPECT_EQ(AdagradRule{}.make()->slot_initial_value(0), 0.1);
+  EXPECT_EQ(FtrlRule{}.make()->slot_initial_value(0), 0.1);
+  EXPECT_EQ(FtrlRule{}.make()->slot_initial_value(1), 0);
+  const RMSpropRule centered = {.momentum = 0.1, .centered = true};
+  EXPECT_EQ(centered.make()->slot_name(2), "average_gradient");
+  EXPECT_EQ(AdadeltaRule{}.make()->slot_name(1), "accumulated_delta_var");
+  EXPECT_EQ(SGDRule{}.make()->num_slots(), 0);
+  EXPECT_EQ(AdamaxRule{}.make()->slot_name(1), "norm");
+  EXPECT_EQ(NadamRule{}.make()->carried_name(), "u_product");
+  EXPECT_EQ(AdafactorRule{}.make()->slot_shape(0, {2, 3, 5}), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(AdafactorRule{}.make()->slot_shape(1, {2, 3, 5}), (std::vector<int64_t>{2, 5}));
+  EXPECT_EQ(AdafactorRule{}.make()->slot_shape(0, {5}), std::vector<int64_t>{});
 }
 
 TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
-  expect_error([] { make_sgd({.momentum = 1.5}); }, ErrorCode::kInvalidArgument,
+  expect_error([] { SGDRule{.momentum = 1.5}.make(); }, ErrorCode::kInvalidArgument,
                "[update_rule] sgd: got momentum 1.5; expected a value in [0, 1]");
-  expect_error([] { make_ftrl({.beta = -1}); }, ErrorCode::kInvalidArgument,
+  expect_error([] { FtrlRule{.beta = -1}.make(); }, ErrorCode::kInvalidArgument,
                "[update_rule] ftrl: got beta -1; expected 0 or more");
-  expect_error_containing([] { make_lion({.beta_1 = 0}); }, ErrorCode::kInvalidArgument,
+  expect_error_containing([] { LionRule{.beta_1 = 0}.make(); }, ErrorCode::kInvalidArgument,
                           "[update_rule] lion: got beta_1 0; expected more");
-  expect_error([] { make_adafactor({.clip_threshold = 0}); }, ErrorCode::kInvalidArgument,
+  expect_error([] { AdafactorRule{.clip_threshold = 0}.make(); }, ErrorCode::kInvalidArgument,
                "[update_rule] adafactor: got clip_threshold 0; expected more than 0");
-  expect_error([] { make_adam()->slot_name(2); }, ErrorCode::kOutOfRange,
+  expect_error([] { AdamRule{}.make()->slot_name(2); }, ErrorCode::kOutOfRange,
                "[update_rule] slot_name: got slot 2 of adam, which has 2");
   expect_error(
       [] {
         at::Tensor parameter = at::zeros({2});
         std::vector<at::Tensor> slots;
-        make_adam()->apply(parameter, at::zeros({2}), slots, {}, {});
+        AdamRule{}.make()->apply(parameter, at::zeros({2}), slots, {}, {});
       },
       ErrorCode::kInvalidArgument, "[update_rule] apply: got 0 slots for adam; expected 2");
 }
 
 TEST(UpdateRuleInterfaceTest, TensorFormTakesHalfPrecisionAndAnyStrides) {
-  const auto rule = make_adam();
+  const auto rule = AdamRule{}.make();
   at::Tensor parameter = at::ones({4, 3}, at::kBFloat16).t();
   std::vector<at::Tensor> slots = {at::zeros({3, 4}, at::kBFloat16),
                                    at::zeros({3, 4}, at::kBFloat16)};

@@ -30,6 +30,8 @@ struct CallOptions {
   std::stop_token stop = {};
 };
 
+struct CollectiveCall;
+
 /// Collectives between processes ("ranks"), each of which holds some of the replicas. Every rank
 /// makes the same calls of one id in the same order.
 ///
@@ -124,15 +126,8 @@ class STRATA_API Communicator {
   Communicator(int rank, Placement placement);
 
  private:
-  // Arguments are checked.
-  virtual void do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result, ReduceOp op,
-                             const CallOptions& options) = 0;
-  virtual void do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
-                                 ReduceOp op, const CallOptions& options) = 0;
-  virtual void do_all_gather(const at::Tensor& part, at::Tensor& all,
-                             const CallOptions& options) = 0;
-  virtual void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) = 0;
-  virtual void do_barrier(const CallOptions& options) = 0;
+  /// Runs a call, whose arguments are checked, on tensors as memory.
+  virtual void do_call(const CollectiveCall& call, const CallOptions& options) = 0;
   virtual void do_fail(const Status& reason) = 0;
   virtual Status do_status() = 0;
   /// By default plain memory.
@@ -143,6 +138,8 @@ class STRATA_API Communicator {
 
   template <typename Call>
   void note_failure_of(Call&& call);
+  void run_reduction(const CollectiveCall& what, const std::vector<at::Tensor>& values,
+                     at::Tensor& result, const CallOptions& options);
 
   int rank_;
   std::atomic<bool> failed_{false};

@@ -23,18 +23,30 @@ namespace strata::optimizers {
 /// Keras, a call with few examples counts as much as one with many. Where each example shall count
 /// the same, leave this off, add up with plain `backward()`, and give the last call the weight of
 /// all.
+///
+/// A list, as the options of each rule are (strata/tensor/rule_options.h says why).
+#define STRATA_OPTIMIZER_OPTIONS(OPTION)                                 \
+  /* Each variable's gradient to at most this norm. */                   \
+  OPTION(double, clipnorm, 0)                                            \
+  /* Each element to at most this magnitude. */                          \
+  OPTION(double, clipvalue, 0)                                           \
+  /* All gradients together to at most this norm. */                     \
+  OPTION(double, global_clipnorm, 0)                                     \
+  /* Keep a moving average of the weights. */                            \
+  OPTION(bool, use_ema, false)                                           \
+  /* average = ema_momentum * average + (1 - ema_momentum) * weights. */ \
+  OPTION(double, ema_momentum, 0.99)                                     \
+  /* Every so many updates the weights become the average. */            \
+  OPTION(int64_t, ema_overwrite_frequency, 0)                            \
+  /* Against underflow: times the loss, and gradients divided by it. */  \
+  OPTION(double, loss_scale_factor, 0)                                   \
+  /* 2 or more: update the weights in each n-th call. */                 \
+  OPTION(int64_t, gradient_accumulation_steps, 0)
+
 struct OptimizerOptions {
   schedules::Schedule learning_rate = 1e-3;
-  double weight_decay = 0;     ///< w -= w * weight_decay * learning_rate, before the rule.
-  double clipnorm = 0;         ///< Each variable's gradient to at most this norm.
-  double clipvalue = 0;        ///< Each element to at most this magnitude.
-  double global_clipnorm = 0;  ///< All gradients together to at most this norm.
-  bool use_ema = false;        ///< Keep a moving average of the weights.
-  double ema_momentum = 0.99;  ///< average = ema_momentum * average + (1 - ema_momentum) * weights.
-  int64_t ema_overwrite_frequency = 0;  ///< Every so many updates the weights become the average.
-  double loss_scale_factor =
-      0;  ///< Against underflow: times the loss, and gradients divided by it.
-  int64_t gradient_accumulation_steps = 0;  ///< 2 or more: update the weights in each n-th call.
+  double weight_decay = 0;  ///< w -= w * weight_decay * learning_rate, before the rule.
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 struct MinimizeOptions {
@@ -124,6 +136,11 @@ class STRATA_API Optimizer {
 
   /// "sgd", "adam", as Keras names it.
   std::string_view name() const;
+
+  /// For what is updated elsewhere, as rows on parameter servers are.
+  const tensor::UpdateRule& rule() const;
+  /// With the learning rate of `set_learning_rate`.
+  const OptimizerOptions& common_options() const;
 
  protected:
   Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options);

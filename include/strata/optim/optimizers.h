@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <memory>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -9,7 +10,8 @@
 #include "strata/optim/optimizer.h"
 
 /// Keras's optimizers with Keras's formulas and defaults (reference values in tests/golden).
-/// Options that all of them have are explained at OptimizerOptions.
+/// Their own options are listed in strata/tensor/rule_options.h (STRATA_ADAM_OPTIONS), those that all
+/// of them have at OptimizerOptions.
 namespace strata::optimizers {
 
 /// A template's argument is never guessed from braces: `Adam({.learning_rate = 0.1})` means
@@ -17,318 +19,220 @@ namespace strata::optimizers {
 template <typename T>
 concept VariableVector = std::same_as<T, std::vector<Variable>>;
 
+/// The common options and the rule, as an optimizer's options have them.
+template <typename Options>
+OptimizerOptions common_options_of(const Options& options) {
+  OptimizerOptions common;
+  common.learning_rate = options.learning_rate;
+  common.weight_decay = options.weight_decay;
+#define STRATA_COPY_OPTION(type, name, value) common.name = options.name;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_COPY_OPTION)
+#undef STRATA_COPY_OPTION
+  return common;
+}
+template <typename Options>
+std::unique_ptr<tensor::UpdateRule> make_rule_of(const Options& options) {
+  typename Options::Rule rule;
+  rule.visit_options([](const char*, auto& to, const auto& from) { to = from; }, rule, options);
+  return rule.make();
+}
+
 /// An optimizer that knows the options it was made with.
+/// @throws Error kInvalidArgument, by the constructors: a value outside the range that Keras allows.
 template <typename Options>
 class ConfiguredOptimizer : public Optimizer {
  public:
+  explicit ConfiguredOptimizer(const Options& options = {})
+      : Optimizer(make_rule_of(options), common_options_of(options)), options_(options) {}
+  /// As `build` with these variables.
+  ConfiguredOptimizer(std::vector<Variable> variables, const Options& options)
+      : ConfiguredOptimizer(options) {
+    build(std::move(variables));
+  }
+  template <VariableVector V>
+  explicit ConfiguredOptimizer(V variables)
+      : ConfiguredOptimizer(std::move(variables), Options()) {}
+
   /// As they were given: the rate of today is `learning_rate()`.
   const Options& options() const { return options_; }
 
- protected:
-  ConfiguredOptimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions common,
-                      Options options)
-      : Optimizer(std::move(rule), std::move(common)), options_(std::move(options)) {}
+  /// Keras's class: "Adam".
+  static std::string_view class_name() {
+    return tensor::row_of(typename Options::Rule()).class_names.front();
+  }
 
  private:
   Options options_;
 };
 
 struct SGDOptions {
+  using Rule = tensor::SGDRule;
   schedules::Schedule learning_rate = 0.01;
-  double momentum = 0;
-  bool nesterov = false;
+  STRATA_SGD_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API SGD : public ConfiguredOptimizer<SGDOptions> {
  public:
-  explicit SGD(const SGDOptions& options = {});
-  SGD(std::vector<Variable> variables, const SGDOptions& options);
-  template <VariableVector V>
-  explicit SGD(V variables) : SGD(std::move(variables), SGDOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct AdamOptions {
+  using Rule = tensor::AdamRule;
   schedules::Schedule learning_rate = 1e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
-  bool amsgrad = false;
+  STRATA_ADAM_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API Adam : public ConfiguredOptimizer<AdamOptions> {
  public:
-  explicit Adam(const AdamOptions& options = {});
-  Adam(std::vector<Variable> variables, const AdamOptions& options);
-  template <VariableVector V>
-  explicit Adam(V variables) : Adam(std::move(variables), AdamOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct AdamWOptions {
+  using Rule = tensor::AdamRule;
   schedules::Schedule learning_rate = 1e-3;
   double weight_decay = 0.004;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
-  bool amsgrad = false;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_ADAM_OPTIONS(STRATA_OPTION)
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API AdamW : public ConfiguredOptimizer<AdamWOptions> {
  public:
-  explicit AdamW(const AdamWOptions& options = {});
-  AdamW(std::vector<Variable> variables, const AdamWOptions& options);
-  template <VariableVector V>
-  explicit AdamW(V variables) : AdamW(std::move(variables), AdamWOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
+  static std::string_view class_name() { return "AdamW"; }
 };
 
 struct AdagradOptions {
+  using Rule = tensor::AdagradRule;
   schedules::Schedule learning_rate = 1e-3;
-  double initial_accumulator_value = 0.1;
-  double epsilon = 1e-7;
+  STRATA_ADAGRAD_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API Adagrad : public ConfiguredOptimizer<AdagradOptions> {
  public:
-  explicit Adagrad(const AdagradOptions& options = {});
-  Adagrad(std::vector<Variable> variables, const AdagradOptions& options);
-  template <VariableVector V>
-  explicit Adagrad(V variables) : Adagrad(std::move(variables), AdagradOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct RMSpropOptions {
+  using Rule = tensor::RMSpropRule;
   schedules::Schedule learning_rate = 1e-3;
-  double rho = 0.9;
-  double momentum = 0;
-  double epsilon = 1e-7;
-  bool centered = false;
+  STRATA_RMSPROP_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API RMSprop : public ConfiguredOptimizer<RMSpropOptions> {
  public:
-  explicit RMSprop(const RMSpropOptions& options = {});
-  RMSprop(std::vector<Variable> variables, const RMSpropOptions& options);
-  template <VariableVector V>
-  explicit RMSprop(V variables) : RMSprop(std::move(variables), RMSpropOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct AdadeltaOptions {
+  using Rule = tensor::AdadeltaRule;
   schedules::Schedule learning_rate = 1e-3;
-  double rho = 0.95;
-  double epsilon = 1e-7;
+  STRATA_ADADELTA_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API Adadelta : public ConfiguredOptimizer<AdadeltaOptions> {
  public:
-  explicit Adadelta(const AdadeltaOptions& options = {});
-  Adadelta(std::vector<Variable> variables, const AdadeltaOptions& options);
-  template <VariableVector V>
-  explicit Adadelta(V variables) : Adadelta(std::move(variables), AdadeltaOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct FtrlOptions {
+  using Rule = tensor::FtrlRule;
   schedules::Schedule learning_rate = 1e-3;
-  double learning_rate_power = -0.5;
-  double initial_accumulator_value = 0.1;
-  double l1_regularization_strength = 0;
-  double l2_regularization_strength = 0;
-  double l2_shrinkage_regularization_strength = 0;
-  double beta = 0;
+  STRATA_FTRL_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API Ftrl : public ConfiguredOptimizer<FtrlOptions> {
  public:
-  explicit Ftrl(const FtrlOptions& options = {});
-  Ftrl(std::vector<Variable> variables, const FtrlOptions& options);
-  template <VariableVector V>
-  explicit Ftrl(V variables) : Ftrl(std::move(variables), FtrlOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct AdamaxOptions {
+  using Rule = tensor::AdamaxRule;
   schedules::Schedule learning_rate = 1e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
+  STRATA_ADAMAX_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API Adamax : public ConfiguredOptimizer<AdamaxOptions> {
  public:
-  explicit Adamax(const AdamaxOptions& options = {});
-  Adamax(std::vector<Variable> variables, const AdamaxOptions& options);
-  template <VariableVector V>
-  explicit Adamax(V variables) : Adamax(std::move(variables), AdamaxOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct NadamOptions {
+  using Rule = tensor::NadamRule;
   schedules::Schedule learning_rate = 1e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
+  STRATA_NADAM_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 class STRATA_API Nadam : public ConfiguredOptimizer<NadamOptions> {
  public:
-  explicit Nadam(const NadamOptions& options = {});
-  Nadam(std::vector<Variable> variables, const NadamOptions& options);
-  template <VariableVector V>
-  explicit Nadam(V variables) : Nadam(std::move(variables), NadamOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct LionOptions {
+  using Rule = tensor::LionRule;
   schedules::Schedule learning_rate = 1e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.99;
+  STRATA_LION_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 /// Steps of one size, by the sign of a momentum. Keras advises a smaller rate and a larger decay
 /// than for Adam.
 class STRATA_API Lion : public ConfiguredOptimizer<LionOptions> {
  public:
-  explicit Lion(const LionOptions& options = {});
-  Lion(std::vector<Variable> variables, const LionOptions& options);
-  template <VariableVector V>
-  explicit Lion(V variables) : Lion(std::move(variables), LionOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct LambOptions {
+  using Rule = tensor::LambRule;
   schedules::Schedule learning_rate = 1e-3;
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
+  STRATA_LAMB_OPTIONS(STRATA_OPTION)
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 /// Adam whose step has the variable's norm times the rate. One replica does a whole variable.
 class STRATA_API Lamb : public ConfiguredOptimizer<LambOptions> {
  public:
-  explicit Lamb(const LambOptions& options = {});
-  Lamb(std::vector<Variable> variables, const LambOptions& options);
-  template <VariableVector V>
-  explicit Lamb(V variables) : Lamb(std::move(variables), LambOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
 struct AdafactorOptions {
+  using Rule = tensor::AdafactorRule;
   schedules::Schedule learning_rate = 1e-3;
-  double beta_2_decay = -0.8;
-  double epsilon_1 = 1e-30;
-  double epsilon_2 = 1e-3;
-  double clip_threshold = 1;
+  STRATA_ADAFACTOR_OPTIONS(STRATA_OPTION)
   bool relative_step = true;  ///< Taken as Keras takes it: it changes nothing.
   double weight_decay = 0;
-  double clipnorm = 0;
-  double clipvalue = 0;
-  double global_clipnorm = 0;
-  bool use_ema = false;
-  double ema_momentum = 0.99;
-  int64_t ema_overwrite_frequency = 0;
-  double loss_scale_factor = 0;
-  int64_t gradient_accumulation_steps = 0;
+  STRATA_OPTIMIZER_OPTIONS(STRATA_OPTION)
 };
 
 /// Second moments as means of rows and columns (the last two dimensions). One replica does a whole
 /// variable; it must be contiguous.
 class STRATA_API Adafactor : public ConfiguredOptimizer<AdafactorOptions> {
  public:
-  explicit Adafactor(const AdafactorOptions& options = {});
-  Adafactor(std::vector<Variable> variables, const AdafactorOptions& options);
-  template <VariableVector V>
-  explicit Adafactor(V variables) : Adafactor(std::move(variables), AdafactorOptions()) {}
+  using ConfiguredOptimizer::ConfiguredOptimizer;
 };
+
+/// All of them: what names and Keras's files can mean.
+template <typename... Optimizers>
+struct OptimizerList {};
+using AllOptimizers = OptimizerList<SGD, Adam, AdamW, Adagrad, RMSprop, Adadelta, Ftrl, Adamax,
+                                    Nadam, Lion, Lamb, Adafactor>;
 
 // The names of version 0.1, for one version more.
 using SgdOptions [[deprecated("use SGDOptions")]] = SGDOptions;

@@ -18,7 +18,7 @@
 
 namespace strata::ps {
 
-/// The functions that a Coordinator can have called on workers, by name. One call fills it, in the
+/// The functions that a ClusterCoordinator can have called on workers, by name. One call fills it, in the
 /// one program that is all of the tasks: then all have the same, no linker can drop one, and what
 /// a function captures is its own task's.
 ///
@@ -37,7 +37,7 @@ namespace strata::ps {
 /// Source: the tf.functions of tf.distribute.coordinator.ClusterCoordinator.schedule.
 class STRATA_API FunctionRegistry {
  public:
-  /// @return what Coordinator::schedule takes in place of the name, to have arguments checked when
+  /// @return what ClusterCoordinator::schedule takes in place of the name, to have arguments checked when
   ///   they are compiled.
   /// @throws Error  kInvalidArgument: a name that is empty, of more than 255 bytes, or has control
   ///     characters. kAlreadyExists.
@@ -66,7 +66,7 @@ class STRATA_API FunctionRegistry {
   }
 
   /// `factory` makes an object, which stays on its worker: it returns a T, std::unique_ptr<T> or
-  /// std::shared_ptr<T>. Called on each worker once for each Coordinator::create_per_worker, and
+  /// std::shared_ptr<T>. Called on each worker once for each ClusterCoordinator::create_per_worker_values, and
   /// again on one that was lost and came back. @throws Error  as `add`.
   template <typename F>
   void add_resource(std::string name, F factory) {
@@ -94,7 +94,7 @@ class STRATA_API FunctionRegistry {
   /// Of names and signatures: equal for equal ones, else different but for one chance in 2^64.
   uint64_t fingerprint() const;
 
-  // For Coordinator and WorkerServer.
+  // For ps::Coordinator and WorkerServer.
 
   struct Entry {
     std::vector<detail::Type> parameters;

@@ -101,7 +101,7 @@ class RemoteValue {
   /// What the function returned, waited for.
   /// @throws Error  what the function threw; its message names it and the worker. kCancelled: it
   ///   was cancelled after another one's error; "Please reschedule the function" (it may have run).
-  ///   kDeadlineExceeded. These come each time; what Coordinator::join raises is apart from it.
+  ///   kDeadlineExceeded. These come each time; what ClusterCoordinator::join raises is apart from it.
   T fetch(wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
     if constexpr (std::same_as<T, Value>) {
       return handle_.wait(deadline);

@@ -19,7 +19,7 @@ class Value;
 template <typename T = Value>
 class RemoteValue;
 
-/// What each worker has one of, by its number (see Coordinator::create_per_worker).
+/// What each worker has one of, by its number (see ClusterCoordinator::create_per_worker_values).
 struct ResourceId {
   uint64_t number = 0;
 

@@ -26,7 +26,7 @@ struct WorkerOptions {
   int threads = 1;
 };
 
-/// The side of a Coordinator's functions: listens at the task's address, and calls what it is told.
+/// The side of a ClusterCoordinator's functions: listens at the task's address, and calls what it is told.
 ///
 /// It serves one coordinator at a time, and refuses others meanwhile. When its connection breaks,
 /// or it is silent for ServerOptions::liveness, it is lost: what waits is dropped, what runs is
@@ -49,7 +49,7 @@ class STRATA_API WorkerServer {
   const std::string& address() const;
 
   /// Calls functions, on this thread and as many more as were asked for, until the coordinator says
-  /// the end (Coordinator::shutdown). At most once.
+  /// the end (ClusterCoordinator::shutdown). At most once.
   /// @throws Error  kUnavailable: no coordinator for `coordinator_timeout`; says what the last one
   ///   met. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the functions that
   ///   run have ended.

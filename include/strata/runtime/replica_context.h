@@ -6,14 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string_view>
-#include <tuple>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "strata/collective/reduce_op.h"
 #include "strata/core/export.h"
-#include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_group.h"
 #include "strata/tensor/thread_setup.h"
 
@@ -34,7 +30,11 @@ class STRATA_API ReplicaContext {
   /// Among this process's replicas, from 0.
   int local_replica() const { return local_; }
   const LogicalDevice& device() const { return group_.device(local_); }
-  Strategy& strategy() const;
+  /// The strategy of these replicas. Defined in strata/strategies/merge_call.h, which strategy.h
+  /// includes: this module does not know the class.
+  /// @throws Error  kFailedPrecondition: it is gone.
+  template <typename = void>
+  auto& strategy() const;
   ReplicaGroup& group() const { return group_; }
 
   /// Reduces `value` over the replicas in the fixed tree order. Differentiable: the gradient is
@@ -57,34 +57,9 @@ class STRATA_API ReplicaContext {
 
   /// Waits for every replica of this process and runs `fn(strategy, PerReplica<Args>...)` once in
   /// each process, with its replicas' values, in cross-replica context. They get its result.
-  /// `strategy.reduce` in there is over all processes.
+  /// `strategy.reduce` in there is over all processes. Defined where `strategy()` is.
   template <typename Fn, typename... Args>
-  auto merge_call(Fn&& fn, const Args&... args) const {
-    using Result = std::invoke_result_t<Fn&, Strategy&, PerReplica<Args>...>;
-    std::tuple<const Args*...> mine(&args...);
-    if constexpr (std::is_void_v<Result>) {
-      meet("merge_call", &mine, [&](const std::vector<void*>& all) {
-        call_merged(fn, all, static_cast<std::tuple<const Args*...>*>(nullptr),
-                    std::index_sequence_for<Args...>());
-      });
-    } else {
-      // The result lives on the heap because every replica reads it, whoever computed it.
-      struct Visit {
-        std::tuple<const Args*...>* args;
-        std::shared_ptr<Result> result;
-      };
-      Visit visit{&mine, nullptr};
-      meet("merge_call", &visit, [&](const std::vector<void*>& all) {
-        std::vector<void*> tuples;
-        for (void* each : all) tuples.push_back(static_cast<Visit*>(each)->args);
-        auto result = std::make_shared<Result>(
-            call_merged(fn, tuples, static_cast<std::tuple<const Args*...>*>(nullptr),
-                        std::index_sequence_for<Args...>()));
-        for (void* each : all) static_cast<Visit*>(each)->result = result;
-      });
-      return Result(*visit.result);
-    }
-  }
+  auto merge_call(Fn&& fn, const Args&... args) const;
 
   /// The meeting under `merge_call`: the last of this process's replicas to arrive runs `together`
   /// with every one's `payload`, by local number, while the others wait, in cross-replica context.
@@ -92,19 +67,6 @@ class STRATA_API ReplicaContext {
             const std::function<void(const std::vector<void*>&)>& together, uint64_t key = 0) const;
 
  private:
-  template <typename Fn, typename Tuple, size_t... I>
-  decltype(auto) call_merged(Fn& fn, const std::vector<void*>& tuples, Tuple*,
-                             std::index_sequence<I...>) const {
-    return fn(strategy(), collect<I, Tuple>(tuples)...);
-  }
-  template <size_t I, typename Tuple>
-  static auto collect(const std::vector<void*>& tuples) {
-    using Value = std::remove_cv_t<std::remove_pointer_t<std::tuple_element_t<I, Tuple>>>;
-    std::vector<Value> values;
-    for (void* tuple : tuples) values.push_back(*std::get<I>(*static_cast<Tuple*>(tuple)));
-    return PerReplica<Value>(std::move(values));
-  }
-
   ReplicaGroup& group_;
   int local_;
   int replica_id_;

@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <unordered_set>
 #include <utility>
@@ -15,13 +14,33 @@
 #include "strata/core/export.h"
 #include "strata/core/mutex.h"
 #include "strata/runtime/devices.h"
+#include "strata/runtime/replica_options.h"
 
 namespace strata {
 
 class CrossDeviceOps;
-class ParameterStore;
 class ReplicaContext;
-class Strategy;
+class ReplicaGroupOwner;
+class StopConsensus;
+class VariablePlacement;
+
+/// The processes that train the same variables, and which of them this one is. The first is the
+/// chief.
+struct Workers {
+  int count = 1;
+  int index = 0;
+};
+
+/// How gradients are added over processes.
+struct ReductionOptions {
+  /// They travel in packs of about so many bytes; 0: all in one, or as many as `overlap` wants.
+  int64_t bytes_per_pack = 0;
+  /// They travel while backward still runs.
+  bool overlap = false;
+  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
+  /// send each other their part of the variables.
+  bool shard_optimizer_state = false;
+};
 
 /// Where and how the replicas of a strategy run. Results do not depend on anything here but the
 /// number of devices and `seed`.
@@ -35,43 +54,23 @@ struct ReplicaGroupOptions {
   std::shared_ptr<collective::Communicator> communicator = {};
   /// Null: the `shared` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
-  /// Where optimizers' values are kept, if not here.
-  std::shared_ptr<ParameterStore> parameter_store = {};
-  /// Where processes train the same variables, each in steps of its own: how many there are, and
-  /// which this is. The first is the chief.
-  int num_workers = 1;
-  int worker = 0;
-  /// Where each variable has its only copy; replicas on other devices read mirrors of it. Variables
-  /// that are synchronized on read are the replicas' own even so. Unset: each replica has a copy of
-  /// every variable. One process only.
-  std::optional<LogicalDevice> parameter_device = {};
+  /// Where copies of variables live, what updates them, and where gradients are added. Null: every
+  /// replica has a copy of its own. Variables that are synchronized on read are the replicas' own
+  /// in any case.
+  std::shared_ptr<const VariablePlacement> placement = {};
+  ReductionOptions reduction = {};
   /// Of the replicas' random streams.
   uint64_t seed = 0;
   /// Of every wait for another replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// Gradients travel between processes in packs of about so many bytes; 0: all in one.
-  int64_t bytes_per_pack = 0;
-  /// They travel while backward still runs.
-  bool overlap = false;
-  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
-  /// send each other their part of the variables.
-  bool shard_optimizer_state = false;
   /// The other processes are in the middle of their run: initial values are not agreed on with
-  /// them, since a checkpoint will bring all. See caught_up().
+  /// them, since a checkpoint will bring all. See finish_catch_up().
   bool late_joiner = false;
 
   /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
   /// use.
   std::vector<int> cores = {};
-  /// Replicas that compute at a time; 0: one per core.
-  int permits = 0;
-  /// Intra-op threads; 0: cores / replicas, at least 1. The same bits with any number.
-  int threads_per_replica = 0;
-  /// CPU replicas keep one copy of what an optimizer updates; false: each one of its own. Unset:
-  /// one copy, if all of it together has more than 2 MiB.
-  std::optional<bool> share_storage = {};
-  /// Keep each replica thread on a core, where there is one for each.
-  bool pin_threads = true;
+  ReplicaOptions replicas = {};
   /// Caching allocator for CPU tensors, faster kernels in replica functions.
   bool use_cpu_kernels = true;
 };
@@ -86,17 +85,6 @@ class STRATA_API RunObserver {
   virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
   /// The same replicas have got another communicator: what was made with the one before is over.
   virtual void reconnected() {}
-};
-
-/// How a group's owner keeps the way to the other processes. Called outside replica functions,
-/// while no run is under way.
-struct GroupLinks {
-  /// A step has failed in this process: tells the others, which may wait for it.
-  /// @param when  "in run 7", for messages.
-  std::function<void(const Status& status, const std::string& when)> step_failed = {};
-  /// A collective call has failed in all processes: meets them and calls `reconnect`.
-  /// @throws Error  why there can be no further call.
-  std::function<void()> mend = {};
 };
 
 namespace detail {
@@ -132,16 +120,10 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu() const { return all_cpu_; }
   /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  /// What an optimizer trains has one value for all replicas of this process, in one storage or in
-  /// copies that the optimizer keeps equal.
-  bool may_share_storage() const {
-    return options_.share_storage.value_or(true) && all_cpu_ &&
-           (!options_.parameter_device || options_.parameter_device->physical.is_cpu());
-  }
-  /// Each variable has one copy, on options().parameter_device.
-  bool keeps_one_copy() const { return options_.parameter_device.has_value(); }
-  /// And replicas read mirrors of it.
-  bool has_mirrors() const { return keeps_one_copy() && !may_share_storage(); }
+  /// Where the group's variables live. Never null in options(), either.
+  const VariablePlacement& placement() const { return *options_.placement; }
+  /// Those that step together where there is a communicator, else those of the placement.
+  Workers workers() const;
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 
@@ -178,11 +160,13 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// From now on values travel through `communicator`, which has the placement of the one before.
   /// @param step  The number of `run`s so far, in which the processes may differ after an error.
   void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
-  /// Null functions: a failed communicator stays.
-  void set_links(GroupLinks links) { links_ = std::move(links); }
   /// Before a call of the communicator: after one that failed, gets another first. In a run
   /// nothing.
   void mend() const;
+
+  /// How the processes agree on a step to stop after. All of them make the agreements that they
+  /// make in the same order. @return null: there is one process.
+  std::shared_ptr<StopConsensus> make_stop_consensus() const;
 
   collective::Rendezvous& rendezvous();
 
@@ -196,9 +180,10 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   void add(detail::VariableState* variable);
   void remove(detail::VariableState* variable);
 
-  /// The strategy that owns this group, null once it is gone.
-  Strategy* strategy() const { return strategy_; }
-  void set_strategy(Strategy* strategy) { strategy_ = strategy; }
+  /// The strategy; null once it is gone, and in a group without one. Then nothing mends a failed
+  /// communicator.
+  ReplicaGroupOwner* owner() const { return owner_; }
+  void set_owner(ReplicaGroupOwner* owner) { owner_ = owner; }
 
  private:
   struct Threads;
@@ -210,8 +195,7 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   ReplicaGroupOptions options_;
   bool all_cpu_;
   bool shares_gpu_;
-  Strategy* strategy_ = nullptr;
-  GroupLinks links_;
+  ReplicaGroupOwner* owner_ = nullptr;
   Mutex mutex_;
   std::vector<std::weak_ptr<RunObserver>> observers_ STRATA_GUARDED_BY(mutex_);
   std::unordered_set<detail::VariableState*> variables_ STRATA_GUARDED_BY(mutex_);

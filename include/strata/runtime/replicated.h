@@ -32,8 +32,11 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// @param modules  One per replica of this process, and one that stands for all of them outside
-  ///   `run`; not for one replica that has no mirrors.
+  /// Outside `run` a module of its own stands for the replicas'. False: one replica's does, since
+  /// it holds the variables themselves.
+  static bool needs_outside(const ReplicaGroup& group);
+  /// @param modules  One per replica of this process, and, if `needs_outside`, one that stands for
+  ///   all of them.
   /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,

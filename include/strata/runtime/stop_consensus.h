@@ -1,16 +1,12 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <optional>
 
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 
 namespace strata {
-
-class ReplicaGroup;
 
 /// The state is saved, and a worker that was started anew waits to take part: what
 /// PreemptionCheckpointHandler::check throws in all workers of an elastic strategy, after the same
@@ -41,19 +37,5 @@ class STRATA_API StopConsensus {
   /// Called when the state is saved and this worker is about to end, as all others are.
   virtual void end() {}
 };
-
-namespace detail {
-
-using MakeStopConsensus = std::function<std::shared_ptr<StopConsensus>()>;
-
-/// How the processes of `group` agree, while `make` lives, which is the strategy's. All of them
-/// make the agreements that they make in the same order.
-STRATA_API void set_stop_consensus(const ReplicaGroup& group,
-                                   const std::shared_ptr<const MakeStopConsensus>& make);
-
-/// Null: there is one process.
-STRATA_API std::shared_ptr<StopConsensus> make_stop_consensus(const ReplicaGroup& group);
-
-}  // namespace detail
 
 }  // namespace strata

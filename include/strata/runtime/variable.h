@@ -127,7 +127,7 @@ class STRATA_API VariableState {
   void bind_storage(const std::vector<at::Tensor>& homes, bool shared, std::shared_ptr<void> keep);
   bool has_bound_storage() const { return home_ != nullptr; }
   /// An optimizer gives all replicas one value, in one storage or in copies that it keeps equal.
-  bool is_replicated() const { return has_bound_storage() && group_->may_share_storage(); }
+  bool is_replicated() const;
   /// All replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
   /// The copy that counts outside `run`: the one on the parameter device, which the replicas'
@@ -153,8 +153,6 @@ class STRATA_API VariableState {
   void check_version(int replica) const;
 
  private:
-  void keep_one_copy();
-
   std::shared_ptr<ReplicaGroup> group_;
   VariableOptions options_;
   std::vector<at::Tensor> replicas_;

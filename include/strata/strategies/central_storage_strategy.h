@@ -22,9 +22,8 @@ struct CentralStorageOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Of a wait between replicas.
 
   // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Of large operators; 0: cores / replicas, at least 1.
-  bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
+  /// `share_storage = false`: each replica has mirrors, also where it could read the one copy.
+  ReplicaOptions replicas = {};
 };
 
 /// Synchronous training with one copy of every variable, on one device, and a replica on each

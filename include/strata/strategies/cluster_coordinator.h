@@ -12,11 +12,13 @@
 #include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/cluster_spec.h"
 #include "strata/cluster/server.h"
+#include "strata/cluster/task_id.h"
 #include "strata/core/export.h"
 #include "strata/data/dataset.h"
 #include "strata/data/iterator.h"
-#include "strata/ps/coordinator.h"
+#include "strata/ps/coordinator_counts.h"
 #include "strata/ps/function_registry.h"
 #include "strata/ps/per_worker_values.h"
 #include "strata/ps/remote_value.h"
@@ -25,6 +27,9 @@
 #include "strata/wire/deadline.h"
 
 namespace strata {
+namespace ps {
+class Coordinator;
+}  // namespace ps
 
 /// The same in all tasks.
 struct ClusterCoordinatorOptions {
@@ -32,16 +37,21 @@ struct ClusterCoordinatorOptions {
   /// (TF_CONFIG and so on). The chief coordinates.
   std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
   /// Wire, TLS and liveness interval; wire and certificates left out: STRATA_WIRE, STRATA_TLS_DIR.
+  /// The coordinator does not listen.
   cluster::ServerOptions server = {};
-  /// How long work waits while no worker is there; then it ends with kUnavailable.
+  /// How long work waits while no worker is connected, since the start or since the last one was
+  /// lost; then it ends with kUnavailable.
   std::chrono::nanoseconds worker_timeout = std::chrono::hours(1);
   /// How long a worker waits for a coordinator, at the start and for one that was lost.
   std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
   /// So many functions run at once on a worker; they and the objects that they take must stand
   /// that.
   int worker_threads = 1;
-  size_t queue_size = size_t{256} << 10;  ///< as ps::CoordinatorOptions
-  int max_in_flight = 64;                 ///< as ps::CoordinatorOptions
+  /// So many calls may wait for their turn; `schedule` waits while there are as many.
+  size_t queue_size = size_t{256} << 10;
+  /// At most so many calls are at a worker at once, of which `worker_threads` run: so many only
+  /// where functions take less time than the way there and back. 1: never more than run.
+  int max_in_flight = 64;
 };
 
 namespace detail {
@@ -100,7 +110,19 @@ STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
 ///       coordinator.shutdown();
 ///     }
 ///
-/// Threads: any. Source: tf.distribute.coordinator.ClusterCoordinator; docs/coordinator.md.
+/// Calls start in the order in which they were scheduled, each at a worker that is free, and run at
+/// least once: calls of a worker that is lost (its connection breaks, or it is silent for
+/// ServerOptions::liveness) are put back in front, and a call that was cut off, or whose answer was
+/// lost, runs again. A worker that comes back, or comes late, takes part from then on.
+///
+/// What a function throws is raised once, by the next `schedule`, `join` or `done`, in place of its
+/// own work: before, all that waits has been cancelled, and what ran has ended. Then the
+/// coordinator is as new. A parameter server that is lost is such an error, again and again.
+///
+/// Ctrl-C under an InterruptGuard ends every wait with kCancelled.
+///
+/// Threads: any; `schedule` keeps each thread's order. A thread of its own keeps work going while
+/// no caller waits. Source: tf.distribute.coordinator.ClusterCoordinator; docs/coordinator.md.
 class STRATA_API ClusterCoordinator {
  public:
   using RemoteValue = ps::RemoteValue<>;
@@ -112,17 +134,32 @@ class STRATA_API ClusterCoordinator {
   ///   options; as cluster::Server.
   explicit ClusterCoordinator(const ps::FunctionRegistry& registry,
                               const ClusterCoordinatorOptions& options = {});
+  /// The same for a cluster that the program names itself; `options.cluster_resolver` is not used.
+  /// @param spec  Its tasks of the job "worker" run a ps::WorkerServer, or `serve_worker`.
+  /// @param task  This task, which may be any but a worker and need not be in `spec`; workers expect
+  ///   ps::WorkerOptions::coordinator.
+  ClusterCoordinator(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
+                     const ps::FunctionRegistry& registry,
+                     const ClusterCoordinatorOptions& options = {});
   /// Without `shutdown` before, the workers take it for lost, and wait for it to come back.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
 
-  // As ps::Coordinator, all of these.
-
+  /// Has `function` called on some worker. Returns at once; waits only while the queue is full.
+  /// Tensors are not copied: do not change them in place before the call has ended.
+  /// @throws Error  kNotFound, kInvalidArgument: no such function, arguments that it does not take;
+  ///   nothing is scheduled, and no error is used up. kDeadlineExceeded: the queue stays full.
+  ///   Otherwise the error that is to be raised.
   RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
                        wire::Deadline deadline = wire::Deadline::after(kNoLimit));
-  /// By what FunctionRegistry::add has returned: the types of arguments and result are
+  /// The same by what FunctionRegistry::add has returned: the types of arguments and result are
   /// checked when the call is compiled.
+  ///
+  ///     const auto play = registry.add("play", [](CartPole& cart, double distance) {...});
+  ///     ps::RemoteValue<double> steps = coordinator.schedule(play, carts, 0.5);
+  ///
+  /// @throws Error  as by name.
   template <typename R, typename... Parameters, typename... Arguments>
   requires(sizeof...(Parameters) == sizeof...(Arguments))
       ps::RemoteValue<std::remove_cvref_t<R>> schedule(
@@ -130,8 +167,13 @@ class STRATA_API ClusterCoordinator {
     return ps::RemoteValue<std::remove_cvref_t<R>>(
         schedule(function.name(), {ps::detail::to_argument<Parameters>(arguments)...}).handle());
   }
+  /// Waits until all that was scheduled has ended. Nothing runs when it returns or raises.
+  /// @throws Error  the error that is to be raised. kDeadlineExceeded: says what is still running;
+  ///   the work goes on.
   void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
+  /// Whether all that was scheduled has ended. @throws Error  the error that is to be raised.
   bool done();
+  /// RemoteValue::fetch, also of many.
   Value fetch(const RemoteValue& value,
               wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
   std::vector<Value> fetch(const std::vector<RemoteValue>& values,
@@ -139,21 +181,29 @@ class STRATA_API ClusterCoordinator {
 
   /// An iterator on each worker over what `register_dataset`'s function gives there. A worker that
   /// was lost and came back begins anew; so does no other.
-  /// @throws Error  kInvalidArgument: `name` is of no dataset; as
-  /// ps::Coordinator::create_per_worker.
+  /// @throws Error  kInvalidArgument: `name` is of no dataset; as create_per_worker_values.
   PerWorkerValues create_per_worker_dataset(std::string_view name,
                                             std::vector<Value> arguments = {});
-  /// What the function, or factory, gives on each worker.
+  /// Has the function or factory called once on each worker, those that come later or come back
+  /// among them, before the calls that take its result. What it throws on a worker is logged here,
+  /// and is the error of each call that takes the value there; other calls do not see it.
+  /// @throws Error  kNotFound, kInvalidArgument: as `schedule`.
   PerWorkerValues create_per_worker_values(std::string_view name,
                                            std::vector<Value> arguments = {});
 
   int num_workers() const;
+  /// Workers that take calls now.
   int num_ready_workers() const;
+  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not. What
+  ///   `join` raises, if that comes first: that a worker has other functions, say.
   void wait_for_workers(int count, wire::Deadline deadline);
   ps::CoordinatorCounts counts() const;
+  /// The orderly end: what waits is cancelled, what runs is waited for, and the workers' `join`
+  /// returns; one that is away has a second to come and hear it. Call it when the work is done, or
+  /// given up. Never throws for what others do; logs it.
   void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
 
-  static constexpr std::chrono::hours kNoLimit = ps::Coordinator::kNoLimit;
+  static constexpr std::chrono::hours kNoLimit = ps::detail::kNoFetchLimit;
 
  private:
   const ps::FunctionRegistry registry_;

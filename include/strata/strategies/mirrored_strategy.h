@@ -23,12 +23,7 @@ struct MirroredOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Of a wait between replicas.
 
   // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Of large operators; 0: cores / replicas, at least 1.
-  /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
-  /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
-  std::optional<bool> share_storage = {};
-  bool pin_threads = true;  ///< Keep replica threads on cores, where there is one for each.
+  ReplicaOptions replicas = {};
 };
 
 /// Synchronous training on the devices of this machine: a replica on each, every variable mirrored

@@ -11,7 +11,6 @@
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/export.h"
-#include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/strategy.h"
 
 namespace strata {
@@ -54,12 +53,8 @@ struct MultiWorkerMirroredOptions {
   bool shard_optimizer_state = false;
 
   // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core of its share.
-  int threads_per_replica = 0;  ///< Of large operators, the chief's; 0: its cores / replicas.
-  /// CPU replicas keep one copy of the parameters that an optimizer trains; false: each one of its
-  /// own. Unset: one copy, unless all of them fit into a core's cache (at most 2 MiB an optimizer).
-  std::optional<bool> share_storage = {};
-  bool pin_threads = true;  ///< Keep replica threads on cores, where there is one for each.
+  /// This process's, on its share of the cores; `threads_per_replica` is the chief's everywhere.
+  ReplicaOptions replicas = {};
 };
 
 /// Synchronous training on the devices of several processes and machines, all of which run the same
@@ -107,8 +102,9 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   struct Joined;
   explicit MultiWorkerMirroredStrategy(Joined joined);
   bool do_recover(const Error& error) override;
-  void tell_others(const Status& status, const std::string& when);
-  void mend();
+  Status do_step_failed(const Status& status, const std::string& when) override;
+  void do_mend() override;
+  std::shared_ptr<StopConsensus> do_make_stop_consensus() override;
   void take_in();
   void regroup();
 
@@ -116,7 +112,9 @@ class STRATA_API MultiWorkerMirroredStrategy : public Strategy {
   std::vector<LogicalDevice> devices_;            // that this process has by itself
   bool elastic_;
   std::shared_ptr<RunObserver> reporter_;
-  std::shared_ptr<const detail::MakeStopConsensus> stop_consensus_;
+  // Agreements have numbers, from 1 in each generation: newcomers have made none before.
+  uint64_t agreement_generation_ = 0;
+  int64_t agreements_ = 0;
 };
 
 }  // namespace strata

@@ -13,7 +13,7 @@ struct OneDeviceOptions {
   std::string device = "cpu:0";
   /// Of the random streams; unset: libtorch's (torch::manual_seed).
   std::optional<uint64_t> seed = {};
-  int threads_per_replica = 0;  ///< Of large operators; 0: all cores.
+  ReplicaOptions replicas = {};
 };
 
 /// One replica on the device of choice, through the same code as many: to try a distributed program

@@ -47,9 +47,7 @@ struct ParameterServerStrategyOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(30);
 
   // How fast.
-  int permits = 0;              ///< Replicas that compute at a time; 0: one per core.
-  int threads_per_replica = 0;  ///< Of large operators; 0: cores / replicas, at least 1.
-  bool pin_threads = true;      ///< Keep replica threads on cores, where there is one for each.
+  ReplicaOptions replicas = {};
 };
 
 /// Training with parameter servers: tasks of the job `ps` hold what optimizers train, and update

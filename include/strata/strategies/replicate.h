@@ -21,8 +21,8 @@ auto Strategy::replicate(Factory&& factory, const ReplicateOptions& options) {
     modules->push_back(Maker::make(make));
     return modules->back();
   };
-  const bool alone = num_replicas_in_sync() == 1 && !group_->has_mirrors();
-  const int count = alone ? 1 : group_->num_local_replicas() + 1;
+  const int outside = detail::ReplicatedModules::needs_outside(*group_) ? 1 : 0;
+  const int count = group_->num_local_replicas() + outside;
   std::vector<std::shared_ptr<torch::nn::Module>> plain;
   for (int i = 0; i < count; ++i) plain.push_back(make_one());
   auto shared = detail::ReplicatedModules::make(*group_, std::move(plain), make_one, options);

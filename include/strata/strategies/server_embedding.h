@@ -7,10 +7,11 @@
 #include <string>
 
 #include "strata/core/export.h"
+#include "strata/optim/any_optimizer.h"
+#include "strata/optim/optimizers.h"
 #include "strata/ps/push.h"
 #include "strata/ps/row_table.h"
 #include "strata/ps/table.h"
-#include "strata/tensor/update_rule.h"
 
 namespace strata {
 
@@ -23,9 +24,10 @@ struct ServerEmbeddingOptions {
   int64_t width = 0;
   ps::RowInitializer initializer = {
       .kind = ps::RowInitializer::Kind::kUniform, .a = -0.05, .b = 0.05};
-  /// How a row changes; rows that nobody has looked up do not, moving averages included.
-  tensor::RuleOptions rule = tensor::AdagradRule{};
-  double learning_rate = 1e-2;
+  /// How a row changes; rows that are not looked up do not, moving averages included. Of the common
+  /// options `learning_rate`, `weight_decay` and `clipvalue` can be used. A push has the learning
+  /// rate that the optimizer has then, so one that you keep (a shared_ptr) can change it.
+  optimizers::AnyOptimizer optimizer = optimizers::Adagrad({.learning_rate = 1e-2});
   c10::ScalarType dtype = c10::ScalarType::Float;
 
   // How it travels.
@@ -41,7 +43,9 @@ struct ServerEmbeddingOptions {
 class STRATA_API ServerEmbedding {
  public:
   /// Makes the table, or finds it: all workers make the same ones.
-  /// @throws Error  kInvalidArgument: no rows, another worker's options differ.
+  /// @throws Error  kInvalidArgument: no rows, no optimizer, another worker's options differ.
+  ///                kUnimplemented: an optimizer of whole variables (Lamb, Adafactor), or one with
+  ///                options that tables do not have; names them.
   ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbeddingOptions options);
 
   /// The rows of `ids`, of any shape, int64 on the CPU. Their gradient goes to the servers with the

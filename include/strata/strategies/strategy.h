@@ -17,8 +17,10 @@
 #include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/replica_group.h"
+#include "strata/runtime/replica_group_owner.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/distributed_dataset.h"
+#include "strata/strategies/merge_call.h"
 
 namespace strata {
 
@@ -56,9 +58,9 @@ void check_replicas(const PerReplica<T>& values, int replicas, const std::string
 /// Calls of one strategy inside the scope of another are kFailedPrecondition, as in TensorFlow.
 /// Threads: calls from outside replica functions take turns.
 /// Source: tf.distribute.Strategy.
-class STRATA_API Strategy {
+class STRATA_API Strategy : public ReplicaGroupOwner {
  public:
-  virtual ~Strategy();
+  ~Strategy() override;
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
 

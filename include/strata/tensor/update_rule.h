@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "strata/core/export.h"
+#include "strata/tensor/rule_options.h"
 
 namespace strata::tensor {
 
@@ -59,83 +59,6 @@ struct UpdateModifiers {
   double weight_decay = 0;
 };
 
-struct SGDRule {
-  double momentum = 0;
-  bool nesterov = false;
-};
-
-/// AdamW is this rule too: its weight decay is the span's.
-struct AdamRule {
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;  ///< added outside the bias correction, unlike torch::optim
-  bool amsgrad = false;
-};
-
-struct AdagradRule {
-  double initial_accumulator_value = 0.1;
-  double epsilon = 1e-7;
-};
-
-struct RMSpropRule {
-  double rho = 0.9;
-  double momentum = 0;
-  double epsilon = 1e-7;
-  bool centered = false;
-};
-
-struct AdadeltaRule {
-  double rho = 0.95;
-  double epsilon = 1e-7;
-};
-
-struct FtrlRule {
-  double learning_rate_power = -0.5;
-  double initial_accumulator_value = 0.1;
-  double l1_regularization_strength = 0;
-  double l2_regularization_strength = 0;
-  double l2_shrinkage_regularization_strength = 0;
-  double beta = 0;
-};
-
-struct AdamaxRule {
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
-};
-
-struct NadamRule {
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
-};
-
-struct LionRule {
-  double beta_1 = 0.9;
-  double beta_2 = 0.99;
-};
-
-struct LambRule {
-  double beta_1 = 0.9;
-  double beta_2 = 0.999;
-  double epsilon = 1e-7;
-};
-
-struct AdafactorRule {
-  double beta_2_decay = -0.8;
-  double epsilon_1 = 1e-30;
-  double epsilon_2 = 1e-3;
-  double clip_threshold = 1;
-};
-
-/// (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate.
-struct MovingAverageRule {};
-
-/// What a rule is made from.
-using RuleOptions =
-    std::variant<SGDRule, AdamRule, AdagradRule, RMSpropRule, AdadeltaRule, FtrlRule, AdamaxRule,
-                 NadamRule, LionRule, LambRule, AdafactorRule, MovingAverageRule>;
-
 /// How one optimizer changes one element, or (Lamb, Adafactor) one variable. Stateless (the slots
 /// are the caller's), so any number of threads may use one rule at once.
 ///
@@ -153,15 +76,15 @@ class STRATA_API UpdateRule {
   UpdateRule& operator=(const UpdateRule&) = delete;
 
   /// "sgd", "adam", ..., as Keras names the optimizer.
-  virtual std::string_view name() const = 0;
+  std::string_view name() const { return row_.name; }
   /// `make_rule(options())` makes the same rule.
   virtual RuleOptions options() const = 0;
-  int num_slots() const { return static_cast<int>(slot_names_.size()); }
+  int num_slots() const { return static_cast<int>(slots_.size()); }
   /// "momentum", "velocity", ..., as Keras names the variable. @throws Error kOutOfRange.
   std::string_view slot_name(int slot) const;
   virtual double slot_initial_value(int slot) const;
   /// The shape of a variable's slot. That of the variable, but for Adafactor's rows and columns.
-  virtual std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
+  std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
 
   /// True if an element's step depends on the rest of its variable (norms, means): then a span is a
   /// whole variable, contiguous, and `sizes` says its shape.
@@ -169,7 +92,7 @@ class STRATA_API UpdateRule {
 
   /// A number that the rule keeps from step to step beside the slots, 1 at first: Nadam's
   /// "u_product". "": none.
-  virtual std::string_view carried_name() const { return {}; }
+  std::string_view carried_name() const { return row_.scalar_state; }
   /// Its value in the step after `iteration` finished ones, from that of the step before.
   virtual double next_scalar_state(double scalar_state, int64_t iteration) const;
 
@@ -198,7 +121,7 @@ class STRATA_API UpdateRule {
              const UpdateModifiers& modifiers, const StepScalars& step) const;
 
  protected:
-  UpdateRule(int kernel, std::vector<std::string_view> slot_names);
+  UpdateRule(int kernel, const RuleRow& row, std::vector<RuleSlot> slots);
 
   /// `span` by one of the kernels; rules of whole variables are made of several.
   template <typename T>
@@ -217,26 +140,11 @@ class STRATA_API UpdateRule {
   template <typename T>
   void apply_and_copy(UpdateSpan<T> span, const PreparedStep& step) const;
 
+  const RuleSlot& slot_at(const char* where, int slot) const;
+
   int kernel_;
-  std::vector<std::string_view> slot_names_;
+  const RuleRow& row_;
+  std::vector<RuleSlot> slots_;  // of the row, what the options ask for
 };
-
-/// @throws Error kInvalidArgument: a value outside the range that Keras allows.
-STRATA_API std::unique_ptr<UpdateRule> make_sgd(const SGDRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_adam(const AdamRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_adagrad(const AdagradRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_rmsprop(const RMSpropRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_adadelta(const AdadeltaRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_ftrl(const FtrlRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_adamax(const AdamaxRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_nadam(const NadamRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_lion(const LionRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_lamb(const LambRule& options = {});
-STRATA_API std::unique_ptr<UpdateRule> make_adafactor(const AdafactorRule& options = {});
-
-/// No optimizer's.
-STRATA_API std::unique_ptr<UpdateRule> make_moving_average();
-
-STRATA_API std::unique_ptr<UpdateRule> make_rule(const RuleOptions& options);
 
 }  // namespace strata::tensor

@@ -1,21 +1,13 @@
 #include "strata/collective/algorithms.h"
 
-#include <algorithm>
-#include <cctype>
 #include <utility>
 
 #include "collective/algorithms/standard_algorithms.h"
+#include "core/letter_case.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {
 namespace {
-
-std::string in_lower_case(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(),
-                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
-}
 
 bool has_several_ranks(const Request& request) { return request.placement.num_ranks() > 1; }
 
@@ -88,7 +80,7 @@ std::vector<const Algorithm*> Algorithms::offered(const Request& request) const 
 const Algorithm* Algorithms::find(Collective collective, std::string_view name) const {
   for (const Algorithm& algorithm : algorithms_) {
     if (algorithm.collective == collective &&
-        in_lower_case(algorithm.name) == in_lower_case(name)) {
+        strata::detail::lower_case(algorithm.name) == strata::detail::lower_case(name)) {
       return &algorithm;
     }
   }

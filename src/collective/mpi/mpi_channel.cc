@@ -17,10 +17,10 @@ int64_t slot_bytes(int64_t most) {
   return (kHeadBytes + most + kLine - 1) / kLine * kLine;
 }
 
-bool adds(const SharedCall& call) { return call.reduction != nullptr; }
+bool adds(const CollectiveCall& call) { return call.reduction != nullptr; }
 
 /// What a rank brings where nothing is added.
-Range part_of(const SharedCall& call, int rank, int ranks) {
+Range part_of(const CollectiveCall& call, int rank, int ranks) {
   if (call.collective == Collective::kAllGather) return call.part(rank, ranks);
   const bool brings = call.collective == Collective::kBroadcast && rank == call.root;
   return {.begin = 0, .end = brings ? call.elements : 0};
@@ -36,17 +36,17 @@ MpiChannel::MpiChannel(const MpiGroup& group, const LocalSubtrees& subtrees, int
       tag_(tag),
       most_bytes_(std::min(small_bytes, small_bytes * kFromAll / std::max(1, ranks() - 1))) {}
 
-int64_t MpiChannel::brought_bytes(const SharedCall& call) const {
+int64_t MpiChannel::brought_bytes(const CollectiveCall& call) const {
   if (!adds(call)) return call.bytes() / (call.collective == Collective::kAllGather ? ranks() : 1);
   const int64_t widest = std::max(call.element_bytes, call.reduction->partial_bytes());
   return (call.elements * widest + kHeadBytes) * subtrees_.most();
 }
 
-bool MpiChannel::is_small(const SharedCall& call) const {
+bool MpiChannel::is_small(const CollectiveCall& call) const {
   return call.elements == 0 || brought_bytes(call) <= most_bytes_;
 }
 
-int64_t MpiChannel::bring(const SharedCall& call, std::byte* target) const {
+int64_t MpiChannel::bring(const CollectiveCall& call, std::byte* target) const {
   if (adds(call)) {
     const MpiPackets packets(subtrees_, rank_, call);
     packets.pack({.begin = 0, .end = call.elements}, target, true);
@@ -68,7 +68,7 @@ uint64_t MpiChannel::fingerprint(int rank) const {
   return fingerprint;
 }
 
-void MpiChannel::barrier(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait) {
+void MpiChannel::barrier(const CollectiveCall& call, uint64_t fingerprint, const MpiWait& wait) {
   const int64_t most = slot_bytes(most_bytes_);
   mine_.resize(static_cast<size_t>(most));
   received_.resize(static_cast<size_t>(most * ranks()));
@@ -95,7 +95,7 @@ void MpiChannel::barrier(const SharedCall& call, uint64_t fingerprint, const Mpi
   requests.finish();
 }
 
-void MpiChannel::take(const SharedCall& call) const {
+void MpiChannel::take(const CollectiveCall& call) const {
   if (adds(call)) {
     const bool divided = call.collective == Collective::kReduceScatter;
     const Range whole = {.begin = 0, .end = call.elements};

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "collective/algorithms/local_subtrees.h"
+#include "collective/collective_call.h"
 #include "collective/mpi/mpi_requests.h"
 #include "collective/mpi/mpi_setup.h"
-#include "collective/shared_memory/shared_call.h"
 #include "core/timed_mutex.h"
 
 namespace strata::collective {
@@ -25,20 +25,20 @@ class MpiChannel {
   TimedMutex& calls() STRATA_RETURN_CAPABILITY(calls_) { return calls_; }
 
   /// What ranks bring travels with their messages.
-  bool is_small(const SharedCall& call) const;
-  void barrier(const SharedCall& call, uint64_t fingerprint, const MpiWait& wait)
+  bool is_small(const CollectiveCall& call) const;
+  void barrier(const CollectiveCall& call, uint64_t fingerprint, const MpiWait& wait)
       STRATA_REQUIRES(calls_);
   /// Of the last barrier.
   uint64_t fingerprint(int rank) const STRATA_REQUIRES(calls_);
   /// The result of a small call that has met.
-  void take(const SharedCall& call) const STRATA_REQUIRES(calls_);
+  void take(const CollectiveCall& call) const STRATA_REQUIRES(calls_);
   /// Rank 0's word to all others. @param word  Its own, elsewhere overwritten.
   void tell(int64_t& word, const MpiWait& wait) STRATA_REQUIRES(calls_);
 
  private:
   int ranks() const { return static_cast<int>(group_.names.size()); }
-  int64_t brought_bytes(const SharedCall& call) const;
-  int64_t bring(const SharedCall& call, std::byte* target) const;
+  int64_t brought_bytes(const CollectiveCall& call) const;
+  int64_t bring(const CollectiveCall& call, std::byte* target) const;
   /// A rank's message.
   const std::byte* message(int rank) const STRATA_REQUIRES(calls_);
 

@@ -30,7 +30,7 @@ void grow(std::vector<std::byte>& memory, int64_t bytes) {
 /// How a reduction's elements are divided: piece by piece, and each among the ranks.
 class Division {
  public:
-  Division(const SharedCall& call, int ranks, const Pieces& pieces)
+  Division(const CollectiveCall& call, int ranks, const Pieces& pieces)
       : divided_(call.collective == Collective::kReduceScatter),
         part_elements_(call.elements / ranks),
         ranks_(ranks),
@@ -58,7 +58,7 @@ class Division {
 /// One reduction in fixed order.
 class Reducing {
  public:
-  Reducing(const MpiCollectives& with, const SharedCall& call)
+  Reducing(const MpiCollectives& with, const CollectiveCall& call)
       : with_(with),
         call_(call),
         packets_(*with.subtrees, with.rank, call),
@@ -72,7 +72,7 @@ class Reducing {
   void gather(int64_t piece, MpiRequests& requests) const;
 
  private:
-  static Pieces pieces(const MpiCollectives& with, const SharedCall& call) {
+  static Pieces pieces(const MpiCollectives& with, const CollectiveCall& call) {
     const bool divided = call.collective == Collective::kReduceScatter;
     const int64_t widest = std::max(call.element_bytes, call.reduction->partial_bytes());
     return pieces_of(divided ? call.elements / with.ranks : call.elements,
@@ -83,7 +83,7 @@ class Reducing {
   }
 
   const MpiCollectives& with_;
-  const SharedCall& call_;
+  const CollectiveCall& call_;
   const MpiPackets packets_;
   const Division division_;
   const bool in_place_;  // sent from where the values are
@@ -171,7 +171,7 @@ void run_pieces(const MpiCollectives& with, const Pieces& pieces, Start&& start)
 
 }  // namespace
 
-void MpiCollectives::reduce(const SharedCall& call) const {
+void MpiCollectives::reduce(const CollectiveCall& call) const {
   const Reducing reducing(*this, call);
   const int64_t count = reducing.count();
   std::array<MpiRequests, 2> scattered = {MpiRequests(wait), MpiRequests(wait)};
@@ -189,7 +189,7 @@ void MpiCollectives::reduce(const SharedCall& call) const {
   gathered.finish();
 }
 
-void MpiCollectives::add(const SharedCall& call, MPI_Datatype dtype) const {
+void MpiCollectives::add(const CollectiveCall& call, MPI_Datatype dtype) const {
   c10::SmallVector<Operand, 16> sources;
   for (const std::byte* value : call.values) {
     sources.push_back({.data = const_cast<std::byte*>(value)});
@@ -212,7 +212,7 @@ void MpiCollectives::add(const SharedCall& call, MPI_Datatype dtype) const {
   call.reduction->reduce(&sum, 1, call.elements, sum, true);
 }
 
-void MpiCollectives::all_gather(const SharedCall& call) const {
+void MpiCollectives::all_gather(const CollectiveCall& call) const {
   const int64_t part_bytes = call.bytes() / ranks;
   run_pieces(*this, pieces_of(part_bytes, ranks, piece_bytes),
              [&](const Range& piece, MpiRequests& requests) {
@@ -235,7 +235,7 @@ void MpiCollectives::all_gather(const SharedCall& call) const {
              });
 }
 
-void MpiCollectives::broadcast(const SharedCall& call) const {
+void MpiCollectives::broadcast(const CollectiveCall& call) const {
   run_pieces(*this, pieces_of(call.bytes(), 1, piece_bytes),
              [&](const Range& piece, MpiRequests& requests) {
                requests.start("MPI_Ibcast", call.root, [&](MPI_Request* request) {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "collective/algorithms/local_subtrees.h"
+#include "collective/collective_call.h"
 #include "collective/mpi/mpi_requests.h"
-#include "collective/shared_memory/shared_call.h"
 
 namespace strata::collective {
 
@@ -39,11 +39,11 @@ struct MpiCollectives {
   MpiScratch* scratch = nullptr;
 
   /// All_reduce and reduce_scatter in fixed order: MPI_Ialltoallv, the tree, MPI_Iallgatherv.
-  void reduce(const SharedCall& call) const;
+  void reduce(const CollectiveCall& call) const;
   /// The result, of numbers that MPI adds itself, by MPI_Iallreduce.
-  void add(const SharedCall& call, MPI_Datatype dtype) const;
-  void all_gather(const SharedCall& call) const;
-  void broadcast(const SharedCall& call) const;
+  void add(const CollectiveCall& call, MPI_Datatype dtype) const;
+  void all_gather(const CollectiveCall& call) const;
+  void broadcast(const CollectiveCall& call) const;
 };
 
 }  // namespace strata::collective

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -12,6 +11,7 @@
 #include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
 #include "collective/call_tensors.h"
+#include "collective/collective_call.h"
 #include "collective/mpi/mpi_channel.h"
 #include "collective/mpi/mpi_collectives.h"
 #include "collective/mpi/mpi_setup.h"
@@ -40,17 +40,6 @@ std::optional<MPI_Datatype> number(at::ScalarType dtype) {
   }
 }
 
-/// A call's tensors. MPI may go on with them when the call has failed.
-struct CallTensors {
-  std::vector<at::Tensor> values;
-  at::Tensor result;
-  HostTensor out;
-  std::optional<ReducedTensors> reduced = {};
-
-  explicit CallTensors(const at::Tensor& of, std::vector<at::Tensor> brought = {})
-      : values(std::move(brought)), result(of), out(result) {}
-};
-
 bool are_crowded(const Placement& placement, int rank, int cores) {
   const std::vector<int>& hosts = placement.host_of_rank;
   const auto beside = std::ranges::count(hosts, hosts[static_cast<size_t>(rank)]);
@@ -73,7 +62,6 @@ struct Memory {
 struct State {
   const int rank;
   const int ranks;
-  const int num_replicas;
   const std::shared_ptr<Communicator> bootstrap;
   const MpiOptions options;
   const bool oversubscribed;
@@ -90,7 +78,6 @@ struct State {
         const MpiOptions& with_options)
       : rank(with->rank()),
         ranks(with->num_ranks()),
-        num_replicas(placement.num_replicas()),
         bootstrap(std::move(with)),
         options(with_options),
         oversubscribed(are_crowded(placement, rank, options.cores)),
@@ -109,11 +96,10 @@ struct State {
   }
 
   /// @param tensors  The call's.
-  void run(const SharedCall& call, CallFingerprint fingerprint, const CallOptions& options,
-           const std::shared_ptr<void>& tensors);
-  void run_on(MpiChannel& channel, const SharedCall& call, const CallFingerprint& fingerprint,
+  void run(const CollectiveCall& call, const CallOptions& options);
+  void run_on(MpiChannel& channel, const CollectiveCall& call, uint64_t fingerprint,
               const MpiWait& wait) STRATA_REQUIRES(channel.calls());
-  void travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, MpiWait wait);
+  void travel(const CollectiveCall& call, MpiWait wait);
   MpiChannel& channel(uint32_t id);
   void check_agreement(MpiChannel& channel, uint64_t fingerprint) const
       STRATA_REQUIRES(channel.calls());
@@ -168,8 +154,7 @@ std::optional<Status> State::check(int awaited, bool thoroughly, const CallOptio
   return Status(status.code(), str_cat("while waiting for ", whom(), ": ", status.message()));
 }
 
-void State::run(const SharedCall& call, CallFingerprint fingerprint,
-                const CallOptions& call_options, const std::shared_ptr<void>& tensors) {
+void State::run(const CollectiveCall& call, const CallOptions& call_options) {
   if (has_failed.load(std::memory_order_acquire)) {
     detail::throw_error(
         ErrorCode::kFailedPrecondition,
@@ -178,10 +163,10 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
                 "); it makes no more, and its owner makes another"));
   }
   MpiChannel& channel = this->channel(call_options.id);
-  fingerprint.collective = call.collective;
-  fingerprint.elements = call.elements;
-  fingerprint.plan = plan_of(options.order == Order::kAny ? "mpi, any order" : "mpi", call.root,
-                             call_options.name);
+  const uint64_t fingerprint =
+      fingerprint_of(call, options.order == Order::kAny ? "mpi, any order" : "mpi",
+                     call_options.name)
+          .pack();
   const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
   const MpiWait wait = {
       .check = [&](int awaited,
@@ -196,21 +181,21 @@ void State::run(const SharedCall& call, CallFingerprint fingerprint,
     run_on(channel, call, fingerprint, wait);
   } catch (...) {
     const Status seen = Status::from_current_exception();
-    MpiProcess::get().abandon(tensors);
-    fail_all(seen, describe_call(fingerprint.pack()), call_options).throw_if_error();
+    // MPI may go on with the memory of a call that has failed.
+    MpiProcess::get().abandon(call.tensors != nullptr ? call.tensors->keep() : nullptr);
+    fail_all(seen, describe_call(fingerprint), call_options).throw_if_error();
   }
 }
 
-void State::run_on(MpiChannel& channel, const SharedCall& call, const CallFingerprint& fingerprint,
+void State::run_on(MpiChannel& channel, const CollectiveCall& call, uint64_t fingerprint,
                    const MpiWait& wait) {
-  const uint64_t packed = fingerprint.pack();
-  channel.barrier(call, packed, wait);
-  check_agreement(channel, packed);
+  channel.barrier(call, fingerprint, wait);
+  check_agreement(channel, fingerprint);
   if (channel.is_small(call)) return channel.take(call);
   int64_t mine = rank == 0 ? ++given : 0;
   channel.tell(mine, wait);
   wait.until([&] { return turn.load(std::memory_order_acquire) == mine; }, [&] { return rank; });
-  travel(call, fingerprint.dtype, fingerprint.op, wait);
+  travel(call, wait);
   turn.store(mine + 1, std::memory_order_release);
 }
 
@@ -224,7 +209,7 @@ void State::check_agreement(MpiChannel& channel, uint64_t fingerprint) const {
   }
 }
 
-void State::travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, MpiWait wait) {
+void State::travel(const CollectiveCall& call, MpiWait wait) {
   // Slower is taken for stuck: it goes on, with pauses.
   constexpr int64_t kBytesPerMicrosecond = 100;
   wait.busy += 10ms + std::chrono::microseconds(call.bytes() / kBytesPerMicrosecond);
@@ -237,8 +222,8 @@ void State::travel(const SharedCall& call, at::ScalarType dtype, ReduceOp op, Mp
                                    .scratch = &memory->scratch};
   switch (call.collective) {
     case Collective::kAllReduce: {
-      const bool adds = op == ReduceOp::kSum || op == ReduceOp::kMean;
-      const auto mpi_number = number(dtype);
+      const bool adds = call.op == ReduceOp::kSum || call.op == ReduceOp::kMean;
+      const auto mpi_number = number(call.dtype);
       if (options.order == Order::kAny && adds && mpi_number) {
         return collectives.add(call, *mpi_number);
       }
@@ -283,82 +268,14 @@ class MpiCommunicator final : public Communicator {
   }
 
  private:
-  void do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result, ReduceOp op,
-                     const CallOptions& options) override;
-  void do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part, ReduceOp op,
-                         const CallOptions& options) override;
-  void do_all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) override;
-  void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) override;
-  void do_barrier(const CallOptions& options) override;
+  void do_call(const CollectiveCall& call, const CallOptions& options) override {
+    state_.run(call, options);
+  }
   void do_fail(const Status& reason) override { state_.fail(reason); }
   Status do_status() override { return state_.status(); }
 
   State state_;
 };
-
-void MpiCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
-                                    ReduceOp op, const CallOptions& options) {
-  const auto tensors = std::make_shared<CallTensors>(result, values);
-  const ReducedTensors& reduced =
-      tensors->reduced.emplace(tensors->values, result, result.numel(), op, state_.num_replicas);
-  state_.run({.collective = Collective::kAllReduce,
-              .elements = result.numel(),
-              .element_bytes = reduced.reduction.element_bytes(),
-              .result = tensors->out.data(),
-              .values = reduced.values,
-              .reduction = &reduced.reduction},
-             {.op = op, .dtype = result.scalar_type()}, options, tensors);
-  tensors->out.write_back();
-}
-
-void MpiCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
-                                        ReduceOp op, const CallOptions& options) {
-  const int64_t elements = part.numel() * num_ranks();
-  const auto tensors = std::make_shared<CallTensors>(part, values);
-  const ReducedTensors& reduced =
-      tensors->reduced.emplace(tensors->values, part, elements, op, state_.num_replicas);
-  state_.run({.collective = Collective::kReduceScatter,
-              .elements = elements,
-              .element_bytes = reduced.reduction.element_bytes(),
-              .result = tensors->out.data(),
-              .result_begin = part.numel() * rank(),
-              .values = reduced.values,
-              .reduction = &reduced.reduction},
-             {.op = op, .dtype = part.scalar_type()}, options, tensors);
-  tensors->out.write_back();
-}
-
-void MpiCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
-                                    const CallOptions& options) {
-  const auto tensors = std::make_shared<CallTensors>(all);
-  const HostTensor mine(part);
-  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
-  std::byte* const place = tensors->out.data() + bytes * rank();
-  if (bytes > 0 && place != mine.data()) {
-    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
-  }
-  state_.run({.collective = Collective::kAllGather,
-              .elements = all.numel(),
-              .element_bytes = static_cast<int64_t>(all.element_size()),
-              .result = tensors->out.data()},
-             {.dtype = all.scalar_type()}, options, tensors);
-  tensors->out.write_back();
-}
-
-void MpiCommunicator::do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
-  const auto tensors = std::make_shared<CallTensors>(tensor);
-  state_.run({.collective = Collective::kBroadcast,
-              .elements = tensor.numel(),
-              .element_bytes = static_cast<int64_t>(tensor.element_size()),
-              .result = tensors->out.data(),
-              .root = root},
-             {.dtype = tensor.scalar_type()}, options, tensors);
-  tensors->out.write_back();
-}
-
-void MpiCommunicator::do_barrier(const CallOptions& options) {
-  state_.run({.collective = Collective::kBarrier}, {}, options, nullptr);
-}
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "collective/algorithms/local_subtrees.h"
-#include "collective/shared_memory/shared_call.h"
+#include "collective/collective_call.h"
 #include "strata/collective/schedule.h"
 
 namespace strata::collective {
@@ -15,7 +15,7 @@ namespace strata::collective {
 class MpiPackets {
  public:
   /// @param call  An all_reduce's or reduce_scatter's.
-  MpiPackets(const LocalSubtrees& subtrees, int rank, const SharedCall& call)
+  MpiPackets(const LocalSubtrees& subtrees, int rank, const CollectiveCall& call)
       : subtrees_(subtrees), rank_(rank), call_(call) {}
 
   /// Of a rank's packet of so many elements.
@@ -35,7 +35,7 @@ class MpiPackets {
 
   const LocalSubtrees& subtrees_;
   int rank_;
-  const SharedCall& call_;
+  const CollectiveCall& call_;
 };
 
 }  // namespace strata::collective

@@ -3,15 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 #include <utility>
 
 #include "collective/mpi/mpi_process.h"
+#include "collective/setup_exchange.h"
 #include "core/join.h"
-#include "core/wait_notice.h"
 #include "strata/core/error.h"
-#include "strata/wire/deadline.h"
 
 namespace strata::collective {
 namespace {
@@ -19,40 +17,28 @@ namespace {
 constexpr const char* kMpiSetup = "[collective] MPI: ";
 constexpr int kGroupTag = 0x5354;  // of MPI_Comm_create_group, where others make groups too
 
-// Who has waited in vain until the deadline still tells the others.
-constexpr std::chrono::seconds kToTell{5};
+// For a rank that has waited in vain until the deadline to tell the others.
+constexpr std::chrono::seconds kTimeToReport{5};
 
-/// The steps of the set-up, each of which all ranks make, whatever happens to one of them.
-class MpiSetupExchange {
+/// What the ranks must agree on before and after MPI is initialised.
+class MpiAgreement {
  public:
-  MpiSetupExchange(Communicator& bootstrap, const MpiOptions& options)
-      : bootstrap_(bootstrap),
-        options_(options),
-        deadline_(wire::Deadline::after(options.start_timeout)),
-        names_(gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name)),
-        notice_([this] { return str_cat(kMpiSetup, "waits in MPI for ", join(names_)); },
-                wire::Deadline::Clock::now(), deadline_.time()) {}
+  MpiAgreement(Communicator& bootstrap, const MpiOptions& options)
+      : exchange_(
+            bootstrap,
+            {.name = "setting up MPI",
+             .timeout = options.start_timeout,
+             .time_to_report = kTimeToReport,
+             .failed = options.failed,
+             .late = "MPI has not come back in time; all processes of the MPI job must take part",
+             .waits_for =
+                 [this] { return str_cat(kMpiSetup, "waits in MPI for ", join(names_)); }}),
+        names_(exchange_.gather(options.name.empty() ? str_cat("process ", ::getpid())
+                                                     : options.name)) {}
 
   const std::vector<std::string>& names() const { return names_; }
   std::string name(size_t rank) const { return str_cat("rank ", rank, " (", names_[rank], ")"); }
 
-  std::vector<std::string> gather(const std::string& mine) {
-    using std::chrono::milliseconds;
-    return bootstrap_.all_gather_bytes(
-        mine, {.id = std::numeric_limits<uint32_t>::max(),
-               .name = "setting up MPI",
-               .timeout = std::chrono::duration_cast<milliseconds>(deadline_.left() + kToTell),
-               .stop = options_.failed});
-  }
-
-  /// @throws Error  `code` on all ranks, if one of them has a fault.
-  void agree(const std::string& fault, ErrorCode code, const std::string& advice) {
-    const std::vector<std::string> faults = gather(fault);
-    for (size_t rank = 0; rank < faults.size(); ++rank) {
-      if (faults[rank].empty()) continue;
-      throw Error(code, str_cat(kMpiSetup, name(rank), ": ", faults[rank], advice));
-    }
-  }
   void agree_on_start(const std::string& fault) {
     agree(fault, ErrorCode::kFailedPrecondition, advice());
   }
@@ -60,7 +46,7 @@ class MpiSetupExchange {
   /// All are different processes of one MPI job that is large enough.
   /// @return their ranks in it.
   std::vector<int> agree_on_job(const MpiPlace& mine) {
-    const std::vector<std::string> words = gather(str_cat(mine.rank, " ", mine.size));
+    const std::vector<std::string> words = exchange_.gather(str_cat(mine.rank, " ", mine.size));
     std::vector<int> ranks;
     for (size_t rank = 0; rank < words.size(); ++rank) {
       const int theirs = std::stoi(words[rank]);
@@ -81,7 +67,7 @@ class MpiSetupExchange {
   void together(std::function<void()> body) {
     std::string fault;
     try {
-      MpiProcess::get().run(std::move(body), [this] { check(); });
+      MpiProcess::get().run(std::move(body), [this] { exchange_.check(); });
     } catch (const std::exception& error) {
       fault = error.what();
     }
@@ -89,25 +75,19 @@ class MpiSetupExchange {
   }
 
  private:
+  /// @throws Error  `code` on all ranks, if one of them has a fault.
+  void agree(const std::string& fault, ErrorCode code, const std::string& advice) {
+    if (const auto first = exchange_.first_fault(fault))
+      throw Error(code, str_cat(kMpiSetup, name(first->first), ": ", first->second, advice));
+  }
+
   std::string advice() const {
     return str_cat("; start all workers with one `mpirun -n ", names_.size(),
                    " ...` (mpiexec, srun --mpi=pmix), or use implementation AUTO");
   }
 
-  void check() {
-    bootstrap_.status().throw_if_error();
-    STRATA_CHECK(!options_.failed.stop_requested(), kUnavailable,
-                 "the set-up was stopped, because a rank is lost");
-    STRATA_CHECK(!deadline_.passed(), kDeadlineExceeded,
-                 "MPI has not come back in time; all processes of the MPI job must take part");
-    notice_.look(wire::Deadline::Clock::now());
-  }
-
-  Communicator& bootstrap_;
-  const MpiOptions& options_;
-  const wire::Deadline deadline_;
+  SetupExchange exchange_;
   const std::vector<std::string> names_;
-  detail::WaitNotice notice_;
 };
 
 MpiPlace place_in_world() {
@@ -141,20 +121,20 @@ void make_group(const std::vector<int>& ranks, MpiGroup& group) {
 
 MpiGroup set_up_mpi(Communicator& bootstrap, const MpiOptions& options) {
   MpiProcess& process = MpiProcess::get();
-  MpiSetupExchange exchange(bootstrap, options);
-  exchange.agree_on_start(process.fault());
+  MpiAgreement agreement(bootstrap, options);
+  agreement.agree_on_start(process.fault());
   // Two processes that take themselves for the same one must not initialise MPI.
   const auto known = process.initialized() ? place_in_world() : MpiProcess::announced().value();
-  static_cast<void>(exchange.agree_on_job(known));
+  static_cast<void>(agreement.agree_on_job(known));
   const auto place = std::make_shared<MpiPlace>();  // shared with a thread that may hang
-  exchange.together([place] {
+  agreement.together([place] {
     MpiProcess::get().initialize();
     *place = place_in_world();
   });
-  const std::vector<int> ranks = exchange.agree_on_job(*place);
+  const std::vector<int> ranks = agreement.agree_on_job(*place);
   const auto group = std::make_shared<MpiGroup>();
-  exchange.together([group, ranks] { make_group(ranks, *group); });
-  group->names = exchange.names();
+  agreement.together([group, ranks] { make_group(ranks, *group); });
+  group->names = agreement.names();
   return *group;
 }
 

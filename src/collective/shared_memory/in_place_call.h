@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "collective/collective_call.h"
 #include "collective/shared_memory/shared_buffers.h"
-#include "collective/shared_memory/shared_call.h"
 #include "collective/shared_memory/shared_memory_channel.h"
 
 namespace strata::collective {
@@ -18,7 +18,7 @@ class InPlaceCall {
   static constexpr int64_t kLeastBytes = 32 << 10;
 
   InPlaceCall(SharedMemoryChannel& channel, SharedBuffers& buffers,
-              const std::vector<int>& rank_of_replica, const SharedCall& call)
+              const std::vector<int>& rank_of_replica, const CollectiveCall& call)
       : channel_(channel), buffers_(buffers), rank_of_replica_(rank_of_replica), call_(call) {}
 
   /// Writes where this rank's tensors lie, in the channel's present step. @return 0: somewhere else;
@@ -38,7 +38,7 @@ class InPlaceCall {
   SharedMemoryChannel& channel_;
   SharedBuffers& buffers_;
   const std::vector<int>& rank_of_replica_;
-  const SharedCall& call_;
+  const CollectiveCall& call_;
 };
 
 }  // namespace strata::collective

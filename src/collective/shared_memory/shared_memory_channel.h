@@ -14,6 +14,9 @@
 
 namespace strata::collective {
 
+/// Results of so many bytes leave the caches before they are read; they are written past them.
+inline constexpr int64_t kStreamBytes = int64_t{8} << 20;
+
 /// How a wait for other ranks ends without them.
 struct SharedWait {
   /// @return why this rank may wait no longer for that one.

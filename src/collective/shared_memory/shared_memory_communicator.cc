@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -15,7 +14,6 @@
 #include "collective/algorithms/local_subtrees.h"
 #include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
-#include "collective/call_tensors.h"
 #include "collective/shared_memory/in_place_call.h"
 #include "collective/shared_memory/shared_setup.h"
 #include "collective/shared_memory/staged_call.h"
@@ -82,12 +80,8 @@ struct SharedMemoryCommunicator::Impl {
     return str_cat("rank ", of, " (", setup.names[static_cast<size_t>(of)], ")");
   }
 
-  void run(const SharedCall& call, CallFingerprint fingerprint, const CallOptions& options,
-           uint64_t key);
-  void run(const SharedCall& call, const CallFingerprint& fingerprint, const CallOptions& options) {
-    run(call, fingerprint, options, options.id);
-  }
-  void run_on(SharedMemoryChannel& channel, const SharedCall& call, uint64_t fingerprint,
+  void run(const CollectiveCall& call, const CallOptions& options, uint64_t key);
+  void run_on(SharedMemoryChannel& channel, const CollectiveCall& call, uint64_t fingerprint,
               const SharedWait& wait);
   void check_agreement(const SharedMemoryChannel& channel, uint32_t first,
                        uint64_t fingerprint) const;
@@ -149,15 +143,12 @@ std::optional<Status> SharedMemoryCommunicator::Impl::check(int awaited, bool sl
                 str_cat("while waiting for ", rank_name(awaited), ": ", status.message()));
 }
 
-void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint fingerprint,
+void SharedMemoryCommunicator::Impl::run(const CollectiveCall& call,
                                          const CallOptions& call_options, uint64_t key) {
   STRATA_CHECK(!has_failed.load(std::memory_order_acquire), kFailedPrecondition, "[collective] ",
                collective_name(call.collective), ": an earlier call of this communicator failed (",
                known_failure().message(), "); it makes no more, and its owner makes another");
-  fingerprint.collective = call.collective;
-  fingerprint.elements = call.elements;
-  fingerprint.plan = plan_of("shared", call.root, call_options.name);
-  const uint64_t packed = fingerprint.pack();
+  const uint64_t packed = fingerprint_of(call, "shared", call_options.name).pack();
   const auto deadline = wire::Deadline::after(call_options.timeout.value_or(options.timeout));
   const auto check_wait = [&](int awaited, bool slept) {
     return check(awaited, slept, call_options, deadline);
@@ -178,8 +169,9 @@ void SharedMemoryCommunicator::Impl::run(const SharedCall& call, CallFingerprint
   }
 }
 
-void SharedMemoryCommunicator::Impl::run_on(SharedMemoryChannel& channel, const SharedCall& call,
-                                            uint64_t fingerprint, const SharedWait& wait) {
+void SharedMemoryCommunicator::Impl::run_on(SharedMemoryChannel& channel,
+                                            const CollectiveCall& call, uint64_t fingerprint,
+                                            const SharedWait& wait) {
   StagedCall staged(channel, subtrees, call);
   InPlaceCall in_place(channel, buffers, placement.rank_of_replica, call);
   const uint32_t first = channel.step();
@@ -233,69 +225,8 @@ std::string SharedMemoryCommunicator::describe() const {
   return str_cat("shared memory, rank ", rank(), " of ", num_ranks());
 }
 
-void SharedMemoryCommunicator::do_all_reduce(const std::vector<at::Tensor>& values,
-                                             at::Tensor& result, ReduceOp op,
-                                             const CallOptions& options) {
-  const ReducedTensors reduced(values, result, result.numel(), op, placement().num_replicas());
-  HostTensor out(result);
-  impl_->run({.collective = Collective::kAllReduce,
-              .elements = result.numel(),
-              .element_bytes = reduced.reduction.element_bytes(),
-              .result = out.data(),
-              .values = reduced.values,
-              .reduction = &reduced.reduction},
-             {.op = op, .dtype = result.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values,
-                                                 at::Tensor& part, ReduceOp op,
-                                                 const CallOptions& options) {
-  const int64_t elements = part.numel() * num_ranks();
-  const ReducedTensors reduced(values, part, elements, op, placement().num_replicas());
-  HostTensor out(part);
-  impl_->run({.collective = Collective::kReduceScatter,
-              .elements = elements,
-              .element_bytes = reduced.reduction.element_bytes(),
-              .result = out.data(),
-              .result_begin = part.numel() * rank(),
-              .values = reduced.values,
-              .reduction = &reduced.reduction},
-             {.op = op, .dtype = part.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
-                                             const CallOptions& options) {
-  HostTensor out(all);
-  const HostTensor mine(part);
-  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
-  std::byte* const place = out.data() + bytes * rank();
-  if (bytes > 0 && place != mine.data()) {
-    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
-  }
-  impl_->run({.collective = Collective::kAllGather,
-              .elements = all.numel(),
-              .element_bytes = static_cast<int64_t>(all.element_size()),
-              .result = out.data()},
-             {.dtype = all.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_broadcast_(at::Tensor& tensor, int root,
-                                             const CallOptions& options) {
-  HostTensor out(tensor);
-  impl_->run({.collective = Collective::kBroadcast,
-              .elements = tensor.numel(),
-              .element_bytes = static_cast<int64_t>(tensor.element_size()),
-              .result = out.data(),
-              .root = root},
-             {.dtype = tensor.scalar_type()}, options);
-  out.write_back();
-}
-
-void SharedMemoryCommunicator::do_barrier(const CallOptions& options) {
-  impl_->run({.collective = Collective::kBarrier}, {}, options);
+void SharedMemoryCommunicator::do_call(const CollectiveCall& call, const CallOptions& options) {
+  impl_->run(call, options, options.id);
 }
 
 void SharedMemoryCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
@@ -329,10 +260,11 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
   const auto of = [&](int other) { return all.data() + mine.size() * static_cast<size_t>(other); };
   std::ranges::copy(mine, of(rank));
   run({.collective = Collective::kAllGather,
+       .dtype = at::kLong,
        .elements = static_cast<int64_t>(all.size()),
        .element_bytes = sizeof(int64_t),
        .result = reinterpret_cast<std::byte*>(all.data())},
-      {.dtype = at::kLong}, call, kBufferKey);
+      call, kBufferKey);
   try {
     for (int other = 0; other < ranks; ++other) {
       const int64_t* const theirs = of(other);

@@ -2,14 +2,13 @@
 
 #include <unistd.h>
 
-#include <limits>
-#include <new>
+#include <functional>
+#include <utility>
 
+#include "collective/setup_exchange.h"
 #include "collective/shared_memory/shared_memory_channel.h"
-#include "core/wait_notice.h"
 #include "strata/collective/placement.h"
 #include "strata/core/error.h"
-#include "strata/wire/deadline.h"
 #include "wire/host_identity.h"
 
 namespace strata::collective {
@@ -17,28 +16,16 @@ namespace {
 
 constexpr const char* kWhere = "[collective] SharedMemoryCommunicator: ";
 
-/// The steps of the set-up, each of which all ranks make, whatever happens to one of them.
-class SetupExchange {
+/// Steps that succeed on all ranks or on none.
+class SharedSteps {
  public:
-  SetupExchange(Communicator& bootstrap, const SharedMemoryOptions& options)
-      : bootstrap_(bootstrap),
-        options_(options),
-        deadline_(wire::Deadline::after(options.start_timeout)),
-        notice_([] { return str_cat(kWhere, "waits for the other ranks of this host"); },
-                wire::Deadline::Clock::now(), deadline_.time()) {}
-
-  std::vector<std::string> gather(const std::string& mine) {
-    using std::chrono::milliseconds;
-    return bootstrap_.all_gather_bytes(
-        mine, {.id = std::numeric_limits<uint32_t>::max(),
-               .name = "setting up shared memory",
-               .timeout = std::chrono::duration_cast<milliseconds>(deadline_.left()),
-               .stop = options_.failed});
-  }
+  SharedSteps(SetupExchange& exchange, const std::vector<std::string>& names,
+              std::function<void()> on_fault)
+      : exchange_(exchange), names_(names), on_fault_(std::move(on_fault)) {}
 
   /// Does this rank's part. @throws Error  kUnavailable on all ranks, if it fails on one.
   template <typename Part>
-  void together(const std::vector<std::string>& names, Part&& part) {
+  void together(Part&& part) {
     std::string fault;
     try {
       part();
@@ -46,29 +33,18 @@ class SetupExchange {
       fault = error.what();
       on_fault_();
     }
-    const std::vector<std::string> faults = gather(fault);
-    for (size_t rank = 0; rank < faults.size(); ++rank) {
-      STRATA_CHECK(faults[rank].empty(), kUnavailable, kWhere, "rank ", rank, " (", names[rank],
-                   ") cannot share memory: ", faults[rank], "; use the wire");
+    if (const auto first = exchange_.first_fault(fault)) {
+      throw Error(ErrorCode::kUnavailable,
+                  str_cat(kWhere, "rank ", first->first, " (", names_[first->first],
+                          ") cannot share memory: ", first->second, "; use the wire"));
     }
-  }
-  /// The others may be waiting for what this rank does not do.
-  void set_on_fault(std::function<void()> on_fault) { on_fault_ = std::move(on_fault); }
-
-  void check() {
-    bootstrap_.status().throw_if_error();
-    STRATA_CHECK(!options_.failed.stop_requested(), kUnavailable,
-                 "the set-up was stopped, because a rank is lost");
-    STRATA_CHECK(!deadline_.passed(), kDeadlineExceeded, "another rank did not come in time");
-    notice_.look(wire::Deadline::Clock::now());
   }
 
  private:
-  Communicator& bootstrap_;
-  const SharedMemoryOptions& options_;
-  const wire::Deadline deadline_;
-  detail::WaitNotice notice_;
-  std::function<void()> on_fault_ = [] {};
+  SetupExchange& exchange_;
+  const std::vector<std::string>& names_;
+  /// The others may be waiting for what this rank does not do.
+  const std::function<void()> on_fault_;
 };
 
 }  // namespace
@@ -78,7 +54,13 @@ SharedSetup set_up_shared_memory(Communicator& bootstrap, const SharedMemoryOpti
   const int ranks = bootstrap.num_ranks();
   STRATA_CHECK(ranks <= SharedHeader::kMaxRanks, kInvalidArgument, kWhere, "got ", ranks,
                " ranks; expected at most ", SharedHeader::kMaxRanks, " on a host");
-  SetupExchange exchange(bootstrap, options);
+  SetupExchange exchange(
+      bootstrap,
+      {.name = "setting up shared memory",
+       .timeout = options.start_timeout,
+       .failed = options.failed,
+       .late = "another rank did not come in time",
+       .waits_for = [] { return str_cat(kWhere, "waits for the other ranks of this host"); }});
   SharedSetup setup;
   setup.names =
       exchange.gather(options.name.empty() ? str_cat("process ", ::getpid()) : options.name);
@@ -90,15 +72,15 @@ SharedSetup set_up_shared_memory(Communicator& bootstrap, const SharedMemoryOpti
                  ") do not share a host, a network namespace and a user; use the wire");
   }
   const auto check = [&] { exchange.check(); };
-  exchange.set_on_fault([&] { setup.descriptors = DescriptorExchange(); });
-  exchange.together(setup.names, [&] {
+  SharedSteps steps(exchange, setup.names, [&] { setup.descriptors = DescriptorExchange(); });
+  steps.together([&] {
     if (rank == 0) setup.descriptors.listen();
   });
   const std::string address = exchange.gather(setup.descriptors.address()).front();
-  exchange.together(setup.names, [&] {
+  steps.together([&] {
     if (rank != 0) setup.descriptors.connect(address, check);
   });
-  exchange.together(setup.names, [&] {
+  steps.together([&] {
     if (rank == 0) {
       setup.descriptors.accept(ranks - 1, check);
       setup.file = wire::make_memory_file(

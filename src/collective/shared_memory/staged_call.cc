@@ -16,7 +16,7 @@ constexpr int64_t kCacheLine = 64;
 // Up to here a second barrier costs more than n - 1 ranks save by not adding what others add.
 constexpr int64_t kAloneBytes = 4096;
 
-bool divides(const SharedCall& call, int ranks) {
+bool divides(const CollectiveCall& call, int ranks) {
   switch (call.collective) {
     case Collective::kReduceScatter:
     case Collective::kAllGather:
@@ -31,7 +31,7 @@ bool divides(const SharedCall& call, int ranks) {
 }  // namespace
 
 StagedCall::StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees,
-                       const SharedCall& call)
+                       const CollectiveCall& call)
     : channel_(channel),
       subtrees_(subtrees),
       call_(call),

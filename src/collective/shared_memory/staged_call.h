@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "collective/algorithms/local_subtrees.h"
-#include "collective/shared_memory/shared_call.h"
+#include "collective/collective_call.h"
 #include "collective/shared_memory/shared_memory_channel.h"
 #include "strata/collective/schedule.h"
 
@@ -19,7 +19,8 @@ namespace strata::collective {
 /// it.
 class StagedCall {
  public:
-  StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees, const SharedCall& call);
+  StagedCall(SharedMemoryChannel& channel, const LocalSubtrees& subtrees,
+             const CollectiveCall& call);
 
   /// Writes the first piece, in the channel's present step. Publish it, await it, and `run`.
   void begin();
@@ -40,7 +41,7 @@ class StagedCall {
 
   SharedMemoryChannel& channel_;
   const LocalSubtrees& subtrees_;
-  const SharedCall& call_;
+  const CollectiveCall& call_;
   int rank_;
   bool divided_;               // part r of the buffer is rank r's
   bool fetches_;               // what a rank has joined is fetched by the others: a third stage

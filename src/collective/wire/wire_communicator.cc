@@ -1,13 +1,12 @@
 #include "collective/wire/wire_communicator.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <utility>
 
 #include "collective/call_failure.h"
 #include "collective/call_fingerprint.h"
-#include "collective/call_tensors.h"
+#include "collective/collective_call.h"
 #include "collective/wire/message_executor.h"
 #include "strata/core/error.h"
 #include "strata/core/mutex.h"
@@ -43,19 +42,11 @@ struct WireCommunicator::Impl {
   std::map<const Schedule*, std::unique_ptr<ScratchLayout>> layouts STRATA_GUARDED_BY(mutex);
 
   int num_ranks() const { return static_cast<int>(peers.size()); }
-  int num_replicas() const { return planner->placement().num_replicas(); }
 
-  /// One call's buffers, and what the ranks must agree on.
-  struct Call {
-    CallFingerprint fingerprint = {};
-    MessageBuffers buffers = {};
-    int root = 0;
-  };
-
-  void run(Call call, const CallOptions& options);
+  void run(const CollectiveCall& call, const CallOptions& options);
   const ScratchLayout& layout_of(const Schedule& schedule);
   /// Ends all connections with what happened. @return that.
-  Status fail_all(const Status& status, const Call& call, const CallOptions& options);
+  Status fail_all(const Status& status, uint64_t fingerprint, const CallOptions& options);
   void fail(const Status& reason);
 };
 
@@ -66,54 +57,54 @@ const ScratchLayout& WireCommunicator::Impl::layout_of(const Schedule& schedule)
   return *layout;
 }
 
-void WireCommunicator::Impl::run(Call call, const CallOptions& options) {
+void WireCommunicator::Impl::run(const CollectiveCall& call, const CallOptions& options) {
   {
     const MutexLock lock(mutex);
     STRATA_CHECK(failure.ok(), kFailedPrecondition, "[collective] ",
-                 collective_name(call.fingerprint.collective),
+                 collective_name(call.collective),
                  ": an earlier call of this communicator failed (", failure.message(),
                  "); it makes no more, and its owner makes another");
   }
   if (this->options.doing) {
-    std::string what(collective_name(call.fingerprint.collective));
+    std::string what(collective_name(call.collective));
     if (!options.name.empty()) what.append(" ").append(options.name);
     this->options.doing(what);
   }
-  // Without elements there is nothing to send, yet whoever disagrees must learn of it.
-  const bool nothing = call.buffers.elements == 0;
-  const Choice choice = planner->choose(
-      {.collective = nothing ? Collective::kBarrier : call.fingerprint.collective,
-       .elements = call.buffers.elements,
-       .element_bytes = call.buffers.element_bytes,
-       .partial_bytes = call.buffers.reduction ? call.buffers.reduction->partial_bytes()
-                                               : call.buffers.element_bytes,
-       .root = call.root});
-  call.fingerprint.elements = call.buffers.elements;
-  call.fingerprint.plan = plan_of(choice.schedule->name, call.root, options.name);
-  if (call.fingerprint.collective == Collective::kReduceScatter && !nothing) {
-    call.buffers.result_begin = call.buffers.elements / num_ranks() * rank;
-  }
+  // Without elements there is nothing to send, yet a rank that disagrees must learn of it.
+  const bool nothing = call.elements == 0;
+  const Choice choice =
+      planner->choose({.collective = nothing ? Collective::kBarrier : call.collective,
+                       .elements = call.elements,
+                       .element_bytes = call.element_bytes,
+                       .partial_bytes = call.reduction != nullptr ? call.reduction->partial_bytes()
+                                                                  : call.element_bytes,
+                       .root = call.root});
+  const uint64_t fingerprint = fingerprint_of(call, choice.schedule->name, options.name).pack();
+  const MessageBuffers buffers{.result = call.result,
+                               .result_begin = call.result_begin,
+                               .values = {call.values.begin(), call.values.end()},
+                               .elements = call.elements,
+                               .element_bytes = call.element_bytes,
+                               .reduction = call.reduction};
   Status failed;
   const MessageRoute route{
       .transport = transport.get(),
       .peers = &peers,
-      .tag = {.channel = this->options.channel,
-              .id = options.id,
-              .fingerprint = call.fingerprint.pack()},
+      .tag = {.channel = this->options.channel, .id = options.id, .fingerprint = fingerprint},
       .deadline = wire::Deadline::after(options.timeout.value_or(planner->options().timeout)),
       .stop = options.stop,
       .receive_window = receive_window(planner->links()),
-      .on_failure = [&](const Status& status) { failed = fail_all(status, call, options); }};
+      .on_failure = [&](const Status& status) { failed = fail_all(status, fingerprint, options); }};
   static_cast<void>(
-      run_messages(*choice.schedule, layout_of(*choice.schedule), rank, call.buffers, route));
+      run_messages(*choice.schedule, layout_of(*choice.schedule), rank, buffers, route));
   failed.throw_if_error();
 }
 
-Status WireCommunicator::Impl::fail_all(const Status& status, const Call& call,
+Status WireCommunicator::Impl::fail_all(const Status& status, uint64_t fingerprint,
                                         const CallOptions& options) {
   const Status described =
       failed_call(Status(status.code(), with_calls_described(status.message())),
-                  describe_call(call.fingerprint.pack()), options, rank, num_ranks());
+                  describe_call(fingerprint), options, rank, num_ranks());
   const Status explained =
       this->options.root_cause ? this->options.root_cause(described) : described;
   fail(explained);
@@ -159,69 +150,8 @@ std::string WireCommunicator::describe() const {
   return str_cat("wire, rank ", rank(), " of ", num_ranks());
 }
 
-void WireCommunicator::do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result,
-                                     ReduceOp op, const CallOptions& options) {
-  ReducedTensors reduced(values, result, result.numel(), op, impl_->num_replicas());
-  HostTensor out(result);
-  impl_->run({.fingerprint = {.collective = Collective::kAllReduce,
-                              .op = op,
-                              .dtype = result.scalar_type()},
-              .buffers = {.result = out.data(),
-                          .values = {reduced.values.begin(), reduced.values.end()},
-                          .elements = result.numel(),
-                          .element_bytes = reduced.reduction.element_bytes(),
-                          .reduction = &reduced.reduction}},
-             options);
-  out.write_back();
-}
-
-void WireCommunicator::do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part,
-                                         ReduceOp op, const CallOptions& options) {
-  const int64_t elements = part.numel() * num_ranks();
-  ReducedTensors reduced(values, part, elements, op, impl_->num_replicas());
-  HostTensor out(part);
-  impl_->run({.fingerprint = {.collective = Collective::kReduceScatter,
-                              .op = op,
-                              .dtype = part.scalar_type()},
-              .buffers = {.result = out.data(),
-                          .values = {reduced.values.begin(), reduced.values.end()},
-                          .elements = elements,
-                          .element_bytes = reduced.reduction.element_bytes(),
-                          .reduction = &reduced.reduction}},
-             options);
-  out.write_back();
-}
-
-void WireCommunicator::do_all_gather(const at::Tensor& part, at::Tensor& all,
-                                     const CallOptions& options) {
-  HostTensor out(all);
-  const HostTensor mine(part);
-  const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
-  std::byte* const place = out.data() + bytes * rank();
-  if (bytes > 0 && place != mine.data()) {
-    std::memmove(place, mine.data(), static_cast<size_t>(bytes));
-  }
-  impl_->run({.fingerprint = {.collective = Collective::kAllGather, .dtype = all.scalar_type()},
-              .buffers = {.result = out.data(),
-                          .elements = all.numel(),
-                          .element_bytes = static_cast<int64_t>(all.element_size())}},
-             options);
-  out.write_back();
-}
-
-void WireCommunicator::do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) {
-  HostTensor out(tensor);
-  impl_->run({.fingerprint = {.collective = Collective::kBroadcast, .dtype = tensor.scalar_type()},
-              .buffers = {.result = out.data(),
-                          .elements = tensor.numel(),
-                          .element_bytes = static_cast<int64_t>(tensor.element_size())},
-              .root = root},
-             options);
-  out.write_back();
-}
-
-void WireCommunicator::do_barrier(const CallOptions& options) {
-  impl_->run({.fingerprint = {.collective = Collective::kBarrier}}, options);
+void WireCommunicator::do_call(const CollectiveCall& call, const CallOptions& options) {
+  impl_->run(call, options);
 }
 
 void WireCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }

@@ -46,13 +46,7 @@ class WireCommunicator final : public Communicator {
  private:
   struct Impl;
 
-  void do_all_reduce(const std::vector<at::Tensor>& values, at::Tensor& result, ReduceOp op,
-                     const CallOptions& options) override;
-  void do_reduce_scatter(const std::vector<at::Tensor>& values, at::Tensor& part, ReduceOp op,
-                         const CallOptions& options) override;
-  void do_all_gather(const at::Tensor& part, at::Tensor& all, const CallOptions& options) override;
-  void do_broadcast_(at::Tensor& tensor, int root, const CallOptions& options) override;
-  void do_barrier(const CallOptions& options) override;
+  void do_call(const CollectiveCall& call, const CallOptions& options) override;
   void do_fail(const Status& reason) override;
   Status do_status() override;
 

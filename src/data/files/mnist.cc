@@ -98,9 +98,8 @@ Example scale_pixels(Example example) {
 Mnist load_mnist(const std::string& folder) {
   if (!folder.empty()) return load(folder, "load_mnist");
   std::vector<fs::path> places = user_places("mnist");
-#ifdef STRATA_SOURCE_DATASETS
-  places.emplace_back(STRATA_SOURCE_DATASETS "/mnist");
-#endif
+  const std::string source_datasets = STRATA_SOURCE_DATASETS;  // empty in packages
+  if (!source_datasets.empty()) places.emplace_back(source_datasets + "/mnist");
   // A wheel in a virtual environment.
   const fs::path environment = path_variable("VIRTUAL_ENV");
   if (!environment.empty()) places.push_back(environment / "share/strata/datasets/mnist");

@@ -10,11 +10,7 @@
 
 namespace strata::data::detail {
 
-// message Example { Features features = 1; }
-// message Features { map<string, Feature> feature = 1; }   an entry: key = 1, value = 2
-// message Feature { oneof { BytesList bytes_list = 1; FloatList float_list = 2;
-//                           Int64List int64_list = 3; } }
-// message XList { repeated X value = 1; }
+// The messages are those of proto/tensorflow/example.proto.
 
 /// Where the values of one feature lie in the bytes of an Example. Checked to its end: counting and
 /// filling cannot fail.

@@ -1,8 +1,8 @@
 #include "strata/data/image_folder.h"
 
 #include <algorithm>
-#include <cctype>
 
+#include "core/letter_case.h"
 #include "data/bytes.h"
 #include "data/copy_rows.h"
 #include "data/row_stream.h"
@@ -52,11 +52,6 @@ class PathSource final : public detail::RowSource {
   PathRows rows_;
 };
 
-std::string lowercase(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 bool is_folder(const FileSystem& files, const std::string& path) {
   const auto info = files.info(path);
   return info && info->is_folder;
@@ -66,9 +61,9 @@ void list_images(const FileSystem& files, const std::string& folder,
                  const std::vector<std::string>& extensions, std::vector<std::string>& out) {
   for (const std::string& name : files.list(folder)) {
     const std::string path = join_path(folder, name);
-    const std::string lower = lowercase(name);
+    const std::string lower = strata::detail::lower_case(name);
     const bool is_image = std::any_of(extensions.begin(), extensions.end(), [&](const auto& end) {
-      return lower.ends_with(lowercase(end));
+      return lower.ends_with(strata::detail::lower_case(end));
     });
     if (is_image) {
       out.push_back(path);

@@ -6,17 +6,11 @@
 #include "data/element_specs.h"
 #include "data/source.h"
 #include "data/transforms/batch_parts.h"
+#include "data/transforms/batch_rows.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
 namespace {
-
-Example rows_of(const Example& batch, int64_t begin, int64_t count) {
-  Example rows;
-  rows.fields.reserve(batch.fields.size());
-  for (const at::Tensor& field : batch.fields) rows.fields.push_back(field.narrow(0, begin, count));
-  return rows;
-}
 
 Example concatenated(const std::vector<Example>& parts) {
   if (parts.size() == 1) return parts.front();
@@ -34,66 +28,6 @@ Example concatenated(const std::vector<Example>& parts) {
   }
   return all;
 }
-
-/// A batch of the input, and how far it has been given.
-class Batches {
- public:
-  explicit Batches(std::unique_ptr<ExampleStream> input)
-      : input_(std::move(input)), before_(input_->position()) {}
-
-  /// Makes sure of a batch with a row left. @return false: the input has ended.
-  bool ensure_row() {
-    while (row_ == rows_) {
-      if (!read_batch()) return false;
-    }
-    return true;
-  }
-  /// Makes sure of a batch, which may have no row left. @return false: the input has ended.
-  bool ensure_batch() { return has_batch_ || read_batch(); }
-  int64_t rows_left() const { return rows_ - row_; }
-  Example take(int64_t count) {
-    Example rows = rows_of(batch_, row_, count);
-    row_ += count;
-    return rows;
-  }
-
-  int64_t row() const { return row_; }
-  const Position& before() const { return before_; }
-  void restore(const Position& before, int64_t row) {
-    input_->restore(before);
-    before_ = before;
-    if (row == 0) return;
-    STRATA_CHECK(ensure_row() && row <= rows_, kInvalidArgument, "[data] restore: got row ", row,
-                 " of a batch with ", rows_, " rows; the source has changed");
-    row_ = row;
-  }
-
- private:
-  bool read_batch() {
-    if (ended_) return false;
-    Position before = input_->position();
-    row_ = rows_ = 0;
-    has_batch_ = false;
-    try {
-      ended_ = !input_->next(batch_);
-      if (!ended_) rows_ = batch_.num_rows();
-    } catch (...) {
-      before_ = input_->position();
-      throw;
-    }
-    before_ = std::move(before);
-    has_batch_ = !ended_;
-    return has_batch_;
-  }
-
-  std::unique_ptr<ExampleStream> input_;
-  Position before_;  // of the input before batch_
-  Example batch_;
-  bool has_batch_ = false;
-  int64_t rows_ = 0;
-  int64_t row_ = 0;
-  bool ended_ = false;
-};
 
 class RebatchStream final : public ExampleStream {
  public:
@@ -131,7 +65,7 @@ class RebatchStream final : public ExampleStream {
   }
 
  private:
-  Batches batches_;
+  BatchRows batches_;
   const std::vector<int64_t>& sizes_;
   const bool drop_remainder_;
   size_t turn_ = 0;

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <limits>
 
 #include "data/element_specs.h"
 #include "data/row_view.h"
 #include "data/source.h"
+#include "data/transforms/batch_rows.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {
@@ -10,16 +12,16 @@ namespace {
 
 class UnbatchStream final : public ExampleStream {
  public:
-  explicit UnbatchStream(std::unique_ptr<ExampleStream> input)
-      : input_(std::move(input)), before_(input_->position()) {}
+  explicit UnbatchStream(std::unique_ptr<ExampleStream> input) : batches_(std::move(input)) {}
 
   bool next(Example& out) override {
-    if (!ensure_row()) return false;
+    if (!batches_.ensure_row()) return false;
+    const Example& batch = batches_.batch();
     std::vector<at::Tensor> row;
-    row.reserve(batch_.fields.size());
-    for (const auto& field : batch_.fields) row.push_back(row_view(field, row_));
+    row.reserve(batch.fields.size());
+    for (const auto& field : batch.fields) row.push_back(row_view(field, batches_.row()));
     out = Example(std::move(row));
-    ++row_;
+    batches_.advance(1);
     return true;
   }
 
@@ -27,64 +29,29 @@ class UnbatchStream final : public ExampleStream {
     int64_t skipped = 0;
     while (skipped < count) {
       try {
-        if (!ensure_row()) break;
+        if (!batches_.ensure_row()) break;
       } catch (...) {  // a batch that fails counts as one row
         ++skipped;
         continue;
       }
-      const int64_t step = std::min(count - skipped, rows_ - row_);
-      row_ += step;
+      const int64_t step = std::min(count - skipped, batches_.rows_left());
+      batches_.advance(step);
       skipped += step;
     }
     return skipped;
   }
 
-  Position position() const override { return Position("unbatch", {row_}, {before_}); }
-
+  Position position() const override {
+    return Position("unbatch", {batches_.row()}, {batches_.before()});
+  }
   void restore(const Position& position) override {
     expect_position(position, "unbatch", 1, 1);
-    const int64_t row = position_number(position, 0, 0, std::numeric_limits<int64_t>::max());
-    input_->restore(position.children()[0]);
-    before_ = position.children()[0];
-    if (row == 0) return;
-    STRATA_CHECK(fetch() && row <= rows_, kInvalidArgument, "[data] restore: got row ", row,
-                 " of a batch with ", rows_, " rows; the source has changed");
-    row_ = row;
+    batches_.restore(position.children()[0],
+                     position_number(position, 0, 0, std::numeric_limits<int64_t>::max()));
   }
 
  private:
-  // Goes on to the next batch that has a row left.
-  bool ensure_row() {
-    while (row_ == rows_) {
-      if (ended_ || !fetch()) return false;
-    }
-    return true;
-  }
-
-  bool fetch() {
-    Position before = input_->position();
-    try {
-      if (!input_->next(batch_)) {
-        ended_ = true;
-        return false;
-      }
-      rows_ = row_ = 0;
-      rows_ = batch_.num_rows();
-    } catch (...) {
-      rows_ = row_ = 0;
-      before_ = input_->position();
-      throw;
-    }
-    before_ = std::move(before);
-    return true;
-  }
-
-  std::unique_ptr<ExampleStream> input_;
-  Position before_;  // of the input before batch_
-  Example batch_;
-  int64_t rows_ = 0;
-  int64_t row_ = 0;
-  bool ended_ = false;
+  BatchRows batches_;
 };
 
 class UnbatchSource final : public TransformSource {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdarg>
 
+#include "core/seconds.h"
 #include "keras/training/default_callbacks.h"
 #include "keras/training/training_run.h"
 
@@ -21,8 +22,6 @@ using std::chrono::steady_clock;
   va_end(values);
   return buffer;
 }
-
-double seconds(steady_clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 std::string eta(double left) {
   const auto whole = static_cast<long long>(left);
@@ -111,10 +110,11 @@ void ProgressBar::finish(keras::Logs* logs) {
 
 void ProgressBar::paint(int64_t done, int64_t of, keras::Logs* logs, bool last) {
   const Time now = steady_clock::now();
-  const double step = done > first_ && after_first_
-                          ? seconds(now - *after_first_) / static_cast<double>(done - first_)
-                      : done > 0 ? seconds(now - started_) / static_cast<double>(done)
-                                 : 0;
+  const double step =
+      done > first_ && after_first_
+          ? strata::detail::in_seconds(now - *after_first_) / static_cast<double>(done - first_)
+      : done > 0 ? strata::detail::in_seconds(now - started_) / static_cast<double>(done)
+                 : 0;
   const auto total = static_cast<long long>(of);
   const auto ready = static_cast<long long>(done);
   const std::string rate =
@@ -123,7 +123,7 @@ void ProgressBar::paint(int64_t done, int64_t of, keras::Logs* logs, bool last) 
           : "";
   if (run().verbose() == 2) {
     std::fprintf(options_.file, "%lld/%lld - %.0fs - %s%s%s\n", ready, total,
-                 seconds(now - started_), per_step(step).c_str(), rate.c_str(),
+                 strata::detail::in_seconds(now - started_), per_step(step).c_str(), rate.c_str(),
                  metrics(logs).c_str());
     std::fflush(options_.file);
     return;
@@ -141,8 +141,9 @@ void ProgressBar::paint(int64_t done, int64_t of, keras::Logs* logs, bool last) 
   } else {
     bar = format("%7lld/Unknown", ready);
   }
-  const std::string time = total > 0 && !last ? eta(step * static_cast<double>(of - done))
-                                              : format("%.0fs", seconds(now - started_));
+  const std::string time = total > 0 && !last
+                               ? eta(step * static_cast<double>(of - done))
+                               : format("%.0fs", strata::detail::in_seconds(now - started_));
   const std::string line =
       bar + " \x1b[1m" + time + "\x1b[0m " + per_step(step) + rate + metrics(logs);
   const size_t width = line.size() - invisible - 8;

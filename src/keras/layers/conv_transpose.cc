@@ -15,17 +15,7 @@ struct ConvTransposeArguments {
 
 template <typename Config, keras::OfAnyRank<ConvTransposeArguments> Arguments>
 void visit(Config& config, Arguments& conv) {
-  auto& options = conv.options;
-  config("filters", conv.filters);
-  config("kernel_size", conv.kernel_size);
-  config("strides", options.strides);
-  config("padding", options.padding);
-  config("output_padding", options.output_padding);
-  config("data_format", options.data_format);
-  config("dilation_rate", options.dilation_rate);
-  config("activation", options.activation);
-  config("use_bias", options.use_bias);
-  visit_kernel_and_bias(config, options);
+  visit_conv(config, conv);
 }
 
 template <size_t N>
@@ -35,11 +25,7 @@ class ConvTransposeImpl final : public keras::UnaryLayerImpl {
       : UnaryLayerImpl(keras::base_options(arguments.options)), arguments_(arguments) {
     const ConvTransposeOptions<N>& options = arguments_.options;
     check_filters(class_name_, arguments_.filters);
-    check_positive(class_name_, "kernel_size", arguments_.kernel_size.values);
-    check_positive(class_name_, "strides", options.strides.values);
-    check_positive(class_name_, "dilation_rate", options.dilation_rate.values);
-    check_padding(class_name_, options.padding, false);
-    check_data_format(class_name_, options.data_format);
+    check_window_options(class_name_, arguments_, /*allow_causal=*/false);
     check_strides(class_name_, options.strides.values, options.dilation_rate.values);
     for (size_t i = 0; options.output_padding && i < N; ++i) {
       const int64_t padding = (*options.output_padding)[i];
@@ -86,8 +72,7 @@ class ConvTransposeImpl final : public keras::UnaryLayerImpl {
     if (options.use_bias) {
       bias_ = add_weight("bias", {arguments_.filters}, bias_weight(options));
     }
-    set_input_spec(
-        {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});
+    set_input_spec({expect_channels(N, options.data_format, channels)});
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {

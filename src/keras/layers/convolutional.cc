@@ -18,17 +18,7 @@ struct ConvArguments {
 
 template <typename Config, keras::OfAnyRank<ConvArguments> Arguments>
 void visit(Config& config, Arguments& conv) {
-  auto& options = conv.options;
-  config("filters", conv.filters);
-  config("kernel_size", conv.kernel_size);
-  config("strides", options.strides);
-  config("padding", options.padding);
-  config("data_format", options.data_format);
-  config("dilation_rate", options.dilation_rate);
-  config("groups", options.groups);
-  config("activation", options.activation);
-  config("use_bias", options.use_bias);
-  visit_kernel_and_bias(config, options);
+  visit_conv(config, conv);
 }
 
 template <size_t N>
@@ -39,11 +29,7 @@ class ConvImpl final : public keras::UnaryLayerImpl {
     const ConvOptions<N>& options = arguments_.options;
     const std::string& name = class_name_;
     check_filters(name, arguments_.filters);
-    check_positive(name, "kernel_size", arguments_.kernel_size.values);
-    check_positive(name, "strides", options.strides.values);
-    check_positive(name, "dilation_rate", options.dilation_rate.values);
-    check_padding(name, options.padding, N == 1);
-    check_data_format(name, options.data_format);
+    check_window_options(name, arguments_, /*allow_causal=*/N == 1);
     check_strides(name, options.strides.values, options.dilation_rate.values);
     STRATA_CHECK(options.groups > 0 && arguments_.filters % options.groups == 0, kInvalidArgument,
                  "[layers] ", name, ": got groups=", options.groups,
@@ -78,8 +64,7 @@ class ConvImpl final : public keras::UnaryLayerImpl {
     if (options.use_bias) {
       bias_ = add_weight("bias", {arguments_.filters}, bias_weight(options));
     }
-    set_input_spec(
-        {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});
+    set_input_spec({expect_channels(N, options.data_format, channels)});
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "keras/layers/image_layout.h"
+#include "keras/layers/kernel_weights.h"
 #include "keras/layers/windows.h"
 
 // What the convolution layers share.
@@ -76,6 +77,42 @@ inline void check_strides(std::string_view class_name, at::IntArrayRef strides,
 inline void check_filters(std::string_view class_name, int64_t filters) {
   STRATA_CHECK(filters > 0, kInvalidArgument, "[layers] ", class_name, ": got filters=", filters,
                "; expected a positive integer");
+}
+
+/// What all of them check first.
+template <typename Arguments>
+void check_window_options(const std::string& name, const Arguments& arguments, bool allow_causal) {
+  const auto& options = arguments.options;
+  check_positive(name, "kernel_size", arguments.kernel_size.values);
+  check_positive(name, "strides", options.strides.values);
+  check_positive(name, "dilation_rate", options.dilation_rate.values);
+  check_padding(name, options.padding, allow_causal);
+  check_data_format(name, options.data_format);
+}
+
+/// What a built layer expects: a fixed number of channels.
+inline keras::InputSpec expect_channels(size_t n, const std::string& data_format,
+                                        int64_t channels) {
+  return {.min_ndim = static_cast<int64_t>(n) + 2,
+          .axes = {{data_format == kChannelsLast ? -1 : 1, channels}}};
+}
+
+/// The config of Conv and ConvTranspose.
+template <typename Config, typename Arguments>
+void visit_conv(Config& config, Arguments& conv) {
+  auto& options = conv.options;
+  config("filters", conv.filters);
+  config("kernel_size", conv.kernel_size);
+  config("strides", options.strides);
+  config("padding", options.padding);
+  if constexpr (requires { options.output_padding; })
+    config("output_padding", options.output_padding);
+  config("data_format", options.data_format);
+  config("dilation_rate", options.dilation_rate);
+  if constexpr (requires { options.groups; }) config("groups", options.groups);
+  config("activation", options.activation);
+  config("use_bias", options.use_bias);
+  visit_kernel_and_bias(config, options);
 }
 
 /// "Conv2D"

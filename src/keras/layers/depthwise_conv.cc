@@ -55,11 +55,7 @@ void check(const std::string& name, const Arguments& arguments) {
   STRATA_CHECK(options.depth_multiplier > 0, kInvalidArgument, "[layers] ", name,
                ": got depth_multiplier=", options.depth_multiplier,
                "; expected a positive integer");
-  check_positive(name, "kernel_size", arguments.kernel_size.values);
-  check_positive(name, "strides", options.strides.values);
-  check_positive(name, "dilation_rate", options.dilation_rate.values);
-  check_padding(name, options.padding, false);
-  check_data_format(name, options.data_format);
+  check_window_options(name, arguments, /*allow_causal=*/false);
 }
 
 template <typename Arguments>
@@ -88,6 +84,14 @@ keras::Shape depthwise_shape(const keras::Sizes<N>& kernel_size, int64_t channel
   return shape;
 }
 
+template <size_t N, typename Options>
+keras::WeightOptions depthwise_weight(const Options& options) {
+  return {.initializer = options.depthwise_initializer,
+          .regularizer = options.depthwise_regularizer,
+          .constraint = options.depthwise_constraint,
+          .memory_order = kernel_order(N, false)};
+}
+
 template <size_t N>
 class DepthwiseConvImpl final : public keras::UnaryLayerImpl {
  public:
@@ -108,15 +112,11 @@ class DepthwiseConvImpl final : public keras::UnaryLayerImpl {
     const int64_t channels = known_channels(name(), input, options.data_format);
     kernel_ = add_weight(
         "kernel", depthwise_shape(arguments_.kernel_size, channels, options.depth_multiplier),
-        {.initializer = options.depthwise_initializer,
-         .regularizer = options.depthwise_regularizer,
-         .constraint = options.depthwise_constraint,
-         .memory_order = kernel_order(N, false)});
+        depthwise_weight<N>(options));
     if (options.use_bias) {
       bias_ = add_weight("bias", {channels * options.depth_multiplier}, bias_weight(options));
     }
-    set_input_spec(
-        {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});
+    set_input_spec({expect_channels(N, options.data_format, channels)});
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
@@ -166,10 +166,7 @@ class SeparableConvImpl final : public keras::UnaryLayerImpl {
     depthwise_ =
         add_weight("depthwise_kernel",
                    depthwise_shape(arguments_.kernel_size, channels, options.depth_multiplier),
-                   {.initializer = options.depthwise_initializer,
-                    .regularizer = options.depthwise_regularizer,
-                    .constraint = options.depthwise_constraint,
-                    .memory_order = kernel_order(N, false)});
+                   depthwise_weight<N>(options));
     pointwise_ = add_weight("pointwise_kernel",
                             depthwise_shape(keras::Sizes<N>(1), channels * options.depth_multiplier,
                                             arguments_.filters),
@@ -180,8 +177,7 @@ class SeparableConvImpl final : public keras::UnaryLayerImpl {
     if (options.use_bias) {
       bias_ = add_weight("bias", {arguments_.filters}, bias_weight(options));
     }
-    set_input_spec(
-        {{.min_ndim = N + 2, .axes = {{options.data_format == kChannelsLast ? -1 : 1, channels}}}});
+    set_input_spec({expect_channels(N, options.data_format, channels)});
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {

@@ -13,6 +13,7 @@
 #include <array>
 
 #include "core/join.h"
+#include "core/letter_case.h"
 #include "keras/metrics/confusion_counts.h"
 #include "keras/metrics/registry.h"
 #include "strata/keras/confusion_metrics.h"
@@ -67,12 +68,8 @@ namespace {
 std::string one_of(const char* option, const std::string& value,
                    std::initializer_list<const char*> known) {
   for (const char* each : known) {
-    std::string lower = each, upper = each;
-    const auto to = [](std::string& text, int (*change)(int)) {
-      for (char& c : text) c = static_cast<char>(change(c));
-    };
-    to(lower, std::tolower);
-    to(upper, std::toupper);
+    const std::string lower = strata::detail::lower_case(each);
+    const std::string upper = strata::detail::upper_case(each);
     std::string title = lower;
     title[0] = upper[0];
     if (value == lower || value == upper || value == title) return each;

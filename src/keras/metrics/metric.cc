@@ -3,10 +3,10 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
 
-#include <algorithm>
 #include <array>
 #include <set>
 
+#include "core/letter_case.h"
 #include "keras/losses/rule.h"
 #include "keras/metrics/registry.h"
 #include "optim/metrics/mean_sums.h"
@@ -51,10 +51,9 @@ std::string known_metrics() {
   return list;
 }
 
-bool is_accuracy(std::string name) {
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return name == "accuracy" || name == "acc";
+bool is_accuracy(std::string_view name) {
+  const std::string lower = strata::detail::lower_case(name);
+  return lower == "accuracy" || lower == "acc";
 }
 
 const Registered* find_class(std::string_view class_name) {

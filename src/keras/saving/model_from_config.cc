@@ -9,6 +9,7 @@
 #include "keras/graph/model_entry.h"
 #include "keras/ops/operation.h"
 #include "keras/saving/layer_registry.h"
+#include "keras_files/keras_history.h"
 #include "strata/keras/model_config.h"
 #include "strata/keras/sequential.h"
 
@@ -56,22 +57,7 @@ SymbolicTensor input_of(const Json& config) {
   return make_input(shape_of(*shape), dtype_of_name(dtype_name), name);
 }
 
-struct Reference {
-  std::string layer;
-  int64_t call = 0;
-  int64_t output = 0;
-};
-
-bool is_reference(const Json& json) {
-  return json.is_array() && json.as_array().size() >= 3 && json.as_array()[0].is_string() &&
-         json.as_array()[1].is_int() && json.as_array()[2].is_int();
-}
-
-Reference reference_of(const Json& json) {
-  return {.layer = json.as_array()[0].as_string(),
-          .call = json.as_array()[1].as_int(),
-          .output = json.as_array()[2].as_int()};
-}
+using keras_files::KerasHistory;
 
 /// Members of an object by name, as Keras orders them.
 std::map<std::string, const Json*> by_key(const Json& object) {
@@ -80,20 +66,9 @@ std::map<std::string, const Json*> by_key(const Json& object) {
   return members;
 }
 
-/// Of input_layers and output_layers: one, a list, or named ones.
-void collect_references(const Json& json, std::vector<Reference>& to) {
-  if (is_reference(json)) {
-    to.push_back(reference_of(json));
-  } else if (json.is_array()) {
-    for (const Json& each : json.as_array()) collect_references(each, to);
-  } else if (json.is_object()) {
-    for (const auto& [key, value] : by_key(json)) collect_references(*value, to);
-  }
-}
-
 /// A call as a file has it: its tensors, and the rest with references to them.
 struct FileCall {
-  std::vector<Reference> tensors = {};
+  std::vector<KerasHistory> tensors = {};
   Json options = {};
 };
 
@@ -103,9 +78,10 @@ bool is_tensor(const Json& json) { return text(json, "class_name") == "__keras_t
 Json take_tensors(const Json& json, FileCall& call) {
   if (is_tensor(json)) {
     const Json& history = json.at("config").at("keras_history");
-    STRATA_CHECK(is_reference(history), kDataLoss, "[keras] config: got keras_history ",
-                 history.dump(), "; expected [layer, call, output]");
-    call.tensors.push_back(reference_of(history));
+    STRATA_CHECK(keras_files::is_keras_history(history), kDataLoss,
+                 "[keras] config: got keras_history ", history.dump(),
+                 "; expected [layer, call, output]");
+    call.tensors.push_back(keras_files::keras_history_of(history));
     return tensor_reference(call.tensors.size() - 1);
   }
   if (json.is_array()) {
@@ -169,14 +145,14 @@ FileCall call_of(const Layer& layer, const Json& node) {
     FileCall call;
     Json kwargs = Json::object();
     for (const Json& each : node.as_array()) {
-      STRATA_CHECK(is_reference(each), kDataLoss, "[keras] layer '", layer.name(),
+      STRATA_CHECK(keras_files::is_keras_history(each), kDataLoss, "[keras] layer '", layer.name(),
                    "': got inbound node ", node.dump(), "; expected [layer, call, output] triples");
       if (each.as_array().size() > 3 && each.as_array()[3].is_object()) {
         for (const auto& [key, value] : each.as_array()[3].as_object()) kwargs.set(key, value);
       }
     }
     call.options = layer_call(layer.name(), Json::array(), kwargs).options;
-    collect_references(node, call.tensors);
+    keras_files::collect_keras_histories(node, call.tensors);
     return call;
   }
   const Json* args = node.find("args");
@@ -203,10 +179,10 @@ class Builder {
   }
 
   std::vector<SymbolicTensor> tensors(const Json& references) const {
-    std::vector<Reference> all;
-    collect_references(references, all);
+    std::vector<KerasHistory> all;
+    keras_files::collect_keras_histories(references, all);
     std::vector<SymbolicTensor> tensors;
-    for (Reference& each : all) {
+    for (KerasHistory& each : all) {
       const Item& item = item_of(each.layer);
       if (item.is_functional) each.call = std::max<int64_t>(each.call - 1, 0);  // counted from one
       const std::optional<SymbolicTensor> tensor = find(each);
@@ -256,7 +232,7 @@ class Builder {
     return items_[found->second];
   }
 
-  std::optional<SymbolicTensor> find(const Reference& reference) const {
+  std::optional<SymbolicTensor> find(const KerasHistory& reference) const {
     const Item& item = item_of(reference.layer);
     if (reference.call < 0 || static_cast<size_t>(reference.call) >= item.made.size()) return {};
     const auto& outputs = item.made[static_cast<size_t>(reference.call)];
@@ -270,7 +246,7 @@ class Builder {
   bool make_next(Item& item) {
     FileCall& call = item.calls[item.made.size()];
     std::vector<SymbolicTensor> inputs;
-    for (const Reference& each : call.tensors) {
+    for (const KerasHistory& each : call.tensors) {
       std::optional<SymbolicTensor> tensor = find(each);
       if (!tensor) return false;
       inputs.push_back(std::move(*tensor));

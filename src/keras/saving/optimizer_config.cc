@@ -1,13 +1,15 @@
 #include "strata/keras/optimizer_config.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "core/join.h"
+#include "keras_files/model_layout.h"
 #include "strata/keras/config.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/optimizers.h"
@@ -39,60 +41,6 @@ void or_null(Config& config, const char* key, T& value) {
   config(key, number);
 }
 
-template <typename Config>
-void visit_own(Config& config, SGDOptions& options) {
-  config("momentum", options.momentum);
-  config("nesterov", options.nesterov);
-}
-
-template <typename Config, typename Options>
-requires requires(Options options) { options.beta_1; }
-void visit_own(Config& config, Options& options) {
-  config("beta_1", options.beta_1);
-  config("beta_2", options.beta_2);
-  if constexpr (requires { options.epsilon; }) config("epsilon", options.epsilon);
-  if constexpr (requires { options.amsgrad; }) config("amsgrad", options.amsgrad);
-}
-
-template <typename Config>
-void visit_own(Config& config, AdagradOptions& options) {
-  config("initial_accumulator_value", options.initial_accumulator_value);
-  config("epsilon", options.epsilon);
-}
-
-template <typename Config>
-void visit_own(Config& config, RMSpropOptions& options) {
-  config("rho", options.rho);
-  config("momentum", options.momentum);
-  config("epsilon", options.epsilon);
-  config("centered", options.centered);
-}
-
-template <typename Config>
-void visit_own(Config& config, AdadeltaOptions& options) {
-  config("rho", options.rho);
-  config("epsilon", options.epsilon);
-}
-
-template <typename Config>
-void visit_own(Config& config, FtrlOptions& options) {
-  config("learning_rate_power", options.learning_rate_power);
-  config("initial_accumulator_value", options.initial_accumulator_value);
-  config("l1_regularization_strength", options.l1_regularization_strength);
-  config("l2_regularization_strength", options.l2_regularization_strength);
-  config("l2_shrinkage_regularization_strength", options.l2_shrinkage_regularization_strength);
-  config("beta", options.beta);
-}
-
-template <typename Config>
-void visit_own(Config& config, AdafactorOptions& options) {
-  config("beta_2_decay", options.beta_2_decay);
-  config("epsilon_1", options.epsilon_1);
-  config("epsilon_2", options.epsilon_2);
-  config("clip_threshold", options.clip_threshold);
-  config("relative_step", options.relative_step);
-}
-
 /// What all optimizers have, then what this one has.
 template <typename Config, typename Options>
 void visit(Config& config, Options& options) {
@@ -106,7 +54,10 @@ void visit(Config& config, Options& options) {
   or_null(config, "ema_overwrite_frequency", options.ema_overwrite_frequency);
   or_null(config, "loss_scale_factor", options.loss_scale_factor);
   or_null(config, "gradient_accumulation_steps", options.gradient_accumulation_steps);
-  visit_own(config, options);
+  Options::Rule::visit_options(config, options);
+  if constexpr (requires { options.relative_step; }) {
+    config("relative_step", options.relative_step);
+  }
   // Of Keras 2.
   config.only("decay", 0.0);
   config.ignore("jit_compile");
@@ -125,13 +76,13 @@ void visit(Config& config, LossScaleOptions& options) {
 
 /// A class of optimizers.
 struct Kind {
-  const char* class_name;
-  const char* name;                 // that Keras gives the first of a class
+  std::string_view class_name;
   Json (*write)(const Optimizer&);  // null: of another class
   std::unique_ptr<Optimizer> (*make)(const keras::ObjectJson&);
 };
 
-std::string lower(std::string text) {
+std::string lower(std::string_view name) {
+  std::string text(name);
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
 }
@@ -183,21 +134,18 @@ std::unique_ptr<Optimizer> make_loss_scale(const keras::ObjectJson& object) {
   return std::make_unique<LossScaleOptimizer>(keras::optimizer_from_config(inner), options);
 }
 
-constexpr std::array kKinds = {
-    Kind{"Adadelta", "adadelta", write<Adadelta>, make<Adadelta>},
-    Kind{"Adafactor", "adafactor", write<Adafactor>, make<Adafactor>},
-    Kind{"Adagrad", "adagrad", write<Adagrad>, make<Adagrad>},
-    Kind{"Adam", "adam", write<Adam>, make<Adam>},
-    Kind{"AdamW", "adam_w", write<AdamW>, make<AdamW>},
-    Kind{"Adamax", "adamax", write<Adamax>, make<Adamax>},
-    Kind{"Ftrl", "ftrl", write<Ftrl>, make<Ftrl>},
-    Kind{"Lamb", "lamb", write<Lamb>, make<Lamb>},
-    Kind{"Lion", "lion", write<Lion>, make<Lion>},
-    Kind{"LossScaleOptimizer", "loss_scale_optimizer", write_loss_scale, make_loss_scale},
-    Kind{"Nadam", "nadam", write<Nadam>, make<Nadam>},
-    Kind{"RMSprop", "rm_sprop", write<RMSprop>, make<RMSprop>},
-    Kind{"SGD", "sgd", write<SGD>, make<SGD>},
-};
+template <typename... O>
+std::vector<Kind> kinds_of(OptimizerList<O...>) {
+  std::vector<Kind> all = {{O::class_name(), write<O>, make<O>}...};
+  all.push_back({"LossScaleOptimizer", write_loss_scale, make_loss_scale});
+  std::ranges::sort(all, {}, &Kind::class_name);
+  return all;
+}
+
+const std::vector<Kind>& kinds() {
+  static const std::vector<Kind> kKinds = kinds_of(AllOptimizers());
+  return kKinds;
+}
 
 }  // namespace
 }  // namespace strata::optimizers
@@ -205,11 +153,11 @@ constexpr std::array kKinds = {
 namespace strata::keras {
 
 Json to_config(const optimizers::Optimizer& optimizer) {
-  for (const optimizers::Kind& kind : optimizers::kKinds) {
+  for (const optimizers::Kind& kind : optimizers::kinds()) {
     const Json options = kind.write(optimizer);
     if (options.is_null()) continue;
     Json config = Json::object();
-    config.set("name", kind.name);
+    config.set("name", keras_files::to_snake_case(kind.class_name));
     for (const auto& [key, value] : options.as_object()) config.set(key, value);
     return make_object("keras.optimizers", kind.class_name, std::move(config));
   }
@@ -220,7 +168,7 @@ Json to_config(const optimizers::Optimizer& optimizer) {
 
 std::unique_ptr<optimizers::Optimizer> optimizer_from_config(const Json& json) {
   ObjectJson object = parse_object(json, "an optimizer");
-  for (const optimizers::Kind& kind : optimizers::kKinds) {
+  for (const optimizers::Kind& kind : optimizers::kinds()) {
     if (optimizers::lower(kind.class_name) == optimizers::lower(object.class_name)) {
       object.class_name = kind.class_name;
       return kind.make(object);
@@ -229,7 +177,7 @@ std::unique_ptr<optimizers::Optimizer> optimizer_from_config(const Json& json) {
   throw Error(
       ErrorCode::kUnimplemented,
       str_cat("[keras] config of an optimizer: got ", object.class_name, "; expected one of ",
-              join(optimizers::kKinds, &optimizers::Kind::class_name)));
+              join(optimizers::kinds(), &optimizers::Kind::class_name)));
 }
 
 }  // namespace strata::keras

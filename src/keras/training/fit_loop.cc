@@ -28,7 +28,8 @@ DistributedDataset distributed(const Model& model, const Dataset& data, int64_t 
 
 /// What is not training: of workers that step by themselves, each goes through all of it.
 DistributedDataset without_sharding(const Model& model, const Dataset& data, int64_t prefetch) {
-  const bool apart = model->strategy().group().options().num_workers > 1;
+  const ReplicaGroup& group = model->strategy().group();
+  const bool apart = group.communicator() == nullptr && group.workers().count > 1;
   if (!apart) return distributed(model, data, prefetch);
   return distributed(model, data.with_options({.auto_shard_policy = data::AutoShardPolicy::kOff}),
                      prefetch);

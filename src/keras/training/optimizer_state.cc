@@ -98,7 +98,7 @@ void restore_product(optimizers::Optimizer& optimizer, const std::vector<Optimiz
   const Json config = to_config(optimizer).at("config").at("inner_optimizer").at("config");
   const Json& calls = config.at("gradient_accumulation_steps");
   const int64_t updates = optimizer.iterations() / (calls.is_null() ? 1 : calls.as_int());
-  const auto rule = tensor::make_nadam({.beta_1 = config.at("beta_1").as_double()});
+  const auto rule = tensor::NadamRule{.beta_1 = config.at("beta_1").as_double()}.make();
   double value = 1;
   for (int64_t i = 0; i < updates && value > 0; ++i) value = rule->next_scalar_state(value, i);
   optimizer.set_slot(static_cast<size_t>(product - all.begin()),

@@ -11,6 +11,7 @@
 
 #include "optim/step/flat_update.h"
 #include "optim/step/remote_update.h"
+#include "runtime/variable_placement.h"
 
 namespace strata::optimizers {
 namespace {
@@ -34,9 +35,10 @@ DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
     : rule_(rule), group_(group), extras_(extras), entries_(entries) {
   const at::NoGradGuard no_grad;
   // Where another optimizer has put them, or the only copy is elsewhere, parameters stay.
-  is_flat_ = !group_.keeps_one_copy() && std::ranges::none_of(entries_, [](const Entry& entry) {
+  const auto is_bound = [](const Entry& entry) {
     return entry.variable.state()->has_bound_storage();
-  });
+  };
+  is_flat_ = group_.placement().has_copy_per_replica() && std::ranges::none_of(entries_, is_bound);
   for (size_t copy = 0; copy < num_copies(); ++copy) {
     copies_.push_back(make_copy(static_cast<int>(copy)));
   }
@@ -44,13 +46,13 @@ DeviceUpdate::DeviceUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
 }
 
 size_t DeviceUpdate::num_copies() const {
-  return group_.keeps_one_copy() ? 1 : static_cast<size_t>(group_.num_local_replicas());
+  if (!group_.placement().has_copy_per_replica()) return 1;
+  return static_cast<size_t>(group_.num_local_replicas());
 }
 
 at::Tensor DeviceUpdate::parameter(size_t entry, int replica) const {
   const Variable& variable = entries_[entry].variable;
-  return (group_.keeps_one_copy() ? variable.state()->central() : variable.on_replica(replica))
-      .detach();
+  return (replica == 0 ? variable.state()->central() : variable.on_replica(replica)).detach();
 }
 
 /// With its slots, as they are at first.
@@ -223,7 +225,8 @@ std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, Rep
                                              const std::vector<Entry>& entries,
                                              const ExtraSlots& extras) {
   const at::ScalarType dtype = entries[0].variable.dtype();
-  if (group.options().parameter_store) {
+  const VariablePlacement& placement = group.placement();
+  if (placement.store() != nullptr) {
     if (dtype == at::kFloat) {
       return std::make_unique<RemoteUpdate<float>>(rule, group, entries, extras);
     }
@@ -232,7 +235,7 @@ std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, Rep
                  "; parameter servers hold float32 and float64");
     return std::make_unique<RemoteUpdate<double>>(rule, group, entries, extras);
   }
-  const bool flat = group.all_cpu() && !group.has_mirrors();
+  const bool flat = placement.updates_together(group);
   if (flat && dtype == at::kFloat) {
     return std::make_unique<FlatUpdate<float>>(rule, group, entries, extras);
   }

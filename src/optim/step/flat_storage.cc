@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/nontemporal_copy.h"
+#include "runtime/variable_placement.h"
 #include "strata/collective/communicator.h"
 
 namespace strata::optimizers {
@@ -34,8 +35,10 @@ int64_t bytes_of(const std::vector<Entry>& entries) {
 
 /// All processes decide alike.
 bool shares_parameters(const ReplicaGroup& group, int64_t bytes) {
-  if (!group.may_share_storage()) return false;
-  return group.options().share_storage || group.keeps_one_copy() || bytes > kSmall;
+  const VariablePlacement& placement = group.placement();
+  if (!placement.may_share_storage(group)) return false;
+  return group.options().replicas.share_storage || !placement.has_copy_per_replica() ||
+         bytes > kSmall;
 }
 
 }  // namespace

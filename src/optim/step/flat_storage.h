@@ -12,7 +12,7 @@ namespace strata::optimizers {
 tensor::ArenaEntry layout_of(const Variable& variable);
 
 /// Where the parameters and slots of a flat pass lie: in arenas, a copy of the parameters for each
-/// replica of this process, or one for them all: see ReplicaGroupOptions::share_storage.
+/// replica of this process, or one for them all: see ReplicaOptions::share_storage.
 ///
 /// Processes that share memory do as the threads of one: from the first step on the slots are in
 /// memory of all of them, and each sees all copies of the parameters. What a program does to its

@@ -334,7 +334,7 @@ void FlatUpdate<T>::apply_in_row_order(const Step& step, size_t entry) const {
 
 template <typename T>
 void FlatUpdate<T>::accumulate(const Step& step, int replica) {
-  static const std::unique_ptr<tensor::UpdateRule> adder = tensor::make_sgd();
+  static const std::unique_ptr<tensor::UpdateRule> adder = tensor::SGDRule{}.make();
   for (const Part& part : share_of(replica)) {
     const EntryGradient& gradient = step.gradients[part.entry];
     if (!gradient.used) continue;
@@ -351,7 +351,7 @@ void FlatUpdate<T>::accumulate(const Step& step, int replica) {
 
 template <typename T>
 void FlatUpdate<T>::average(const Step& step, int replica) {
-  static const std::unique_ptr<tensor::UpdateRule> rule = tensor::make_moving_average();
+  static const std::unique_ptr<tensor::UpdateRule> rule = tensor::MovingAverageRule{}.make();
   const tensor::PreparedStep rate = rule->prepare({.learning_rate = step.average_rate});
   const size_t slot = static_cast<size_t>(rule_.num_slots());
   for (const Part& part : share_of(replica)) {

@@ -13,6 +13,7 @@
 
 #include "runtime/group_exchange.h"
 #include "runtime/span.h"
+#include "runtime/variable_placement.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/error.h"
 
@@ -124,7 +125,7 @@ GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) 
     for (size_t b = 0; b < buckets_.size(); ++b)
       reduce_bucket(b, {}, strata::detail::span_observer());
   }
-  if (first && group_.options().overlap) {
+  if (first && group_.options().reduction.overlap) {
     {
       const MutexLock lock(mutex_);
       for (const Bucket& bucket : buckets_) {
@@ -219,11 +220,11 @@ void GradientReducer::wait_until_reduced() {
 /// How this process's caller adds; all have to do it alike. 0: not at all.
 uint8_t GradientReducer::reduction_mode() const {
   if (options_.add == ReduceSite::kReducer || !group_.communicator()->shares_memory() ||
-      group_.options().overlap) {
+      group_.options().reduction.overlap) {
     return 0;
   }
-  if (!group_.may_share_storage()) return 1;
-  return group_.options().share_storage ? 2 : 3;  // where parameters lie: see FlatStorage
+  if (!group_.placement().may_share_storage(group_)) return 1;
+  return group_.options().replicas.share_storage ? 2 : 3;  // where parameters lie: see FlatStorage
 }
 
 /// One message of fixed size: of each replica its weight, how its process adds, and a byte a
@@ -275,7 +276,7 @@ GradientReducer::StepMetadata GradientReducer::agree_on_metadata(
 }
 
 int64_t GradientReducer::pack_bytes(const std::vector<int64_t>& sizes) const {
-  const ReplicaGroupOptions& options = group_.options();
+  const ReductionOptions& options = group_.options().reduction;
   if (options.bytes_per_pack > 0 || !options.overlap) return options.bytes_per_pack;
   // Backward hides all packs but the last, so that should be small; each costs some latencies.
   const int64_t total = std::accumulate(sizes.begin(), sizes.end(), int64_t{0});

@@ -10,6 +10,7 @@
 #include "optim/optimizer_impl.h"
 #include "optim/step/row_gradient.h"
 #include "runtime/group_exchange.h"
+#include "runtime/variable_placement.h"
 #include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
@@ -210,10 +211,10 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
                            size_t variable) {
   bool dense = false;
   bool sparse = false;
-  const auto& home = group_->options().parameter_device;  // all are added where the variable is
+  const auto home = group_->placement().gradient_device(*group_);
   for (const Contribution* each : all) {
     const at::Tensor& value = each->gradients[variable];
-    gradient.sources.push_back(home && value.defined() ? value.to(home->physical) : value);
+    gradient.sources.push_back(home && value.defined() ? value.to(*home) : value);
     if (!value.defined()) continue;
     (value.is_sparse() ? sparse : dense) = true;
   }
@@ -232,7 +233,7 @@ void Optimizer::Impl::fill(EntryGradient& gradient, const std::vector<const Cont
 /// dtype; absent ones count as zero.
 void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all) {
   if (all.size() == 1) return;
-  if (group_->has_mirrors()) return reduce_at_home();
+  if (group_->placement().gradient_device(*group_)) return reduce_at_home();
   for (Part& part : parts_) {
     if (part.pass->adds() && group_->cross_device_ops() == nullptr) continue;
     std::vector<Variable> variables;
@@ -248,7 +249,7 @@ void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all)
     const auto results = optimizers::reduce_by_ops(*group_, variables, std::move(sources));
     for (size_t i = 0; i < targets.size(); ++i) {
       targets[i]->sources = results[i].values();
-      if (!group_->all_cpu()) continue;
+      if (!group_->placement().updates_together(*group_)) continue;
       // The flat pass adds its sources: it gets one, laid out as the parameter is.
       const at::Tensor like = variables[i].on_replica(0).detach();
       at::Tensor result = results[i].get(0);
@@ -258,7 +259,7 @@ void Optimizer::Impl::reduce_by_ops(const std::vector<const Contribution*>& all)
   }
 }
 
-/// Where variables have one copy, and mirrors: one sum, which need not travel.
+/// Gradients are on the device of the only copy of each variable: one sum, which need not travel.
 void Optimizer::Impl::reduce_at_home() {
   for (Part& part : parts_) {
     for (EntryGradient& gradient : part.step.gradients) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "optim/step/flat_storage.h"
+#include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"
 #include "tensor/tree_sum.h"
@@ -36,18 +37,23 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
                       .begin = values_.offset(static_cast<int64_t>(i)),
                       .decays = entries_[i].decays});
   }
-  table_ = group_.options().parameter_store->make_table(rule_.options(), places, values_.flat());
+  table_ = group_.placement().store()->make_table(rule_.options(), places, values_.flat());
   slots_.resize(static_cast<size_t>(rule_.num_slots()));
   show_values();
   for (const Entry& entry : entries_) entry.variable.state()->bump_version();
   note_versions();
 }
 
+template <typename T>
+bool RemoteUpdate<T>::in_place() const {
+  return group_.placement().may_share_storage(group_);
+}
+
 /// Memory that the store can reach.
 template <typename T>
 std::function<at::Tensor(int64_t)> RemoteUpdate<T>::buffers() const {
   return [this](int64_t elements) {
-    return group_.options().parameter_store->make_buffer(elements, c10::CppTypeToScalarType<T>());
+    return group_.placement().store()->make_buffer(elements, c10::CppTypeToScalarType<T>());
   };
 }
 

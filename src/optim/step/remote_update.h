@@ -45,7 +45,7 @@ class RemoteUpdate final : public UpdatePass {
     std::vector<int64_t> versions;  // of the views, when they were read
   };
 
-  bool in_place() const { return group_.may_share_storage(); }
+  bool in_place() const;  // the replicas' variables are these values themselves
   T* data(const tensor::Arena& arena, size_t entry) const;
   std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();

@@ -1,110 +1,9 @@
 #include "ps/coordinator/call_message.h"
 
-#include "core/proto_wire.h"
-
 namespace strata::ps {
 namespace {
 
-using strata::detail::WireReader;
-using strata::detail::WireType;
-
-enum Field : uint32_t {
-  kKind = 1,
-  kNumber = 2,
-  kCode = 3,
-  kTheText = 4,
-  kLine = 5,
-  kCall = 6,
-  kOutcome = 7,
-  kNumbers = 8,
-};
-enum CallField : uint32_t { kCallNumber = 1, kFunction = 2, kDiscard = 3, kArguments = 4 };
-enum OutcomeField : uint32_t {
-  kOutcomeNumber = 1,
-  kOutcomeCode = 2,
-  kOutcomeText = 3,
-  kResult = 4,
-  kRun = 5,
-  kHere = 6,
-};
-
 constexpr strata::detail::WireText kCallText = {"[ps] call message", "a call message"};
-
-void put_number(uint32_t field, uint64_t value, std::string& out) {
-  if (value != 0) strata::detail::put_integer(field, static_cast<int64_t>(value), out);
-}
-void put_text(uint32_t field, std::string_view text, std::string& out) {
-  if (!text.empty()) strata::detail::put_bytes(field, text, out);
-}
-
-uint64_t take_number(WireReader& reader, WireType type) {
-  if (type != WireType::kVarint) reader.fail("a field of another kind");
-  return reader.varint();
-}
-std::string_view take_text(WireReader& reader, WireType type) {
-  if (type != WireType::kBytes) reader.fail("a field of another kind");
-  return reader.bytes();
-}
-ErrorCode take_code(WireReader& reader, WireType type) {
-  const auto code = static_cast<ErrorCode>(take_number(reader, type) & 0xFFFF);
-  return error_code_name(code) == "UNKNOWN" ? ErrorCode::kUnknown : code;
-}
-
-Call decode_call(std::string_view bytes, std::string_view whole) {
-  Call call;
-  WireReader reader(bytes, whole, kCallText);
-  while (!reader.at_end()) {
-    WireType type;
-    switch (reader.field(type)) {
-      case kCallNumber:
-        call.number = take_number(reader, type);
-        break;
-      case kFunction:
-        call.function = static_cast<uint32_t>(take_number(reader, type));
-        break;
-      case kDiscard:
-        call.discard = take_number(reader, type) != 0;
-        break;
-      case kArguments:
-        call.values = take_text(reader, type);
-        break;
-      default:
-        reader.skip(type);
-    }
-  }
-  return call;
-}
-
-Outcome decode_outcome(std::string_view bytes, std::string_view whole) {
-  Outcome outcome;
-  WireReader reader(bytes, whole, kCallText);
-  while (!reader.at_end()) {
-    WireType type;
-    switch (reader.field(type)) {
-      case kOutcomeNumber:
-        outcome.number = take_number(reader, type);
-        break;
-      case kOutcomeCode:
-        outcome.code = take_code(reader, type);
-        break;
-      case kOutcomeText:
-        outcome.text = take_text(reader, type);
-        break;
-      case kResult:
-        outcome.values = take_text(reader, type);
-        break;
-      case kRun:
-        outcome.run_ns = take_number(reader, type);
-        break;
-      case kHere:
-        outcome.service_time_ns = take_number(reader, type);
-        break;
-      default:
-        reader.skip(type);
-    }
-  }
-  return outcome;
-}
 
 }  // namespace
 
@@ -116,71 +15,15 @@ std::string encode(const CallMessage& message) {
     size += 48 + outcome.values.size() + outcome.text.size();
   }
   out.reserve(size);
-  put_number(kKind, static_cast<uint64_t>(message.kind), out);
-  put_number(kNumber, message.number, out);
-  put_number(kCode, static_cast<uint64_t>(message.code), out);
-  put_text(kTheText, message.text, out);
-  for (const std::string& line : message.lines) strata::detail::put_bytes(kLine, line, out);
-  std::string part;
-  for (const Call& call : message.calls) {
-    part.clear();
-    put_number(kCallNumber, call.number, part);
-    put_number(kFunction, call.function, part);
-    put_number(kDiscard, call.discard ? 1 : 0, part);
-    put_text(kArguments, call.values, part);
-    strata::detail::put_bytes(kCall, part, out);
-  }
-  for (const Outcome& outcome : message.outcomes) {
-    part.clear();
-    put_number(kOutcomeNumber, outcome.number, part);
-    put_number(kOutcomeCode, static_cast<uint64_t>(outcome.code), part);
-    put_text(kOutcomeText, outcome.text, part);
-    put_text(kResult, outcome.values, part);
-    put_number(kRun, outcome.run_ns, part);
-    put_number(kHere, outcome.service_time_ns, part);
-    strata::detail::put_bytes(kOutcome, part, out);
-  }
-  for (const uint64_t number : message.numbers) {
-    strata::detail::put_integer(kNumbers, static_cast<int64_t>(number), out);
-  }
+  strata::detail::write_message(message, out);
   return out;
 }
 
 CallMessage decode_call_message(std::string_view bytes) {
   CallMessage message;
   message.kind = CallKind{};
-  WireReader reader(bytes, bytes, kCallText);
-  while (!reader.at_end()) {
-    WireType type;
-    switch (reader.field(type)) {
-      case kKind:
-        message.kind = static_cast<CallKind>(take_number(reader, type));
-        break;
-      case kNumber:
-        message.number = take_number(reader, type);
-        break;
-      case kCode:
-        message.code = take_code(reader, type);
-        break;
-      case kTheText:
-        message.text = take_text(reader, type);
-        break;
-      case kLine:
-        message.lines.emplace_back(take_text(reader, type));
-        break;
-      case kCall:
-        message.calls.push_back(decode_call(take_text(reader, type), bytes));
-        break;
-      case kOutcome:
-        message.outcomes.push_back(decode_outcome(take_text(reader, type), bytes));
-        break;
-      case kNumbers:
-        message.numbers.push_back(take_number(reader, type));
-        break;
-      default:
-        reader.skip(type);
-    }
-  }
+  strata::detail::WireReader reader(bytes, bytes, kCallText);
+  strata::detail::read_message(message, reader);
   if (message.kind == CallKind{}) reader.fail("no kind");
   return message;
 }

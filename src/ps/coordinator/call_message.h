@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/proto_message.h"
 #include "strata/core/error.h"
 
 namespace strata::ps {
@@ -51,8 +52,8 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-/// One message, as few fields as its kind needs, in Protocol Buffers' format, written by hand as
-/// cluster/control_message.h says. Fields are added, never changed. Views are of what was decoded.
+/// One message, as few fields as its kind needs. Its contract is proto/strata/call_message.proto.
+/// Fields are added, never changed. Views are of what was decoded.
 struct CallMessage {
   CallKind kind = CallKind::kPing;
   uint64_t number = 0;
@@ -65,6 +66,33 @@ struct CallMessage {
 
   friend bool operator==(const CallMessage&, const CallMessage&) = default;
 };
+
+void visit_fields(auto& field, strata::detail::MessageOf<Call> auto& call) {
+  field(1, "number", call.number);
+  field(2, "function", call.function);
+  field(3, "discard", call.discard);
+  field.bytes(4, "values", call.values);
+}
+
+void visit_fields(auto& field, strata::detail::MessageOf<Outcome> auto& outcome) {
+  field(1, "number", outcome.number);
+  field(2, "code", outcome.code);
+  field(3, "text", outcome.text);
+  field.bytes(4, "values", outcome.values);
+  field(5, "run_ns", outcome.run_ns);
+  field(6, "service_time_ns", outcome.service_time_ns);
+}
+
+void visit_fields(auto& field, strata::detail::MessageOf<CallMessage> auto& message) {
+  field(1, "kind", message.kind);
+  field(2, "number", message.number);
+  field(3, "code", message.code);
+  field(4, "text", message.text);
+  field(5, "lines", message.lines);
+  field(6, "calls", message.calls);
+  field(7, "outcomes", message.outcomes);
+  field(8, "numbers", message.numbers);
+}
 
 std::string encode(const CallMessage& message);
 

@@ -1,4 +1,4 @@
-#include "strata/ps/coordinator.h"
+#include "ps/coordinator/coordinator.h"
 
 #include <utility>
 

@@ -4,8 +4,10 @@
 #include <random>
 #include <utility>
 
+#include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
 #include "core/join.h"
+#include "core/seconds.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
@@ -13,8 +15,6 @@
 namespace strata::ps::detail {
 namespace {
 
-constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
-constexpr std::chrono::nanoseconds kMaxHeartbeatInterval = std::chrono::seconds(1);
 constexpr auto kWaitForLate = std::chrono::seconds(1);
 
 uint64_t draw_incarnation() {
@@ -22,14 +22,8 @@ uint64_t draw_incarnation() {
   return static_cast<uint64_t>(device()) << 32 | device();
 }
 
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
 CoordinatorOptions checked(CoordinatorOptions options) {
-  STRATA_CHECK(options.server.liveness >= kShortestLiveness, kInvalidArgument,
-               "[ps] Coordinator: got a liveness interval of ", seconds(options.server.liveness),
-               " s; expected 0.1 s at least");
+  cluster::check_liveness(options.server.liveness, "[ps] Coordinator");
   STRATA_CHECK(options.queue_size >= 1, kInvalidArgument,
                "[ps] Coordinator: got a queue_size of 0; expected 1 at least");
   STRATA_CHECK(options.max_in_flight >= 1, kInvalidArgument, "[ps] Coordinator: got max_in_flight ",
@@ -46,13 +40,11 @@ CoordinatorCore::CoordinatorCore(const cluster::ClusterSpec& spec, const cluster
       registry_(registry),
       options_(checked(std::move(options))),
       incarnation_(draw_incarnation()),
-      silence_limit_(options_.server.liveness * 9 / 10),
-      heartbeat_interval_(std::min(options_.server.liveness / 8, kMaxHeartbeatInterval)),
       transport_(cluster::make_transport(options_.server)),
       queue_(options_.queue_size),
-      ticked_(Clock::now()),
-      beat_at_(ticked_),
-      all_away_since_(ticked_) {
+      next_tick_(Clock::now() + kTickInterval),
+      detector_(cluster::control_timing(options_.server.liveness), next_tick_ - kTickInterval),
+      all_away_since_(next_tick_ - kTickInterval) {
   STRATA_CHECK(task.job != cluster::kWorker, kInvalidArgument, "[ps] Coordinator: got the task ",
                task.to_string(), ", which is a worker; make the coordinator the chief");
   STRATA_CHECK(spec.has_job(cluster::kWorker), kInvalidArgument,
@@ -208,7 +200,7 @@ std::string CoordinatorCore::describe_running() const {
     const Closure& oldest = *there.begin()->second;
     parts.push_back(str_cat(there.size(), " at ", worker.task.to_string(), ", the oldest ",
                             registry_.at(oldest.function)->name, " for ",
-                            seconds(Clock::now() - oldest.sent), " s"));
+                            strata::detail::in_seconds(Clock::now() - oldest.sent), " s"));
   }
   if (parts.empty()) parts.push_back("nothing runs; " + describe_away());
   return strata::join(parts, {}, "; ");

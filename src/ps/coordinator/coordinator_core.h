@@ -12,13 +12,14 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/failure_detector.h"
 #include "core/thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
+#include "ps/coordinator/coordinator.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
 #include "strata/core/mutex.h"
-#include "strata/ps/coordinator.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/transport.h"
 
@@ -68,6 +69,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     at::Tensor tensor;  // before its transfer, which goes first
     wire::Transfer transfer;
   };
+  static constexpr auto kTickInterval = std::chrono::milliseconds(5);
   enum class State { kDisconnected, kHandshaking, kReady };
   struct Worker {
     int index = 0;
@@ -78,8 +80,6 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::shared_ptr<wire::Connection> connection;
     Thread connector;
 
-    Clock::time_point heard;
-    uint64_t bytes_heard = 0;
     uint64_t threads = 1;
     std::set<uint64_t> creating;  // resources
     std::deque<Sending> sending;
@@ -106,6 +106,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::vector<uint64_t> numbers STRATA_GUARDED_BY(mutex);
   };
 
+  static uint64_t id_of(const Worker& worker) { return static_cast<uint64_t>(worker.index); }
   std::string name_of(const Worker& worker) const;
   void check_arguments(const FunctionRegistry::Found& function, const std::vector<Value>& arguments,
                        std::vector<std::shared_ptr<const ResourceId>>& resources) const
@@ -158,8 +159,6 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   const FunctionRegistry registry_;
   const CoordinatorOptions options_;
   const uint64_t incarnation_;  // of this coordinator
-  const Clock::duration silence_limit_;
-  const Clock::duration heartbeat_interval_;
   const std::shared_ptr<wire::Transport> transport_;
   const std::shared_ptr<Forgotten> forgotten_ = std::make_shared<Forgotten>();
 
@@ -177,8 +176,9 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   bool error_spread_ STRATA_GUARDED_BY(mutex_) = false;  // the workers know
   bool ending_ STRATA_GUARDED_BY(mutex_) = false;        // nothing is scheduled any more
   bool ended_ STRATA_GUARDED_BY(mutex_) = false;         // who is away stays away
-  Clock::time_point ticked_ STRATA_GUARDED_BY(mutex_);
-  Clock::time_point beat_at_ STRATA_GUARDED_BY(mutex_);
+  Clock::time_point next_tick_ STRATA_GUARDED_BY(mutex_);
+  // Of the connected workers, by their index.
+  cluster::FailureDetector detector_ STRATA_GUARDED_BY(mutex_);
   Clock::time_point all_away_since_ STRATA_GUARDED_BY(mutex_);
 
   std::optional<ProgressThread> progress_thread_;

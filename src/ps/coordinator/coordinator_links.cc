@@ -3,6 +3,7 @@
 #include <random>
 #include <utility>
 
+#include "core/seconds.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "strata/core/log.h"
@@ -10,7 +11,6 @@
 namespace strata::ps::detail {
 namespace {
 
-constexpr auto kTickInterval = std::chrono::milliseconds(5);
 // Shorter than until a connection's own notice: the one here knows of all tries.
 constexpr auto kConnectFor = std::chrono::seconds(4);
 // Before the next try at one that has refused.
@@ -56,7 +56,7 @@ void CoordinatorCore::work_once() {
     }
     if (queue_.has_error()) broadcast_error();
     dispatch();
-    if (now >= ticked_ + kTickInterval) tick(now);
+    if (now >= next_tick_) tick(now);
     wake = std::exchange(changed_, false);
   }
   if (wake) transport_->wake();
@@ -134,11 +134,10 @@ void CoordinatorCore::attach(Worker& worker, std::shared_ptr<wire::Connection> c
   {
     const MutexLock lock(mutex_);
     if (ended_) return;
+    detector_.add(id_of(worker), Clock::now());
     worker.connection = std::move(connection);
     worker.state = State::kHandshaking;
     worker.problem = "it has not answered yet, or still ends what it did before";
-    worker.heard = Clock::now();
-    worker.bytes_heard = 0;
     worker.queued_ns = 0;
     worker.queued_bytes = 0;
     worker.taking_back = false;
@@ -158,6 +157,7 @@ void CoordinatorCore::lose(Worker& worker, ErrorCode code, const std::string& wh
   worker.batch.clear();
   worker.batch_bytes = 0;
   worker.connection.reset();
+  detector_.remove(id_of(worker));
   worker.state = State::kDisconnected;
   worker.problem = why;
   const size_t back = queue_.lost(worker.index);
@@ -172,22 +172,17 @@ void CoordinatorCore::lose(Worker& worker, ErrorCode code, const std::string& wh
 }
 
 void CoordinatorCore::tick(Clock::time_point now) {
-  const auto gap = now - ticked_;
-  ticked_ = now;
-  const bool heartbeat = now >= beat_at_;
-  if (heartbeat) beat_at_ = now + heartbeat_interval_;
+  next_tick_ = now + kTickInterval;
+  (void)detector_.tick(now);
+  const bool heartbeat = detector_.heartbeat_due(now);
+  if (heartbeat) detector_.heartbeat_sent(now);
   for (Worker& worker : workers_) {
     if (worker.connection == nullptr) continue;
-    if (gap > silence_limit_ / 2) worker.heard += gap;  // this task stood still
-    const uint64_t bytes = worker.connection->counts().bytes_received;
-    if (bytes != worker.bytes_heard) {
-      worker.bytes_heard = bytes;
-      worker.heard = now;
-    }
-    if (now - worker.heard >= silence_limit_) {
+    detector_.received(id_of(worker), worker.connection->counts().bytes_received, now);
+    if (detector_.is_lost(id_of(worker), now)) {
       lose(worker, ErrorCode::kUnavailable,
            str_cat("it was silent for more than ",
-                   std::chrono::duration<double>(silence_limit_).count(), " s"));
+                   strata::detail::in_seconds(detector_.timing().silence_limit), " s"));
     } else if (heartbeat) {
       send(worker, {.kind = CallKind::kPing});
     }
@@ -203,7 +198,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     queue_.fail(
         {ErrorCode::kUnavailable,
          str_cat("[ps] no worker was there for ",
-                 std::chrono::duration<double>(options_.worker_timeout).count(),
+                 strata::detail::in_seconds(options_.worker_timeout),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;
   }
@@ -224,7 +219,7 @@ void CoordinatorCore::broadcast_error() {
 void CoordinatorCore::poll(Worker& worker, Clock::time_point now) {
   try {
     while (auto text = worker.connection->try_receive_message(kCallChannel)) {
-      worker.heard = now;
+      detector_.heard(id_of(worker), now);
       handle(worker, decode_call_message(*text), now);
       if (worker.connection == nullptr) return;
     }

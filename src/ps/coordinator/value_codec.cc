@@ -25,12 +25,9 @@ enum ValueField : uint32_t {
   kList = 6,
   kResource = 7,
 };
-// An undefined tensor has none. A dtype is c10::ScalarType's number, which files use, too.
-enum TensorField : uint32_t { kDtype = 1, kSize = 2, kBytes = 3, kFollows = 4 };
 constexpr uint32_t kElement = 1;  // of a list
 
 constexpr int kMaxDepth = 32;
-constexpr size_t kMaxDims = 64;
 constexpr int64_t kMaxTensor = int64_t{1} << 40;  // bytes
 
 constexpr strata::detail::WireText kValueText = {"[ps] values", "values"};
@@ -77,27 +74,27 @@ class Writer {
   }
 
   void tensor(const at::Tensor& tensor, std::string& to) {
-    std::string text;
+    TensorMessage message;
+    at::Tensor dense;
     if (tensor.defined()) {
       STRATA_CHECK(tensor.layout() == at::kStrided && !c10::isQIntType(tensor.scalar_type()),
                    kInvalidArgument, "[ps] Value: got a tensor of ", tensor.toString(),
                    "; expected a dense one; call to_dense() or dequantize()");
       // Views that are conjugate or negative in name only are made so.
-      const at::Tensor dense =
-          tensor.detach().to(at::kCPU).resolve_conj().resolve_neg().contiguous();
-      strata::detail::put_integer(kDtype, static_cast<int64_t>(dense.scalar_type()), text);
-      for (const int64_t size : dense.sizes()) strata::detail::put_integer(kSize, size, text);
+      dense = tensor.detach().to(at::kCPU).resolve_conj().resolve_neg().contiguous();
+      message.dtype = static_cast<uint64_t>(dense.scalar_type());
+      message.sizes = dense.sizes().vec();
       const size_t bytes = dense.nbytes();
       if (bytes <= kInlineTensor && inlined_ + bytes <= kInlineTensors) {
         inlined_ += bytes;
-        strata::detail::put_bytes(
-            kBytes, std::string_view(static_cast<const char*>(dense.const_data_ptr()), bytes),
-            text);
+        message.data.emplace(static_cast<const char*>(dense.const_data_ptr()), bytes);
       } else {
-        strata::detail::put_integer(kFollows, 1, text);
+        message.follows = true;
         out_.tensors.push_back(dense);
       }
     }
+    std::string text;
+    strata::detail::write_message(message, text);
     strata::detail::put_bytes(kTensor, text, to);
   }
 
@@ -175,46 +172,14 @@ class Reader {
   }
 
   at::Tensor tensor(std::string_view bytes) {
+    if (bytes.empty()) return {};
     WireReader reader(bytes, whole_, kValueText);
-    if (reader.at_end()) return {};
-    std::optional<at::ScalarType> dtype;
-    std::vector<int64_t> sizes;
-    std::optional<std::string_view> data;
-    bool follows = false;
-    while (!reader.at_end()) {
-      WireType type;
-      const uint32_t field = reader.field(type);
-      switch (field) {
-        case kDtype: {
-          expect(reader, type, WireType::kVarint);
-          const uint64_t number = reader.varint();
-          if (number >= static_cast<uint64_t>(at::ScalarType::NumOptions) ||
-              number == static_cast<uint64_t>(at::ScalarType::Undefined) ||
-              c10::isQIntType(static_cast<at::ScalarType>(number))) {
-            reader.fail("an invalid dtype");
-          }
-          dtype = static_cast<at::ScalarType>(number);
-          break;
-        }
-        case kSize:
-          expect(reader, type, WireType::kVarint);
-          sizes.push_back(static_cast<int64_t>(reader.varint()));
-          if (sizes.back() < 0 || sizes.size() > kMaxDims) reader.fail("invalid sizes");
-          break;
-        case kBytes:
-          expect(reader, type, WireType::kBytes);
-          data = reader.bytes();
-          break;
-        case kFollows:
-          expect(reader, type, WireType::kVarint);
-          follows = reader.varint() != 0;
-          break;
-        default:
-          reader.skip(type);
-      }
-    }
-    if (!dtype || data.has_value() == follows) reader.fail("a tensor without dtype or bytes");
-    sizes.push_back(static_cast<int64_t>(c10::elementSize(*dtype)));
+    TensorMessage message;
+    strata::detail::read_message(message, reader);
+    auto& [number, sizes, data, follows] = message;
+    if (!number || data.has_value() == follows) reader.fail("a tensor without dtype or bytes");
+    const auto dtype = static_cast<at::ScalarType>(*number);
+    sizes.push_back(static_cast<int64_t>(c10::elementSize(dtype)));
     const auto bytes_of_all = strata::detail::checked_product(std::span<const int64_t>(sizes));
     sizes.pop_back();
     if (!bytes_of_all || *bytes_of_all > kMaxTensor) reader.fail("a tensor of more than 1 TiB");
@@ -226,7 +191,7 @@ class Reader {
                    " bytes in one message; expected no more than this machine has memory");
       following_ += static_cast<size_t>(size);
     }
-    at::Tensor made = at::empty(sizes, at::TensorOptions(*dtype));
+    at::Tensor made = at::empty(sizes, at::TensorOptions(dtype));
     if (follows) {
       follow_.push_back(made);
     } else if (size > 0) {
@@ -242,6 +207,18 @@ class Reader {
 };
 
 }  // namespace
+
+const char* TensorMessage::dtype_problem() const {
+  const bool known = *dtype < static_cast<uint64_t>(at::ScalarType::NumOptions) &&
+                     *dtype != static_cast<uint64_t>(at::ScalarType::Undefined) &&
+                     !c10::isQIntType(static_cast<at::ScalarType>(*dtype));
+  return known ? nullptr : "an invalid dtype";
+}
+
+const char* TensorMessage::sizes_problem() const {
+  constexpr size_t kMaxDims = 64;
+  return sizes.back() < 0 || sizes.size() > kMaxDims ? "invalid sizes" : nullptr;
+}
 
 EncodedValues encode_values(std::span<const Value> values) {
   EncodedValues out;

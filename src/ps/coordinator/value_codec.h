@@ -1,18 +1,40 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/memory_limit.h"
+#include "core/proto_message.h"
 #include "strata/ps/value.h"
 
 namespace strata::ps {
 
-/// Values as they travel: a text in Protocol Buffers' format, written by hand as
-/// cluster/control_message.h says, and the tensors that are too large for it. These go as transfers
-/// of their own, in this order; all are dense and on the CPU.
+/// A tensor as it travels; an undefined one has no fields. The contract of this and of values is
+/// proto/strata/values.proto.
+struct TensorMessage {
+  std::optional<uint64_t> dtype = {};  ///< c10::ScalarType's number, which files use, too
+  std::vector<int64_t> sizes = {};
+  std::optional<std::string_view> data = {};
+  bool follows = false;  ///< the data are a transfer of their own
+
+  // Of the value that was read last.
+  const char* dtype_problem() const;
+  const char* sizes_problem() const;
+};
+
+void visit_fields(auto& field, strata::detail::MessageOf<TensorMessage> auto& tensor) {
+  field.checked(1, "dtype", tensor.dtype, [&] { return tensor.dtype_problem(); });
+  field.checked(2, "sizes", tensor.sizes, [&] { return tensor.sizes_problem(); });
+  field.bytes(3, "data", tensor.data);
+  field(4, "follows", tensor.follows);
+}
+
+/// Values as they travel: a text in Protocol Buffers' format, and the tensors that are too large
+/// for it. These go as transfers of their own, in this order; all are dense and on the CPU.
 struct EncodedValues {
   std::string text;
   std::vector<at::Tensor> tensors;

@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
+#include "core/seconds.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
 #include "ps/coordinator/progress_thread.h"
@@ -27,13 +29,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kShortestLiveness = std::chrono::milliseconds(100);
 constexpr auto kTickInterval = std::chrono::milliseconds(5);
+constexpr uint64_t kCoordinator = 0;  // the peer that is watched
 constexpr auto kCloseWithin = std::chrono::seconds(2);
-
-double seconds(std::chrono::nanoseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
 
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
 class Door {
@@ -86,9 +84,7 @@ WorkerOptions checked(const cluster::ClusterSpec& spec, const cluster::TaskId& t
                spec.to_string());
   STRATA_CHECK(options.threads >= 1, kInvalidArgument, "[ps] WorkerServer: got ", options.threads,
                " threads; expected 1 at least");
-  STRATA_CHECK(options.server.liveness >= kShortestLiveness, kInvalidArgument,
-               "[ps] WorkerServer: got a liveness interval of ", seconds(options.server.liveness),
-               " s; expected 0.1 s at least");
+  cluster::check_liveness(options.server.liveness, "[ps] WorkerServer");
   return options;
 }
 
@@ -125,7 +121,6 @@ struct WorkerServer::Impl {
   const FunctionRegistry registry_;
   std::vector<FunctionRegistry::Found> functions_;
   const WorkerOptions options_;
-  const Clock::duration silence_limit_;
   const std::shared_ptr<wire::Transport> transport_;
   const std::shared_ptr<Door> door_;
   std::string address_;
@@ -142,7 +137,8 @@ struct WorkerServer::Impl {
   // Objects that a thread which calls functions destroys.
   WorkerSession::RetiredObjects retired_ STRATA_GUARDED_BY(mutex_);
   int burying_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that do
-  Clock::time_point ticked_ STRATA_GUARDED_BY(mutex_);
+  Clock::time_point next_tick_ STRATA_GUARDED_BY(mutex_);
+  cluster::FailureDetector detector_ STRATA_GUARDED_BY(mutex_);  // of the session's coordinator
   Clock::time_point alone_since_ STRATA_GUARDED_BY(mutex_);
   // While there is no session.
   std::optional<strata::detail::WaitNotice> alone_notice_ STRATA_GUARDED_BY(mutex_);
@@ -159,11 +155,11 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
       num_workers_(spec.has_job(cluster::kWorker) ? spec.num_tasks(cluster::kWorker) : 0),
       registry_(registry),
       options_(checked(spec, task, std::move(options))),
-      silence_limit_(options_.server.liveness * 9 / 10),
       transport_(cluster::make_transport(options_.server)),
       door_(std::make_shared<Door>(spec, task.to_string(), options_.coordinator)),
-      ticked_(Clock::now()),
-      alone_since_(ticked_) {
+      alone_since_(Clock::now()),
+      next_tick_(alone_since_ + kTickInterval),
+      detector_(cluster::control_timing(options_.server.liveness), alone_since_) {
   while (const auto found = registry_.at(static_cast<uint32_t>(functions_.size()))) {
     functions_.push_back(*found);
   }
@@ -203,7 +199,8 @@ void WorkerServer::Impl::work_once() {
     while (auto connection = transport_->try_accept()) meet(std::move(connection), now);
     if (session_ != nullptr && !ended_) {
       with_session([&](WorkerSession& session) STRATA_REQUIRES(mutex_) {
-        session.poll(now);
+        if (session.poll(now)) detector_.heard(kCoordinator, now);
+        detector_.received(kCoordinator, session.connection().counts().bytes_received, now);
         retire_session(session);
         // What still runs, or is being destroyed, is of a session before.
         if (serving_ > 0 && running_ == 0 && burying_ == 0 && retired_.empty()) {
@@ -213,7 +210,7 @@ void WorkerServer::Impl::work_once() {
         if (session.said_end()) end(Status());
       });
     }
-    if (now >= ticked_ + kTickInterval) tick(now);
+    if (now >= next_tick_) tick(now);
     wake = waiting_ > 0 && (ended_ || has_work());
   }
   if (wake) transport_->wake();
@@ -244,7 +241,8 @@ void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Cloc
   }
   STRATA_LOG(kInfo) << "[ps] serves " << connection->name();
   door_->serve(*connection);
-  session_ = std::make_shared<WorkerSession>(std::move(connection), registry_, now);
+  detector_.add(kCoordinator, now);
+  session_ = std::make_shared<WorkerSession>(std::move(connection), registry_);
   alone_notice_.reset();
 }
 
@@ -253,6 +251,7 @@ void WorkerServer::Impl::lose(const Status& status) {
   session_->drop(status);
   retire_session(*session_);
   session_.reset();
+  detector_.remove(kCoordinator);
   door_->release();
   alone_since_ = Clock::now();
   alone_why_ = str_cat("the last one was lost: ", status.message());
@@ -263,19 +262,17 @@ void WorkerServer::Impl::retire_session(WorkerSession& session) {
 }
 
 void WorkerServer::Impl::tick(Clock::time_point now) {
-  const auto gap = now - ticked_;
-  ticked_ = now;
+  next_tick_ = now + kTickInterval;
+  const Clock::duration suspended = detector_.tick(now);
   if (ended_) return;
-  const bool stood_still = gap > silence_limit_ / 2;
   if (session_ != nullptr) {
-    if (stood_still) session_->forgive(gap);
-    if (now - session_->heard() >= silence_limit_) {
+    if (detector_.is_lost(kCoordinator, now)) {
       lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
-                                             seconds(silence_limit_), " s")});
+                                             strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
     }
     return;
   }
-  if (stood_still) alone_since_ += gap;
+  alone_since_ += suspended;
   if (serving_ > 0) {
     if (!alone_notice_) {
       alone_notice_.emplace(
@@ -291,8 +288,8 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
          str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
-                 seconds(options_.coordinator_timeout), " s (WorkerOptions::coordinator_timeout); ",
-                 alone_why_)});
+                 strata::detail::in_seconds(options_.coordinator_timeout),
+                 " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }
 }
 

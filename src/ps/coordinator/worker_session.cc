@@ -25,26 +25,22 @@ uint64_t nanoseconds(WorkerSession::Clock::duration time) {
 }  // namespace
 
 WorkerSession::WorkerSession(std::shared_ptr<wire::Connection> connection,
-                             const FunctionRegistry& registry, Clock::time_point now)
-    : connection_(std::move(connection)), registry_(registry), heard_(now) {}
+                             const FunctionRegistry& registry)
+    : connection_(std::move(connection)), registry_(registry) {}
 
-void WorkerSession::poll(Clock::time_point now) {
+bool WorkerSession::poll(Clock::time_point now) {
+  bool received = false;
   while (!said_end_) {
     const auto text = connection_->try_receive_message(kCallChannel);
     if (!text) break;
-    heard_ = now;
+    received = true;
     handle(decode_call_message(*text), now);
-  }
-  // Large tensors are a sign of life, too.
-  const uint64_t bytes = connection_->counts().bytes_received;
-  if (bytes != bytes_heard_) {
-    bytes_heard_ = bytes;
-    heard_ = now;
   }
   while (!sending_.empty() && sending_.front().transfer.done()) {
     sending_.front().transfer.status().throw_if_error();
     sending_.pop_front();
   }
+  return received;
 }
 
 void WorkerSession::handle(const CallMessage& message, Clock::time_point now) {

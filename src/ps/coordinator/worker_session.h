@@ -50,15 +50,14 @@ class WorkerSession {
     std::chrono::nanoseconds run{0};
   };
 
-  WorkerSession(std::shared_ptr<wire::Connection> connection, const FunctionRegistry& registry,
-                Clock::time_point now);
+  WorkerSession(std::shared_ptr<wire::Connection> connection, const FunctionRegistry& registry);
 
   const wire::Connection& connection() const { return *connection_; }
   const std::shared_ptr<wire::Connection>& shared_connection() const { return connection_; }
 
-  /// Takes what has come, and sends what waits to be sent.
+  /// Takes what has come, and sends what waits to be sent. @return whether a message has come.
   /// @throws Error  the connection has failed, or brought what makes no sense.
-  void poll(Clock::time_point now);
+  bool poll(Clock::time_point now);
   /// Answers a coordinator that has the same registry: calls may come.
   void open_if_asked(int threads);
 
@@ -80,9 +79,6 @@ class WorkerSession {
   RetiredObjects take_dead() { return std::exchange(retired_, {}); }
 
   bool said_end() const { return said_end_; }
-  Clock::time_point heard() const { return heard_; }
-  /// This task stood still for so long.
-  void forgive(Clock::duration gap) { heard_ += gap; }
   bool anything_waits() const { return !outcomes_.empty(); }
 
  private:
@@ -109,8 +105,6 @@ class WorkerSession {
   std::optional<CallMessage> asked_;  // kOpen that has no answer yet
   bool open_ = false;
   bool said_end_ = false;
-  Clock::time_point heard_;
-  uint64_t bytes_heard_ = 0;
 
   std::deque<std::shared_ptr<Task>> waiting_;
   std::map<uint64_t, std::shared_ptr<Task>> running_;

@@ -15,10 +15,12 @@ using Clock = std::chrono::steady_clock;
 /// Of the liveness interval: so long a server whose line is broken tries to reach its backup,
 /// while its workers wait. One that is there answers at once.
 constexpr int kSettleWithin = 8;
+constexpr uint64_t kHolder = 0;  // the peer that is watched: the one with the copies
 
 }  // namespace
 
-BackupReplicator::BackupReplicator(Options options) : options_(std::move(options)) {
+BackupReplicator::BackupReplicator(Options options)
+    : options_(std::move(options)), detector_(cluster::table_timing(options_.liveness)) {
   connect(options_.liveness);
 }
 
@@ -161,14 +163,16 @@ void BackupReplicator::tend() {
       if (connection_) connection_->fail(status);
     }
     if (!connection_) return;
-    heard_ = Clock::now();
+    detector_.heard(kHolder, Clock::now());
   }
   if (connection_) heartbeat();
   if (connection_ && !connection_->status().ok()) lost(connection_->status().message());
 }
 
 void BackupReplicator::greet() {
-  heard_ = heartbeat_interval_ = Clock::now();
+  const Clock::time_point now = Clock::now();
+  detector_.add(kHolder, now);
+  detector_.heartbeat_sent(now);
   try {
     connection_->send_message(
         kTableChannel,
@@ -224,18 +228,17 @@ void BackupReplicator::take_acknowledged(uint32_t id) {
 void BackupReplicator::heartbeat() {
   const Clock::time_point now = Clock::now();
   try {
-    while (connection_->try_receive_message(kHeartbeatChannel)) heard_ = now;
-    if (now - heartbeat_interval_ > options_.liveness / 4) {
-      heartbeat_interval_ = now;
+    while (connection_->try_receive_message(kHeartbeatChannel)) detector_.heard(kHolder, now);
+    if (detector_.heartbeat_due(now)) {
+      detector_.heartbeat_sent(now);
       connection_->send_message(kHeartbeatChannel, "");
     }
   } catch (const Error&) {
     return;  // `tend` sees it
   }
-  if (now - heard_ <= options_.liveness) return;
-  connection_->fail(
-      Status(ErrorCode::kUnavailable,
-             str_cat("silent for ", std::chrono::duration<double>(now - heard_).count(), " s")));
+  if (!detector_.is_lost(kHolder, now)) return;
+  const std::chrono::duration<double> silence = detector_.silence(kHolder, now);
+  connection_->fail(Status(ErrorCode::kUnavailable, str_cat("silent for ", silence.count(), " s")));
 }
 
 void BackupReplicator::lost(const std::string& why) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/failure_detector.h"
 #include "core/thread.h"
 #include "ps/tables/request.h"
 #include "ps/tables/table_call.h"
@@ -97,9 +98,8 @@ class BackupReplicator {
   const Options options_;
   std::shared_ptr<wire::Connection> connection_;
   std::vector<std::string> inbox_;
-  std::deque<Input> inputs_;  // that the backup does not have, or has not said so
-  std::chrono::steady_clock::time_point heard_;
-  std::chrono::steady_clock::time_point heartbeat_interval_;
+  std::deque<Input> inputs_;           // that the backup does not have, or has not said so
+  cluster::FailureDetector detector_;  // of the backup, while there is a connection
 
   mutable Mutex mutex_;
   State state_ = State::kConnecting;  // written by the serving thread with mutex_ held

@@ -53,7 +53,8 @@ ParameterServer::Impl::Impl(const cluster::ClusterSpec& all, const cluster::Task
       memory_limit(options.memory_limit != 0 ? options.memory_limit : default_memory_limit()),
       transport(cluster::make_transport(options.server)),
       own{.server = task.index},
-      copied{.server = backup_peer(-1).index} {
+      copied{.server = backup_peer(-1).index},
+      detector(cluster::table_timing(options.server.liveness)) {
   STRATA_CHECK(task.job == cluster::kPs && spec.has_task(task), kInvalidArgument,
                "[ps] ParameterServer: got ", task.to_string(), " of ", spec.to_string(),
                "; expected a task of the job \"ps\"");
@@ -170,13 +171,16 @@ void ParameterServer::Impl::accept() {
     }
     STRATA_VLOG(4) << "[ps] " << name << " has come";
     if (!is_server) came.insert(name);
-    workers.push_back({.connection = std::move(connection), .name = name, .is_server = is_server});
+    const uint64_t id = next_worker++;
+    detector.add(id, Clock::now());
+    workers.push_back(
+        {.connection = std::move(connection), .name = name, .is_server = is_server, .id = id});
   }
 }
 
 void ParameterServer::Impl::take_requests(Worker& worker) {
   if (worker.inbox.empty()) return;
-  worker.heard = Clock::now();
+  detector.heard(worker.id, Clock::now());
   const std::vector<std::string> inbox = std::exchange(worker.inbox, {});
   for (const std::string& bytes : inbox) {
     if (worker.left) return;
@@ -399,21 +403,26 @@ void ParameterServer::Impl::check_liveness() {
     if (worker.left) continue;
     try {
       while (worker.connection->try_receive_message(kHeartbeatChannel)) {
-        worker.heard = now;
+        detector.heard(worker.id, now);
         worker.connection->send_message(kHeartbeatChannel, "");
       }
     } catch (const Error&) {
       continue;  // `advance` sees it
     }
-    if (now - worker.heard > options.server.liveness) {
-      const Status silent(ErrorCode::kUnavailable,
-                          str_cat("[ps] ", worker.name, " has been silent for ",
-                                  std::chrono::duration<double>(now - worker.heard).count(), " s"));
+    if (detector.is_lost(worker.id, now)) {
+      const std::chrono::duration<double> silence = detector.silence(worker.id, now);
+      const Status silent(
+          ErrorCode::kUnavailable,
+          str_cat("[ps] ", worker.name, " has been silent for ", silence.count(), " s"));
       worker.connection->fail(silent);
       lose(worker, silent);
     }
   }
-  workers.remove_if([](const Worker& worker) { return worker.left && worker.receiving.empty(); });
+  workers.remove_if([&](const Worker& worker) {
+    const bool over = worker.left && worker.receiving.empty();
+    if (over) detector.remove(worker.id);
+    return over;
+  });
   draining.remove_if([&](const DrainingConnection& each) {
     return !each.connection->status().ok() || now - each.since > options.server.liveness;
   });

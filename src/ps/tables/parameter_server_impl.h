@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/failure_detector.h"
 #include "core/log_limiter.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
@@ -68,7 +69,7 @@ struct ParameterServer::Impl {
     std::shared_ptr<wire::Connection> connection;
     std::string name;
     bool is_server = false;  // whose tables are copied here: it brings what changes them
-    Clock::time_point heard = Clock::now();
+    uint64_t id = 0;         // for the failure detector
     std::vector<std::string> inbox = {};  // requests that nobody has looked at
     std::list<Arriving> receiving = {};
     MappedMemory memory = {};
@@ -133,6 +134,8 @@ struct ParameterServer::Impl {
   Tables copied;
   Copies copies = Copies::kBackup;
   std::list<Worker> workers;
+  uint64_t next_worker = 0;
+  cluster::FailureDetector detector;  // of the workers
   std::list<DrainingConnection> draining;
   std::vector<std::shared_ptr<TableCall>> sending;
   Clock::time_point last_there = Clock::now();

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/proto_message.h"
 #include "strata/core/error.h"
 
 namespace strata::ps {
@@ -83,7 +84,40 @@ struct Reply {
   friend bool operator==(const Reply&, const Reply&) = default;
 };
 
-/// Protocol Buffers' format, as control messages between tasks are (cluster/control_message.h).
+void visit_fields(auto& field, strata::detail::MessageOf<Request> auto& request) {
+  field(1, "kind", request.kind);
+  field(2, "id", request.id);
+  field(3, "table", request.table);
+  field(4, "text", request.text);
+  field(5, "flag", request.flag);
+  field(6, "slot", request.slot);
+  field(7, "rows", request.rows);
+  field(8, "data_bytes", request.data_bytes);
+  field(9, "step", request.step);
+  field(10, "sequence", request.sequence);
+  field.always(11, "learning_rate", request.learning_rate);
+  field.always(12, "weight_decay", request.weight_decay);
+  field.always(13, "clip_value", request.clip_value);
+  field.always(14, "scale", request.scale);
+  field.always(15, "weight", request.weight);
+  field(16, "encoding", request.encoding);
+  field(17, "memory", request.memory);
+  field(18, "on_behalf_of", request.on_behalf_of);
+  field(19, "worker", request.worker);
+}
+
+void visit_fields(auto& field, strata::detail::MessageOf<Reply> auto& reply) {
+  field(1, "id", reply.id);
+  field(2, "code", reply.code);
+  field(3, "text", reply.text);
+  field(4, "version", reply.version);
+  field(5, "flag", reply.flag);
+  field(6, "step", reply.step);
+  field(7, "unreplicated", reply.unreplicated);
+  field(8, "promoted", reply.promoted);
+}
+
+/// Their contract is proto/strata/table_request.proto.
 std::string encode(const Request& request);
 std::string encode(const Reply& reply);
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
 #include "core/call_notice.h"
 #include "core/join.h"
@@ -371,13 +372,21 @@ std::vector<TableCounters> ServerCalls::counters(const std::string& table) {
 /// Signs of life, both ways. It does not wait on the transport, where it would take turns with
 /// those who wait for answers.
 void ServerCalls::heartbeat(const std::stop_token& stop) {
-  const auto interval = options_.server.liveness / 4;
+  cluster::FailureDetector detector(cluster::table_timing(options_.server.liveness));
+  const auto heard = [](const Server& server) {
+    return Clock::time_point(Clock::duration(server.heard));
+  };
+  for (uint64_t index = 0; index < servers_.size(); ++index) {
+    if (servers_[index]->connection) detector.add(index, heard(*servers_[index]));
+  }
   Mutex mutex;
   std::condition_variable_any never;
   MutexLock lock(mutex);
-  while (!never.wait_for(lock, stop, interval, [&] { return stop.stop_requested(); })) {
+  while (!never.wait_for(lock, stop, detector.timing().heartbeat_interval,
+                         [&] { return stop.stop_requested(); })) {
     transport_->progress();
-    for (const std::unique_ptr<Server>& server : servers_) {
+    for (uint64_t index = 0; index < servers_.size(); ++index) {
+      const std::unique_ptr<Server>& server = servers_[index];
       if (!server->connection) continue;
       try {
         while (server->connection->try_receive_message(kHeartbeatChannel)) {
@@ -387,12 +396,12 @@ void ServerCalls::heartbeat(const std::stop_token& stop) {
       } catch (...) {
         continue;  // the next call reports it
       }
-      const Clock::duration silence =
-          Clock::now().time_since_epoch() - Clock::duration(server->heard);
-      if (silence <= options_.server.liveness) continue;
+      detector.heard(index, heard(*server));  // replies count, too: `look` notes them
+      const Clock::time_point now = Clock::now();
+      if (!detector.is_lost(index, now)) continue;
+      const std::chrono::duration<double> silence = detector.silence(index, now);
       server->connection->fail(
-          Status(ErrorCode::kUnavailable,
-                 str_cat("silent for ", std::chrono::duration<double>(silence).count(), " s")));
+          Status(ErrorCode::kUnavailable, str_cat("silent for ", silence.count(), " s")));
     }
   }
 }

@@ -2,45 +2,42 @@
 #include <ctime>
 #include <iomanip>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/roles.h"
 #include "strata/cluster/tf_config_resolver.h"
 #include "strata/core/error.h"
-#include "tools/arguments.h"
 #include "tools/certs/job_certificates.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/launch/task_list.h"
 
 namespace strata::tools {
 namespace {
 
-constexpr const char* kCertsHelp = R"(usage: strata certs DIR --tasks JOB=N[,JOB=N...] [options]
+CommandHelp certs_help() {
+  return {
+      .usage = R"(strata certs DIR --tasks JOB=N[,JOB=N...] [options]
        strata certs DIR --tf-config JSON [options]
-       strata certs DIR --check
+       strata certs DIR --check)",
+      .description =
+          R"(Makes an authority of the job's own, and a certificate for each task: what a cluster needs to
+encrypt its connections and to admit no stranger.
 
-  Makes an authority of the job's own, and a certificate for each task: what a cluster needs to
-  encrypt its connections and to let nobody else in.
+  DIR/authority.pem                the authority; every task needs it
+  DIR/authority.key                signs certificates; keep it, and give it to no task
+  DIR/worker-0.pem  worker-0.key   the first worker's, and so on
 
-    DIR/authority.pem                the authority; every task needs it
-    DIR/authority.key                signs certificates; keep it, and give it to no task
-    DIR/worker-0.pem  worker-0.key   the first worker's, and so on
-
-  Copy authority.pem and a task's own two files to its host, and set STRATA_TLS_DIR to their folder
-  there. What is in DIR is kept: with more --tasks, the new ones get certificates of the same
-  authority.
-
-  --tasks LIST       worker=4,ps=2: how many tasks of each job (chief, worker, ps, evaluator)
-  --tf-config JSON   the tasks of this TF_CONFIG's cluster instead; - takes the environment's
-  --job NAME         a name for the authority (default: strata)
-  --days N           how long they are valid (default: 365)
-  --force            makes everything anew, with a new authority: all tasks need the new files
-  --check            makes nothing; says of each certificate in DIR until when it is valid, and
-                     what is wrong with it; exit status 1 if anything is
-)";
+Copy authority.pem and a task's own two files to its host, and set STRATA_TLS_DIR to their folder
+there. What is in DIR is kept: with more --tasks, the new ones get certificates of the same
+authority.
+)"};
+}
 
 struct CertsOptions {
   std::string folder;
@@ -60,29 +57,36 @@ std::vector<cluster::TaskId> tasks_of_tf_config(const std::string& text) {
   return tasks;
 }
 
-CertsOptions read_options(std::vector<std::string> words) {
+// @return nullopt: the help was asked for, and is printed.
+std::optional<CertsOptions> read_options(std::vector<std::string> words) {
   CertsOptions options;
-  Arguments arguments("strata certs", std::move(words));
-  while (const auto word = arguments.next()) {
-    if (*word == "--tasks") {
-      options.tasks = parse_task_list(arguments.value(), "[strata certs] --tasks");
-    } else if (*word == "--tf-config") {
-      options.tasks = tasks_of_tf_config(arguments.value());
-    } else if (*word == "--job") {
-      options.make.job = arguments.value();
-    } else if (*word == "--days") {
-      options.make.valid_for = std::chrono::hours(24) * arguments.number(1);
-    } else if (*word == "--force") {
-      options.make.replace = true;
-    } else if (*word == "--check") {
-      options.check = true;
-    } else if (arguments.is_option()) {
-      arguments.refuse_option();
-    } else {
-      STRATA_CHECK(options.folder.empty(), kInvalidArgument, "[strata certs] got the folders ",
-                   options.folder, " and ", *word, "; expected one");
-      options.folder = *word;
-    }
+  CommandLine line("strata certs", certs_help());
+  line.option("--tasks", "LIST",
+              "worker=4,ps=2: how many tasks of each job (chief, worker, ps,\nevaluator)",
+              [&](const std::string& list) {
+                options.tasks = parse_task_list(list, "[strata certs] --tasks");
+              });
+  line.option("--tf-config", "JSON",
+              "the tasks of this TF_CONFIG's cluster instead; - takes the\nenvironment's",
+              [&](const std::string& json) { options.tasks = tasks_of_tf_config(json); });
+  line.text("--job", "NAME", "a name for the authority (default: strata)", options.make.job);
+  int days = 0;
+  line.number("--days", "N", "how long they are valid (default: 365)", days, 1);
+  line.flag("--force", "makes everything anew, with a new authority: all tasks need the new files",
+            options.make.replace);
+  line.flag("--check",
+            "makes nothing; says of each certificate in DIR until when it is valid,\n"
+            "and what is wrong with it; exit status 1 if anything is",
+            options.check);
+  if (!line.read(std::move(words))) {
+    std::cout << line.help();
+    return std::nullopt;
+  }
+  if (days > 0) options.make.valid_for = std::chrono::hours(24) * days;
+  for (const std::string& word : line.operands()) {
+    STRATA_CHECK(options.folder.empty(), kInvalidArgument, "[strata certs] got the folders ",
+                 options.folder, " and ", word, "; expected one");
+    options.folder = word;
   }
   STRATA_CHECK(!options.folder.empty(), kInvalidArgument,
                "[strata certs] got no folder; expected strata certs DIR");
@@ -116,19 +120,14 @@ bool print(const std::string& folder) {
 }  // namespace
 
 int certs_main(int argc, char** argv) {
-  const std::vector<std::string> words(argv + 1, argv + argc);
-  for (const std::string& word : words) {
-    if (word != "--help" && word != "-h") continue;
-    std::cout << kCertsHelp;
-    return 0;
+  const std::optional<CertsOptions> options = read_options({argv + 1, argv + argc});
+  if (!options) return 0;
+  if (!options->check) {
+    const auto made = make_job_certificates(options->folder, options->tasks, options->make);
+    std::cout << "made " << made.size() << ", kept " << options->tasks.size() - made.size()
+              << " certificates in " << options->folder << '\n';
   }
-  const CertsOptions options = read_options(words);
-  if (!options.check) {
-    const auto made = make_job_certificates(options.folder, options.tasks, options.make);
-    std::cout << "made " << made.size() << ", kept " << options.tasks.size() - made.size()
-              << " certificates in " << options.folder << '\n';
-  }
-  return print(options.folder) ? 0 : 1;
+  return print(options->folder) ? 0 : 1;
 }
 
 }  // namespace strata::tools

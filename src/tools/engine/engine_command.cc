@@ -5,10 +5,12 @@
 #include <cstdlib>
 #include <cstring>
 #include <iostream>
+#include <string>
+#include <vector>
 
 #include "core/join.h"
 #include "strata/core/error.h"
-#include "tools/arguments.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/engine/engine.h"
 #include "tools/installed_files.h"
@@ -17,18 +19,16 @@ namespace strata::tools {
 
 namespace {
 
-constexpr const char* kEngineHelp = R"(usage: strata engine [options]
-
-Finds the engine, libtorch of the series that strata was built with, and prints its folder. Looks at
+CommandHelp engine_help() {
+  return {
+      .usage = "strata engine [options]",
+      .description =
+          R"(Finds the engine, libtorch of the series that strata was built with, and prints its folder. Looks at
 $TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. Where there is none, it
 installs one there: PyPI's wheel of torch without its dependencies, its CPU part alone (550 MB to load,
 1.4 GB on disk, pinned by SHA-256).
-
-  --find         install nothing; the exit status is 1 where there is none
-  --wheels DIR   take the wheels from DIR instead of PyPI
-  --cflags       print the compiler's options for it, for builds without CMake
-  --libs         print the linker's
-)";
+)"};
+}
 
 enum class Print { kFolder, kCompilerOptions, kLinkerOptions };
 
@@ -61,26 +61,25 @@ void print(const Engine& engine, Print what) {
 }  // namespace
 
 int engine_main(int argc, char** argv) {
-  Arguments arguments("strata engine", {argv + 1, argv + argc});
-  Print what = Print::kFolder;
-  bool may_install = true;
-  while (const auto word = arguments.next()) {
-    if (*word == "--help" || *word == "-h") {
-      std::cout << kEngineHelp;
-      return 0;
-    }
-    if (*word == "--find") {
-      may_install = false;
-    } else if (*word == "--wheels") {
-      ::setenv("STRATA_WHEELS", arguments.value().c_str(), 1);
-    } else if (*word == "--cflags") {
-      what = Print::kCompilerOptions;
-    } else if (*word == "--libs") {
-      what = Print::kLinkerOptions;
-    } else {
-      arguments.refuse_option();
-    }
+  bool may_install = true, compiler_options = false, linker_options = false;
+  std::string wheels;
+  CommandLine line("strata engine", engine_help());
+  line.flag("--find", "installs nothing; the exit status is 1 where there is none", may_install,
+            false);
+  line.text("--wheels", "DIR", "takes the wheels from DIR instead of PyPI", wheels);
+  line.flag("--cflags", "prints the compiler's options for it, for builds without CMake",
+            compiler_options);
+  line.flag("--libs", "prints the linker's", linker_options);
+  if (!line.read({argv + 1, argv + argc})) {
+    std::cout << line.help();
+    return 0;
   }
+  STRATA_CHECK(line.operands().empty(), kInvalidArgument, "[strata engine] got ",
+               line.operands()[0], "; expected an option of strata engine --help");
+  if (!wheels.empty()) ::setenv("STRATA_WHEELS", wheels.c_str(), 1);
+  const Print what = linker_options     ? Print::kLinkerOptions
+                     : compiler_options ? Print::kCompilerOptions
+                                        : Print::kFolder;
   std::vector<std::string> rejected;
   if (const auto engine = find_engine(engine_series(), rejected)) {
     print(*engine, what);

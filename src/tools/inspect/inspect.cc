@@ -2,7 +2,6 @@
 // kinds are in inspect_*.cc.
 #include "tools/inspect/inspect.h"
 
-#include <charconv>
 #include <iostream>
 #include <vector>
 
@@ -10,6 +9,7 @@
 #include "data/files/byte_reader.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
+#include "tools/command_line.h"
 #include "tools/exit_status.h"
 
 namespace strata::tools {
@@ -21,17 +21,17 @@ constexpr const InspectKind* kKinds[] = {
     &kInspectSafetensors, &kInspectKeras,       &kInspectKerasH5,  &kInspectCsv,
     &kInspectCheckpoint,  &kInspectImageFolder, &kInspectText};
 
-constexpr const char* kHelp = R"(usage: strata inspect PATH... [options]
-
-  Prints what a file is, its size, how many elements it holds, and the first of them:
-  TFRecord files (tf.train.Examples decoded), IDX files, CSV, text, JPEG and PNG images, folders
-  with a sub-folder of images for each class; gzipped or not. Checkpoints and safetensors files:
-  every tensor's name, dtype and shape, and all values. Keras models (.keras, .h5): layers, shapes,
-  parameters, how they were compiled; Keras weights (.weights.h5): shapes. TensorBoard's event files, and folders of such: tags, kinds,
-  steps, first and last values. Checksums are verified.
-
-  --limit N    elements to show (default 5)
-)";
+CommandHelp inspect_help() {
+  return {.usage = "strata inspect PATH... [options]",
+          .description =
+              R"(Prints what a file is, its size, how many elements it holds, and the first of them:
+TFRecord files (tf.train.Examples decoded), IDX files, CSV, text, JPEG and PNG images, folders
+with a sub-folder of images for each class; gzipped or not. Checkpoints and safetensors files:
+every tensor's name, dtype and shape, and all values. Keras models (.keras, .h5): layers, shapes,
+parameters, how they were compiled; Keras weights (.weights.h5): shapes. TensorBoard's event
+files, and folders of such: tags, kinds, steps, first and last values. Checksums are verified.
+)"};
+}
 
 InspectPath look_at(const std::string& path) {
   const auto info = file_system_of(path).info(path);
@@ -81,30 +81,17 @@ void inspect(const std::string& path, const InspectOptions& options) {
 
 int run(int argc, char** argv) {
   InspectOptions options;
-  std::vector<std::string> paths;
-  for (int i = 1; i < argc; ++i) {
-    const std::string argument = argv[i];
-    if (argument == "--help" || argument == "-h") {
-      std::cout << kHelp;
-      return 0;
-    }
-    if (argument == "--limit") {
-      const std::string value = i + 1 < argc ? argv[++i] : "";
-      const char* const end = value.data() + value.size();
-      const auto [stopped, error] = std::from_chars(value.data(), end, options.limit);
-      STRATA_CHECK(error == std::errc{} && stopped == end && options.limit >= 0, kInvalidArgument,
-                   "[strata inspect] got --limit ", value, "; expected a number of 0 or more");
-      continue;
-    }
-    STRATA_CHECK(!argument.starts_with("--"), kInvalidArgument, "[strata inspect] got ", argument,
-                 "; expected an option of strata inspect --help");
-    paths.push_back(argument);
+  CommandLine line("strata inspect", inspect_help());
+  line.number("--limit", "N", "elements to show (default 5)", options.limit, 0);
+  if (!line.read({argv + 1, argv + argc})) {
+    std::cout << line.help();
+    return 0;
   }
-  if (paths.empty()) {
-    std::cerr << kHelp;
-    return 2;
+  if (line.operands().empty()) {
+    std::cerr << line.help();
+    return kUsageError;
   }
-  for (const std::string& path : paths) inspect(path, options);
+  for (const std::string& path : line.operands()) inspect(path, options);
   return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "strata/core/error.h"
 #include "tools/certs/job_certificates.h"
 #include "tools/commands.h"
+#include "tools/exit_status.h"
 #include "tools/launch/launch_options.h"
 #include "tools/launch/local_cluster.h"
 #include "tools/launch/orphan_reaper.h"
@@ -102,12 +103,12 @@ int dry_run(const LaunchOptions& options) {
 int launch_main(int argc, char** argv) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (words.empty()) {
-    std::cerr << kLaunchHelp;
-    return 2;
+    std::cerr << read_launch_options({"--help"}).help;
+    return kUsageError;
   }
   const LaunchOptions options = read_launch_options(words);
-  if (options.help) {
-    std::cout << kLaunchHelp;
+  if (!options.help.empty()) {
+    std::cout << options.help;
     return 0;
   }
   return options.dry_run ? dry_run(options) : launch(options);

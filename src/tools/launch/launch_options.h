@@ -22,16 +22,14 @@ struct LaunchOptions {
   std::string log_folder = {};
   bool pin = true;
   bool dry_run = false;
-  bool help = false;
+  std::string help = {};  ///< its text, where that is asked for, and nothing else
   SupervisorOptions supervisor = {};
 
   /// Chief, workers, ps, evaluator.
   std::vector<cluster::TaskId> tasks() const;
 };
 
-extern const char* const kLaunchHelp;
-
-/// @param words  What stands behind `strata launch`.
+/// @param words  What follows `strata launch`.
 /// @throws Error  kInvalidArgument: quotes the word that is wrong.
 LaunchOptions read_launch_options(std::vector<std::string> words);
 

@@ -6,10 +6,11 @@
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
-#include "tools/arguments.h"
+#include "tools/command_line.h"
 #include "tools/commands.h"
 #include "tools/installed_files.h"
 
@@ -19,18 +20,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kHelp = R"(usage: strata new DIR [--name NAME]
-
-Makes a project in DIR, which must be empty or not there yet: a CMakeLists.txt, a program with Keras's
-layers, one with a module and a loop of its own, a Dockerfile and a README that says how to build them.
-
-  --name NAME    the project's name (default: DIR's last part)
-)";
-
-struct NewOptions {
-  fs::path folder;
-  std::string name;
-};
+CommandHelp new_help() {
+  return {
+      .usage = "strata new DIR [--name NAME]",
+      .description =
+          R"(Makes a project in DIR, which must be empty or not there yet: a CMakeLists.txt, a program with
+Keras's layers, one with a module and a loop of its own, a Dockerfile and a README that says how to
+build them.
+)"};
+}
 
 // What CMake takes as the name of a project and of a target.
 bool is_project_name(const std::string& name) {
@@ -59,42 +57,32 @@ void copy_template(const fs::path& source, const fs::path& target, const std::st
 }  // namespace
 
 int new_main(int argc, char** argv) {
-  Arguments arguments("strata new", {argv + 1, argv + argc});
-  NewOptions options;
-  while (const auto word = arguments.next()) {
-    if (*word == "--help" || *word == "-h") {
-      std::cout << kHelp;
-      return 0;
-    }
-    if (*word == "--name") {
-      options.name = arguments.value();
-    } else if (arguments.is_option()) {
-      arguments.refuse_option();
-    } else {
-      STRATA_CHECK(options.folder.empty(), kInvalidArgument, "[strata new] got ",
-                   options.folder.string(), " and ", *word, "; expected one folder");
-      options.folder = *word;
-    }
+  std::string name;
+  CommandLine line("strata new", new_help());
+  line.text("--name", "NAME", "the project's name (default: DIR's last part)", name);
+  if (!line.read({argv + 1, argv + argc})) {
+    std::cout << line.help();
+    return 0;
   }
-  STRATA_CHECK(!options.folder.empty(), kInvalidArgument,
+  const std::vector<std::string>& words = line.operands();
+  STRATA_CHECK(!words.empty(), kInvalidArgument,
                "[strata new] got no folder; expected strata new DIR");
-  if (options.name.empty())
-    options.name = fs::absolute(options.folder / "").lexically_normal().parent_path().filename();
-  STRATA_CHECK(is_project_name(options.name), kInvalidArgument, "[strata new] got the name ",
-               options.name,
+  STRATA_CHECK(words.size() == 1, kInvalidArgument, "[strata new] got ", words[0], " and ",
+               words[1], "; expected one folder");
+  const fs::path folder = words[0];
+  if (name.empty()) name = fs::absolute(folder / "").lexically_normal().parent_path().filename();
+  STRATA_CHECK(is_project_name(name), kInvalidArgument, "[strata new] got the name ", name,
                "; expected a letter, then letters, digits, _ or -; choose one with --name");
-  STRATA_CHECK(!fs::exists(options.folder) ||
-                   (fs::is_directory(options.folder) && fs::is_empty(options.folder)),
-               kAlreadyExists, "[strata new] got ", options.folder.string(),
+  STRATA_CHECK(!fs::exists(folder) || (fs::is_directory(folder) && fs::is_empty(folder)),
+               kAlreadyExists, "[strata new] got ", folder.string(),
                ", which exists; expected an empty folder or a new one");
 
   const fs::path source = data_file("project");
   for (const auto& entry : fs::recursive_directory_iterator(source)) {
     if (entry.is_regular_file())
-      copy_template(entry.path(), options.folder / fs::relative(entry.path(), source),
-                    options.name);
+      copy_template(entry.path(), folder / fs::relative(entry.path(), source), name);
   }
-  std::cout << "made the project " << options.name << " in " << options.folder.string()
+  std::cout << "made the project " << name << " in " << folder.string()
             << "; README.md there says how to build it\n";
   return 0;
 }

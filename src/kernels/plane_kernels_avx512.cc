@@ -1,2 +1,0 @@
-#define STRATA_PLANE_KERNELS plane_kernels_avx512
-#include "kernels/plane_kernels.inc"

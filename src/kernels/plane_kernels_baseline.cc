@@ -1,2 +1,0 @@
-#define STRATA_PLANE_KERNELS plane_kernels_baseline
-#include "kernels/plane_kernels.inc"

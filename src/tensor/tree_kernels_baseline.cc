@@ -1,2 +1,0 @@
-#define STRATA_TREE_KERNELS tree_kernels_baseline
-#include "tensor/tree_kernels.inc"

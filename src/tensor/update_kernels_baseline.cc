@@ -1,2 +1,0 @@
-#define STRATA_UPDATE_KERNELS update_kernels_baseline
-#include "tensor/update_kernels.inc"
