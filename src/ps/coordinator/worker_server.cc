@@ -263,8 +263,9 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (ended_) return;
   if (session_ != nullptr) {
     if (detector_.is_lost(kCoordinator, now)) {
-      lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
-                                             strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
+      lose({ErrorCode::kUnavailable,
+            str_cat("[ps] the coordinator was silent for more than ",
+                    strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
     }
     return;
   }
