@@ -85,10 +85,10 @@ std::shared_ptr<Communicator> connect(int rank, int ranks,
                                       const std::shared_ptr<wire::Transport>& transport) {
   const auto hello =
       wire::Hello{.job = "bench", .task = task(rank), .generation = 0, .purpose = "bench"};
-  const uint16_t mine = transport->listen({.host = "127.0.0.1", .port = 0}, hello).port;
+  const uint16_t local = transport->listen({.host = "127.0.0.1", .port = 0}, hello).port;
   for (int other = rank + 1; other < ranks; ++other) {
     const int told = pipes[static_cast<size_t>(other)][1];
-    const uint16_t message[] = {static_cast<uint16_t>(rank), mine};
+    const uint16_t message[] = {static_cast<uint16_t>(rank), local};
     if (::write(told, message, sizeof message) != sizeof message) ::_exit(1);
   }
   std::vector<std::shared_ptr<wire::Connection>> peers(static_cast<size_t>(ranks));

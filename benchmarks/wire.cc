@@ -35,8 +35,8 @@ struct Rank {
   Connection& peer;
   std::string filter = {};
   uint32_t id = 0;
-  std::vector<float> mine = std::vector<float>(64 * kMiB / sizeof(float), 1.0f);
-  std::vector<float> theirs = std::vector<float>(64 * kMiB / sizeof(float), 0.0f);
+  std::vector<float> local = std::vector<float>(64 * kMiB / sizeof(float), 1.0f);
+  std::vector<float> remote = std::vector<float>(64 * kMiB / sizeof(float), 0.0f);
 
   void check(const Status& status) {
     if (status.ok()) return;
@@ -50,12 +50,12 @@ struct Rank {
 
   void send(size_t size) {
     Transfer transfer =
-        peer.send({.channel = 0, .id = ++id, .fingerprint = size}, bytes(mine, 0, size));
+        peer.send({.channel = 0, .id = ++id, .fingerprint = size}, bytes(local, 0, size));
     check(transport.wait(transfer, limit()));
   }
   void receive(size_t size) {
     Transfer transfer =
-        peer.receive({.channel = 0, .id = ++id, .fingerprint = size}, bytes(theirs, 0, size));
+        peer.receive({.channel = 0, .id = ++id, .fingerprint = size}, bytes(remote, 0, size));
     check(transport.wait(transfer, limit()));
   }
   void there_and_back(size_t size) {
@@ -72,7 +72,7 @@ struct Rank {
     Transfer both[] = {peer.receive(tag, to), peer.send(tag, from)};
     check(transport.wait_all(both, limit()));
   }
-  void exchange(size_t size) { exchange(bytes(mine, 0, size), bytes(theirs, 0, size)); }
+  void exchange(size_t size) { exchange(bytes(local, 0, size), bytes(remote, 0, size)); }
 
   // What has arrived is summed while the rest is on its way.
   void all_reduce(size_t size) {
@@ -80,20 +80,20 @@ struct Rank {
     const size_t own = rank == 0 ? 0 : half;
     const size_t other = half - own;
     const Tag tag = {.channel = 0, .id = ++id, .fingerprint = size};
-    Transfer both[] = {peer.receive(tag, bytes(theirs, 0, half)),
-                       peer.send(tag, bytes(mine, other, half))};
-    float* const into = mine.data() + own / sizeof(float);
+    Transfer both[] = {peer.receive(tag, bytes(remote, 0, half)),
+                       peer.send(tag, bytes(local, other, half))};
+    float* const into = local.data() + own / sizeof(float);
     size_t summed = 0;
     while (summed < half) {
       constexpr size_t kStep = 256 * kKiB;
       const size_t until = std::min(half, summed + kStep);
       transport.wait_until([&] { return both[0].arrived() >= until || both[0].done(); }, limit());
       if (both[0].done()) check(both[0].status());
-      for (size_t i = summed / sizeof(float); i < until / sizeof(float); ++i) into[i] += theirs[i];
+      for (size_t i = summed / sizeof(float); i < until / sizeof(float); ++i) into[i] += remote[i];
       summed = until;
     }
     check(transport.wait_all(both, limit()));
-    exchange(bytes(mine, own, half), bytes(mine, other, half));
+    exchange(bytes(local, own, half), bytes(local, other, half));
   }
 };
 

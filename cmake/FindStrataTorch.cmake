@@ -13,7 +13,7 @@
 # Set STRATA_TORCH_SERIES=2.15, say, before the call to take no other: libraries that are built with one series do not link
 # with another. Set STRATA_CUDA=ON before the call for the CUDA part (torch_cuda, c10_cuda and CUDA's headers; no nvcc).
 #
-# `cmake [-DTORCH_ROOT=DIR] [-DSTRATA_CUDA=ON] -P FindStrataTorch.cmake` prints the engine's folder, and fails where there is none.
+# `cmake [-DTORCH_ROOT=DIR] [-DSTRATA_CUDA=ON] -P FindStrataTorch.cmake` prints the engine's folder, and fails if it finds none.
 
 set(STRATA_TORCH_MIN_VERSION 2.11)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the systems that `strata bench` measures beside strata: Python environments with PyTorch,
-# TensorFlow and JAX, mimalloc for the tuned libtorch loop, Open MPI with a program of ours, and iperf3.
+# TensorFlow and JAX, mimalloc for the tuned libtorch loop, Open MPI with a program of strata's, and iperf3.
 # Versions are pinned, Debian's packages aside; a second run does nothing. A peer that cannot be installed is skipped here and reported as missing by the bench.
 #
 #   scripts/install_peers.sh [torch] [tf] [jax] [mimalloc] [mpi] [iperf3]      default: all
@@ -73,7 +73,7 @@ install_mimalloc() {
   return 1
 }
 
-# Open MPI's own collectives, measured by a program of ours that mpicc compiles.
+# Open MPI's own collectives, measured by a program of strata's that mpicc compiles.
 install_mpi() {
   local source program="$peers/mpi/strata-peer-mpi"
   source="$(dirname "$0")/../benchmarks/peers/mpi_collective.c"

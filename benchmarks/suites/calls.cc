@@ -66,7 +66,7 @@ void serve_calls(const std::string& name,
       const Calls calls = Calls::from_line(line);
       const std::function<void()> call = prepare(calls);
       times.resize(static_cast<size_t>(calls.repeats));
-      call();  // the ranks meet; caches are warm
+      call();  // the ranks synchronize; caches are warm
       auto before = Clock::now();
       for (double& time : times) {
         call();
@@ -226,9 +226,9 @@ class CallCaseRun {
     std::vector<const CallRatio*> pairs;
     std::set<std::string> paired;
     for (const CallRatio& ratio : case_.ratios) {
-      if (!systems_.contains(ratio.ours) || !systems_.contains(ratio.theirs)) continue;
+      if (!systems_.contains(ratio.tested) || !systems_.contains(ratio.baseline)) continue;
       pairs.push_back(&ratio);
-      paired.insert({ratio.ours, ratio.theirs});
+      paired.insert({ratio.tested, ratio.baseline});
     }
     std::vector<std::string> alone;
     for (const auto& [name, system] : systems_) {
@@ -238,13 +238,13 @@ class CallCaseRun {
     for (int round = 0; round < turns_.pairs; ++round) {
       std::shuffle(pairs.begin(), pairs.end(), order);
       for (const CallRatio* ratio : pairs) {
-        if (!systems_.contains(ratio->ours) || !systems_.contains(ratio->theirs)) continue;
-        double ours = 0;
-        if (round % 2 == 0) ours = turn(ratio->ours);
-        const double theirs = turn(ratio->theirs);
-        if (round % 2 == 1) ours = turn(ratio->ours);
-        if (ours > 0 && theirs > 0) {
-          ratios_[{ratio->metric, ratio->theirs}].push_back(theirs / ours);
+        if (!systems_.contains(ratio->tested) || !systems_.contains(ratio->baseline)) continue;
+        double tested = 0;
+        if (round % 2 == 0) tested = turn(ratio->tested);
+        const double baseline = turn(ratio->baseline);
+        if (round % 2 == 1) tested = turn(ratio->tested);
+        if (tested > 0 && baseline > 0) {
+          ratios_[{ratio->metric, ratio->baseline}].push_back(baseline / tested);
         }
       }
       for (const std::string& name : alone) {
@@ -266,21 +266,21 @@ class CallCaseRun {
       json.print();
     }
     for (const CallRatio& ratio : case_.ratios) {
-      JsonLine json = line(ratio.ours, ratio.metric);
-      json.add("against", ratio.theirs);
-      const auto found = ratios_.find({ratio.metric, ratio.theirs});
+      JsonLine json = line(ratio.tested, ratio.metric);
+      json.add("against", ratio.baseline);
+      const auto found = ratios_.find({ratio.metric, ratio.baseline});
       if (found == ratios_.end()) {
         const auto reason =
-            missing_.find(missing_.contains(ratio.theirs) ? ratio.theirs : ratio.ours);
+            missing_.find(missing_.contains(ratio.baseline) ? ratio.baseline : ratio.tested);
         json.add("missing", reason == missing_.end() ? "not run" : reason->second).print();
-        results.ratios.push_back({ratio.metric, ratio.theirs, std::nullopt});
+        results.ratios.push_back({ratio.metric, ratio.baseline, std::nullopt});
         continue;
       }
       const Estimate result = estimate(found->second);
       json.add("value", result.median).add("low", result.low).add("high", result.high);
       json.add("unit", std::string("ratio"));
       json.add("pairs", static_cast<double>(found->second.size())).print();
-      results.ratios.push_back({ratio.metric, ratio.theirs, result.median});
+      results.ratios.push_back({ratio.metric, ratio.baseline, result.median});
     }
     return results;
   }

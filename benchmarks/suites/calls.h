@@ -79,8 +79,8 @@ struct CallSystem {
 
 struct CallRatio {
   std::string metric;
-  std::string ours;
-  std::string theirs;
+  std::string tested;
+  std::string baseline;
 };
 
 /// One size of one operation.
@@ -95,7 +95,7 @@ struct CallCase {
 /// Of one ratio of a case; nullopt where a system is missing.
 struct CallRatioResult {
   std::string metric;
-  std::string theirs;
+  std::string baseline;
   std::optional<double> value;
 };
 

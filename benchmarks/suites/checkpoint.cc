@@ -199,13 +199,13 @@ void bench_files(const BenchOptions& options) {
   std::vector<double> save, write, restore, read, vs_write, vs_read;
   const std::string file = run.folder() + "/plain";
   for (int round = 0; round < options.pairs; ++round) {
-    double ours = 0;
-    if (round % 2 == 0) ours = run.save();
-    const double theirs = plain_write(file, bytes);
-    if (round % 2 == 1) ours = run.save();
-    save.push_back(megabytes / ours);
-    write.push_back(megabytes / theirs);
-    vs_write.push_back(theirs / ours);
+    double tested = 0;
+    if (round % 2 == 0) tested = run.save();
+    const double baseline = plain_write(file, bytes);
+    if (round % 2 == 1) tested = run.save();
+    save.push_back(megabytes / tested);
+    write.push_back(megabytes / baseline);
+    vs_write.push_back(baseline / tested);
     const double start = now();
     run.checkpoint().read(run.path()).assert_consumed();
     const double restoring = now() - start;

@@ -99,7 +99,7 @@ class GroupRun {
         all_sizes_[result.metric].push_back(*result.value);
       } else if (best_name.empty() || *result.value < best) {
         best = *result.value;
-        best_name = result.theirs;
+        best_name = result.baseline;
       }
     }
     if (best_name.empty()) return;

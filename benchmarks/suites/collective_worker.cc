@@ -112,8 +112,8 @@ class CommunicatorCalls {
     if (operation == "all_gather") {
       const int64_t part = bytes / 4 / communicator.num_ranks();
       at::Tensor all = buffer_.narrow(0, 0, part * communicator.num_ranks());
-      at::Tensor mine = all.narrow(0, part * communicator.rank(), part);
-      return [&communicator, mine, all]() mutable { communicator.all_gather(mine, all); };
+      at::Tensor local = all.narrow(0, part * communicator.rank(), part);
+      return [&communicator, local, all]() mutable { communicator.all_gather(local, all); };
     }
     STRATA_CHECK(operation == "barrier", kInvalidArgument, "[strata bench] got operation ",
                  operation);

@@ -163,13 +163,14 @@ class CaseRun {
   void measure() {
     std::vector<const Ratio*> pairs;
     for (const Ratio& ratio : case_.ratios) {
-      if (systems_.contains(ratio.ours) && systems_.contains(ratio.theirs)) pairs.push_back(&ratio);
+      if (systems_.contains(ratio.tested) && systems_.contains(ratio.baseline))
+        pairs.push_back(&ratio);
     }
     std::vector<std::string> alone;
     for (const auto& [name, system] : systems_) {
       const bool paired =
           std::any_of(pairs.begin(), pairs.end(), [&name = name](const Ratio* ratio) {
-            return ratio->ours == name || ratio->theirs == name;
+            return ratio->tested == name || ratio->baseline == name;
           });
       if (!paired) alone.push_back(name);
     }
@@ -177,12 +178,12 @@ class CaseRun {
     for (int round = 0; round < options_.pairs; ++round) {
       std::shuffle(pairs.begin(), pairs.end(), order);
       for (const Ratio* ratio : pairs) {
-        if (!systems_.contains(ratio->ours) || !systems_.contains(ratio->theirs)) continue;
-        double ours = 0, theirs = 0;
-        if (round % 2 == 0) ours = sample(ratio->ours);
-        theirs = sample(ratio->theirs);
-        if (round % 2 == 1) ours = sample(ratio->ours);
-        if (ours > 0 && theirs > 0) ratios_[ratio].push_back(ours / theirs);
+        if (!systems_.contains(ratio->tested) || !systems_.contains(ratio->baseline)) continue;
+        double tested = 0, baseline = 0;
+        if (round % 2 == 0) tested = sample(ratio->tested);
+        baseline = sample(ratio->baseline);
+        if (round % 2 == 1) tested = sample(ratio->tested);
+        if (tested > 0 && baseline > 0) ratios_[ratio].push_back(tested / baseline);
       }
       for (const std::string& name : alone) {
         if (systems_.contains(name)) sample(name);
@@ -212,14 +213,14 @@ class CaseRun {
     }
     if (counts_calls()) return;
     for (const Ratio& ratio : case_.ratios) {
-      if (!chosen(options_.systems, ratio.ours) || !chosen(options_.systems, ratio.theirs))
+      if (!chosen(options_.systems, ratio.tested) || !chosen(options_.systems, ratio.baseline))
         continue;
-      JsonLine json = line(ratio.ours, ratio.metric);
-      json.add("against", ratio.theirs);
+      JsonLine json = line(ratio.tested, ratio.metric);
+      json.add("against", ratio.baseline);
       const auto found = ratios_.find(&ratio);
       if (found == ratios_.end()) {
         const auto reason =
-            missing_.find(missing_.contains(ratio.theirs) ? ratio.theirs : ratio.ours);
+            missing_.find(missing_.contains(ratio.baseline) ? ratio.baseline : ratio.tested);
         json.add("missing", reason == missing_.end() ? "not run" : reason->second).print();
         continue;
       }

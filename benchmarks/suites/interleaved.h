@@ -9,11 +9,11 @@
 
 namespace strata::tools {
 
-/// A comparison: the speed of `ours` over that of `theirs`.
+/// A comparison: the speed of `tested` over that of `baseline`.
 struct Ratio {
   std::string metric;
-  std::string ours;
-  std::string theirs;
+  std::string tested;
+  std::string baseline;
 };
 
 struct BenchCase {

@@ -137,7 +137,7 @@ std::string NetworkTestbed::run_in(int fd, const std::string& script) const {
   while (const size_t count = std::fread(chunk, 1, sizeof chunk, pipe)) output.append(chunk, count);
   const int status = ::pclose(pipe);
   STRATA_CHECK(status == 0, kUnavailable, "[network lab] a command failed: ", script, ": ",
-               output.empty() ? "it said nothing" : output);
+               output.empty() ? "it printed nothing" : output);
   return output;
 }
 

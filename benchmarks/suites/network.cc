@@ -254,12 +254,12 @@ class ModelledRun {
           .print();
       if (a > 0 && a + 1 < algorithms_.size() && median(a) < median(best)) best = a;
     }
-    const auto ratio = [&](const char* metric, size_t theirs) {
+    const auto ratio = [&](const char* metric, size_t baseline) {
       std::vector<double> rounds;
-      for (size_t i = 0; i < us[0].size(); ++i) rounds.push_back(us[theirs][i] / us[0][i]);
+      for (size_t i = 0; i < us[0].size(); ++i) rounds.push_back(us[baseline][i] / us[0][i]);
       const Estimate all = estimate(rounds);
       result(case_name, "strata", metric)
-          .add("against", system(theirs))
+          .add("against", system(baseline))
           .add("value", all.median)
           .add("low", all.low)
           .add("high", all.high)

@@ -132,7 +132,7 @@ std::string BenchProcess::last_log_line() const {
   while (std::getline(in, line)) {
     if (!line.empty()) last = line;
   }
-  return last.empty() ? "it said nothing" : last.substr(0, 300);
+  return last.empty() ? "it printed nothing" : last.substr(0, 300);
 }
 
 }  // namespace strata::tools

@@ -98,7 +98,7 @@ class ServersRun {
       for (std::string& operation : operations) operation = measured.operation + operation;
     }
     for (const CallRatio& ratio : kRatios) {
-      if (takes_part(call_case, ratio.ours) && takes_part(call_case, ratio.theirs)) {
+      if (takes_part(call_case, ratio.tested) && takes_part(call_case, ratio.baseline)) {
         call_case.ratios.push_back(ratio);
       }
     }

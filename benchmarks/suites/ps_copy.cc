@@ -201,7 +201,7 @@ class MemoryCopy {
     std::optional<std::string> message;
     const bool came = ends_.transport().wait_until(
         [&] { return (message = connection.try_receive_message(kChannel)).has_value(); }, limit());
-    STRATA_CHECK(came, kUnavailable, "[strata bench] copy: the other end is gone");
+    STRATA_CHECK(came, kUnavailable, "[strata bench] copy: the other end has closed");
     return std::move(*message);
   }
 

@@ -108,7 +108,7 @@ int run_reduce_suite(const BenchOptions& options) {
     print(size, "us", us, "us");
     print(size, "bandwidth", rate, "GB/s");
     if (bytes >= kMiB)
-      print(size, "vs_memcpy", ratio, "ratio");  // below, meetings decide, not memory
+      print(size, "vs_memcpy", ratio, "ratio");  // below, barriers decide, not memory
     std::cerr << "bench reduce: " << size << " done" << std::endl;
   }
   return 0;

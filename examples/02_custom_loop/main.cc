@@ -61,9 +61,9 @@ void train(const examples::Arguments& arguments) {
           [&](const Example& part) {
             const at::Tensor losses = strata::losses::sparse_categorical_crossentropy(
                 part.y(), net->forward(part.x()), {.from_logits = true});
-            const at::Tensor mine = strata::compute_average_loss(losses, arguments.batch);
-            sgd.minimize(mine);
-            return mine.detach();
+            const at::Tensor local = strata::compute_average_loss(losses, arguments.batch);
+            sgd.minimize(local);
+            return local.detach();
           },
           batch);
       total += strategy.reduce(strata::ReduceOp::kSum, loss).item<double>();
@@ -78,13 +78,13 @@ void train(const examples::Arguments& arguments) {
   net->eval();  // holds for every replica
   std::vector<at::Tensor> right;
   for (const auto& batch : strategy.distribute(mnist.test_dataset().batch(500))) {
-    const auto mine = strategy.run(
+    const auto local = strategy.run(
         [&](const Example& part) {
           const at::NoGradGuard no_grad;
           return net->forward(part.x()).argmax(1).eq(part.y());
         },
         batch);
-    right.push_back(strategy.gather(mine, 0));
+    right.push_back(strategy.gather(local, 0));
   }
   const double accuracy = at::cat(right).to(at::kDouble).mean().item<double>();
   std::printf("test accuracy %.4f\n", accuracy);

@@ -55,11 +55,11 @@ double train(const examples::Arguments& arguments, std::shared_ptr<strata::Cross
     for (const auto& batch : batches) {
       const auto losses = strategy.run(
           [&](const Example& part) {
-            const at::Tensor mine = strata::compute_average_loss(
+            const at::Tensor local = strata::compute_average_loss(
                 strata::losses::mean_squared_error(part.y(), net->forward(part.x())),
                 arguments.batch);
-            sgd.minimize(mine);
-            return mine.detach();
+            sgd.minimize(local);
+            return local.detach();
           },
           batch);
       loss += strategy.reduce(strata::ReduceOp::kSum, losses).item<double>();

@@ -80,9 +80,9 @@ void train(const std::string& path, const examples::Arguments& arguments) {
           [&](const Example& part) {
             const at::Tensor each = strata::losses::sparse_categorical_crossentropy(
                 part.y(), net->forward(part.x()), {.from_logits = true});
-            const at::Tensor mine = strata::compute_average_loss(each, arguments.batch);
-            adam.minimize(mine);
-            return mine.detach();
+            const at::Tensor local = strata::compute_average_loss(each, arguments.batch);
+            adam.minimize(local);
+            return local.detach();
           },
           batch);
       loss = strategy.reduce(strata::ReduceOp::kSum, losses).item<double>();
@@ -91,13 +91,13 @@ void train(const std::string& path, const examples::Arguments& arguments) {
   }
   double right = 0;
   for (const auto& batch : strategy.distribute(test)) {
-    const auto mine = strategy.run(
+    const auto local = strategy.run(
         [&](const Example& part) {
           const at::NoGradGuard no_grad;
           return net->forward(part.x()).argmax(1).eq(part.y()).sum();
         },
         batch);
-    right += strategy.reduce(strata::ReduceOp::kSum, mine).item<double>();
+    right += strategy.reduce(strata::ReduceOp::kSum, local).item<double>();
   }
   std::printf("test accuracy %.2f\n", right / static_cast<double>(images / 5));
 }

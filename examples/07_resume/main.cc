@@ -1,11 +1,11 @@
-// Training that may be killed at any moment: start the same command again, and it goes on where its
-// last checkpoint was, with the same bits. Ctrl-C, SIGKILL, a power cut; SIGTERM saves first and
+// Training that may be killed at any moment: start the same command again, and it continues from
+// its last checkpoint, with the same bits. Ctrl-C, SIGKILL, a power cut; SIGTERM saves first and
 // exits with 42.
 //
 //   build/release/examples/07_resume FOLDER [steps] [replicas]
 //
 // prints, killed before and started a second time:
-//   goes on at step 60 of run/ckpt-1
+//   resumes at step 60 of run/ckpt-1
 //   step 200: loss 0.6368
 //   weights 7554eac6c92c3cc1504516dded349aab53d0f6d3d4b2711b75964441f8d25431
 #include <torch/nn/modules/dropout.h>
@@ -56,7 +56,7 @@ void train(const std::string& folder, int64_t steps, int replicas) {
   strata::CheckpointManager manager(checkpoint, folder, {.max_to_keep = 2});
   if (const auto path = manager.restore_or_initialize()) {
     manager.status().assert_consumed();
-    std::printf("goes on at step %lld of %s\n", static_cast<long long>(step), path->c_str());
+    std::printf("resumes at step %lld of %s\n", static_cast<long long>(step), path->c_str());
   }
   strata::PreemptionCheckpointHandler preemption(manager);
 

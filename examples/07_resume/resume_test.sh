@@ -19,7 +19,7 @@ kill -KILL $pid 2>/dev/null || true
 wait $pid || true
 last=$("$program" "$work/run" $steps)
 echo "$last"
-grep -q "goes on at step" <<<"$last"
+grep -q "resumes at step" <<<"$last"
 [ "$(grep weights <<<"$last")" = "$whole" ] || {
   echo "got other weights; expected $whole" >&2
   exit 1

@@ -5,7 +5,7 @@
 //
 // prints the model and, trained on 12800 images,
 //   test accuracy 0.9715
-// Killed and started again with the same FOLDER, it goes on where it was, and ends with the same
+// Killed and started again with the same FOLDER, it continues where it was, and ends with the same
 // bits. `tensorboard --logdir FOLDER/logs` shows its curves.
 #include <cstdio>
 #include <iostream>

@@ -17,7 +17,7 @@ inline int64_t zipf(std::mt19937_64& random, int64_t count) {
   return static_cast<int64_t>(std::pow(static_cast<double>(count), u)) - 1;
 }
 
-/// What a user or an item is like, which nobody is told.
+/// What a user or an item is like, which the program does not know.
 inline double taste(int64_t row) {
   std::mt19937_64 random(static_cast<uint64_t>(row) * 0x9E3779B97F4A7C15 + 1);
   return std::normal_distribution<double>(0, 1)(random);

@@ -66,7 +66,7 @@ void Background::wait_for_the_end(MutexLock& lock) {
   --waiting_;
 }
 
-void Background::give_way(double share) {
+void Background::throttle(double share) {
   const std::chrono::nanoseconds now = thread_cpu_time();
   const auto rest =
       std::chrono::duration_cast<std::chrono::nanoseconds>((now - worked_) * (1 / share - 1));

@@ -28,8 +28,8 @@ class Background {
   void start(std::function<void()> job);
 
   /// For the job, now and then: rests until it has had no more than `share` of a core's time, or
-  /// somebody waits for its end.
-  void give_way(double share);
+  /// a thread waits for its end.
+  void throttle(double share);
 
  private:
   void serve();
@@ -42,7 +42,7 @@ class Background {
   bool stopping_ STRATA_GUARDED_BY(mutex_) = false;
   int waiting_ STRATA_GUARDED_BY(mutex_) = 0;  // callers who want the job to end
   std::chrono::nanoseconds worked_{0};         // processor time when the job last gave way
-  // Of jobs that nobody has waited for.
+  // Of jobs whose end was not waited for.
   Status status_ STRATA_GUARDED_BY(mutex_);
   Thread thread_;
 };

@@ -18,18 +18,18 @@ namespace {
 using detail::CheckpointState;
 using detail::RestoreSession;
 
-/// With the same bits the run goes on only under the plan that was saved.
+/// With the same bits the run continues only under the plan that was saved.
 void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& graph) {
   const checkpoint::ManifestPlan& saved = loaded.manifest.plan;
   const int replicas = graph.groups[0]->num_replicas();
   if (saved.replicas == replicas) return;
   STRATA_LOG(kInfo) << "[checkpoint] " << loaded.path << " was saved by " << saved.replicas
                     << " replicas; here are " << replicas
-                    << ": training goes on, with other rounding";
+                    << ": training continues, with other rounding";
 }
 
-/// What the writing thread may have of a core while nobody waits for it: 2 % of all cores, so that
-/// the training's steps hardly notice.
+/// What the writing thread may have of a core while no thread waits for it: 2 % of all cores, so
+/// that the training's steps hardly notice.
 double writer_share() { return std::min(1.0, 0.02 * std::thread::hardware_concurrency()); }
 
 /// Every process reads; the chief's snapshot is what is written.
@@ -129,7 +129,7 @@ bool Checkpoint::write(const std::string& path, const WriteOptions& options) {
   }
   auto snapshot = std::make_shared<checkpoint::Snapshot>(take(state, options));
   if (!detail::is_chief(*state.workers)) return true;
-  snapshot->give_way = [&state] { state.background.give_way(writer_share()); };
+  snapshot->throttle = [&state] { state.background.throttle(writer_share()); };
   state.background.start([path, snapshot, written = options.on_written] {
     checkpoint::write_checkpoint(path, *snapshot);
     if (written) written();

@@ -42,7 +42,7 @@ class Follower {
   Follower(const std::string& folder, const FollowOptions& options)
       : folder_(folder), options_(options), files_(file_system_of(folder)) {}
 
-  /// The newest, if it is newer than the last; nullopt: there is none yet.
+  /// The newest, if it is newer than the last; nullopt: it does not exist yet.
   std::optional<FollowedCheckpoint> look() {
     std::optional<Found> newest;
     const auto is_newer = [](const Found& found, const std::optional<Found>& than) {

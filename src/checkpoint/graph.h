@@ -14,7 +14,7 @@ using Objects = std::vector<std::pair<std::string, Tracked>>;
 
 struct GraphTensor {
   std::string name = {};     ///< "model/fc1.weight"
-  std::string same_as = {};  ///< The name under which the same tensor stands, if it does.
+  std::string same_as = {};  ///< The name under which the same tensor is, if it does.
   TensorState state;
 };
 

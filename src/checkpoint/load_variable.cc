@@ -46,8 +46,8 @@ std::vector<CheckpointVariable> variables_of(const checkpoint::Manifest& manifes
   for (const checkpoint::ManifestTensor& tensor : manifest.tensors) {
     const auto held = by_name.find(tensor.same_as.empty() ? tensor.name : tensor.same_as);
     STRATA_CHECK(held != by_name.end() && held->second->same_as.empty(), kDataLoss,
-                 "[checkpoint] tensor '", tensor.name, "' is said to be '", tensor.same_as,
-                 "', which is not there");
+                 "[checkpoint] tensor '", tensor.name, "' refers to '", tensor.same_as,
+                 "', which does not exist");
     all.push_back(
         {.name = tensor.name, .dtype = held->second->dtype, .shape = held->second->shape});
   }

@@ -23,7 +23,7 @@ std::optional<int64_t> number_of(std::string_view entry, std::string_view name) 
   return number;
 }
 
-/// Somebody has removed it since it was listed.
+/// It was removed since it was listed.
 bool vanished(const FileSystem& files, const std::string& folder, const std::string& entry) {
   const std::vector<std::string> entries = files.list(folder);
   return std::find(entries.begin(), entries.end(), entry) == entries.end();

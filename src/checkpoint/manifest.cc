@@ -213,9 +213,8 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   const std::string_view body = text.substr(0, text.size() - std::min(seal, text.size()));
   const std::string digest = sha256_of(body);
   if (text.substr(body.size()) != str_cat(kSealBegin, digest, kSealEnd)) {
-    throw_damaged(path,
-                  str_cat("got bytes whose SHA-256 is ", digest,
-                          "; expected the one that its last member says: the file was changed"));
+    throw_damaged(path, str_cat("got bytes whose SHA-256 is ", digest,
+                                "; expected the one in its last member: the file was changed"));
   }
   try {
     return manifest_of(json, path);

@@ -63,7 +63,7 @@ struct Manifest {
   std::vector<std::pair<std::string, CheckpointValue>> values = {};
 };
 
-/// JSON whose last member is the SHA-256 of all that stands before it.
+/// JSON whose last member is the SHA-256 of all that precedes it.
 std::string write_manifest(const Manifest& manifest);
 
 /// @throws Error kDataLoss: damaged or foreign; kUnimplemented: a newer format. Both name `path`.

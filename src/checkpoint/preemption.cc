@@ -25,10 +25,11 @@ void finish_earlier_save(Checkpoint& checkpoint) {
 }  // namespace
 
 Preempted::Preempted(int exit_code)
-    : ExitError(exit_code, ErrorCode::kCancelled,
-                str_cat("[preemption] the process was told to stop, and its state is saved; "
-                        "expected to exit with ",
-                        exit_code)) {}
+    : ExitError(
+          exit_code, ErrorCode::kCancelled,
+          str_cat("[preemption] the process received a request to stop, and its state is saved; "
+                  "expected to exit with ",
+                  exit_code)) {}
 
 PreemptionCheckpointHandler::PreemptionCheckpointHandler(CheckpointManager& manager,
                                                          PreemptionOptions options)
@@ -81,7 +82,7 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
     throw MembershipChanged(finished_steps);
   }
   if (deadline_ || options_.grace_period.count() == 0) return save_and_end();
-  STRATA_LOG(kWarning) << "[preemption] told to stop after step " << finished_steps
+  STRATA_LOG(kWarning) << "[preemption] stop requested; stopping after step " << finished_steps
                        << "; saving, and training on for " << options_.grace_period.count()
                        << " ms";
   save_();
@@ -89,9 +90,9 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
 }
 
 void PreemptionCheckpointHandler::save_and_end() {
-  STRATA_LOG(kWarning) << "[preemption] told to stop; saving, then exit " << options_.exit_code;
+  STRATA_LOG(kWarning) << "[preemption] stop requested; saving, then exit " << options_.exit_code;
   save_();
-  // From here on it is done. Told during a MembershipChanged, the next handler knows of it.
+  // From here on it is done. If it came during a MembershipChanged, the next handler sees it.
   noticed_ = true;
   if (termination_) termination_->handled();
   agreement_->end();

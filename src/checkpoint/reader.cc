@@ -178,8 +178,8 @@ const ManifestTensor& held_as(const Manifest& manifest, const ManifestTensor& te
   if (tensor.same_as.empty()) return tensor;
   const auto original = std::ranges::find(manifest.tensors, tensor.same_as, &ManifestTensor::name);
   STRATA_CHECK(original != manifest.tensors.end() && original->same_as.empty(), kDataLoss,
-               "[checkpoint] tensor '", tensor.name, "' is said to be '", tensor.same_as,
-               "', which is not there");
+               "[checkpoint] tensor '", tensor.name, "' refers to '", tensor.same_as,
+               "', which does not exist");
   return *original;
 }
 
@@ -199,8 +199,8 @@ Loaded load_checkpoint(const std::string& path) {
     if (!tensor.same_as.empty()) {
       const auto original = loaded.tensors.find(tensor.same_as);
       if (original == loaded.tensors.end()) {
-        throw_damaged(path, str_cat("tensor '", tensor.name, "' is said to be '", tensor.same_as,
-                                    "', which is not there"));
+        throw_damaged(path, str_cat("tensor '", tensor.name, "' refers to '", tensor.same_as,
+                                    "', which does not exist"));
       }
       loaded.tensors[tensor.name] = original->second;
       continue;

@@ -12,7 +12,7 @@ namespace strata::checkpoint {
 
 struct LoadedTensor {
   at::Tensor value;
-  std::vector<at::Tensor> replicas = {};  ///< Empty where the value stands for all.
+  std::vector<at::Tensor> replicas = {};  ///< Empty where the value represents all.
 };
 
 struct Loaded {

@@ -99,7 +99,7 @@ void RestoreSession::write(const GraphValue& value) const {
 void RestoreSession::apply() {
   const auto state = state_.lock();
   STRATA_CHECK(state != nullptr, kFailedPrecondition, "[checkpoint] restore: ", loaded_.path,
-               ": the Checkpoint is gone; keep it for as long as its status");
+               ": the Checkpoint no longer exists; keep it for as long as its status");
   const checkpoint::Graph graph = state->graph();
   check_shapes(graph);
   missing_.clear();

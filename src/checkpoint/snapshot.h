@@ -29,8 +29,8 @@ struct Snapshot {
   Manifest manifest;  ///< Complete but for the shards' checksums.
   std::vector<SnapshotShard> shards = {};
   std::vector<at::Tensor> owners = {};  ///< Of what `data` points to.
-  bool in_a_hurry = false;              ///< Somebody waits for it to be written.
-  std::function<void()> give_way = {};  ///< Called between blocks, unless in a hurry.
+  bool in_a_hurry = false;              ///< A caller waits for it to be written.
+  std::function<void()> throttle = {};  ///< Called between blocks, unless in a hurry.
 };
 
 /// Memory for copies, kept from one save to the next: its pages are then in place.

@@ -43,7 +43,7 @@ bool same_bits(const at::Tensor& a, const at::Tensor& b) {
          std::memcmp(left.const_data_ptr(), right.const_data_ptr(), left.nbytes()) == 0;
 }
 
-/// Of all processes. Empty if the value that stands for all of them would bring every replica's
+/// Of all processes. Empty if the value that represents all of them would bring every replica's
 /// back.
 std::vector<at::Tensor> local_values(const Variable& variable) {
   std::vector<at::Tensor> replicas =

@@ -5,7 +5,7 @@
 #include <functional>
 #include <future>
 
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 #include "core/atomic_file.h"
 #include "core/sha256.h"
 #include "strata/core/error.h"
@@ -22,8 +22,8 @@ constexpr size_t kWorthAThread = size_t{8} << 20;
 class HashingFile {
  public:
   HashingFile(const FileSystem& files, const std::string& path,
-              std::function<void()> give_way = nullptr)
-      : file_(files.create(path)), give_way_(std::move(give_way)) {
+              std::function<void()> throttle = nullptr)
+      : file_(files.create(path)), throttle_(std::move(throttle)) {
     block_.reserve(kBlock);
   }
 
@@ -52,7 +52,7 @@ class HashingFile {
   void put(std::span<const std::byte> bytes) {
     hash_.update(bytes.data(), bytes.size());
     file_->append(bytes);
-    if (give_way_) give_way_();
+    if (throttle_) throttle_();
   }
   void flush() {
     put(block_);
@@ -60,7 +60,7 @@ class HashingFile {
   }
 
   std::unique_ptr<WritableFile> file_;
-  std::function<void()> give_way_;
+  std::function<void()> throttle_;
   std::vector<std::byte> block_;
   Sha256 hash_;
 };
@@ -73,8 +73,8 @@ void write_text(const FileSystem& files, const std::string& path, const std::str
 
 /// With the least work for the processor: every byte comes into the cache once.
 std::string write_by_one(const FileSystem& files, const std::string& path,
-                         const SnapshotShard& shard, const std::function<void()>& give_way) {
-  HashingFile file(files, path, give_way);
+                         const SnapshotShard& shard, const std::function<void()>& throttle) {
+  HashingFile file(files, path, throttle);
   file.append(std::as_bytes(std::span(shard.header)));
   for (const auto bytes : shard.data) file.append(bytes);
   return file.finish();
@@ -97,7 +97,7 @@ std::string write_by_two(const FileSystem& files, const std::string& path,
   return digest.get();
 }
 
-/// A folder that is not empty, and not what we write, belongs to somebody else.
+/// A folder that is not empty, and not what we write, belongs to another program.
 void check_replaceable(const FileSystem& files, const std::string& path) {
   const auto info = files.info(path);
   if (!info) return;
@@ -140,7 +140,7 @@ void write_shards(const FileSystem& files, const std::string& folder, Snapshot& 
     const std::string path = join_path(folder, entry.file);
     const bool two_threads = snapshot.in_a_hurry && shard.data_bytes >= kWorthAThread;
     entry.sha256 = two_threads ? write_by_two(files, path, shard)
-                               : write_by_one(files, path, shard, snapshot.give_way);
+                               : write_by_one(files, path, shard, snapshot.throttle);
   }
 }
 

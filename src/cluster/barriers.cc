@@ -57,7 +57,7 @@ void Barriers::arrive(const TaskId& task, const PendingRequest& from, const Cont
   if (std::ranges::count(members, task) != 1) {
     from.fail(out, {ErrorCode::kInvalidArgument,
                     str_cat("[cluster] barrier \"", request.name, "\": got ", task.short_name(),
-                            ", which is not among those who meet: ", listed(members))});
+                            ", which is not a participant: ", listed(members))});
     return;
   }
   const Key key = {request.name, request.number};

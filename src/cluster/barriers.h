@@ -17,7 +17,7 @@ namespace strata::cluster {
 using DescribeTask = std::function<std::string(const TaskId&)>;
 
 /// The leader's barriers. One is known by its name and by how often a task was there before, so
-/// that a late task can never meet those of the next round. When it fails for one, it fails for
+/// that a late task can never join the next round. When it fails for one, it fails for
 /// all, and for those who come later.
 class Barriers {
  public:

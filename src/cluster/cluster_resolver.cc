@@ -43,7 +43,7 @@ namespace {
 bool srun_started(const Environment& environment) {
   const auto tasks = environment.get_number("SLURM_STEP_NUM_TASKS");
   if (tasks.value_or(1) < 2 || !environment.has("SLURM_PROCID")) return false;
-  // mpiexec starts its own helpers with srun: then the step's ranks are theirs.
+  // mpiexec starts its own helpers with srun: then the step's ranks are the helpers'.
   const auto size = environment.get_number("PMI_SIZE");
   return !size || (size == tasks &&
                    environment.get_number("PMI_RANK") == environment.get_number("SLURM_PROCID"));
@@ -70,7 +70,7 @@ std::optional<Cluster> resolve_cluster(const ClusterResolver& resolver) {
   if (!task) {
     STRATA_CHECK(resolution.task_type.has_value(), kInvalidArgument, "[cluster] ",
                  resolution.source, ": got ", resolution.spec.to_string(),
-                 ", but nothing that says which of its tasks this process is; expected a task, "
+                 ", but nothing that names the task of this process; expected a task, "
                  "{\"type\": \"worker\", \"index\": 0} in TF_CONFIG");
     STRATA_CHECK(resolution.spec.has_job(*resolution.task_type), kInvalidArgument, "[cluster] ",
                  resolution.source, ": got task type \"", *resolution.task_type,

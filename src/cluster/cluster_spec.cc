@@ -211,7 +211,7 @@ std::optional<SpecDifference> first_difference(const ClusterSpec& left, const Cl
     SpecDifference difference = {task, address(left, task), address(right, task)};
     if (difference.left != difference.right) return difference;
   }
-  return std::nullopt;  // but for jobs without tasks, which nobody can be in
+  return std::nullopt;  // but for jobs without tasks, which have no members
 }
 
 }  // namespace strata::cluster

@@ -75,7 +75,7 @@ void ControlLoop::wait(PendingCall& pending, uint64_t number, wire::Deadline dea
     handle_arrivals();
     // The leader's own log names those that it has not met.
     const bool known_here = pending.kind == MessageKind::kJoin && leads();
-    // What may take for ever is no wait for a peer: whether one is told to stop, say.
+    // What may take for ever is no wait for a peer: whether one is asked to stop, say.
     const bool expected = deadline.left() < std::chrono::hours(24);
     if (expected && !known_here && !pending.done.load()) notice.look(Clock::system().now());
     if (Clock::system().now() < last) continue;

@@ -12,7 +12,7 @@ namespace strata::cluster {
 namespace {
 
 constexpr uint32_t kChannel = 0;
-// How late the thread may be with what comes while nobody waits on the transport.
+// How late the thread may be with what comes while no thread waits on the transport.
 constexpr auto kTick = std::chrono::milliseconds(20);
 // A task has one control connection, and for a while the one before it, too.
 constexpr ptrdiff_t kMaxConnectionsOfTask = 8;
@@ -113,7 +113,7 @@ void ControlLoop::run(const std::stop_token& stop) {
       nobody.wait_until(lock, stop, until, [] { return false; });
     }
     try {
-      (void)transport_.progress();  // nothing, if somebody waits there
+      (void)transport_.progress();  // nothing, if a thread waits there
       (void)poll();
       handle_arrivals();
     } catch (...) {
@@ -281,7 +281,7 @@ void ControlLoop::begin(const ControlMessage& answer) {
   for (const auto& [task, address] : answer.tasks) {
     members_.push_back({TaskId::parse(task), address});
   }
-  newcomers_.clear();  // they are members, or have gone again
+  newcomers_.clear();  // they are members, or have ended again
   failure_ = Status();
   announce_ = false;
   left_ = false;
@@ -366,7 +366,7 @@ void ControlLoop::send(uint64_t session, const ControlMessage& message) {
   try {
     connection->send_message(kChannel, encode(message));
   } catch (const Error& error) {
-    // It is broken, which poll() will see; or nobody reads at its other end.
+    // It is broken, which poll() will see; or its other end does not read.
     if (error.code() == ErrorCode::kResourceExhausted) {
       connection->fail(Status(error.code(), error.what()));
     }

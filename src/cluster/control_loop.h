@@ -121,7 +121,7 @@ class ControlLoop {
   std::vector<Member> members_ STRATA_GUARDED_BY(mutex_);
   Status failure_ STRATA_GUARDED_BY(mutex_);
   std::stop_source failed_ STRATA_GUARDED_BY(mutex_);
-  // A failure of which on_failure_ has not been told.
+  // A failure that was not reported to on_failure_.
   bool announce_ STRATA_GUARDED_BY(mutex_) = false;
   std::set<TaskId> newcomers_ STRATA_GUARDED_BY(mutex_);
   std::string operation_ STRATA_GUARDED_BY(mutex_);

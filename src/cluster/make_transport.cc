@@ -11,18 +11,16 @@ namespace strata::cluster {
 namespace {
 
 constexpr std::string_view kSocket = "socket";
-constexpr std::string_view kUcx = "ucx";
 
 }  // namespace
 
 void check_wire(std::string_view wire, std::string_view where) {
-  STRATA_CHECK(wire == kSocket || wire == kUcx, kInvalidArgument, "[cluster] ", where,
-               ": got the wire \"", wire, "\"; expected ", kSocket, " or ", kUcx);
+  Wire(std::string(wire)).check(str_cat("[cluster] ", where));
 }
 
 std::shared_ptr<wire::Transport> make_transport(const ServerOptions& options,
                                                 const Environment& environment) {
-  const std::string_view name = options.wire ? std::string_view(*options.wire) : kSocket;
+  const std::string_view name = options.wire ? std::string_view(options.wire->word()) : kSocket;
   check_wire(name, "Server");
   if (options.transport) {
     STRATA_CHECK(!options.wire, kInvalidArgument, "[cluster] Server: got the wire \"", name,

@@ -176,11 +176,11 @@ std::optional<Status> MembershipLeader::refusal(uint64_t session,
                           quoted_or_none(difference->left), ", ", own.task.to_string(), " has ",
                           quoted_or_none(difference->right), "; give all tasks the same one"));
   }
-  for (const auto& [other, theirs] : sessions_) {
-    if (other == session || theirs.task != own.task || !theirs.joining) continue;
+  for (const auto& [other, remote] : sessions_) {
+    if (other == session || remote.task != own.task || !remote.joining) continue;
     return refuse(
         ErrorCode::kAlreadyExists,
-        str_cat("got two processes that are ", own.task.to_string(), ", one at ", theirs.address,
+        str_cat("got two processes that are ", own.task.to_string(), ", one at ", remote.address,
                 " and one at ", message.address, "; give each its own task"));
   }
   return std::nullopt;
@@ -407,7 +407,7 @@ MembershipLeader::Gathering MembershipLeader::gathering() const {
 
 void MembershipLeader::expire_joins(TimePoint now) {
   const auto [absent, present] = gathering();
-  // Nobody can begin without the leader: where it gives up, all hear why.
+  // No process can begin without the leader: where it gives up, all hear why.
   const auto leader = sessions_.find(kLeaderSession);
   const bool all = leader != sessions_.end() && leader->second.joining &&
                    leader->second.joining->deadline <= now;
@@ -462,7 +462,7 @@ void MembershipLeader::tick(TimePoint now) {
     for (const auto& active : active_)
       still += (still.empty() ? "" : ", ") + describe(active.first);
     STRATA_LOG(kWarning) << "[cluster] shutdown: " << still << " did not end within "
-                         << leader_leaves_->timeout() << "; the leader goes without them";
+                         << leader_leaves_->timeout() << "; the leader leaves without them";
     active_.clear();
     finish_leaving();
   }

@@ -45,7 +45,7 @@ std::string leader_of(const MpiOptions& options, const Environment& environment,
   }
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("[cluster] MPI: got ", ranks.size,
-                      " ranks on several hosts, and nothing that says where rank 0 is; say it: "
+                      " ranks on several hosts, and no address of rank 0; pass it: "
                       "mpirun -x STRATA_LEADER=host:port, or MpiOptions{.leader}"));
 }
 

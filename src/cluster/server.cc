@@ -213,7 +213,7 @@ void Server::Impl::attach(wire::Deadline deadline) {
   }
 }
 
-// A leader that goes before all are there may be started anew: it is looked for until the deadline.
+// A leader that ends before all have joined may be restarted: it is looked for until the deadline.
 void Server::Impl::join(bool exclude_lost, wire::Deadline deadline) {
   while (true) {
     if (!control->leads() && !control->attached()) attach(deadline);
@@ -247,7 +247,7 @@ void Server::Impl::stop(wire::Deadline deadline) {
     acceptor.request_stop();
     acceptor.join();
   }
-  // Peers close their ends as soon as they read of it; one that stands still is not waited for.
+  // Peers close their ends as soon as they read of it; one that hangs is not waited for.
   deadline = wire::Deadline::sooner(deadline, wire::Deadline::after(std::chrono::seconds(5)));
   data.close(deadline);
   if (control) control->stop(deadline);

@@ -82,7 +82,7 @@ class HostList {
     }
   }
 
-  // "r[1-2]n[1-2]": every group in turn multiplies what stands before it.
+  // "r[1-2]n[1-2]": every group in turn multiplies what precedes it.
   void append(std::string_view part, std::vector<std::string>& hosts) {
     if (part.empty()) fail(list_, "an empty name");
     std::vector<std::string> names = {""};

@@ -54,7 +54,7 @@ std::vector<Place> places_of(const Environment& environment, const std::vector<i
   }
   STRATA_CHECK(nodes == "block" || nodes.empty() || nodes == "unknown", kInvalidArgument,
                "[cluster] SLURM: got SLURM_DISTRIBUTION=\"", distribution,
-               "\"; expected block, cyclic or plane: say srun --distribution=block");
+               "\"; expected block, cyclic or plane: pass srun --distribution=block");
   return block(tasks, INT32_MAX);
 }
 
@@ -67,7 +67,7 @@ void check_place(const Environment& environment, int rank, const Place& place) {
                " and SLURM_LOCALID=", *local, "; expected node ", place.node, " and local task ",
                place.local,
                " from the numbers of tasks a node: the variables are of different steps, or tasks "
-               "are not distributed as SLURM_DISTRIBUTION says; say srun --distribution=block");
+               "do not match SLURM_DISTRIBUTION; pass srun --distribution=block");
 }
 
 struct Gpus {

@@ -21,7 +21,7 @@ class Store {
   TimePoint next_deadline() const;
   /// A request is no longer waited for.
   void cancel(uint64_t session, uint64_t request);
-  /// All of a session get `status`: it is about to do something else, or is gone.
+  /// All of a session get `status`: it is about to do something else, or is closed.
   void fail(uint64_t session, const Status& status, Outbox& out);
   /// Forgets everything; who waits gets `status`.
   void clear(const Status& status, Outbox& out);

@@ -14,7 +14,7 @@ constexpr std::array kFiles = {"STRATA_TLS_AUTHORITY", "STRATA_TLS_CERTIFICATE",
 
 void check_there(const std::string& file, const char* variable, const std::string& hint) {
   STRATA_CHECK(local_file_system().info(file).has_value(), kNotFound, "[cluster] ", variable,
-               ": got ", file, ", which is not there; ", hint);
+               ": got ", file, ", which does not exist; ", hint);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ constexpr int kOpBits = 2;
 
 constexpr uint64_t mask(int bits) { return (uint64_t{1} << bits) - 1; }
 
-/// FNV-1a, begun or gone on with.
+/// FNV-1a, begun or continued.
 uint64_t hash(std::string_view text, uint64_t value = 0xcbf29ce484222325u) {
   for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
   return value;

@@ -115,11 +115,11 @@ void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const Cal
                " ", part.scalar_type());
   note_failure_of([&] {
     const CallTensors tensors(all);
-    const HostTensor mine(part);
+    const HostTensor local_part(part);
     const int64_t bytes = part.numel() * static_cast<int64_t>(part.element_size());
     std::byte* const place = tensors.out.data() + bytes * rank_;
-    if (bytes > 0 && place != mine.data()) {
-      std::memmove(place, mine.data(), static_cast<size_t>(bytes));
+    if (bytes > 0 && place != local_part.data()) {
+      std::memmove(place, local_part.data(), static_cast<size_t>(bytes));
     }
     do_call({.collective = Collective::kAllGather,
              .dtype = all.scalar_type(),
@@ -132,17 +132,17 @@ void Communicator::all_gather(const at::Tensor& part, at::Tensor& all, const Cal
   });
 }
 
-std::vector<std::string> Communicator::all_gather_bytes(std::string_view mine,
+std::vector<std::string> Communicator::all_gather_bytes(std::string_view local,
                                                         const CallOptions& options) {
   const auto ranks = static_cast<size_t>(num_ranks());
   at::Tensor size = at::zeros({1}, at::kLong);
-  size.fill_(static_cast<int64_t>(mine.size()));
+  size.fill_(static_cast<int64_t>(local.size()));
   at::Tensor sizes = at::empty({num_ranks()}, at::kLong);
   all_gather(size, sizes, options);
   const int64_t* counts = sizes.const_data_ptr<int64_t>();
   const int64_t longest = *std::max_element(counts, counts + ranks);
   at::Tensor part = bytes_tensor(longest);
-  if (!mine.empty()) std::memcpy(part.data_ptr(), mine.data(), mine.size());
+  if (!local.empty()) std::memcpy(part.data_ptr(), local.data(), local.size());
   at::Tensor all = bytes_tensor(longest * num_ranks());
   all_gather(part, all, options);
   std::vector<std::string> parts;

@@ -12,13 +12,13 @@ SetupExchange::SetupExchange(Communicator& bootstrap, SetupExchangeOptions optio
       deadline_(wire::Deadline::after(options_.timeout)),
       notice_(options_.waits_for, wire::Deadline::Clock::now(), deadline_.time()) {}
 
-std::vector<std::string> SetupExchange::gather(const std::string& mine) {
+std::vector<std::string> SetupExchange::gather(const std::string& local) {
   using std::chrono::milliseconds;
-  return bootstrap_.all_gather_bytes(mine, {.id = std::numeric_limits<uint32_t>::max(),
-                                            .name = options_.name,
-                                            .timeout = std::chrono::duration_cast<milliseconds>(
-                                                deadline_.left() + options_.time_to_report),
-                                            .stop = options_.failed});
+  return bootstrap_.all_gather_bytes(local, {.id = std::numeric_limits<uint32_t>::max(),
+                                             .name = options_.name,
+                                             .timeout = std::chrono::duration_cast<milliseconds>(
+                                                 deadline_.left() + options_.time_to_report),
+                                             .stop = options_.failed});
 }
 
 std::optional<std::pair<size_t, std::string>> SetupExchange::first_fault(const std::string& fault) {

@@ -30,7 +30,7 @@ class SetupExchange {
   SetupExchange(Communicator& bootstrap, SetupExchangeOptions options);
 
   /// @return what each rank brings.
-  std::vector<std::string> gather(const std::string& mine);
+  std::vector<std::string> gather(const std::string& local);
 
   /// @param fault  Of this rank; empty: none.
   /// @return the first rank with a fault, and its fault; the same on all ranks.

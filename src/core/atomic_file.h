@@ -11,7 +11,7 @@ namespace strata::detail {
 /// and on the medium, or is what it was. Temporary files of `path` that dead processes left are
 /// removed first (core/scratch.h).
 /// @throws what `write` throws, and as FileSystem, with `path` or its folder for the temporary
-///         file, which is then gone if that is possible.
+///         file, which is then removed if that is possible.
 void write_atomically(const std::string& path, const std::function<void(WritableFile&)>& write);
 
 /// The same with a temporary file of that name, for a `path` that one process at a time writes.

@@ -7,7 +7,7 @@
 
 namespace strata::detail {
 
-/// Says of a wait for another process inside a call that it goes on, as WaitNotice does; but a
+/// Says of a wait for another process inside a call that it continues, as WaitNotice does; but a
 /// process says so of its calls no more than every 30 s: where a worker is slower than the others,
 /// each step has such a wait. Made where a wait has begun to take long. Threads: one.
 class CallNotice {

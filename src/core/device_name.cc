@@ -73,8 +73,8 @@ void parse_part(std::string_view text, std::string_view part, DeviceName& name) 
 }
 
 template <typename T>
-bool part_matches(const std::optional<T>& mine, const std::optional<T>& theirs) {
-  return !mine || mine == theirs;
+bool part_matches(const std::optional<T>& wanted, const std::optional<T>& given) {
+  return !wanted || wanted == given;
 }
 
 }  // namespace

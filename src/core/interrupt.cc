@@ -13,7 +13,7 @@ struct sigaction g_previous;
 
 void on_interrupt(int) {
   g_interrupted = 1;
-  // The second one ends the process, should it be busy where nobody asks.
+  // The second one ends the process, should it be busy where it is not polled.
   std::signal(SIGINT, SIG_DFL);
 }
 

@@ -92,7 +92,7 @@ class WireReader {
         take(4);
         return;
     }
-    fail("an invalid wire type");  // groups: nobody writes them since 2008
+    fail("an invalid wire type");  // groups: deprecated since 2008
   }
 
   [[noreturn]] void fail(const char* got) const {

@@ -5,7 +5,7 @@
 
 namespace strata::detail {
 
-/// So many bytes that nobody can guess, as twice as many digits.
+/// So many random bytes, as twice as many digits.
 /// @throws Error  kUnavailable: the kernel gives none.
 std::string random_hex(size_t bytes);
 

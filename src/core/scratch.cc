@@ -29,7 +29,7 @@ bool is_old(const FileInfo& info) {
   return now - std::chrono::nanoseconds(info.modified_ns) > kUntouched;
 }
 
-/// What stands before `end` in `text`, which loses it.
+/// What precedes `end` in `text`, which loses it.
 std::optional<std::string> take_until(std::string_view& text, char end) {
   const size_t at = text.find(end);
   if (at == 0 || at == text.npos) return std::nullopt;

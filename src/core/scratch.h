@@ -9,8 +9,8 @@
 
 /// Files and folders that are nothing yet, or no longer: being written, being replaced, being
 /// removed. The process that works on one holds a lock on it (FileSystem::try_lock), which the
-/// kernel drops with the process however that ends. So what a dead process left can be told from
-/// what a living one works on, by any process of the same kernel, whatever namespaces and
+/// kernel drops with the process however that ends. So the remains of a dead process can be told
+/// from what a living one works on, by any process of the same kernel, whatever namespaces and
 /// containers the two are in; process numbers could not tell.
 ///
 /// Other kernels may share the folder (NFS), and some file systems have no locks: there what was
@@ -46,7 +46,7 @@ struct Scratch {
 Scratch make_scratch(const FileSystem& files, const std::string& folder, std::string_view name,
                      const std::function<void(const std::string& path)>& make);
 
-/// The lock on `path`, if the process that worked on it is gone; nullopt if it lives, if that
+/// The lock on `path`, if the process that worked on it has ended; nullopt if it lives, if that
 /// cannot be known, or if another process is cleaning up there. Keep the lock while it is removed.
 std::optional<PathLock> lock_abandoned(const FileSystem& files, const std::string& path,
                                        const ScratchName& scratch);

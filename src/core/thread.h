@@ -15,8 +15,9 @@ void set_thread_name(const std::string& name);
 /// The calling thread's name, at most 15 bytes.
 std::string thread_name();
 
-/// A thread that has a name, and that is asked to stop and joined when the handle goes. `body` is
-/// called as `body(std::stop_token)` or `body()`. As with std::thread, an exception that leaves
+/// A thread that has a name, and that is asked to stop and joined by the handle's destructor.
+/// `body` is called as `body(std::stop_token)` or `body()`. As with std::thread, an exception that
+/// leaves
 /// `body` ends the process: carry it out as a Status.
 class Thread {
  public:

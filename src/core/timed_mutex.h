@@ -11,7 +11,7 @@ namespace strata {
 
 /// std::timed_mutex. The thread sanitizer of GCC 12 does not know what the standard one waits with,
 /// and takes its unlock for an error.
-/// Cost where nobody waits: two atomic exchanges. Threads: any; not recursive, not fair.
+/// Cost if no thread waits: two atomic exchanges. Threads: any; not recursive, not fair.
 class STRATA_CAPABILITY("mutex") TimedMutex {
  public:
   [[nodiscard]] bool try_lock() STRATA_TRY_ACQUIRE(true) { return !taken_.exchange(true); }
@@ -27,9 +27,9 @@ class STRATA_CAPABILITY("mutex") TimedMutex {
     if (try_lock()) return true;
     std::unique_lock lock(mutex_);
     ++waiting_;
-    const bool mine = released_.wait_until(lock, deadline, [this] { return try_lock(); });
+    const bool local = released_.wait_until(lock, deadline, [this] { return try_lock(); });
     --waiting_;
-    return mine;
+    return local;
   }
 
   template <typename Rep, typename Period>

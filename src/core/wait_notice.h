@@ -8,8 +8,8 @@
 
 namespace strata::detail {
 
-/// Says of a wait for another process that it goes on: after 5 s, and then every 30 s, in a
-/// warning. Whoever waits calls `look` at `next()`, or more often. Threads: one.
+/// Says of a wait for another process that it continues: after 5 s, and then every 30 s, in a
+/// warning. A waiting thread calls `look` at `next()`, or more often. Threads: one.
 class WaitNotice {
  public:
   using TimePoint = Clock::TimePoint;

@@ -25,7 +25,7 @@ class Worker {
 /// The threads of one iterator, started as they are needed, named strata-data. They carry the state
 /// of the thread that submitted first, and run torch operators alone.
 ///
-/// Nothing deadlocks, however transforms are nested: work that somebody waits for and nobody has
+/// Nothing deadlocks, however transforms are nested: work that a thread waits for and no thread has
 /// begun is done by who waits; and a thread waits only for work that a thread has begun on elements
 /// of transforms further down.
 class DataThreads {

@@ -19,7 +19,7 @@ Iterator::~Iterator() = default;
 Iterator::Iterator(Iterator&&) noexcept = default;
 
 Iterator& Iterator::operator=(Iterator&& other) noexcept {
-  stream_ = std::move(other.stream_);  // the old stream goes before what it refers to
+  stream_ = std::move(other.stream_);  // the old stream is destroyed before what it refers to
   pipeline_ = std::move(other.pipeline_);
   source_ = std::move(other.source_);
   epoch_ = other.epoch_;

@@ -54,7 +54,7 @@ class Pipeline {
   int64_t elements_ = 0;
   int64_t bytes_ = 0;
   std::chrono::nanoseconds wait_time_{0};
-  DataThreads threads_;  // last: joined before the rest goes
+  DataThreads threads_;  // last: joined before the rest is destroyed
 };
 
 /// Bytes of an element's tensors.
@@ -72,7 +72,7 @@ class PipelineScope {
   Pipeline* before_;
 };
 
-/// The time that this thread works goes to `pipeline`'s produce_time, but for that under a
+/// The time that this thread works is added to `pipeline`'s produce_time, but for that under a
 /// BlockedTimer; inner timers of a thread count nothing.
 class WorkTimer {
  public:

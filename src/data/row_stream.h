@@ -19,7 +19,7 @@ class CountStream final : public IndexStream {
   int64_t next_ = 0;
 };
 
-/// Finds out that rows were changed in place while somebody iterates over them.
+/// Finds out that rows were changed in place during an iteration.
 class RowsGuard {
  public:
   explicit RowsGuard(const Rows& rows) : rows_(rows), version_(rows.version()) {}

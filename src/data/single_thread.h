@@ -6,8 +6,8 @@ namespace strata::data::detail {
 /// does not take cores from training. at::set_num_threads would change other threads' default too.
 void use_single_thread();
 
-/// The same until it goes, for a thread that does others' work for a while: so an element's bits do
-/// not depend on who makes it. Cost: 50 ns.
+/// The same during its lifetime, for a thread that does others' work for a while: so an element's
+/// bits do not depend on who makes it. Cost: 50 ns.
 class SingleThreadScope {
  public:
   SingleThreadScope();

@@ -21,7 +21,7 @@ SourcePtr Source::shard_files(int64_t, int64_t) const {
   return nullptr;
 }
 
-SourcePtr Source::with_parts(const BatchParts&) const { return nullptr; }
+SourcePtr Source::with_slices(const BatchSlices&) const { return nullptr; }
 
 Options options_of(const Source& source) {
   Options options = source.own_options() != nullptr ? *source.own_options() : Options();

@@ -15,7 +15,7 @@
 #include "strata/data/position.h"
 
 // What every source and transform implements. A Source is immutable and shared; a Stream is one
-// pass over it. Streams refer to their source: whoever holds a stream keeps the source alive
+// pass over it. Streams refer to their source: the owner of a stream keeps the source alive
 // (Iterator does).
 namespace strata::data::detail {
 
@@ -29,7 +29,7 @@ class Stream {
   virtual ~Stream() = default;
 
   /// An element whose making throws is an element like others: the exception comes instead of it,
-  /// and the next call goes on behind it. So positions are exact behind errors, too.
+  /// and the next call continues behind it. So positions are exact behind errors, too.
   /// @return false at the end, and ever after.
   virtual bool next(T& out) = 0;
 
@@ -49,7 +49,7 @@ class Stream {
 
   /// Promises, before the first `next` or `skip`, that from here on `next` is called for these
   /// elements alone, and `skip` for the others: who works ahead need not make them.
-  virtual void will_need(const NeededElements&) {}
+  virtual void prune(const NeededElements&) {}
 
   /// Of the element after the last one that `next` gave or `skip` passed.
   virtual Position position() const = 0;
@@ -73,14 +73,14 @@ class Rows {
   /// The rows of `indices`, stacked: fresh tensors.
   virtual Example gather(std::span<const int64_t> indices) const = 0;
 
-  /// Changes whenever somebody writes into the rows in place.
+  /// Changes with every write into the rows in place.
   virtual int64_t version() const = 0;
 
   /// Of one row.
   virtual std::optional<ElementSpec> spec() const { return std::nullopt; }
 };
 
-class BatchParts;
+class BatchSlices;
 class Source;
 using SourcePtr = std::shared_ptr<const Source>;
 
@@ -119,7 +119,7 @@ class Source {
   virtual bool is_shard_hint() const { return false; }
   /// The same, but of each batch that it gives there are these parts' rows alone, and the others
   /// are not made where that can be avoided. Null: to know these parts it takes whole batches.
-  virtual SourcePtr with_parts(const BatchParts& parts) const;
+  virtual SourcePtr with_slices(const BatchSlices& parts) const;
   /// What `with_options` set at this very source.
   virtual const Options* own_options() const { return nullptr; }
 
@@ -161,9 +161,9 @@ class TransformSource : public Source {
 
  protected:
   const Source& input() const { return *input_; }
-  /// `with_parts` of those that give their input's elements whatever is in them.
-  SourcePtr with_parts_of_input(const BatchParts& parts) const {
-    SourcePtr input = input_->with_parts(parts);
+  /// `with_slices` of those that give their input's elements whatever is in them.
+  SourcePtr with_slices_of_input(const BatchSlices& parts) const {
+    SourcePtr input = input_->with_slices(parts);
     return input ? with_inputs({std::move(input)}) : nullptr;
   }
 
@@ -189,8 +189,8 @@ class OrderSource : public TransformSource {
   const Rows* rows() const override { return input().rows(); }
   std::optional<int64_t> batch_size() const override { return input().batch_size(); }
   std::optional<ElementSpec> element_spec() const override { return input().element_spec(); }
-  SourcePtr with_parts(const BatchParts& parts) const override {
-    return this->with_parts_of_input(parts);
+  SourcePtr with_slices(const BatchSlices& parts) const override {
+    return this->with_slices_of_input(parts);
   }
 
  private:
@@ -220,7 +220,7 @@ SourcePtr make_batch(SourcePtr input, int64_t batch_size, bool drop_remainder);
 SourcePtr make_unbatch(SourcePtr input);
 SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_remainder);
 /// These parts of each batch, in turn. Rows of other parts are not made where that can be avoided.
-SourcePtr make_split(SourcePtr input, const BatchParts& parts);
+SourcePtr make_split(SourcePtr input, const BatchSlices& parts);
 SourcePtr make_zip(std::vector<SourcePtr> inputs);
 SourcePtr make_concatenate(SourcePtr first, SourcePtr second);
 SourcePtr make_enumerate(SourcePtr input, int64_t start);

@@ -26,7 +26,7 @@ struct Contribution {
   double weight = 0;                  // in the sum that divides everything; all 0: nothing divides
 };
 
-/// Replicas divide the variables by bytes: the largest first, to whoever has least so far.
+/// Replicas divide the variables by bytes: the largest first, to the replica with the least so far.
 std::vector<size_t> share_out(const std::vector<Variable>& variables, size_t replicas) {
   std::vector<size_t> order(variables.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -70,9 +70,9 @@ class TorchOptimizerCore::Impl {
   std::unique_ptr<Optimizer> front_;
 
  private:
-  void apply(const ReplicaContext& context, Contribution& mine);
+  void apply(const ReplicaContext& context, Contribution& local_part);
   void prepare(const std::vector<void*>& all);
-  void take_sums(const std::vector<const Contribution*>& mine);
+  void take_sums(const std::vector<const Contribution*>& local_parts);
   void update(size_t replica, const std::vector<at::Tensor>& gradients);
   std::vector<at::Tensor> reduce_share(size_t replica) const;
   uint64_t key() const { return static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this)); }
@@ -133,7 +133,7 @@ void TorchOptimizerCore::Impl::make_exchange() {
   reducer_ = std::make_unique<optimizers::GradientReducer>(std::string(kName), variables_);
 }
 
-/// The instances begin without state: a group that gets other replicas goes on from a checkpoint.
+/// The instances begin without state: a group that gets other replicas continues from a checkpoint.
 void TorchOptimizerCore::Impl::share_out_anew() {
   ReplicaGroup& replicas = variables_[0].group();
   const auto count = static_cast<size_t>(replicas.num_local_replicas());
@@ -144,16 +144,16 @@ void TorchOptimizerCore::Impl::share_out_anew() {
     std::vector<torch::optim::OptimizerParamGroup> result;
     size_t i = 0;
     for (const TorchParamGroup& group : groups_) {
-      std::vector<at::Tensor> mine;
+      std::vector<at::Tensor> local_values;
       for (const Variable& variable : group.variables) {
         if (all || owners_[i] == replica)
-          mine.push_back(variable.on_replica(static_cast<int>(replica)));
+          local_values.push_back(variable.on_replica(static_cast<int>(replica)));
         ++i;
       }
       if (group.options) {
-        result.emplace_back(std::move(mine), group.options->clone());
+        result.emplace_back(std::move(local_values), group.options->clone());
       } else {
-        result.emplace_back(std::move(mine));
+        result.emplace_back(std::move(local_values));
       }
     }
     return result;
@@ -167,7 +167,7 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
                                         const optimizers::MinimizeOptions& options) {
   const ReplicaContext& context = optimizers::replica_of(kName, "minimize", variables_);
   optimizers::check_weight(kName, options.weight);
-  Contribution mine;
+  Contribution local_part;
   const int local = context.local_replica();
   optimizers::OnGradient early;
   if (reducer_) {
@@ -175,39 +175,41 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
       reducer_->mark_ready(local, variable, gradient);
     };
   }
-  mine.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
-  mine.weight = options.weight;
-  apply(context, mine);
+  local_part.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
+  local_part.weight = options.weight;
+  apply(context, local_part);
 }
 
 void TorchOptimizerCore::Impl::step(const TorchStepOptions& options) {
   const ReplicaContext& context = optimizers::replica_of(kName, "step", variables_);
   optimizers::check_weight(kName, options.weight);
   const int id = context.local_replica();
-  Contribution mine;
-  mine.factor = options.weight;
-  mine.weight = options.weight;
+  Contribution local_part;
+  local_part.factor = options.weight;
+  local_part.weight = options.weight;
   for (const Variable& variable : variables_) {
     variable.state()->check_version(id);
-    mine.gradients.push_back(options.weight > 0 ? variable.on_replica(id).grad() : at::Tensor());
+    local_part.gradients.push_back(options.weight > 0 ? variable.on_replica(id).grad()
+                                                      : at::Tensor());
   }
-  apply(context, mine);
+  apply(context, local_part);
 }
 
-void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& mine) {
+void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& local_part) {
   const at::NoGradGuard no_grad;
   const int id = context.local_replica();
-  if (mine.factor != 1) {
-    for (at::Tensor& gradient : mine.gradients) {
-      if (gradient.defined()) gradient = gradient * mine.factor;
+  if (local_part.factor != 1) {
+    for (at::Tensor& gradient : local_part.gradients) {
+      if (gradient.defined()) gradient = gradient * local_part.factor;
     }
   }
-  if (reducer_) reducer_->add(id, mine.gradients);
-  context.meet(
-      "torch_optimizer step", &mine, [&](const std::vector<void*>& all) { prepare(all); }, key());
+  if (reducer_) reducer_->add(id, local_part.gradients);
+  context.synchronize(
+      "torch_optimizer step", &local_part, [&](const std::vector<void*>& all) { prepare(all); },
+      key());
   update(static_cast<size_t>(id), reduce_share(static_cast<size_t>(id)));
   // Storage that is not shared: copied to those who did not update it.
-  context.meet(
+  context.synchronize(
       "torch_optimizer step (end)", nullptr,
       [&](const std::vector<void*>&) {
         for (size_t i = 0; i < variables_.size(); ++i) {
@@ -285,9 +287,9 @@ void TorchOptimizerCore::Impl::prepare(const std::vector<void*>& all) {
 }
 
 /// Over all processes.
-void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>& mine) {
+void TorchOptimizerCore::Impl::take_sums(const std::vector<const Contribution*>& local_parts) {
   std::vector<optimizers::GradientReducer::Part> parts;
-  for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
+  for (const Contribution* each : local_parts) parts.push_back({&each->gradients, each->weight});
   optimizers::GradientReducer::Result result = reducer_->reduce(parts);
   divisor_ = result.weight > 0 ? result.weight : 1;
   for (size_t i = 0; i < variables_.size(); ++i) {
@@ -340,9 +342,9 @@ void TorchOptimizerCore::Impl::update(size_t replica, const std::vector<at::Tens
 void TorchOptimizerCore::Impl::zero_grad() {
   const ReplicaContext* context = get_replica_context();
   for (const Variable& variable : variables_) {
-    const bool mine = context && &context->group() == &variable.group();
+    const bool inside = context && &context->group() == &variable.group();
     for (int r = 0; r < variable.group().num_local_replicas(); ++r) {
-      if (!mine || r == context->local_replica()) variable.on_replica(r).mutable_grad().reset();
+      if (!inside || r == context->local_replica()) variable.on_replica(r).mutable_grad().reset();
     }
   }
 }

@@ -14,9 +14,9 @@ struct CallContext {
   bool training = false;
   /// A layer around, or fit, has said `training`. Else see `training_by_default`.
   bool decided = false;
-  /// Takes what `add_loss` is given; null: nobody wants it.
+  /// Takes what `add_loss` is given; null: not wanted.
   std::vector<at::Tensor>* losses = nullptr;
-  /// Takes what is done when; null: nobody looks.
+  /// Takes what is done when; null: no observer.
   summary::TraceRecorder* trace = nullptr;
   /// For the layer that is called next, which takes it away.
   Fusion* fusion = nullptr;

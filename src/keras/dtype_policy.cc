@@ -22,7 +22,7 @@ Dtypes dtypes_of(const std::string& name) {
                "'; expected float32, float64, bfloat16, float16, mixed_bfloat16 or mixed_float16");
 }
 
-// What layers take that are not told: a setting of the process, as Keras's.
+// The default of layers: a setting of the process, as Keras's.
 struct Default {
   Mutex mutex;
   std::string name STRATA_GUARDED_BY(mutex) = "float32";

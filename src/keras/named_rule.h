@@ -66,7 +66,7 @@ class ClassRegistry {
     const Class* found = find(name);
     STRATA_CHECK(found != nullptr, kInvalidArgument, "[", kind_, "s] got '", name,
                  "'; expected one of ", names(), ", or a function");
-    return made(*found, Json::object());
+    return instantiate(*found, Json::object());
   }
 
   /// @throws Error kUnimplemented: a class that is not here.
@@ -78,7 +78,7 @@ class ClassRegistry {
     const Class* found = find(object.class_name);
     STRATA_CHECK(found != nullptr, kUnimplemented, "[", kind_, "s] from_config: got '",
                  object.class_name, "'; strata has ", names());
-    return made(*found, object.config);
+    return instantiate(*found, object.config);
   }
 
   template <typename F>
@@ -101,7 +101,7 @@ class ClassRegistry {
     return nullptr;
   }
 
-  Object made(const Class& found, const Json& config) const {
+  Object instantiate(const Class& found, const Json& config) const {
     return found.make(config, kind_ + " " + found.name);
   }
 

@@ -127,9 +127,7 @@ OrthogonalRegularizer::OrthogonalRegularizer(const OrthogonalOptions& options)
     : Regularizer("OrthogonalRegularizer", keras::write_options(options),
                   [options](const Tensor& x) { return orthogonal_penalty(x, options); }) {
   checked("factor", options.factor);
-  STRATA_CHECK(options.mode == "rows" || options.mode == "columns", kInvalidArgument,
-               "[regularizers] OrthogonalRegularizer: got mode '", options.mode,
-               "'; expected rows or columns");
+  options.mode.check("[regularizers] OrthogonalRegularizer");
 }
 
 Json to_config(const Regularizer& regularizer) {

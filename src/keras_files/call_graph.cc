@@ -71,7 +71,7 @@ int64_t CallGraph::operation(const std::vector<int64_t>& calls) {
 }
 
 /// The call that gives the mask of what `call` gives.
-/// @param given  Those of its first argument's tensors, or what it is told as its mask.
+/// @param given  Those of its first argument's tensors, or the mask that it is given.
 int64_t CallGraph::mask_for(size_t number, const std::vector<int64_t>& given) {
   const Call call = calls_[number];  // a copy: calls are added
   const auto tensor = [&](size_t i) {

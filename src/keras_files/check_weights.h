@@ -8,7 +8,7 @@
 namespace strata::keras_files {
 
 /// Holds what a file has against what its model needs: too few or too many variables, wrong shapes.
-/// Layers of classes that we do not know are passed over; groups that nobody asks for are ignored,
+/// Layers of classes that we do not know are passed over; other groups are ignored,
 /// as Keras does.
 /// @param source  Names the file in errors.
 /// @throws Error  kDataLoss: names group, layer, variable, and what came and was expected. And what

@@ -47,7 +47,7 @@ void print_object(const SavedObject& object, const WeightsGroup& weights, std::o
   out << std::string(static_cast<size_t>(2 * std::max<int64_t>(parts, 1)), ' ') << std::left
       << std::setw(32) << str_cat(object.name, " (", object.class_name, ')') << std::right
       << std::setw(10) << (group == nullptr ? 0 : numel_of(*group)) << (text.empty() ? "" : "  ")
-      << text << (object.is_known ? "" : "  (of a class that strata does not know)") << '\n';
+      << text << (object.is_known ? "" : "  (of a class that is unknown to strata)") << '\n';
 }
 
 void print_compiled(const KerasArchive& archive, std::ostream& out) {

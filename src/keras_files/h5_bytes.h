@@ -64,7 +64,7 @@ class Cursor {
   const char* what_;
 };
 
-/// What stands for "nowhere" among addresses.
+/// The address that means "nowhere".
 inline constexpr uint64_t kNowhere = ~uint64_t{0};
 
 inline uint64_t padded(uint64_t size) { return (size + 7) / 8 * 8; }

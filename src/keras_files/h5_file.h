@@ -10,7 +10,7 @@
 
 /// A reader of HDF5 files, for files that may be damaged or hostile.
 ///
-/// Why this reader is ours, although HDF5's library writes our files (hdf5.h): the library trusts
+/// Why strata has its own reader, although HDF5's library writes strata's files (hdf5.h): the library trusts
 /// the numbers in a file. Damage makes it read and write outside of its buffers (CVE-2024-29157, in
 /// the heap of texts, is one of dozens that were mended in 1.14.4; we saw crashes in groups, heaps
 /// and messages of Debian 12's 1.10.8 with single bits flipped), and it has no limits for memory or
@@ -106,7 +106,7 @@ class File {
   uint64_t size() const { return bytes_.size(); }
 
   /// @throws Error  kDataLoss: damaged. kUnimplemented: links or attributes outside of the header
-  ///     in a form that h5py chooses only when told to, committed types.
+  ///     in a form that h5py chooses only on request, committed types.
   ObjectHeader object(uint64_t address) const;
 
   /// The texts of an attribute of variable length.

@@ -285,7 +285,7 @@ ObjectHeader File::object(uint64_t address) const {
           object.is_group = true;
           data.take(1);
           if ((data.number(1) & 1) != 0) data.take(8);
-          if (data.number(8) != kNowhere) unknown("a group whose links lie outside of its header");
+          if (data.number(8) != kNowhere) unknown("a group whose links are outside of its header");
           break;
         }
         case kLink:
@@ -321,7 +321,7 @@ ObjectHeader File::object(uint64_t address) const {
           data.take(1);
           if ((data.number(1) & 1) != 0) data.take(2);
           if (data.number(8) != kNowhere) {
-            unknown("an object whose attributes lie outside of its header");
+            unknown("an object whose attributes are outside of its header");
           }
           break;
         }

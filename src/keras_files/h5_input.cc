@@ -96,13 +96,13 @@ void Input::enter(const Object& group, const std::string& path, int depth) {
   STRATA_CHECK(depth <= kMaxDepth, kDataLoss, where(path), "got groups nested deeper than ",
                kMaxDepth);
   STRATA_CHECK(seen_.insert(group.address).second, kDataLoss, where(path),
-               "got a group that stands elsewhere in the file, too; expected a tree");
+               "got a group that has a second place in the file; expected a tree");
 }
 
 void Input::check_storage(const Object& dataset, const std::string& path) const {
   STRATA_CHECK(
       !dataset.header->is_external && dataset.header->layout.kind != Layout::Kind::kVirtual,
-      kDataLoss, where(path), "got data that lies in another file; expected it in this one");
+      kDataLoss, where(path), "got data in another file; expected it in this one");
   for (const Filter& filter : dataset.header->filters) {
     STRATA_CHECK(filter.id >= 1 && filter.id <= 3, kUnimplemented, where(path), "got filter ",
                  filter.id, " '", filter.name, "'; expected none, gzip, shuffle or fletcher32");

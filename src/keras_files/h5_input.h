@@ -47,10 +47,10 @@ class Input {
   /// @throws Error kUnimplemented: one that libtorch does not have.
   at::ScalarType dtype_of(const Object& dataset, const std::string& path);
 
-  /// Nullopt if there is none. @throws Error kDataLoss: no single string.
+  /// Nullopt if it does not exist. @throws Error kDataLoss: no single string.
   std::optional<std::string> string_attribute(const Object& object, const std::string& name,
                                               const std::string& path);
-  /// A list; those that were split over NAME0, NAME1, ... are joined. Nullopt if there is none.
+  /// A list; those that were split over NAME0, NAME1, ... are joined. Nullopt if it does not exist.
   std::optional<std::vector<std::string>> strings_attribute(const Object& object,
                                                             const std::string& name,
                                                             const std::string& path);

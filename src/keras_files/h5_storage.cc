@@ -23,7 +23,7 @@ Node parse_node(Cursor& cursor, uint64_t type, int depth) {
   if (cursor.number(1) != type) damaged("a tree of another kind");
   const Node node{.level = cursor.number(1), .entries = cursor.number(2)};
   cursor.take(16);  // neighbours
-  // A child stands one level lower, so no tree is its own child.
+  // A child is one level lower, so no tree is its own child.
   if (depth >= 0 && node.level != static_cast<uint64_t>(depth)) damaged("a tree's levels");
   if (node.level > kMaxTreeDepth) damaged("a tree's levels");
   return node;

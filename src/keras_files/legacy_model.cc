@@ -26,7 +26,7 @@ Weights read_weights(h5::Input& input, const h5::Input::Object& group, const std
   for (const std::string& name : *names) {
     const auto dataset = input.open(group, name);
     STRATA_CHECK(dataset && !dataset->is_group(), kDataLoss, "[keras_files] ", input.source(), ": ",
-                 path, ": attribute weight_names: names '", name, "', which is not there");
+                 path, ": attribute weight_names: names '", name, "', which does not exist");
     weights.emplace_back(name, input.read(*dataset, path + '/' + name));
   }
   return weights;
@@ -42,7 +42,7 @@ LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::stri
   const auto config = attribute("model_config");
   STRATA_CHECK(config, kInvalidArgument, "[keras_files] ", source,
                ": got HDF5 without the attribute 'model_config'; expected a whole model. A file of "
-               "weights alone is read by load_weights_file, into a model that is there");
+               "weights alone is read by load_weights_file, into an existing model");
   LegacyModel model;
   model.model_config = parse_attribute(config, source, "model_config");
   model.training_config = parse_attribute(attribute("training_config"), source, "training_config");
@@ -60,7 +60,8 @@ LegacyModel parse_legacy_model(std::span<const std::byte> bytes, const std::stri
   for (const std::string& name : *names) {
     const auto layer = input.open(group, name);
     STRATA_CHECK(layer && layer->is_group(), kDataLoss, "[keras_files] ", source,
-                 ": model_weights: attribute layer_names: names '", name, "', which is not there");
+                 ": model_weights: attribute layer_names: names '", name,
+                 "', which does not exist");
     model.layers.push_back(
         {.name = name, .weights = read_weights(input, *layer, "model_weights/" + name)});
   }

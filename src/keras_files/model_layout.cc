@@ -207,7 +207,7 @@ void place(Node& node, const std::string& path, std::map<int64_t, std::string>& 
 void collect(const Node& node, std::set<std::string>& seen, std::vector<VariablePlace>& to) {
   STRATA_CHECK(node.object.is_known, kUnimplemented, "[keras_files] trainable_variables: layer '",
                node.object.name, "' is of class ", node.object.class_name,
-               ", whose variables we do not know; expected a layer of Keras without LoRA or "
+               ", whose variables are unknown; expected a layer of Keras without LoRA or "
                "quantization");
   if (!seen.insert(node.object.path).second) return;
   for (size_t i = 0; i < node.object.variables.size(); ++i) {
@@ -229,7 +229,7 @@ Layout lay_out(const Json& model) {
   STRATA_CHECK(layers != nullptr && layers->is_array(), kDataLoss,
                "[keras_files] model config: class ", class_of(model),
                " has no 'layers'; expected Sequential or Functional. Of other models Keras keeps "
-               "no structure, only what their own code says");
+               "no structure, which is in their own code alone");
   Layout layout;
   layout.root = make_node(model, {});
   std::map<int64_t, std::string> shared;

@@ -66,13 +66,13 @@ struct SavedObject {
 };
 
 /// Every object of the model that has a group, the model first, in the order in which Keras saves
-/// them. An object that stands at several places is listed once, at the first: only there it is
+/// them. An object that is at several places is listed once, at the first: only there it is
 /// stored.
 /// @param model  `class_name`, `config`: Sequential or functional, nested as you like.
 /// @throws Error kDataLoss: not such a model; names layer and key.
 std::vector<SavedObject> saved_objects(const Json& model);
 
-/// Where a variable stands: `vars/<index>` of the group at `path`.
+/// Where a variable is: `vars/<index>` of the group at `path`.
 struct VariablePlace {
   std::string path;
   int64_t index = 0;

@@ -19,7 +19,7 @@ struct OptimizerSlot {
   friend bool operator==(const OptimizerSlot&, const OptimizerSlot&) = default;
 };
 
-/// What stands in `optimizer/vars/0`, `1`, ... after training. The order is the optimizer's own:
+/// What is in `optimizer/vars/0`, `1`, ... after training. The order is the optimizer's own:
 /// Adam keeps momentum and velocity of one variable side by side, RMSprop one kind after the other.
 /// A learning rate that is a schedule is not kept; everything then moves up by one. The first of
 /// them, up to and with `learning_rate`, is all that a model has that was compiled and not trained.

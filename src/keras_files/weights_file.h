@@ -25,7 +25,7 @@ bool have_keras_files();
 ///
 /// @throws Error  kDataLoss: no HDF5, damaged, or refused; names the file, the group and the cause.
 ///                kUnimplemented: a dtype or filter that we do not read, and forms of HDF5 that
-///                h5py chooses only when told to (links or attributes outside of headers, committed
+///                h5py chooses only on request (links or attributes outside of headers, committed
 ///                types, chunks of version 4, user blocks). kResourceExhausted: more than `limits`,
 ///                or no memory. And what core/file_system.h throws.
 /// Threads: any. Cost: the file and its tensors are in memory at once. A file that uses its parts

@@ -43,7 +43,7 @@ void read_group(h5::Input& input, const h5::Input::Object& group, const std::str
                 int depth, WeightsGroup& to) {
   input.enter(group, path, depth);
   for (const auto& member : input.members(group, path)) {
-    if (!member.is_group()) continue;  // nobody asks for datasets outside `vars`
+    if (!member.is_group()) continue;  // datasets are not read outside `vars`
     const std::string inner = path.empty() ? member.name : path + '/' + member.name;
     if (member.name == "vars") {
       input.enter(member, inner, depth + 1);

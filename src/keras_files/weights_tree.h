@@ -24,7 +24,7 @@ struct WeightsGroup {
   std::map<std::string, at::Tensor> named_vars = {};
   std::map<std::string, WeightsGroup> groups = {};
 
-  /// The group at `path`, parts divided by '/'; "" is this one. Null if there is none.
+  /// The group at `path`, parts divided by '/'; "" is this one. Null if it does not exist.
   const WeightsGroup* find(std::string_view path) const;
   /// @throws Error kNotFound: names the path and what is there instead.
   const WeightsGroup& at(std::string_view path) const;

@@ -150,7 +150,7 @@ class Writer {
   hid_t file_;
 };
 
-/// A file that is nowhere listed and goes with its owner.
+/// A file that is nowhere listed and ends with its owner.
 class TemporaryFile final : public ReadableFile {
  public:
   TemporaryFile()

@@ -21,7 +21,7 @@ constexpr uint64_t kHarmlessArchive = uint64_t{16} << 20;
 struct Source {
   const ReadableFile* file;
   zip_uint64_t offset = 0;
-  Status error = {};  ///< Of the file system: it is told instead of what libzip makes of it.
+  Status error = {};  ///< Of the file system: it is reported instead of libzip's own.
   zip_error_t zip_error = {};
 };
 
@@ -87,7 +87,7 @@ struct ZipReader::Impl {
   std::string name;
   ReadLimits limits;
   Source source;
-  std::unique_ptr<zip_t, Discard> archive;  // before `source` goes
+  std::unique_ptr<zip_t, Discard> archive;  // destroyed before `source`
   std::vector<std::string> members;
   std::map<std::string, zip_uint64_t> indices;
 };
@@ -177,7 +177,7 @@ std::string ZipReader::read(const std::string& member) const {
   const uint64_t stored = std::min<uint64_t>(stat.comp_size, impl_->source.file->size());
   const uint64_t expansion = impl_->limits.expansion;
   STRATA_CHECK(stat.size <= kHarmlessMember || stat.size / expansion <= stored, kResourceExhausted,
-               where, "got ", stat.comp_size, " bytes that want to become ", stat.size,
+               where, "got ", stat.comp_size, " bytes that decompress to ", stat.size,
                "; expected at most ", expansion,
                " times as many (ReadLimits::expansion raises it)");
   const std::unique_ptr<zip_file_t, Close> file(zip_fopen_index(archive, found->second, 0));
@@ -195,7 +195,7 @@ std::string ZipReader::read(const std::string& member) const {
                                  : zip_fread(file.get(), bytes.data() + done, bytes.size() - done);
     impl_->source.error.throw_if_error();
     STRATA_CHECK(got >= 0 && !(full && got > 0), kDataLoss, where, "damaged (",
-                 got < 0 ? zip_file_strerror(file.get()) : "longer than the archive says", ")");
+                 got < 0 ? zip_file_strerror(file.get()) : "longer than the archive states", ")");
     if (got == 0) break;
     done += static_cast<size_t>(got);
   }

@@ -84,7 +84,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_cpu(const at:
 }
 
 /// @param y   What relu gave; none: there was none.
-/// @param dx  Where to write it: may be `gradient`; none: nobody wants it.
+/// @param dx  Where to write it: may be `gradient`; none: not wanted.
 std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
     const at::Tensor& gradient, const at::Tensor& x, const OptionalTensor& y,
     const at::Tensor& weight, const at::Tensor& mean, const at::Tensor& inverse,
@@ -131,7 +131,7 @@ auto find_operator(const char* name, Function*) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
 }
 
-/// Nobody else has this memory.
+/// No process else has this memory.
 bool owned(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1 && tensor.is_contiguous() &&
          tensor.layout() == at::kStrided;

@@ -63,7 +63,7 @@ inline void fill_offsets(const ConvShape& shape, int64_t channels, int64_t plane
 }
 
 /// Memory that is needed next, fetched into the second-level cache a part at a time.
-class Ahead {
+class PrefetchHint {
  public:
   /// Each call of fetch() takes one of `parts` parts.
   void start(const float* data, int64_t floats, int64_t parts) {

@@ -256,7 +256,7 @@ void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, con
   const int64_t tiles = images * tiling.tiles();
   // An image is fetched while the one before is computed.
   const int64_t fetches = std::max<int64_t>(1, tiling.tiles() / kBlock) * parts.count;
-  Ahead ahead;
+  PrefetchHint ahead;
   Runs runs;
   for (int64_t first = 0; first < tiles; first += kBlock) {
     const int64_t end = std::min(tiles, first + kBlock);

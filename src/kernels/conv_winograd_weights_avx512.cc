@@ -160,11 +160,11 @@ struct Layout {
 };
 
 /// Adds the products of a block of transformed tiles.
-void add_block(const Layout& layout, int64_t tiles, Ahead (&ahead)[2], float* scratch) {
+void add_block(const Layout& layout, int64_t tiles, PrefetchHint (&ahead)[2], float* scratch) {
   const int64_t vectors = layout.width / kLanes;
   const Parts parts(layout.channels, tile_rows(vectors));
   for (int64_t point = 0; point < kPoints; ++point) {
-    for (Ahead& next : ahead) next.fetch();
+    for (PrefetchHint& next : ahead) next.fetch();
     const float* const x = scratch + layout.x + point * layout.tiling.stride;
     const float* const gradients = scratch + layout.gradients + point * layout.gradient_stride;
     float* const sums = scratch + layout.sums + point * layout.sum_stride;
@@ -199,7 +199,7 @@ void winograd_weights_avx512(const ConvShape& shape, const ConvPart& part, int64
 
   // An image is fetched while the one before is computed.
   const int64_t fetches = std::max<int64_t>(1, tiling.tiles() / kBlock) * kPoints;
-  Ahead ahead[2];
+  PrefetchHint ahead[2];
   int64_t filled = 0;  // tiles of the block
   for (int64_t image = 0; image < images; ++image) {
     const float* const image_x = x + (image * shape.in_channels + part.in_begin) * in_plane;

@@ -148,7 +148,7 @@ at::Tensor addmm_with_node(c10::DispatchKeySet keys, const at::Tensor& bias, con
                      is_plain_operand(b, 2) && a.size(1) == b.size(0) &&
                      bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
   if (!layer) {
-    // libtorch's kernel is one for all devices, and stands at this key too.
+    // libtorch's kernel is one for all devices, and is at this key too.
     const auto others = keys.remove(c10::DispatchKey::AutogradCPU);
     return at::_ops::addmm::redispatch(others.add(c10::DispatchKey::AutogradOther), bias, a, b,
                                        beta, alpha);

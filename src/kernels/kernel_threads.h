@@ -23,7 +23,7 @@ void run_in_parts(int64_t begin, int64_t end, int64_t grain,
 inline constexpr int64_t kPartMultiplications = 1 << 20;
 inline constexpr int64_t kPartElements = 1 << 15;
 
-/// The same for operators that are small as a rule. It stands in for at::parallel_for, which runs
+/// The same for operators that are small as a rule. It replaces at::parallel_for, which runs
 /// on one thread where it is compiled without OpenMP, and takes libtorch's number of threads.
 template <typename Part>
 void parallel_for(int64_t begin, int64_t end, int64_t grain, const Part& part) {

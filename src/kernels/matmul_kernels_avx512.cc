@@ -57,7 +57,7 @@ void pack_rows(const MatrixView& p, int64_t rows, int64_t k, int64_t height, flo
 /// Memory that is needed next, fetched while a tile is computed: 64 bytes of each of `rows` rows
 /// for every 16 steps of k. The processor's own prefetchers do not follow short rows that are far
 /// apart.
-struct Ahead {
+struct PrefetchHint {
   const float* data = nullptr;
   int64_t stride = 0;
   int64_t rows = 0;
@@ -66,7 +66,8 @@ struct Ahead {
 /// One tile: d[kRows, kVectors * 16] (+)= p[kRows, k] q[k, kVectors * 16] (+ bias), q packed.
 template <int kRows, int kVectors, bool kPacked>
 void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d, int64_t d_stride,
-          __mmask16 last, bool add, const float* bias, const float* row_bias, const Ahead& ahead) {
+          __mmask16 last, bool add, const float* bias, const float* row_bias,
+          const PrefetchHint& ahead) {
   const float* next = ahead.data;
   const int64_t next_stride = ahead.stride;
   const int64_t next_rows = ahead.rows;
@@ -111,7 +112,7 @@ void tile(int64_t k, const float* p, int64_t p_stride, const float* q, float* d,
 }
 
 using Tile = void (*)(int64_t, const float*, int64_t, const float*, float*, int64_t, __mmask16,
-                      bool, const float*, const float*, const Ahead&);
+                      bool, const float*, const float*, const PrefetchHint&);
 
 template <int kVectors, bool kPacked>
 constexpr Tile kTiles[kMaxRows] = {
@@ -185,7 +186,7 @@ void multiply(const Product& product, float* scratch) {
           product.q.data + k0 * product.q.row_stride + group * product.q.column_stride;
       pack_panels({q_block, product.q.row_stride, product.q.column_stride}, k, group_end - group,
                   packed_q);
-      Ahead ahead;
+      PrefetchHint ahead;
       if (stream == Streamed::kQ) {
         // The tiles of this block fetch the next block of q between them.
         const bool last_group = group_end == product.columns;

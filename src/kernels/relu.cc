@@ -1,5 +1,5 @@
 // relu: the passes of libtorch's iterator as plain loops, and a node of the graph of our own, whose
-// backward writes into its gradient where nobody else holds it: of the large activations of
+// backward writes into its gradient where it has no other owner: of the large activations of
 // convolutions, memory is what a relu costs.
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -102,7 +102,7 @@ at::Tensor& threshold_backward_out(c10::DispatchKeySet keys, const at::Tensor& g
   return out;
 }
 
-/// Whether what happens to `gradient` from now on is nobody else's business.
+/// Whether what happens to `gradient` from now on has no other observer.
 bool is_ours_alone(const at::Tensor& gradient) {
   if (gradient.use_count() != 1) return false;
   const auto holders = gradient.storage().use_count();
@@ -134,7 +134,7 @@ struct ReluBackward final : Node {
 };
 
 c10::DispatchKeySet libtorchs(c10::DispatchKeySet keys) {
-  // Its kernel is one for all devices, and stands at this key too.
+  // Its kernel is one for all devices, and is at this key too.
   return keys.remove(c10::DispatchKey::AutogradCPU).add(c10::DispatchKey::AutogradOther);
 }
 

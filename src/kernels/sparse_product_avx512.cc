@@ -182,7 +182,7 @@ bool all_finite(const float* packed, int64_t floats) {
 }
 
 /// What is packed next, fetched into the second-level cache meanwhile.
-struct Ahead {
+struct PrefetchHint {
   const float* data = nullptr;
   int64_t stride = 0;
   int64_t lines = 0;  // of `floats` each
@@ -212,7 +212,7 @@ struct Part {
 
 /// Panels before the last one are whole.
 template <int kVectors, int kPanels>
-void sum_rows(const Part& part, Ahead& ahead) {
+void sum_rows(const Part& part, PrefetchHint& ahead) {
   constexpr int kSums = kVectors * kPanels;
   const uint8_t* const places = part.p.places;
   const float* const values = part.p.values;
@@ -267,7 +267,7 @@ int64_t columns_at(const Product& product, int64_t column) {
 }
 
 /// Of the block of q behind this one.
-Ahead next_block(const Product& product, int64_t column, int64_t block) {
+PrefetchHint next_block(const Product& product, int64_t column, int64_t block) {
   const int64_t depth = block_k(product.k);
   int64_t k0 = (block + 1) * depth;
   if (k0 >= product.k) {
@@ -278,7 +278,7 @@ Ahead next_block(const Product& product, int64_t column, int64_t block) {
   const int64_t k = std::min(depth, product.k - k0);
   const int64_t columns = columns_at(product, column);
   const MatrixView& q = product.q;
-  Ahead ahead{.data = q.data + k0 * q.row_stride + column * q.column_stride};
+  PrefetchHint ahead{.data = q.data + k0 * q.row_stride + column * q.column_stride};
   const bool by_rows = q.column_stride == 1;
   ahead.stride = by_rows ? q.row_stride : q.column_stride;
   ahead.lines = by_rows ? k : columns;
@@ -343,7 +343,7 @@ bool sparse_matmul_avx512(const MatmulProblem& problem, const SparsePlan& plan, 
                 .add = block > 0,
                 .bias = last_block && problem.bias != nullptr ? problem.bias + column : nullptr};
       part.p.ends += block;
-      Ahead ahead = next_block(product, column, block);
+      PrefetchHint ahead = next_block(product, column, block);
       if (!plan.of_b) {
         sum_panel(part, ahead);
         continue;

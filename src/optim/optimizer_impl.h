@@ -16,7 +16,7 @@
 
 namespace strata::optimizers {
 
-/// What stands behind an Optimizer: options, variables and state in optimizer.cc, a step in
+/// What is behind an Optimizer: options, variables and state in optimizer.cc, a step in
 /// optimizer_step.cc.
 class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<Impl> {
  public:
@@ -84,7 +84,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   std::vector<at::Tensor> whole_slots(int slot) const;
   std::vector<std::vector<at::Tensor>> parameter_copies() const;
   void prepare_pass(Part& part, bool may_share);
-  void prepare_step(const std::vector<const Contribution*>& mine);
+  void prepare_step(const std::vector<const Contribution*>& own);
   void fill(EntryGradient& gradient, const std::vector<const Contribution*>& all, size_t variable);
   void fill(EntryGradient& gradient, const GradientSum& sum, size_t variable);
   void reduce_by_ops(const std::vector<const Contribution*>& all);
@@ -106,7 +106,7 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
 
   bool shared_ = false;  // some parameters and slots, by the processes of the group
 
-  // Of the present step; written in meetings.
+  // Of the present step; written in barriers.
   bool updates_now_ = true;
   bool finite_ = true;
   double loss_factor_ = 1;

@@ -19,7 +19,7 @@ class FailureLog {
       const auto now = std::chrono::steady_clock::now();
       if (now < next_) return;
       next_ = now + std::chrono::seconds(1);
-      STRATA_LOG(kWarning) << "[ps] " << where << ": " << why.message() << "; goes on";
+      STRATA_LOG(kWarning) << "[ps] " << where << ": " << why.message() << "; continuing";
     } catch (...) {  // no memory for the line either
     }
   }

@@ -69,7 +69,7 @@ Status permitted(const cluster::ClusterSpec& spec, const std::string& task, Acti
     case Action::kEndJob:
       return trains && cluster::is_chief(spec, *asks)
                  ? Status()
-                 : refuse("the chief (worker 0 where there is none)");
+                 : refuse("the chief (worker 0 in a cluster without one)");
     case Action::kKeepCopies:
       return asks->job == cluster::kPs ? Status() : refuse("the parameter server before this one");
     case Action::kCoordinate:

@@ -26,7 +26,7 @@ struct GradientHook {
 /// @param run  ReplicaGroup::step: those of an earlier run, which ended in an error, are dropped.
 void add_gradient_hook(GradientHook tap, uint64_t run);
 
-/// For optimizers: those of this thread that nobody has taken. They are gone then.
+/// For optimizers: those of this thread that were not taken. They are removed.
 std::vector<GradientHook> take_gradient_hooks();
 
 }  // namespace strata::detail

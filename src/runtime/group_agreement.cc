@@ -22,26 +22,26 @@ std::string write(const Status& status) {
 bool is_chief(const ReplicaGroup& group) { return group.workers().index == 0; }
 
 std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
-                                            const std::string& mine) {
-  if (group.communicator() == nullptr) return {mine};
+                                            const std::string& local) {
+  if (group.communicator() == nullptr) return {local};
   group.mend();
-  return group.communicator()->all_gather_bytes(mine, {.name = what});
+  return group.communicator()->all_gather_bytes(local, {.name = what});
 }
 
 void run_on_all(const ReplicaGroup& group, const std::string& what,
                 const std::function<void()>& body) {
   if (group.communicator() == nullptr) return body();
-  Status mine;
+  Status local;
   try {
     body();
   } catch (...) {
-    mine = Status::from_current_exception();
+    local = Status::from_current_exception();
   }
   std::vector<std::string> all;
   try {
-    all = all_gather_strings(group, what, write(mine));
+    all = all_gather_strings(group, what, write(local));
   } catch (...) {
-    mine.throw_if_error();  // it may be why the others cannot be reached
+    local.throw_if_error();  // it may be why the others cannot be reached
     throw;
   }
   for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -58,7 +58,7 @@ void run_on_chief(const ReplicaGroup& group, const std::string& what,
 
 std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& what,
                                  const std::function<std::string()>& body) {
-  if (group.communicator() == nullptr) return body();  // there may be a chief, but nobody asks it
+  if (group.communicator() == nullptr) return body();  // there may be a chief, but it is not needed
   std::string answer;
   run_on_chief(group, what, [&] { answer = body(); });
   return all_gather_strings(group, what, answer)[0];

@@ -29,6 +29,6 @@ std::string broadcast_from_chief(const ReplicaGroup& group, const std::string& w
 
 /// Every process's text, by rank.
 std::vector<std::string> all_gather_strings(const ReplicaGroup& group, const std::string& what,
-                                            const std::string& mine);
+                                            const std::string& local);
 
 }  // namespace strata::detail

@@ -71,12 +71,12 @@ void check_value(std::string_view module, std::string_view call, const at::Tenso
 namespace {
 
 /// All replicas', as indices and entries.
-at::Tensor reduce_sparse(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
+at::Tensor reduce_sparse(const ReplicaGroup& group, const std::vector<at::Tensor>& own,
                          const at::Tensor& first, ReduceOp op, const std::string& what) {
   std::vector<at::Tensor> indices;
   std::vector<at::Tensor> entries;
   std::vector<at::Tensor> sizes;
-  for (const at::Tensor& value : mine) {
+  for (const at::Tensor& value : own) {
     const bool sparse = value.defined() && value.is_sparse();
     STRATA_CHECK(!value.defined() || sparse, kInvalidArgument, "[", group.name(), "] ", what,
                  ": got sparse tensors and dense ones; expected one layout: pass value.to_dense() "
@@ -101,60 +101,59 @@ at::Tensor reduce_sparse(const ReplicaGroup& group, const std::vector<at::Tensor
 
 }  // namespace
 
-at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
+at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& own,
                              ReduceOp op, const std::string& what) {
-  if (group.communicator() == nullptr) return collective::reduce_in_order(mine, op);
+  if (group.communicator() == nullptr) return collective::reduce_in_order(own, op);
   group.mend();
-  const auto first = std::find_if(mine.begin(), mine.end(),
-                                  [](const at::Tensor& value) { return value.defined(); });
-  STRATA_DCHECK(first != mine.end());
-  if (first->is_sparse()) return reduce_sparse(group, mine, *first, op, what);
+  const auto first =
+      std::find_if(own.begin(), own.end(), [](const at::Tensor& value) { return value.defined(); });
+  STRATA_DCHECK(first != own.end());
+  if (first->is_sparse()) return reduce_sparse(group, own, *first, op, what);
   if (!is_added_on_the_way(first->scalar_type())) {
-    return collective::reduce_in_order(gather_over_group(group, mine, what), op)
-        .to(first->device());
+    return collective::reduce_in_order(gather_over_group(group, own, what), op).to(first->device());
   }
   // As reduce_in_order does it: the mean of integers is a float.
   const bool float_of_integers = op == ReduceOp::kMean && !first->is_floating_point();
   at::Tensor result = at::empty_like(*first, at::MemoryFormat::Contiguous).detach();
   std::vector<at::Tensor> values;
-  for (const at::Tensor& value : mine) values.push_back(value.defined() ? value.detach() : value);
+  for (const at::Tensor& value : own) values.push_back(value.defined() ? value.detach() : value);
   group.communicator()->all_reduce(values, result, float_of_integers ? ReduceOp::kSum : op,
                                    {.name = what});
   return float_of_integers ? result.div(static_cast<double>(group.num_replicas())) : result;
 }
 
 std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
-                                          const std::vector<at::Tensor>& mine,
+                                          const std::vector<at::Tensor>& own,
                                           const std::string& what) {
   group.mend();
   collective::Communicator* const communicator = group.communicator();
-  if (communicator == nullptr) return mine;
+  if (communicator == nullptr) return own;
   std::string text;
-  for (const at::Tensor& tensor : mine) write(text, tensor);
+  for (const at::Tensor& tensor : own) write(text, tensor);
   const std::vector<std::string> parts = communicator->all_gather_bytes(text, {.name = what});
   std::vector<at::Tensor> all(static_cast<size_t>(group.num_replicas()));
   for (int rank = 0; rank < communicator->num_ranks(); ++rank) {
     std::string_view part = parts[static_cast<size_t>(rank)];
     size_t local = 0;
     for (const int id : communicator->placement().replicas_of(rank)) {
-      all[static_cast<size_t>(id)] = rank == communicator->rank() ? mine[local++] : read(part);
+      all[static_cast<size_t>(id)] = rank == communicator->rank() ? own[local++] : read(part);
     }
   }
   return all;
 }
 
-at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
+at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& own,
                          const std::string& variable) {
-  if (group.options().late_joiner) return mine;
-  return first_of_group(group, mine, str_cat("initial value of '", variable, "'"));
+  if (group.options().late_joiner) return own;
+  return first_of_group(group, own, str_cat("initial value of '", variable, "'"));
 }
 
-at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
+at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& own,
                           const std::string& what) {
   group.mend();
   collective::Communicator* const communicator = group.communicator();
-  if (communicator == nullptr) return mine;
-  at::Tensor value = mine.detach().clone();  // in its order in memory, which decides bits
+  if (communicator == nullptr) return own;
+  at::Tensor value = own.detach().clone();  // in its order in memory, which decides bits
   communicator->broadcast_(value, communicator->placement().rank_of_replica[0], {.name = what});
   return value;
 }

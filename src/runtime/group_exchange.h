@@ -20,25 +20,25 @@ namespace strata::detail {
 void check_value(std::string_view module, std::string_view call, const at::Tensor& value);
 
 /// reduce_in_order over all replicas.
-/// @param mine  One a replica of this process, `[*shape]`, equal dtype, shape and layout (dense or
+/// @param local  One a replica of this process, `[*shape]`, equal dtype, shape and layout (dense or
 ///              sparse COO) everywhere; on any device. Undefined: left out; not all of them may be.
 /// @return on the device of the first value that is there.
-at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& mine,
+at::Tensor reduce_over_group(const ReplicaGroup& group, const std::vector<at::Tensor>& local,
                              ReduceOp op, const std::string& what);
 
 /// Every replica's tensor, by replica id; those of other processes on the CPU.
-/// @param mine  One a replica of this process; dense, dtypes and shapes of any kind; undefined ones
-///              arrive undefined.
+/// @param local  One a replica of this process; dense, dtypes and shapes of any kind; undefined
+///              ones arrive undefined.
 std::vector<at::Tensor> gather_over_group(const ReplicaGroup& group,
-                                          const std::vector<at::Tensor>& mine,
+                                          const std::vector<at::Tensor>& local,
                                           const std::string& what);
 
-/// What the process of replica 0 brings, on the device of `mine`, which has its shape and dtype.
-at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& mine,
+/// What the process of replica 0 brings, on the device of `local`, which has its shape and dtype.
+at::Tensor first_of_group(const ReplicaGroup& group, const at::Tensor& local,
                           const std::string& what);
 
 /// What a variable begins with: the processes' programs may draw different values.
-at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& mine,
+at::Tensor initial_value(const ReplicaGroup& group, const at::Tensor& local,
                          const std::string& variable);
 
 }  // namespace strata::detail

@@ -25,7 +25,7 @@ class ParameterStore {
   };
 
   struct Gradients {
-    at::Tensor values;  ///< `[elements]`; 0 where there is none.
+    at::Tensor values;  ///< `[elements]`; 0 if undefined.
     double learning_rate = 0;
     /// The number of examples that the gradients are a mean over: where several processes make a
     /// step together, what each of them counts. 0: gradients are sums, and are added.

@@ -30,7 +30,7 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
       const at::Tensor result = detail::reduce_over_group(group, values, op, "all_reduce");
       for (void* each : all) static_cast<Visit*>(each)->out = result;
     };
-    context.meet("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
+    context.synchronize("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
     return visit.out.to(value.device(), visit.out.scalar_type(), /*non_blocking=*/false,
                         /*copy=*/true);
   }
@@ -43,7 +43,7 @@ at::Tensor all_reduce_values(const ReplicaContext& context, ReduceOp op, const a
         static_cast<Visit*>(all[i])->out = results.get(static_cast<int>(i));
       }
     };
-    context.meet("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
+    context.synchronize("all_reduce", &visit, reduce, /*key=*/static_cast<uint64_t>(op) + 1);
     return visit.out.clone();  // all replicas' may be one tensor
   }
   // The mean of integers is a float.
@@ -72,7 +72,7 @@ at::Tensor all_reduce_sparse(const ReplicaContext& context, ReduceOp op, const a
     for (void* each : all) static_cast<Visit*>(each)->out = result;
   };
   constexpr uint64_t kSparse = 100;
-  context.meet("all_reduce", &visit, reduce, kSparse + static_cast<uint64_t>(op));
+  context.synchronize("all_reduce", &visit, reduce, kSparse + static_cast<uint64_t>(op));
   return visit.out.to(value.device()).clone();
 }
 
@@ -115,14 +115,15 @@ at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value,
                  context.replica_id_in_sync_group(),
                  "; expected equal dtypes, and shapes that differ only along the gather axis");
   };
-  context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
-    std::vector<at::Tensor> mine;
+  context.synchronize("all_gather", &visit, [&](const std::vector<void*>& all) {
+    std::vector<at::Tensor> local;
     for (size_t i = 0; i < all.size(); ++i) {
       const Gathered& each = *static_cast<Gathered*>(all[i]);
       check(*each.in, context.group().replica_id(static_cast<int>(i)), each.axis);
-      mine.push_back(*each.in);
+      local.push_back(*each.in);
     }
-    std::vector<at::Tensor> values = detail::gather_over_group(context.group(), mine, "all_gather");
+    std::vector<at::Tensor> values =
+        detail::gather_over_group(context.group(), local, "all_gather");
     for (size_t i = 0; i < values.size(); ++i) {
       check(values[i], static_cast<int>(i), axis);
       values[i] = values[i].to(value.device());
@@ -152,12 +153,12 @@ class AllGather : public torch::autograd::Function<AllGather> {
       int64_t rows;
       std::vector<at::Tensor> all;
     } visit{rows, {}};
-    context.meet("all_gather", &visit, [&](const std::vector<void*>& all) {
-      std::vector<at::Tensor> mine;
+    context.synchronize("all_gather", &visit, [&](const std::vector<void*>& all) {
+      std::vector<at::Tensor> local;
       for (void* each : all)
-        mine.push_back(at::scalar_tensor(static_cast<Visit*>(each)->rows, at::kLong));
+        local.push_back(at::scalar_tensor(static_cast<Visit*>(each)->rows, at::kLong));
       const std::vector<at::Tensor> counts =
-          detail::gather_over_group(context.group(), mine, "all_gather");
+          detail::gather_over_group(context.group(), local, "all_gather");
       for (void* each : all) static_cast<Visit*>(each)->all = counts;
     });
     int64_t begin = 0;
@@ -198,9 +199,9 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) con
   return AllGather::apply(value, axis, detail::save_context(this));
 }
 
-void ReplicaContext::meet(std::string_view name, void* payload,
-                          const std::function<void(const std::vector<void*>&)>& together,
-                          uint64_t key) const {
+void ReplicaContext::synchronize(std::string_view name, void* payload,
+                                 const std::function<void(const std::vector<void*>&)>& together,
+                                 uint64_t key) const {
   if (group_.num_local_replicas() == 1) {  // The default strategy's may be many threads.
     const detail::ContextGuard cross_replica({&group_, nullptr});
     return together({payload});

@@ -174,7 +174,7 @@ struct ReplicaGroup::Threads {
 
   ReplicaGroup& group;
   const bool limited;  // fewer permits than replicas
-  collective::Permits permits;
+  collective::RunSlots permits;
   collective::Rendezvous rendezvous;
   std::vector<ReplicaContext> contexts;
   std::vector<int> caller_cores;  // of the caller's thread inside `run`; empty: its own

@@ -129,7 +129,7 @@ ReplicatedModules::ReplicatedModules(ReplicaGroup& group, Modules modules,
   buffers_ = as_variables(group, buffers, /*parameters=*/false, options.buffers);
   if (modules_.size() == replicas) return;
 
-  outside_ = std::make_unique<Outside>();
+  outside_ = std::make_unique<MasterModule>();
   outside_->index = modules_.size() - 1;
   outside_->parts = parts_.back();
   for (const Named& each : parameters.back()) outside_->parameters.push_back(each.tensor);
@@ -158,7 +158,7 @@ size_t ReplicatedModules::current() {
   return outside_->index;
 }
 
-ReplicatedModules::Seen ReplicatedModules::state_of(const at::Tensor& tensor) {
+ReplicatedModules::TensorVersion ReplicatedModules::state_of(const at::Tensor& tensor) {
   return {.data = tensor.const_data_ptr(), .version = tensor._version()};
 }
 
@@ -183,8 +183,8 @@ void ReplicatedModules::show_outside() {
 
 void ReplicatedModules::take_parameter(size_t index, int replica) {
   const at::Tensor& shown = outside_->parameters[index];
-  const Seen now = state_of(shown);
-  Seen& seen = seen_parameters_[static_cast<size_t>(replica)][index];
+  const TensorVersion now = state_of(shown);
+  TensorVersion& seen = seen_parameters_[static_cast<size_t>(replica)][index];
   if (std::exchange(seen, now) == now) return;
   const VariableState& state = *parameters_[index].state();
   if (replica > 0 && state.shares_storage()) return;  // replica 0 takes it
@@ -196,8 +196,8 @@ void ReplicatedModules::take_parameter(size_t index, int replica) {
 }
 
 void ReplicatedModules::take_buffer(size_t index, int replica) {
-  const Seen state = state_of(outside_->buffers[index]);
-  Seen& seen = seen_buffers_[static_cast<size_t>(replica)][index];
+  const TensorVersion state = state_of(outside_->buffers[index]);
+  TensorVersion& seen = seen_buffers_[static_cast<size_t>(replica)][index];
   if (std::exchange(seen, state) == state) return;
   buffers_[index].on_replica(replica).copy_(outside_->buffers[index]);
 }

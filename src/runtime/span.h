@@ -10,10 +10,10 @@
 
 namespace strata::detail {
 
-/// Of the calling thread's SpanObserverScope; null: nobody looks.
+/// Of the calling thread's SpanObserverScope; null: no observer.
 const std::shared_ptr<SpanObserver>& span_observer();
 
-/// Tells `observer`, if there is one, of itself when it goes.
+/// Its destructor informs `observer`, if there is one.
 class Span {
  public:
   /// `parts` make the name, if anybody wants it.

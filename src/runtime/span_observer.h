@@ -6,9 +6,9 @@
 
 namespace strata {
 
-/// Told what takes time in a step, when it is over, on the thread that did it: "backward", and each
-/// bucket of gradients on its way between processes, which may be while backward still runs. For
-/// traces.
+/// Informed of what takes time in a step, when it is over, on the thread that did it: "backward",
+/// and each bucket of gradients on its way between processes, which may be while backward still
+/// runs. For traces.
 /// Threads: several at once; a bucket's, after an error, perhaps when the scope has ended.
 class SpanObserver {
  public:
@@ -16,8 +16,8 @@ class SpanObserver {
   virtual void span_ended(std::string_view name, std::chrono::steady_clock::time_point began) = 0;
 };
 
-/// While it lives, `observer` is told what this thread's replica does; null: nobody. To be made in
-/// a replica function.
+/// While it lives, `observer` is informed of what this thread's replica does; null: no observer. To
+/// be made in a replica function.
 class SpanObserverScope {
  public:
   explicit SpanObserverScope(std::shared_ptr<SpanObserver> observer);

@@ -29,10 +29,10 @@ bool alone(const ReplicaContext* context) {
   return context == nullptr || context->num_replicas_in_sync() == 1;
 }
 
-Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Moments*>& mine) {
-  if (group.communicator() == nullptr) return merge_in_tree_order(mine);
+Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Moments*>& local) {
+  if (group.communicator() == nullptr) return merge_in_tree_order(local);
   std::vector<at::Tensor> packed;
-  for (const Moments* each : mine) {
+  for (const Moments* each : local) {
     packed.push_back(at::cat({at::full({1}, each->count, at::kDouble), each->mean, each->m2}));
   }
   std::vector<Moments> parts;
@@ -47,22 +47,22 @@ Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Mome
 }
 
 /// The moments of the global batch.
-Moments merge(const ReplicaContext* context, const Moments& mine) {
-  if (alone(context)) return mine;
+Moments merge(const ReplicaContext* context, const Moments& local) {
+  if (alone(context)) return local;
   struct Visit {
     const Moments* in;
     Moments out;
-  } visit{&mine, {}};
-  context->meet(
+  } visit{&local, {}};
+  context->synchronize(
       "sync_batch_norm", &visit,
       [&](const std::vector<void*>& all) {
-        std::vector<const Moments*> mine;
-        for (void* each : all) mine.push_back(static_cast<Visit*>(each)->in);
-        // Tensors shared by all replicas: nobody writes to them.
-        const Moments merged = merge_over_group(context->group(), mine);
+        std::vector<const Moments*> local;
+        for (void* each : all) local.push_back(static_cast<Visit*>(each)->in);
+        // Tensors shared by all replicas: they are not written to.
+        const Moments merged = merge_over_group(context->group(), local);
         for (void* each : all) static_cast<Visit*>(each)->out = merged;
       },
-      /*key=*/static_cast<uint64_t>(mine.mean.numel()));
+      /*key=*/static_cast<uint64_t>(local.mean.numel()));
   return visit.out;
 }
 
@@ -109,7 +109,7 @@ class Normalize : public torch::autograd::Function<Normalize> {
       result[0] =
           input_gradient(gradients[0], x, mean, means[0], means[1] * inverse.square(), scale);
     }
-    // This replica's share: whoever sums the gradients of parameters over the replicas sums these
+    // This replica's share: the sum of parameters' gradients over the replicas includes these
     // too.
     if (weight.defined()) {
       if (ctx->needs_input_grad(1)) result[1] = (sums[1] * inverse).to(weight.scalar_type());
@@ -122,9 +122,9 @@ class Normalize : public torch::autograd::Function<Normalize> {
 /// One replica's `[2, C]` (means, squared deviations; float64, CPU) to those of the global batch.
 class MergeMoments : public torch::autograd::Function<MergeMoments> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& mine, double count,
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& local, double count,
                             int64_t context, Moments* merged) {
-    const Moments part{count, mine[0].clone(), mine[1].clone()};
+    const Moments part{count, local[0].clone(), local[1].clone()};
     *merged = merge(saved_context(context), part);
     ctx->save_for_backward({part.mean, merged->mean});
     ctx->saved_data["count"] = count;
@@ -185,12 +185,12 @@ SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::
   const at::Tensor apart = wide - per_channel(center);
   const at::Tensor offset = apart.sum(others) / divisor;
   const at::Tensor m2 = (apart - per_channel(offset)).square().sum(others);
-  const at::Tensor mine =
+  const at::Tensor local =
       at::stack({center.to(at::kDouble) + offset.to(at::kDouble), m2.to(at::kDouble)}).cpu();
 
   Moments merged;
   const at::Tensor all =
-      MergeMoments::apply(mine, static_cast<double>(count), save_context(context), &merged)
+      MergeMoments::apply(local, static_cast<double>(count), save_context(context), &merged)
           .to(x.device());
   const at::Tensor mean = (all[0] - center.to(at::kDouble)).to(wide.scalar_type());
   const at::Tensor inverse =

@@ -25,7 +25,7 @@ SyncBatchNormResult sync_batch_norm(const at::Tensor& x, const at::Tensor& weigh
 SyncBatchNormResult sync_batch_norm_fused(const at::Tensor& x, const at::Tensor& weight,
                                           const at::Tensor& bias, double eps,
                                           const ReplicaContext* context);
-/// Any device, by libtorch's operators. What crosses replicas goes through the host, so that
+/// Any device, by libtorch's operators. What crosses replicas passes through the host, so that
 /// backward waits on the replica's own thread: two logical GPUs of one card share autograd's device
 /// thread.
 SyncBatchNormResult sync_batch_norm_by_operators(const at::Tensor& x, const at::Tensor& weight,

@@ -109,7 +109,7 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
   }
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
                    static_cast<uint64_t>(request.write);
-  replica.meet(
+  replica.synchronize(
       kWriteNames[static_cast<int>(request.write)], &request,
       [&](const std::vector<void*>& all) {
         std::vector<WriteRequest*> requests;
@@ -318,9 +318,9 @@ bool VariableState::is_replicated() const {
 }
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {
-  at::Tensor& mine = replicas_[static_cast<size_t>(local)];
-  tensor.set_data(mine.variable_data());
-  mine = tensor;
+  at::Tensor& own = replicas_[static_cast<size_t>(local)];
+  tensor.set_data(own.variable_data());
+  own = tensor;
   record_version(local);
 }
 
@@ -385,7 +385,7 @@ void VariableState::record_version(int replica) {
 }
 
 void VariableState::check_version(int replica) const {
-  // Outside every strategy no run tells between from inside, and nobody shares.
+  // Outside every strategy no run tells between from inside, and nothing is shared.
   if (group_ == default_group()) return;
   STRATA_CHECK(
       replicas_[static_cast<size_t>(replica)]._version() ==

@@ -37,7 +37,7 @@ class VariablePlacement {
   /// The replicas of this process update all copies together, each a part of the elements. False:
   /// each copy is updated as a whole, where it is.
   virtual bool updates_together(const ReplicaGroup& group) const { return group.all_cpu(); }
-  /// What updates the values in place of this process, and keeps them; null: there is none.
+  /// What updates the values in place of this process, and keeps them; null: it does not exist.
   virtual ParameterStore* store() const { return nullptr; }
   /// The workers that train the same variables, each in steps of its own.
   virtual Workers workers() const { return {}; }

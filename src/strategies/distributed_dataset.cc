@@ -120,7 +120,7 @@ DistributedDataset::DistributedDataset(std::shared_ptr<ReplicaGroup> group, data
 int64_t DistributedDataset::cardinality() const {
   const int64_t batches = dataset_.cardinality();
   if (batches < 0 || parts_ == Parts::kSplit) return batches;
-  // Of another process nobody knows how long its data is.
+  // The length of another process's data is unknown.
   if (parts_ == Parts::kOwnInTurn) return data::Dataset::kUnknown;
   const int64_t replicas = group_->num_local_replicas();
   return (batches + replicas - 1) / replicas;
@@ -151,14 +151,14 @@ std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next() 
 
 data::Position DistributedDataset::Iterator::position() const {
   const collective::Communicator* const communicator = group_->communicator();
-  data::Position mine = input_.position();
-  if (communicator == nullptr) return mine;
+  data::Position local = input_.position();
+  if (communicator == nullptr) return local;
   if (parts_ == Parts::kInTurn) {
-    return data::Position(mine.kind(), mine.numbers(), mine.children()[0].children());
+    return data::Position(local.kind(), local.numbers(), local.children()[0].children());
   }
   std::vector<data::Position> all;
   for (const std::string& text :
-       detail::all_gather_strings(*group_, "positions in the input", mine.to_string())) {
+       detail::all_gather_strings(*group_, "positions in the input", local.to_string())) {
     all.push_back(data::Position::from_string(text));
   }
   return data::Position(kWorkers, {}, std::move(all));
@@ -220,16 +220,16 @@ std::optional<DistributedDataset::Element> DistributedDataset::Iterator::next_ba
   return Element(std::move(parts));
 }
 
-/// Whether the data of some process goes on; then all know what its elements are like.
+/// Whether some process has more data; then all know what its elements are like.
 bool DistributedDataset::Iterator::anybody_has(bool here) {
   const auto everywhere = [&](bool flag, ReduceOp op) {
-    const at::Tensor mine = at::scalar_tensor(flag ? 1 : 0, at::kInt);
-    const std::vector<at::Tensor> values(static_cast<size_t>(group_->num_local_replicas()), mine);
-    return detail::reduce_over_group(*group_, values, op, "is there more input?").item<int>() != 0;
+    const at::Tensor local = at::scalar_tensor(flag ? 1 : 0, at::kInt);
+    const std::vector<at::Tensor> values(static_cast<size_t>(group_->num_local_replicas()), local);
+    return detail::reduce_over_group(*group_, values, op, "more input").item<int>() != 0;
   };
   if (!everywhere(here, ReduceOp::kMax)) return false;
   if (everywhere(pattern_.size() > 0, ReduceOp::kMin)) return true;
-  // Somebody has never had any: the first who has shows how they look.
+  // One process has never had any: the first who has shows how they look.
   const int64_t fields =
       detail::reduce_over_group(
           *group_,
@@ -239,9 +239,9 @@ bool DistributedDataset::Iterator::anybody_has(bool here) {
           .item<int64_t>();
   Example pattern;
   for (int64_t f = 0; f < fields; ++f) {
-    std::vector<at::Tensor> mine(static_cast<size_t>(group_->num_local_replicas()));
-    if (pattern_.size() > 0) mine[0] = pattern_[f].narrow(0, 0, 0);
-    for (const at::Tensor& each : detail::gather_over_group(*group_, mine, "field of the input")) {
+    std::vector<at::Tensor> local(static_cast<size_t>(group_->num_local_replicas()));
+    if (pattern_.size() > 0) local[0] = pattern_[f].narrow(0, 0, 0);
+    for (const at::Tensor& each : detail::gather_over_group(*group_, local, "field of the input")) {
       if (!each.defined()) continue;
       pattern.fields.push_back(each);
       break;

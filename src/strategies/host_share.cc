@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 #include "runtime/logical_cpus.h"
 #include "wire/host_identity.h"
 

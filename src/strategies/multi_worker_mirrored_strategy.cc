@@ -80,8 +80,8 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
                "parameter servers");
   joined.workers = std::make_shared<detail::WorkerGroup>(
       *cluster, options.server, options.communication_options, options.devices,
-      detail::Common{.seed = group.seed,
-                     .threads_per_replica = options.replicas.threads_per_replica});
+      detail::SharedSettings{.seed = group.seed,
+                             .threads_per_replica = options.replicas.threads_per_replica});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();
@@ -166,14 +166,15 @@ void MultiWorkerMirroredStrategy::regroup() {
   group().reshape(devices_for(devices_, communicator->replicas().size()), communicator);
 }
 
-/// All have saved and are on their way here. Nobody ends connections that another still reads from.
+/// All have saved and are on their way here. No process ends connections that another still reads
+/// from.
 void MultiWorkerMirroredStrategy::take_in() {
   cluster::Server& server = *workers_->server();
   try {
     server.barrier("strata/regroup", wire::Deadline::after(group().options().timeout));
   } catch (const Error&) {
     if (server.status().ok())
-      throw;  // else one is lost, and the others go on with whoever is there
+      throw;  // else one is lost, and the others continue with the workers that are left
   }
   regroup();
 }

@@ -58,7 +58,7 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
         << "[" << kServerStrategyName << "] found no parameter servers ("
         << (cluster ? cluster->spec.to_string() : "no cluster")
         << "): this process trains alone, with variables of its own; start it with "
-           "strata launch -n 2 --ps 1, say";
+           "for example strata launch -n 2 --ps 1";
     return joined;
   }
   if (cluster->task.job == cluster::kEvaluator) return joined;

@@ -68,7 +68,7 @@ class ServerTable final : public ParameterStore::Table {
   const bool chief_;
 };
 
-/// The places of variables as places in the table; gaps belong to what stands before them.
+/// The places of variables as places in the table; gaps belong to what precedes them.
 std::vector<ps::TablePart> parts_of(const ps::Placement& placement,
                                     const std::vector<Entry>& entries, int64_t elements) {
   std::vector<ps::TablePart> parts;

@@ -227,7 +227,7 @@ bool Strategy::is_chief() const { return detail::is_chief(*group_); }
 Strategy& detail::strategy_of(const ReplicaGroup& group) {
   auto* const strategy = dynamic_cast<Strategy*>(group.owner());
   STRATA_CHECK(strategy, kFailedPrecondition, "[", group.name(),
-               "] strategy: the strategy of this replica context is gone");
+               "] strategy: the strategy of this replica context no longer exists");
   return *strategy;
 }
 

@@ -57,7 +57,7 @@ struct Card {
   std::map<TaskId, int> replicas;  // its own number, and what it knows of others
   std::string host;
   bool all_cpu;
-  Common common;
+  SharedSettings common;
   uint64_t mends;
   uint64_t step;
 
@@ -144,11 +144,12 @@ std::optional<cluster::Cluster> find_workers(
   std::optional<cluster::Cluster> cluster =
       resolver ? cluster::resolve_cluster(*resolver) : cluster::resolve_cluster();
   if (!cluster) {
-    STRATA_LOG(kWarning) << "[multi_worker] found no cluster ("
-                         << (resolver ? "its resolver knows none"
-                                      : "no TF_CONFIG with one, and not started by mpirun, srun or "
-                                        "Kubernetes")
-                         << "): this process trains alone; start it with strata launch -n 2, say";
+    STRATA_LOG(kWarning)
+        << "[multi_worker] found no cluster ("
+        << (resolver ? "its resolver has none"
+                     : "no TF_CONFIG with one, and not started by mpirun, srun or "
+                       "Kubernetes")
+        << "): this process trains alone; start it with, for example, strata launch -n 2";
   }
   if (cluster && (cluster->task.job == cluster::kEvaluator ||
                   cluster::training_tasks(cluster->spec).size() == 1)) {
@@ -159,9 +160,9 @@ std::optional<cluster::Cluster> find_workers(
 
 WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& options,
                          const collective::CommunicationOptions& communication,
-                         const std::vector<std::string>& devices, const Common& common)
+                         const std::vector<std::string>& devices, const SharedSettings& common)
     : communication_(communication),
-      patience_(options.start_timeout),
+      timeout_(options.start_timeout),
       names_(devices),
       resources_(HostResources::of_this_process()),
       common_(common) {
@@ -177,7 +178,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
 
 void WorkerGroup::re_rendezvous() {
   communicator_.reset();
-  server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
+  server_->rejoin(wire::Deadline::after(timeout_), /*exclude_lost=*/true);
   form({});
 }
 
@@ -197,7 +198,7 @@ uint64_t WorkerGroup::mend(uint64_t step) {
   try {
     const uint64_t generation = server_->generation();
     // Who has ended is not waited for.
-    server_->rejoin(wire::Deadline::after(patience_), /*without_lost=*/true);
+    server_->rejoin(wire::Deadline::after(timeout_), /*exclude_lost=*/true);
     for (const TaskId& task : before) {
       const auto is_task = [&](const cluster::Member& member) { return member.task == task; };
       if (std::ranges::none_of(server_->members(), is_task)) {
@@ -214,7 +215,7 @@ uint64_t WorkerGroup::mend(uint64_t step) {
 }
 
 uint64_t WorkerGroup::form(const Bond& bond) {
-  const auto deadline = wire::Deadline::after(patience_);
+  const auto deadline = wire::Deadline::after(timeout_);
   const std::vector<TaskId> workers = cluster::training_tasks(server_->spec());
   tasks_.clear();
   for (const TaskId& task : workers) {
@@ -239,7 +240,7 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     for (const auto& [task, count] : card.replicas) {
       const int known = replicas_.emplace(task, count).first->second;
       STRATA_CHECK(known == count, kInvalidArgument, "[multi_worker] ", tasks_[r].to_string(),
-                   " says that ", task.to_string(), " has ", count, " replicas, and ",
+                   " states that ", task.to_string(), " has ", count, " replicas, and ",
                    server_->task().to_string(), " that it has ", known,
                    "; start a worker anew with as many as it had");
     }
@@ -322,7 +323,7 @@ void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline d
   const auto gpu = std::ranges::find(all_cpu, false) - all_cpu.begin();
   const auto count = static_cast<std::ptrdiff_t>(all_cpu.size());
   if (cpu == count || gpu == count) return;
-  server_->barrier("strata/kinds of devices", deadline);  // nobody leaves before all know why
+  server_->barrier("strata/kinds of devices", deadline);  // no worker leaves before all know why
   const auto name = [&](std::ptrdiff_t rank) {
     return tasks_[static_cast<size_t>(rank)].to_string();
   };
@@ -358,7 +359,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::share_memory(
         wire, collective::SharedMemoryOptions{
                   .name = server_->task().to_string(),
                   .timeout = communication_.timeout,
-                  .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+                  .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_),
                   .cores = share_->all_cores,
                   .failed = server_->failed(),
                   .reason = [server = server_] { return server->status(); },
@@ -379,7 +380,7 @@ std::shared_ptr<collective::Communicator> WorkerGroup::over_mpi(
       wire, {.name = server_->task().to_string(),
              .order = communication_.order,
              .timeout = communication_.timeout,
-             .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(patience_),
+             .start_timeout = std::chrono::duration_cast<std::chrono::milliseconds>(timeout_),
              .cores = share_->all_cores,
              .failed = server_->failed(),
              .reason = [server = server_] { return server->status(); },

@@ -20,7 +20,7 @@
 namespace strata::detail {
 
 /// What the workers of a cluster must have in common; the chief's counts.
-struct Common {
+struct SharedSettings {
   uint64_t seed = 0;
   int threads_per_replica = 0;  ///< 0: cores of the share / replicas
 };
@@ -35,20 +35,20 @@ std::optional<cluster::Cluster> find_workers(
 /// This process among the workers that train together.
 class WorkerGroup {
  public:
-  /// Meets the other workers, and forms a group with them.
+  /// Joins the other workers, and forms a group with them.
   /// @param devices  Of this process's replicas, by name; none: its share of what the workers of
   ///   its machine may use, or, where it is started anew, as many as it had.
   /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
   ///                other sums would cross replicas. As cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
               const collective::CommunicationOptions& communication,
-              const std::vector<std::string>& devices, const Common& common);
+              const std::vector<std::string>& devices, const SharedSettings& common);
 
   /// The way to the others. Ranks are in the order of cluster::id_in_cluster, replica ids in the
   /// order of ranks; those of a lost worker belong to the ones with fewest.
   const std::shared_ptr<collective::Communicator>& communicator() const { return communicator_; }
   const std::shared_ptr<cluster::Server>& server() const { return server_; }
-  const Common& common() const { return common_; }
+  const SharedSettings& common() const { return common_; }
   /// That this process has by itself.
   const std::vector<LogicalDevice>& devices() const { return devices_; }
   /// What it uses of its machine; `cores` are empty where they are all that it may use.
@@ -89,7 +89,7 @@ class WorkerGroup {
       const std::function<Status(const Status&)>& root_cause) const;
 
   const collective::CommunicationOptions communication_;
-  const wire::Deadline::Clock::duration patience_;
+  const wire::Deadline::Clock::duration timeout_;
   std::string wire_;  // for the log
   std::shared_ptr<cluster::Server> server_;
   const std::vector<std::string> names_;  // of devices, as the user gave them
@@ -97,7 +97,7 @@ class WorkerGroup {
   std::optional<HostShare> share_;
   std::vector<LogicalDevice> devices_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
-  Common common_;
+  SharedSettings common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;
   std::optional<collective::LinkModel> links_;  // as measured last

@@ -4,14 +4,14 @@
 
 #include "core/join.h"
 #include "data/source.h"
-#include "data/transforms/batch_parts.h"
+#include "data/transforms/batch_slices.h"
 #include "strata/core/error.h"
 
 namespace strata {
 namespace {
 
 using data::AutoShardPolicy;
-using data::detail::BatchParts;
+using data::detail::BatchSlices;
 using data::detail::SourcePtr;
 
 void check(const WorkerInput& worker) {
@@ -36,11 +36,11 @@ std::vector<int64_t> ids_of(const WorkerInput& worker) {
   return ids;
 }
 
-BatchParts parts_of(const WorkerInput& worker) {
-  return BatchParts(count_replicas(worker), ids_of(worker));
+BatchSlices parts_of(const WorkerInput& worker) {
+  return BatchSlices(count_replicas(worker), ids_of(worker));
 }
 
-/// kAuto as what it stands for.
+/// The policy that kAuto means.
 AutoShardPolicy policy_for(const data::Dataset& dataset) {
   const auto policy = dataset.options().auto_shard_policy.value_or(AutoShardPolicy::kAuto);
   return policy == AutoShardPolicy::kAuto ? AutoShardPolicy::kData : policy;
@@ -126,7 +126,7 @@ data::Dataset dataset_for_worker(const data::Dataset& dataset, const WorkerInput
         std::move(source), per_replica_batch_sizes(*batch_size, worker), false));
   }
   return data::Dataset(
-      data::detail::make_split(std::move(source), BatchParts(count_replicas(worker))));
+      data::detail::make_split(std::move(source), BatchSlices(count_replicas(worker))));
 }
 
 std::string describe_for_worker(const data::Dataset& dataset, const WorkerInput& worker) {
@@ -147,13 +147,13 @@ std::string describe_for_worker(const data::Dataset& dataset, const WorkerInput&
       break;
   }
   const data::detail::Source& source = *dataset.source();
-  const BatchParts parts = parts_of(worker);
+  const BatchSlices parts = parts_of(worker);
   const auto rows = source.batch_size();
   text += rows ? str_cat(parts.count_rows(*rows), " of the ", *rows, " rows of each batch")
                : std::string("some rows of each batch");
   if (parts.are_all()) return text;
   return text +
-         (source.with_parts(parts) ? "; the others are passed over" : "; whole batches are made");
+         (source.with_slices(parts) ? "; the others are passed over" : "; whole batches are made");
 }
 
 }  // namespace strata

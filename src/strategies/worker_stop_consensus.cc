@@ -13,7 +13,7 @@ namespace {
 
 // Why all stop, and that a worker takes part no longer.
 constexpr const char* kStop = "stop";
-constexpr const char* kRegroup = "regroup";
+constexpr const char* kMembershipChanged = "regroup";
 constexpr const char* kEnd = "end";
 
 wire::Deadline never() { return wire::Deadline::after(std::chrono::hours(24 * 365)); }
@@ -35,8 +35,8 @@ WorkerStopConsensus::WorkerStopConsensus(std::shared_ptr<cluster::Server> server
 }
 
 WorkerStopConsensus::~WorkerStopConsensus() {
-  const bool offered = end_round();
-  if (!offered) return;
+  const bool proposed = end_round();
+  if (!proposed) return;
   try {  // the others may agree without this worker, and then be in the next round, but no further
     server_->set(key(round_ + 1, "step", rank_), kEnd);
   } catch (const std::exception& error) {
@@ -61,28 +61,28 @@ void WorkerStopConsensus::begin_round() {
   ++round_;
   leaving_ = false;
   told_.clear();
-  offered_.reset();
+  proposed_.reset();
   agreed_.reset();
   listener_ = Thread("strata-preempt", [this] { listen(); });
 }
 
-/// Wakes the listener, and tells those who wait for this worker's offer that there will be none.
+/// Wakes the listener, and tells those who wait for this worker's proposal that there will be none.
 /// @return whether there was one.
 bool WorkerStopConsensus::end_round() {
-  bool offered = false;
+  bool proposed = false;
   {
     const MutexLock lock(mutex_);
     leaving_ = true;
-    offered = offered_.has_value();
+    proposed = proposed_.has_value();
   }
   try {
-    if (!offered) server_->set(key(round_, "step", rank_), kEnd);
+    if (!proposed) server_->set(key(round_, "step", rank_), kEnd);
     server_->set(key(round_, "stop", rank_), kEnd);
   } catch (const std::exception& error) {  // then the listener's wait has ended, too
     STRATA_VLOG(1) << "[preemption] the cluster has ended: " << error.what();
   }
   listener_.join();
-  return offered;
+  return proposed;
 }
 
 void WorkerStopConsensus::listen() {
@@ -91,38 +91,38 @@ void WorkerStopConsensus::listen() {
     const MutexLock lock(mutex_);
     if (leaving_) return;
     if (told_.empty()) told_ = why;
-    // Before the first call nobody knows how steps are counted: that call makes the offer.
-    if (finished_ && !offered_) offer(*finished_ + 1);
+    // Before the first call it is unknown how steps are counted: that call makes the proposal.
+    if (finished_ && !proposed_) propose(*finished_ + 1);
   } catch (const std::exception& error) {  // training will find out
     STRATA_VLOG(1) << "[preemption] not listening any more: " << error.what();
   }
 }
 
-void WorkerStopConsensus::tell_all(const char* why) {
+void WorkerStopConsensus::broadcast_stop(const char* why) {
   told_ = why;
   for (int rank = 0; rank < num_workers_; ++rank) server_->set(key(round_, "stop", rank), why);
 }
 
-void WorkerStopConsensus::offer(int64_t step) {
-  offered_ = step;
+void WorkerStopConsensus::propose(int64_t step) {
+  proposed_ = step;
   server_->set(key(round_, "step", rank_), str_cat(step, ' ', told_));
 }
 
-/// Who was told to stop saves and ends, also where others only know of a worker to take in.
+/// Who was asked to stop saves and ends, also where others only know of a worker to take in.
 void WorkerStopConsensus::wait_for_all() {
   int64_t latest = 0;
   bool membership_changes = true;
   for (int rank = 0; rank < num_workers_; ++rank) {
-    const std::string offer = server_->get(key(round_, "step", rank), never());
-    if (offer == kEnd) {
-      alone_ = true;
+    const std::string proposal = server_->get(key(round_, "step", rank), never());
+    if (proposal == kEnd) {
+      peer_exited_ = true;
       return;
     }
-    latest = std::max<int64_t>(latest, std::stoll(offer));
-    membership_changes = membership_changes && offer.ends_with(kRegroup);
+    latest = std::max<int64_t>(latest, std::stoll(proposal));
+    membership_changes = membership_changes && proposal.ends_with(kMembershipChanged);
   }
   agreed_ = latest;
-  regroups_ = membership_changes;
+  membership_changed_ = membership_changes;
 }
 
 std::optional<int64_t> WorkerStopConsensus::agree(int64_t finished_steps, bool preempted) {
@@ -133,11 +133,12 @@ std::optional<int64_t> WorkerStopConsensus::agree(int64_t finished_steps, bool p
   }
   MutexLock lock(mutex_);
   finished_ = finished_steps;
-  if (told_.empty() && preempted) tell_all(kStop);
-  if (told_.empty() && take_in_ && rank_ == 0 && !server_->newcomers().empty()) tell_all(kRegroup);
-  if (told_.empty() || alone_) return std::nullopt;
-  if (!offered_) offer(finished_steps);
-  if (finished_steps < *offered_) return std::nullopt;
+  if (told_.empty() && preempted) broadcast_stop(kStop);
+  if (told_.empty() && take_in_ && rank_ == 0 && !server_->newcomers().empty())
+    broadcast_stop(kMembershipChanged);
+  if (told_.empty() || peer_exited_) return std::nullopt;
+  if (!proposed_) propose(finished_steps);
+  if (finished_steps < *proposed_) return std::nullopt;
   lock.unlock();
   if (!agreed_) wait_for_all();
   return agreed_;

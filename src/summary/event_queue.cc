@@ -92,7 +92,7 @@ void EventQueue::add(const char* call, std::string_view payload) {
     return static_cast<int64_t>(state.pending.size()) + state.writing_bytes;
   };
   const auto size = static_cast<int64_t>(payload.size());
-  // One that is larger than the queue goes in when the queue is empty.
+  // One that is larger than the queue is added when the queue is empty.
   const auto fits = [&]() STRATA_REQUIRES(state.mutex) {
     return held() == 0 || held() + size <= state.options.max_bytes;
   };

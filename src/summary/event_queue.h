@@ -27,7 +27,7 @@ class EventQueue {
   /// Closes quietly.
   ~EventQueue();
 
-  /// Each throws what the thread met, or kDeadlineExceeded; `call` names the caller.
+  /// Each throws the error of the thread, or kDeadlineExceeded; `call` names the caller.
   void add(const char* call, std::string_view payload);
   void flush(const char* call);
   void close();
@@ -46,7 +46,7 @@ class EventQueue {
     int64_t writing_bytes STRATA_GUARDED_BY(mutex) = 0;  // what the thread holds
     uint64_t added STRATA_GUARDED_BY(mutex) = 0;         // events, ever
     uint64_t written STRATA_GUARDED_BY(mutex) = 0;       // of them, in the file
-    uint64_t flush_until STRATA_GUARDED_BY(mutex) = 0;   // events that somebody waits for
+    uint64_t flush_until STRATA_GUARDED_BY(mutex) = 0;   // events that a thread waits for
     bool closing STRATA_GUARDED_BY(mutex) = false;
     bool ended STRATA_GUARDED_BY(mutex) = false;  // the thread does nothing any more
     Status status STRATA_GUARDED_BY(mutex);

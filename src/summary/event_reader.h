@@ -37,10 +37,10 @@ struct EventFileDamage {
   std::string what;
 };
 
-/// Reads an event file, whoever wrote it.
+/// Reads an event file, also of other programs.
 ///
 /// Damage: a record whose data is damaged is left out, and the file is read on, as TensorBoard's
-/// own server does; `damage` has a line for each. Where a length is damaged nobody knows where the
+/// own server does; `damage` has a line for each. Where a length is damaged it is unknown where the
 /// next record starts: `next` stops there. A record that is cut off at the end is no damage: its
 /// writer may be at work, and a later `next` looks again. Threads: one at a time.
 class EventReader {

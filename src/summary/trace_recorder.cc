@@ -51,7 +51,7 @@ class TraceRecorder::Impl {
   int64_t now() const { return steady_ns() - start_; }
 
   void add(std::string_view name, int64_t begin, int64_t end) {
-    Buffer& buffer = mine();
+    Buffer& buffer = thread_buffer();
     const MutexLock lock(buffer.mutex);
     if (buffer.spans.size() < max_spans_) {
       buffer.spans.push_back({std::string(name), begin, end - begin});
@@ -76,7 +76,7 @@ class TraceRecorder::Impl {
 
  private:
   // The calling thread's buffer: the one it used last, or else a look-up.
-  Buffer& mine() {
+  Buffer& thread_buffer() {
     struct Last {
       uint64_t recorder = 0;
       std::shared_ptr<Buffer> buffer;

@@ -20,7 +20,7 @@ struct TraceRecorderOptions {
 ///
 ///     const auto span = recorder.span("forward");  // until the end of the block
 ///
-/// Threads: any, at once. Whoever records must be done before the recorder goes.
+/// Threads: any, at once. Recording threads must end before the recorder is destroyed.
 /// Cost: about 0.2 us a span.
 class TraceRecorder {
  public:
@@ -29,7 +29,7 @@ class TraceRecorder {
   TraceRecorder(const TraceRecorder&) = delete;
   TraceRecorder& operator=(const TraceRecorder&) = delete;
 
-  /// Ends its span when it goes, on the thread that began it.
+  /// Its destructor ends the span, on the thread that began it.
   class Scope {
    public:
     /// Without a recorder it does nothing: code can hold one that is often null.

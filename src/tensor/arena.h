@@ -33,7 +33,7 @@ class Arena {
   Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
         c10::Device device = c10::DeviceType::CPU);
 
-  /// In memory of somebody else's.
+  /// In memory of another owner.
   /// @param allocate  Gives `[elements]` of `dtype`, contiguous on the CPU.
   Arena(std::vector<ArenaEntry> entries, c10::ScalarType dtype,
         const std::function<at::Tensor(int64_t elements)>& allocate);
@@ -64,7 +64,7 @@ class Arena {
   at::Tensor flat(int64_t first, int64_t last) const;
 
  private:
-  /// Where each tensor goes. @return elements of them all.
+  /// The place of each tensor. @return elements of them all.
   int64_t lay_out(c10::ScalarType dtype);
   at::Tensor alias(int64_t offset, at::IntArrayRef sizes, at::IntArrayRef strides) const;
   void check_index(int64_t i, const char* call) const;

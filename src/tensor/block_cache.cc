@@ -66,7 +66,8 @@ thread_local BlockCache::Magazine* BlockCache::thread_magazine_ = nullptr;
 thread_local bool BlockCache::thread_is_over_ = false;
 
 BlockCache& BlockCache::instance() {
-  // Never destroyed: tensors in other people's static objects are freed after ours would be gone.
+  // Never destroyed: tensors in other people's static objects may be freed after this object's
+  // destruction.
   static auto* cache = new BlockCache();
   return *cache;
 }

@@ -33,7 +33,7 @@ constexpr size_t class_bytes(int index) {
 /// Blocks below 2 MiB are cut from chunks of 8 MiB and stay cut for ever; blocks from 2 MiB on are
 /// mappings of their own. Which class a block has is found from its address: a map with a byte for
 /// each 2 MiB of address space, and in a chunk a byte for each page. So a block has no header, a
-/// free does not touch it, and a pointer that is not ours is recognised.
+/// free does not touch it, and a pointer that is not strata's is recognised.
 class BlockCache {
  public:
   static BlockCache& instance();
@@ -46,7 +46,7 @@ class BlockCache {
 
   /// nullptr when the kernel has no memory left, after everything cached was given back.
   void* allocate(size_t bytes);
-  /// False: not a block of ours.
+  /// False: not a block of strata's.
   bool deallocate(void* block);
 
   CpuAllocatorStats stats();
@@ -106,7 +106,7 @@ class BlockCache {
   static thread_local Magazine* thread_magazine_;
   static thread_local bool thread_is_over_;
 
-  std::atomic<uint8_t>* units_ = nullptr;  // 0 not ours, kChunkUnit, else class + 1
+  std::atomic<uint8_t>* units_ = nullptr;  // 0 not built_in, kChunkUnit, else class + 1
   std::array<Pool, kNumClasses> pools_;    // each guarded by its pool_mutex
   std::array<PoolLock, 32> pool_locks_;
 
@@ -122,7 +122,7 @@ class BlockCache {
   std::atomic<int64_t> max_cached_{0};
   std::atomic<int64_t> cached_large_{0};
   std::atomic<int64_t> mapped_{0};
-  std::atomic<int64_t> outside_in_use_{0};  // by threads whose magazine is gone
+  std::atomic<int64_t> outside_in_use_{0};  // by threads whose magazine is destroyed
   std::atomic<int64_t> system_allocations_{0};
   std::atomic<uint64_t> trim_epoch_{0};
   std::atomic<uint64_t> clock_{0};

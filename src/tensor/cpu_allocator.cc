@@ -74,7 +74,7 @@ int64_t memory_bytes() {
   return bytes;
 }
 
-/// The address sanitizer sees into no block of ours, so there the cache is used only when asked
+/// The address sanitizer sees into no block of strata's, so there the cache is used only when asked
 /// for.
 bool caching_wanted() {
   const char* set = std::getenv("STRATA_CPU_ALLOCATOR");
@@ -100,9 +100,9 @@ bool install_cpu_allocator(const CpuAllocatorOptions& options) {
   } else if (cache.max_cached_bytes() == 0) {
     cache.set_max_cached_bytes(memory_bytes() / 4);
   }
-  c10::Allocator* mine = &caching_allocator();
-  if (c10::GetCPUAllocator() != mine) c10::SetCPUAllocator(mine, kPriority);
-  return c10::GetCPUAllocator() == mine;
+  c10::Allocator* caching = &caching_allocator();
+  if (c10::GetCPUAllocator() != caching) c10::SetCPUAllocator(caching, kPriority);
+  return c10::GetCPUAllocator() == caching;
 }
 
 CpuAllocatorStats cpu_allocator_stats() { return BlockCache::instance().stats(); }

@@ -68,10 +68,10 @@ decltype(auto) with_stream(Argument& argument, c10::Device device) {
 
 /// Operators that take a generator.
 template <typename Op, typename Schema = typename Op::schema>
-struct Substituted;
+struct WithGenerator;
 
 template <typename Op, typename Result, typename... Arguments>
-struct Substituted<Op, Result(Arguments...)> {
+struct WithGenerator<Op, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
     const c10::Device device = first_device(arguments...);
     return Op::redispatch(keys & kernels::kBelowReplicaKey, with_stream(arguments, device)...);
@@ -80,10 +80,10 @@ struct Substituted<Op, Result(Arguments...)> {
 
 /// Operators that draw from the device's default generator whatever happens.
 template <typename Op, typename Schema = typename Op::schema>
-struct Lent;
+struct WithScopedGenerator;
 
 template <typename Op, typename Result, typename... Arguments>
-struct Lent<Op, Result(Arguments...)> {
+struct WithScopedGenerator<Op, Result(Arguments...)> {
   static Result call(c10::DispatchKeySet keys, Arguments... arguments) {
     const ScopedDefaultGenerator loan(first_device(arguments...));
     return Op::redispatch(keys & kernels::kBelowReplicaKey, arguments...);
@@ -115,7 +115,7 @@ at::Tensor& fill_mask(c10::DispatchKeySet keys, at::Tensor& self, double p,
       return self;
     }
   }
-  return Substituted<at::_ops::bernoulli__float>::call(keys, self, p, std::move(given));
+  return WithGenerator<at::_ops::bernoulli__float>::call(keys, self, p, std::move(given));
 }
 
 template <typename Op>
@@ -137,14 +137,14 @@ constexpr auto kFillMask = TORCH_FN(fill_mask);
 
 void register_random_ops(torch::Library& library) {
   using namespace at::_ops;  // NOLINT
-  register_kernels<Substituted, bernoulli_out, bernoulli__Tensor, uniform_, normal_, random_,
+  register_kernels<WithGenerator, bernoulli_out, bernoulli__Tensor, uniform_, normal_, random_,
                    random__from, random__to, exponential_, cauchy_, log_normal_, geometric_,
                    randperm_generator_out, multinomial, multinomial_out, poisson, binomial,
                    _standard_gamma, _sample_dirichlet, normal_Tensor_float, normal_Tensor_float_out,
                    normal_float_Tensor, normal_float_Tensor_out, normal_Tensor_Tensor,
                    normal_Tensor_Tensor_out, rrelu_with_noise, rrelu_with_noise_,
                    rrelu_with_noise_out, _fused_dropout>(library);
-  register_kernels<Lent, native_dropout, _scaled_dot_product_flash_attention,
+  register_kernels<WithScopedGenerator, native_dropout, _scaled_dot_product_flash_attention,
                    _scaled_dot_product_efficient_attention, _scaled_dot_product_cudnn_attention>(
       library);
 

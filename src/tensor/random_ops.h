@@ -19,7 +19,7 @@ std::optional<at::Generator> generator_or_stream(const std::optional<at::Generat
 std::optional<uint64_t> next_mask_key();
 
 /// For GPU operators that always draw from the device's default generator: while this lives, that
-/// one stands where the thread's stream stands; afterwards the stream has moved on instead of it.
+/// one is where the thread's stream is; afterwards the stream has moved on instead of it.
 /// Nothing happens on other devices or without a stream.
 class ScopedDefaultGenerator {
  public:

@@ -31,7 +31,7 @@ constexpr uint64_t derive(uint64_t seed, uint64_t id, uint64_t step, uint64_t pu
   return split_mix64(std::rotl(key, 21) ^ split_mix64(purpose + 4 * kGolden));
 }
 
-/// libtorch would seed the twister from 32 bits only; 8 replicas meet in those after some ten
+/// libtorch would seed the twister from 32 bits only; 8 replicas collide in those after some ten
 /// thousand steps. So the whole state comes from 128 bits of key.
 at::mt19937 twister(uint64_t start, uint64_t increment) {
   at::mt19937_data_pod data{};

@@ -13,8 +13,8 @@
 
 #include "core/join.h"
 #include "core/thread.h"
-#include "strata/core/error.h"
 #include "kernels/kernel_threads.h"
+#include "strata/core/error.h"
 
 namespace strata::tensor {
 namespace {
@@ -60,7 +60,7 @@ void pin(const std::vector<int>& cores) {
 bool set_openmp_threads(int count) {
   static auto* const set_openmp = find_function<void(int)>("omp_set_num_threads");
   if (set_openmp == nullptr) return false;
-  // OpenMP may be told to give fewer (OMP_THREAD_LIMIT), and oneDNN, which does not look, then
+  // OpenMP may be set to give fewer (OMP_THREAD_LIMIT), and oneDNN, which does not look, then
   // waits for ever or leaves work undone.
   static auto* const limit = find_function<int()>("omp_get_thread_limit");
   set_openmp(limit != nullptr ? std::min(count, limit()) : count);
@@ -70,7 +70,7 @@ bool set_openmp_threads(int count) {
 /// The calling thread's counts, and no other thread's.
 void set_intra_op_threads(int count) {
   static auto* const set_mkl = find_function<int(int)>("MKL_Set_Num_Threads_Local");
-  at::get_num_threads();  // libtorch's own first-call initialisation must not come after ours
+  at::get_num_threads();  // libtorch's own first-call initialisation must come before this one
   if (!set_openmp_threads(count)) {
     at::set_num_threads(count);
   } else if (set_mkl != nullptr) {
@@ -115,7 +115,8 @@ ThreadSetupGuard::ThreadSetupGuard(const ThreadSetup& setup)
     : previous_{.name = setup.name.empty() ? std::string() : thread_name(),
                 .cores = setup.cores.empty() ? std::vector<int>() : allowed_cores(),
                 .intra_op_threads = setup.intra_op_threads == 0 ? 0 : at::get_num_threads(),
-                .kernel_threads = kernels::kernel_threads() == 0 ? kLibtorchThreads : kernels::kernel_threads(),
+                .kernel_threads =
+                    kernels::kernel_threads() == 0 ? kLibtorchThreads : kernels::kernel_threads(),
                 .flush_denormals = denormals_flushed()} {
   apply_thread_setup(setup);
 }

@@ -55,7 +55,7 @@ struct HalfSource {
   bool is_float = false;
 };
 
-/// Where the result goes: as float, or divided by `divisor` and rounded to 16 bits.
+/// The form of the result: as float, or divided by `divisor` and rounded to 16 bits.
 struct HalfResult {
   void* data = nullptr;
   bool is_float = false;

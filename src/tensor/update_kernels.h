@@ -5,7 +5,7 @@
 #include "core/cpu_isa.h"
 
 // Nothing but plain data here: the files that include this are compiled with wider instruction
-// sets, and an inline function of theirs that the linker kept for everyone would crash on an older
+// sets, and one of their inline functions that the linker kept for everyone would crash on an older
 // processor.
 
 namespace strata::tensor {

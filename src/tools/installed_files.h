@@ -14,10 +14,10 @@ std::filesystem::path data_file(const std::string& name);
 /// link libtorch, so that `strata engine` runs without one; programs that do are apart.
 struct Program {
   std::filesystem::path path;
-  bool installed;  ///< under a prefix: the loader has to be told where libtorch is
+  bool installed;  ///< under a prefix: the loader needs libtorch's path
 };
 
-/// @return an empty path where there is none.
+/// @return an empty path if it does not exist.
 Program find_companion(const std::string& name);
 
 /// Becomes that program, with libtorch where the loader finds it.

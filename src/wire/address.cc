@@ -17,8 +17,8 @@ Address Address::parse(std::string_view text) {
   STRATA_CHECK(!host.empty() && host.size() <= 255, kInvalidArgument, "[wire] address: got \"",
                text, "\", whose host has ", host.size(), " characters; expected 1 to 255");
   STRATA_CHECK(bracketed || host.find(':') == std::string_view::npos, kInvalidArgument,
-               "[wire] address: got \"", text, "\"; an IPv6 address stands in brackets: [", host,
-               "]:port");
+               "[wire] address: got \"", text, "\"; an IPv6 address is written in brackets: [",
+               host, "]:port");
   const auto plain = [](char c) {
     return c > ' ' && c < 127 && c != '[' && c != ']' && c != '/' && c != '"';
   };

@@ -12,7 +12,7 @@ namespace strata::wire {
 /// "Operation not permitted", of errno.
 std::string system_error_text(int error);
 
-/// A file in memory, without a name: it goes with the last descriptor and mapping, whatever becomes
+/// A file in memory, without a name: it ends with the last descriptor and mapping, whatever becomes
 /// of the processes. Its bytes are zeros, and take memory once they are touched.
 /// @throws Error  kUnavailable: the system has none (says why).
 FileDescriptor make_memory_file(const std::string& name, int64_t bytes);

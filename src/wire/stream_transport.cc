@@ -27,14 +27,14 @@ StreamTransport::~StreamTransport() { shut_down(); }
 
 void StreamTransport::shut_down() {
   std::vector<std::weak_ptr<Session>> sessions;
-  std::deque<PendingHandshake> knocking;
+  std::deque<PendingHandshake> pending;
   {
     const MutexLock lock(mutex_);
     sessions.swap(sessions_);
-    knocking.swap(pending_handshakes_);
+    pending.swap(pending_handshakes_);
     accepted_.clear();
   }
-  for (const PendingHandshake& each : knocking) progress_->remove(each.key);
+  for (const PendingHandshake& each : pending) progress_->remove(each.key);
   for (const auto& each : sessions) {
     if (const auto session = each.lock())
       session->fail({ErrorCode::kCancelled, "its transport was destroyed"});
@@ -50,7 +50,7 @@ bool StreamTransport::do_wait_until(const std::function<bool()>& done, Deadline 
                                     std::stop_token stop) {
   if (pending_count_.load(std::memory_order_relaxed) == 0)
     return progress_->wait_until(done, deadline, stop);
-  // Somebody knocks: look after them now and then.
+  // There are new streams: poll them regularly.
   while (true) {
     expire_handshakes();
     const Deadline next = Deadline::sooner(deadline, Deadline::after(std::chrono::seconds(1)));
@@ -286,9 +286,9 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
     };
   }
   Status last(ErrorCode::kUnavailable, "nothing was tried");
-  std::string meets = "it does not answer";
+  std::string last_error = "it does not answer";
   strata::detail::WaitNotice notice(
-      [&] { return str_cat("[wire] connect: waits for ", whom, ": ", meets); },
+      [&] { return str_cat("[wire] connect: waits for ", whom, ": ", last_error); },
       Deadline::Clock::now(), deadline.time());
   const auto wait_until = [&](const std::function<bool()>& done, Deadline limit) {
     while (true) {
@@ -333,7 +333,7 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
       if (error.code() != ErrorCode::kUnavailable) throw;
       last = Status(error.code(), error.what());
     }
-    meets = last.message();
+    last_error = last.message();
     const Deadline next = Deadline::sooner(deadline, Deadline::after(pause));
     pause = std::min(2 * pause, std::chrono::milliseconds(200));
     wait_until([] { return false; }, next);
@@ -341,7 +341,7 @@ std::shared_ptr<Connection> StreamTransport::connect(const Address& address, con
                  whom);
     STRATA_CHECK(!deadline.passed(), kDeadlineExceeded,
                  "[wire] connect: the deadline passed before ", whom,
-                 " answered; the last try met: ", last.message());
+                 " answered; the last error: ", last.message());
   }
 }
 

@@ -44,7 +44,7 @@ class StreamTransport : public Transport {
   /// Called by destructors of what derives, while all of it is still there.
   void shut_down();
 
-  /// A new stream that somebody opened to us.
+  /// A new incoming stream.
   void on_incoming_stream(std::unique_ptr<Stream> stream, const Address& from);
 
   /// Turns the peer away that has been silent for longest, else the one that has been unfinished

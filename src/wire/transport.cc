@@ -5,7 +5,7 @@
 namespace strata::wire {
 namespace {
 
-// Why nobody waits any longer for `transfer`.
+// Why no thread waits any longer for `transfer`.
 Status gave_up(const Transfer& transfer, const std::stop_token& stop) {
   if (stop.stop_requested())
     return {ErrorCode::kCancelled,

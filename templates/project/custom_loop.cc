@@ -39,9 +39,9 @@ void train(int epochs) {
           [&](const Example& part) {
             const auto each = strata::losses::sparse_categorical_crossentropy(
                 part.y(), net->forward(part.x()), {.from_logits = true});
-            const auto mine = strata::compute_average_loss(each, kBatch);
-            adam.minimize(mine);
-            return mine.detach();
+            const auto local = strata::compute_average_loss(each, kBatch);
+            adam.minimize(local);
+            return local.detach();
           },
           batch);
       total += strategy.reduce(strata::ReduceOp::kSum, loss).item<double>();

@@ -30,7 +30,7 @@ TEST(BackgroundTest, RestsForItsShare) {
   background.start([&] {
     burn(milliseconds(10));
     const auto start = Clock::now();
-    background.give_way(0.1);
+    background.throttle(0.1);
     rested.set_value(Clock::now() - start);
   });
   auto result = rested.get_future();
@@ -44,7 +44,7 @@ TEST(BackgroundTest, DoesNotRestWhileSomebodyWaits) {
   background.start([&] {
     for (int i = 0; i < 5; ++i) {
       burn(milliseconds(10));
-      background.give_way(1e-5);  // a quarter of an hour each
+      background.throttle(1e-5);  // a quarter of an hour each
     }
   });
   background.wait();

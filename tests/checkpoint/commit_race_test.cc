@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 #include "checkpoint/writer.h"
 #include "support/temp_folder.h"
 

@@ -9,7 +9,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/describe.h"
 #include "strata/core/file_system.h"
@@ -340,14 +340,14 @@ TEST_F(DamageTest, WhatADeadProcessLeftIsRemovedAndPutBack) {
   std::string trash = left;
   trash.replace(0, 5, ".trash-");
   fs::copy(run_ + "/ckpt-1", run_ + "/" + trash);
-  const std::string mine = run_ + "/.tmp-not-ours";
-  fs::create_directory(mine);
+  const std::string local = run_ + "/.tmp-not-ours";
+  fs::create_directory(local);
 
   Checkpoint checkpoint(objects());
   CheckpointManager manager(checkpoint, run_);
   EXPECT_FALSE(fs::exists(run_ + "/" + left));
   EXPECT_FALSE(fs::exists(run_ + "/" + trash));
-  EXPECT_TRUE(fs::exists(mine));
+  EXPECT_TRUE(fs::exists(local));
   EXPECT_EQ(*manager.restore_or_initialize(), run_ + "/ckpt-3");
 }
 

@@ -176,10 +176,10 @@ void train(const Settings& settings) {
         [&](const Example& part) {
           const at::Tensor losses = strata::losses::sparse_categorical_crossentropy(
               part[2], net->forward(part[0], part[1]), {.from_logits = true});
-          const at::Tensor mine = strata::compute_average_loss(losses, kBatch);
-          adam.minimize(mine);
+          const at::Tensor local = strata::compute_average_loss(losses, kBatch);
+          adam.minimize(local);
           epoch_loss.update(losses);
-          return mine.detach();
+          return local.detach();
         },
         *batch);
     // Code outside of replicas draws, too.

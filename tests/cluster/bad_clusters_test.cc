@@ -96,7 +96,7 @@ const std::vector<BadCluster>& bad_clusters() {
        {R"({"cluster": {"worker": ["host1:2222", "host2:2222"]}})"},
        "INVALID_ARGUMENT",
        "[cluster] TF_CONFIG: got ClusterSpec({'worker': ['host1:2222', 'host2:2222']}), but "
-       "nothing that says which of its tasks this process is; expected a task, {\"type\": "
+       "nothing that names the task of this process; expected a task, {\"type\": "
        "\"worker\", \"index\": 0} in TF_CONFIG"},
       {"IndexOutOfRange",
        {R"({"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 2}})"},

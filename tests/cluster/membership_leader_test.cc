@@ -282,7 +282,7 @@ TEST_F(MembershipLeaderTest, BarriersAreForThoseWhoAreMeant) {
   other.tasks.pop_back();
   send(2, other);
   EXPECT_EQ(only().value,
-            "[cluster] barrier \"b\": got worker:2, which is not among those who meet: worker:0, "
+            "[cluster] barrier \"b\": got worker:2, which is not a participant: worker:0, "
             "worker:1");
   send(0, other);
   send(1, barrier("b", 0));

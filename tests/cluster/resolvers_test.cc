@@ -116,7 +116,7 @@ TEST(SlurmResolverTest, RanksFollowTheDistribution) {
   variables["SLURM_DISTRIBUTION"] = "arbitrary";
   expect_error([&] { (void)slurm(variables); },
                "[cluster] SLURM: got SLURM_DISTRIBUTION=\"arbitrary\"; expected block, cyclic or "
-               "plane: say srun --distribution=block");
+               "plane: pass srun --distribution=block");
   variables["SLURM_DISTRIBUTION"] = "plane";
   variables.erase("SLURM_DIST_PLANESIZE");
   expect_error([&] { (void)slurm(variables); },
@@ -132,8 +132,8 @@ TEST(SlurmResolverTest, OwnPlaceIsChecked) {
   expect_error([&] { (void)slurm(variables); },
                "[cluster] SLURM: got SLURM_PROCID=2 with SLURM_NODEID=0 and SLURM_LOCALID=0; "
                "expected node 1 and local task 0 from the numbers of tasks a node: the variables "
-               "are of different steps, or tasks are not distributed as SLURM_DISTRIBUTION says; "
-               "say srun --distribution=block");
+               "are of different steps, or tasks do not match SLURM_DISTRIBUTION; "
+               "pass srun --distribution=block");
 }
 
 TEST(SlurmResolverTest, VariablesOfTheStepComeFirst) {
@@ -241,8 +241,8 @@ TEST(MpiResolverTest, SeveralHostsMeetAtTheLeader) {
   EXPECT_EQ(mpi(ranks, {.leader = "head", .port_base = 7}).spec,
             ClusterSpec({{"worker", {"head:7", ":0"}}}));
   expect_error([&] { (void)mpi(ranks); },
-               "[cluster] MPI: got 2 ranks on several hosts, and nothing that says where rank 0 "
-               "is; say it: mpirun -x STRATA_LEADER=host:port, or MpiOptions{.leader}");
+               "[cluster] MPI: got 2 ranks on several hosts, and no address of rank 0; pass it: "
+               "mpirun -x STRATA_LEADER=host:port, or MpiOptions{.leader}");
 }
 
 TEST(MpiResolverTest, OtherLaunchers) {

@@ -119,19 +119,19 @@ class Job {
                    .job = "contract",
                    .tls = tls});
     const auto peer = server.connect({"worker", 1 - task}, "data", soon());
-    std::vector<float> mine = gradients();
-    std::vector<float> theirs(mine.size());
+    std::vector<float> local = gradients();
+    std::vector<float> remote(local.size());
     std::byte last{};
     while (last == std::byte{0}) {
       server.barrier("round", soon());
       if (task == 0) last = static_cast<std::byte>(stop_.load());
       std::array<wire::Transfer, 3> transfers = {
           task == 0 ? peer->send({.id = 1}, {&last, 1}) : peer->receive({.id = 1}, {&last, 1}),
-          peer->send({.id = 2}, std::as_bytes(std::span(mine))),
-          peer->receive({.id = 2}, std::as_writable_bytes(std::span(theirs)))};
+          peer->send({.id = 2}, std::as_bytes(std::span(local))),
+          peer->receive({.id = 2}, std::as_writable_bytes(std::span(remote)))};
       server.transport().wait_all(transfers, soon()).throw_if_error();
-      EXPECT_TRUE(mine == theirs);
-      std::ranges::fill(theirs, 0.0f);
+      EXPECT_TRUE(local == remote);
+      std::ranges::fill(remote, 0.0f);
       if (task == 0) ++rounds_;
     }
     EXPECT_EQ(server.generation(), 1u);

@@ -151,8 +151,8 @@ TEST(TfConfigTest, NoTask) {
                            R"({"cluster": {"worker": ["a:1", "b:2"]}, "task": {}})",
                            R"({"cluster": {"worker": ["a:1", "b:2"]}, "task": {"index": 0}})"}) {
     expect_message(text,
-                   ": got ClusterSpec({'worker': ['a:1', 'b:2']}), but nothing that says which of "
-                   "its tasks this process is; expected a task, {\"type\": \"worker\", \"index\": "
+                   ": got ClusterSpec({'worker': ['a:1', 'b:2']}), but nothing that names the "
+                   "task of this process; expected a task, {\"type\": \"worker\", \"index\": "
                    "0} in TF_CONFIG");
   }
   expect_message(with_task(R"({"type": "worker"})"),
@@ -209,7 +209,7 @@ TEST(TfConfigTest, Addresses) {
       {"b", "got \"b\"; expected host:port or [IPv6]:port"},
       {"b:", "got \"b:\", which has no port; expected host:port"},
       {"b:x", "got \"b:x\" with port \"x\"; expected a number from 0 to 65535"},
-      {"::1:80", "got \"::1:80\"; an IPv6 address stands in brackets: [::1]:port"},
+      {"::1:80", "got \"::1:80\"; an IPv6 address is written in brackets: [::1]:port"},
       {"b c:1", "got \"b c:1\"; the host \"b c\" is no name and no address"},
   };
   for (const auto& [address, what] : addresses) {

@@ -65,7 +65,7 @@ TEST_F(TlsEnvironmentTest, WhatIsMissingIsNamed) {
       },
       ErrorCode::kNotFound,
       str_cat("[cluster] STRATA_TLS_DIR: got ", folder_.path(),
-              "/worker-1.key, which is not there; `strata certs ", folder_.path(),
+              "/worker-1.key, which does not exist; `strata certs ", folder_.path(),
               " --tasks ...` makes the job's files"));
   expect_error(
       [&] {
@@ -74,7 +74,7 @@ TEST_F(TlsEnvironmentTest, WhatIsMissingIsNamed) {
               {"STRATA_TLS_KEY", "/nowhere"}});
       },
       ErrorCode::kNotFound,
-      "[cluster] STRATA_TLS_AUTHORITY: got /nowhere, which is not there; set it to the file");
+      "[cluster] STRATA_TLS_AUTHORITY: got /nowhere, which does not exist; set it to the file");
   expect_error(
       [&] {
         read({{"STRATA_TLS_KEY", "/nowhere"}});

@@ -18,7 +18,7 @@ TEST(WireEnvironmentTest, TheVariableNamesTheWire) {
   EXPECT_EQ(wire_from_environment(Environment()), std::nullopt);
   EXPECT_EQ(wire_from_environment(with("ucx")), "ucx");
   expect_error([] { wire_from_environment(with("UCX")); }, ErrorCode::kInvalidArgument,
-               "[cluster] STRATA_WIRE: got the wire \"UCX\"; expected socket or ucx");
+               "[cluster] STRATA_WIRE: got wire='UCX'; expected 'socket' or 'ucx'");
 }
 
 TEST(MakeTransportTest, TheOptionNamesTheWire) {
@@ -31,7 +31,7 @@ TEST(MakeTransportTest, TheOptionNamesTheWire) {
                             "this build has no UCX");
   }
   expect_error([] { make_transport({.wire = "rdma"}); }, ErrorCode::kInvalidArgument,
-               "[cluster] Server: got the wire \"rdma\"; expected socket or ucx");
+               "[cluster] Server: got wire='rdma'; expected 'socket' or 'ucx'");
 }
 
 TEST(MakeTransportTest, OneTransportIsEnough) {

@@ -33,22 +33,22 @@ void expect_all_reduce(Ranks& ranks, const Placement& placement,
                        const std::vector<at::Tensor>& values, ReduceOp op, uint32_t id) {
   const at::Tensor expected = reduce_in_order(values, op);
   ranks.run([&](Communicator& communicator) {
-    std::vector<at::Tensor> mine;
+    std::vector<at::Tensor> local;
     for (const int replica : placement.replicas_of(communicator.rank())) {
       const at::Tensor& value = values[static_cast<size_t>(replica)];
-      mine.push_back(value.defined() ? value.clone() : value);
+      local.push_back(value.defined() ? value.clone() : value);
     }
     at::Tensor result = at::empty_like(expected);
-    communicator.all_reduce(mine, result, op, {.id = id});
+    communicator.all_reduce(local, result, op, {.id = id});
     EXPECT_TRUE(same_bits(result, expected))
         << "rank " << communicator.rank() << " of " << communicator.num_ranks() << ", "
         << expected.numel() << " " << expected.scalar_type();
     // In place: over the first replica's own.
-    if (!mine.empty() && mine[0].defined()) {
-      communicator.all_reduce(mine, mine[0], op, {.id = id});
-      EXPECT_TRUE(same_bits(mine[0], expected)) << "in place";
+    if (!local.empty() && local[0].defined()) {
+      communicator.all_reduce(local, local[0], op, {.id = id});
+      EXPECT_TRUE(same_bits(local[0], expected)) << "in place";
     } else {
-      communicator.all_reduce(mine, result, op, {.id = id});
+      communicator.all_reduce(local, result, op, {.id = id});
     }
   });
 }

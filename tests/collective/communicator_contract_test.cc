@@ -94,11 +94,11 @@ TEST_P(CommunicatorContractTest, OtherCollectives) {
       for (int root = 0; root < n; root += 3) {
         ranks.run([&](Communicator& c) {
           const int64_t begin = part * c.rank();
-          at::Tensor mine = at::empty({part}, at::kHalf);
+          at::Tensor local = at::empty({part}, at::kHalf);
           c.reduce_scatter({values[static_cast<size_t>(2 * c.rank())],
                             values[static_cast<size_t>(2 * c.rank() + 1)]},
-                           mine, ReduceOp::kMean);
-          EXPECT_TRUE(same_bits(mine, sum.slice(0, begin, begin + part)));
+                           local, ReduceOp::kMean);
+          EXPECT_TRUE(same_bits(local, sum.slice(0, begin, begin + part)));
           at::Tensor all = at::zeros({part * n}, at::kDouble);
           c.all_gather(parts.slice(0, begin, begin + part), all);
           EXPECT_TRUE(same_bits(all, parts));
@@ -140,9 +140,9 @@ TEST_P(CommunicatorContractTest, BucketsAreMatchedByIdWhateverTheirOrder) {
     for (int i = 0; i < kBuckets; ++i) {
       const auto b = static_cast<size_t>((i + c.rank() * 2) % kBuckets);
       buckets.emplace_back("bucket", [&, b] {
-        at::Tensor mine = values[b][static_cast<size_t>(c.rank())].clone();
-        c.all_reduce_(mine, ReduceOp::kSum, {.id = static_cast<uint32_t>(b)});
-        EXPECT_TRUE(same_bits(mine, expected[b]));
+        at::Tensor local = values[b][static_cast<size_t>(c.rank())].clone();
+        c.all_reduce_(local, ReduceOp::kSum, {.id = static_cast<uint32_t>(b)});
+        EXPECT_TRUE(same_bits(local, expected[b]));
       });
     }
   });

@@ -66,8 +66,8 @@ class Ranks {
       for (size_t i = 0; i < communicators_.size(); ++i) {
         threads.emplace_back("rank", [&, i] {
           try {
-            const std::shared_ptr<Communicator> mine = communicators_[i];
-            function(*mine);
+            const std::shared_ptr<Communicator> local = communicators_[i];
+            function(*local);
           } catch (...) {
             errors[i] = std::current_exception();
           }

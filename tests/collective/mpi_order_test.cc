@@ -24,10 +24,10 @@ TEST(MpiOrderTest, AnyOrderAddsTheSameNumbers) {
       const at::Tensor expected = reduce_in_order(values, op);
       const bool exact = op == ReduceOp::kMax || dtype == at::kHalf || !c10::isFloatingType(dtype);
       ranks.run([&](Communicator& c) {
-        std::vector<at::Tensor> mine;
-        for (const int id : c.replicas()) mine.push_back(values[static_cast<size_t>(id)]);
+        std::vector<at::Tensor> local;
+        for (const int id : c.replicas()) local.push_back(values[static_cast<size_t>(id)]);
         at::Tensor result = at::empty_like(expected);
-        c.all_reduce(mine, result, op);
+        c.all_reduce(local, result, op);
         EXPECT_TRUE(exact ? same_bits(result, expected)
                           : at::allclose(result, expected, 1e-4, 1e-3))
             << reduce_op_name(op) << " of " << dtype;

@@ -235,8 +235,8 @@ TEST(PlannerTest, AlgorithmsOfOnesOwnAreProvedAndPriced) {
   Algorithms algorithms = Algorithms::standard();
   algorithms.add({.name = "star", .make = star});
   const LinkModel links = links_of(125e6, 100e-6);
-  const Planner mine(one_each(5), links, {.implementation = "star"}, algorithms);
-  EXPECT_EQ(mine.choose({.elements = 100}).algorithm, "star");
+  const Planner local(one_each(5), links, {.implementation = "star"}, algorithms);
+  EXPECT_EQ(local.choose({.elements = 100}).algorithm, "star");
 
   algorithms.add(
       {.name = "wrong", .make = [](const Request& request) {
@@ -251,7 +251,7 @@ TEST(PlannerTest, AlgorithmsOfOnesOwnAreProvedAndPriced) {
       "[planner] algorithm 'wrong' for all_reduce of 5 ranks: wrong: rank 0 ends "
       "with a wrong value in chunk 0");
   expect_error([&] { algorithms.add({.name = "Star", .make = star}); }, ErrorCode::kAlreadyExists,
-               "[algorithms] add: there is a Star for all_reduce already; give yours another name");
+               "[algorithms] add: there is a Star for all_reduce already; choose another name");
   expect_error(
       [&] { algorithms.add({.name = "nothing"}); },
       "[algorithms] add: got 'nothing'; expected a name and a function that makes schedules");

@@ -35,11 +35,11 @@ TEST(RendezvousTest, LastToArriveRunsTheCompletionWithEveryCallAtHand) {
   int wrong = 0;
   std::vector<int> seen(kParticipants, 0);
   on_threads(kParticipants, [&](int id) {
-    int mine = 0;
+    int local = 0;
     for (int i = 0; i < kMeetings; ++i) {
-      mine = 1000 * id + i;
+      local = 1000 * id + i;
       int result = -1;
-      std::pair<int*, int*> visit{&mine, &result};
+      std::pair<int*, int*> visit{&local, &result};
       rendezvous.arrive(id, named("count", static_cast<uint64_t>(i), &visit), [&] {
         ++completions;
         int sum = 0;
@@ -235,7 +235,7 @@ TEST(RendezvousTest, WaitEndsAtItsDeadlineAndNamesWhoDidNotCome) {
 
 TEST(RendezvousTest, WaitersGiveTheirPermitsBack) {
   for (const int count : {1, 2}) {
-    Permits permits(count);
+    RunSlots permits(count);
     Rendezvous rendezvous(5, {.permits = &permits});
     rendezvous.begin_round();
     std::atomic<int> computing{0};

@@ -59,9 +59,9 @@ TEST(SharedLaneTest, SlotsAreNotWrittenWhileTheyAreRead) {
         channel.publish();
         channel.await(first, patient());
         for (int other = 0; other < kRanks; ++other) {
-          uint64_t theirs = 0;
-          std::memcpy(&theirs, channel.slot(other, first), sizeof theirs);
-          ASSERT_EQ(theirs, call * 10 + static_cast<uint64_t>(other));
+          uint64_t remote = 0;
+          std::memcpy(&remote, channel.slot(other, first), sizeof remote);
+          ASSERT_EQ(remote, call * 10 + static_cast<uint64_t>(other));
           ASSERT_EQ(channel.header_of(other, first).call, call);
         }
         channel.skip();

@@ -55,27 +55,27 @@ TEST(SharedMemoryCommunicatorTest, BuffersAreReducedInPlace) {
           if (size > 100'000 && (dtype != at::kFloat || who == kFirstOnly)) continue;
           ++id;
           ranks.run([&](Communicator& c) {
-            std::vector<at::Tensor> mine;
+            std::vector<at::Tensor> local;
             for (const int replica : c.replicas()) {
-              mine.push_back(values[static_cast<size_t>(replica)].clone());
+              local.push_back(values[static_cast<size_t>(replica)].clone());
             }
             // The same buffers on all ranks, whoever uses them.
             for (int i = 0; i < 4; ++i) {
               at::Tensor buffer = c.buffer(size, dtype);
               EXPECT_TRUE(at::equal(buffer, at::zeros_like(buffer)));
               const auto place = static_cast<size_t>(i);
-              if (place >= mine.size() || (who == kFirstOnly && c.rank() != 0)) continue;
-              mine[place] = buffer.copy_(mine[place]);
+              if (place >= local.size() || (who == kFirstOnly && c.rank() != 0)) continue;
+              local[place] = buffer.copy_(local[place]);
             }
             at::Tensor apart = c.buffer(size, dtype);
             at::Tensor result = who == kResultElsewhere ? at::empty({size}, dtype)
-                                : mine.empty()          ? apart
-                                                        : mine[0];
-            c.all_reduce(mine, result, ReduceOp::kSum, {.id = id});
+                                : local.empty()         ? apart
+                                                        : local[0];
+            c.all_reduce(local, result, ReduceOp::kSum, {.id = id});
             EXPECT_TRUE(same_bits(result, expected)) << c.rank() << " of " << c.num_ranks() << ", "
                                                      << size << " " << dtype << ", " << who;
-            for (size_t i = who == kResultElsewhere ? 0 : 1; i < mine.size(); ++i) {
-              EXPECT_TRUE(same_bits(mine[i], values[static_cast<size_t>(c.replicas()[i])]));
+            for (size_t i = who == kResultElsewhere ? 0 : 1; i < local.size(); ++i) {
+              EXPECT_TRUE(same_bits(local[i], values[static_cast<size_t>(c.replicas()[i])]));
             }
           });
         }
@@ -95,12 +95,12 @@ TEST(SharedMemoryCommunicatorTest, OtherCollectivesOfBuffers) {
         const int64_t begin = part * c.rank();
         const at::Tensor& own = values[static_cast<size_t>(c.rank())];
         const at::Tensor given = in_buffer(c, own);
-        at::Tensor mine = at::empty({part});
-        c.reduce_scatter({given}, mine, ReduceOp::kMean);
-        EXPECT_TRUE(same_bits(mine, sum.slice(0, begin, begin + part)));
+        at::Tensor local = at::empty({part});
+        c.reduce_scatter({given}, local, ReduceOp::kMean);
+        EXPECT_TRUE(same_bits(local, sum.slice(0, begin, begin + part)));
         EXPECT_TRUE(same_bits(given, own));
         at::Tensor all = c.buffer(part * n, at::kFloat);
-        c.all_gather(mine, all);
+        c.all_gather(local, all);
         EXPECT_TRUE(same_bits(all, sum));
         for (const bool only_root : {true, false}) {
           at::Tensor everywhere = c.buffer(part * n, at::kFloat);

@@ -79,16 +79,16 @@ void sums(Communicator& c) {
   for (const bool in_buffers : {false, true}) {
     for (const at::ScalarType dtype : kSummedDtypes) {
       for (const int64_t size : kSummedSizes) {
-        std::vector<at::Tensor> mine;
+        std::vector<at::Tensor> local;
         for (int i = 0; i < 8; ++i) {
           at::Tensor buffer = c.buffer(size, dtype);
           if (static_cast<size_t>(i) >= c.replicas().size()) continue;
           const int replica = c.replicas()[static_cast<size_t>(i)];
           const at::Tensor value = replica_value(size, dtype, replica);
-          mine.push_back(in_buffers ? buffer.copy_(value) : value);
+          local.push_back(in_buffers ? buffer.copy_(value) : value);
         }
-        at::Tensor result = mine.empty() ? at::empty({size}, dtype) : mine[0];
-        c.all_reduce(mine, result, ReduceOp::kSum);
+        at::Tensor result = local.empty() ? at::empty({size}, dtype) : local[0];
+        c.all_reduce(local, result, ReduceOp::kSum);
         digest.update(result.data_ptr(), result.nbytes());
       }
     }

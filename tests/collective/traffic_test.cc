@@ -161,7 +161,7 @@ TEST(ProofTest, FindsBrokenSchedules) {
             }),
             "direct: rank 0 waits for ever in step 12 for rank 1");
   EXPECT_EQ(broken([&](Schedule& s) { s.ranks[1].erase(first(s, 1, Kind::kReceive)); }),
-            "direct: rank 1, step 5: adds what is not there yet");
+            "direct: rank 1, step 5: adds a value that is not complete");
   EXPECT_EQ(broken([&](Schedule& s) { --first(s, 2, Kind::kReduce)->last; }),
             "direct: rank 0 ends with a wrong value in chunk 2");
   EXPECT_EQ(broken([&](Schedule& s) { std::swap(s.sources[0], s.sources[1]); }),

@@ -37,9 +37,9 @@ TEST(ParallelMapTest, CallsRunAtOnce) {
   std::counting_semaphore<2> here(0), there(0);
   const Dataset dataset = Dataset::range(2).map(
       [&](Example e) {
-        std::counting_semaphore<2>& mine = number_of(e) == 0 ? here : there;
+        std::counting_semaphore<2>& own = number_of(e) == 0 ? here : there;
         std::counting_semaphore<2>& other = number_of(e) == 0 ? there : here;
-        mine.release();
+        own.release();
         EXPECT_TRUE(other.try_acquire_for(kTimeout));
         return e;
       },

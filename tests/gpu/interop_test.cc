@@ -78,13 +78,13 @@ TEST_F(GpuInteropTest, DistributedDataParallelEqualsOneCpu) {
     module->to(gpu);
     DistributedDataParallel<std::shared_ptr<Net>> net(
         module, task.taking_part(DistributedDataParallelOptions()));
-    torch::optim::SGD mine(module->parameters(), 0.1);
+    torch::optim::SGD local(module->parameters(), 0.1);
     for (const data::Example& batch : batches) {
-      mine.zero_grad();
+      local.zero_grad();
       const data::Example half =
           batch.map([&](const at::Tensor& field) { return field.narrow(0, 8 * net.rank(), 8); });
       loss_of(*module, half, gpu).backward();
-      mine.step();
+      local.step();
     }
     EXPECT_LE(difference(module->parameters(), alone.parameters()), 1e-7);
   }));

@@ -64,7 +64,7 @@ TEST(GpuStepWorkTest, NoMoreThanALoopByHand) {
           (adam ? optimizer_case<optimizers::Adam>("", optimizers::AdamOptions{})
                 : optimizer_case<optimizers::SGD>("", optimizers::SGDOptions{.momentum = 0.9}))
               .make(net.variables());
-      const Counts ours = work_of([&] {
+      const Counts actual = work_of([&] {
         strategy.run([&] {
           optimizer->minimize(
               compute_average_loss(losses::sparse_categorical_crossentropy(
@@ -73,9 +73,9 @@ TEST(GpuStepWorkTest, NoMoreThanALoopByHand) {
         });
       });
       std::printf("%-12s %-5s kernels: ours %" PRId64 ", by hand %" PRId64 "\n", name_of(kind),
-                  adam ? "adam" : "sgd", ours.launches, by_hand.launches);
-      EXPECT_LE(ours.launches, by_hand.launches) << name_of(kind);
-      EXPECT_EQ(ours.host_waits, 0) << name_of(kind);
+                  adam ? "adam" : "sgd", actual.launches, by_hand.launches);
+      EXPECT_LE(actual.launches, by_hand.launches) << name_of(kind);
+      EXPECT_EQ(actual.host_waits, 0) << name_of(kind);
     }
   }
 }

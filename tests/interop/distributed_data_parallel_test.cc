@@ -186,15 +186,15 @@ TEST(DistributedDataParallelTest, WhoHasFewerBatchesJoins) {
         3,
         [&](Net& net) {
           torch::optim::SGD sgd(net->parameters(), 0.05);
-          const int mine = 2 + 3 * net.rank();
-          for (int step = 0; step < mine; ++step) {
+          const int local = 2 + 3 * net.rank();
+          for (int step = 0; step < local; ++step) {
             sgd.zero_grad();
             net->left(rows(step, 3)).square().mean().backward();
             sgd.step();
           }
           net.join();
           const std::lock_guard lock(mutex);
-          steps[net.rank()] = mine;
+          steps[net.rank()] = local;
           return std::string();
         },
         overlap);

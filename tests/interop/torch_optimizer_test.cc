@@ -187,8 +187,8 @@ TEST(TorchOptimizerTest, SparseGradientsOfEmbeddingsAreAdded) {
     for (int i = 0; i < 3; ++i) {
       for (const auto& part : strategy.distribute(ids)) {
         strategy.run(
-            [&](const data::Example& mine) {
-              adagrad.minimize(net->forward(mine.x()).square().sum());
+            [&](const data::Example& local) {
+              adagrad.minimize(net->forward(local.x()).square().sum());
             },
             part);
       }

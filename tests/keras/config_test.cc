@@ -55,7 +55,7 @@ TEST(ConfigTest, ErrorsNameObjectOptionAndValue) {
   expect_error_containing([] { read(R"({"renorm": true})"); }, ErrorCode::kUnimplemented,
                           "option 'renorm' = true; strata has only false");
   expect_error_containing([] { read(R"({"colour": 1})"); }, ErrorCode::kUnimplemented,
-                          "option 'colour' = 1; strata does not know it");
+                          "option 'colour' = 1; it is unknown to strata");
   expect_error_containing([] { read(R"({"size": [1, 2, 3]})"); }, ErrorCode::kDataLoss,
                           "got 3 sizes; expected 2");
 }

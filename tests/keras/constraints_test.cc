@@ -72,9 +72,9 @@ TEST(ConstraintsTest, NoneIsNull) {
 }
 
 TEST(ConstraintsTest, ErrorsSayWhatIsWrong) {
-  const Constraint mine([](const Tensor& x) { return x * 2; });
-  EXPECT_EQ(mine(at::ones({1})).item<double>(), 2);
-  expect_error([&] { to_config(mine); }, ErrorCode::kUnimplemented,
+  const Constraint local([](const Tensor& x) { return x * 2; });
+  EXPECT_EQ(local(at::ones({1})).item<double>(), 2);
+  expect_error([&] { to_config(local); }, ErrorCode::kUnimplemented,
                "[constraints] to_config: got a user-defined function, which no file of Keras's can "
                "hold; use "
                "one of max_norm, min_max_norm, non_neg, unit_norm");

@@ -186,13 +186,13 @@ Tensors trained(int replicas, bool by_fit) {
 TEST(LossesTest, ALoopWithThemTrainsAsFitDoes) {
   set_logical_devices("cpu", 3);
   for (const int replicas : {1, 2, 3}) {
-    const Tensors ours = trained(replicas, false);
+    const Tensors actual = trained(replicas, false);
     const Tensors of_fit = trained(replicas, true);
     const Tensors one = trained(1, true);
-    ASSERT_EQ(ours.size(), of_fit.size());
-    for (size_t i = 0; i < ours.size(); ++i) {
-      EXPECT_TRUE(ours[i].allclose(of_fit[i], 1e-5, 1e-6)) << replicas << " replicas, " << i;
-      EXPECT_TRUE(ours[i].allclose(one[i], 1e-4, 1e-5)) << replicas << " replicas, " << i;
+    ASSERT_EQ(actual.size(), of_fit.size());
+    for (size_t i = 0; i < actual.size(); ++i) {
+      EXPECT_TRUE(actual[i].allclose(of_fit[i], 1e-5, 1e-6)) << replicas << " replicas, " << i;
+      EXPECT_TRUE(actual[i].allclose(one[i], 1e-4, 1e-5)) << replicas << " replicas, " << i;
     }
   }
 }

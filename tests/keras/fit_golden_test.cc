@@ -35,12 +35,12 @@ at::Tensor tensor(const json& value) {
   return at::from_blob(data.data(), shape, at::kFloat).clone();
 }
 
-Json ours(const json& value) { return Json::parse(value.dump()); }
+Json actual(const json& value) { return Json::parse(value.dump()); }
 
 Model make_model(const json& test) {
   Shape shape = test["input_shape"].get<Shape>();
   std::vector<Layer> layers;
-  for (const json& layer : test["layers"]) layers.push_back(layer_from_config(ours(layer)));
+  for (const json& layer : test["layers"]) layers.push_back(layer_from_config(actual(layer)));
   const Sequential model(Input(shape), layers);
   size_t i = 0;
   for (const Weight& weight : model->weights()) {
@@ -51,8 +51,8 @@ Model make_model(const json& test) {
   return model;
 }
 
-void expect_near(double ours, double theirs, double relative, const std::string& what) {
-  EXPECT_NEAR(ours, theirs, relative * std::max(1e-2, std::abs(theirs))) << what;
+void expect_near(double actual, double expected, double relative, const std::string& what) {
+  EXPECT_NEAR(actual, expected, relative * std::max(1e-2, std::abs(expected))) << what;
 }
 
 /// The dtype policy of the process while something is made.
@@ -94,18 +94,18 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     const Policy policy(test.value("policy", "float32"));
     const Model model = strategy.scope([&] { return make_model(test); });
     losses::Loss loss;
-    from_config(ours(test["loss"]), loss);
+    from_config(actual(test["loss"]), loss);
     MetricList metrics;
     MetricList weighted;
     for (const json& each : test["metrics"])
-      metrics.push_back(metrics::metric_from_config(ours(each)));
+      metrics.push_back(metrics::metric_from_config(actual(each)));
     for (const json& each : test["weighted_metrics"]) {
-      weighted.push_back(metrics::metric_from_config(ours(each)));
+      weighted.push_back(metrics::metric_from_config(actual(each)));
     }
     json optimizer = test["optimizer"];
     // That `compile` puts it into a LossScaleOptimizer is part of the test.
     if (name == "mixed float16") optimizer = optimizer["config"]["inner_optimizer"];
-    model.compile({.optimizer = optimizer_from_config(ours(optimizer)),
+    model.compile({.optimizer = optimizer_from_config(actual(optimizer)),
                    .loss = loss,
                    .metrics = metrics,
                    .weighted_metrics = weighted,
@@ -132,10 +132,10 @@ TEST_P(FitGoldenTest, HasTheHistoryOfKerasOnOneDevice) {
     }
     size_t i = 0;
     for (const Weight& weight : model->weights()) {
-      const at::Tensor theirs = tensor(test["final_weights"][i++]);
+      const at::Tensor expected = tensor(test["final_weights"][i++]);
       const double error =
-          (weight.variable.value().detach().cpu() - theirs).abs().max().item().toDouble();
-      EXPECT_LE(error, tolerance * std::max(1.0, theirs.abs().max().item().toDouble()))
+          (weight.variable.value().detach().cpu() - expected).abs().max().item().toDouble();
+      EXPECT_LE(error, tolerance * std::max(1.0, expected.abs().max().item().toDouble()))
           << weight.variable.name();
     }
     if (test.contains("iterations")) {

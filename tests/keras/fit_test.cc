@@ -240,12 +240,12 @@ TEST(FitTest, CompileGivesTheStrategyOfAModelThatIsNotBuilt) {
     return model.get_weights();
   };
   const Sequential model(layers());
-  const Tensors ours = fit(model, &strategy);
+  const Tensors actual = fit(model, &strategy);
   EXPECT_EQ(&model->strategy(), &strategy);
   EXPECT_EQ(model->weights()[0].variable.group().num_replicas(), 2);
   const Tensors in_scope =
       fit(strategy.scope([&] { return Model(Sequential(layers())); }), nullptr);
-  for (size_t i = 0; i < ours.size(); ++i) EXPECT_TRUE(ours[i].equal(in_scope[i])) << i;
+  for (size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(actual[i].equal(in_scope[i])) << i;
   // Again with the same one; another, or a model that has weights, is refused.
   model.compile({.optimizer = "sgd", .loss = "mse", .distribute = &strategy});
   MirroredStrategy other({.devices = cpus(1)});

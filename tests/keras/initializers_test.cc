@@ -219,12 +219,12 @@ TEST(InitializersTest, ReadsASeedGeneratorAsItsSeed) {
 }
 
 TEST(InitializersTest, AFunctionOfYours) {
-  const Initializer mine([](at::IntArrayRef shape, at::ScalarType) { return at::ones(shape); });
-  EXPECT_EQ(mine.class_name(), "");
-  EXPECT_EQ(mine({2}, at::kFloat).sum().item<double>(), 2);
-  expect_error([&] { mine({2}, at::kDouble); },
+  const Initializer local([](at::IntArrayRef shape, at::ScalarType) { return at::ones(shape); });
+  EXPECT_EQ(local.class_name(), "");
+  EXPECT_EQ(local({2}, at::kFloat).sum().item<double>(), 2);
+  expect_error([&] { local({2}, at::kDouble); },
                "[initializers] the initializer gave shape [2], Float; expected shape [2], Double");
-  expect_error_containing([&] { to_config(mine); }, ErrorCode::kUnimplemented,
+  expect_error_containing([&] { to_config(local); }, ErrorCode::kUnimplemented,
                           "[initializers] to_config: got a user-defined function, which no file of "
                           "Keras's can hold; use one of zeros, ones, constant, ");
 }
@@ -242,11 +242,11 @@ TEST(InitializersTest, ErrorsSayWhatIsWrong) {
   expect_error([] { VarianceScaling({.scale = 0}); },
                "[initializers] VarianceScaling: got scale 0; expected one above 0");
   expect_error([] { VarianceScaling({.mode = "fan"}); },
-               "[initializers] VarianceScaling: got mode 'fan'; expected fan_in, fan_out or "
-               "fan_avg");
+               "[initializers] VarianceScaling: got mode='fan'; expected 'fan_in', 'fan_out' or "
+               "'fan_avg'");
   expect_error([] { VarianceScaling({.distribution = "cauchy"}); },
-               "[initializers] VarianceScaling: got distribution 'cauchy'; expected "
-               "truncated_normal, untruncated_normal or uniform");
+               "[initializers] VarianceScaling: got distribution='cauchy'; expected "
+               "'truncated_normal', 'untruncated_normal' or 'uniform'");
   expect_error([] { HeNormal({.input_axes = {{0}}}); },
                "[initializers] HeNormal: got one of input_axes and output_axes; expected both");
   expect_error(

@@ -157,11 +157,11 @@ const std::set<std::string, std::less<>> kLeftOut = {"quantization_config",
                                                      "build_config"};
 
 /// What `ours` and `theirs` differ in, or "".
-std::string difference(const Json& ours, const Json& theirs, const std::string& path) {
-  const auto unequal = [&] { return path + ": " + ours.dump() + ", Keras: " + theirs.dump(); };
-  if (ours.is_object() && theirs.is_object()) {
-    for (const auto& [key, value] : ours.as_object()) {
-      const Json* other = theirs.find(key);
+std::string difference(const Json& actual, const Json& expected, const std::string& path) {
+  const auto unequal = [&] { return path + ": " + actual.dump() + ", Keras: " + expected.dump(); };
+  if (actual.is_object() && expected.is_object()) {
+    for (const auto& [key, value] : actual.as_object()) {
+      const Json* other = expected.find(key);
       if (other == nullptr) {
         // Every layer of Keras takes this one, some write it only if it is set.
         if (key == "activity_regularizer" && value.is_null()) continue;
@@ -170,32 +170,32 @@ std::string difference(const Json& ours, const Json& theirs, const std::string& 
       const std::string found = difference(value, *other, path + "." + key);
       if (!found.empty()) return found;
     }
-    for (const auto& [key, value] : theirs.as_object()) {
-      if (ours.find(key) == nullptr && !value.is_null() && !kLeftOut.contains(key) &&
+    for (const auto& [key, value] : expected.as_object()) {
+      if (actual.find(key) == nullptr && !value.is_null() && !kLeftOut.contains(key) &&
           key != "shared_object_id") {
         return path + ": lacks '" + key + "' = " + value.dump();
       }
     }
     return "";
   }
-  if (ours.is_array() && theirs.is_array()) {
-    if (ours.as_array().size() != theirs.as_array().size()) return unequal();
-    for (size_t i = 0; i < ours.as_array().size(); ++i) {
-      const std::string found = difference(ours.as_array()[i], theirs.as_array()[i],
+  if (actual.is_array() && expected.is_array()) {
+    if (actual.as_array().size() != expected.as_array().size()) return unequal();
+    for (size_t i = 0; i < actual.as_array().size(); ++i) {
+      const std::string found = difference(actual.as_array()[i], expected.as_array()[i],
                                            path + "[" + std::to_string(i) + "]");
       if (!found.empty()) return found;
     }
     return "";
   }
-  if (ours.is_number() && theirs.is_number()) {
-    return ours.as_double() == theirs.as_double() ? "" : unequal();
+  if (actual.is_number() && expected.is_number()) {
+    return actual.as_double() == expected.as_double() ? "" : unequal();
   }
-  if (ours.is_object() && theirs.is_string()) {  // some classes write a policy's name
-    const Json* config = ours.find("config");
-    if (config != nullptr && config->find("name") != nullptr && config->at("name") == theirs)
+  if (actual.is_object() && expected.is_string()) {  // some classes write a policy's name
+    const Json* config = actual.find("config");
+    if (config != nullptr && config->find("name") != nullptr && config->at("name") == expected)
       return "";
   }
-  return ours == theirs ? "" : unequal();
+  return actual == expected ? "" : unequal();
 }
 
 Tensors parameters(const LayerImpl& layer) {
@@ -315,10 +315,10 @@ void run_empty_batch(const Layer& layer, const Tensors& inputs, const Json& test
 
 void run_case(const Json& test, double tolerance) {
   const Layer layer = layer_from_config(test.at("layer"));
-  const Json& theirs = test.at("layer");
-  EXPECT_EQ(difference(to_config(layer).at("config"), theirs.at("config"), "config"), "");
-  EXPECT_EQ(to_config(layer).at("class_name"), theirs.at("class_name"));
-  EXPECT_EQ(to_config(layer).at("module"), theirs.at("module"));
+  const Json& expected = test.at("layer");
+  EXPECT_EQ(difference(to_config(layer).at("config"), expected.at("config"), "config"), "");
+  EXPECT_EQ(to_config(layer).at("class_name"), expected.at("class_name"));
+  EXPECT_EQ(to_config(layer).at("module"), expected.at("module"));
 
   const Tensors inputs = with_gradients(tensors(&test.at("inputs")));
   const std::vector<Shape> input_shapes = shapes_with_free_batch(inputs);

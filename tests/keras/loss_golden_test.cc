@@ -20,8 +20,8 @@ std::string describe(const json& record) {
   return without(record, {"value", "gradient", "sample_weight", "truth", "mask"}).dump();
 }
 
-Json ours(const json& theirs) { return Json::parse(theirs.dump()); }
-json theirs(const Json& ours) { return json::parse(ours.dump()); }
+Json actual(const json& expected) { return Json::parse(expected.dump()); }
+json expected(const Json& actual) { return json::parse(actual.dump()); }
 
 /// Keras leaves some options out of its config, and so out of its files.
 json full_config(const json& record) {
@@ -38,8 +38,8 @@ TEST(LossGoldenTest, ValuesGradientsAndConfigsEqualKeras) {
   ASSERT_GE(golden["cases"].size(), 300U);
   for (const json& record : golden["cases"]) {
     Loss loss;
-    from_config(ours(full_config(record)), loss);
-    EXPECT_EQ(theirs(to_config(loss)), full_config(record)) << describe(record);
+    from_config(actual(full_config(record)), loss);
+    EXPECT_EQ(expected(to_config(loss)), full_config(record)) << describe(record);
     EXPECT_EQ(loss.name(), record["config"]["config"]["name"]);
 
     const json& inputs = golden["inputs"];

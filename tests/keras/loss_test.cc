@@ -181,11 +181,11 @@ void expect_same_as_one_device(MirroredStrategy& strategy, const Loss& loss, con
   std::vector<Tensor> gradients(static_cast<size_t>(replicas));
   strategy.run([&] {
     const int id = get_replica_context()->replica_id_in_sync_group();
-    const Tensor mine = share(y_pred, id, replicas).clone().set_requires_grad(true);
+    const Tensor local = share(y_pred, id, replicas).clone().set_requires_grad(true);
     LossTerms& term = terms[static_cast<size_t>(id)];
-    term = loss.terms(share(y_true, id, replicas), mine, share(weight, id, replicas),
+    term = loss.terms(share(y_true, id, replicas), local, share(weight, id, replicas),
                       share(mask, id, replicas));
-    gradients[static_cast<size_t>(id)] = torch::autograd::grad({term.sum}, {mine})[0];
+    gradients[static_cast<size_t>(id)] = torch::autograd::grad({term.sum}, {local})[0];
   });
   double sum = 0, divisor = 0;
   for (const LossTerms& each : terms) {

@@ -81,11 +81,11 @@ TEST(MetricTest, LossesAndFunctionsAreMetrics) {
   huber.update_state(y_true, y_pred);
   EXPECT_EQ(huber.name(), "huber_loss");
   EXPECT_EQ(huber.result(), 0.5);
-  Metric mine = MeanMetricWrapper(
+  Metric local = MeanMetricWrapper(
       [](const Tensor& a, const Tensor& b) { return (a - b).abs().sum(-1); }, "mine");
-  mine.update_state(y_true, y_pred, at::tensor({1.0, 3.0}));
-  EXPECT_EQ(mine.name(), "mine");
-  EXPECT_EQ(mine.result(), 3);
+  local.update_state(y_true, y_pred, at::tensor({1.0, 3.0}));
+  EXPECT_EQ(local.name(), "mine");
+  EXPECT_EQ(local.result(), 3);
 }
 
 TEST(MetricTest, MasksAreWeights) {
@@ -213,7 +213,7 @@ TEST(MetricTest, BadInput) {
   expect_error([] { RecallAtPrecision({.precision = 0.5, .num_thresholds = 0}); },
                "[metrics] RecallAtPrecision: got num_thresholds 0; expected 1 or more");
   expect_error([] { AUC({.curve = "EEG"}); },
-               "[metrics] AUC: got curve 'EEG'; expected one of ROC, PR, PRGAIN");
+               "[metrics] AUC: got curve='EEG'; expected 'ROC', 'PR' or 'PRGAIN'");
   expect_error([] { AUC({.num_thresholds = 1}); },
                "[metrics] AUC: got num_thresholds 1; expected 2 or more");
   expect_error([] { AUC({.num_labels = 3}); }, "[metrics] AUC: got num_labels without multi_label");
@@ -230,7 +230,7 @@ TEST(MetricTest, BadInput) {
       "[metrics] mean_io_u: got y_true of shape [2, 3] and y_pred of shape [2]; expected as many "
       "classes in both");
   expect_error([] { F1Score({.average = "mean"}); },
-               "[metrics] F1Score: got average 'mean'; expected micro, macro, weighted, or none");
+               "[metrics] F1Score: got average='mean'; expected 'micro', 'macro' or 'weighted'");
   expect_error([] { F1Score({.threshold = 0}); },
                "[metrics] F1Score: got threshold 0; expected a value in (0, 1]");
   expect_error([] { FBetaScore({.beta = 0}); },
@@ -238,8 +238,8 @@ TEST(MetricTest, BadInput) {
   expect_error([] { F1Score().build(); },
                "[metrics] F1Score: got y_pred of shape (); expected [batch, n], where n is known");
   expect_error([] { R2Score({.class_aggregation = "sum"}); },
-               "[metrics] R2Score: got class_aggregation 'sum'; expected uniform_average, "
-               "variance_weighted_average, or none");
+               "[metrics] R2Score: got class_aggregation='sum'; expected "
+               "'uniform_average' or 'variance_weighted_average'");
   expect_error([] { R2Score({.num_regressors = -1}); },
                "[metrics] R2Score: got num_regressors -1; expected 0 or more");
   expect_error(

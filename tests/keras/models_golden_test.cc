@@ -63,8 +63,9 @@ TEST(KerasModelsTest, AreTheSameAfterAnotherTurn) {
       ASSERT_EQ(before.size(), after.size());
       for (size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(before[i].equal(after[i]));
       // The groups are those that Keras made.
-      const auto theirs = keras_files::load_keras_archive(golden_file(each.at("file").as_string()));
-      const auto ours = keras_files::load_keras_archive(path);
+      const auto reference =
+          keras_files::load_keras_archive(golden_file(each.at("file").as_string()));
+      const auto actual = keras_files::load_keras_archive(path);
       const auto expect_groups = [](const auto& self, const keras_files::WeightsGroup& a,
                                     const keras_files::WeightsGroup& b,
                                     const std::string& at) -> void {
@@ -78,7 +79,7 @@ TEST(KerasModelsTest, AreTheSameAfterAnotherTurn) {
           self(self, a.groups.at(key), group, at + '/' + key);
         }
       };
-      expect_groups(expect_groups, ours.weights, theirs.weights, "");
+      expect_groups(expect_groups, actual.weights, reference.weights, "");
     } catch (const std::exception& error) {
       ADD_FAILURE() << name << ": " << error.what();
     }
@@ -130,12 +131,12 @@ TEST(KerasModelsTest, EqualLayersBesideAMaskKeepTheirWeights) {
 
   const Scratch scratch;
   save_model(model, scratch.path("ours.keras"));
-  const auto theirs = keras_files::load_keras_archive(file).weights;
-  const auto ours = keras_files::load_keras_archive(scratch.path("ours.keras")).weights;
+  const auto reference = keras_files::load_keras_archive(file).weights;
+  const auto actual = keras_files::load_keras_archive(scratch.path("ours.keras")).weights;
   for (const char* group : {"layers/dense", "layers/dense_1", "layers/lstm/cell"}) {
-    ASSERT_NE(ours.find(group), nullptr) << group;
-    EXPECT_EQ(ours.find(group)->name, theirs.find(group)->name);
-    EXPECT_TRUE(ours.find(group)->vars[0].equal(theirs.find(group)->vars[0])) << group;
+    ASSERT_NE(actual.find(group), nullptr) << group;
+    EXPECT_EQ(actual.find(group)->name, reference.find(group)->name);
+    EXPECT_TRUE(actual.find(group)->vars[0].equal(reference.find(group)->vars[0])) << group;
   }
   expect_close(compute(load_model(scratch.path("ours.keras")), tensors_of(golden.at("inputs"))),
                tensors_of(golden.at("outputs")), 1e-5, "branches of ours");
@@ -165,11 +166,11 @@ TEST(KerasModelsTest, SummaryIsThatOfKeras) {
         const auto flag = [&](const char* key) {
           return options.find(key) != nullptr && options.at(key).as_bool();
         };
-        SummaryOptions ours{.console_width = 100,
-                            .expand_nested = flag("expand_nested"),
-                            .show_trainable = flag("show_trainable")};
-        if (const Json* length = options.find("line_length")) ours.line_length = length->as_int();
-        EXPECT_EQ(summary(model, ours), wanted.at("text").as_string()) << name;
+        SummaryOptions actual{.console_width = 100,
+                              .expand_nested = flag("expand_nested"),
+                              .show_trainable = flag("show_trainable")};
+        if (const Json* length = options.find("line_length")) actual.line_length = length->as_int();
+        EXPECT_EQ(summary(model, actual), wanted.at("text").as_string()) << name;
       }
     } catch (const std::exception& error) {
       ADD_FAILURE() << name << ": " << error.what();

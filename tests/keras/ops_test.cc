@@ -79,8 +79,8 @@ TEST(OpsTest, WhatDoesNotFitIsSaid) {
       ErrorCode::kOutOfRange, "got index 3 for an axis of size 3");
   expect_error_containing(
       [&] { ops::operation("Fancy", {x}); }, ErrorCode::kUnimplemented,
-      "is operation Fancy, which strata does not know; register_operation(\"Fancy\", ...) "
-      "tells it how to compute one; it knows Add");
+      "is operation Fancy, which is unknown to strata; register_operation(\"Fancy\", ...) "
+      "adds it; known operations: Add");
   expect_error_containing(
       [&] {
         ops::operation("Mean", {x}, {{"where", true}});

@@ -88,15 +88,15 @@ void expect_keras(Strategy& strategy) {
     const std::vector<at::Tensor> next = tensors(test.at("next_weights"));
 
     // Ours after the same steps.
-    Trained ours(strategy, config, tensors(golden().at("start")));
-    for (size_t step = 0; step < 3; ++step) ours.step(step);
-    const std::vector<at::Tensor> exported = export_state(*ours.optimizer, ours.variables);
+    Trained actual(strategy, config, tensors(golden().at("start")));
+    for (size_t step = 0; step < 3; ++step) actual.step(step);
+    const std::vector<at::Tensor> exported = export_state(*actual.optimizer, actual.variables);
     ASSERT_EQ(exported.size(), state.size()) << name;
     for (size_t i = 0; i < state.size(); ++i) {
       expect_near(exported[i], state[i], str_cat("variable ", i, " of ", name));
     }
     for (size_t i = 0; i < weights.size(); ++i) {
-      expect_near(ours.variables[i].value().detach(), weights[i], name);
+      expect_near(actual.variables[i].value().detach(), weights[i], name);
     }
 
     // Keras's, taken over.

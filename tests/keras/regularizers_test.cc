@@ -82,8 +82,8 @@ TEST(RegularizersTest, ErrorsSayWhatIsWrong) {
   expect_error([] { L1L2({.l1 = std::numeric_limits<double>::infinity()}); },
                "[regularizers] got l1 = inf; expected a finite factor that is not negative");
   expect_error([] { OrthogonalRegularizer({.mode = "diagonals"}); },
-               "[regularizers] OrthogonalRegularizer: got mode 'diagonals'; expected rows or "
-               "columns");
+               "[regularizers] OrthogonalRegularizer: got mode='diagonals'; expected 'rows' or "
+               "'columns'");
   expect_error(
       [] {
         OrthogonalRegularizer()(at::ones({2, 2, 2}));

@@ -58,9 +58,9 @@ void compare(const Json& test) {
       expected[object.path].push_back(variable.name);
     }
   }
-  Layout ours;
-  collect(*layer, root, ours);
-  EXPECT_EQ(ours, expected);
+  Layout actual;
+  collect(*layer, root, actual);
+  EXPECT_EQ(actual, expected);
 
   // And in the order of optimizers' slots.
   std::vector<std::string> slots;

@@ -78,18 +78,18 @@ TEST_F(SavingTest, LoadsUnderEveryStrategy) {
 }
 
 TEST_F(SavingTest, FromKerasAndBack) {
-  const std::string theirs = strata::test::source_path("tests/golden/keras_models_cnn.keras");
-  const std::string ours = path("ours.keras");
+  const std::string reference = strata::test::source_path("tests/golden/keras_models_cnn.keras");
+  const std::string actual = path("ours.keras");
   const std::string weights = path("w.safetensors");
   MirroredStrategy strategy({.devices = {"cpu:0", "cpu:1"}});
   // Quoted in docs/keras_files.md.
-  const keras::Model model = strategy.scope([&] { return keras::load_model(theirs); });
-  model.save(ours);             // keras.saving.load_model opens it
-  model.save_weights(weights);  // NAME.weights.h5, or safetensors
-  model.load_weights(theirs);   // any of them
+  const keras::Model model = strategy.scope([&] { return keras::load_model(reference); });
+  model.save(actual);             // keras.saving.load_model opens it
+  model.save_weights(weights);    // NAME.weights.h5, or safetensors
+  model.load_weights(reference);  // any of them
 
   const at::Tensor x = at::randn({2, 8, 8, 2});
-  EXPECT_TRUE(load_model(ours)(x).equal(model(x)));
+  EXPECT_TRUE(load_model(actual)(x).equal(model(x)));
   EXPECT_EQ(Json::parse(model.to_json()).at("class_name").as_string(), "Sequential");
   std::ostringstream text;
   model.summary(text);
@@ -166,7 +166,7 @@ TEST_F(SavingTest, ClassesAndOptionsThatAreNotKnown) {
   rewrite(file, R"("class_name":"BatchNormalization")", R"("class_name":"MyNorm")");
   expect_error([&] { load_model(file); }, ErrorCode::kUnimplemented,
                str_cat("[keras] load_model '", file,
-                       "': layer 'norm' is of class MyNorm, which strata does not know; "
+                       "': layer 'norm' is of class MyNorm, which is unknown to strata; "
                        "register_layer(\"MyNorm\", ...) tells it how to make one"));
   save_model(small(), file);
   rewrite(file, R"("units":5)", R"("units":5,"lora_rank":2)");
@@ -199,7 +199,7 @@ TEST_F(SavingTest, LayersOfTheUsersOnceRegistered) {
   model->weights()[0].variable.assign(at::arange(4).to(at::kFloat));
   save_model(model, path("m.keras"));
   expect_error_containing([&] { load_model(path("m.keras")); }, ErrorCode::kUnimplemented,
-                          "layer 'mine' is of class Gain, which strata does not know; "
+                          "layer 'mine' is of class Gain, which is unknown to strata; "
                           "register_layer(\"Gain\", ...)");
   register_layer("Gain", gain_of);
   const at::Tensor x = at::randn({3, 4});
@@ -260,7 +260,7 @@ TEST_F(SavingTest, OperationsOnceRegistered) {
       Json::parse(R"({"module":"keras.src.ops.numpy","class_name":"Roll","registered_name":"Roll",)"
                   R"("config":{"name":"c","shift":1,"axis":1}})");
   expect_error_containing([&] { layer_from_config(entry); }, ErrorCode::kUnimplemented,
-                          "node 'c' is operation Roll, which strata does not know; "
+                          "node 'c' is operation Roll, which is unknown to strata; "
                           "register_operation(\"Roll\", ...)");
   register_operation("Roll", [](const Tensors& x, const OperationArguments& arguments) {
     return Tensors{at::roll(x[0], arguments.config.at("shift").as_int(),

@@ -157,11 +157,11 @@ TEST(HostileWeightsTest, AreRefusedByName) {
   expect_refused("soft_link", ErrorCode::kDataLoss, "vars/0: got a soft link; expected the object");
   expect_refused("external_link", ErrorCode::kDataLoss, "vars/0: got an external link; expected");
   expect_refused("external_data", ErrorCode::kDataLoss,
-                 "vars/0: got data that lies in another file; expected it in this one");
+                 "vars/0: got data in another file; expected it in this one");
   expect_refused("virtual", ErrorCode::kDataLoss,
-                 "vars/0: got data that lies in another file; expected it in this one");
+                 "vars/0: got data in another file; expected it in this one");
   expect_refused("cycle", ErrorCode::kDataLoss,
-                 "again: got a group that stands elsewhere in the file, too; expected a tree");
+                 "again: got a group that has a second place in the file; expected a tree");
   expect_refused("bomb", ErrorCode::kDataLoss,
                  "vars/0: got shape [1048576, 1048576] with 0 bytes in a file of ");
   expect_refused("gap", ErrorCode::kDataLoss,
@@ -174,7 +174,7 @@ TEST(HostileWeightsTest, AreRefusedByName) {
 TEST(HostileWeightsTest, NewerFormsOfHdf5AreNamedWithTheWayOut) {
   const std::pair<const char*, const char*> cases[] = {
       {"newer_chunks", "layers/dense/vars/0: got chunks of a newer kind"},
-      {"dense_links", "layers/dense/vars: got a group whose links lie outside of its header"},
+      {"dense_links", "layers/dense/vars: got a group whose links are outside of its header"},
       {"dense_attributes", "layers/dense/vars: got an object whose attributes lie outside of its"},
       {"committed_type", "layers/dense/vars/0: got a committed type"},
       {"user_block", "got HDF5 behind a user block"},

@@ -167,7 +167,7 @@ TEST(HostileHdf5Test, LinksToTheGroupThatHoldsThem) {
     ASSERT_EQ(file.group(tree, heap), root);
     const std::string bytes = file.whole(root);
     expect_refused_cheaply([&] { parse_h5(bytes); }, ErrorCode::kDataLoss,
-                           "got a group that stands elsewhere in the file, too; expected a tree");
+                           "got a group that has a second place in the file; expected a tree");
   }
 }
 

@@ -186,15 +186,14 @@ TEST(SavedObjectsTest, NamesWhatItDoesNotKnow) {
   const Json model = Json::parse(R"({"class_name": "Sequential", "config": {"name": "m", "layers": [
     {"class_name": "Mine", "config": {"name": "own"}}]}})");
   EXPECT_FALSE(saved_objects(model)[1].is_known);
-  expect_error(
-      [&] { trainable_variables(model); }, ErrorCode::kUnimplemented,
-      "[keras_files] trainable_variables: layer 'own' is of class Mine, whose variables we "
-      "do not know; expected a layer of Keras without LoRA or quantization");
+  expect_error([&] { trainable_variables(model); }, ErrorCode::kUnimplemented,
+               "[keras_files] trainable_variables: layer 'own' is of class Mine, whose variables "
+               "are unknown; expected a layer of Keras without LoRA or quantization");
   expect_error(
       [] { saved_objects(Json::parse(R"({"class_name": "Mine", "config": {"name": "m"}})")); },
       ErrorCode::kDataLoss,
       "[keras_files] model config: class Mine has no 'layers'; expected Sequential or Functional. "
-      "Of other models Keras keeps no structure, only what their own code says");
+      "Of other models Keras keeps no structure, which is in their own code alone");
 }
 
 TEST(OptimizerSlotsTest, AreThoseOfKeras) {

@@ -50,9 +50,9 @@ TEST(PredictTest, EveryWorkerHasAllRowsInTheirOrder) {
   const at::Tensor alone = predictions({1})[0][0];
   EXPECT_TRUE(one[0].allclose(alone, 1e-6, 1e-7));
   for (const Spread& spread : {Spread{2, 3}, Spread{1, 1, 3}}) {
-    for (const keras::Tensors& mine : predictions(spread)) {
-      ASSERT_EQ(mine.size(), 2u);
-      for (size_t i = 0; i < mine.size(); ++i) EXPECT_TRUE(mine[i].equal(one[i])) << i;
+    for (const keras::Tensors& local : predictions(spread)) {
+      ASSERT_EQ(local.size(), 2u);
+      for (size_t i = 0; i < local.size(); ++i) EXPECT_TRUE(local[i].equal(one[i])) << i;
     }
   }
 }

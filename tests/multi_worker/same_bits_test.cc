@@ -37,9 +37,9 @@ std::string workers(const std::string& mode, const std::vector<int>& replicas,
         << "): " << exit.output;
     EXPECT_NE(exit.output.find(", 8 replicas, wire " + wire + ";"), std::string::npos)
         << exit.output;
-    const std::string mine = report_of(exit.output);
-    if (report.empty()) report = mine;
-    EXPECT_EQ(mine, report) << task.to_string();
+    const std::string local = report_of(exit.output);
+    if (report.empty()) report = local;
+    EXPECT_EQ(local, report) << task.to_string();
   }
   return report;
 }

@@ -121,9 +121,9 @@ class Training {
 // What decides how products are added up.
 TEST(InitialValueTest, KeepsItsOrderInMemory) {
   run_well({2, 1}, [](Strategy& strategy, int worker) {
-    const at::Tensor mine = at::full({3, 2}, worker + 1).t();
-    const Variable variable = strategy.scope([&] { return Variable(mine, {.name = "kernel"}); });
-    EXPECT_EQ(variable.value().strides(), mine.strides());
+    const at::Tensor local = at::full({3, 2}, worker + 1).t();
+    const Variable variable = strategy.scope([&] { return Variable(local, {.name = "kernel"}); });
+    EXPECT_EQ(variable.value().strides(), local.strides());
     EXPECT_EQ(variable.value().sum().item<double>(), 6);  // the chief's
   });
 }

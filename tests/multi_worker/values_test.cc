@@ -167,15 +167,15 @@ TEST(OwnAlgorithmTest, ReachesAStrategy) {
   const collective::Algorithms standard = collective::Algorithms::standard();
   for (const Algorithm& algorithm : standard.all()) {
     if (!algorithm.fixed_order || algorithm.fits) continue;
-    Algorithm mine = algorithm;
-    mine.name = "mine";
-    mine.make = [make = algorithm.make, made](const collective::Request& request) {
+    Algorithm local = algorithm;
+    local.name = "mine";
+    local.make = [make = algorithm.make, made](const collective::Request& request) {
       ++*made;
       return make(request);
     };
     const bool known = std::ranges::any_of(
-        own.algorithms, [&](const Algorithm& each) { return each.collective == mine.collective; });
-    if (!known) own.algorithms.push_back(mine);
+        own.algorithms, [&](const Algorithm& each) { return each.collective == local.collective; });
+    if (!known) own.algorithms.push_back(local);
   }
   ASSERT_FALSE(own.algorithms.empty());
   own.implementation = "MINE";

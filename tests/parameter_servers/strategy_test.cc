@@ -178,9 +178,10 @@ TEST(ParameterServerStrategyTest, ACheckpointGoesOnWithOtherNumbersOfServersAndW
           const auto optimizer = adam.make(net.variables());
           Checkpoint checkpoint({{"net", net}, {"optimizer", *optimizer}});
           if (restores) checkpoint.restore(path);
-          const Batches mine = part_of(batches, workers, worker);
+          const Batches local = part_of(batches, workers, worker);
           for (size_t step = begin; step < begin + 4; ++step) {
-            strategy.run([&] { (void)train_step(*net, *optimizer, mine[step], 1, Form::kWeight); });
+            strategy.run(
+                [&] { (void)train_step(*net, *optimizer, local[step], 1, Form::kWeight); });
           }
           EXPECT_EQ(optimizer->iterations(), static_cast<int64_t>(begin) + 4);
           if (!restores) {

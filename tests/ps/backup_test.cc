@@ -235,9 +235,9 @@ TEST(BackupTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
       const ConsistencyOptions together = {.kind = Consistency::kSynchronous, .workers = 2};
       cluster.network().cut_after(from, *from == 'w' ? "ps-0" : "worker-0", bytes);
       const at::Tensor values = all_of(0);
-      const at::Tensor theirs = all_of(0);
+      const at::Tensor remote = all_of(0);
       auto table = first->create_flat(table_of(2, together), values, true);
-      auto same = second->create_flat(table_of(2, together), theirs, false);
+      auto same = second->create_flat(table_of(2, together), remote, false);
       // Who is cut off from a server is lost for it, until it comes by the backup: a step may be
       // made without it there, and its push be dropped.
       std::vector<double> counted(2, 0);
@@ -249,7 +249,7 @@ TEST(BackupTest, ASynchronousStepCountsEachWorkerOnceWhereverALinkBreaks) {
         }
         client.leave(false);  // the other is waited for no longer
       };
-      Thread other("other", [&] { steps(*second, *same, theirs, 1); });
+      Thread other("other", [&] { steps(*second, *same, remote, 1); });
       steps(*first, *table, values, 0);
       other.join();
       auto reader = cluster.client(2);
@@ -270,9 +270,9 @@ TEST(BackupTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
   auto second = cluster.client(1);
   const ConsistencyOptions together = {.kind = Consistency::kSynchronous, .workers = 2};
   const at::Tensor values = all_of(0);
-  const at::Tensor theirs = all_of(0);
+  const at::Tensor remote = all_of(0);
   auto table = first->create_flat(table_of(2, together), values, true);
-  auto same = second->create_flat(table_of(2, together), theirs, false);
+  auto same = second->create_flat(table_of(2, together), remote, false);
   std::atomic<bool> replaced = false;
   std::atomic<bool> lost = false;
   LogSink before = set_log_sink([&](const LogRecord& record) {
@@ -295,10 +295,10 @@ TEST(BackupTest, APushThatWaitedForOthersWhenItsWorkerWasCutOffCounts) {
   wait_until([&] { return lost.load(); });
   wait_until([&] { return same->counters()[0].workers == 2; });  // the push is there
   set_log_sink(std::move(before));
-  EXPECT_TRUE(same->push_pull(all_of(2), theirs, {.learning_rate = 1}).applied);
+  EXPECT_TRUE(same->push_pull(all_of(2), remote, {.learning_rate = 1}).applied);
   other.join();
   EXPECT_EQ(only_value_of(values), -3);
-  EXPECT_EQ(only_value_of(theirs), -3);
+  EXPECT_EQ(only_value_of(remote), -3);
 }
 
 // Who is lost beside the server, or comes later.
@@ -314,9 +314,9 @@ TEST(BackupTest, AServerThatFallsSilentIsReplacedAfterTheLivenessInterval) {
   // It is back: it hears that it has been replaced, and so does who comes to it.
   for (const char* host : {"worker-0", "ps-1"}) cluster.network().heal("ps-0", host);
   auto late = cluster.client(1);
-  const at::Tensor theirs = all_of(5);
-  auto same = late->create_flat(table_of(2), theirs, false);
-  EXPECT_EQ(only_value_of(theirs), -1);
+  const at::Tensor remote = all_of(5);
+  auto same = late->create_flat(table_of(2), remote, false);
+  EXPECT_EQ(only_value_of(remote), -1);
   same->push(all_of(1), {.learning_rate = 1});
   table->pull(values);
   EXPECT_EQ(only_value_of(values), -2);
@@ -332,9 +332,9 @@ TEST(BackupTest, AWorkerThatComesAfterTheLossFindsTheBackup) {
     table->push(all_of(1), {.learning_rate = 1});
     if (anew) cluster.start_server(0);
     auto late = cluster.client(1);
-    const at::Tensor theirs = all_of(5);
-    auto same = late->create_flat(table_of(3), theirs, false);
-    EXPECT_EQ(only_value_of(theirs), -1) << anew;
+    const at::Tensor remote = all_of(5);
+    auto same = late->create_flat(table_of(3), remote, false);
+    EXPECT_EQ(only_value_of(remote), -1) << anew;
     same->push(all_of(1), {.learning_rate = 1});
     table->pull(values);
     EXPECT_EQ(only_value_of(values), -2);
@@ -394,8 +394,8 @@ TEST(BackupTest, TwoServersThatBothServeATableAreFoundOut) {
   auto other = cluster.client(1);
   const at::Tensor values = all_of(0);
   auto table = client->create_flat(table_of(2), values, true);
-  const at::Tensor theirs = all_of(0);
-  auto same = other->create_flat(table_of(2), theirs, false);
+  const at::Tensor remote = all_of(0);
+  auto same = other->create_flat(table_of(2), remote, false);
   cluster.network().cut("ps-0", "ps-1");
   cluster.network().cut("ps-0", "worker-0");
   table->push(all_of(1), {.learning_rate = 1});  // server 0's part by server 1

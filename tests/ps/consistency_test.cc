@@ -64,10 +64,10 @@ TEST(BoundedStalenessTest, NobodyIsFurtherAheadThanTheBound) {
       const auto table = client.create_flat(table_with(consistency, 2), values, worker == 0);
       made.arrive_and_wait();
       std::mt19937 random(static_cast<unsigned>(worker));
-      const int64_t mine = 30;
-      for (int64_t step = 0; step < mine; ++step) {
+      const int64_t local = 30;
+      for (int64_t step = 0; step < local; ++step) {
         table->pull(values);
-        int64_t slowest = mine;
+        int64_t slowest = local;
         for (const auto& each : steps) slowest = std::min<int64_t>(slowest, each);
         int64_t seen = most;
         while (step - slowest > seen && !most.compare_exchange_weak(seen, step - slowest)) {

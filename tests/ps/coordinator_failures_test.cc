@@ -337,10 +337,10 @@ TEST(CoordinatorLossTest, AfterTheTimeoutWithoutWorkersTheWorkEndsWithUnavailabl
   cluster.registry().add("one", [] { return 1; });
   const auto coordinator = cluster.coordinator({.worker_timeout = 100ms});
   const RemoteValue<> waits = coordinator->schedule("one");
-  EXPECT_TRUE(throws(
-      ErrorCode::kUnavailable,
-      {"[ps] no worker was there for 0.1 s", "worker_timeout", "/job:worker/task:0 at worker-0:1"},
-      [&] { coordinator->join(soon()); }));
+  EXPECT_TRUE(throws(ErrorCode::kUnavailable,
+                     {"[ps] no worker was connected for 0.1 s", "worker_timeout",
+                      "/job:worker/task:0 at worker-0:1"},
+                     [&] { coordinator->join(soon()); }));
   EXPECT_TRUE(throws(ErrorCode::kCancelled, {"Please reschedule"}, [&] { (void)waits.fetch(); }));
   cluster.start();
   coordinator->wait_for_workers(1, soon());
@@ -493,7 +493,7 @@ TEST(CoordinatorGoneTest, AWorkerWithoutCoordinatorEndsAfterItsTimeout) {
   cluster.registry().add("one", [] { return 1; });
   cluster.start(0, {.coordinator_timeout = 200ms});
   EXPECT_TRUE(throws(ErrorCode::kUnavailable,
-                     {"/job:worker/task:0 at worker-0:1: no coordinator was there for 0.2 s",
+                     {"/job:worker/task:0 at worker-0:1: no coordinator was connected for 0.2 s",
                       "coordinator_timeout", "no coordinator has ever connected"},
                      [&] { cluster.wait(0).throw_if_error(); }));
   cluster.start(1, {.coordinator_timeout = 500ms});

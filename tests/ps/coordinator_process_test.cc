@@ -120,7 +120,7 @@ TEST(CoordinatorProcessTest, WithoutCoordinatorTheWorkersEndAfterTheirTimeout) {
     EXPECT_EQ(exit.code, 1);
     EXPECT_NE(exit.output.find("error UNAVAILABLE: [ps] /job:worker/task:"), std::string::npos)
         << exit.output;
-    EXPECT_NE(exit.output.find("no coordinator was there for 0.5 s"), std::string::npos)
+    EXPECT_NE(exit.output.find("no coordinator was connected for 0.5 s"), std::string::npos)
         << exit.output;
   }
 }

@@ -19,7 +19,7 @@ TEST(FailureLogTest, AFailureThatComesAgainAtOnceIsOneLine) {
   const auto seconds = std::chrono::steady_clock::now() - start;
   set_log_sink(std::move(before));
   ASSERT_GE(lines.size(), 1U);
-  EXPECT_EQ(lines[0], "[ps] serving: no memory; goes on");
+  EXPECT_EQ(lines[0], "[ps] serving: no memory; continuing");
   EXPECT_LE(lines.size(), 1 + std::chrono::duration<double>(seconds).count());
 }
 

@@ -94,9 +94,9 @@ TEST(FailuresTest, AWorkerThatComesLateStartsWhereTheOthersAre) {
   auto table = early->create_flat(table_of(1, bounded), values, true);
   for (int step = 0; step < 5; ++step) table->push(filled_with(1), {.learning_rate = 1});
   auto late = cluster.client(1);
-  const at::Tensor theirs = filled_with(0);
-  auto same = late->create_flat(table_of(1, bounded), theirs, false);
-  EXPECT_EQ(first_of(theirs), -5);
+  const at::Tensor remote = filled_with(0);
+  auto same = late->create_flat(table_of(1, bounded), remote, false);
+  EXPECT_EQ(first_of(remote), -5);
   for (int step = 0; step < 2; ++step) same->push(filled_with(1), {.learning_rate = 1});
   table->pull(values);  // nobody waits
   EXPECT_EQ(first_of(values), -7);
@@ -178,7 +178,7 @@ TEST(FailuresTest, AServerThatNobodyComesToEnds) {
   ParameterServer server(
       spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .lonely_limit = 50ms});
   expect_error_containing([&] { server.join(); }, ErrorCode::kDeadlineExceeded,
-                          "[ps] /job:ps/task:0: no worker was there for 0.05 s");
+                          "[ps] /job:ps/task:0: no worker was connected for 0.05 s");
 }
 
 TEST(FailuresTest, AJobThatIsDoneWaitsForAWorkerThatIsStarting) {

@@ -38,13 +38,13 @@ TEST(TablesByTlsTest, CertificatesChangeNoBit) {
 }
 
 TEST(TablesByTlsTest, AWorkerOfAnotherAuthorityIsRefused) {
-  const Certificates ours(wire::make_authority("job"));
+  const Certificates actual(wire::make_authority("job"));
   const Certificates others(wire::make_authority("job"));
   expect_error_containing(
       [&] {
         train_by_wire(
             [&](const cluster::TaskId& task) {
-              return (task.job == "ps" ? ours : others).options(task);
+              return (task.job == "ps" ? actual : others).options(task);
             },
             false);
       },

@@ -59,13 +59,14 @@ TEST_P(ReplicaContextTest, AllReduceOfEveryOperation) {
   for (const int n : {1, 2, 3}) {
     MirroredStrategy strategy(options(n));
     strategy.run([&] {
-      const Tensor mine = torch::tensor({1.0 + id(), -1.0 * id()});
+      const Tensor local = torch::tensor({1.0 + id(), -1.0 * id()});
       const double top = n, sum = n * (n + 1) / 2.0, low = n * (n - 1) / 2.0;
-      EXPECT_TRUE(replica().all_reduce(ReduceOp::kSum, mine).equal(torch::tensor({sum, -low})));
-      EXPECT_TRUE(
-          replica().all_reduce(ReduceOp::kMean, mine).allclose(torch::tensor({sum / n, -low / n})));
-      EXPECT_TRUE(replica().all_reduce(ReduceOp::kMin, mine).equal(torch::tensor({1.0, 1 - top})));
-      EXPECT_TRUE(replica().all_reduce(ReduceOp::kMax, mine).equal(torch::tensor({top, -0.0})));
+      EXPECT_TRUE(replica().all_reduce(ReduceOp::kSum, local).equal(torch::tensor({sum, -low})));
+      EXPECT_TRUE(replica()
+                      .all_reduce(ReduceOp::kMean, local)
+                      .allclose(torch::tensor({sum / n, -low / n})));
+      EXPECT_TRUE(replica().all_reduce(ReduceOp::kMin, local).equal(torch::tensor({1.0, 1 - top})));
+      EXPECT_TRUE(replica().all_reduce(ReduceOp::kMax, local).equal(torch::tensor({top, -0.0})));
     });
   }
 }
@@ -73,10 +74,10 @@ TEST_P(ReplicaContextTest, AllReduceOfEveryOperation) {
 TEST_P(ReplicaContextTest, AllReduceGivesEachReplicaItsOwnCopyAndKeepsItsInput) {
   MirroredStrategy strategy(options(2));
   strategy.run([&] {
-    const Tensor mine = torch::full({5}, 1.0 + id());
-    const Tensor sum = replica().all_reduce(ReduceOp::kSum, mine);
+    const Tensor local = torch::full({5}, 1.0 + id());
+    const Tensor sum = replica().all_reduce(ReduceOp::kSum, local);
     replica().all_reduce(ReduceOp::kSum, torch::zeros({1}));  // both have read
-    EXPECT_TRUE(mine.equal(torch::full({5}, 1.0 + id())));
+    EXPECT_TRUE(local.equal(torch::full({5}, 1.0 + id())));
     sum.add_(id());
     replica().all_reduce(ReduceOp::kSum, torch::zeros({1}));  // both have written
     EXPECT_TRUE(sum.equal(torch::full({5}, 3.0 + id()))) << "copies are one tensor";
@@ -86,10 +87,10 @@ TEST_P(ReplicaContextTest, AllReduceGivesEachReplicaItsOwnCopyAndKeepsItsInput) 
 TEST_P(ReplicaContextTest, AllReduceOfIntegers) {
   MirroredStrategy strategy(options(2));
   strategy.run([&] {
-    const Tensor mine = torch::tensor({id(), 1 + id()}, torch::kInt);
+    const Tensor local = torch::tensor({id(), 1 + id()}, torch::kInt);
     EXPECT_TRUE(
-        replica().all_reduce(ReduceOp::kSum, mine).equal(torch::tensor({1, 3}, torch::kInt)));
-    const Tensor mean = replica().all_reduce(ReduceOp::kMean, mine);
+        replica().all_reduce(ReduceOp::kSum, local).equal(torch::tensor({1, 3}, torch::kInt)));
+    const Tensor mean = replica().all_reduce(ReduceOp::kMean, local);
     EXPECT_TRUE(mean.is_floating_point());
     EXPECT_TRUE(mean.to(torch::kDouble).equal(torch::tensor({0.5, 1.5}, torch::kDouble)));
   });
@@ -111,9 +112,9 @@ TEST_P(ReplicaContextTest, AllReduceOfSeveralTensors) {
 TEST_P(ReplicaContextTest, AllReduceOfStridedTensors) {
   MirroredStrategy strategy(options(2));
   strategy.run([&] {
-    const Tensor mine = torch::arange(6.0).reshape({2, 3}).t() + id();
+    const Tensor local = torch::arange(6.0).reshape({2, 3}).t() + id();
     EXPECT_TRUE(replica()
-                    .all_reduce(ReduceOp::kSum, mine)
+                    .all_reduce(ReduceOp::kSum, local)
                     .equal(torch::arange(6.0).reshape({2, 3}).t() * 2 + 1));
   });
 }
@@ -277,14 +278,14 @@ TEST_P(ReplicaContextTest, MergeCallTakesStructuresAndReturnsNothing) {
   std::vector<int> ids;
   Tensor sum;
   strategy.run([&] {
-    const Nested mine{.tensors = {{"a", {torch::ones({2}), torch::full({1}, id())}}}, .id = id()};
+    const Nested local{.tensors = {{"a", {torch::ones({2}), torch::full({1}, id())}}}, .id = id()};
     replica().merge_call(
         [&](Strategy&, const PerReplica<Nested>& all, const PerReplica<std::string>& names) {
           for (const Nested& each : all) ids.push_back(each.id);
           sum = all.get(0).tensors.at("a")[1] + all.get(1).tensors.at("a")[1];
           EXPECT_EQ(names.values(), (std::vector<std::string>{"r0", "r1"}));
         },
-        mine, std::string(str_cat("r", id())));
+        local, std::string(str_cat("r", id())));
   });
   EXPECT_EQ(ids, (std::vector<int>{0, 1}));
   EXPECT_EQ(sum.item<double>(), 1);

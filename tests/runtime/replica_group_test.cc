@@ -33,7 +33,7 @@ class PermitsTest : public ::testing::TestWithParam<int> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Permits, PermitsTest, ::testing::Values(1, 2, 3, 8),
+INSTANTIATE_TEST_SUITE_P(RunSlots, PermitsTest, ::testing::Values(1, 2, 3, 8),
                          ::testing::PrintToStringParamName());
 
 TEST_P(PermitsTest, EightReplicasMeetOnAnyNumberOfPermits) {
@@ -166,11 +166,11 @@ TEST_P(PermitsTest, RandomNumbersDependOnSeedReplicaAndStepAlone) {
     return torch::stack(drawn);
   };
   static const at::Tensor with_any_permits = draw(7);
-  const at::Tensor mine = draw(7);
-  EXPECT_TRUE(mine.equal(with_any_permits));
-  EXPECT_FALSE(mine.equal(draw(8)));
+  const at::Tensor local = draw(7);
+  EXPECT_TRUE(local.equal(with_any_permits));
+  EXPECT_FALSE(local.equal(draw(8)));
   for (int a = 0; a < 16; ++a) {
-    for (int b = 0; b < a; ++b) EXPECT_FALSE(mine[a].equal(mine[b])) << a << " and " << b;
+    for (int b = 0; b < a; ++b) EXPECT_FALSE(local[a].equal(local[b])) << a << " and " << b;
   }
 }
 

@@ -142,9 +142,9 @@ TEST_F(JobSecretAttackTest, WhoSpeaksTheProtocolByHandWithTheSecretGetsIn) {
   friend_of_the_job.send(hello);
   const std::string answer = friend_of_the_job.hear();
   friend_of_the_job.send(proof(hello, answer));
-  const auto theirs = decoded(friend_of_the_job.hear());
-  ASSERT_TRUE(std::holds_alternative<Proof>(theirs));
-  EXPECT_EQ(std::get<Proof>(theirs).bytes, proof_of(End::kListener, secret_, hello, answer));
+  const auto remote = decoded(friend_of_the_job.hear());
+  ASSERT_TRUE(std::holds_alternative<Proof>(remote));
+  EXPECT_EQ(std::get<Proof>(remote).bytes, proof_of(End::kListener, secret_, hello, answer));
   ++visits_;
   expect_open_for_the_right();
 }
@@ -230,7 +230,7 @@ TEST_F(JobSecretAttackTest, TruncatedAndMisplacedProofs) {
     stranger.send_nothing_more();
     EXPECT_TRUE(stranger.closed()) << size;
   }
-  EXPECT_TRUE(log_.has("it closed the connection without a proof that it knows the job's secret"));
+  EXPECT_TRUE(log_.has("it closed the connection without a proof that it has the job's secret"));
   for (const std::string& other :
        {encode_proof({std::string(kProofSize - 1, 'x')}), encode_proof({""}), hello,
         encode_reject({ErrorCode::kAborted, "forged"}), std::string("GET / HTTP/1.1\r\n\r\n...")}) {

@@ -353,7 +353,7 @@ using Steps = std::vector<std::vector<std::vector<int64_t>>>;
 TEST_F(TensorFlowTest, RowsOfEachReplica) {
   // TensorFlow cuts each batch by ceil(rows / replicas), so late replicas may be empty though there
   // are rows for all. We balance (rule 40): sizes differ by at most one, larger ones first.
-  const std::map<std::string, Steps> ours = {
+  const std::map<std::string, Steps> actual = {
       {"distribute [4,4,3] false", {{{0, 1}, {2}, {3}}}},
       {"distribute [10,10,4] false", {{{0, 1, 2}, {3, 4, 5}, {6, 7}, {8, 9}}}},
       // TensorFlow leaves out a step that drop_remainder makes incomplete; we train on every batch
@@ -382,8 +382,8 @@ TEST_F(TensorFlowTest, RowsOfEachReplica) {
         }
       }
       const auto other =
-          ours.find(str_cat(way, " ", each["in"].dump(), " ", each["drop_remainder"].dump()));
-      if (other == ours.end()) {
+          actual.find(str_cat(way, " ", each["in"].dump(), " ", each["drop_remainder"].dump()));
+      if (other == actual.end()) {
         EXPECT_EQ(steps, each["out"].get<Steps>());
       } else {
         ++differences;
@@ -392,7 +392,7 @@ TEST_F(TensorFlowTest, RowsOfEachReplica) {
       }
     }
   }
-  EXPECT_EQ(differences, ours.size());
+  EXPECT_EQ(differences, actual.size());
 }
 
 TEST_F(TensorFlowTest, PerReplicaBatchSizes) {

@@ -43,11 +43,11 @@ class FilesSource final : public data::detail::TransformSource {
   std::vector<data::detail::SourcePtr> inputs() const override { return {}; }
   int64_t num_files() const override { return static_cast<int64_t>(files_.size()); }
   data::detail::SourcePtr shard_files(int64_t num_shards, int64_t index) const override {
-    Sizes mine;
+    Sizes local;
     for (auto i = static_cast<size_t>(index); i < files_.size();
          i += static_cast<size_t>(num_shards))
-      mine.push_back(files_[i]);
-    return std::make_shared<FilesSource>(mine, rows_);
+      local.push_back(files_[i]);
+    return std::make_shared<FilesSource>(local, rows_);
   }
 
  private:

@@ -130,8 +130,9 @@ TEST(TfEventsGoldenTest, WritesTheSameBytes) {
   writer.keras_model(R"({"class_name": "Sequential"})");
   writer.close();
 
-  std::vector<std::string> theirs, ours;
-  for (const auto& [path, out] : {std::pair{kFile, &theirs}, std::pair{writer.path(), &ours}}) {
+  std::vector<std::string> reference, actual;
+  for (const auto& [path, out] :
+       {std::pair{kFile, &reference}, std::pair{writer.path(), &actual}}) {
     std::string bytes = read_file(path);
     while (!bytes.empty()) {
       uint64_t length = 0;
@@ -140,17 +141,17 @@ TEST(TfEventsGoldenTest, WritesTheSameBytes) {
       bytes.erase(0, length + 16);
     }
   }
-  ASSERT_EQ(ours.size(), static_cast<size_t>(record) + 2);
-  ASSERT_LT(ours.size(), theirs.size());
-  for (size_t i = 1; i < ours.size(); ++i) {
+  ASSERT_EQ(actual.size(), static_cast<size_t>(record) + 2);
+  ASSERT_LT(actual.size(), reference.size());
+  for (size_t i = 1; i < actual.size(); ++i) {
     if (i == static_cast<size_t>(hparams_time - 1000.25) || i == static_cast<size_t>(record)) {
       // The time of the event is that of the session: behind it, up to the checksum, all is equal.
       constexpr size_t kTime = 12 + 1 + 8;
-      EXPECT_EQ(ours[i].substr(kTime, ours[i].size() - kTime - 4),
-                theirs[i].substr(kTime, theirs[i].size() - kTime - 4))
+      EXPECT_EQ(actual[i].substr(kTime, actual[i].size() - kTime - 4),
+                reference[i].substr(kTime, reference[i].size() - kTime - 4))
           << i;
     } else {
-      EXPECT_EQ(ours[i], theirs[i]) << i;
+      EXPECT_EQ(actual[i], reference[i]) << i;
     }
   }
 }

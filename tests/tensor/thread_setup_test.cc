@@ -28,7 +28,7 @@ int threads_of_a_new_thread() {
 }
 
 TEST(ThreadSetupTest, IntraOpThreadsAreTheThreadsOwn) {
-  const int mine = at::get_num_threads();
+  const int local = at::get_num_threads();
   const int fresh = threads_of_a_new_thread();
   int inside = 0;
   std::thread([&] {
@@ -36,17 +36,17 @@ TEST(ThreadSetupTest, IntraOpThreadsAreTheThreadsOwn) {
     inside = at::get_num_threads();
   }).join();
   EXPECT_EQ(inside, 3);
-  EXPECT_EQ(at::get_num_threads(), mine);
+  EXPECT_EQ(at::get_num_threads(), local);
   EXPECT_EQ(threads_of_a_new_thread(), fresh);
 }
 
 /// Why set_num_threads is not used: if this fails, libtorch has mended it, and the table in the
 /// header needs a new line.
 TEST(ThreadSetupTest, LibtorchsOwnSettingReachesLaterThreads) {
-  const int mine = at::get_num_threads();
+  const int local = at::get_num_threads();
   const int fresh = threads_of_a_new_thread();
   std::thread([&] { at::set_num_threads(fresh + 5); }).join();
-  EXPECT_EQ(at::get_num_threads(), mine);
+  EXPECT_EQ(at::get_num_threads(), local);
   EXPECT_EQ(threads_of_a_new_thread(), fresh + 5);
   std::thread([&] { at::set_num_threads(fresh); }).join();
   EXPECT_EQ(threads_of_a_new_thread(), fresh);

@@ -1,5 +1,5 @@
 #include "tools/launch/local_cluster.h"
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST(FindProgramTest, ErrorsQuoteIt) {
   EXPECT_TRUE(find_program("sh").ends_with("/sh"));
   EXPECT_EQ(find_program("/bin/sh"), "/bin/sh");
   expect_error([] { (void)find_program("/nowhere/x"); }, ErrorCode::kNotFound,
-               "[strata launch] got the program /nowhere/x, which is not there");
+               "[strata launch] got the program /nowhere/x, which does not exist");
   expect_error([] { (void)find_program("/etc/passwd"); }, ErrorCode::kPermissionDenied,
                "[strata launch] got the program /etc/passwd, which is not executable; chmod +x it");
   expect_error([] { (void)find_program("no-such-program"); }, ErrorCode::kNotFound,

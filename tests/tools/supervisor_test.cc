@@ -411,7 +411,7 @@ TEST_F(SupervisorTest, NothingIsStartedWithoutAGuard) {
                      guard);
       },
       ErrorCode::kUnavailable,
-      "[strata launch] /bin/true cannot be started: the launcher's guard process is gone; "
+      "[strata launch] /bin/true cannot be started: the launcher's guard process has ended; "
       "start the job again");
 }
 

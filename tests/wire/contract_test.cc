@@ -537,11 +537,11 @@ TEST_P(WireContractTest, CancellingAtRandomLeavesTheOthersWhole) {
       std::vector<Transfer> transfers(kMessages);
       for (uint32_t i = 0; i < kMessages; ++i) {
         const Tag tag = {.channel = 0, .id = i % 50, .fingerprint = 0};
-        Bytes& mine = received[i];
+        Bytes& local = received[i];
         // Equal tags: sizes must be the same.
-        mine = side == 0 ? sent[i % 50] : Bytes(sent[i % 50].size());
-        transfers[i] = side == 0 ? pair.connection(0, 1).send(tag, mine)
-                                 : pair.connection(1, 0).receive(tag, mine);
+        local = side == 0 ? sent[i % 50] : Bytes(sent[i % 50].size());
+        transfers[i] = side == 0 ? pair.connection(0, 1).send(tag, local)
+                                 : pair.connection(1, 0).receive(tag, local);
         if (random() % 4 == 0) pair.transport(side).progress();
         if (random() % 4 == 0) {
           Transfer& victim = transfers[random() % (i + 1)];
@@ -734,7 +734,7 @@ TEST_P(WireContractTest, AConnectionThatIsLetGoEndsItsTransfers) {
   ASSERT_TRUE(receive.done() && send.done());
   EXPECT_EQ(receive.status().code(), ErrorCode::kCancelled);
   EXPECT_EQ(receive.describe(),
-            "receive of 100000 bytes (channel 0, id 0) from a connection that is gone");
+            "receive of 100000 bytes (channel 0, id 0) from a closed connection");
   EXPECT_EQ(pair.transport(1).wait(peers, soon()).code(), ErrorCode::kUnavailable);
 }
 
@@ -787,7 +787,7 @@ TEST_P(WireContractTest, StrangersAreRefused) {
         here->connect({.host = address.host, .port = 1}, hello_of(0),
                       Deadline::after(std::chrono::milliseconds(50)));
       },
-      ErrorCode::kDeadlineExceeded, "the last try met: ");
+      ErrorCode::kDeadlineExceeded, "the last error: ");
   Hello endless = hello_of(0);
   endless.purpose.assign(256, 'x');
   expect_error([&] { here->connect(address, endless, soon()); },

@@ -101,7 +101,7 @@ TEST(MemoryNetworkTest, ACutLinkLetsNobodyThroughUntilItIsHealed) {
   expect_error([&] { here->connect(address, hello_of(0), Deadline::after(milliseconds(20))); },
                ErrorCode::kDeadlineExceeded,
                str_cat("[wire] connect: the deadline passed before ", address.to_string(),
-                       " answered; the last try met: the link from host0 to host1 is cut"));
+                       " answered; the last error: the link from host0 to host1 is cut"));
   wires.network().heal("host0", "host1");
   std::shared_ptr<Connection> accepted;
   Thread acceptor("acceptor", [&] { accepted = there->accept(soon()); });

@@ -143,7 +143,7 @@ TEST(SocketTransportTest, ConnectGivesUpAtItsDeadline) {
       },
       ErrorCode::kDeadlineExceeded,
       str_cat("[wire] connect: the deadline passed before /job:worker/task:1 at ",
-              address.to_string(), " answered; the last try met: connected, but no hello arrived"));
+              address.to_string(), " answered; the last error: connected, but no hello arrived"));
   expect_error_containing(
       [&] {
         transport->connect({.host = "127.0.0.1", .port = 1}, hello_of(0), Deadline::after(limit));

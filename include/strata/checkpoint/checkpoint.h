@@ -15,25 +15,25 @@
 namespace strata {
 
 struct CheckpointOptions {
-  // What is saved.
-  /// Also libtorch's CPU generator and the replicas' random streams, so that a resumed run draws
-  /// what the first would have drawn.
+  // Contents.
+  /// Saves libtorch's CPU generator and the replicas' random streams, so that a resumed run draws
+  /// the same numbers.
   bool random_state = true;
-  /// Also each replica's own values where the replicas are apart (moving statistics, metrics in the
-  /// middle of an epoch). Restored by as many replicas, these come back exactly; by another number,
-  /// TensorFlow's rule holds: the one value for all, v/N of a sum.
+  /// Saves each replica's own values if the replicas differ (moving statistics, metrics in the
+  /// middle of an epoch). As many replicas restore these exactly; for another number TensorFlow's
+  /// rule applies: the one value for all, v/N of a sum.
   bool per_replica = true;
 
-  // How.
+  // Behaviour.
   /// `save` copies the state and returns; a thread of low priority writes it.
   bool asynchronous = false;
-  /// An asynchronous save while the one before is still being written: wait for it, or do without.
+  /// If the previous asynchronous save is still being written, a save waits for it, or is skipped.
   enum class Busy { kWait, kSkip } while_saving = Busy::kWait;
   /// Bytes of a safetensors file; larger tensors are cut by rows.
   int64_t shard_bytes = int64_t{1} << 30;
 };
 
-/// For those who number checkpoints themselves (CheckpointManager).
+/// Options for callers that number checkpoints themselves (CheckpointManager).
 struct WriteOptions {
   int64_t number = 0;
   std::map<std::string, double> metrics = {};
@@ -48,34 +48,33 @@ class CheckpointState;
 class RestoreSession;
 }  // namespace detail
 
-/// What became of a restore. Copies are one. Source: the status of tf.train.Checkpoint.restore.
+/// The status of a restore. Copies share it. Source: the status of tf.train.Checkpoint.restore.
 ///
-/// A restore that neither an assertion nor `expect_partial` was called for, and of which some
-/// values found no object, ends (with the Checkpoint, or at its next restore) in a warning that
-/// names them.
+/// If a restore left values without an object, and neither an assertion nor `expect_partial` was
+/// called, a warning names these values at its end (with the Checkpoint, or at its next restore).
 class STRATA_API RestoreStatus {
  public:
   explicit RestoreStatus(std::shared_ptr<detail::RestoreSession> session);
 
-  /// Everything in the checkpoint has an object, and every object has its value.
+  /// Asserts that everything in the checkpoint has an object, and every object has its value.
   /// @throws Error  kFailedPrecondition: names what did not match, on both sides.
   RestoreStatus& assert_consumed();
-  /// Every object that there is has its value; the checkpoint may hold more.
+  /// Asserts that every existing object has its value; the checkpoint may hold more.
   /// @throws Error  kFailedPrecondition: names the objects' entries that the checkpoint lacks.
   RestoreStatus& assert_existing_objects_matched();
-  /// No warning about values without an object.
+  /// Suppresses the warning about values without an object.
   RestoreStatus& expect_partial();
 
-  /// Restores what has come into being since (slots of an optimizer that was built later, variables
-  /// of layers). The assertions do this, too. Call it before these are trained.
+  /// Restores objects that were created since (slots of an optimizer that was built later,
+  /// variables of layers). The assertions do this, too. Call it before these are trained.
   RestoreStatus& restore_created();
 
-  /// Names in the checkpoint that no object has asked for, and the other way round.
+  /// Names in the checkpoint that match no object, and the other way round.
   std::vector<std::string> unused() const;
   std::vector<std::string> unmatched() const;
 
   const std::string& path() const;
-  /// Metrics and number that were saved with it.
+  /// The metrics and the number that were saved with it.
   const std::map<std::string, double>& metrics() const;
   int64_t number() const;
 
@@ -89,46 +88,47 @@ class STRATA_API RestoreStatus {
 ///     checkpoint.save("run/ckpt");                        // run/ckpt-1
 ///     checkpoint.restore(*latest_checkpoint("run"));
 ///
-/// A checkpoint is a folder of safetensors files and a manifest with their SHA-256; it appears
-/// whole or not at all. It may be restored under another strategy, placement, number of replicas.
-/// Format and guarantees: docs/checkpoints.md.
+/// A checkpoint is a folder of safetensors files and a manifest with their SHA-256; it is written
+/// completely or not at all. It may be restored under another strategy, placement, number of
+/// replicas. Format and guarantees: docs/checkpoints.md.
 ///
-/// Where the replicas live in several processes, each has such a Checkpoint and makes the same
-/// calls in the same order (but saving(), save_counter(), options()). The chief writes; all return
-/// when it has, or throw the same error. All must see the folder. A Checkpoint without
-/// variables belongs to the strategy in whose scope it is made.
+/// If the replicas are in several processes, each has such a Checkpoint and makes the same calls in
+/// the same order (except saving(), save_counter(), options()). The chief writes; all return when
+/// it has, or throw the same error. All must see the folder. A Checkpoint without variables belongs
+/// to the strategy in whose scope it is made.
 ///
-/// Threads: one at a time, outside `run`. Cost of an asynchronous save for the caller: one copy of
-/// the state by all cores; of a synchronous one: the disk.
+/// Threads: one at a time, outside `run`. Cost for the caller: an asynchronous save takes one copy
+/// of the state by all cores, a synchronous one the writing to disk.
 /// Source: tf.train.Checkpoint.
 class STRATA_API Checkpoint {
  public:
   using Objects = std::vector<std::pair<std::string, Tracked>>;
 
-  /// @throws Error kInvalidArgument: names that are empty, twice, hold '/' or begin with '_'.
+  /// @throws Error kInvalidArgument: names that are empty, duplicate, contain '/' or begin with
+  /// '_'.
   explicit Checkpoint(Objects objects, CheckpointOptions options = {});
-  /// Waits for the save in flight; logs its error, if nobody asked.
+  /// Waits for a pending save; logs its error, unless it was reported.
   ~Checkpoint();
   Checkpoint(const Checkpoint&) = delete;
   Checkpoint& operator=(const Checkpoint&) = delete;
 
-  /// Adds an object; what the last restore holds for it, it gets now.
+  /// Adds an object and restores its values from the last restored checkpoint.
   void add(const std::string& name, const Tracked& object);
 
   /// Saves as `prefix`-<number of saves>. @return that path.
   /// @throws as write.
   std::string save(const std::string& prefix);
 
-  /// Saves as the folder `path`; a checkpoint of that name is replaced once this one is whole.
+  /// Saves as the folder `path`; a checkpoint of that name is replaced when this one is complete.
   /// @return false if it was skipped (Busy::kSkip).
-  /// @throws Error  kAlreadyExists: something else is there. kInvalidArgument, kUnimplemented: a
-  ///                tensor that cannot be saved. What core/file_system.h throws. An asynchronous
-  ///                save's error comes from the next call of write, save or wait.
+  /// @throws Error  kAlreadyExists: the path is something else. kInvalidArgument, kUnimplemented: a
+  ///                tensor that cannot be saved. Errors of core/file_system.h. The error of an
+  ///                asynchronous save is thrown by the next call of write, save or wait.
   bool write(const std::string& path, const WriteOptions& options = {});
 
-  /// Restores what `save`, or `write`, has written; `restore` also goes on counting saves.
-  /// Nothing is changed unless the files are whole and every shape and dtype fits; an iterator of
-  /// another pipeline is found out on the way.
+  /// Restores a checkpoint of `save` or `write`; `restore` also continues the count of saves.
+  /// Nothing is changed unless the files are complete and every shape and dtype fits; only an
+  /// iterator of another pipeline is detected later.
   /// @throws Error  kNotFound, kDataLoss (damaged; names file, what came, what was expected),
   ///                kUnimplemented (another format version). kInvalidArgument: shapes, dtypes or
   ///                values that do not fit, by name; positions of another number of workers, each
@@ -138,12 +138,13 @@ class STRATA_API Checkpoint {
   RestoreStatus restore(const std::string& path);
   RestoreStatus read(const std::string& path);
 
-  /// Returns when nothing is being written. @throws what the save in flight threw.
+  /// Returns when nothing is being written. @throws the pending save's error.
   void wait();
-  /// In this process.
+  /// True while this process is saving.
   bool saving() const;
 
-  /// Takes the memory for asynchronous saves now, so that the first one is as fast as the others.
+  /// Allocates the memory of asynchronous saves now, so that the first one is as fast as the
+  /// others.
   void prepare();
 
   int64_t save_counter() const;
@@ -164,8 +165,8 @@ class STRATA_API Checkpoint {
   std::shared_ptr<detail::CheckpointState> state_;
 };
 
-/// The newest whole checkpoint `prefix`-<number> in `folder`: manifest and sizes are looked at.
-/// Those that are not whole are passed over with a warning that names them. Source:
+/// Returns the newest complete checkpoint `prefix`-<number> in `folder`, judged by manifest and
+/// sizes. Incomplete ones are skipped with a warning that names them. Source:
 /// tf.train.latest_checkpoint.
 STRATA_API std::optional<std::string> latest_checkpoint(const std::string& folder,
                                                         const std::string& prefix = "ckpt");

@@ -13,25 +13,25 @@
 namespace strata {
 
 struct CheckpointManagerOptions {
-  // Which are kept.
-  /// The newest ones; 0: all.
+  // Retention.
+  /// The number of newest checkpoints that are kept; 0: all.
   int max_to_keep = 5;
-  /// Of those that would be removed, one every so many hours stays for good. 0: none.
+  /// One of the checkpoints to remove is kept for good in each such interval. 0: none.
   double keep_checkpoint_every_n_hours = 0;
-  /// A metric given to `save`: the checkpoint with its best value stays, too. Empty: none.
+  /// A metric of `save`: the checkpoint with its best value is kept, too. Empty: none.
   std::string best_metric = {};
   enum class Best { kMin, kMax } best = Best::kMin;
 
-  // When.
+  // Times.
   /// `save` does nothing until `step_counter()` is this far behind the last save. 0: always saves.
   int64_t checkpoint_interval = 0;
   std::function<int64_t()> step_counter = {};
 
-  /// Called by `restore_or_initialize` where there is nothing to restore.
+  /// Called by `restore_or_initialize` if there is nothing to restore.
   std::function<void()> init_fn = {};
   /// Folders are <name>-<number>.
   std::string checkpoint_name = "ckpt";
-  /// Seconds since 1970; empty: the system's clock.
+  /// Returns seconds since 1970; empty: the system's clock.
   std::function<double()> now = {};
 };
 
@@ -42,7 +42,7 @@ struct SaveOptions {
 };
 
 /// Keeps the newest, the best and some old checkpoints in a folder, and finds the last good one
-/// after whatever happened. One job writes to a folder at a time, its chief; others may read. With
+/// after any failure. One job writes to a folder at a time, its chief; others may read. With
 /// several workers the chief decides which checkpoint is restored.
 ///
 ///     CheckpointManager manager(checkpoint, "run", {.max_to_keep = 3});
@@ -50,37 +50,37 @@ struct SaveOptions {
 ///     ...
 ///     manager.save();
 ///
-/// Its own state is what the folder holds; it survives restarts. What dead processes left behind is
-/// removed when a manager is made.
+/// Its state is the folder's contents, and survives restarts. A new manager removes the remains of
+/// dead processes.
 /// Threads: as Checkpoint, which must outlive it. Source: tf.train.CheckpointManager.
 class STRATA_API CheckpointManager {
  public:
   /// @throws Error  kInvalidArgument: an interval without step_counter; negative numbers.
   CheckpointManager(Checkpoint& checkpoint, std::string folder,
                     CheckpointManagerOptions options = {});
-  /// Waits for the save in flight.
+  /// Waits for a pending save.
   ~CheckpointManager();
   CheckpointManager(const CheckpointManager&) = delete;
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
-  /// Saves, and removes what need not be kept once the new one is on the medium.
+  /// Saves, and removes superseded checkpoints when the new one is on the medium.
   /// @return its path; none if the interval has not passed, or it was skipped (Busy::kSkip).
   /// @throws as Checkpoint::write. kInvalidArgument: best_metric is missing from `metrics`.
   std::optional<std::string> save(const SaveOptions& options = {});
 
-  /// Restores the newest good checkpoint. Damaged ones are passed over with a warning that says
-  /// what is wrong with each. Where there is none at all, calls `init_fn`.
+  /// Restores the newest good checkpoint. Damaged ones are skipped with a warning that describes
+  /// each fault. Without any checkpoint it calls `init_fn`.
   /// @return its path; none if there was nothing to restore.
-  /// @throws Error  kDataLoss: there are checkpoints, and none is good. kInvalidArgument: it is
+  /// @throws Error  kDataLoss: there are checkpoints, but none is good. kInvalidArgument: it is
   ///     good, and does not fit the objects.
   std::optional<std::string> restore_or_initialize();
-  /// Of the last `restore_or_initialize` that found something.
-  /// @throws Error  kFailedPrecondition: there was none.
+  /// The status of the last `restore_or_initialize` that restored something.
+  /// @throws Error  kFailedPrecondition: nothing was restored.
   RestoreStatus& status();
 
-  /// Newest of those whose manifest and sizes are right.
+  /// The newest checkpoint whose manifest and sizes are right.
   std::optional<std::string> latest_checkpoint() const;
-  /// Oldest first; without those that only keep_checkpoint_every_n_hours keeps.
+  /// All, oldest first; without those that are kept by keep_checkpoint_every_n_hours alone.
   std::vector<std::string> checkpoints() const;
   std::optional<std::string> best_checkpoint() const;
 

@@ -7,20 +7,20 @@
 
 namespace strata {
 
-/// True for a folder with a manifest.json of ours, whole or not.
+/// True for a folder with strata's manifest.json, complete or not.
 STRATA_API bool is_checkpoint(const std::string& path);
 
 struct DescribeOptions {
   bool verify = true;  ///< Reads everything and compares checksums.
 };
 
-/// Prints what a checkpoint holds: when and by what it was saved, its shards, and a line for each
-/// tensor (name, dtype, shape) and value.
-/// @return false if it is damaged; what is wrong is printed, too.
+/// Prints the contents of a checkpoint: the time and program of the save, its shards, and a line
+/// for each tensor (name, dtype, shape) and value.
+/// @return false if it is damaged; the fault is printed, too.
 STRATA_API bool describe_checkpoint(const std::string& path, std::ostream& out,
                                     const DescribeOptions& options = {});
 
-/// The same for a safetensors file.
+/// Does the same for a safetensors file.
 STRATA_API bool describe_safetensors(const std::string& path, std::ostream& out);
 
 }  // namespace strata

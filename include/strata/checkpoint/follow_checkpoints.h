@@ -14,15 +14,15 @@ namespace strata {
 struct FollowOptions {
   /// Checkpoints are called <name>-<number>.
   std::string checkpoint_name = "ckpt";
-  /// Files count, too, if their names go on so: {".safetensors"}.
+  /// Files with these endings count, too: {".safetensors"}.
   std::vector<std::string> file_endings = {};
-  /// How long to wait for the next one.
+  /// The limit of the wait for the next one.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// How often to look.
+  /// The polling interval.
   std::chrono::milliseconds interval = std::chrono::seconds(1);
-  /// Ends it between two checkpoints.
+  /// Ends the call between two checkpoints.
   std::stop_token stop = {};
-  /// So does SIGTERM. Off: for a handler of your own.
+  /// SIGTERM ends it, too. False: for a handler of your own.
   bool on_sigterm = true;
 };
 
@@ -32,13 +32,13 @@ struct FollowedCheckpoint {
 };
 
 /// Calls `body` with the newest checkpoint in `folder`, and again each time there is a newer one,
-/// until it returns false. Those that come while it is busy are passed over, except the last; one
-/// that whoever trains has removed meanwhile is passed over, too, whatever `body` throws then. For
-/// a process that watches another's training.
-/// @return false: it was told to stop.
-/// @throws Error  kDeadlineExceeded: none came in time; names the last one. kCancelled: Ctrl-C
-///     under an InterruptGuard. kFailedPrecondition: another handler of SIGTERM is installed. And what `body`
-///     throws.
+/// until it returns false. Those that are written while it is busy are skipped, except the last;
+/// one that the training process has removed meanwhile is skipped, too, whatever `body` throws
+/// then. For a process that watches another's training.
+/// @return false: a stop was requested.
+/// @throws Error  kDeadlineExceeded: no new checkpoint in time; names the last one. kCancelled:
+///     Ctrl-C under an InterruptGuard. kFailedPrecondition: another handler of SIGTERM is
+///     installed. Exceptions of `body`.
 /// Source: tf.train.checkpoints_iterator.
 STRATA_API bool follow_checkpoints(const std::string& folder,
                                    const std::function<bool(const FollowedCheckpoint&)>& body,

@@ -21,8 +21,8 @@ namespace detail {
 class TerminationGuard;
 }
 
-/// The state is saved and the process is to end with `exit_code()`: what `check` throws, so that
-/// destructors run. `main` returns the code, and whoever started the process starts it again.
+/// Thrown by `check` when the state is saved and the process is to end with `exit_code()`, so that
+/// destructors run. `main` returns the code, and the launcher restarts the process.
 class STRATA_API Preempted : public ExitError {
  public:
   explicit Preempted(int exit_code);
@@ -30,25 +30,25 @@ class STRATA_API Preempted : public ExitError {
 
 struct PreemptionOptions {
   int exit_code = 42;
-  /// Off: SIGTERM is somebody else's matter.
+  /// False: SIGTERM is handled elsewhere.
   bool on_sigterm = true;
   /// Called instead of throwing Preempted; it should not return.
   std::function<void(int exit_code)> exit_fn = {};
-  /// How long training goes on after the first save, to save once more at the end of it.
+  /// The time that training continues after the first save, to save once more at the end of it.
   std::chrono::milliseconds grace_period{0};
-  /// Also asked after each step: a cloud's notice that this machine will go.
+  /// Called after each step: a cloud's notice that this machine will be stopped.
   std::function<bool()> termination_watcher = {};
-  /// Null: of the workers that what is saved lives in.
+  /// Null: the consensus of the workers of the saved state.
   std::shared_ptr<StopConsensus> agreement = {};
   Clock* clock = &Clock::system();
 };
 
-/// While it lives, SIGTERM does not kill: after the step in which it comes the state is saved and
-/// the run ends with exit code 42. One at a time; restores the old handler.
+/// While one exists, SIGTERM does not kill the process: after the current step the state is saved
+/// and the run ends with exit code 42. One at a time; its destructor restores the old handler.
 ///
 /// Under a strategy of several workers, SIGTERM at any of them makes all save after one step and
-/// end: each has a handler, made and told of steps in the same order. Under an elastic one a worker
-/// that was started anew makes the others save after one step, too, and `check` throw MembershipChanged.
+/// end: each has a handler, made and called in the same order. Under an elastic one a restarted
+/// worker makes the others save after one step, too, and `check` throw MembershipChanged.
 ///
 ///     PreemptionCheckpointHandler handler(manager);
 ///     while (step < steps) {
@@ -67,12 +67,12 @@ class STRATA_API PreemptionCheckpointHandler {
   PreemptionCheckpointHandler(const PreemptionCheckpointHandler&) = delete;
   PreemptionCheckpointHandler& operator=(const PreemptionCheckpointHandler&) = delete;
 
-  /// After each step, when everything that is to be saved is up to date.
+  /// Call it after each step, when everything that is to be saved is up to date.
   /// @param finished_steps  Any count that grows by one a step and is the same on all workers.
-  /// @throws Preempted, MembershipChanged. And what saving throws.
+  /// @throws Preempted, MembershipChanged; and as saving.
   void check(int64_t finished_steps);
 
-  /// strategy.run(fn, arguments...), then `check`, counting the calls of this process.
+  /// Calls strategy.run(fn, arguments...), then `check`, counting the calls of this process.
   template <typename Strategy, typename Fn, typename... Arguments>
   auto run(Strategy& strategy, Fn&& fn, const Arguments&... arguments) {
     if constexpr (std::is_void_v<decltype(strategy.run(fn, arguments...))>) {
@@ -85,7 +85,7 @@ class STRATA_API PreemptionCheckpointHandler {
     }
   }
 
-  /// SIGTERM came, or the watcher said so.
+  /// True if SIGTERM was received, or the watcher has returned true.
   bool preempted() const;
   int64_t total_run_calls() const { return calls_; }
 
@@ -98,7 +98,7 @@ class STRATA_API PreemptionCheckpointHandler {
   const PreemptionOptions options_;
   std::shared_ptr<StopConsensus> agreement_;
   std::unique_ptr<detail::TerminationGuard> termination_;
-  std::optional<Clock::TimePoint> deadline_;  // of the grace period, which has begun
+  std::optional<Clock::TimePoint> deadline_;  // the end of the grace period, once begun
   bool noticed_ = false;
   int64_t calls_ = 0;
 };

@@ -16,7 +16,7 @@ namespace strata {
 
 class ReplicaGroup;
 
-/// What a checkpoint keeps beside tensors. Positions of iterators are strings.
+/// A value of a checkpoint beside its tensors. Positions of iterators are strings.
 using CheckpointValue = std::variant<bool, int64_t, double, std::string>;
 
 /// One tensor of an object's state: how to read it for saving, how to write it on restoring.
@@ -28,18 +28,18 @@ struct STRATA_API TensorState {
   /// Equal for two entries that are one tensor (tied weights): it is saved once. Null: never.
   const void* identity = nullptr;
 
-  /// The value that stands for all replicas. It may be a view of live storage.
+  /// Returns the common value of all replicas. It may be a view of live storage.
   std::function<at::Tensor()> read = {};
   std::function<void(const at::Tensor&)> write = {};
 
-  /// The replicas' own values where they are apart, else empty; and back, given as many as there
-  /// are replicas.
+  /// Returns the replicas' own values if they differ, else nothing; and writes them back, given as
+  /// many as there are replicas.
   std::function<std::vector<at::Tensor>()> read_replicas = {};
   std::function<void(const std::vector<at::Tensor>&)> write_replicas = {};
   int replicas = 1;
-  /// The replicas whose random streams are kept beside the tensor.
+  /// The replicas whose random streams are saved beside the tensor.
   std::shared_ptr<ReplicaGroup> group = {};
-  /// What the user calls it ("dense_1/kernel"), for errors: `name` may be a number.
+  /// The user's name of it ("dense_1/kernel"), for errors: `name` may be a number.
   std::string label = {};
 };
 
@@ -53,15 +53,15 @@ struct STRATA_API ValueState {
 
 class Trackable;
 
-/// All of an object's state at a moment.
+/// An object's whole state at a moment.
 struct STRATA_API ObjectState {
   std::vector<TensorState> tensors = {};
   std::vector<ValueState> values = {};
   std::vector<std::pair<std::string, std::shared_ptr<Trackable>>> children = {};
 };
 
-/// An object that a checkpoint can save and restore. Derive from it for state of your own; what
-/// strata has needs no more than its name (tracked.h). Source: tf.train.Checkpoint's Trackable.
+/// An object that a checkpoint can save and restore. Derive from it for state of your own; strata's
+/// own objects need only a name (tracked.h). Source: tf.train.Checkpoint's Trackable.
 class STRATA_API Trackable {
  public:
   virtual ~Trackable();
@@ -70,15 +70,15 @@ class STRATA_API Trackable {
   /// may list more than it did before (variables made later): RestoreStatus::restore_created.
   virtual ObjectState state() = 0;
 
-  /// Called before a save or a restore: brings what waits to be written into the state.
+  /// Called before a save or a restore: writes pending changes into the state.
   virtual void settle() {}
-  /// Called when a restore has written what it found.
+  /// Called when a restore has written its values.
   virtual void after_restore() {}
 };
 
 namespace detail {
 
-/// The value as T; integers stand for doubles.
+/// Returns the value as T; integers convert to doubles.
 /// @throws Error kInvalidArgument: another type.
 template <typename T>
 T checkpoint_value(const CheckpointValue& value);

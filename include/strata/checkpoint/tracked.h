@@ -21,14 +21,14 @@ namespace strata {
 
 namespace detail {
 
-/// data::Iterator, DistributedDataset::Iterator, and iterators of your own.
+/// data::Iterator, DistributedDataset::Iterator, and user-defined iterators.
 template <typename T>
 concept HasPosition = requires(T& iterator, const data::Position& position) {
   { std::as_const(iterator).position() } -> std::convertible_to<data::Position>;
   iterator.restore(position);
 };
 
-/// keras metrics and the like: they say themselves what is saved of them.
+/// Objects such as keras metrics that define their saved state themselves.
 template <typename T>
 concept HasTracked = requires(const T& object) {
   { object.tracked() } -> std::convertible_to<std::shared_ptr<Trackable>>;
@@ -83,12 +83,12 @@ class TrackedModule final : public Trackable {
 
 }  // namespace detail
 
-/// An object as a checkpoint sees it: made, without a word, of everything that has state.
+/// An object of a checkpoint. Everything that has state converts to it implicitly:
 ///
 ///     Checkpoint({{"model", net}, {"optimizer", adam}, {"step", step}, {"input", iterator}})
 ///
 /// Objects that are not handles (optimizers, iterators, numbers, strings, tensors, vectors) are
-/// referred to: they must outlive the checkpoint and stay where they are.
+/// referred to: they must outlive the checkpoint and keep their address.
 class STRATA_API Tracked {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -108,9 +108,9 @@ class STRATA_API Tracked {
   Tracked(double& value);
   Tracked(std::string& value);
   Tracked(at::Tensor& tensor);           ///< Restoring replaces it; it may be undefined before.
-  Tracked(std::vector<double>& values);  ///< Of any length: a history.
+  Tracked(std::vector<double>& values);  ///< May have any length: a history.
 
-  /// A group of its own names below this one.
+  /// Groups names of its own below this one.
   Tracked(std::vector<std::pair<std::string, Tracked>> group);
 
   template <typename T>

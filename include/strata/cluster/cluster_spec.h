@@ -15,8 +15,8 @@
 
 namespace strata::cluster {
 
-/// Which tasks there are, and where they listen: jobs, each with addresses by task index. What the
-/// jobs mean is `roles.h`'s business; an address is any text here (`check_cluster` looks at it).
+/// The tasks of a cluster and their addresses: jobs, each with addresses by task index. `roles.h`
+/// defines what the jobs mean; an address is any text here (`check_cluster` looks at it).
 ///
 ///     ClusterSpec spec = {{"worker", {"host1:2222", "host2:2222"}}, {"ps", {"host3:2222"}}};
 ///
@@ -29,12 +29,12 @@ class STRATA_API ClusterSpec {
   /// @throws Error  kInvalidArgument: a job's name is not of small letters, digits and `_`.
   explicit ClusterSpec(const std::map<std::string, std::vector<std::string>>& jobs);
   ClusterSpec(std::initializer_list<std::pair<const std::string, std::vector<std::string>>> jobs);
-  /// The same with some indices left out: what one task needs to know. Indices from 0.
+  /// Makes a spec with some indices left out: what one task needs to know. Indices start at 0.
   static ClusterSpec sparse(std::map<std::string, Tasks> jobs);
-  /// `{"worker": ["host1:2222", "host2:2222"], "ps": {"1": "host3:2222"}}`: lists, or objects from
-  /// indices. @throws Error  kInvalidArgument: quotes the part that is neither.
+  /// Reads `{"worker": ["host1:2222", "host2:2222"], "ps": {"1": "host3:2222"}}`: lists, or objects
+  /// from indices. @throws Error  kInvalidArgument: quotes the part that is neither.
   static ClusterSpec from_json(const Json& json);
-  /// The inverse: lists where indices are dense, else objects.
+  /// Writes what `from_json` reads: lists where indices are dense, else objects.
   Json to_json() const;
 
   bool empty() const { return jobs_.empty(); }
@@ -42,17 +42,19 @@ class STRATA_API ClusterSpec {
   bool has_task(const TaskId& task) const;
   std::vector<std::string> jobs() const;  ///< sorted
 
-  /// @throws Error  kInvalidArgument, for these: no such job, no such task; names those there are.
+  /// @throws Error  kInvalidArgument, all of these: no such job, no such task; lists those that
+  /// exist.
   int num_tasks(std::string_view job) const;
   std::vector<int> task_indices(std::string_view job) const;  ///< ascending
   const std::string& task_address(std::string_view job, int index) const;
   const std::string& task_address(const TaskId& task) const;
-  /// Addresses by index; `nullopt` at an index that a sparse job leaves out.
+  /// Returns addresses by index; `nullopt` at an index that a sparse job leaves out.
   std::vector<std::optional<std::string>> job_tasks(std::string_view job) const;
 
-  /// As Python prints TensorFlow's: `ClusterSpec({'ps': ['c:1'], 'worker': ['a:1', 'b:1']})`.
+  /// Prints as Python prints TensorFlow's: `ClusterSpec({'ps': ['c:1'], 'worker': ['a:1',
+  /// 'b:1']})`.
   std::string to_string() const;
-  /// Equal for equal specs, on every machine; else different but for one chance in 2^64.
+  /// Equal for equal specs, on every machine; different specs collide with a chance of 1 in 2^64.
   uint64_t fingerprint() const;
 
   friend bool operator==(const ClusterSpec&, const ClusterSpec&) = default;
@@ -64,7 +66,7 @@ class STRATA_API ClusterSpec {
   std::map<std::string, Tasks, std::less<>> jobs_;
 };
 
-/// The first task in which two specs differ, and what each has for it; nullopt if they are equal.
+/// The first task in which two specs differ, and its address in each; nullopt if they are equal.
 struct SpecDifference {
   TaskId task;
   std::optional<std::string> left;  ///< nullopt: that spec has no such task

@@ -12,6 +12,7 @@
 #include "strata/cluster/cluster_spec.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
+#include "strata/core/one_of.h"
 #include "strata/wire/connection.h"
 #include "strata/wire/deadline.h"
 #include "strata/wire/job_secret.h"
@@ -19,6 +20,13 @@
 #include "strata/wire/transport.h"
 
 namespace strata::cluster {
+
+struct WireWords {
+  enum Word { kSocket, kUcx };
+  static constexpr const char* kOption = "wire";
+  static constexpr const char* kWords[] = {"socket", "ucx"};
+};
+using Wire = OneOf<WireWords>;
 
 struct ServerOptions {
   /// How long to wait for the other tasks at the start.
@@ -31,16 +39,17 @@ struct ServerOptions {
   /// The address to listen at, if it is not the spec's: behind a load balancer, or "0.0.0.0:2222".
   /// Connections to the spec's address must reach it.
   std::optional<std::string> listen_address = {};
-  /// Tasks of other jobs are refused. Not a secret: `job_secret` or `tls` keeps strangers away.
+  /// Tasks of other jobs are refused. It is no secret: `job_secret` or `tls` keeps strangers away.
   std::string job = "strata";
   std::optional<wire::TlsOptions> tls = {};
-  /// Only tasks with the same secret are admitted, with TLS or without. Unset: what
-  /// STRATA_JOB_SECRET_FILE or STRATA_JOB_SECRET says (job_secret_from_environment); neither: none.
+  /// Only tasks with the same secret are admitted, with TLS or without. Default:
+  /// STRATA_JOB_SECRET_FILE, else STRATA_JOB_SECRET (job_secret_from_environment), else no secret.
   std::optional<wire::JobSecret> job_secret = {};
   /// The transport, the same in all tasks: "socket", or "ucx", for hosts with RDMA
   /// (wire::make_ucx_transport; not encrypted). Unset: "socket".
-  std::optional<std::string> wire = {};
-  /// Instead of all three: tests, modelled networks. It has its own secret, or none.
+  std::optional<Wire> wire = {};
+  /// Replaces the three options above, in tests and modelled networks. It has its own secret, or
+  /// none.
   std::shared_ptr<wire::Transport> transport = {};
 };
 
@@ -62,7 +71,7 @@ struct Member {
 ///
 /// The evaluator is a cluster of its own; so is a task that is the only member. They do not listen.
 ///
-/// A thread of its own keeps heartbeats going. Threads: any, unless a call says otherwise.
+/// A thread of its own sends heartbeats. Threads: any, unless documented otherwise.
 /// Source: tf.distribute.Server and TensorFlow's coordination service.
 class STRATA_API Server {
  public:
@@ -121,8 +130,8 @@ class STRATA_API Server {
   ///     kFailedPrecondition: one of them has left. kInvalidArgument: tasks pass different `tasks`.
   void barrier(const std::string& name, wire::Deadline deadline, std::vector<TaskId> tasks = {});
 
-  /// The connection to another member, for `purpose`; both make this call. It belongs to this
-  /// generation. If it breaks, `root_cause` says why.
+  /// Connects to another member, for `purpose`; both make this call. The connection belongs to this
+  /// generation. If it breaks, `root_cause` returns the reason.
   /// @throws Error  kDeadlineExceeded, `status()`.
   std::shared_ptr<wire::Connection> connect(const TaskId& peer, const std::string& purpose,
                                             wire::Deadline deadline);

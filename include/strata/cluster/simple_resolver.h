@@ -13,10 +13,10 @@ struct SimpleOptions {
   std::optional<int> task_id = {};
   std::string rpc_layer = {};
   std::map<std::string, int> num_accelerators = {};
-  std::string master = {};  ///< what `master()` gives where no task is named
+  std::string master = {};  ///< what `master()` returns if no task is named
 };
 
-/// A cluster that the program knows by itself.
+/// A cluster that the program defines itself.
 /// Source: tf.distribute.cluster_resolver.SimpleClusterResolver.
 class STRATA_API SimpleResolver final : public ClusterResolver {
  public:

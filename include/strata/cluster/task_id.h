@@ -8,12 +8,12 @@
 
 namespace strata::cluster {
 
-/// One process of a cluster: its job and its index there.
+/// A process of a cluster: its job and its index in the job.
 struct STRATA_API TaskId {
   std::string job;  ///< "chief", "worker", "ps", "evaluator"
   int index = 0;
 
-  /// Reads `/job:worker/task:1` (a `/replica:0` may stand between) and `worker:1`.
+  /// Reads `/job:worker/task:1` (also with `/replica:0` in between) and `worker:1`.
   /// @throws Error  kInvalidArgument: not such a name.
   static TaskId parse(std::string_view text);
 

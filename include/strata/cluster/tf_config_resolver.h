@@ -9,10 +9,10 @@
 namespace strata::cluster {
 
 struct TfConfigOptions {
-  std::optional<std::string> task_type = {};  ///< instead of TF_CONFIG's task.type
-  std::optional<int> task_id = {};            ///< instead of its task.index
+  std::optional<std::string> task_type = {};  ///< replaces TF_CONFIG's task.type
+  std::optional<int> task_id = {};            ///< replaces its task.index
   std::optional<std::string> rpc_layer = {};
-  std::optional<Environment> environment = {};  ///< instead of the process's
+  std::optional<Environment> environment = {};  ///< default: the process's
 };
 
 /// The cluster that the environment variable TF_CONFIG describes, as TensorFlow, Kubeflow and
@@ -21,10 +21,10 @@ struct TfConfigOptions {
 ///     {"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index":
 ///     0}}
 ///
-/// Not set, `{}` or without "cluster": no cluster. The index may be text ("0"), as some write it.
-/// Other members are passed over. Source: tf.distribute.cluster_resolver.TFConfigClusterResolver;
-/// stricter: a member named twice, a type that is no text or an index that is no number is an
-/// error.
+/// Not set, `{}` or without "cluster": no cluster. The index may be text ("0"), as some services
+/// write it. Other members are ignored. Source:
+/// tf.distribute.cluster_resolver.TFConfigClusterResolver; stricter: a member named twice, a type
+/// that is no text or an index that is no number is an error.
 class STRATA_API TfConfigResolver final : public ClusterResolver {
  public:
   explicit TfConfigResolver(TfConfigOptions options = {});

@@ -10,16 +10,16 @@
 namespace strata::cluster {
 
 struct UnionOptions {
-  std::optional<std::string> task_type = {};  ///< instead of the first resolver's, as the others
+  /// replaces the first resolver's; the others likewise
+  std::optional<std::string> task_type = {};
   std::optional<int> task_id = {};
   std::optional<std::string> rpc_layer = {};
 };
 
-/// The jobs of several clusters as one. A job that several have: lists are put one behind the
-/// other; if one of them is sparse, indices are kept, and none may come twice. Task, rpc layer,
+/// Unites the jobs of several clusters. If several have the same job, its lists are concatenated;
+/// if one of them is sparse, indices are kept, and no index may occur twice. Task, rpc layer,
 /// accelerators and master are the first resolver's.
-/// Source: tf.distribute.cluster_resolver.UnionResolver; there a task_id of 0 given here is passed
-/// over.
+/// Source: tf.distribute.cluster_resolver.UnionResolver, which ignores a task_id of 0 given here.
 class STRATA_API UnionResolver final : public ClusterResolver {
  public:
   /// @throws Error  kInvalidArgument: no resolver.

@@ -6,8 +6,8 @@
 
 namespace strata {
 
-/// How values of several replicas become one. Source: tf.distribute.ReduceOp; minimum and maximum
-/// are ours.
+/// The operation that reduces the values of several replicas to one. Source:
+/// tf.distribute.ReduceOp; minimum and maximum are additions.
 enum class ReduceOp { kSum, kMean, kMin, kMax };
 
 /// "SUM", "MEAN", "MIN" or "MAX".

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/collective/permits.h"
+#include "strata/collective/run_slots.h"
 #include "strata/core/clock.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
@@ -16,37 +16,41 @@
 
 namespace strata::collective {
 
-/// Thrown out of a wait whose round was ended by another participant's error. It unwinds the
-/// replica function of a bystander and goes no further; whoever swallows it gets it again at the
-/// next barrier. (A std::exception, because autograd's engine cleans up after no other.)
+/// Thrown out of a wait whose round was ended by another participant's error. It unwinds a
+/// bystander's replica function and no more; a function that swallows it gets it again at the next
+/// barrier. (It is a std::exception, because autograd's engine cleans up after no other.)
 struct STRATA_API RoundAborted : std::exception {
   const char* what() const noexcept override;
 };
 
-/// The place where the threads of one process that train together meet. Every collective, merge
-/// call and optimizer step of theirs is one or more barriers; what a participant brings is its
+/// The barrier of the threads of one process that train together. Every collective, merge call and
+/// optimizer step consists of one or more barriers, to each of which a participant brings its
 /// `Call`.
 ///
 /// A round is the time between `begin_round` and the return of every participant's function. Within
-/// it, participants must come to the same barriers in the same order; whoever leaves early, brings
-/// a different call or throws ends the round for all, and nobody is left waiting.
+/// it, participants must enter the same barriers in the same order. A participant that leaves
+/// early, brings a different call or throws ends the round for all, so that no other waits for it.
 ///
 /// Cost: a barrier of two threads that arrive together takes 0.1-0.3 us (one cache line each way).
 class STRATA_API Rendezvous {
  public:
-  /// What a participant brings. Two calls belong together when `key` and `name` agree.
+  /// A participant's contribution to a barrier. Two calls belong together when `key` and `name`
+  /// agree.
   struct Call {
-    std::string_view name;    ///< "all_reduce", for messages.
-    uint64_t key = 0;         ///< Fingerprint: operation, shapes, dtypes, object.
-    void* payload = nullptr;  ///< For the completion; lives until the caller's `arrive` returns.
-    std::string (*describe)(const Call&) = nullptr;  ///< Details for the error when keys differ.
+    std::string_view name;  ///< "all_reduce", for messages.
+    uint64_t key = 0;       ///< Fingerprint: operation, shapes, dtypes, object.
+    /// Data for the completion; lives until the caller's `arrive` returns.
+    void* payload = nullptr;
+    /// Prints details for the error when keys differ.
+    std::string (*describe)(const Call&) = nullptr;
   };
 
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::minutes(30);  ///< Bounds every wait.
-    Permits* permits =
-        nullptr;             ///< Given back while waiting; null when each participant has a core.
-    Clock* clock = nullptr;  ///< Of `timeout`; null: the system's. Must outlive the rendezvous.
+    /// Released while waiting; null when each participant has a core.
+    RunSlots* permits = nullptr;
+    /// The clock of `timeout`; null: the system's. Must outlive the rendezvous.
+    Clock* clock = nullptr;
   };
 
   Rendezvous(int num_participants, const Options& options);
@@ -57,11 +61,11 @@ class STRATA_API Rendezvous {
   void begin_round();
 
   /// Waits for all participants. The last one to arrive runs `completion()` first, while the others
-  /// still wait, with every call at hand through `call(i)`.
+  /// still wait, and reads every call through `call(i)`.
   ///
   /// @throws RoundAborted: another participant ended the round.
-  /// @throws Error  kFailedPrecondition: somebody left the round, or brought another call.
-  ///                kDeadlineExceeded: names who did not come.
+  /// @throws Error  kFailedPrecondition: a participant left the round, or brought another call.
+  ///                kDeadlineExceeded: names the absent participants.
   template <typename Completion>
   void arrive(int id, const Call& call, Completion&& completion) {
     const uint64_t round = generation_.load(std::memory_order_acquire);
@@ -79,16 +83,17 @@ class STRATA_API Rendezvous {
     arrive(id, call, [] {});
   }
 
-  /// The call that participant `id` brought to the present barrier.
+  /// The call that participant `id` brought to the current barrier.
   const Call& call(int id) const { return *calls_[static_cast<size_t>(id)].call.load(); }
 
-  /// Participant `id`'s function has returned. If others wait for it, the round ends with an error.
+  /// Marks participant `id`'s function as returned. If others wait for it, the round ends with an
+  /// error.
   void leave(int id);
 
-  /// Ends the round for everybody. The first error is kept.
+  /// Ends the round for all participants. The first error is kept.
   void abort(Status status);
 
-  /// What ended the round; ok if nothing did.
+  /// The error that ended the round; ok if it has not failed.
   Status status() const;
 
  private:

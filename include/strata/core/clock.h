@@ -8,7 +8,7 @@
 
 namespace strata {
 
-/// Where deadlines take the time from: the system's steady clock, or a test's own
+/// The source of time for deadlines: the system's steady clock, or a test's own
 /// (tests/support/fake_clock.h). Threads: any.
 class STRATA_API Clock {
  public:

@@ -34,9 +34,9 @@ enum class ErrorCode {
 /// "INVALID_ARGUMENT" and so on, as TensorFlow prints them.
 STRATA_API std::string_view error_code_name(ErrorCode code);
 
-/// The one exception type of the public surface. `what()` says where, what came, what was expected
-/// and how to mend it: `[mirrored_strategy] reduce: got 3 values for 4 replicas; pass one per
-/// replica`.
+/// The one exception type of the public surface. `what()` has the place, what was given, what was
+/// expected and how to mend it: `[mirrored_strategy] reduce: got 3 values for 4 replicas; pass one
+/// per replica`.
 class STRATA_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message);
@@ -77,14 +77,14 @@ namespace detail {
 
 }  // namespace strata
 
-/// The caller's mistake: throws Error(ErrorCode::`code`) with the rest concatenated.
+/// Checks the caller's arguments: throws Error(ErrorCode::`code`) with the rest concatenated.
 #define STRATA_CHECK(condition, code, ...)                                                      \
   do {                                                                                          \
     if (!(condition)) [[unlikely]]                                                              \
       ::strata::detail::throw_error(::strata::ErrorCode::code, ::strata::str_cat(__VA_ARGS__)); \
   } while (false)
 
-/// Our mistake: throws Error(kInternal) that names the condition and the line.
+/// Checks strata's own invariants: throws Error(kInternal) that names the condition and the line.
 #define STRATA_DCHECK(condition)                                        \
   do {                                                                  \
     if (!(condition)) [[unlikely]]                                      \

@@ -7,8 +7,8 @@
 
 namespace strata {
 
-/// An error after which the program ends with an exit code of its own, which tells whoever started
-/// it what to do: `Preempted`, say. `run_main` returns it.
+/// An error after which the program ends with an exit code of its own, from which a launcher knows
+/// what to do: `Preempted`, for example. `run_main` returns it.
 class STRATA_API ExitError : public Error {
  public:
   ExitError(int exit_code, ErrorCode code, const std::string& message)

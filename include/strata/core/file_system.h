@@ -19,19 +19,19 @@ class STRATA_API ReadableFile {
  public:
   virtual ~ReadableFile() = default;
 
-  /// Reads up to out.size() bytes from `offset`. @return how many there were: fewer only at the
-  /// end.
+  /// Reads up to out.size() bytes from `offset`. @return the number of bytes read: fewer only at
+  /// the end.
   /// @throws Error kUnavailable: the medium failed.
   virtual size_t read(uint64_t offset, std::span<std::byte> out) const = 0;
 
-  /// In bytes, when it was opened.
+  /// Size in bytes, when it was opened.
   virtual uint64_t size() const = 0;
 };
 
 /// A new file, written from its beginning. Threads: one at a time.
 class STRATA_API WritableFile {
  public:
-  /// Closes the file if `close` was not called, and then keeps quiet about failures.
+  /// Closes the file if `close` was not called; failures are then ignored.
   virtual ~WritableFile() = default;
 
   /// @throws Error kResourceExhausted (disk full, quota), kUnavailable.
@@ -40,7 +40,7 @@ class STRATA_API WritableFile {
   /// Returns when the bytes are on the medium (fsync). @throws as append.
   virtual void sync() = 0;
 
-  /// At most once; nothing else may follow. @throws as append.
+  /// Must be called at most once, as the last call. @throws as append.
   virtual void close() = 0;
 };
 
@@ -53,9 +53,9 @@ struct FileInfo {
 /// An attempt to lock a file or a folder (`FileSystem::try_lock`).
 struct PathLock {
   enum class State {
-    kLocked,  ///< Until `holder` and its copies are gone, or the process is, however it ends.
-    kHeldElsewhere,  ///< By another process, or by another attempt of this one.
-    kMissing,        ///< There is nothing of that name, or it was renamed meanwhile.
+    kLocked,  ///< Until `holder` and its copies are destroyed, or the process ends in any way.
+    kHeldElsewhere,  ///< Another process, or another attempt of this one, holds it.
+    kMissing,        ///< It does not exist, or was renamed meanwhile.
     kUnsupported,    ///< The file system has no locks.
   };
 
@@ -63,10 +63,10 @@ struct PathLock {
   std::shared_ptr<const void> holder = nullptr;
 };
 
-/// Where files live. Everything that strata keeps or reads by path goes through one of these, so
-/// that an object store can be added. Paths are UTF-8 with '/'; symbolic links are followed.
+/// A file system. Every path that strata reads or writes is accessed through one of these, so that
+/// an object store can be added. Paths are UTF-8 with '/'; symbolic links are followed.
 ///
-/// Errors of every call name the path and what the system said: kNotFound, kPermissionDenied (also
+/// Errors of every call name the path and the system's message: kNotFound, kPermissionDenied (also
 /// a read-only file system), kAlreadyExists, kFailedPrecondition (a folder where a file was
 /// expected, or the reverse; a folder that is not empty; a loop of symbolic links),
 /// kResourceExhausted, kUnavailable.
@@ -78,55 +78,56 @@ class STRATA_API FileSystem {
 
   virtual std::unique_ptr<ReadableFile> open(const std::string& path) const = 0;
 
-  /// Makes `path`, or cuts an existing file to nothing.
+  /// Creates `path`, or truncates an existing file.
   virtual std::unique_ptr<WritableFile> create(const std::string& path) const = 0;
 
-  /// Nullopt if there is nothing (a folder on the way that is missing included).
+  /// Returns nullopt if nothing exists there (also if a folder on the way is missing).
   virtual std::optional<FileInfo> info(const std::string& path) const = 0;
 
-  /// Names (not paths) in `folder`, sorted, without "." and "..".
+  /// Returns names (not paths) in `folder`, sorted, without "." and "..".
   virtual std::vector<std::string> list(const std::string& folder) const = 0;
 
-  /// With all missing parents; nothing if it is there.
+  /// Creates a folder with all missing parents; does nothing if it exists.
   virtual void make_folders(const std::string& folder) const = 0;
 
-  /// Atomic: afterwards `to` is either what it was or what `from` was. A file replaces a file, a
-  /// folder an empty folder.
+  /// Renames in one step: afterwards `to` is either unchanged or what `from` was. A file replaces a
+  /// file, a folder an empty folder.
   virtual void rename(const std::string& from, const std::string& to) const = 0;
 
-  /// A file or an empty folder.
+  /// Removes a file or an empty folder.
   virtual void remove(const std::string& path) const = 0;
 
-  /// Returns when the names in `folder` are on the medium: a file that was made or renamed there
-  /// survives a power cut only behind this.
+  /// Returns when the names in `folder` are on the medium: a new or renamed file survives a power
+  /// cut only after this call.
   virtual void sync_folder(const std::string& folder) const = 0;
 
   /// Locks a file or folder without waiting: among all processes that see this file system through
-  /// the same kernel, one holds it. The lock stays with what was locked when that is renamed; it
-  /// keeps nothing and nobody from reading, writing or removing. Not there unless overridden.
+  /// the same kernel, one holds it. The lock stays with the file or folder when that is renamed; it
+  /// is advisory and prevents no access. kUnsupported unless overridden.
   virtual PathLock try_lock(const std::string& path) const;
 };
 
 /// The disk.
 STRATA_API const FileSystem& local_file_system();
 
-/// The file system of `path`: the one registered for what stands before "://", else the disk.
-/// @throws Error kUnimplemented: nobody registered that scheme; names those that are.
+/// Returns the file system of `path`: the one registered for the scheme before "://", else the
+/// disk.
+/// @throws Error kUnimplemented: the scheme is not registered; lists those that are.
 STRATA_API const FileSystem& file_system_of(std::string_view path);
 
-/// From now on paths that start with `scheme` + "://" go, whole, to `file_system`, which must live
-/// until the process ends.
-/// @throws Error kAlreadyExists: the scheme has one.
+/// Registers `file_system`, which must live until the process ends, for paths that start with
+/// `scheme` + "://". It gets them whole.
+/// @throws Error kAlreadyExists: the scheme is registered.
 STRATA_API void register_file_system(const std::string& scheme,
                                      std::unique_ptr<const FileSystem> file_system);
 
-/// The whole file. @throws as FileSystem::open and ReadableFile::read.
+/// Reads a whole file. @throws as FileSystem::open and ReadableFile::read.
 STRATA_API std::string read_file(const std::string& path);
 
 /// `folder` + '/' + `name`, with one slash.
 STRATA_API std::string join_path(std::string_view folder, std::string_view name);
 
-/// "a/b/c" as "a/b" and "c"; "c" as "." and "c". Slashes at the end do not count.
+/// Splits "a/b/c" into "a/b" and "c"; "c" into "." and "c". Slashes at the end are ignored.
 STRATA_API std::pair<std::string, std::string> split_path(std::string_view path);
 
 }  // namespace strata

@@ -4,10 +4,10 @@
 
 namespace strata {
 
-/// While it lives, Ctrl-C (SIGINT) does not kill the process: the next `Strategy::run`, or the next
-/// `throw_if_interrupted`, throws Error kCancelled, so that destructors restore the terminal and
-/// `main` can exit with 130. A second Ctrl-C kills as usual. One at a time; restores the old
-/// handler.
+/// While one exists, Ctrl-C (SIGINT) does not kill the process: the next `Strategy::run`, or the
+/// next `throw_if_interrupted`, throws Error kCancelled, so that destructors restore the terminal
+/// and `main` can exit with 130. A second Ctrl-C kills as usual. Only one may exist at a time; its
+/// destructor restores the old handler.
 class STRATA_API InterruptGuard {
  public:
   InterruptGuard();

@@ -38,11 +38,11 @@ class STRATA_API Json {
   static Json object() { return Json(Object{}); }
 
   /// Arrays and objects may be nested 200 deep.
-  /// @throws Error kDataLoss: not JSON; says what was found at which byte. kResourceExhausted: more
+  /// @throws Error kDataLoss: not JSON; names the byte and what was found. kResourceExhausted: more
   ///               values than `limits.parts` (each takes some 60 bytes).
   static Json parse(std::string_view text, const ReadLimits& limits = {});
 
-  /// @param indent  Spaces a level; below 0 all stands on one line without spaces.
+  /// @param indent  Spaces a level; below 0: one line without spaces.
   /// @throws Error kInvalidArgument: NaN or infinity, which JSON does not have.
   std::string dump(int indent = -1) const;
 
@@ -62,7 +62,7 @@ class STRATA_API Json {
   const Array& as_array() const;
   const Object& as_object() const;
 
-  /// The member `name`, or null if there is none. @throws as as_object.
+  /// Returns the member `name`, or null if it does not exist. @throws as as_object.
   const Json* find(std::string_view name) const;
   /// @throws Error kDataLoss: no such member.
   const Json& at(std::string_view name) const;

@@ -10,7 +10,7 @@
 
 namespace strata {
 
-/// How loud a line is. STRATA_VLOG lines are 1 (user call), 2 (keras), 3 (distribute), 4
+/// The importance of a line. STRATA_VLOG lines are 1 (user call), 2 (keras), 3 (distribute), 4
 /// (collective, ps), 5 (wire).
 enum class LogLevel { kError = -2, kWarning = -1, kInfo = 0 };
 
@@ -19,7 +19,7 @@ struct LogRecord {
   int verbosity;  ///< a LogLevel's value, or the level of STRATA_VLOG
   std::chrono::system_clock::time_point time;
   std::string_view task;    ///< `job:task/world`, empty in a single process
-  std::string_view device;  ///< of the thread that logs, empty outside replicas
+  std::string_view device;  ///< of the logging thread, empty outside replicas
   std::string_view file;    ///< without its folder
   int line;
   std::string_view message;
@@ -37,20 +37,20 @@ using LogSink = std::function<void(const LogRecord&)>;
 /// Threads: any.
 STRATA_API LogSink set_log_sink(LogSink sink);
 
-/// Shows lines up to `verbosity` (a LogLevel's value, or 1-5 for STRATA_VLOG). At first kWarning,
-/// or what the environment's STRATA_LOG_LEVEL says: `error`, `warning`, `info`, or a number.
+/// Shows lines up to `verbosity` (a LogLevel's value, or 1-5 for STRATA_VLOG). The default is
+/// kWarning, or the environment's STRATA_LOG_LEVEL: `error`, `warning`, `info`, or a number.
 /// Threads: any.
 STRATA_API void set_log_verbosity(int verbosity);
 STRATA_API int log_verbosity();
 
-/// `job:task/world` in every later line of this process; `device` in every later line of this
+/// Adds `job:task/world` to every later line of this process; `device` to every later line of this
 /// thread.
 STRATA_API void set_log_task(std::string task);
 STRATA_API void set_thread_log_device(std::string device);
 
 namespace detail {
 
-/// The verbosity that STRATA_LOG_LEVEL's `text` means; kWarning for null, empty or nonsense.
+/// The verbosity of STRATA_LOG_LEVEL's `text`; kWarning for null, empty or unknown text.
 STRATA_API int parse_log_level(const char* text);
 
 class STRATA_API LogLine {
@@ -83,6 +83,6 @@ struct LogVoidify {
       : ::strata::detail::LogVoidify() &   \
             ::strata::detail::LogLine((verbosity), __FILE__, __LINE__).stream()
 
-/// STRATA_LOG(kWarning) << "...": what follows is not evaluated unless the line is shown.
+/// STRATA_LOG(kWarning) << "...": the operands are not evaluated unless the line is shown.
 #define STRATA_LOG(level) STRATA_LOG_AT_VERBOSITY(static_cast<int>(::strata::LogLevel::level))
 #define STRATA_VLOG(level) STRATA_LOG_AT_VERBOSITY(level)

@@ -9,7 +9,7 @@
 
 namespace strata {
 
-/// std::mutex, which clang's thread safety analysis knows as such.
+/// A std::mutex for clang's thread safety analysis.
 class STRATA_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
@@ -20,7 +20,7 @@ class STRATA_CAPABILITY("mutex") Mutex {
   void unlock() STRATA_RELEASE() { mutex_.unlock(); }
   [[nodiscard]] bool try_lock() STRATA_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
 
-  /// For clang alone: the caller holds it, by a way that clang does not follow.
+  /// Tells clang that the caller holds it, where clang cannot see that.
   void assume_held() const STRATA_ASSERT_CAPABILITY(this) {}
 
  private:
@@ -28,7 +28,7 @@ class STRATA_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex while it lives, except between `unlock` and `lock`. Threads: one.
+/// Holds a mutex during its lifetime, except between `unlock` and `lock`. Threads: one.
 class STRATA_SCOPED_CAPABILITY MutexLock {
  public:
   [[nodiscard]] explicit MutexLock(Mutex& mutex) STRATA_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
@@ -44,7 +44,7 @@ class STRATA_SCOPED_CAPABILITY MutexLock {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// Unlocks a mutex that the caller holds, and locks it again when it goes.
+/// Unlocks a mutex that the caller holds, and locks it again in its destructor.
 class STRATA_SCOPED_CAPABILITY MutexUnlock {
  public:
   [[nodiscard]] explicit MutexUnlock(Mutex& mutex) STRATA_RELEASE(mutex) : mutex_(mutex) {

@@ -7,7 +7,8 @@
 
 namespace strata {
 
-/// `value` as it is to be printed: the sign bit of a NaN means nothing, but streams print it.
+/// Returns `value` in its printed form: streams would print the sign bit of a NaN, which has no
+/// meaning.
 template <typename T>
 [[nodiscard]] decltype(auto) printed(const T& value) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -17,8 +18,8 @@ template <typename T>
   }
 }
 
-/// Concatenates the printed forms of `parts`; NaN is "nan" whatever its sign. GCC 12 has no
-/// <format>, and a machine with nothing but libtorch has no fmt.
+/// Concatenates the printed forms of `parts`; NaN is "nan" with either sign. GCC 12 has no
+/// <format>, and fmt may be missing on a machine with libtorch.
 template <typename... Parts>
 std::string str_cat(const Parts&... parts) {
   std::ostringstream out;

@@ -9,15 +9,14 @@
 
 namespace strata::data {
 
-/// libtorch has no tensors of strings: strata keeps a string as its bytes, uint8 `[length]`.
-/// A copy of `bytes`.
+/// Copies `bytes` into a uint8 tensor `[length]`: libtorch has no tensors of strings.
 STRATA_API at::Tensor bytes_tensor(std::string_view bytes);
 
 /// The bytes of `tensor` as text: a view, valid as long as the tensor's data.
 /// @throws Error kInvalidArgument: not a contiguous uint8 tensor of one dimension on the CPU.
 STRATA_API std::string_view bytes_of(const at::Tensor& tensor);
 
-/// The same, copied.
+/// Copies the same to a string.
 STRATA_API std::string to_string(const at::Tensor& tensor);
 
 }  // namespace strata::data

@@ -2,9 +2,9 @@
 
 namespace strata::data {
 
-/// How a file is packed. Gzip and zlib need a strata that was built with zlib.
+/// The compression of a file. Gzip and zlib need a strata that was built with zlib.
 enum class Compression {
-  kAuto,  ///< by the first bytes: gzip or plain (TFRecord files: zlib too), whatever the name says
+  kAuto,  ///< by the first bytes: gzip or plain (TFRecord files: zlib too), whatever the name
   kNone,
   kGzip,  ///< one or more gzip members, one behind the other
   kZlib,  ///< one zlib stream (RFC 1950), TensorFlow's "ZLIB"

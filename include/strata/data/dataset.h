@@ -22,12 +22,13 @@ namespace strata::data {
 /// belongs into the function object itself: `[i = 0]() mutable -> std::optional<Example> {...}`.
 using Generator = std::function<std::optional<Example>()>;
 
-/// Makes a Generator for each iteration, where a copy cannot start afresh (an open file, say).
+/// Makes a Generator for each iteration, for state that a copy cannot restart (an open file, for
+/// example).
 using GeneratorFactory = std::function<Generator()>;
 
 /// A sequence of Examples that can be iterated any number of times: a source and a chain of
 /// transforms, as tf.data.Dataset. A value: copying is cheap, transforms return a new dataset,
-/// nothing is read before an iterator asks.
+/// nothing is read before an iterator calls for it.
 ///
 ///     Dataset train = Dataset::from_tensor_slices({images, labels})
 ///                         .shuffle(60000)
@@ -38,16 +39,16 @@ using GeneratorFactory = std::function<Generator()>;
 /// Epochs: each range-for over one dataset (or a copy of it) is the next epoch, 0 first;
 /// `iterator(epoch)` takes one by number. A dataset built anew starts at 0 again.
 ///
-/// Memory: elements of in-memory sources are views of the source's tensors, and what `cache` yields
-/// is kept; do not change them in place (reported where it is seen). Batches of 1 or more rows are
-/// always fresh copies. Chains of shuffle, take, skip, repeat, shard and cache over one in-memory
-/// source (tensors, slices, range, IDX files) hand on row numbers only; `batch` then copies each
-/// row once.
+/// Memory: elements of in-memory sources are views of the source's tensors, and the elements of
+/// `cache` are kept; do not change them in place (changes are reported where they are detected).
+/// Batches of 1 or more rows are always fresh copies. Chains of shuffle, take, skip, repeat, shard
+/// and cache over one in-memory source (tensors, slices, range, IDX files) pass only row numbers
+/// on; `batch` then copies each row once.
 ///
 /// Threads: a dataset is immutable and shareable; see Iterator for iterators.
 class STRATA_API Dataset {
  public:
-  /// What `cardinality` returns for endless datasets, and for those that only reading can count.
+  /// The cardinality of endless datasets, and of those that only reading can count.
   static constexpr int64_t kInfinite = -1;
   static constexpr int64_t kUnknown = -2;
 
@@ -55,7 +56,7 @@ class STRATA_API Dataset {
 
   // ---- sources ----
 
-  /// One element, `tensors` as they are.
+  /// One element, `tensors` unchanged.
   static Dataset from_tensors(const Example& tensors);
 
   /// One element for each index of dimension 0. Tensors that are dense and contiguous are shared,
@@ -77,75 +78,74 @@ class STRATA_API Dataset {
 
   // ---- transforms ----
 
-  /// `fn` of each element. See transform_options.h for what functions must not do. What `fn` throws
-  /// comes out of `next` in the element's place.
+  /// Applies `fn` to each element. transform_options.h documents the rules for functions. `next`
+  /// throws `fn`'s exception in the element's place.
   Dataset map(MapFunction fn, const MapOptions& options = {}) const;
 
-  /// The same for functions that draw random numbers: (Example, const ElementKey&) -> Example.
+  /// Does the same for functions that draw random numbers: (Example, const ElementKey&) -> Example.
   Dataset map(KeyedMapFunction fn, const MapOptions& options = {}) const;
 
-  /// The elements of which `predicate` is true.
+  /// Keeps the elements for which `predicate` is true.
   Dataset filter(Predicate predicate) const;
 
-  /// The elements up to the first of which `predicate` is false.
+  /// Keeps the elements before the first one for which `predicate` is false.
   Dataset take_while(Predicate predicate) const;
 
-  /// The elements of `fn` of each element, dataset after dataset.
+  /// Concatenates the datasets that `fn` returns for each element.
   Dataset flat_map(DatasetFunction fn) const;
 
-  /// The same from `cycle_length` datasets in turn, `block_length` elements from each; where one
-  /// ends, `fn` of the next input element takes its place, as soon as it is its turn. Parallel and
-  /// serial give the same order, unless `deterministic` is false: then any of the datasets that has
-  /// elements ready may go first, and within each the order stays.
+  /// Interleaves the elements of `cycle_length` such datasets, `block_length` elements from each in
+  /// turn; when one ends, `fn` of the next input element replaces it in its turn. Parallel and
+  /// serial give the same order, unless `deterministic` is false: then any dataset with ready
+  /// elements may be next, and the order within each stays.
   Dataset interleave(DatasetFunction fn, const InterleaveOptions& options = {}) const;
 
-  /// These elements, then `other`'s.
+  /// Appends `other`'s elements.
   Dataset concatenate(const Dataset& other) const;
 
-  /// `batch_size` consecutive elements stacked along a new dimension 0; the last one may be
+  /// Stacks `batch_size` consecutive elements along a new dimension 0; the last batch may be
   /// smaller.
   /// @throws Error kInvalidArgument: batch_size < 1; from `next`: elements that differ in number of
   /// fields, shape or dtype.
   Dataset batch(int64_t batch_size, const BatchOptions& options = {}) const;
 
-  /// The same for elements whose sizes differ: each is padded at its ends to `padded_shapes`, or to
-  /// the longest in the batch.
+  /// Does the same for elements whose sizes differ: each is padded at its ends to `padded_shapes`,
+  /// or to the longest in the batch.
   /// @throws Error kInvalidArgument from `next`: an element larger than its padded shape, or
   /// another number of dimensions.
   Dataset padded_batch(int64_t batch_size, const PaddedBatchOptions& options = {}) const;
 
-  /// The rows of each element, one by one: undoes `batch`.
+  /// Splits each element into its rows: the inverse of `batch`.
   Dataset unbatch() const;
 
-  /// Batches of the sizes given, in turn, whatever the batches below: rows flow across their ends.
-  /// A size of 0 makes an empty batch. The last one may be smaller.
+  /// Makes batches of the given sizes, in turn, whatever the batches of the input: rows are carried
+  /// over their ends. A size of 0 makes an empty batch. The last one may be smaller.
   Dataset rebatch(std::vector<int64_t> batch_sizes, const BatchOptions& options = {}) const;
 
   /// Window k is the elements k * shift, k * shift + stride, ... up to `size` of them, stacked as
   /// `batch` does. (tf.data's windows are datasets: see the next one.)
   Dataset window(const WindowOptions& options) const;
 
-  /// The elements of `fn` of each window, which is a dataset of up to `size` elements: tf.data's
-  /// window and flat_map in one.
+  /// Concatenates the datasets that `fn` returns for each window, which is a dataset of up to
+  /// `size` elements: tf.data's window and flat_map in one.
   Dataset window(const WindowOptions& options, WindowFunction fn) const;
 
-  /// Collects elements by `key`; as soon as `window_size` have the same, come the elements of
-  /// `reduce(key, dataset of them)`. What is left at the end comes in the order of the keys.
+  /// Collects elements by `key`; when `window_size` have the same, the elements of `reduce(key,
+  /// dataset of them)` follow. The rest is yielded at the end in the order of the keys.
   Dataset group_by_window(KeyFunction key, GroupFunction reduce, int64_t window_size) const;
   Dataset group_by_window(KeyFunction key, GroupFunction reduce,
                           std::function<int64_t(int64_t key)> window_size) const;
 
-  /// Batches of elements of like length, padded to the longest of each batch.
-  /// @throws Error kInvalidArgument: options that do not fit each other; from `next` as
-  /// padded_batch.
+  /// Batches elements of similar length, padded to the longest of each batch.
+  /// @throws Error kInvalidArgument: options that do not match; from `next` as padded_batch.
   Dataset bucket_by_sequence_length(LengthFunction length, const BucketOptions& options) const;
 
-  /// Element i of epoch e with the number `start` + i, an int64 scalar, as a new field 0.
+  /// Adds a new field 0 to element i: its number `start` + i, an int64 scalar.
   Dataset enumerate(int64_t start = 0) const;
 
-  /// Leaves out the elements whose making threw, and counts them (Iterator::stats). kCancelled,
-  /// kFailedPrecondition and kInternal still come through, and an error that comes again without
-  /// any progress of the input.
+  /// Leaves out the elements whose computation threw, and counts them (Iterator::stats).
+  /// kCancelled, kFailedPrecondition and kInternal are still thrown, and an error that is repeated
+  /// without any progress of the input.
   Dataset ignore_errors() const;
 
   /// Draws each element at random from a buffer of `buffer_size`, which input refills: a uniform
@@ -155,84 +155,85 @@ class STRATA_API Dataset {
   /// bytes each), else the elements.
   Dataset shuffle(int64_t buffer_size, const ShuffleOptions& options = {}) const;
 
-  /// `count` rounds; -1 is endless. Round r of epoch e is epoch e * count + r for what lies below.
+  /// Repeats `count` rounds; -1 is endless. Round r of epoch e is epoch e * count + r for the
+  /// input.
   Dataset repeat(int64_t count = -1) const;
 
-  /// The first `count` elements; -1 takes all.
+  /// Keeps the first `count` elements; -1 keeps all.
   Dataset take(int64_t count) const;
 
-  /// All but the first `count` elements; -1 skips all.
+  /// Drops the first `count` elements; -1 drops all.
   Dataset skip(int64_t count) const;
 
-  /// Elements index, index + num_shards, ... : one worker's part. Shard before shuffling, or with a
-  /// seed that all workers share. With (kShardHint, kShardHint) a distribution fills in the numbers
-  /// (AutoShardPolicy::kHint); until then all elements come.
+  /// Keeps elements index, index + num_shards, ... : one worker's part. Shard before shuffling, or
+  /// with a seed that all workers share. With (kShardHint, kShardHint) a distribution sets the
+  /// numbers (AutoShardPolicy::kHint); until then all elements are kept.
   Dataset shard(int64_t num_shards, int64_t index) const;
 
   /// Element i holds the fields of every dataset's element i; ends with the shortest.
   static Dataset zip(std::vector<Dataset> datasets);
 
   /// Keeps the elements of epoch 0 in memory as they are first read, and yields those in every
-  /// epoch. A shuffle below is thereby frozen, also after a restart; shuffle behind it.
+  /// epoch. A shuffle before it is thereby frozen, also after a restart; shuffle after it.
   Dataset cache() const;
 
-  /// The same in the file `path` (see file_system.h), for what does not fit into memory. Until a
-  /// pass has come to the end it has another name (.partial) and nobody reads it. A complete one is
-  /// used by every later process, without a look at the input: remove it when the input changes.
-  /// Checksums guard every element.
+  /// Does the same in the file `path` (see file_system.h), for data that does not fit into memory.
+  /// The file has another name (.partial) until a pass has ended, and is not read before. A
+  /// complete one is used by every later process, without a look at the input: remove it when the
+  /// input changes. Checksums guard every element.
   /// @throws Error from `next`: kDataLoss: not such a file, or damaged; and as FileSystem.
   Dataset cache(const std::string& path) const;
 
-  /// Runs what lies below on a thread of its own, `buffer_size` elements ahead and within
-  /// Options::memory_budget, until the iterator goes; torch operators run single-threaded.
-  /// kAutotune: as many as it takes that `next` need not wait; while elements cost less than
-  /// handing them over (some 50 us) none, and no thread: `next` makes them itself, with the same
+  /// Runs the input on a thread of its own, `buffer_size` elements ahead and within
+  /// Options::memory_budget, until the iterator is destroyed; torch operators run single-threaded.
+  /// kAutotune: as many as `next` needs so as not to wait; while elements cost less than passing
+  /// them between threads (some 50 us) none, and no thread: `next` makes them itself, with the same
   /// bits.
   Dataset prefetch(int64_t buffer_size = 2) const;
 
-  /// Each element from one of `datasets`, drawn at random with `weights`: draw i of epoch e is
-  /// keyed by (seed, e, i). Ends when all have ended; see SampleOptions.
+  /// Takes each element from one of `datasets`, drawn at random with `weights`: draw i of epoch e
+  /// is keyed by (seed, e, i). Ends when all have ended; see SampleOptions.
   static Dataset sample_from_datasets(std::vector<Dataset> datasets,
                                       const SampleOptions& options = {});
 
-  /// Each element from the dataset whose number `choices` gives, int64 scalars. One that has ended
-  /// ends all, or else is passed over.
+  /// Takes each element from the dataset with the number in `choices`, int64 scalars. When one of
+  /// them has ended, all end, or it is skipped.
   static Dataset choose_from_datasets(std::vector<Dataset> datasets, const Dataset& choices,
                                       bool stop_on_empty_dataset = true);
 
-  /// The same elements under `options`, over those set below.
+  /// The same elements under `options`, which override earlier ones.
   Dataset with_options(const Options& options) const;
 
-  // ---- looking ----
+  // ---- inspecting ----
 
   /// Number of elements, kInfinite or kUnknown; reads nothing.
   int64_t cardinality() const;
 
-  /// Rows of each element but a ragged last one, where `batch` and what only orders or cuts
-  /// elements say so; nullopt behind map, unbatch, generators, and without any batch. Tells a
-  /// distribution the global batch.
+  /// Rows of each element except for a ragged last one, if it is known from `batch` and transforms
+  /// that only order or cut elements; nullopt after map, unbatch, generators, and without any
+  /// batch. A distribution takes it for the global batch.
   std::optional<int64_t> batch_size() const;
 
-  /// Options set by `with_options`, here and below.
+  /// Options set by `with_options`, here and before.
   Options options() const;
 
-  /// Shape and dtype of each field, as far as sources and transforms tell them; nullopt behind
-  /// functions and generators. -1 where sizes differ. Reads nothing.
+  /// Shape and dtype of each field, as far as sources and transforms define them; nullopt after
+  /// functions and generators. -1 for sizes that differ. Reads nothing.
   std::optional<ElementSpec> known_element_spec() const;
 
-  /// The same, or else that of the first element of epoch 0, which it makes: then its sizes stand
-  /// where others may differ. @throws Error kOutOfRange: there is no element.
+  /// The same, or else that of the first element of epoch 0, which it computes: its sizes then
+  /// replace unknown ones. @throws Error kOutOfRange: the dataset is empty.
   ElementSpec element_spec() const;
 
   // ---- iterating ----
 
-  /// `fn(...fn(fn(state, element 0), element 1)...)` over the next epoch.
+  /// Folds `fn(...fn(fn(state, element 0), element 1)...)` over the next epoch.
   template <class State, class Fn>
   State reduce(State state, Fn&& fn) const;
 
   Iterator iterator(int64_t epoch) const;
 
-  /// In the next epoch, counted in this dataset and its copies.
+  /// Starts the next epoch, counted in this dataset and its copies.
   Iterator iterator() const;
 
   class RangeIterator;
@@ -245,7 +246,7 @@ class STRATA_API Dataset {
   std::shared_ptr<const detail::Source> source_;
 };
 
-/// What a range-for uses: an input iterator over one epoch.
+/// The iterator of range-for: an input iterator over one epoch.
 class Dataset::RangeIterator {
  public:
   using value_type = Example;

@@ -11,17 +11,17 @@
 
 namespace strata::data {
 
-/// What is known of a field before it is read. Source: tf.TensorSpec.
+/// The shape and dtype of a field before it is read. Source: tf.TensorSpec.
 struct STRATA_API TensorSpec {
-  std::vector<int64_t> shape;  ///< -1: differs from element to element, or is not known
+  std::vector<int64_t> shape;  ///< -1: varies, or unknown
   at::ScalarType dtype = at::kFloat;
 
-  /// "Float[-1, 28, 28]"
+  /// Prints "Float[-1, 28, 28]".
   std::string to_string() const;
   friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
 };
 
-/// One a field.
+/// One for each field.
 using ElementSpec = std::vector<TensorSpec>;
 
 }  // namespace strata::data

@@ -11,7 +11,7 @@
 
 namespace strata::data {
 
-/// What a dataset yields: an ordered tuple of tensors. By convention field 0 is x, field 1 is y,
+/// An element of a dataset: an ordered tuple of tensors. By convention field 0 is x, field 1 is y,
 /// field 2 the per-row weight. A batch is an Example too, whose fields share dimension 0, the rows.
 struct STRATA_API Example {
   std::vector<at::Tensor> fields;
@@ -32,7 +32,7 @@ struct STRATA_API Example {
   /// @throws Error kInvalidArgument: no fields, a scalar field, or fields that disagree.
   int64_t num_rows() const;
 
-  /// A new example with `fn` of each field.
+  /// Returns a new example with `fn` applied to each field.
   Example map(const std::function<at::Tensor(const at::Tensor&)>& fn) const;
 
  private:

@@ -17,20 +17,20 @@
 
 namespace strata::data {
 
-/// Always product(shape) values. `default_value` stands for a missing feature: as many values, or
-/// one for all; without it the feature is required.
+/// A feature of exactly product(shape) values. `default_value` replaces a missing feature: as many
+/// values, or one for all; without it the feature is required.
 struct FixedLenFeature {
   FeatureType type;
   std::vector<int64_t> shape = {};
   TfFeature default_value = {};
 };
 
-/// Any number of values; none if the feature is missing.
+/// A feature of any number of values; none if it is missing.
 struct VarLenFeature {
   FeatureType type;
 };
 
-/// Any number of blocks of `shape`; none if the feature is missing. `default_value` pads the
+/// A feature of any number of blocks of `shape`; none if it is missing. `default_value` pads the
 /// shorter rows of a batch: one value (default: 0, or the empty string).
 struct FixedLenSequenceFeature {
   FeatureType type;
@@ -40,11 +40,11 @@ struct FixedLenSequenceFeature {
 
 using FeatureSpec = std::variant<FixedLenFeature, VarLenFeature, FixedLenSequenceFeature>;
 
-/// What one feature held. `n` counts values.
+/// The contents of one feature. `n` counts values.
 struct STRATA_API ParsedFeature {
-  /// Numbers (float32 or int64): fixed `[*shape]`, variable `[n]`, sequence `[length, *shape]`;
-  /// with `[batch, ...]` in front for a batch, where variable ones are `[n]` all the same, one row
-  /// behind the other. Strings: their bytes, one string behind the other, uint8 `[bytes]`.
+  /// Numbers (float32 or int64): fixed `[*shape]`, variable `[n]`, sequence `[length, *shape]`; a
+  /// batch has `[batch, ...]` in front, except for variable ones, whose rows are concatenated to
+  /// `[n]`. Strings: their bytes, concatenated, uint8 `[bytes]`.
   at::Tensor values;
 
   /// Strings only: int64 `[n + 1]`; string i is values[offsets[i]] up to values[offsets[i + 1]].
@@ -57,20 +57,20 @@ struct STRATA_API ParsedFeature {
   /// Sequences of a batch only: int64 `[batch]`, before the padding.
   at::Tensor lengths;
 
-  /// Strings as such. @throws Error  kInvalidArgument: these are numbers.
+  /// Returns strings as such. @throws Error  kInvalidArgument: these are numbers.
   std::vector<std::string> strings() const;
 };
 
 class STRATA_API ParsedExample {
  public:
-  /// @throws Error  kNotFound: the parser was not asked for `name`.
+  /// @throws Error  kNotFound: `name` is no feature of the parser.
   const ParsedFeature& operator[](std::string_view name) const;
 
   /// In the order of the parser's features.
   const std::vector<ParsedFeature>& features() const { return features_; }
 
-  /// As fields, in the order of the parser's features: `values`; behind them `offsets` (but for a
-  /// single string of one example), `row_splits`, `lengths`, where defined.
+  /// Returns fields in the order of the parser's features: `values`; after them `offsets` (except
+  /// for a single string of one example), `row_splits`, `lengths`, if defined.
   Example to_example() const;
 
  private:
@@ -87,7 +87,7 @@ class STRATA_API ParsedExample {
 ///                                 {"label", FixedLenFeature{FeatureType::kInt64}}});
 ///     Dataset d = tf_records({"train.tfrecord"}).map(parser);  // x: uint8 [length], y: int64 []
 ///
-/// Features that nobody asked for are passed over; of two with one name, the last counts.
+/// Other features are ignored; of two with one name, the last counts.
 /// Threads: any, at once.   Cost: 0.3 us a feature.
 /// Source: tf.io.parse_single_example, tf.io.parse_example.
 class STRATA_API ExampleParser {
@@ -100,11 +100,11 @@ class STRATA_API ExampleParser {
   /// feature that is missing, of another type, or with another number of values; names it.
   ParsedExample parse(std::string_view bytes) const;
 
-  /// One row an example. @throws as `parse`; the message names the row.
+  /// Parses one row for each example. @throws as `parse`; the message names the row.
   ParsedExample parse_batch(std::span<const std::string_view> batch) const;
 
-  /// For Dataset::map: field 0 is the bytes of an example; gives `to_example()` and the other
-  /// fields behind it.
+  /// The function of Dataset::map: field 0 is the bytes of an example; returns `to_example()` and
+  /// the other fields after it.
   Example operator()(const Example& element) const;
 
  private:

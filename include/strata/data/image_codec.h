@@ -19,22 +19,22 @@ struct DecodeOptions {
   int64_t min_height = 0;
   int64_t min_width = 0;
 
-  /// JPEG: the more exact inverse DCT (INTEGER_ACCURATE); TensorFlow takes INTEGER_FAST by itself.
+  /// JPEG: the more exact inverse DCT (INTEGER_ACCURATE); TensorFlow uses INTEGER_FAST by default.
   bool accurate_dct = false;
   /// JPEG: smooth chroma; off is quicker (TensorFlow's fancy_upscaling).
   bool fancy_upsampling = true;
   /// JPEG: whether data that libjpeg decodes with a warning is an error.
   bool strict = false;
 
-  std::string_view name = {};  ///< of the file, for errors
+  std::string_view name = {};  ///< the file, for errors
 
   /// Values (height x width x channels) of the whole image, before any reduction; images of this
   /// many or more are refused. Progressive JPEGs and interlaced PNGs keep them all at once, a JPEG
   /// in 2 bytes each.
   int64_t max_values = int64_t{1} << 29;
-  /// Values a byte of the file, held against images of more than 2^26 values, and against
-  /// progressive JPEGs that have more than 2^29 in all scans together: a blank page has thousands,
-  /// and a few bytes can ask for gigabytes, or for seconds.
+  /// Values per byte of the file, checked for images of more than 2^26 values, and for progressive
+  /// JPEGs that have more than 2^29 in all scans together: a blank page has thousands, and a few
+  /// bytes can request gigabytes, or seconds.
   int64_t max_values_per_byte = 10'000;
   /// Progressive JPEG: passes over the image. Each may touch every pixel though it has few bytes;
   /// encoders write about 10.
@@ -59,7 +59,7 @@ struct ImageInfo {
   const char* format = "";  ///< "JPEG" or "PNG"
   int64_t height = 0;
   int64_t width = 0;
-  int64_t channels = 0;  ///< that decoding with channels = 0 gives
+  int64_t channels = 0;  ///< of the decoded image if channels = 0
 };
 
 /// Reads the header alone. @throws as decode_image.
@@ -75,7 +75,7 @@ struct JpegOptions {
 /// @throws Error kInvalidArgument: anything else; kUnimplemented as decode_image.
 /// Source: tf.io.encode_jpeg, encode_png.
 STRATA_API std::string encode_jpeg(const at::Tensor& image, const JpegOptions& options = {});
-/// @param level  Of compression: 0 to 9, -1 is zlib's own.
+/// @param level  The compression: 0 to 9, -1 is zlib's own.
 STRATA_API std::string encode_png(const at::Tensor& image, int level = -1);
 
 }  // namespace strata::data

@@ -12,13 +12,13 @@
 namespace strata::data {
 
 struct ImageFolderOptions {
-  /// Names end so, in small or large letters; other files are passed over.
+  /// The endings of image names, in small or large letters; other files are ignored.
   std::vector<std::string> extensions = {".jpg", ".jpeg", ".png"};
   /// The classes, in the order of their labels; empty: all sub-folders, sorted by name.
   std::vector<std::string> class_names = {};
 };
 
-/// A folder with a sub-folder of images for each class: what was found in it, at one moment.
+/// A folder with a sub-folder of images for each class, as it was when it was listed.
 ///
 ///     const ImageFolder cats_and_dogs = image_folder("pets");
 ///     Dataset train = cats_and_dogs.files().shuffle(25000).map([](Example e) {
@@ -39,8 +39,8 @@ struct STRATA_API ImageFolder {
 };
 
 /// Lists `folder` through its file system; sub-folders of the classes' folders count too.
-/// @throws Error as FileSystem::list; kNotFound: no sub-folders, or one of options.class_names is
-/// not there, or there are no images.   Source: keras.utils.image_dataset_from_directory.
+/// @throws Error as FileSystem::list; kNotFound: no sub-folders, one of options.class_names does
+/// not exist, or there are no images.   Source: keras.utils.image_dataset_from_directory.
 STRATA_API ImageFolder image_folder(const std::string& folder,
                                     const ImageFolderOptions& options = {});
 

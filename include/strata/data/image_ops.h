@@ -31,7 +31,7 @@ struct ResizeOptions {
 STRATA_API at::Tensor resize(const at::Tensor& image, int64_t height, int64_t width,
                              const ResizeOptions& options = {});
 
-/// Rows top .. top + height - 1, and columns: a view, no copy.
+/// Returns rows top .. top + height - 1, and columns: a view, no copy.
 /// Source: tf.image.crop_to_bounding_box.
 STRATA_API at::Tensor crop(const at::Tensor& image, int64_t top, int64_t left, int64_t height,
                            int64_t width);
@@ -55,8 +55,8 @@ STRATA_API at::Tensor normalize(const at::Tensor& image, const std::vector<doubl
 STRATA_API at::Tensor per_image_standardization(const at::Tensor& image);
 
 // ---- drawn at random ----
-// `random` is where the numbers come from: something with uniform(), or a function, that gives a
-// double in [0, 1) a call. Drawn from a generator that belongs to the element, augmentation is the
+// `random` is the source of the numbers: an object with uniform(), or a function, that returns a
+// double in [0, 1) at each call. With a generator that belongs to the element, augmentation is the
 // same on any number of threads and after a restore.
 
 namespace detail {
@@ -72,7 +72,7 @@ double draw(Random& random) {
   }
 }
 
-/// floor(number * places), below `places` whatever the rounding.
+/// floor(number * places), below `places` with any rounding.
 STRATA_API int64_t place_of(double number, int64_t places);
 
 /// @throws Error kInvalidArgument: the image is smaller than that.

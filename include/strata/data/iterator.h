@@ -32,33 +32,33 @@ class STRATA_API Iterator {
   Iterator(Iterator&&) noexcept;
   Iterator& operator=(Iterator&&) noexcept;
 
-  /// The next element; nullopt at the end, and ever after. What a user's function throws comes out
-  /// here; the element it failed on is then consumed, and the next call goes on behind it.
+  /// Returns the next element; nullopt at the end, and ever after. It throws the exceptions of the
+  /// user's functions; the element that failed is then consumed, and the next call continues after
+  /// it.
   [[nodiscard]] std::optional<Example> next();
 
-  /// Where the iteration stands: behind the element that `next` gave last, however far a prefetch
-  /// has read ahead. Behind an error, it is behind the element that failed. Cost: a few small
+  /// The position of the iteration: after the element that `next` returned last, however far a
+  /// prefetch has read ahead. After an error it is after the element that failed. Cost: a few small
   /// allocations; no element is touched.
   Position position() const;
 
-  /// Goes to `position`, which an iterator over a dataset built by the same transforms gave, in
-  /// this process or another. `next` then yields exactly the rest, in the position's epoch. The
-  /// dataset's next range-for takes the epoch behind that. Cost: in-memory sources jump; a
-  /// generator is run again up to there; a shuffle redraws its past choices (5 ns each) and reads
-  /// again what its buffer held. Mapped functions are not called for elements that lie behind.
-  /// @throws Error kInvalidArgument: another pipeline's position; this iterator then stays where it
-  /// was.
+  /// Moves to `position`, from an iterator over a dataset built by the same transforms, in this
+  /// process or another. `next` then yields exactly the rest, in the position's epoch. The
+  /// dataset's next range-for takes the epoch after that. Cost: in-memory sources jump; a generator
+  /// is run again up to there; a shuffle redraws its past choices (5 ns each) and reads the
+  /// contents of its buffer again. Mapped functions are not called for elements before the
+  /// position.
+  /// @throws Error kInvalidArgument: another pipeline's position; this iterator then keeps its own.
   void restore(const Position& position);
 
   int64_t epoch() const { return epoch_; }
 
-  /// How long `next` took, and so on; see there. Cost: none worth naming; counting costs `next` 0.1
-  /// us.
+  /// Times and counters of this iterator. Cost: negligible; counting costs `next` 0.1 us.
   IteratorStats stats() const;
 
  private:
   std::shared_ptr<const detail::Source> source_;  // before stream_, which refers to it
-  std::unique_ptr<detail::Pipeline> pipeline_;    // this one, too
+  std::unique_ptr<detail::Pipeline> pipeline_;    // refers to it, too
   int64_t epoch_;
   std::unique_ptr<detail::Stream<Example>> stream_;
   bool ended_ = false;

@@ -5,19 +5,19 @@
 
 namespace strata::data {
 
-/// How a pipeline fares, since its iterator was made. Whether training waits for input: compare
-/// `wait_time` with the time that the loop took.
+/// Statistics of a pipeline since its iterator was made. To find out whether training waits for
+/// input, compare `wait_time` with the duration of the loop.
 struct IteratorStats {
-  int64_t elements = 0;  ///< that `next` gave
+  int64_t elements = 0;  ///< returned by `next`
   int64_t bytes = 0;     ///< in their tensors
-  /// That `next` took, all calls together. Where nothing runs ahead, that is making the elements.
+  /// The duration of `next`, all calls together. Without threads that is computing the elements.
   std::chrono::nanoseconds wait_time{0};
-  /// That threads worked on this iterator's elements, added up; waiting for room or for each other
-  /// is not in it.
+  /// The time that threads worked on this iterator's elements, added up; without waiting for room
+  /// or for each other.
   std::chrono::nanoseconds produce_time{0};
   int64_t buffered_bytes = 0;  ///< now, made ahead by prefetch, map and interleave
-  int64_t ignored_errors =
-      0;  ///< elements that `ignore_errors` left out, those read ahead included
+  /// elements that `ignore_errors` left out, also those read ahead
+  int64_t ignored_errors = 0;
 };
 
 }  // namespace strata::data

@@ -6,17 +6,18 @@
 
 namespace strata::data {
 
-/// Which element this is, whoever makes it and when. What `map` gives functions that draw random
-/// numbers.
+/// Identifies an element, independent of thread and time. `map` passes it to functions that draw
+/// random numbers.
 struct ElementKey {
   uint64_t seed = 0;   ///< MapOptions::seed
-  uint64_t epoch = 0;  ///< rounds of a `repeat` above count as epochs
-  uint64_t index = 0;  ///< of the element in the map's input, from 0 in each epoch
-  uint64_t stage = 0;  ///< how many random transforms lie below: two maps draw different numbers
+  uint64_t epoch = 0;  ///< rounds of a later `repeat` count as epochs
+  uint64_t index = 0;  ///< the element's in the map's input, from 0 in each epoch
+  /// the number of random transforms before it: two maps draw different numbers
+  uint64_t stage = 0;
 };
 
 /// Random numbers that depend on a key alone: augmentation is the same for any number of threads
-/// and after a restore. SplitMix64, counter based. A value; copies go on alike. Threads: one at a
+/// and after a restore. SplitMix64, counter based. A value; copies draw the same. Threads: one at a
 /// time.
 ///
 ///     images.map([](Example e, const ElementKey& key) {
@@ -40,7 +41,7 @@ class STRATA_API RandomNumbers {
   /// True with `probability`.
   bool bernoulli(double probability) { return uniform() < probability; }
 
-  /// Gaussian (Box and Muller 1958; two numbers drawn a call).
+  /// Gaussian (Box and Muller 1958; each call draws two numbers).
   double normal(double mean = 0, double deviation = 1);
 
  private:

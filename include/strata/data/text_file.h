@@ -22,7 +22,7 @@ struct TextOptions {
 /// end (\n or \r\n), uint8 `[length]`; `to_string` makes a std::string of it. The last line needs
 /// no \n.
 /// @throws Error from `next`: as FileSystem::open; kDataLoss: damaged compression. Each names file
-/// and offset; the next call goes on with the next file. kResourceExhausted: a line beyond
+/// and offset; the next call continues with the next file. kResourceExhausted: a line beyond
 /// `max_line_bytes`; the same. Memory: at most twice that.
 /// Positions: file and offset; restoring a compressed file reads it again up to there.
 /// Cost: 0.1 to 0.2 us a short line.   Source: tf.data.TextLineDataset.

@@ -14,7 +14,7 @@ namespace strata::data {
 /// The three kinds of a tf.train.Feature.
 enum class FeatureType { kBytes, kFloat, kInt64 };
 
-/// A tf.train.Feature: a list of strings, floats or integers; or none of them.
+/// A tf.train.Feature: a list of strings, floats or integers; or no list.
 struct TfFeature {
   using Values = std::variant<std::monostate, std::vector<std::string>, std::vector<float>,
                               std::vector<int64_t>>;
@@ -30,16 +30,17 @@ struct TfFeature {
 /// A tf.train.Example: features by name.
 using TfExample = std::map<std::string, TfFeature>;
 
-/// The bytes of a tf.train.Example, the same as TensorFlow's deterministic ones: names in order,
-/// lists packed. (Its Python writes a name that begins with another in front of that one.)
+/// Returns the bytes of a tf.train.Example, equal to TensorFlow's deterministic ones: names in
+/// order, lists packed. (TensorFlow's Python writes a name that begins with another before that
+/// one.)
 ///
 ///     writer.write(serialize_example({{"image", TfFeature::bytes({jpeg})},
 ///                                     {"label", TfFeature::int64s({3})}}));
 STRATA_API std::string serialize_example(const TfExample& example);
 
-/// Everything in the bytes of a tf.train.Example; lists packed or not. For known features,
-/// ExampleParser is several times faster.
-/// @throws Error kDataLoss: these are not the bytes of one; names the offset.
+/// Decodes a whole tf.train.Example; lists packed or not. For known features, ExampleParser is
+/// several times faster.
+/// @throws Error kDataLoss: not the bytes of an Example; names the offset.
 STRATA_API TfExample decode_example(std::string_view bytes);
 
 }  // namespace strata::data

@@ -17,12 +17,12 @@
 namespace strata {
 
 struct DistributedDataParallelOptions {
-  /// Says which cluster this process is in; null: what started it (TF_CONFIG, mpirun, srun,
+  /// Finds the cluster of this process; null: from its launcher (TF_CONFIG, mpirun, srun,
   /// Kubernetes). Without a cluster nothing is exchanged.
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
   collective::CommunicationOptions communication_options = {};
   cluster::ServerOptions server = {};
-  /// After every backward all processes get the chief's buffers (running statistics).
+  /// Broadcasts the chief's buffers (running statistics) after every backward.
   bool broadcast_buffers = true;
 };
 
@@ -48,20 +48,21 @@ class STRATA_API DataParallelCore {
 
 }  // namespace detail
 
-/// A module of this process, trained together with those of the others: one replica a process.
+/// A module of this process, trained together with those of the others: one replica for each
+/// process.
 ///
-///     strata::DistributedDataParallel net(Net());                   // 1: meets the others
-///     auto mine = dataset.shard(net.world_size(), net.rank());      // 2: its rows
+///     strata::DistributedDataParallel net(Net());                   // 1: joins the others
+///     auto rows = dataset.shard(net.world_size(), net.rank());      // 2: its rows
 ///     ...                                                           // the loop of one device
 ///     net.join();                                                   // 3: until all are done
 ///
 /// The parameters become the chief's. At the end of each backward that reaches a parameter, `.grad`
-/// of all parameters is the mean over the processes that made one (with no_sync's before it). The
-/// gradients travel while backward still runs, in buckets. A parameter that no process has used
-/// keeps its `.grad` as it is.
+/// of all parameters is the mean over the processes that computed one (with no_sync's before it).
+/// The gradients are reduced while backward still runs, in buckets. A parameter that no process has
+/// used keeps its `.grad`.
 ///
-/// Every process makes as many synchronized backwards; where one may have fewer batches, all end
-/// with `join`. Errors as MultiWorkerMirroredStrategy: a lost process is named by all others.
+/// Every process makes as many synchronized backwards; if one may have fewer batches, all end with
+/// `join`. Errors are those of MultiWorkerMirroredStrategy: all others name a lost process.
 /// Threads: one, that of the training loop. CPU and GPU.
 /// Source: torch.nn.parallel.DistributedDataParallel.
 template <typename Module>
@@ -84,8 +85,8 @@ class DistributedDataParallel {
   int world_size() const { return core_.world_size(); }
   bool is_chief() const { return rank() == 0; }
 
-  /// While it lives, backward leaves `.grad` to this process alone: gradients of several batches
-  /// add up, and travel once, with the first backward behind it.
+  /// While one exists, backward leaves `.grad` to this process alone: gradients of several batches
+  /// add up, and are reduced once, by the first backward after it.
   class NoSync {
    public:
     explicit NoSync(detail::DataParallelCore& core) : core_(core), before_(core.sync()) {
@@ -101,8 +102,8 @@ class DistributedDataParallel {
   };
   [[nodiscard]] NoSync no_sync() { return NoSync(core_); }
 
-  /// This process has no more batches: takes part, without a gradient, in the backwards of those
-  /// that have. Returns when all have come here.
+  /// Declares that this process has no more batches: it takes part, without a gradient, in the
+  /// backwards of the processes that have. Returns when all have called it.
   void join() { core_.join(); }
 
  private:

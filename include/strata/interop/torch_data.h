@@ -15,7 +15,8 @@
 namespace strata::interop {
 namespace detail {
 
-/// A tensor a field: of a torch::data::Example, stacked or one row, or of a TensorExample.
+/// Returns a tensor for each field of a torch::data::Example, stacked or one row, or of a
+/// TensorExample.
 template <typename TorchExample>
 std::vector<at::Tensor> fields_of(const TorchExample& example) {
   if constexpr (requires { example.target; }) {
@@ -39,7 +40,7 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
-/// Rows of several examples as one batch.
+/// Stacks rows of several examples to one batch.
 STRATA_API data::Example stack(const std::vector<std::vector<at::Tensor>>& rows);
 
 template <typename Batch>
@@ -53,8 +54,8 @@ data::Example to_example(const Batch& batch) {
   }
 }
 
-/// One epoch of a loader. A torch::data loader has one at a time, and begins the next only when
-/// the last is used up, so one that is given up is read to its end.
+/// One epoch of a loader. A torch::data loader has one at a time, and begins the next only when the
+/// last is used up, so an abandoned one is read to its end.
 template <typename Loader>
 class Epoch {
  public:
@@ -63,7 +64,7 @@ class Epoch {
   ~Epoch() {
     try {
       while (!(next_ == end_)) ++next_;
-    } catch (...) {  // the loader's own error; whoever begins the next epoch meets it again
+    } catch (...) {  // the loader's own error; the next epoch gets it again
     }
   }
   Epoch(const Epoch&) = delete;
@@ -85,16 +86,17 @@ class Epoch {
 
 }  // namespace detail
 
-/// The batches of a torch::data loader (`torch::data::make_data_loader`) as a dataset, for
-/// `strategy.distribute`. Each pass is one epoch of the loader; one pass at a time, and one that is
-/// given up is read to its end, since loaders cannot be rewound otherwise. Batches of a dataset
-/// without `.map(torch::data::transforms::Stack<>())` are stacked here. x is `data`, y is `target`.
+/// Wraps the batches of a torch::data loader (`torch::data::make_data_loader`) as a dataset, for
+/// `strategy.distribute`. Each pass is one epoch of the loader; one pass at a time, and an
+/// abandoned one is read to its end, since loaders cannot be rewound otherwise. Batches of a
+/// dataset without `.map(torch::data::transforms::Stack<>())` are stacked. x is `data`, y is
+/// `target`.
 ///
-/// A position in it counts batches; whether going back there yields the same ones is up to the
-/// loader's sampler. Cost: no copy of stacked batches.
+/// A position counts batches; the loader's sampler decides whether restoring it yields the same
+/// ones. Cost: no copy of stacked batches.
 ///
 /// @param loader  Must outlive the dataset, or is owned by it.
-/// @throws Error  kInvalidArgument, when read: rows of unequal shapes. What the loader throws.
+/// @throws Error  kInvalidArgument, when read: rows of unequal shapes. Exceptions of the loader.
 template <typename Loader>
 data::Dataset from_data_loader(std::shared_ptr<Loader> loader) {
   return data::Dataset::from_generator(data::GeneratorFactory([loader = std::move(loader)] {
@@ -112,14 +114,14 @@ data::Dataset from_data_loader(Loader& loader) {
   return from_data_loader(std::shared_ptr<Loader>(&loader, [](Loader*) {}));
 }
 
-/// One epoch of a torch::data loader under a strategy: calls `fn(batch)` on every replica with its
-/// part of each batch, as the type that the loader yields. A loop's body, written for one device,
-/// fits as it is:
+/// Runs one epoch of a torch::data loader under a strategy: calls `fn(batch)` on every replica with
+/// its part of each batch, in the loader's type. A loop's body, written for one device, can be
+/// passed unchanged:
 ///
 ///     for (const auto& batch : *loader) train_step(batch);      // becomes
 ///     interop::for_each_batch(strategy, *loader, train_step);
 ///
-/// Parts differ by at most one row; a batch with fewer rows than replicas leaves some with none.
+/// Parts differ by at most one row; a batch with fewer rows than replicas leaves some empty.
 /// Threads: `fn` runs on all replicas at once.
 template <typename Loader, typename Fn>
 void for_each_batch(Strategy& strategy, Loader& loader, Fn&& fn) {

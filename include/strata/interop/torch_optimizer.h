@@ -20,9 +20,9 @@ class LBFGS;
 namespace strata::interop {
 
 struct TorchStepOptions {
-  /// How much this replica's gradient counts: the number of examples that its loss is the mean
-  /// over. With it, parts of different sizes give the gradient of one device on the whole batch; a
-  /// replica with 0 examples passes 0, and its gradient is not looked at.
+  /// The weight of this replica's gradient: the number of examples that its loss is the mean over.
+  /// With it, parts of different sizes give the gradient of one device on the whole batch; a
+  /// replica with 0 examples passes 0, and its gradient is ignored.
   double weight = 1;
 };
 
@@ -71,18 +71,18 @@ class STRATA_API TorchOptimizerCore {
 
 }  // namespace detail
 
-/// A torch::optim optimizer under a strategy, as it is: Adam, AdamW, SGD, RMSprop, Adagrad, or a
+/// A torch::optim optimizer under a strategy, unchanged: Adam, AdamW, SGD, RMSprop, Adagrad, or a
 /// class derived from torch::optim::Optimizer with their constructors.
 ///
 ///     interop::TorchOptimizer<torch::optim::Adam> adam(net.variables(),
-///     torch::optim::AdamOptions(1e-3));
+///                                                      torch::optim::AdamOptions(1e-3));
 ///
 /// Gradients are added over the replicas in the fixed tree order (or by the strategy's
 /// CrossDeviceOps). Each replica's own instance then updates its share of the variables, divided by
-/// bytes; CPU replicas that share storage are done with that, others copy the result. Sparse
-/// gradients stay sparse.
+/// bytes; CPU replicas that share storage are then done, others copy the result. Sparse gradients
+/// stay sparse.
 ///
-/// Threads: `minimize`, `step`: by the replicas, inside `run`; every replica makes the same calls.
+/// Threads: `minimize`, `step`: the replicas, inside `run`; every replica makes the same calls.
 /// Cost: libtorch's own update, divided by the replicas; strata::optimizers are faster.
 /// Source: torch::optim.
 template <typename TorchOptim>
@@ -106,8 +106,8 @@ class TorchOptimizer {
           return std::make_unique<TorchOptim>(std::move(tensors), options);
         }) {}
 
-  /// Backward from `loss` to the variables, SUM of the gradients over the replicas, update; as
-  /// strata::optimizers::Optimizer::minimize, `weight` included.
+  /// Runs backward from `loss` to the variables, sums the gradients over the replicas, and updates;
+  /// as strata::optimizers::Optimizer::minimize, `weight` included.
   void minimize(const at::Tensor& loss, const optimizers::MinimizeOptions& options = {}) {
     core_.minimize(loss, options);
   }
@@ -117,11 +117,11 @@ class TorchOptimizer {
   /// leaves `.grad`.
   void step(const TorchStepOptions& options = {}) { core_.step(options); }
 
-  /// Forgets the gradients of this replica, or outside `run` of all.
+  /// Clears the gradients of this replica, or outside `run` of all.
   void zero_grad() { core_.zero_grad(); }
 
-  /// Options in effect, which may be changed between runs: learning rates, by torch::optim's
-  /// schedulers too. This instance is never stepped, so it has no state.
+  /// The options in effect, which may be changed between runs: learning rates, also by
+  /// torch::optim's schedulers. This instance is never stepped, so it has no state.
   TorchOptim& optimizer() { return static_cast<TorchOptim&>(core_.front()); }
   std::vector<torch::optim::OptimizerParamGroup>& param_groups() {
     return core_.front().param_groups();
@@ -135,10 +135,11 @@ class TorchOptimizer {
 
   const std::vector<Variable>& variables() const { return core_.variables(); }
 
-  /// For a checkpoint: `Checkpoint({{"model", net}, {"optimizer", adam}})`. The learning rate of
-  /// each group, and what libtorch keeps of each variable, by its name, so that other replicas may
-  /// go on. Other options are the program's. It refers to this object, which must outlive it.
-  /// @throws Error  kUnimplemented: a class of yours.
+  /// The state for a checkpoint: `Checkpoint({{"model", net}, {"optimizer", adam}})`. It has the
+  /// learning rate of each group, and libtorch's state of each variable, by its name, so that other
+  /// replicas may continue. Other options are the program's. It refers to this object, which must
+  /// outlive it.
+  /// @throws Error  kUnimplemented: a user-defined class.
   std::shared_ptr<Trackable> tracked() const { return core_.tracked(); }
 
  private:

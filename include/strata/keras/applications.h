@@ -6,16 +6,16 @@
 #include "strata/core/export.h"
 #include "strata/keras/model.h"
 
-/// Well-known networks with Keras's layers, names and defaults, and weights that are random: those
-/// of a file of Keras's go in with `load_weights`. Source: keras.applications 3.15, `weights=None`.
+/// Well-known networks with Keras's layers, names and defaults, and random weights; `load_weights`
+/// reads those of Keras's files. Source: keras.applications 3.15, `weights=None`.
 namespace strata::applications {
 
 struct Options {
-  bool include_top = true;  ///< The classifier at the end.
+  bool include_top = true;  ///< Adds the classifier at the end.
   /// Height, width, channels; kNone for sizes that vary. Empty: the usual one (224 x 224 x 3,
   /// InceptionV3 299 x 299 x 3); without the top any height and width.
   keras::Shape input_shape = {};
-  std::string pooling = {};  ///< Without the top: "avg", "max", or none.
+  std::string pooling = {};  ///< Without the top: "avg", "max", or empty.
   int64_t classes = 1000;
   std::string classifier_activation = "softmax";  ///< "linear" for logits.
   std::string name = {};                          ///< Empty: Keras's.

@@ -16,33 +16,33 @@ namespace strata::keras {
 class TrainingRun;
 }
 
-/// What happens around the steps of fit, evaluate and predict. Source: keras.callbacks 3.15.
+/// Hooks around the steps of fit, evaluate and predict. Source: keras.callbacks 3.15.
 namespace strata::callbacks {
 
-/// Derive from it for callbacks of your own. All calls come on the thread that called `fit`,
-/// outside `run`, in the order in which the callbacks are listed.
+/// Derive from it for callbacks of your own. All calls are made on the thread that called `fit`,
+/// outside `run`, in the order of the callbacks' list.
 ///
-/// With `steps_per_execution` = k the calls of a batch come once for k batches, numbered by the
+/// With `steps_per_execution` = k a batch's calls are made once for k batches, numbered by the
 /// first (begin) and the last (end) of them.
 class STRATA_API Callback {
  public:
   virtual ~Callback() = default;
 
   virtual void on_train_begin() {}
-  /// After every callback's on_train_begin: the time to restore a run that was interrupted.
+  /// Called after every callback's on_train_begin: the time to restore an interrupted run.
   virtual void on_restore() {}
   virtual void on_train_end(keras::Logs&) {}
   virtual void on_epoch_begin(int64_t /*epoch*/) {}
-  /// In its place where a restored run goes on inside an epoch, whose beginning was before.
+  /// Called instead of on_epoch_begin if a restored run continues within an epoch.
   virtual void on_epoch_resumed(int64_t /*epoch*/) {}
-  /// @param epoch  From 0. @param logs  Of training and, with "val_" in front, validation.
+  /// @param epoch  From 0. @param logs  Values of training and, prefixed with "val_", validation.
   virtual void on_epoch_end(int64_t /*epoch*/, keras::Logs&) {}
   virtual void on_train_batch_begin(int64_t /*batch*/) {}
   /// @param logs  Means over the epoch so far.
   virtual void on_train_batch_end(int64_t /*batch*/, keras::Logs&) {}
 
-  /// Between two steps, and between two epochs, after all other calls: from what
-  /// TrainingRun::state() holds now a run can go on.
+  /// Called between two steps, and between two epochs, after all other calls: a run can continue
+  /// from TrainingRun::state() of this moment.
   virtual void on_resume_point() {}
 
   virtual void on_test_begin() {}
@@ -55,11 +55,11 @@ class STRATA_API Callback {
   virtual void on_predict_batch_begin(int64_t /*batch*/) {}
   virtual void on_predict_batch_end(int64_t /*batch*/) {}
 
-  /// What must come back for the run to go on as if it had not been interrupted, by name:
+  /// The state that a resumed run needs to continue as if it had not been interrupted, by name:
   /// `{{"wait", wait_}, {"best", best_}}`.
   virtual std::vector<std::pair<std::string, Tracked>> state() { return {}; }
 
-  /// The run that it is part of, from before on_train_begin (or on_test_begin ...) until its end.
+  /// The current run, from before on_train_begin (or on_test_begin ...) until its end.
   keras::TrainingRun& run() const;
   void set_run(keras::TrainingRun* run) { run_ = run; }
 
@@ -67,8 +67,8 @@ class STRATA_API Callback {
   keras::TrainingRun* run_ = nullptr;
 };
 
-/// A callback as `fit` takes it: `callbacks::EarlyStopping({.patience = 2})`, or shared, for those
-/// who look at it afterwards.
+/// A callback as `fit` takes it: `callbacks::EarlyStopping({.patience = 2})`, or shared, for use
+/// afterwards.
 class STRATA_API CallbackRef {
  public:
   template <typename T>

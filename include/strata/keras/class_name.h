@@ -6,8 +6,8 @@
 
 namespace strata::keras {
 
-/// A class name of Keras's as a template argument: one template stands for all classes that differ
-/// by name alone.
+/// A Keras class name as a template argument: one template implements all classes that differ by
+/// name alone.
 template <size_t N>
 struct ClassName {
   constexpr ClassName(const char (&text)[N]) {  // NOLINT(google-explicit-constructor)

@@ -14,20 +14,22 @@
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/shape.h"
 
-/// Objects to and from Keras's JSON. An object with options has one function that names each of
-/// them by Keras's name, for both directions:
+/// Conversion of objects to and from Keras's JSON. An object with options has one function that
+/// names each of them by Keras's name, for both directions:
 ///
 ///     template <typename Config>
 ///     void visit(Config& config, DenseOptions& options) {
 ///       config("units", options.units);
 ///       config("activation", options.activation);
-///       config.only("quantization_config", Json());   // Keras has it, we do not
+///       config.only("quantization_config", Json());   // Keras has it, strata does not
 ///     }
 namespace strata::keras {
 
-/// What a value looks like in a `config`. Types of your own: overload both in their namespace.
+/// Converts a value to its form in a `config`. For types of your own overload both functions in
+/// their namespace.
 inline Json to_config(bool value) { return value; }
 inline Json to_config(int value) { return value; }
 inline Json to_config(int64_t value) { return value; }
@@ -47,7 +49,7 @@ Json to_config(const std::optional<T>& value) {
   return value ? to_config(*value) : Json();
 }
 
-/// @throws Error kDataLoss: another type; names what came and what was expected.
+/// @throws Error kDataLoss: another type; names what was found and what was expected.
 STRATA_API void from_config(const Json& json, bool& value);
 STRATA_API void from_config(const Json& json, int& value);
 STRATA_API void from_config(const Json& json, int64_t& value);
@@ -58,6 +60,12 @@ STRATA_API void from_config(const Json& json, std::vector<int64_t>& value);
 STRATA_API void from_config(const Json& json, std::vector<double>& value);
 STRATA_API void from_config(const Json& json, std::vector<std::string>& value);
 STRATA_API void from_config(const Json& json, std::vector<std::optional<int64_t>>& value);
+template <typename Set>
+void from_config(const Json& json, OneOf<Set>& value) {
+  std::string word;
+  from_config(json, word);
+  value = std::move(word);
+}
 template <size_t N>
 void from_config(const Json& json, Sizes<N>& value) {
   if (json.is_int()) {
@@ -99,13 +107,13 @@ class STRATA_API ConfigWriter {
   void operator()(const char* key, const T& value) {
     json_.set(key, to_config(value));
   }
-  /// An option that older versions of Keras do not know, or Keras itself forgets: written only
-  /// where it is not `otherwise`.
+  /// Writes an option that older versions of Keras do not know, or Keras itself omits, only if it
+  /// is not `otherwise`.
   template <typename T>
   void unless(const char* key, const T& value, const std::type_identity_t<T>& otherwise) {
     if (value != otherwise) (*this)(key, value);
   }
-  /// An option of Keras's that we do not have: nothing to write.
+  /// Handles a Keras option that strata does not have: nothing to write.
   void only(const char*, const Json&) {}
   void ignore(const char*) {}
 
@@ -115,7 +123,7 @@ class STRATA_API ConfigWriter {
   Json json_ = Json::object();
 };
 
-/// Hands an object's options out. What is absent keeps the value it has.
+/// Reads an object's options. An absent option keeps its value.
 class STRATA_API ConfigReader {
  public:
   /// @param owner  For messages: "Dense layer 'dense_1'". `config` must outlive the reader.
@@ -135,15 +143,14 @@ class STRATA_API ConfigReader {
   void unless(const char* key, T& value, const std::type_identity_t<T>&) {
     (*this)(key, value);
   }
-  /// An option of Keras's that may have this value and no other.
+  /// Handles a Keras option that may have only this value.
   /// @throws Error kUnimplemented: names object, option and value.
   void only(const char* key, const Json& value);
-  /// An option that changes nothing here, whatever it is.
+  /// Handles an option that has no effect here, with any value.
   void ignore(const char* key) { take(key); }
 
-  /// To be called when all options have been named.
-  /// @throws Error kUnimplemented: an option that nobody asked for (unless null); names object and
-  /// option.
+  /// Must be called when all options have been named.
+  /// @throws Error kUnimplemented: an unknown option (unless null); names object and option.
   void finish() const;
 
  private:
@@ -155,8 +162,8 @@ class STRATA_API ConfigReader {
   std::set<std::string, std::less<>> asked_;
 };
 
-/// `{"module": ..., "class_name": ..., "config": ..., "registered_name": null}`, as Keras writes an
-/// object.
+/// Makes an object in Keras's form: `{"module": ..., "class_name": ..., "config": ...,
+/// "registered_name": null}`.
 STRATA_API Json make_object(std::string_view module, std::string_view class_name, Json config);
 
 /// An object's class and config; a plain name ("relu") is a class name without config.

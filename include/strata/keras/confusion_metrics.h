@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/metric_options.h"
 
 /// Metrics from counts of true and false positives and negatives at thresholds. `y_true` is 0 or 1
@@ -35,16 +36,17 @@ struct ThresholdsOptions {
   std::string dtype = "float32";
 };
 
-/// Precision, Recall.
+/// The options of Precision and Recall.
 struct PrecisionOptions {
-  Thresholds thresholds = {};            ///< in [0, 1]; 0.5, or none with top_k
-  std::optional<int64_t> top_k = {};     ///< only the k largest of a row can be positive
+  Thresholds thresholds = {};         ///< in [0, 1]; default 0.5, or none with top_k
+  std::optional<int64_t> top_k = {};  ///< only the k largest predictions of a row can be positive
   std::optional<int64_t> class_id = {};  ///< only this column counts
   std::string name = {};
   std::string dtype = "float32";
 };
 
-/// The best one value at a threshold at which the other is at least `value`.
+/// The metric is the best value of the one rate at a threshold at which the other is at least
+/// `value`.
 struct SensitivityAtSpecificityOptions {
   double specificity = -1;  ///< needed; in [0, 1]
   int64_t num_thresholds = 200;
@@ -74,15 +76,29 @@ struct RecallAtPrecisionOptions {
   std::string dtype = "float32";
 };
 
+struct AUCCurveWords {
+  enum Word { kROC, kPR, kPRGain };
+  static constexpr const char* kOption = "curve";
+  static constexpr const char* kWords[] = {"ROC", "PR", "PRGAIN"};
+};
+using AUCCurve = OneOf<AUCCurveWords>;
+
+struct AUCSummationWords {
+  enum Word { kInterpolation, kMajoring, kMinoring };
+  static constexpr const char* kOption = "summation_method";
+  static constexpr const char* kWords[] = {"interpolation", "majoring", "minoring"};
+};
+using AUCSummation = OneOf<AUCSummationWords>;
+
 struct AUCOptions {
-  int64_t num_thresholds = 200;                    ///< at least 2
-  std::string curve = "ROC";                       ///< "ROC", "PR", "PRGAIN"
-  std::string summation_method = "interpolation";  ///< "interpolation", "majoring", "minoring"
+  int64_t num_thresholds = 200;                     ///< at least 2
+  AUCCurve curve = "ROC";                           ///< "ROC", "PR", "PRGAIN"
+  AUCSummation summation_method = "interpolation";  ///< "interpolation", "majoring", "minoring"
   std::string name = {};
   std::string dtype = "float32";
-  std::vector<double> thresholds = {};     ///< in place of num_thresholds even ones
+  std::vector<double> thresholds = {};     ///< instead of num_thresholds evenly spaced ones
   bool multi_label = false;                ///< `[batch, labels]`: the mean of the labels' areas
-  std::optional<int64_t> num_labels = {};  ///< of multi_label; else seen from the shapes
+  std::optional<int64_t> num_labels = {};  ///< for multi_label; unset: from the shapes
   std::vector<double> label_weights = {};
   bool from_logits = false;
 };

@@ -11,26 +11,26 @@
 #include "strata/core/export.h"
 #include "strata/core/json.h"
 
-/// What weights are brought back to after each step.
+/// Constraints on weights, applied after each step.
 /// Source: keras.constraints 3.15.
 namespace strata::constraints {
 
-/// A constraint as layers take it: by name ("non_neg"), one of the classes below, or a function of
-/// yours. None by default. A value.
+/// A constraint as layers take it: a name ("non_neg"), one of the classes below, or a user-defined
+/// function. The default is none. A value.
 class STRATA_API Constraint {
  public:
   using Function = std::function<at::Tensor(const at::Tensor&)>;
 
   Constraint() = default;  ///< none
-  /// @throws Error kInvalidArgument: no such constraint; lists those there are.
+  /// @throws Error kInvalidArgument: no such constraint; lists the known ones.
   Constraint(const char* name);         // NOLINT(google-explicit-constructor)
   Constraint(const std::string& name);  // NOLINT(google-explicit-constructor)
-  /// A model with such a function cannot be saved as a file of Keras's.
+  /// A model with such a function cannot be saved in Keras's files.
   explicit Constraint(Function function);
 
   explicit operator bool() const { return rule_ != nullptr; }
-  /// What stands for `x`, of its shape and dtype; outside of autograd.
-  /// @throws Error kFailedPrecondition: none.
+  /// Returns the constrained `x`, with its shape and dtype; outside of autograd.
+  /// @throws Error kFailedPrecondition: no constraint is set.
   at::Tensor operator()(const at::Tensor& x) const;
 
   friend STRATA_API Json to_config(const Constraint& constraint);
@@ -57,7 +57,7 @@ struct STRATA_API MaxNorm : Constraint {
 struct MinMaxNormOptions {
   double min_value = 0;
   double max_value = 1;
-  double rate = 1;  ///< 1: norms lie in the range after each step; less: they move towards it
+  double rate = 1;  ///< 1: norms are in the range after each step; less: they move towards it
   std::vector<int64_t> axis = {0};
 };
 struct STRATA_API MinMaxNorm : Constraint {
@@ -75,10 +75,10 @@ struct STRATA_API NonNeg : Constraint {
   NonNeg();
 };
 
-/// Null for none. @throws Error kUnimplemented: a function of yours.
+/// Returns null for no constraint. @throws Error kUnimplemented: a user-defined function.
 STRATA_API Json to_config(const Constraint& constraint);
-/// Null, a name, or an object of Keras's.
-/// @throws Error kUnimplemented: a class or an option that is not here; names it.
+/// Reads null, a name, or Keras's object.
+/// @throws Error kUnimplemented: an unknown class or option; names it.
 STRATA_API void from_config(const Json& json, Constraint& constraint);
 
 }  // namespace strata::constraints

@@ -14,7 +14,7 @@ namespace strata::keras {
 /// Source: keras.DTypePolicy.
 class STRATA_API DTypePolicy {
  public:
-  /// dtype_policy() of this moment.
+  /// Copies the current dtype_policy().
   DTypePolicy();
   /// @throws Error kInvalidArgument: no such policy.
   DTypePolicy(const char* name);         // NOLINT(google-explicit-constructor)
@@ -31,13 +31,14 @@ class STRATA_API DTypePolicy {
   at::ScalarType compute_;
 };
 
-/// What layers made from now on take, on every thread; "float32" at first.
+/// The policy of layers that are made from now on, on every thread; "float32" at first.
 STRATA_API DTypePolicy dtype_policy();
 STRATA_API void set_dtype_policy(const DTypePolicy& policy);
 
-/// Keras's object, {"module": "keras", "class_name": "DTypePolicy", "config": {"name": ...}}.
+/// Returns Keras's object, {"module": "keras", "class_name": "DTypePolicy", "config": {"name":
+/// ...}}.
 STRATA_API Json to_config(const DTypePolicy& policy);
-/// That, or a plain name.
+/// Reads Keras's object, or a plain name.
 STRATA_API void from_config(const Json& json, DTypePolicy& policy);
 
 }  // namespace strata::keras

@@ -9,12 +9,12 @@
 
 namespace strata::keras {
 
-/// What `fit` returns: each value that the epochs ended with. Source: keras.callbacks.History.
+/// The result of `fit`: each value at the epochs' ends. Source: keras.callbacks.History.
 struct STRATA_API History {
   std::vector<int64_t> epoch;  ///< From 0.
   std::map<std::string, std::vector<double>> history;
 
-  /// @throws Error kNotFound: lists the names there are.
+  /// @throws Error kNotFound: lists the known names.
   const std::vector<double>& operator[](const std::string& name) const;
 };
 

@@ -11,35 +11,37 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/one_of.h"
 
-/// First values of weights. Shapes are Keras's: (in, out), (kh, kw, in, out).
+/// Initial values of weights. Shapes are Keras's: (in, out), (kh, kw, in, out).
 /// Source: keras.initializers 3.15, distributions and defaults (not its random numbers).
 namespace strata::initializers {
 
-/// An initializer as layers take it: by name ("he_normal"), one of the classes below, or a function
-/// of yours. A value.
+/// An initializer as layers take it: a name ("he_normal"), one of the classes below, or a
+/// user-defined function. A value.
 class STRATA_API Initializer {
  public:
   using Function = std::function<at::Tensor(at::IntArrayRef shape, at::ScalarType dtype)>;
 
-  /// @throws Error kInvalidArgument: no such initializer; lists those there are.
+  /// @throws Error kInvalidArgument: no such initializer; lists the known ones.
   Initializer(const char* name);         // NOLINT(google-explicit-constructor)
   Initializer(const std::string& name);  // NOLINT(google-explicit-constructor)
-  /// A model with such a function cannot be saved as a file of Keras's.
+  /// A model with such a function cannot be saved in Keras's files.
   explicit Initializer(Function function);
 
-  /// New values, on the CPU. Without a seed they come from libtorch's global generator
-  /// (torch::manual_seed); with one, every call gives the same. 16-bit values are drawn as float32.
+  /// Returns new values, on the CPU. Without a seed they are drawn from libtorch's global generator
+  /// (torch::manual_seed); with one, every call returns the same. 16-bit values are drawn as
+  /// float32.
   /// @throws Error kInvalidArgument: random values of a dtype that is not floating; a shape that
-  /// the class cannot fill; a function of yours that gives another shape or dtype.
+  /// the class cannot fill; a user-defined function that returns another shape or dtype.
   at::Tensor operator()(at::IntArrayRef shape, at::ScalarType dtype) const;
 
-  /// Keras's class: "GlorotUniform"; "" for a function of yours.
+  /// Keras's class: "GlorotUniform"; "" for a user-defined function.
   const std::string& class_name() const;
 
-  /// The same with these axes of a shape as inputs and outputs, for layers whose kernels are not
-  /// laid out as said above (EinsumDense). An initializer that counts no inputs and outputs, or was
-  /// given axes by its user, stays what it is.
+  /// Returns the same with these axes of a shape as inputs and outputs, for layers whose kernels
+  /// have another layout than the one above (EinsumDense). An initializer that does not depend on
+  /// inputs and outputs, or was given axes by its user, is unchanged.
   Initializer with_fan_axes(const std::vector<int64_t>& input_axes,
                             const std::vector<int64_t>& output_axes) const;
 
@@ -62,7 +64,7 @@ struct STRATA_API Ones : Initializer {
 struct STRATA_API Constant : Initializer {
   explicit Constant(double value = 0);
 };
-/// `gain` on the diagonal of a matrix.
+/// Fills the diagonal of a matrix with `gain`.
 struct STRATA_API Identity : Initializer {
   explicit Identity(double gain = 1);
 };
@@ -75,7 +77,7 @@ struct NormalOptions {
 struct STRATA_API RandomNormal : Initializer {
   explicit RandomNormal(const NormalOptions& options = {});
 };
-/// Cut at two `stddev`, so that the standard deviation is 0.88 of it.
+/// Draws are cut at two `stddev`, so that the standard deviation is 0.88 of it.
 struct STRATA_API TruncatedNormal : Initializer {
   explicit TruncatedNormal(const NormalOptions& options = {});
 };
@@ -93,31 +95,45 @@ struct OrthogonalOptions {
   double gain = 1;
   std::optional<int64_t> seed = {};
 };
-/// `gain` times a matrix with orthonormal columns (rows, where it is wider than high); of more than
-/// two dimensions all but the last count as rows.
+/// Returns `gain` times a matrix with orthonormal columns (rows, if it is wider than high); with
+/// more than two dimensions all but the last count as rows.
 struct STRATA_API Orthogonal : Initializer {
   explicit Orthogonal(const OrthogonalOptions& options = {});
 };
 
+struct FanModeWords {
+  enum Word { kFanIn, kFanOut, kFanAvg };
+  static constexpr const char* kOption = "mode";
+  static constexpr const char* kWords[] = {"fan_in", "fan_out", "fan_avg"};
+};
+using FanMode = OneOf<FanModeWords>;
+
+struct VarianceDistributionWords {
+  enum Word { kTruncatedNormal, kUntruncatedNormal, kUniform };
+  static constexpr const char* kOption = "distribution";
+  static constexpr const char* kWords[] = {"truncated_normal", "untruncated_normal", "uniform"};
+};
+using VarianceDistribution = OneOf<VarianceDistributionWords>;
+
 struct VarianceScalingOptions {
-  double scale = 1;             ///< above 0
-  std::string mode = "fan_in";  ///< "fan_in", "fan_out" or "fan_avg"
-  /// "truncated_normal", for which "normal" stands too, "untruncated_normal" or "uniform".
-  std::string distribution = "truncated_normal";
+  double scale = 1;         ///< above 0
+  FanMode mode = "fan_in";  ///< "fan_in", "fan_out" or "fan_avg"
+  /// "truncated_normal" (or "normal"), "untruncated_normal" or "uniform".
+  VarianceDistribution distribution = "truncated_normal";
   std::optional<int64_t> seed = {};
-  /// Which axes of a shape are inputs and outputs; both or none. None: the last is outputs, the
-  /// one before inputs, and those before these count for both.
+  /// The axes of a shape that are inputs and outputs; both or none. Default: the last is outputs,
+  /// the one before inputs, and those before these count for both.
   std::optional<std::vector<int64_t>> input_axes = {};
   std::optional<std::vector<int64_t>> output_axes = {};
 };
-/// Of variance `scale / fan`, where the fan is the number of inputs, of outputs, or their mean.
+/// The variance is `scale / fan`, where the fan is the number of inputs, of outputs, or their mean.
 struct STRATA_API VarianceScaling : Initializer {
   explicit VarianceScaling(const VarianceScalingOptions& options = {});
 };
 
 struct ScalingOptions {
   std::optional<int64_t> seed = {};
-  std::optional<std::vector<int64_t>> input_axes = {};  ///< as above
+  std::optional<std::vector<int64_t>> input_axes = {};  ///< see VarianceScalingOptions
   std::optional<std::vector<int64_t>> output_axes = {};
 };
 /// Variance 2 / (inputs + outputs), truncated normal.
@@ -145,10 +161,10 @@ struct STRATA_API LecunUniform : Initializer {
   explicit LecunUniform(const ScalingOptions& options = {});
 };
 
-/// @throws Error kUnimplemented: a function of yours.
+/// @throws Error kUnimplemented: a user-defined function.
 STRATA_API Json to_config(const Initializer& initializer);
-/// A name, or an object of Keras's. A SeedGenerator's object is read as its seed.
-/// @throws Error kUnimplemented: a class or an option that is not here; names it.
+/// Reads a name, or Keras's object. A SeedGenerator's object is read as its seed.
+/// @throws Error kUnimplemented: an unknown class or option; names it.
 STRATA_API void from_config(const Json& json, Initializer& initializer);
 
 }  // namespace strata::initializers

@@ -9,14 +9,14 @@
 
 /// Intersection over union of classes, from a confusion matrix: true / (true + false positives +
 /// false negatives), the mean of the classes that occur. Any shapes with equal numbers of elements;
-/// values that are no class are left out. Source: keras.metrics 3.15, names and defaults.
+/// values outside the classes are left out. Source: keras.metrics 3.15, names and defaults.
 namespace strata::metrics {
 
 struct IoUOptions {
-  int64_t num_classes = 0;                     ///< needed
-  std::vector<int64_t> target_class_ids = {};  ///< needed: the classes whose mean it is
+  int64_t num_classes = 0;                     ///< required
+  std::vector<int64_t> target_class_ids = {};  ///< required: the classes of the mean
   std::string name = {};
-  std::string dtype = "int64";  ///< of an integer kind: sample weights are cut to whole numbers
+  std::string dtype = "int64";  ///< an integer dtype: sample weights are cut to whole numbers
   std::optional<int64_t> ignore_class = {};
   bool sparse_y_true = true;  ///< class numbers; else scores or one-hot, along `axis`
   bool sparse_y_pred = true;
@@ -25,13 +25,13 @@ struct IoUOptions {
 
 struct BinaryIoUOptions {
   std::vector<int64_t> target_class_ids = {0, 1};
-  double threshold = 0.5;  ///< from it on a prediction is class 1
+  double threshold = 0.5;  ///< predictions from it on are class 1
   std::string name = {};
   std::string dtype = "int64";
 };
 
 struct MeanIoUOptions {
-  int64_t num_classes = 0;  ///< needed
+  int64_t num_classes = 0;  ///< required
   std::string name = {};
   std::string dtype = "int64";
   std::optional<int64_t> ignore_class = {};
@@ -41,8 +41,8 @@ struct MeanIoUOptions {
 };
 
 struct OneHotIoUOptions {
-  int64_t num_classes = 0;                     ///< needed
-  std::vector<int64_t> target_class_ids = {};  ///< needed
+  int64_t num_classes = 0;                     ///< required
+  std::vector<int64_t> target_class_ids = {};  ///< required
   std::string name = {};
   std::string dtype = "int64";
   std::optional<int64_t> ignore_class = {};
@@ -51,7 +51,7 @@ struct OneHotIoUOptions {
 };
 
 struct OneHotMeanIoUOptions {
-  int64_t num_classes = 0;  ///< needed
+  int64_t num_classes = 0;  ///< required
   std::string name = {};
   std::string dtype = "int64";
   std::optional<int64_t> ignore_class = {};

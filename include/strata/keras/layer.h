@@ -24,13 +24,14 @@ class LayerImpl;
 
 using Tensors = std::vector<at::Tensor>;
 
-/// What a layer is told of a call beside its tensors.
+/// The arguments of a call beside its tensors.
 struct Call {
   bool training = false;
-  /// One for each input, `[batch, time]` of bool, undefined for none; or empty: no masks at all.
+  /// The inputs' masks, `[batch, time]` of bool, undefined for an input without one; or empty: no
+  /// masks.
   Tensors masks = {};
-  /// Options of this call by Keras's names, `{"use_causal_mask": true}`; a tensor among them stands
-  /// as `{"tensor": <its index among the inputs>}`. Null: none.
+  /// Options of this call by Keras's names, `{"use_causal_mask": true}`; a tensor among them is
+  /// `{"tensor": <its index among the inputs>}`. Null: none.
   Json options = {};
 
   /// The mask of input `i`; undefined if it has none.
@@ -41,7 +42,7 @@ struct Call {
   }
 };
 
-/// A layer as programs hand it around: a handle; copies are the same layer, with the same weights.
+/// A layer as programs use it: a handle; copies are the same layer, with the same weights.
 ///
 ///     layers::Dense dense(64, "relu");
 ///     keras::SymbolicTensor y = dense(keras::Input({784}));   // builds it; a node of a graph
@@ -55,22 +56,22 @@ class STRATA_API Layer {
  public:
   explicit Layer(std::shared_ptr<LayerImpl> impl);
 
-  /// A node of a graph: what keras::Model is made of.
-  /// @throws Error kInvalidArgument: shapes that do not fit, as Keras words it.
+  /// Adds a node to a graph, from which keras::Model is made.
+  /// @throws Error kInvalidArgument: shapes that do not match, in Keras's words.
   SymbolicTensor operator()(const SymbolicTensor& x) const;
   SymbolicTensor operator()(const std::vector<SymbolicTensor>& xs) const;
-  /// For layers with several outputs, and calls with options.
+  /// The same for layers with several outputs, and calls with options.
   std::vector<SymbolicTensor> call(const std::vector<SymbolicTensor>& xs, Json options = {}) const;
 
-  /// The values. The mode is that of the layer around. A call that no layer makes trains inside
-  /// Strategy::run where gradients are recorded, and else (outside `run`, or under at::NoGradGuard)
-  /// is inference; `call` with `.training` says it.
+  /// Computes. The mode is that of the calling layer. A call outside any layer trains inside
+  /// Strategy::run if gradients are recorded, and otherwise (outside `run`, or under
+  /// at::NoGradGuard) is inference; `call` with `.training` sets it.
   at::Tensor operator()(const at::Tensor& x) const;
   at::Tensor operator()(const Tensors& xs) const;
   Tensors call(const Tensors& xs, const Call& call) const;
 
   const std::string& name() const;
-  /// LayerImpl's.
+  /// See LayerImpl.
   Tensors losses() const;
   Tensors get_weights() const;
   void set_weights(const Tensors& values) const;
@@ -83,7 +84,7 @@ class STRATA_API Layer {
   std::shared_ptr<LayerImpl> impl_;
 };
 
-/// A handle that knows the class behind it.
+/// A handle with the class of its layer.
 template <typename Impl>
 class LayerOf : public Layer {
  public:
@@ -92,7 +93,7 @@ class LayerOf : public Layer {
   Impl& operator*() const { return *operator->(); }
 };
 
-/// Makes a layer of a class of yours.
+/// Makes a layer of a user-defined class.
 template <typename Impl, typename... Arguments>
 LayerOf<Impl> make_layer(Arguments&&... arguments) {
   return LayerOf<Impl>(std::make_shared<Impl>(std::forward<Arguments>(arguments)...));

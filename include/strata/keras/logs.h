@@ -10,8 +10,8 @@
 
 namespace strata::keras {
 
-/// What a callback is told of a step or an epoch: names and values, by name. The values of a step
-/// are only worked out when somebody asks, since that needs all replicas' sums.
+/// The values of a step or an epoch for callbacks, by name. A step's values are computed on first
+/// use only, since that needs all replicas' sums.
 class STRATA_API Logs {
  public:
   using Values = std::vector<std::pair<std::string, double>>;
@@ -20,13 +20,13 @@ class STRATA_API Logs {
   explicit Logs(Values values) : values_(std::move(values)) {}
   explicit Logs(std::function<Values()> compute) : compute_(std::move(compute)) {}
 
-  /// Unset: no such value.
+  /// Returns nothing if there is no such value.
   std::optional<double> find(const std::string& name) const;
-  /// @throws Error kNotFound: lists the names there are.
+  /// @throws Error kNotFound: lists the known names.
   double at(const std::string& name) const;
-  /// Adds a value, or replaces the one of that name: callbacks behind this one see it.
+  /// Adds or replaces a value; later callbacks see it.
   void set(const std::string& name, double value);
-  /// Sorted by name, as Keras has them.
+  /// All values sorted by name, as in Keras.
   const Values& values() const;
 
  private:

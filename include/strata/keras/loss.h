@@ -14,33 +14,33 @@
 /// Source: keras.losses 3.15.
 namespace strata::losses {
 
-/// A batch's loss before it is divided. Sums over the replicas of `sum` and of the denominators
-/// give the loss of one device on the whole batch, whatever the replicas' shares.
+/// A batch's loss before it is divided. The sums of `sum` and of the denominators over the replicas
+/// give the loss of one device on the whole batch, for any division of it.
 struct STRATA_API LossTerms {
   at::Tensor sum;  ///< A scalar, differentiable in y_pred.
-  /// Number of values. 0 where the reduction does not divide (kSum, kNone) or there are none.
+  /// The number of values. 0 if the reduction does not divide (kSum, kNone) or there are none.
   double count = 0;
-  /// The denominator, where it depends on values (kMeanWithSampleWeight, masks): a scalar in place
-  /// of `count`. Else undefined.
+  /// The denominator, if it depends on values (kMeanWithSampleWeight, masks): a scalar that
+  /// replaces `count`. Else undefined.
   at::Tensor weight_sum = {};
   double num_values = 0;  ///< Number of values, whether or not the reduction divides by it.
 };
 
-/// A loss: a rule that gives a value for each example, and what is made of the values. A value
-/// itself; cheap to copy; none by default.
+/// A loss: a rule that computes a value for each example, and the reduction of the values. A value
+/// type; cheap to copy; none by default.
 class STRATA_API Loss {
  public:
   using Function = std::function<at::Tensor(const at::Tensor& y_true, const at::Tensor& y_pred)>;
 
   Loss() = default;  ///< none
-  /// By Keras's names: "mse", "mean_squared_error", "MeanSquaredError"; "crossentropy" and "ce"
-  /// choose by the shapes they meet: binary for predictions of width 1, sparse for targets of lower
-  /// rank or width 1, else categorical.
-  /// @throws Error kInvalidArgument: no such loss; lists those there are.
+  /// Takes Keras's names: "mse", "mean_squared_error", "MeanSquaredError"; "crossentropy" and "ce"
+  /// choose by the shapes: binary for predictions of width 1, sparse for targets of lower rank or
+  /// width 1, else categorical.
+  /// @throws Error kInvalidArgument: no such loss; lists the known ones.
   Loss(const char* name);         // NOLINT(google-explicit-constructor)
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
-  /// One of yours. It gives `[batch, ...]`. A model with it cannot be saved as a file of Keras's
-  /// with its compile_config.
+  /// Takes a user-defined function that returns `[batch, ...]`. A model with it cannot be saved in
+  /// Keras's files with its compile_config.
   explicit Loss(Function function, std::string name = "loss",
                 Reduction reduction = Reduction::kSumOverBatchSize);
 
@@ -48,27 +48,27 @@ class STRATA_API Loss {
 
   const std::string& name() const;
   Reduction reduction() const;
-  /// Whether the sum is divided, by the count or the sum of weights.
+  /// True if the sum is divided, by the count or the sum of weights.
   bool divides() const;
 
-  /// The rule's values, `[batch, ...]`, differentiable in `y_pred`, without weights. Predictions in
-  /// 16 bits are computed with in float32.
+  /// Returns the rule's values, `[batch, ...]`, differentiable in `y_pred`, without weights.
+  /// Predictions in 16 bits are cast to float32.
   at::Tensor per_sample(const at::Tensor& y_true, const at::Tensor& y_pred) const;
 
   /// @param sample_weight  Undefined, or `[batch]`, `[batch, 1]`, or the shape of the values.
-  /// @param mask  Undefined, or which values count, `[batch, ...]`: those of a layer such as
+  /// @param mask  Undefined, or the values that count, `[batch, ...]`: the mask of a layer such as
   ///              Embedding(mask_zero). Masked values cost nothing and do not count.
-  ///              SparseCategorical- Crossentropy's ignore_class and Circle add masks of their own.
-  /// @throws Error kInvalidArgument: shapes that do not fit. kFailedPrecondition: no loss.
+  ///              SparseCategoricalCrossentropy's ignore_class and Circle add masks of their own.
+  /// @throws Error kInvalidArgument: shapes that do not match. kFailedPrecondition: no loss.
   LossTerms terms(const at::Tensor& y_true, const at::Tensor& y_pred,
                   const at::Tensor& sample_weight = {}, const at::Tensor& mask = {}) const;
 
-  /// What Keras's object gives on one device: terms, divided; with Reduction::kNone the weighted
-  /// values. Nothing to divide by: 0.
+  /// Returns the value of Keras's object on one device: the terms, divided; with Reduction::kNone
+  /// the weighted values. 0 if the denominator is 0.
   at::Tensor operator()(const at::Tensor& y_true, const at::Tensor& y_pred,
                         const at::Tensor& sample_weight = {}, const at::Tensor& mask = {}) const;
 
-  /// How the classes of losses.h are made.
+  /// Makes the classes of losses.h.
   struct Rule;
   explicit Loss(std::shared_ptr<const Rule> rule) : rule_(std::move(rule)) {}
   friend STRATA_API Json to_config(const Loss& loss);
@@ -79,12 +79,14 @@ class STRATA_API Loss {
   std::shared_ptr<const Rule> rule_;
 };
 
-/// As compile_config has it: the name that it was made from, or the object; null for none.
-/// @throws Error kUnimplemented: a function of yours.
+/// Returns its form in a compile_config: the name that it was made from, or the object; null for
+/// none.
+/// @throws Error kUnimplemented: a user-defined function.
 STRATA_API Json to_config(const Loss& loss);
 STRATA_API void from_config(const Json& json, Loss& loss);
 
-/// "sum_over_batch_size", "sum", "none", "mean_with_sample_weight"; "mean" is read as the first.
+/// Returns "sum_over_batch_size", "sum", "none", "mean_with_sample_weight"; "mean" is read as the
+/// first.
 STRATA_API Json to_config(Reduction reduction);
 STRATA_API void from_config(const Json& json, Reduction& reduction);
 

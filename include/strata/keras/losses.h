@@ -12,27 +12,28 @@
 #include "strata/keras/class_name.h"
 #include "strata/keras/loss.h"
 
-/// Keras's loss classes: losses::Huber({.delta = 0.5}). What each computes is in
-/// strata/optim/losses.h. Source: keras.losses 3.15, names and defaults.
+/// Keras's loss classes: losses::Huber({.delta = 0.5}). strata/optim/losses.h documents their
+/// formulas. Source: keras.losses 3.15, names and defaults.
 namespace strata::losses {
 
-/// What every loss can be told.
+/// Options of every loss.
 struct LossOptions {
   Reduction reduction = Reduction::kSumOverBatchSize;
-  std::string name = {};                     ///< Empty: Keras's, such as "mean_squared_error".
-  std::optional<at::ScalarType> dtype = {};  ///< Computed in; unset: y_pred's, at least float32.
+  std::string name = {};  ///< Empty: Keras's, such as "mean_squared_error".
+  /// The dtype of the computation; unset: y_pred's, at least float32.
+  std::optional<at::ScalarType> dtype = {};
 };
 
 struct SparseCategoricalCrossentropyOptions {
   bool from_logits = false;                  ///< y_pred are logits, not probabilities
-  std::optional<int64_t> ignore_class = {};  ///< values with this label neither cost nor count
-  int64_t axis = -1;                         ///< of the classes
+  std::optional<int64_t> ignore_class = {};  ///< values with this label are excluded
+  int64_t axis = -1;                         ///< the classes' axis
   Reduction reduction = Reduction::kSumOverBatchSize;
   std::string name = {};
   std::optional<at::ScalarType> dtype = {};
 };
 
-/// BinaryCrossentropy, CategoricalCrossentropy.
+/// The options of BinaryCrossentropy and CategoricalCrossentropy.
 struct CrossentropyLossOptions {
   bool from_logits = false;
   double label_smoothing = 0;
@@ -116,7 +117,7 @@ template <typename Options>
 Loss make_loss(std::string_view class_name, const Options& options);
 }  // namespace detail
 
-/// One of Keras's classes; it adds nothing to Loss but how it is made.
+/// One of Keras's classes; it adds only a constructor to Loss.
 template <keras::ClassName kName, typename Options = LossOptions>
 class LossClass : public Loss {
  public:
@@ -149,8 +150,8 @@ using Hinge = LossClass<"Hinge">;
 using SquaredHinge = LossClass<"SquaredHinge">;
 using CategoricalHinge = LossClass<"CategoricalHinge">;
 
-/// Dice and Tversky of whole batches, and Circle, look at all replicas' examples: they meet in
-/// `run`.
+/// Dice and Tversky of whole batches, and Circle, use all replicas' examples: in `run` they are
+/// barriers.
 using Dice = LossClass<"Dice", DiceLossOptions>;
 using Tversky = LossClass<"Tversky", TverskyLossOptions>;
 using Circle = LossClass<"Circle", CircleLossOptions>;

@@ -6,8 +6,8 @@
 
 #include "strata/keras/metric_options.h"
 
-/// Metrics that are the weighted mean of one value an example. What each computes is in
-/// strata/optim/metrics.h and losses.h. Source: keras.metrics 3.15, names and defaults.
+/// Metrics that are the weighted mean of one value for each example. strata/optim/metrics.h and
+/// losses.h document their formulas. Source: keras.metrics 3.15, names and defaults.
 namespace strata::metrics {
 
 struct BinaryAccuracyOptions {
@@ -46,8 +46,8 @@ struct CategoricalCrossentropyOptions {
 
 struct SparseCategoricalCrossentropyOptions {
   bool from_logits = false;
-  /// Values with this label are 0. They count all the same, unless there are sample weights or a
-  /// mask: so does Keras.
+  /// Values with this label are 0. As in Keras, they count, unless there are sample weights or a
+  /// mask.
   std::optional<int64_t> ignore_class = {};
   int64_t axis = -1;
   std::string name = {};
@@ -60,7 +60,7 @@ struct CosineSimilarityOptions {
   std::string dtype = "float32";
 };
 
-/// PearsonCorrelation, ConcordanceCorrelation.
+/// The options of PearsonCorrelation and ConcordanceCorrelation.
 struct AxisOptions {
   int64_t axis = -1;
   std::string name = {};
@@ -95,7 +95,7 @@ using MeanAbsolutePercentageError = MetricClass<"MeanAbsolutePercentageError">;
 using MeanSquaredLogarithmicError = MetricClass<"MeanSquaredLogarithmicError">;
 using LogCoshError = MetricClass<"LogCoshError">;
 using CosineSimilarity =
-    MetricClass<"CosineSimilarity", CosineSimilarityOptions>;  ///< more is more alike
+    MetricClass<"CosineSimilarity", CosineSimilarityOptions>;  ///< larger is more similar
 
 using BinaryCrossentropy = MetricClass<"BinaryCrossentropy", BinaryCrossentropyOptions>;
 using CategoricalCrossentropy =
@@ -109,11 +109,11 @@ using Hinge = MetricClass<"Hinge">;
 using SquaredHinge = MetricClass<"SquaredHinge">;
 using CategoricalHinge = MetricClass<"CategoricalHinge">;
 
-/// Of each row, then their mean.
+/// The mean of the rows' correlations.
 using PearsonCorrelation = MetricClass<"PearsonCorrelation", AxisOptions>;
 using ConcordanceCorrelation = MetricClass<"ConcordanceCorrelation", AxisOptions>;
 
-/// The mean of what a function gives for each example: `[batch, ...]`.
+/// The mean of a function's values for each example: `[batch, ...]`.
 class STRATA_API MeanMetricWrapper : public Metric {
  public:
   explicit MeanMetricWrapper(losses::Loss::Function function, const std::string& name = "mean");

@@ -24,15 +24,15 @@ namespace strata::metrics {
 
 class Metric;
 
-/// A batch, as a metric is shown it.
+/// The arguments of a metric's update.
 struct MetricInput {
   const at::Tensor& y_true;
   const at::Tensor& y_pred;
   const at::Tensor& sample_weight;  ///< Undefined: 1 for all.
-  const at::Tensor& mask;           ///< Which predictions count; undefined: all.
+  const at::Tensor& mask;           ///< The predictions that count; undefined: all.
 };
 
-/// What a metric is. Derive from it for one of your own, and hand it out with make<T>(...):
+/// The implementation of a metric. Derive from it for one of your own, and pass it as make<T>(...):
 ///
 ///     class Above : public MetricImpl {
 ///      public:
@@ -61,14 +61,15 @@ class STRATA_API MetricImpl {
  protected:
   const std::string& name() const { return name_; }
 
-  /// State: `[*shape]` in float64, 0 at first, to which each replica adds its own. For do_build.
+  /// Adds state: `[*shape]` in float64, 0 at first, to which each replica adds its own. Call it in
+  /// do_build.
   Variable add_variable(const std::string& name, at::IntArrayRef shape = {});
-  /// To be called in do_update_state: adds `value` to this replica's part.
+  /// Adds `value` to this replica's part. Call it in do_update_state.
   static void add(Variable& variable, const at::Tensor& value);
-  /// To be called in do_result: the sum over the replicas, on the CPU.
+  /// Returns the sum over the replicas, on the CPU. Call it in do_result.
   static at::Tensor read(const Variable& variable);
-  /// State that was made elsewhere.
-  void adopt(const std::string& name, const Variable& variable);
+  /// Adds state that was made elsewhere.
+  void register_variable(const std::string& name, const Variable& variable);
 
  private:
   friend class Metric;
@@ -76,59 +77,59 @@ class STRATA_API MetricImpl {
                                    const keras::Shape& y_pred);
   friend STRATA_API Json to_config(const Metric& metric);
 
-  /// Makes the state, once, in the strategy's scope. Shapes have the axis of the batch; sizes that
-  /// are not known are keras::kNone; both are empty for callers that do not know them.
+  /// Makes the state, once, in the strategy's scope. Shapes have the axis of the batch; unknown
+  /// sizes are keras::kNone; both are empty for callers that do not know them.
   virtual void do_build(const keras::Shape& y_true, const keras::Shape& y_pred) = 0;
-  /// By each replica on its part of a batch, which may have 0 rows; without gradients. What it adds
-  /// must not depend on how a batch is divided.
+  /// Called by each replica on its part of a batch, which may have 0 rows; without gradients. The
+  /// sum of its additions must not depend on the division of a batch.
   virtual void do_update_state(const MetricInput& input) = 0;
-  /// Outside `run`: a scalar or a vector.
+  /// Returns a scalar or a vector. Called outside `run`.
   virtual at::Tensor do_result() const = 0;
-  /// The object as Keras writes it (keras::make_object); null: it cannot be saved in a
+  /// Returns the object in Keras's form (keras::make_object); null: it cannot be saved in a
   /// compile_config.
   virtual Json do_config() const { return {}; }
 
   std::string name_;
   bool built_ = false;
-  Json identifier_ = {};  // what the user named it by
+  Json identifier_ = {};  // the user's name of it
   std::vector<std::pair<std::string, Variable>> variables_;
 };
 
 /// A metric: a handle; copies are one metric, with one state.
 ///
-/// Make it anywhere but in `run`. Its state is made by `build`, in the scope of the strategy that
-/// will update it; training calls that, and outside of every strategy the first update does. Every
-/// replica updates its own part in `run`, without waiting for others; a result outside `run` is
-/// over all of them.
+/// Make it anywhere except in `run`. Its state is made by `build`, in the scope of the strategy
+/// that will update it; training calls that, and outside of every strategy the first update does.
+/// Every replica updates its own part in `run`, without waiting for others; a result outside `run`
+/// is over all of them.
 ///
-/// Threads: updates by the replicas at the same time; all else outside `run`, one thread at a time.
+/// Threads: updates in the replicas at the same time; all else outside `run`, one thread at a time.
 class STRATA_API Metric {
  public:
-  /// By Keras's names: "mse", "mean_squared_error", "MeanSquaredError", "AUC"; "accuracy" and "acc"
-  /// choose by the shapes they meet, as "crossentropy" among losses does. The name is the metric's.
-  /// @throws Error kInvalidArgument: no such metric; lists those there are.
+  /// Takes Keras's names: "mse", "mean_squared_error", "MeanSquaredError", "AUC"; "accuracy" and
+  /// "acc" choose by the shapes, like "crossentropy" among losses. The name is the metric's.
+  /// @throws Error kInvalidArgument: no such metric; lists the known ones.
   Metric(const char* name);         // NOLINT(google-explicit-constructor)
   Metric(const std::string& name);  // NOLINT(google-explicit-constructor)
-  /// The mean of a loss's values.
+  /// Takes the mean of a loss's values.
   Metric(const losses::Loss& loss);  // NOLINT(google-explicit-constructor)
-  /// Those of custom loops. They are shown values: call their own `update`.
+  /// Takes metrics of custom loops; call their own `update` with values.
   Metric(const Mean& mean);  // NOLINT(google-explicit-constructor)
   Metric(const Sum& sum);    // NOLINT(google-explicit-constructor)
   explicit Metric(std::shared_ptr<MetricImpl> impl);
 
   const std::string& name() const { return impl_->name_; }
-  /// Before it is built: names of variables follow.
+  /// Must be called before it is built: names of variables follow.
   void set_name(std::string name) { impl_->name_ = std::move(name); }
 
-  /// Makes the state in the present scope; the second time nothing. Some metrics have a state for
-  /// each class and need the shapes.
+  /// Makes the state in the current scope; a second call does nothing. Some metrics have a state
+  /// for each class and need the shapes.
   /// @throws Error  kFailedPrecondition: in `run`. kInvalidArgument: shapes that are missing or do
-  /// not fit.
+  /// not match.
   void build(const keras::Shape& y_true = {}, const keras::Shape& y_pred = {});
   bool built() const { return impl_->built_; }
 
-  /// Adds a batch, or a replica's part of one. Of 0 rows it adds nothing.
-  /// @throws Error  kInvalidArgument: shapes do not fit. kFailedPrecondition: by a replica before
+  /// Adds a batch, or a replica's part of one. A batch of 0 rows adds nothing.
+  /// @throws Error  kInvalidArgument: shapes do not match. kFailedPrecondition: in a replica before
   /// `build`.
   /// Cost: the accuracies, losses and means some microseconds; no transfers to the host.
   void update_state(const at::Tensor& y_true, const at::Tensor& y_pred,
@@ -141,7 +142,7 @@ class STRATA_API Metric {
   void reset_state();
 
   std::vector<Variable> variables() const;
-  /// For checkpoints, which take metrics as they are; it knows variables made later.
+  /// For checkpoints, which take metrics directly; it includes variables made later.
   std::shared_ptr<Trackable> tracked() const;
 
   bool is_same(const Metric& other) const { return impl_ == other.impl_; }
@@ -157,25 +158,25 @@ class STRATA_API Metric {
   std::shared_ptr<MetricImpl> impl_;
 };
 
-/// A metric of yours: make<Above>(arguments of its constructor...).
+/// Makes a user-defined metric: make<Above>(arguments of its constructor...).
 template <std::derived_from<MetricImpl> T, typename... Arguments>
 Metric make(Arguments&&... arguments) {
   return Metric(std::make_shared<T>(std::forward<Arguments>(arguments)...));
 }
 
-/// The metric that `name` stands for with these shapes: the class itself where the name leaves it
-/// open ("accuracy": BinaryAccuracy, SparseCategoricalAccuracy or CategoricalAccuracy).
+/// Returns the metric of `name` for these shapes: the class itself if the name leaves it open
+/// ("accuracy": BinaryAccuracy, SparseCategoricalAccuracy or CategoricalAccuracy).
 /// @throws Error kInvalidArgument: no such metric.
 STRATA_API Metric resolve(const std::string& name, const keras::Shape& y_true,
                           const keras::Shape& y_pred);
 
-/// Renames metrics whose name came before in the list: "auc", "auc_1", "auc_2".
+/// Renames metrics whose name occurred before in the list: "auc", "auc_1", "auc_2".
 STRATA_API void make_names_unique(std::vector<Metric>& metrics);
 
-/// As compile_config has it: the name that it was made from, or the object.
-/// @throws Error kUnimplemented: one of yours without do_config, or a function of yours.
+/// Returns its form in a compile_config: the name that it was made from, or the object.
+/// @throws Error kUnimplemented: a user-defined metric without do_config, or function.
 STRATA_API Json to_config(const Metric& metric);
-/// @throws Error  kDataLoss: not a metric. kUnimplemented: a class or option that we do not have.
+/// @throws Error  kDataLoss: not a metric. kUnimplemented: an unknown class or option.
 STRATA_API Metric metric_from_config(const Json& json);
 
 }  // namespace strata::metrics

@@ -12,10 +12,10 @@
 #include "strata/keras/symbolic_tensor.h"
 
 /// Functions of symbolic tensors: nodes of a graph that are no layers. They have no weights, and
-/// files know them by Keras's names. Source: keras.ops.
+/// have Keras's names in files. Source: keras.ops.
 namespace strata::keras {
 
-/// What stands beside an operator: a symbolic tensor or a number.
+/// An operand of an operator: a symbolic tensor or a number.
 class STRATA_API Operand {
  public:
   // NOLINTBEGIN(google-explicit-constructor)
@@ -33,7 +33,7 @@ class STRATA_API Operand {
   Json number_;
 };
 
-// With NumPy's broadcasting. At least one of the two is a tensor.
+// These broadcast like NumPy. At least one of the two is a tensor.
 STRATA_API SymbolicTensor operator+(const Operand& a, const Operand& b);
 STRATA_API SymbolicTensor operator-(const Operand& a, const Operand& b);
 STRATA_API SymbolicTensor operator*(const Operand& a, const Operand& b);
@@ -42,7 +42,7 @@ STRATA_API SymbolicTensor operator-(const SymbolicTensor& x);
 
 namespace ops {
 
-/// Python's `start:stop:step`; unset: to the end. Steps must be positive.
+/// Python's `start:stop:step`; unset: from the start, to the end. Steps must be positive.
 struct Slice {
   std::optional<int64_t> start = {};
   std::optional<int64_t> stop = {};
@@ -53,11 +53,12 @@ struct NewAxis {};
 /// One part of an index: a number, a slice, `...` or `None`.
 using Index = std::variant<int64_t, Slice, Ellipsis, NewAxis>;
 
-/// `x[index...]`: `get_item(x, {ops::Slice(), 0})` is `x[:, 0]`.
+/// Returns `x[index...]`: `get_item(x, {ops::Slice(), 0})` is `x[:, 0]`.
 STRATA_API SymbolicTensor get_item(const SymbolicTensor& x, const std::vector<Index>& index);
 
-/// Any operation by Keras's name, with its options: `operation("LogSoftmax", {x}, {{"axis", 1}})`.
-/// @throws Error kUnimplemented: no such operation; lists those there are.
+/// Adds any operation by Keras's name, with its options: `operation("LogSoftmax", {x}, {{"axis",
+/// 1}})`.
+/// @throws Error kUnimplemented: no such operation; lists the known ones.
 STRATA_API SymbolicTensor operation(const std::string& class_name,
                                     const std::vector<Operand>& arguments,
                                     const std::vector<std::pair<std::string, Json>>& options = {});
@@ -79,7 +80,7 @@ STRATA_API SymbolicTensor silu(const SymbolicTensor& x);
 STRATA_API SymbolicTensor gelu(const SymbolicTensor& x, bool approximate = true);
 STRATA_API SymbolicTensor softmax(const SymbolicTensor& x, int64_t axis = -1);
 
-/// Over `axes`; without any, over all of them, the batch's too.
+/// Averages over `axes`; without any, over all of them, also the batch's.
 STRATA_API SymbolicTensor mean(const SymbolicTensor& x, const std::vector<int64_t>& axes = {},
                                bool keepdims = false);
 STRATA_API SymbolicTensor sum(const SymbolicTensor& x, const std::vector<int64_t>& axes = {},
@@ -91,12 +92,12 @@ STRATA_API SymbolicTensor min(const SymbolicTensor& x, const std::vector<int64_t
 
 STRATA_API SymbolicTensor concatenate(const std::vector<SymbolicTensor>& xs, int64_t axis = 0);
 STRATA_API SymbolicTensor stack(const std::vector<SymbolicTensor>& xs, int64_t axis = 0);
-/// @param shape  With the batch; -1 at one place for "what is left".
+/// @param shape  With the batch; one size may be -1: the rest.
 STRATA_API SymbolicTensor reshape(const SymbolicTensor& x, const Shape& shape);
-/// @param axes  All of them in the new order; none: reversed.
+/// @param axes  All of them in the new order; empty: reversed.
 STRATA_API SymbolicTensor transpose(const SymbolicTensor& x, const std::vector<int64_t>& axes = {});
 STRATA_API SymbolicTensor expand_dims(const SymbolicTensor& x, int64_t axis);
-/// @param axes  Of size 1. None: all such.
+/// @param axes  Axes of size 1. Empty: all of these.
 STRATA_API SymbolicTensor squeeze(const SymbolicTensor& x, const std::vector<int64_t>& axes = {});
 STRATA_API SymbolicTensor cast(const SymbolicTensor& x, at::ScalarType dtype);
 

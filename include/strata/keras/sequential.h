@@ -9,20 +9,20 @@
 
 namespace strata::keras {
 
-/// Layers one behind the other.
+/// A model of layers in sequence.
 ///
 ///     keras::Sequential model({layers::Flatten(), layers::Dense(128, "relu"), layers::Dense(10)});
 ///
-/// With keras::Input(shape) in front (`Sequential(Input({784}), {...})`) weights are made at once,
-/// else by the first data it sees. Source: keras.Sequential.
+/// With keras::Input(shape) first (`Sequential(Input({784}), {...})`) weights are made at once,
+/// else by the first data. Source: keras.Sequential.
 class STRATA_API Sequential : public Model {
  public:
   explicit Sequential(std::vector<Layer> layers = {}, const std::string& name = {});
   Sequential(const SymbolicTensor& input, std::vector<Layer> layers, const std::string& name = {});
 
-  /// Appends a layer. @throws Error kInvalidArgument: a shape that does not fit.
+  /// Appends a layer. @throws Error kInvalidArgument: a shape that does not match.
   void add(const Layer& layer) const;
-  /// Takes the last layer off.
+  /// Removes the last layer.
   void pop() const;
 };
 

@@ -9,13 +9,13 @@
 
 namespace strata::keras {
 
-/// Sizes of a tensor's dimensions; kNone where a size is not known yet: that of the batch, the
-/// length of a sequence.
+/// Sizes of a tensor's dimensions; kNone for an unknown size: that of the batch, the length of a
+/// sequence.
 using Shape = std::vector<int64_t>;
 
 inline constexpr int64_t kNone = -1;
 
-/// As Keras prints it: "(None, 28, 28)", "(None,)".
+/// Prints like Keras: "(None, 28, 28)", "(None,)".
 STRATA_API std::string to_string(const Shape& shape);
 
 /// `N` sizes, or one for all: `3`, `{3, 5}`.

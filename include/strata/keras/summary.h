@@ -9,10 +9,10 @@
 namespace strata::keras {
 
 struct SummaryOptions {
-  /// Of the table, in columns. 0: Keras's, 88 (108 with connections, 12 more with show_trainable),
-  /// at most the console's width less 4.
+  /// The table's width in columns. 0: Keras's, 88 (108 with connections, 12 more with
+  /// show_trainable), at most the console's width less 4.
   int64_t line_length = 0;
-  /// Lines are cut there. 0: COLUMNS, or that of the terminal, or 80.
+  /// The width at which lines are cut. 0: COLUMNS, or the terminal's, or 80.
   int64_t console_width = 0;
   bool expand_nested = false;   ///< Shows the layers of nested models.
   bool show_trainable = false;  ///< Adds a column with Y or N.
@@ -24,7 +24,7 @@ struct SummaryOptions {
 STRATA_API void print_summary(const Model& model, std::ostream& out,
                               const SummaryOptions& options = {});
 
-/// The same as text.
+/// Returns the same as text.
 STRATA_API std::string summary(const Model& model, const SummaryOptions& options = {});
 
 }  // namespace strata::keras

@@ -14,15 +14,15 @@ namespace detail {
 struct Node;
 }
 
-/// A tensor of a model that is being described: it has a shape and a history, and no values. Copies
-/// are the same tensor. Source: keras.KerasTensor.
+/// A tensor of a model's description: it has a shape and a history, and no values. Copies are the
+/// same tensor. Source: keras.KerasTensor.
 class STRATA_API SymbolicTensor {
  public:
-  /// With the batch in front: (None, 784).
+  /// The shape with the batch first: (None, 784).
   const Shape& shape() const;
   at::ScalarType dtype() const;
 
-  /// Output `index` of a call; how layers make them.
+  /// Makes output `index` of a call; used by layers.
   SymbolicTensor(std::shared_ptr<detail::Node> node, size_t index)
       : node_(std::move(node)), index_(index) {}
   const std::shared_ptr<detail::Node>& node() const { return node_; }
@@ -40,8 +40,8 @@ struct InputOptions {
   at::ScalarType dtype = at::kFloat;
 };
 
-/// A model's input. @param shape  Without the batch: {784}, {28, 28, 1}; kNone for a size that
-/// varies.
+/// Makes a model's input. @param shape  Without the batch: {784}, {28, 28, 1}; kNone for a size
+/// that varies.
 STRATA_API SymbolicTensor Input(const Shape& shape, const InputOptions& options = {});
 
 }  // namespace strata::keras

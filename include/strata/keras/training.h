@@ -20,7 +20,7 @@ namespace strata {
 class Strategy;
 }
 
-/// What compile, fit, evaluate and predict can be told. Source: keras.Model 3.15.
+/// Options of compile, fit, evaluate and predict. Source: keras.Model 3.15.
 namespace strata::keras {
 
 /// One value for all outputs, one for each in order, or by the names of the outputs' layers.
@@ -68,39 +68,40 @@ class PerOutputMetrics {
 
 struct CompileOptions {
   optimizers::AnyOptimizer optimizer = "rmsprop";
-  /// None: what `add_loss` and regularizers give is all there is.
+  /// Unset: the loss has the terms of `add_loss` and regularizers only.
   PerOutput<losses::Loss> loss = {};
-  /// Of each output's loss in the sum; empty: 1.
+  /// The weight of each output's loss in the sum; empty: 1.
   PerOutput<double> loss_weights = {};
   /// `{"accuracy"}`; for several outputs a list of lists, or by name.
   PerOutputMetrics metrics = {};
-  /// The same, with sample and class weights counted.
+  /// The same, with sample and class weights applied.
   PerOutputMetrics weighted_metrics = {};
-  /// Steps between two calls of the batch callbacks, in one `run`.
+  /// The number of steps between two calls of the batch callbacks, in one `run`.
   int64_t steps_per_execution = 1;
-  /// The strategy, if the model was not made in its scope. Only before it is built.
+  /// The strategy, if the model was not made in its scope. It must be set before the model is
+  /// built.
   Strategy* distribute = nullptr;
-  /// For a model made under the dtype policy "mixed_float16": puts the optimizer into a
+  /// For a model made under the dtype policy "mixed_float16": wraps the optimizer in a
   /// LossScaleOptimizer, unless it is one.
   bool auto_scale_loss = true;
-  /// Accepted for programs that come from Keras, and kept in files: strata has no graphs, so every
-  /// step is as with run_eagerly. `compile` says in the log that jit_compile has no effect.
+  /// Accepted for compatibility with Keras, and saved in files: strata has no graphs, so every step
+  /// runs as with run_eagerly. `compile` logs that jit_compile has no effect.
   bool jit_compile = false;
   bool run_eagerly = false;
 };
 
-/// Terminal: a bar; else a line an epoch.
+/// On a terminal a bar; else a line for each epoch.
 inline constexpr int kVerboseAuto = -1;
 
-/// The fields in the order in which designated initializers must name them: epochs,
-/// validation_data, validation_split, class_weight, sample_weight, callbacks, verbose,
-/// initial_epoch, steps_per_epoch, validation_steps, validation_freq, batch_size, shuffle,
-/// prefetch. Where that is a burden, make one and set fields: `keras::FitOptions o; o.epochs = 3;`.
+/// Designated initializers must name the fields in this order: epochs, validation_data,
+/// validation_split, class_weight, sample_weight, callbacks, verbose, initial_epoch,
+/// steps_per_epoch, validation_steps, validation_freq, batch_size, shuffle, prefetch. Alternatively
+/// set fields: `keras::FitOptions o; o.epochs = 3;`.
 struct FitOptions {
   int64_t epochs = 1;
-  /// Batches; elements as the training data's.
+  /// Batches, with elements like the training data's.
   std::optional<data::Dataset> validation_data = {};
-  /// The last part of the examples, which is not trained on. For tensors only.
+  /// The fraction of the examples, the last ones, that is not trained on. For tensors only.
   double validation_split = 0;
   /// Weights by class, for labels that are class numbers or one-hot.
   std::map<int64_t, double> class_weight = {};
@@ -109,16 +110,16 @@ struct FitOptions {
   std::vector<callbacks::CallbackRef> callbacks = {};
   int verbose = kVerboseAuto;
   int64_t initial_epoch = 0;
-  /// Batches of an epoch; 0: one pass. The data then go on from epoch to epoch; where they end
-  /// within one, it ends with a warning, and the next starts them again.
+  /// The number of batches in an epoch; 0: one pass. The data then continue from epoch to epoch; if
+  /// they end within one, it ends with a warning, and the next starts them again.
   int64_t steps_per_epoch = 0;
   int64_t validation_steps = 0;  ///< 0: all.
-  int64_t validation_freq = 1;   ///< Validate after every n-th epoch.
-  /// Examples of a batch over all replicas, and whether each epoch has an order of its own. For
+  int64_t validation_freq = 1;   ///< Validates after every n-th epoch.
+  /// The examples of a batch over all replicas, and whether each epoch has an order of its own. For
   /// tensors only: datasets are batched and shuffled already.
   int64_t batch_size = 32;
   bool shuffle = true;
-  /// Batches that a thread of its own makes ahead of training; kAutotune: see Dataset::prefetch.
+  /// The number of batches that a thread prefetches; kAutotune: see Dataset::prefetch.
   int64_t prefetch = data::kAutotune;
 };
 

@@ -6,11 +6,11 @@
 
 namespace strata::kernels {
 
-/// Puts faster kernels under a few of libtorch's CPU operators, for float32, on the threads that
-/// hold a RandomStreamGuard (every replica function does): below autograd, so unchanged modules,
-/// their backward and double backward use them. Everywhere else libtorch's own run, and also here
-/// for other dtypes, other strides and sizes where they are as good. Idempotent; strategies call
-/// it. Threads: any.
+/// Registers faster kernels under a few of libtorch's CPU operators, for float32, on the threads
+/// that hold a RandomStreamGuard (every replica function does). They are below autograd, so
+/// unchanged modules, their backward and double backward use them. On all other threads libtorch's
+/// own run, and here, too, for other dtypes, other strides and sizes where they are as good.
+/// Idempotent; strategies call it. Threads: any.
 ///
 ///   mm, addmm, bmm   On processors with AVX-512: 2 times as fast for the sizes of training where
 ///                    libtorch's MKL takes its AVX2 path (AMD), 1.15 to 1.4 on Intel. An element's

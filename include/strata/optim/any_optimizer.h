@@ -12,17 +12,17 @@
 
 namespace strata::optimizers {
 
-/// An optimizer with Keras's defaults by its name, in any case: "adam", "sgd", "RMSprop".
-/// @throws Error kInvalidArgument: no such optimizer; lists those there are.
+/// Makes an optimizer with Keras's defaults by its name, in any case: "adam", "sgd", "RMSprop".
+/// @throws Error kInvalidArgument: no such optimizer; lists the known ones.
 STRATA_API std::unique_ptr<Optimizer> make_optimizer(std::string_view name);
 
-/// An optimizer as options take it: `Adam({.learning_rate = 0.01})`, a shared_ptr that you keep
-/// using, or a name. A handle: copies are the same optimizer. None by default.
+/// An optimizer as options take it: `Adam({.learning_rate = 0.01})`, a shared_ptr, or a name. A
+/// handle: copies are the same optimizer. The default is no optimizer.
 class AnyOptimizer {
  public:
   AnyOptimizer() = default;
 
-  // An rvalue of a derived class alone: an lvalue's O is a reference, and none of ours.
+  // Takes rvalues of a derived class only: an lvalue's O is a reference.
   // NOLINTBEGIN(google-explicit-constructor,bugprone-*forwarding-reference*)
   template <typename O>
   requires std::derived_from<O, Optimizer> &&(!std::is_const_v<O>)AnyOptimizer(O&& optimizer)

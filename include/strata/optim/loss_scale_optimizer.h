@@ -11,24 +11,25 @@
 namespace strata::optimizers {
 
 struct LossScaleOptions {
-  double initial_scale = 32768;         ///< 2^15
-  int64_t dynamic_growth_steps = 2000;  ///< After so many good steps in a row the scale doubles.
+  double initial_scale = 32768;  ///< 2^15
+  /// The number of good steps in a row after which the scale doubles.
+  int64_t dynamic_growth_steps = 2000;
 };
 
-/// Another optimizer whose loss is scaled against the underflow of 16-bit gradients, by a factor
-/// that adapts: a step whose gradients are not all finite, on whatever replica, does not take place
-/// and halves the factor, to 1 at least. The factor doubles after `dynamic_growth_steps` good
-/// steps, while that is finite in float32. A step that does not take place is no iteration, as in
-/// Keras 3 (tf.keras counts it): schedules and Adam's bias correction see the updates alone.
+/// Wraps another optimizer and scales its loss against the underflow of 16-bit gradients, by a
+/// factor that adapts. A step whose gradients are not all finite, on any replica, is skipped and
+/// halves the factor, to 1 at least. The factor doubles after `dynamic_growth_steps` good steps,
+/// while that is finite in float32. A skipped step is no iteration, as in Keras 3 (tf.keras counts
+/// it): schedules and Adam's bias correction see the updates alone.
 ///
 ///     LossScaleOptimizer optimizer(Adam({.learning_rate = 1e-3}));
 ///
 /// `minimize` scales and divides by itself, before backward: gradients in 16 bits are as large as
 /// those of one device that has the whole batch. Cost: the gradients are added up one pass earlier,
-/// and the replicas meet twice more a step. Source: keras.optimizers.LossScaleOptimizer.
+/// and a step has two more barriers. Source: keras.optimizers.LossScaleOptimizer.
 class STRATA_API LossScaleOptimizer : public Optimizer {
  public:
-  /// @param inner  An rvalue: `Adam(...)`. Its own `loss_scale_factor` counts no longer.
+  /// @param inner  An rvalue: `Adam(...)`. Its own `loss_scale_factor` is ignored.
   /// @throws Error kInvalidArgument: a scale or a number of steps that is not positive.
   // NOLINTBEGIN(bugprone-*forwarding-reference*): a reference is not derived from Optimizer
   template <typename O>
@@ -41,10 +42,10 @@ class STRATA_API LossScaleOptimizer : public Optimizer {
   explicit LossScaleOptimizer(std::shared_ptr<Optimizer> inner,
                               const LossScaleOptions& options = {});
 
-  /// For its class and options. Variables and state are this one's, too.
+  /// The inner optimizer, for its class and options. Variables and state are this one's, too.
   const Optimizer& inner_optimizer() const { return *inner_; }
   const LossScaleOptions& options() const { return options_; }
-  /// The present factor: `dynamic_scale` of Keras.
+  /// The current factor: `dynamic_scale` of Keras.
   double loss_scale() const;
 
  private:

@@ -8,11 +8,11 @@
 
 #include "strata/core/export.h"
 
-/// Losses for custom loops: one value an example, not yet averaged (compute_average_loss does that,
-/// or `reduce` below).
+/// Losses for custom loops: one value for each example, not averaged (use compute_average_loss or
+/// `reduce` below).
 ///
-/// `y_pred` is `[batch, ..., n]`, floating; `y_true` has its shape unless said otherwise, and any
-/// dtype. The result is `[batch, ...]`: the last axis is reduced. Where one of the two has a last
+/// `y_pred` is `[batch, ..., n]`, floating; `y_true` has its shape unless documented otherwise, and
+/// any dtype. The result is `[batch, ...]`: the last axis is reduced. If one of the two has a last
 /// axis of length 1 that the other lacks, it is added or removed as in Keras; other broadcasting is
 /// refused, since it is mostly a mistake. Batches of 0 rows give `[0]`. All are differentiable in
 /// `y_pred`.
@@ -26,8 +26,8 @@ struct SparseCrossentropyOptions {
   std::optional<int64_t> ignore_class = {};  ///< examples with this label cost 0
 };
 
-/// `y_true`: class numbers, `[batch, ...]` or `[batch, ..., 1]`. With logits on the CPU it is one
-/// fused pass each way, with no second derivative (it raises kUnimplemented); otherwise ATen
+/// `y_true` has class numbers, `[batch, ...]` or `[batch, ..., 1]`. With logits on the CPU the loss
+/// is one fused pass each way, with no second derivative (it raises kUnimplemented); otherwise ATen
 /// operators.
 /// @throws Error kInvalidArgument: a label outside [0, n) (on a GPU libtorch's own assertion
 /// instead).
@@ -41,10 +41,10 @@ struct CrossentropyOptions {
       0;  ///< in [0, 1]: y_true moves that far towards the uniform distribution
 };
 
-/// `y_true`: one-hot or a distribution.
+/// `y_true` is one-hot or a distribution.
 STRATA_API at::Tensor categorical_crossentropy(const at::Tensor& y_true, const at::Tensor& y_pred,
                                                const CrossentropyOptions& options = {});
-/// `y_true`: 0, 1 or between.
+/// `y_true` has values from 0 to 1.
 STRATA_API at::Tensor binary_crossentropy(const at::Tensor& y_true, const at::Tensor& y_pred,
                                           const CrossentropyOptions& options = {});
 
@@ -68,26 +68,26 @@ STRATA_API at::Tensor mean_absolute_percentage_error(const at::Tensor& y_true,
                                                      const at::Tensor& y_pred);
 STRATA_API at::Tensor mean_squared_logarithmic_error(const at::Tensor& y_true,
                                                      const at::Tensor& y_pred);
-/// Quadratic up to an error of `delta`, linear beyond.
+/// The loss is quadratic up to an error of `delta`, and linear beyond.
 STRATA_API at::Tensor huber(const at::Tensor& y_true, const at::Tensor& y_pred, double delta = 1);
 STRATA_API at::Tensor log_cosh(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// Summed over the last axis, both clipped to [1e-7, 1].
+/// The sum is over the last axis, both clipped to [1e-7, 1].
 STRATA_API at::Tensor kl_divergence(const at::Tensor& y_true, const at::Tensor& y_pred);
 STRATA_API at::Tensor poisson(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// `y_true`: -1 or 1; if the whole batch holds only 0 and 1, 0 means -1.
+/// `y_true` has -1 and 1; if the whole batch has only 0 and 1, 0 means -1.
 STRATA_API at::Tensor hinge(const at::Tensor& y_true, const at::Tensor& y_pred);
 STRATA_API at::Tensor squared_hinge(const at::Tensor& y_true, const at::Tensor& y_pred);
-/// `y_true`: one-hot.
+/// `y_true` is one-hot.
 STRATA_API at::Tensor categorical_hinge(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// Minus the cosine, so that less is more alike; 0 where one of the two is a zero vector.
+/// The negative cosine, so that smaller is more similar; 0 where one of the two is a zero vector.
 STRATA_API at::Tensor cosine_similarity(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// 1 - 2 |y_true y_pred| / (|y_true| + |y_pred|), sums over `axis`; over everything, batch
-/// included, if that is empty: then one number, in `run` the sum of all replicas' batches, so that
-/// all must call it. Equal shapes.
+/// The loss is 1 - 2 |y_true y_pred| / (|y_true| + |y_pred|) with sums over `axis`. If `axis` is
+/// empty, the sums are over everything, batch included: the result is one number, in `run` over all
+/// replicas' batches, so that all must call it. Shapes must be equal.
 STRATA_API at::Tensor dice(const at::Tensor& y_true, const at::Tensor& y_pred,
                            const std::vector<int64_t>& axis = {});
 
@@ -104,18 +104,18 @@ struct CircleOptions {
   double margin = 0.4;
   bool remove_diagonal = true;  ///< an example is no pair with itself
 };
-/// `y_true`: class numbers `[batch]` or `[batch, 1]`; `y_pred`: normalized embeddings `[batch, n]`.
-/// Every example is compared with the whole batch, in `run` with that of all replicas, so that all
-/// must call it.
+/// `y_true` has class numbers `[batch]` or `[batch, 1]`; `y_pred` normalized embeddings `[batch,
+/// n]`. Every example is compared with the whole batch, in `run` with that of all replicas, so that
+/// all must call it.
 STRATA_API at::Tensor circle(const at::Tensor& y_true, const at::Tensor& y_pred,
                              const CircleOptions& options = {});
 
-/// `y_true`: class numbers `[batch, length]`, 0 from the end of each on; `y_pred`: logits `[batch,
-/// time, classes]`, class 0 is the blank. One value an example.
+/// `y_true` has class numbers `[batch, length]`, padded with 0; `y_pred` logits `[batch, time,
+/// classes]`, class 0 is the blank. The result has one value for each example.
 STRATA_API at::Tensor ctc(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// (1 - p^q) / q for the probability p of the right class. `y_true`: class numbers, as in
-/// sparse_categorical_crossentropy. @param q  in (0, 1)
+/// The loss is (1 - p^q) / q for the probability p of the right class. `y_true` has class numbers,
+/// as in sparse_categorical_crossentropy. @param q  in (0, 1)
 STRATA_API at::Tensor categorical_generalized_cross_entropy(const at::Tensor& y_true,
                                                             const at::Tensor& y_pred,
                                                             double q = 0.5);
@@ -127,8 +127,8 @@ enum class Reduction {
   kMeanWithSampleWeight,  ///< sum(weight * value) / sum(weight)
 };
 
-/// What keras.losses.Loss does with the values of one device's batch. Under a strategy use
-/// compute_average_loss instead: this divides by the local count. No values: 0.
+/// Reduces the values of one device's batch as keras.losses.Loss does. Under a strategy use
+/// compute_average_loss instead: this divides by the local count. Without values the result is 0.
 /// @param sample_weight  undefined, or `[batch]` or `[batch, 1]` or the shape of `values`.
 STRATA_API at::Tensor reduce(const at::Tensor& values, const at::Tensor& sample_weight = {},
                              Reduction reduction = Reduction::kSumOverBatchSize);

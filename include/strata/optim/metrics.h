@@ -6,8 +6,8 @@
 
 #include "strata/core/export.h"
 
-/// Metrics for custom loops: one value an example, 0 or 1 in float32, without gradients. Their mean
-/// over examples is the metric. Losses serve as metrics too (losses.h).
+/// Metrics for custom loops: one value for each example, 0 or 1 in float32, without gradients.
+/// Their mean over examples is the metric. Losses serve as metrics too (losses.h).
 ///
 /// `y_pred` is `[batch, ..., n]`; results are `[batch, ...]`, except `accuracy` and
 /// `binary_accuracy`, which keep every element. Batches of 0 rows give `[0]`.
@@ -16,22 +16,23 @@
 /// Source: keras.metrics 3.15.
 namespace strata::metrics {
 
-/// Whether each element of `y_pred` equals that of `y_true`.
+/// 1 where an element of `y_pred` equals that of `y_true`.
 STRATA_API at::Tensor accuracy(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// Whether each element lies on the side of `threshold` (above it is 1) that `y_true` says.
+/// 1 where an element, thresholded (above `threshold` is 1), equals `y_true`.
 STRATA_API at::Tensor binary_accuracy(const at::Tensor& y_true, const at::Tensor& y_pred,
                                       double threshold = 0.5);
 
-/// `y_true`: one-hot. Whether the largest element is at the same place; of equals the first counts.
+/// 1 where the largest element of `y_pred` is at the place of the 1 in `y_true` (one-hot); of equal
+/// elements the first counts.
 STRATA_API at::Tensor categorical_accuracy(const at::Tensor& y_true, const at::Tensor& y_pred);
 
-/// `y_true`: class numbers, `[batch, ...]` or `[batch, ..., 1]`, any dtype.
+/// `y_true` has class numbers, `[batch, ...]` or `[batch, ..., 1]`, any dtype.
 STRATA_API at::Tensor sparse_categorical_accuracy(const at::Tensor& y_true,
                                                   const at::Tensor& y_pred);
 
-/// Whether fewer than `k` elements are larger than the right one: ties count for us. False where
-/// the label is out of range or the row has a value that is not finite.
+/// 1 where fewer than `k` elements are larger than the right one: ties count as right. 0 where the
+/// label is out of range or the row has a value that is not finite.
 STRATA_API at::Tensor top_k_categorical_accuracy(const at::Tensor& y_true, const at::Tensor& y_pred,
                                                  int64_t k = 5);
 STRATA_API at::Tensor sparse_top_k_categorical_accuracy(const at::Tensor& y_true,

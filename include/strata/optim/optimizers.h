@@ -10,16 +10,15 @@
 #include "strata/optim/optimizer.h"
 
 /// Keras's optimizers with Keras's formulas and defaults (reference values in tests/golden).
-/// Their own options are listed in strata/tensor/rule_options.h (STRATA_ADAM_OPTIONS), those that all
-/// of them have at OptimizerOptions.
+/// strata/tensor/rule_options.h lists the options of each (STRATA_ADAM_OPTIONS), OptimizerOptions
+/// those that all have.
 namespace strata::optimizers {
 
-/// A template's argument is never guessed from braces: `Adam({.learning_rate = 0.1})` means
-/// options.
+/// Keeps braces from deducing a template's argument: `Adam({.learning_rate = 0.1})` means options.
 template <typename T>
 concept VariableVector = std::same_as<T, std::vector<Variable>>;
 
-/// The common options and the rule, as an optimizer's options have them.
+/// Splits an optimizer's options into the common options and the rule.
 template <typename Options>
 OptimizerOptions common_options_of(const Options& options) {
   OptimizerOptions common;
@@ -37,14 +36,14 @@ std::unique_ptr<tensor::UpdateRule> make_rule_of(const Options& options) {
   return rule.make();
 }
 
-/// An optimizer that knows the options it was made with.
-/// @throws Error kInvalidArgument, by the constructors: a value outside the range that Keras allows.
+/// An optimizer that keeps the options it was made with.
+/// @throws Error kInvalidArgument, in constructors: a value outside the range that Keras allows.
 template <typename Options>
 class ConfiguredOptimizer : public Optimizer {
  public:
   explicit ConfiguredOptimizer(const Options& options = {})
       : Optimizer(make_rule_of(options), common_options_of(options)), options_(options) {}
-  /// As `build` with these variables.
+  /// Makes an optimizer and builds it with these variables.
   ConfiguredOptimizer(std::vector<Variable> variables, const Options& options)
       : ConfiguredOptimizer(options) {
     build(std::move(variables));
@@ -53,10 +52,10 @@ class ConfiguredOptimizer : public Optimizer {
   explicit ConfiguredOptimizer(V variables)
       : ConfiguredOptimizer(std::move(variables), Options()) {}
 
-  /// As they were given: the rate of today is `learning_rate()`.
+  /// The options as given; the current rate is `learning_rate()`.
   const Options& options() const { return options_; }
 
-  /// Keras's class: "Adam".
+  /// Keras's class name: "Adam".
   static std::string_view class_name() {
     return tensor::row_of(typename Options::Rule()).class_names.front();
   }
@@ -228,7 +227,7 @@ class STRATA_API Adafactor : public ConfiguredOptimizer<AdafactorOptions> {
   using ConfiguredOptimizer::ConfiguredOptimizer;
 };
 
-/// All of them: what names and Keras's files can mean.
+/// All optimizers that names and Keras's files can refer to.
 template <typename... Optimizers>
 struct OptimizerList {};
 using AllOptimizers = OptimizerList<SGD, Adam, AdamW, Adagrad, RMSprop, Adadelta, Ftrl, Adamax,

@@ -13,8 +13,8 @@
 /// Source: keras.optimizers.schedules 3.15, names, formulas and defaults; computed in double.
 namespace strata::schedules {
 
-/// initial_learning_rate * decay_rate ^ (iteration / decay_steps), the exponent rounded down if
-/// `staircase`.
+/// The rate is initial_learning_rate * decay_rate ^ (iteration / decay_steps), with the exponent
+/// rounded down if `staircase`.
 struct STRATA_API ExponentialDecay {
   double initial_learning_rate;
   double decay_steps;
@@ -24,16 +24,17 @@ struct STRATA_API ExponentialDecay {
   double operator()(int64_t iteration) const;
 };
 
-/// values[i] up to and including boundaries[i]; the last value after the last boundary.
+/// The rate is values[i] up to and including boundaries[i], and the last value afterwards.
 struct STRATA_API PiecewiseConstantDecay {
   std::vector<int64_t> boundaries;  ///< ascending, at least one
-  std::vector<double> values;       ///< one more
+  std::vector<double> values;       ///< one more than boundaries
 
   double operator()(int64_t iteration) const;
 };
 
-/// From initial_learning_rate to end_learning_rate along (1 - iteration / decay_steps) ^ power.
-/// After decay_steps it stays; with `cycle` decay_steps is instead stretched to the next multiple.
+/// The rate falls from initial_learning_rate to end_learning_rate along (1 - iteration /
+/// decay_steps) ^ power. After decay_steps it stays; with `cycle` decay_steps is stretched to the
+/// next multiple instead.
 struct STRATA_API PolynomialDecay {
   double initial_learning_rate;
   double decay_steps;
@@ -44,7 +45,7 @@ struct STRATA_API PolynomialDecay {
   double operator()(int64_t iteration) const;
 };
 
-/// initial_learning_rate / (1 + decay_rate * iteration / decay_steps).
+/// The rate is initial_learning_rate / (1 + decay_rate * iteration / decay_steps).
 struct STRATA_API InverseTimeDecay {
   double initial_learning_rate;
   double decay_steps;
@@ -54,8 +55,9 @@ struct STRATA_API InverseTimeDecay {
   double operator()(int64_t iteration) const;
 };
 
-/// Linear from initial_learning_rate to warmup_target in warmup_steps, then half a cosine over
-/// decay_steps down to alpha * warmup_target. Without a target: no warm-up, the cosine alone.
+/// The rate is linear from initial_learning_rate to warmup_target in warmup_steps, then half a
+/// cosine over decay_steps down to alpha * warmup_target. Without a target there is only the
+/// cosine.
 struct STRATA_API CosineDecay {
   double initial_learning_rate;
   double decay_steps;
@@ -68,7 +70,8 @@ struct STRATA_API CosineDecay {
   double operator()(int64_t iteration) const;
 };
 
-/// Half cosines of lengths first_decay_steps * t_mul^i, each starting at m_mul^i. (SGDR.)
+/// The rate consists of half cosines of lengths first_decay_steps * t_mul^i, each starting at
+/// m_mul^i (SGDR).
 struct STRATA_API CosineDecayRestarts {
   double initial_learning_rate;
   double first_decay_steps;
@@ -79,8 +82,8 @@ struct STRATA_API CosineDecayRestarts {
   double operator()(int64_t iteration) const;
 };
 
-/// Any of the above, a constant, or a function of the iteration: what an optimizer takes as its
-/// learning rate. A value; copies are independent.
+/// A learning rate of an optimizer: any of the above, a constant, or a function of the iteration. A
+/// value; copies are independent.
 class STRATA_API Schedule {
  public:
   using Function = std::function<double(int64_t)>;
@@ -88,8 +91,7 @@ class STRATA_API Schedule {
                              InverseTimeDecay, CosineDecay, CosineDecayRestarts, Function>;
 
   /// @throws Error kInvalidArgument: decay steps that are not positive, boundaries that do not
-  /// ascend or
-  ///         do not fit the values, an empty function.
+  ///         ascend or do not fit the values, an empty function.
   Schedule(double learning_rate);             // NOLINT(google-explicit-constructor)
   Schedule(ExponentialDecay schedule);        // NOLINT(google-explicit-constructor)
   Schedule(PiecewiseConstantDecay schedule);  // NOLINT(google-explicit-constructor)
@@ -99,13 +101,13 @@ class STRATA_API Schedule {
   Schedule(CosineDecayRestarts schedule);     // NOLINT(google-explicit-constructor)
   explicit Schedule(Function function);
 
-  /// The learning rate of the step after `iteration` finished ones.
+  /// Returns the learning rate of the step after `iteration` finished ones.
   double operator()(int64_t iteration) const;
 
   bool is_constant() const { return std::holds_alternative<double>(value_); }
-  /// Keras's class name; "Constant" or "Function" for the other two.
+  /// Keras's class name; "Constant" or "Function" for a constant or a function.
   std::string_view name() const;
-  /// What it was made from, for saving.
+  /// The value it was made from, for saving.
   const Value& value() const { return value_; }
 
  private:

@@ -10,8 +10,8 @@
 
 namespace strata::metrics {
 
-/// The weighted sum of everything it was shown since the last reset, over all replicas; in all else
-/// like Mean. Source: keras.metrics.Sum under tf.distribute.
+/// The weighted sum of all values since the last reset, over all replicas; otherwise like Mean.
+/// Source: keras.metrics.Sum under tf.distribute.
 class STRATA_API Sum {
  public:
   explicit Sum(const std::string& name = "sum");
@@ -21,7 +21,7 @@ class STRATA_API Sum {
 
   double result() const;
   void reset();
-  void build();  ///< As Mean::build.
+  void build();  ///< See Mean::build.
 
   const std::string& name() const;
   const Variable& total() const;

@@ -17,12 +17,12 @@ namespace strata::ps {
 
 namespace detail {
 
-/// What a worker has for one ResourceId: an object that a factory has made, or what a function has
-/// returned, or why there is neither.
+/// A worker's value of one ResourceId: an object that a factory has made, the result of a function,
+/// or the error.
 struct Resource {
-  std::string name;  ///< of the factory or function
+  std::string name;  ///< the factory or function
   std::shared_ptr<void> object = {};
-  std::optional<std::type_index> type = {};  ///< of the object
+  std::optional<std::type_index> type = {};  ///< the object's
   Value value = {};
   Status status = {};
 };
@@ -30,35 +30,35 @@ using Resources = std::unordered_map<uint64_t, std::shared_ptr<const Resource>>;
 
 }  // namespace detail
 
-/// What a function on a worker may ask about its call: a first parameter `const CallContext&`.
+/// The context of a call on a worker, for a function whose first parameter is `const CallContext&`.
 /// Valid during the call. Threads: any.
 class STRATA_API CallContext {
  public:
-  /// Where the function runs, and how many tasks the job "worker" has.
+  /// The task that runs the function, and the number of tasks of the job "worker".
   const cluster::TaskId& worker() const { return worker_; }
   int num_workers() const { return num_workers_; }
 
-  /// Stops when nobody waits for the result any more: the coordinator has an error to raise, or is
-  /// gone. What takes long looks at it now and then, and throws kCancelled.
+  /// Requests a stop when the result is no longer needed: the coordinator has an error to raise, or
+  /// was lost. Long functions check it from time to time, and throw kCancelled.
   std::stop_token stop() const { return stop_; }
   /// @throws Error  kCancelled: as above.
   void throw_if_stopped() const;
 
-  // For the worker that makes it, and for the registry.
+  // For WorkerServer and the registry.
   CallContext(cluster::TaskId worker, int num_workers, std::stop_token stop,
               detail::Resources resources)
       : worker_(std::move(worker)),
         num_workers_(num_workers),
         stop_(std::move(stop)),
         resources_(std::move(resources)) {}
-  /// @throws Error  the error that it could not be made with; kInternal: there is none.
+  /// @throws Error  the error of its construction; kInternal: it does not exist.
   const detail::Resource& resource(ResourceId id) const;
 
  private:
   const cluster::TaskId worker_;
   const int num_workers_;
   const std::stop_token stop_;
-  const detail::Resources resources_;  // those that are arguments of this call
+  const detail::Resources resources_;  // the arguments of this call
 };
 
 }  // namespace strata::ps

@@ -18,9 +18,9 @@
 
 namespace strata::ps {
 
-/// The functions that a ClusterCoordinator can have called on workers, by name. One call fills it, in the
-/// one program that is all of the tasks: then all have the same, no linker can drop one, and what
-/// a function captures is its own task's.
+/// The functions that a ClusterCoordinator can call on workers, by name. One function of the program,
+/// which all tasks run, fills it: so all have the same entries, no linker can drop one, and a
+/// function's captures belong to its own task.
 ///
 ///     void register_all(ps::FunctionRegistry& registry) {
 ///       registry.add("train_step", [](data::Iterator& batches, int64_t step) -> double {...});
@@ -37,8 +37,8 @@ namespace strata::ps {
 /// Source: the tf.functions of tf.distribute.coordinator.ClusterCoordinator.schedule.
 class STRATA_API FunctionRegistry {
  public:
-  /// @return what ClusterCoordinator::schedule takes in place of the name, to have arguments checked when
-  ///   they are compiled.
+  /// @return a handle that ClusterCoordinator::schedule takes in place of the name, to check arguments at
+  ///   compile time.
   /// @throws Error  kInvalidArgument: a name that is empty, of more than 255 bytes, or has control
   ///     characters. kAlreadyExists.
   template <typename F>
@@ -65,9 +65,10 @@ class STRATA_API FunctionRegistry {
     return handle;
   }
 
-  /// `factory` makes an object, which stays on its worker: it returns a T, std::unique_ptr<T> or
-  /// std::shared_ptr<T>. Called on each worker once for each ClusterCoordinator::create_per_worker_values, and
-  /// again on one that was lost and came back. @throws Error  as `add`.
+  /// Adds a factory. `factory` returns a T, std::unique_ptr<T> or std::shared_ptr<T>, and the
+  /// object stays on its worker. It is called on each worker once for each
+  /// ClusterCoordinator::create_per_worker_values, and again on a worker that was lost and reconnected. @throws
+  /// Error  as `add`.
   template <typename F>
   void add_resource(std::string name, F factory) {
     static_assert(detail::HasSignature<F>, "a factory has parameters of one type each");
@@ -89,9 +90,10 @@ class STRATA_API FunctionRegistry {
   }
 
   bool contains(std::string_view name) const { return entries_.contains(name); }
-  /// "train_step(resource<strata::data::Iterator>, int64) -> float64", sorted by name.
+  /// Prints signatures sorted by name: "train_step(resource<strata::data::Iterator>, int64) ->
+  /// float64".
   std::vector<std::string> signatures() const;
-  /// Of names and signatures: equal for equal ones, else different but for one chance in 2^64.
+  /// A hash of names and signatures; different registries collide with a chance of 1 in 2^64.
   uint64_t fingerprint() const;
 
   // For ps::Coordinator and WorkerServer.
@@ -99,7 +101,7 @@ class STRATA_API FunctionRegistry {
   struct Entry {
     std::vector<detail::Type> parameters;
     detail::Type result;
-    std::optional<std::type_index> object;  ///< a factory's
+    std::optional<std::type_index> object;  ///< of a factory
     std::function<Value(const CallContext&, const std::vector<Value>&)> call;
     std::function<std::shared_ptr<void>(const CallContext&, const std::vector<Value>&)> make;
   };
@@ -108,9 +110,9 @@ class STRATA_API FunctionRegistry {
     const std::string& name;
     const Entry& entry;
   };
-  /// @throws Error  kNotFound: names those there are.
+  /// @throws Error  kNotFound: lists the known names.
   Found find(std::string_view name) const;
-  /// nullopt: there are not so many.
+  /// Returns nullopt if the index is out of range.
   std::optional<Found> at(uint32_t index) const;
 
  private:
@@ -135,7 +137,8 @@ class STRATA_API FunctionRegistry {
   std::map<std::string, std::shared_ptr<const Entry>, std::less<>> entries_;
 };
 
-/// What of two registries differs, in a line: "only here: f(int64) -> nothing; only there: ...".
+/// Describes how two registries differ, in a line: "only here: f(int64) -> nothing; only there:
+/// ...".
 STRATA_API std::string registry_difference(const std::vector<std::string>& here,
                                            const std::vector<std::string>& there);
 

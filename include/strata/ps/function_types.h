@@ -21,7 +21,7 @@
 namespace strata::ps {
 
 /// The name of a registered function, and its types: `RemoteFunction<double(at::Tensor, int64_t)>`.
-/// A `const CallContext&` that it takes first is not one of them.
+/// A first parameter `const CallContext&` is not included.
 template <typename Signature>
 class RemoteFunction {
  public:
@@ -34,26 +34,26 @@ class RemoteFunction {
 
 }  // namespace strata::ps
 
-// How the parameters and results of C++ functions become those of a FunctionRegistry, and back.
+// The conversion of C++ functions' parameters and results to those of a FunctionRegistry, and back.
 namespace strata::ps::detail {
 
-/// Of a parameter or a result.
+/// The type of a parameter or a result.
 struct STRATA_API Type {
   std::string text;  ///< "list<Tensor>", "resource<MyIterator>"
   /// nullopt: any.
   std::optional<Value::Kind> kind = {};
-  std::shared_ptr<const Type> element = {};      ///< of a list; null: any
-  std::optional<std::type_index> resource = {};  ///< of the object behind a kResource
+  std::shared_ptr<const Type> element = {};      ///< a list's; null: any
+  std::optional<std::type_index> resource = {};  ///< the type of the object behind a kResource
 };
 
-/// The text of a C++ type, as a debugger shows it.
+/// The name of a C++ type, as a debugger shows it.
 STRATA_API std::string type_name(std::type_index type);
 
-/// "list<int64>": what is asked of a value, or what it is.
+/// Prints a value's type: "list<int64>".
 STRATA_API std::string describe(const Value& value);
 
-/// Whether `value` can be a `type`; an int64 can be a float64. A resource can be everything that
-/// its own type, or the value that it stands for, can.
+/// True if `value` can be passed as `type`. An int64 can be a float64. A resource can be passed as
+/// its own type, or as the type of the value that it refers to.
 STRATA_API bool fits(const Value& value, const Type& type);
 
 [[noreturn]] STRATA_API void wrong_value(const Value& value, std::string_view expected);
@@ -88,7 +88,7 @@ struct IsTuple<std::tuple<T...>> : std::true_type {};
 template <typename A, typename B>
 struct IsTuple<std::pair<A, B>> : std::true_type {};
 
-/// What travels.
+/// The types that are sent.
 template <typename T>
 concept Plain = std::same_as<T, Value> || std::same_as<T, at::Tensor> || std::same_as<T, bool> ||
     std::integral<T> || std::floating_point<T> || std::same_as<T, std::string> || List<T>;
@@ -110,7 +110,7 @@ Type plain_type() {
   }
 }
 
-/// @throws Error  kInvalidArgument: it is not a T, or beyond its range.
+/// @throws Error  kInvalidArgument: it is not a T, or is out of its range.
 template <Plain T>
 T from_value(const Value& value) {
   if constexpr (std::same_as<T, Value>) {
@@ -143,8 +143,8 @@ T from_value(const Value& value) {
   wrong_value(value, plain_type<T>().text);
 }
 
-/// What a parameter that is declared as A is given: `T` for those that travel, `std::shared_ptr<T>`
-/// for resources (`T&`, `std::shared_ptr<T>`).
+/// The value that a parameter declared as A gets: `T` for the types that are sent,
+/// `std::shared_ptr<T>` for resources (`T&`, `std::shared_ptr<T>`).
 template <typename A>
 struct Parameter {
   using Bare = std::remove_cvref_t<A>;
@@ -222,7 +222,7 @@ Value to_value(R&& result) {
   }
 }
 
-/// An argument of a typed call, as it travels.
+/// Converts an argument of a typed call to the form in which it is sent.
 template <typename A, typename Given>
 Value to_argument(const Given& given) {
   using Bare = typename Parameter<A>::Bare;
@@ -253,7 +253,7 @@ struct Signature {
   template <typename Function, size_t... I>
   static R call_with(Function& function, const CallContext& context,
                      const std::vector<Value>& values, std::index_sequence<I...>) {
-    // In braces: from the first to the last.
+    // Braces evaluate from the first to the last.
     std::tuple<typename Parameter<Args>::Held...> held{convert<Args>(values[I], context, I)...};
     if constexpr (WithContext) {
       return function(context, Parameter<Args>::pass(std::get<I>(held))...);

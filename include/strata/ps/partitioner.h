@@ -12,12 +12,12 @@
 
 namespace strata::ps {
 
-/// Says into how many parts a variable is cut along axis 0, 1 or more.
+/// Returns the number of parts of a variable along axis 0, 1 or more.
 /// Source: tf.distribute.experimental.partitioners.Partitioner, whose answers for other axes
 /// ParameterServerStrategy refuses.
 using Partitioner = std::function<int64_t(const VariableSpec& variable)>;
 
-/// So many parts, or one a row if there are fewer rows.
+/// Cuts a variable into `num_shards` parts, or one for each row if there are fewer rows.
 class STRATA_API FixedShardsPartitioner {
  public:
   /// @throws Error  kInvalidArgument: `num_shards` is not positive.
@@ -33,9 +33,9 @@ struct MinSizePartitionerOptions {
   int64_t max_shards = 1;
 };
 
-/// As many parts as there are `min_shard_bytes` in the variable, the last one begun included, at
-/// most `max_shards` and one a row. So parts may be below the minimum, as TensorFlow's are:
-/// 65537 rows of one float are 2 parts of 128 KiB.
+/// Cuts a variable into one part for each `min_shard_bytes` begun, at most `max_shards` and one for
+/// each row. So parts may be below the minimum, as TensorFlow's are: 65537 rows of one float are 2
+/// parts of 128 KiB.
 class STRATA_API MinSizePartitioner {
  public:
   /// @throws Error  kInvalidArgument: an option is not positive.
@@ -48,10 +48,11 @@ class STRATA_API MinSizePartitioner {
 
 struct MaxSizePartitionerOptions {
   int64_t max_shard_bytes;
-  std::optional<int64_t> max_shards = std::nullopt;  ///< before `max_shard_bytes`; nullopt: any
+  /// takes precedence over `max_shard_bytes`; nullopt: any
+  std::optional<int64_t> max_shards = std::nullopt;
 };
 
-/// The fewest parts of `max_shard_bytes` at most, as far as whole rows allow.
+/// Cuts a variable into the fewest parts of at most `max_shard_bytes`, as far as whole rows allow.
 class STRATA_API MaxSizePartitioner {
  public:
   /// @throws Error  kInvalidArgument: an option is not positive.
@@ -62,11 +63,11 @@ class STRATA_API MaxSizePartitioner {
   MaxSizePartitionerOptions options_;
 };
 
-/// The first row of each of `parts` parts of `rows` rows, and `rows` at the end: they differ by one
-/// row at most, the larger ones first. 13 rows in 5: 0, 3, 6, 9, 11, 13.
+/// Returns the first row of each of `parts` parts of `rows` rows, and `rows` at the end. The parts
+/// differ by one row at most, the larger ones first. 13 rows in 5: 0, 3, 6, 9, 11, 13.
 STRATA_API std::vector<int64_t> split_rows(int64_t rows, int64_t parts);
 
-/// `name/part_3`: what TensorFlow calls part 3 of a variable.
+/// TensorFlow's name of a part of a variable: `name/part_3`.
 STRATA_API std::string part_name(std::string_view name, int64_t part);
 
 }  // namespace strata::ps

@@ -9,10 +9,10 @@
 
 namespace strata::ps {
 
-/// What every worker has one of: an object that a factory has made there, or what a function has
-/// returned. As an argument of a scheduled function it is the one of the worker that runs it. A
-/// handle; when the last copy is gone, and the last call that takes it has ended, the workers
-/// forget it.
+/// A value on every worker: an object that a factory has made there, or the result of a function.
+/// As an argument of a scheduled function it is the value of the worker that runs it. A handle;
+/// when the last copy is destroyed, and the last call that takes it has ended, the workers release
+/// it.
 /// Threads: any. Source: tf.distribute.coordinator.PerWorkerValues.
 class STRATA_API PerWorkerValues {
  public:

@@ -8,28 +8,29 @@
 
 namespace strata::ps {
 
-/// Chooses a server, from 0, for each variable that it is called with. What it answers depends on
-/// the calls before, so call it in the order of creation; copies go on by themselves.
+/// Chooses a server, from 0, for each variable that it is called with. Its answer depends on
+/// earlier calls, so call it in the order of creation; copies are independent.
 /// Source: `ps_strategy` of tf.compat.v1.train.replica_device_setter.
 using PlacementStrategy = std::function<int(const VariableSpec& variable)>;
 
-/// What a variable weighs, in any unit.
+/// Returns the weight of a variable, in any unit.
 using LoadFunction = std::function<double(const VariableSpec& variable)>;
 
-/// Bytes. @throws Error  kInvalidArgument: the shape has a size that is not known.
+/// Returns bytes. @throws Error  kInvalidArgument: the shape has an unknown size.
 STRATA_API double byte_size_load(const VariableSpec& variable);
-/// Elements, as tf_cnn_benchmarks counts. @throws as `byte_size_load`.
+/// Returns elements, as tf_cnn_benchmarks counts. @throws as `byte_size_load`.
 STRATA_API double element_count_load(const VariableSpec& variable);
 
-/// One server after the other, whatever the sizes: a large variable makes its server the slowest.
+/// Chooses one server after the other, whatever the sizes: a large variable makes its server the
+/// slowest.
 /// @throws Error  kInvalidArgument: `num_servers` is not positive.
 STRATA_API PlacementStrategy round_robin(int num_servers);
 
 /// `GreedyLoadBalancingStrategy` by bytes.
 STRATA_API PlacementStrategy greedy(int num_servers);
 
-/// The server with the least load so far, the first of several. A variable stays whole, so the
-/// largest one bounds what more servers can do.
+/// Chooses the server with the least load so far, the first of several. A variable stays whole, so
+/// the largest one bounds the gain from more servers.
 /// Source: tf.contrib.training.GreedyLoadBalancingStrategy of TensorFlow 1.
 class STRATA_API GreedyLoadBalancingStrategy {
  public:

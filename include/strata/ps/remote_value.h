@@ -19,14 +19,14 @@ namespace strata::ps {
 
 namespace detail {
 
-/// How a scheduled call ended, once it has.
+/// The outcome of a scheduled call.
 class RemoteState {
  public:
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
-  const Status& status() const { return status_; }  // once done
-  const Value& value() const { return value_; }     // once done and ok
+  const Status& status() const { return status_; }  // only when done
+  const Value& value() const { return value_; }     // only when done and ok
 
-  /// At most once.
+  /// Called at most once.
   void finish(Status status, Value value = {}) {
     status_ = std::move(status);
     value_ = std::move(value);
@@ -43,7 +43,7 @@ class CoordinatorCore;
 
 inline constexpr std::chrono::hours kNoFetchLimit{24 * 365};
 
-/// What RemoteValues of all types hold.
+/// The state behind RemoteValues of all types.
 class STRATA_API RemoteHandle {
  public:
   RemoteHandle(std::shared_ptr<RemoteState> state, std::weak_ptr<CoordinatorCore> core)
@@ -58,7 +58,7 @@ class STRATA_API RemoteHandle {
   std::weak_ptr<CoordinatorCore> core_;
 };
 
-/// What a function returned, as its type. @throws Error  kInvalidArgument: it is none.
+/// Converts a function's result to its type. @throws Error  kInvalidArgument: it has another type.
 template <typename T>
 T from_result(const Value& value) {
   try {
@@ -83,25 +83,26 @@ T from_result(const Value& value) {
 
 }  // namespace detail
 
-/// The result of a call that was scheduled, of a function on some worker, which may still wait for
-/// its turn. A handle; copies are of the same result. It cannot be an argument of another call: the
-/// value is here, not on a worker.
+/// The result of a scheduled call on some worker, which may still be queued. A handle; copies refer
+/// to the same result. It cannot be an argument of another call: its value is here, not on a
+/// worker.
 ///
-/// @tparam T  What the function returns, which a call by its RemoteFunction knows; a call by name
-///   gives a Value.
+/// @tparam T  The function's result type, for a call by RemoteFunction; a call by name gives a
+///   Value.
 /// Threads: any. Source: tf.distribute.coordinator.RemoteValue.
 template <typename T>
 class RemoteValue {
  public:
   static constexpr std::chrono::hours kNoLimit = detail::kNoFetchLimit;
 
-  /// Whether it has ended, well or not. Costs one load.
+  /// True if the call has ended, with or without an error. Costs one load.
   bool done() const { return handle_.done(); }
 
-  /// What the function returned, waited for.
-  /// @throws Error  what the function threw; its message names it and the worker. kCancelled: it
+  /// Waits for the function's result.
+  /// @throws Error  the function's exception; its message names function and worker. kCancelled: it
   ///   was cancelled after another one's error; "Please reschedule the function" (it may have run).
-  ///   kDeadlineExceeded. These come each time; what ClusterCoordinator::join raises is apart from it.
+  ///   kDeadlineExceeded. These are thrown each time; ClusterCoordinator::join raises errors
+  ///   independently.
   T fetch(wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const {
     if constexpr (std::same_as<T, Value>) {
       return handle_.wait(deadline);
@@ -110,8 +111,9 @@ class RemoteValue {
     }
   }
 
-  /// A Value as an R: at::Tensor, double, int64_t, bool, std::string, std::vector of these.
-  /// @throws Error  kInvalidArgument: it is no R.
+  /// Converts a Value to an R: at::Tensor, double, int64_t, bool, std::string, std::vector of
+  /// these.
+  /// @throws Error  kInvalidArgument: it is not an R.
   template <detail::Plain R>
   requires(std::same_as<T, Value>) R get(wire::Deadline deadline = wire::Deadline::after(kNoLimit))
   const { return detail::from_result<R>(fetch(deadline)); }

@@ -12,36 +12,38 @@
 namespace strata::ps {
 
 struct ReplicaDeviceSetterOptions {
-  /// Says how many servers there are: the tasks of the job in `ps_device`. Before `ps_tasks`.
+  /// Defines the number of servers: the tasks of the job in `ps_device`. Takes precedence over
+  /// `ps_tasks`.
   std::optional<cluster::ClusterSpec> cluster = std::nullopt;
   int ps_tasks = 0;
-  std::string ps_device = "/job:ps";          ///< of variables; empty: as everything else
-  std::string worker_device = "/job:worker";  ///< of everything else; empty: no wish
-  bool merge_devices = true;                  ///< false: a device that was asked for is taken as is
+  std::string ps_device = "/job:ps";          ///< for variables; empty: as for everything else
+  std::string worker_device = "/job:worker";  ///< for everything else; empty: none
+  bool merge_devices = true;                  ///< false: a requested device is used unchanged
   PlacementStrategy ps_strategy = nullptr;    ///< null: `round_robin`
 };
 
-/// The classic form of placement, one device name at a time: variables to the servers, everything
-/// else to the worker. What was asked for explicitly comes before both, part by part; a variable
-/// for another job than the servers' is not counted by the strategy, one for `/job:ps` or `/gpu:0`
-/// gets a task. Without servers names are left as they are.
+/// The classic form of placement, one device name at a time: variables on the servers, everything
+/// else on the worker. Requested parts of a name take precedence. A variable for another job than
+/// the servers' is not counted by the strategy; one for `/job:ps` or `/gpu:0` gets a task. Without
+/// servers names are unchanged.
 ///
-///     auto device = replica_device_setter({.cluster = spec, .worker_device =
-///     "/job:worker/task:1"}); device({.name = "kernel", .shape = {784, 128}});  // /job:ps/task:0
+///     auto device = replica_device_setter({.cluster = spec,
+///                                          .worker_device = "/job:worker/task:1"});
+///     device({.name = "kernel", .shape = {784, 128}});  // /job:ps/task:0
 ///
-/// Copies go on by themselves. Threads: one at a time.
+/// Copies are independent. Threads: one at a time.
 /// Source: tf.compat.v1.train.replica_device_setter.
 class STRATA_API ReplicaDeviceSetter {
  public:
   /// @throws Error  kInvalidArgument: a device is not a name of one; `ps_tasks` is negative.
   explicit ReplicaDeviceSetter(ReplicaDeviceSetterOptions options);
 
-  /// Where `variable` goes. Call it once a variable, in the order of creation.
-  /// @throws Error  kInvalidArgument: `variable.device` is not a device's name. What the strategy
-  ///   throws.
+  /// Returns the device of `variable`. Call it once for each variable, in the order of creation.
+  /// @throws Error  kInvalidArgument: `variable.device` is not a device's name. The strategy's
+  /// errors.
   std::string operator()(const VariableSpec& variable);
 
-  /// Where anything else goes, for which `asked` was asked.
+  /// Returns the device of anything else, for the requested name `asked`.
   std::string compute_device(std::string_view asked = "") const;
 
  private:

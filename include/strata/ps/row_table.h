@@ -15,31 +15,32 @@ namespace strata::ps {
 
 class ServerCalls;
 
-/// Rows that were pulled for some ids: each row once, however often it was asked for.
+/// Rows that were pulled for some ids: each row once, however often it was requested.
 struct PulledRows {
-  at::Tensor ids;      ///< `[n]` int64: which rows; one server's behind the other's.
-  at::Tensor values;   ///< `[n, width]`.
-  at::Tensor inverse;  ///< Of the shape of what was asked for, int64: where in `values` each is.
-  std::vector<int64_t> begins = {};  ///< Where each server's rows begin; the last is n.
+  at::Tensor ids;     ///< `[n]` int64: the rows, in the order of servers.
+  at::Tensor values;  ///< `[n, width]`.
+  /// Has the shape of the requested ids, int64: the place of each in `values`.
+  at::Tensor inverse;
+  std::vector<int64_t> begins = {};  ///< The first row of each server; the last is n.
 
-  /// `[*asked, width]`: a row for each id that was asked for. Copied.
+  /// Returns `[*asked, width]`: a row for each requested id. Copied.
   at::Tensor gather() const;
 };
 
 /// The worker's side of a table of rows: an embedding that may be larger than any one machine.
 ///
-/// All calls @throws Error  kUnavailable: a server is lost, and its backup, where the table has
-/// one. kDataLoss: server and backup have lost each other, and both have changed the table; begin
-/// again from a checkpoint. kDeadlineExceeded: the client's timeout. Threads: any; calls take
-/// turns. Source: tf.nn.embedding_lookup of a sharded variable.
+/// @throws of all calls: Error kUnavailable: a server is lost, and its backup, if the table has
+///   one. kDataLoss: server and backup have lost each other, and both have changed the table;
+///   restart from a checkpoint. kDeadlineExceeded: the client's timeout.
+/// Threads: any; calls run one at a time. Source: tf.nn.embedding_lookup of a sharded variable.
 class STRATA_API RowTable {
  public:
-  /// By Client::create_rows.
+  /// Called by Client::create_rows.
   RowTable(TableSpec spec, std::shared_ptr<ServerCalls> calls);
 
   const TableSpec& spec() const { return spec_; }
 
-  /// Brings the rows `ids`, of any shape, int64 on the CPU, in any order, repeats among them.
+  /// Fetches the rows `ids`, of any shape, int64 on the CPU, in any order, with repeats.
   /// @throws Error  kOutOfRange: an id that is no row; names it.
   PulledRows pull(const at::Tensor& ids);
 
@@ -47,7 +48,7 @@ class STRATA_API RowTable {
   /// @throws Error  kInvalidArgument: another shape; infinities or NaN (FlatTable::push).
   PushResult push(const PulledRows& rows, const at::Tensor& gradients, const PushOptions& options);
 
-  /// The whole table, or a slot of the rule, `[rows, width]`, for saving.
+  /// Returns the whole table, or a slot of the rule, `[rows, width]`, for saving.
   at::Tensor read();
   at::Tensor read_slot(int slot);
   void write(const at::Tensor& values, int64_t version);
@@ -64,7 +65,7 @@ class STRATA_API RowTable {
   const TableSpec spec_;
   const std::shared_ptr<ServerCalls> calls_;
   std::vector<int64_t> versions_;  // by server
-  std::vector<int64_t> steps_;     // by server: of the values that came last
+  std::vector<int64_t> steps_;     // by server: the step of the last pulled values
   uint64_t pushes_ = 0;            // and fills
 };
 

@@ -19,18 +19,19 @@ class Value;
 template <typename T = Value>
 class RemoteValue;
 
-/// What each worker has one of, by its number (see ClusterCoordinator::create_per_worker_values).
+/// The number of a value that each worker has its own of (see
+/// ClusterCoordinator::create_per_worker_values).
 struct ResourceId {
   uint64_t number = 0;
 
   friend bool operator==(const ResourceId&, const ResourceId&) = default;
 };
 
-/// What goes to a function on a worker, and comes back: a tensor, a number, a truth, a text, a list
-/// of these, nothing; or the worker's own value of a ResourceId, which goes there only.
+/// An argument or result of a function on a worker: a tensor, a number, a bool, a string, a list of
+/// these, or nothing; or, as an argument only, the worker's own value of a ResourceId.
 ///
-/// Tensors arrive dense, contiguous and on the CPU, without their history (requires_grad). They are
-/// not copied where they are put in.
+/// Tensors arrive dense, contiguous and on the CPU, without their autograd history (requires_grad).
+/// They are not copied into the Value.
 class STRATA_API Value {
  public:
   using List = std::vector<Value>;
@@ -54,13 +55,13 @@ class STRATA_API Value {
   template <typename Element>
   requires(!std::same_as<Element, Value>) Value(const std::vector<Element>& list)
       : held_(List(list.begin(), list.end())) {}
-  /// The result of one function is not an argument of another: fetch it.
+  /// Deleted: the result of one function is not an argument of another; fetch it first.
   template <typename T>
   Value(const RemoteValue<T>&) = delete;
 
   Kind kind() const { return static_cast<Kind>(held_.index()); }
 
-  // What it holds, of just this kind. @throws Error  kInvalidArgument: it holds another kind.
+  // The content, of exactly this kind. @throws Error  kInvalidArgument: it has another kind.
   const at::Tensor& tensor() const { return get<at::Tensor>(Kind::kTensor); }
   double as_double() const { return get<double>(Kind::kDouble); }
   int64_t as_int() const { return get<int64_t>(Kind::kInt); }

@@ -15,23 +15,25 @@
 namespace strata::ps {
 
 struct WorkerOptions {
-  /// Wire, TLS, liveness interval and where to listen, the same in all tasks.
+  /// Wire, TLS, liveness interval and listen address, the same in all tasks.
   cluster::ServerOptions server = {};
-  /// The one task that may coordinate; every other one is refused, with a certificate of the job
-  /// too. Need not be in the cluster.
+  /// The one task that may coordinate; every other one is refused, even with a certificate of the
+  /// job. It need not be in the cluster.
   cluster::TaskId coordinator = {"chief", 0};
-  /// How long `join` waits for a coordinator: at the start, and for one that was lost.
+  /// The limit of `join`'s wait for a coordinator: at the start, and after one was lost.
   std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
-  /// So many functions run at once. More than one: functions and objects must stand that.
+  /// The number of functions that run at once. With more than one, functions and objects must be
+  /// thread-safe.
   int threads = 1;
 };
 
-/// The side of a ClusterCoordinator's functions: listens at the task's address, and calls what it is told.
+/// The worker side of a ClusterCoordinator: listens at the task's address, and runs the functions
+/// that are called.
 ///
-/// It serves one coordinator at a time, and refuses others meanwhile. When its connection breaks,
-/// or it is silent for ServerOptions::liveness, it is lost: what waits is dropped, what runs is
-/// asked to stop (CallContext::stop), per-worker objects go when it has ended, and `join` waits for
-/// it or another one, started anew, to come.
+/// It serves one coordinator at a time, and refuses others meanwhile. A coordinator is lost when
+/// its connection breaks, or when it is silent for ServerOptions::liveness: queued calls are then
+/// dropped, running ones are asked to stop (CallContext::stop), per-worker objects are destroyed
+/// when those have ended, and `join` waits for it to reconnect, or for another one.
 ///
 /// Threads: any. Source: tf.distribute.Server on a worker of a ClusterCoordinator.
 class STRATA_API WorkerServer {
@@ -40,22 +42,22 @@ class STRATA_API WorkerServer {
   /// cluster::Server.
   WorkerServer(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
                const FunctionRegistry& registry, WorkerOptions options = {});
-  /// A coordinator sees it lost, unless it said the end.
+  /// Without an orderly end before, a coordinator sees this worker as lost.
   ~WorkerServer();
   WorkerServer(const WorkerServer&) = delete;
   WorkerServer& operator=(const WorkerServer&) = delete;
 
-  /// Where it listens, with the real port.
+  /// The address it listens at, with the real port.
   const std::string& address() const;
 
-  /// Calls functions, on this thread and as many more as were asked for, until the coordinator says
-  /// the end (ClusterCoordinator::shutdown). At most once.
-  /// @throws Error  kUnavailable: no coordinator for `coordinator_timeout`; says what the last one
-  ///   met. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the functions that
-  ///   run have ended.
+  /// Runs functions, on this thread and `threads - 1` more, until the coordinator shuts down
+  /// (ClusterCoordinator::shutdown). At most once.
+  /// @throws Error  kUnavailable: no coordinator for `coordinator_timeout`; has the error of the
+  ///   last one. kCancelled (`stop`, Ctrl-C under an InterruptGuard): after the running functions
+  ///   have ended.
   void join(std::stop_token stop = {});
 
-  /// Functions that were called so far.
+  /// The number of functions called so far.
   uint64_t calls() const;
 
  private:

@@ -15,9 +15,9 @@
 
 namespace strata {
 
-/// How values travel between the replicas of a strategy. Derive from it to bring an algorithm of
-/// your own, and hand it to `MirroredStrategy({.cross_device_ops = ...})`; gradients, `all_reduce`
-/// and `reduce` then go through it.
+/// The communication of values between the replicas of a strategy. Derive from it for an algorithm
+/// of your own, and pass it to `MirroredStrategy({.cross_device_ops = ...})`; gradients,
+/// `all_reduce` and `reduce` then use it.
 ///
 /// Threads: called by one thread at a time, while all replicas wait.
 /// Source: tf.distribute.CrossDeviceOps.
@@ -30,7 +30,7 @@ class STRATA_API CrossDeviceOps {
   /// dtype.
   /// @return One per replica, each `[*shape]` on that replica's device; they may be one tensor.
   /// @throws Error  kInvalidArgument: no values, unequal shapes or dtypes.
-  ///                kInternal: the implementation returned something else than described.
+  ///                kInternal: the implementation returned something else than documented.
   PerReplica<at::Tensor> reduce(ReduceOp op, const PerReplica<at::Tensor>& values);
 
   /// Reduces several values at once; an implementation may pack them.
@@ -43,22 +43,22 @@ class STRATA_API CrossDeviceOps {
 
  private:
   virtual PerReplica<at::Tensor> do_reduce(ReduceOp op, const PerReplica<at::Tensor>& values) = 0;
-  /// By default one `do_reduce` a value.
+  /// Calls `do_reduce` for each value by default.
   virtual std::vector<PerReplica<at::Tensor>> do_batch_reduce(
       ReduceOp op, const std::vector<PerReplica<at::Tensor>>& values);
-  /// By default one copy a device.
+  /// Makes one copy for each device by default.
   virtual PerReplica<at::Tensor> do_broadcast(const at::Tensor& value,
                                               const std::vector<LogicalDevice>& devices);
 };
 
-/// Copies all values to one device, adds them there in the fixed tree order, and copies back. Of
-/// values on GPUs a batch is packed into one: a GPU's time goes into starting kernels.
+/// Copies all values to one device, adds them there in the fixed tree order, and copies back. A
+/// batch of values on GPUs is packed into one, since launching kernels dominates a GPU's time.
 /// Source: tf.distribute.ReductionToOneDevice.
 class STRATA_API ReductionToOneDevice : public CrossDeviceOps {
  public:
   struct Options {
     std::string reduce_to_device = {};  ///< "cpu:0", "gpu:1"; empty: the first replica's device.
-    /// Adds up one value per replica; null: the fixed tree order. Means are divided afterwards.
+    /// Sums one value per replica; null: the fixed tree order. Means are divided afterwards.
     at::Tensor (*accumulation_fn)(const std::vector<at::Tensor>&) = nullptr;
   };
   ReductionToOneDevice() = default;
@@ -72,9 +72,9 @@ class STRATA_API ReductionToOneDevice : public CrossDeviceOps {
   Options options_;
 };
 
-/// Shared by the algorithms that pack many tensors into few.
+/// Options of the algorithms that pack many tensors into few.
 struct PackingOptions {
-  int num_packs = 1;  ///< All gradients in so many messages; 0: one each.
+  int num_packs = 1;  ///< The number of messages for all gradients; 0: one each.
 };
 
 /// Adds on one device of each half of the devices, then across the halves, tensor i on the i-th
@@ -95,13 +95,13 @@ class STRATA_API HierarchicalCopyAllReduce : public CrossDeviceOps {
   size_t next_device_ = 0;
 };
 
-/// NCCL among distinct physical GPUs. Where replicas share a card (logical GPUs), NCCL cannot form
-/// a communicator, and the values are added on the card itself. Source:
+/// Uses NCCL among distinct physical GPUs. Where replicas share a card (logical GPUs), NCCL cannot
+/// form a communicator, and the values are added on the card itself. Source:
 /// tf.distribute.NcclAllReduce.
 class STRATA_API NcclAllReduce : public CrossDeviceOps {
  public:
   /// @throws Error  kInvalidArgument: num_packs is negative.
-  ///                kUnimplemented: this build has no NCCL; says how to get one.
+  ///                kUnimplemented: this build has no NCCL; tells how to get it.
   explicit NcclAllReduce(PackingOptions options = {});
   ~NcclAllReduce() override;
 
@@ -115,15 +115,15 @@ class STRATA_API NcclAllReduce : public CrossDeviceOps {
   std::unique_ptr<Communicators> communicators_;
 };
 
-/// What MirroredStrategy uses unless told: null (the `shared` back end) when all are CPUs, NCCL on
+/// Returns MirroredStrategy's default: null (the `in_process` back end) when all are CPUs, NCCL on
 /// distinct physical GPUs if this build has it, else ReductionToOneDevice.
 STRATA_API std::shared_ptr<CrossDeviceOps> choose_cross_device_ops(
     const std::vector<LogicalDevice>& devices);
 
 namespace detail {
 
-/// Start of each of `num_packs` packs in the concatenation of tensors with `total` elements, and
-/// its end: total / num_packs each, the remainder in the last.
+/// Returns the start of each of `num_packs` packs in the concatenation of tensors with `total`
+/// elements, and its end: total / num_packs each, the remainder in the last.
 STRATA_API std::vector<int64_t> pack_borders(int64_t total, int num_packs);
 
 /// Packs `values` of each replica into `num_packs` flat tensors (0: leaves them alone), calls

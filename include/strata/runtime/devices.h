@@ -10,14 +10,13 @@
 
 namespace strata {
 
-/// A device as programs name it, on the hardware that serves it. Several logical devices may stand
-/// on one physical device: `set_logical_devices("cpu", 8)` makes eight replicas possible on two
-/// cores.
+/// A device as programs name it, on the hardware that serves it. Several logical devices may share
+/// one physical device: `set_logical_devices("cpu", 8)` allows eight replicas on two cores.
 struct LogicalDevice {
   std::string name;      ///< "/job:localhost/replica:0/task:0/device:CPU:1"
   std::string type;      ///< "CPU" or "GPU"
   int index = 0;         ///< Among the logical devices of its type.
-  c10::Device physical;  ///< What libtorch calls it: cpu, cuda:0.
+  c10::Device physical;  ///< libtorch's name: cpu, cuda:0.
 };
 
 /// Number of cores that this process may use (its affinity mask), at least 1.
@@ -26,8 +25,8 @@ STRATA_API int num_cores();
 /// Physical devices of `type` ("CPU", "GPU"; empty: all), as libtorch names them. One CPU, n GPUs.
 STRATA_API std::vector<c10::Device> list_physical_devices(std::string_view type = {});
 
-/// Logical devices of `type` (empty: all). Unless set, the CPU has one for each core and each GPU
-/// one.
+/// Logical devices of `type` (empty: all). By default the CPU has one for each core, and each GPU
+/// has one.
 STRATA_API std::vector<LogicalDevice> list_logical_devices(std::string_view type = {});
 
 /// Divides a physical device ("cpu", "gpu:0") into `count` logical ones. `count` may exceed the
@@ -36,9 +35,9 @@ STRATA_API std::vector<LogicalDevice> list_logical_devices(std::string_view type
 /// Source: tf.config.set_logical_device_configuration.
 STRATA_API void set_logical_devices(std::string_view physical, int count);
 
-/// The logical device that `name` ("cpu:1", "gpu:0", "/device:CPU:0", a full name) means.
-/// @throws Error  kInvalidArgument: not a device name. kNotFound: no such device; lists those there
-/// are.
+/// Finds the logical device of `name` ("cpu:1", "gpu:0", "/device:CPU:0", a full name).
+/// @throws Error  kInvalidArgument: not a device name. kNotFound: no such device; lists the known
+///   ones.
 STRATA_API LogicalDevice find_device(std::string_view name);
 
 }  // namespace strata

@@ -8,8 +8,8 @@
 
 namespace strata {
 
-/// One value for each replica of this process, by local number. What `Strategy::run` returns and
-/// takes apart.
+/// One value for each replica of this process, by local number. `Strategy::run` returns these and
+/// passes each replica its own.
 /// Source: tf.distribute.DistributedValues (PerReplica).
 template <typename T>
 class PerReplica {
@@ -21,7 +21,7 @@ class PerReplica {
 
   int size() const { return static_cast<int>(values_.size()); }
 
-  // References to T; for bool what std::vector<bool> has instead.
+  // References to T; for bool the proxy of std::vector<bool>.
   typename std::vector<T>::const_reference get(int replica) const {
     check(replica);
     return values_[static_cast<size_t>(replica)];

@@ -15,7 +15,7 @@
 
 namespace strata {
 
-/// What a function handed to `Strategy::run` can ask and do as one of the replicas.
+/// The interface of a function in `Strategy::run` to its replica.
 ///
 /// Every replica must make the same calls of `all_reduce`, `all_gather` and `merge_call` in the
 /// same order; otherwise all of them end with one error. Source: tf.distribute.ReplicaContext.
@@ -24,15 +24,15 @@ class STRATA_API ReplicaContext {
   ReplicaContext(ReplicaGroup& group, int local)
       : group_(group), local_(local), replica_id_(group.replica_id(local)) {}
 
-  /// Among the replicas of all processes.
+  /// This replica's number among the replicas of all processes.
   int replica_id_in_sync_group() const { return replica_id_; }
   int num_replicas_in_sync() const { return group_.num_replicas(); }
-  /// Among this process's replicas, from 0.
+  /// This replica's number among those of this process, from 0.
   int local_replica() const { return local_; }
   const LogicalDevice& device() const { return group_.device(local_); }
   /// The strategy of these replicas. Defined in strata/strategies/merge_call.h, which strategy.h
   /// includes: this module does not know the class.
-  /// @throws Error  kFailedPrecondition: it is gone.
+  /// @throws Error  kFailedPrecondition: it no longer exists.
   template <typename = void>
   auto& strategy() const;
   ReplicaGroup& group() const { return group_; }
@@ -41,7 +41,7 @@ class STRATA_API ReplicaContext {
   /// `all_reduce` of the gradients with the same op (kSum, kMean only).
   ///
   /// @param value  `[*shape]`, equal shape, dtype and layout on every replica; not bool. A sparse
-  ///   one (COO) is summed as Strategy::reduce does it, and has no gradient.
+  ///   one (COO) is summed as by Strategy::reduce, and has no gradient.
   /// @return `[*shape]`, this replica's own copy of the result.
   /// @throws Error  kFailedPrecondition: replicas disagree. kInvalidArgument: bool, another layout;
   /// gradient of min, max. kUnimplemented: sparse, and requires gradients.
@@ -50,21 +50,22 @@ class STRATA_API ReplicaContext {
 
   /// Concatenates `value` of all replicas, in replica order. Differentiable.
   ///
-  /// @param value  Equal on every replica but for the size of `axis`, which may be 0.
+  /// @param value  Equal on every replica except for the size of `axis`, which may be 0.
   /// @param axis   0 <= axis < rank.
   /// @throws Error  kInvalidArgument: axis out of range, a scalar, or shapes that differ elsewhere.
   at::Tensor all_gather(const at::Tensor& value, int64_t axis) const;
 
   /// Waits for every replica of this process and runs `fn(strategy, PerReplica<Args>...)` once in
-  /// each process, with its replicas' values, in cross-replica context. They get its result.
-  /// `strategy.reduce` in there is over all processes. Defined where `strategy()` is.
+  /// each process, with its replicas' values, in cross-replica context. All replicas get its
+  /// result. `strategy.reduce` in it is over all processes. Defined where `strategy()` is.
   template <typename Fn, typename... Args>
   auto merge_call(Fn&& fn, const Args&... args) const;
 
-  /// The meeting under `merge_call`: the last of this process's replicas to arrive runs `together`
-  /// with every one's `payload`, by local number, while the others wait, in cross-replica context.
-  void meet(std::string_view name, void* payload,
-            const std::function<void(const std::vector<void*>&)>& together, uint64_t key = 0) const;
+  /// The barrier under `merge_call`: the last of this process's replicas to arrive runs `together`
+  /// with all `payload`s, by local number, while the others wait, in cross-replica context.
+  void synchronize(std::string_view name, void* payload,
+                   const std::function<void(const std::vector<void*>&)>& together,
+                   uint64_t key = 0) const;
 
  private:
   ReplicaGroup& group_;
@@ -82,7 +83,7 @@ STRATA_API bool in_cross_replica_context();
 
 namespace detail {
 
-/// What this thread is doing: for which replicas, and as which one (null: for all of them).
+/// The state of a thread: the group it works for, and the replica (null: all of them).
 struct Context {
   ReplicaGroup* group;
   ReplicaContext* replica;
@@ -90,7 +91,7 @@ struct Context {
 
 STRATA_API const Context& current_context();
 
-/// Makes `context` this thread's while it lives.
+/// Sets `context` for this thread during its lifetime.
 class STRATA_API ContextGuard {
  public:
   explicit ContextGuard(const Context& context);
@@ -107,7 +108,8 @@ class STRATA_API ContextGuard {
 /// state.
 STRATA_API const std::shared_ptr<ReplicaGroup>& default_group();
 
-/// @throws Error  kFailedPrecondition with merge_call as the remedy, when a replica function calls.
+/// @throws Error  kFailedPrecondition, called by a replica function; names merge_call as the
+/// remedy.
 STRATA_API void require_cross_replica(std::string_view call);
 
 /// @throws Error  kFailedPrecondition: this thread is in the scope of another strategy than

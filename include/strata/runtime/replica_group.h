@@ -31,51 +31,51 @@ struct Workers {
   int index = 0;
 };
 
-/// How gradients are added over processes.
+/// The reduction of gradients over processes.
 struct ReductionOptions {
-  /// They travel in packs of about so many bytes; 0: all in one, or as many as `overlap` wants.
+  /// The size of a bucket in bytes; 0: one bucket, or as many as `overlap` needs.
   int64_t bytes_per_pack = 0;
-  /// They travel while backward still runs.
+  /// Reduces gradients while backward still runs.
   bool overlap = false;
-  /// Each process keeps and updates its part of what optimizers keep of CPU variables, and then all
-  /// send each other their part of the variables.
+  /// Each process keeps and updates its part of the optimizers' state of CPU variables, and then
+  /// all gather the variables.
   bool shard_optimizer_state = false;
 };
 
-/// Where and how the replicas of a strategy run. Results do not depend on anything here but the
-/// number of devices and `seed`.
+/// The placement and resources of a strategy's replicas. Results depend on the number of devices
+/// and `seed` alone.
 struct ReplicaGroupOptions {
-  /// For messages and thread names.
+  /// Used in messages and thread names.
   std::string name = "strategy";
-  /// One replica of this process on each.
+  /// This process has one replica on each.
   std::vector<LogicalDevice> devices = {};
-  /// To the processes that hold the other replicas; null: there are none. Its placement says which
-  /// replicas are this process's, in the order of `devices`.
+  /// Connects to the processes that hold the other replicas; null: this is the only one. Its
+  /// placement defines which replicas are this process's, in the order of `devices`.
   std::shared_ptr<collective::Communicator> communicator = {};
-  /// Null: the `shared` back end of collective.
+  /// Null: the `in_process` back end of collective.
   std::shared_ptr<CrossDeviceOps> cross_device_ops = {};
-  /// Where copies of variables live, what updates them, and where gradients are added. Null: every
-  /// replica has a copy of its own. Variables that are synchronized on read are the replicas' own
-  /// in any case.
+  /// Decides the places of variables' copies, what updates them, and where gradients are added.
+  /// Null: every replica has a copy of its own. Variables that are synchronized on read are the
+  /// replicas' own in any case.
   std::shared_ptr<const VariablePlacement> placement = {};
   ReductionOptions reduction = {};
-  /// Of the replicas' random streams.
+  /// The seed of the replicas' random streams.
   uint64_t seed = 0;
-  /// Of every wait for another replica.
+  /// The limit of every wait for another replica.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// The other processes are in the middle of their run: initial values are not agreed on with
-  /// them, since a checkpoint will bring all. See finish_catch_up().
+  /// The other processes are in the middle of their run: initial values are not broadcast,
+  /// since a checkpoint will be restored. See finish_catch_up().
   bool late_joiner = false;
 
-  /// That the replicas compute on, as the kernel numbers them; empty: all that this process may
-  /// use.
+  /// The cores that the replicas compute on, as the kernel numbers them; empty: all that this
+  /// process may use.
   std::vector<int> cores = {};
   ReplicaOptions replicas = {};
-  /// Caching allocator for CPU tensors, faster kernels in replica functions.
+  /// Enables the caching allocator for CPU tensors, and faster kernels in replica functions.
   bool use_cpu_kernels = true;
 };
 
-/// Told when a replica of this process enters and leaves a `run`, on the replica's thread.
+/// Called when a replica of this process enters and leaves a `run`, on the replica's thread.
 class STRATA_API RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -83,7 +83,7 @@ class STRATA_API RunObserver {
   virtual void on_run_begin(int local) = 0;
   virtual void on_run_end(int local) = 0;  ///< Not called where the function threw.
   virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
-  /// The same replicas have got another communicator: what was made with the one before is over.
+  /// The same replicas have got another communicator: state of the one before is invalid.
   virtual void reconnected() {}
 };
 
@@ -91,13 +91,13 @@ namespace detail {
 class VariableState;
 }
 
-/// The replicas of one strategy that live in this process: their devices, their threads and the
-/// place where they meet; and the way to the replicas of other processes. The first runs on the
-/// caller's thread, each other one on a thread of its own that lives as long as the group. A
-/// strategy owns a group; variables keep it alive.
+/// The replicas of one strategy in this process: their devices, threads and barrier, and the
+/// communicator to the replicas of other processes. The first runs on the caller's thread, each
+/// other one on a thread of its own that lives as long as the group. A strategy owns a group;
+/// variables keep it alive.
 ///
-/// A replica's id is its number among all replicas; its local number, from 0, is its place among
-/// this process's. Both are the same where there is one process.
+/// A replica's id is its number among all replicas; its local number, from 0, is its number among
+/// those of this process. Both are the same in a job of one process.
 class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup> {
  public:
   explicit ReplicaGroup(ReplicaGroupOptions options);
@@ -106,9 +106,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   ReplicaGroup& operator=(const ReplicaGroup&) = delete;
 
   const std::string& name() const { return options_.name; }
-  /// Of all processes.
+  /// The replicas of all processes.
   int num_replicas() const;
-  /// Of this process.
+  /// The replicas of this process.
   int num_local_replicas() const { return static_cast<int>(options_.devices.size()); }
   /// The id of the replica with this local number.
   int replica_id(int local) const;
@@ -118,70 +118,71 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   /// Null: all replicas are in this process.
   collective::Communicator* communicator() const { return options_.communicator.get(); }
   bool all_cpu() const { return all_cpu_; }
-  /// Several replicas are logical GPUs of one card: autograd has one thread for them all.
+  /// True if several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  /// Where the group's variables live. Never null in options(), either.
+  /// The placement of the group's variables. Never null in options(), either.
   const VariablePlacement& placement() const { return *options_.placement; }
-  /// Those that step together where there is a communicator, else those of the placement.
+  /// The workers that step together, if there is a communicator, else those of the placement.
   Workers workers() const;
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }
 
   /// Runs `body` once for each replica of this process, at the same time, and returns when all have
   /// returned.
-  /// @throws what the first replica to fail threw; the others are stopped at their next meeting,
-  ///         those of other processes, too, with an error that names this process. Error
+  /// @throws the exception of the first replica that failed; the others are stopped at their next
+  ///         barrier, also those of other processes, with an error that names this process. Error
   ///         kFailedPrecondition: called by a replica function.
   /// Threads: any outside a replica function; calls take turns.
   /// Cost: microseconds beyond the body's own while the replica threads are warm (0.3 ms).
   void run(const std::function<void(ReplicaContext&)>& body);
 
-  /// What other processes wait for in this step will not come: code of the user's outside `run`, as
-  /// input or a callback, has thrown. Ends their calls as a replica function that throws does.
-  /// Nothing where there is one process, or the step has failed already. Outside `run`.
+  /// Fails a step in which other processes wait for this one: user code outside `run`, such as
+  /// input or a callback, has thrown. Ends their calls as a replica function that throws does. Does
+  /// nothing in a job of one process, or if the step has failed already. Outside `run`.
   void fail_step(const Status& status);
 
-  /// Number of `run`s so far: with the seed and the replica id it keys the random streams.
+  /// The number of `run`s so far: with the seed and the replica id it keys the random streams.
   uint64_t step() const;
   void set_step(uint64_t step);
 
-  /// Of the replicas' random streams: options().seed, unless a restored checkpoint brought another.
+  /// The seed of the replicas' random streams: options().seed, unless a restored checkpoint had
+  /// another.
   uint64_t seed() const;
   /// Outside `run` only.
   void set_seed(uint64_t seed);
 
-  /// Gives this process other replicas of the same job, and other ways to the rest: variables get
-  /// or lose copies (new ones have the first's value), observers are told. What replicas had for
-  /// themselves alone is to be restored by the caller. Outside `run`.
-  /// @param devices  One a replica of this process, as `communicator` says.
+  /// Gives this process other replicas of the same job, and another communicator: variables get or
+  /// lose copies (new ones have the first's value), and observers are informed. The caller restores
+  /// the state that replicas had for themselves alone. Outside `run`.
+  /// @param devices  One for each replica of this process, as `communicator` defines.
   void reshape(std::vector<LogicalDevice> devices,
                std::shared_ptr<collective::Communicator> communicator);
 
-  /// From now on values travel through `communicator`, which has the placement of the one before.
+  /// Replaces the communicator by another one with the same placement.
   /// @param step  The number of `run`s so far, in which the processes may differ after an error.
   void reconnect(std::shared_ptr<collective::Communicator> communicator, uint64_t step);
-  /// Before a call of the communicator: after one that failed, gets another first. In a run
-  /// nothing.
+  /// Re-forms the group if the communicator has failed; called before each of its calls. In a run
+  /// it does nothing.
   void mend() const;
 
-  /// How the processes agree on a step to stop after. All of them make the agreements that they
-  /// make in the same order. @return null: there is one process.
+  /// Makes a consensus on a step to stop after. All processes make their consensuses in the same
+  /// order. @return null in a job of one process.
   std::shared_ptr<StopConsensus> make_stop_consensus() const;
 
   collective::Rendezvous& rendezvous();
 
-  /// `observer` is told of every run while somebody else keeps it alive.
+  /// Informs `observer` of every run while its owner keeps it alive.
   void observe(const std::shared_ptr<RunObserver>& observer);
 
-  /// From now on this process does all that the others do: it has the state that they go on from.
+  /// Ends `late_joiner`: this process has the state of the others, and takes part in everything.
   void finish_catch_up() { options_.late_joiner = false; }
 
-  /// Variables make themselves known, for `reshape`.
+  /// Registers a variable, for `reshape`.
   void add(detail::VariableState* variable);
   void remove(detail::VariableState* variable);
 
-  /// The strategy; null once it is gone, and in a group without one. Then nothing mends a failed
-  /// communicator.
+  /// The strategy; null after its destruction, and in a group without one. Then a failed
+  /// communicator is not replaced.
   ReplicaGroupOwner* owner() const { return owner_; }
   void set_owner(ReplicaGroupOwner* owner) { owner_ = owner; }
 

@@ -14,8 +14,8 @@
 
 namespace strata {
 
-/// What the replicas' modules keep apart from parameters (running statistics and the like) in
-/// `run`, and how it becomes one value outside.
+/// The treatment of the replicas' buffers (running statistics, for example): how they become one
+/// value outside `run`.
 enum class BufferPolicy {
   kMeanOnRead,   ///< Each replica writes its own copy; outside, floats are their mean and others
                  ///< replica 0's. TensorFlow's rule for moving statistics.
@@ -32,25 +32,26 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// Outside `run` a module of its own stands for the replicas'. False: one replica's does, since
-  /// it holds the variables themselves.
+  /// True if a module of its own represents the replicas outside `run`. False: it is one replica's,
+  /// which has the variables themselves.
   static bool needs_outside(const ReplicaGroup& group);
-  /// @param modules  One per replica of this process, and, if `needs_outside`, one that stands for
-  ///   all of them.
+  /// @param modules  One per replica of this process, and, if `needs_outside`, one for the time
+  ///   outside `run`.
   /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,
       std::function<std::shared_ptr<torch::nn::Module>()> more, const ReplicateOptions& options);
 
-  /// Index of the module that this thread's context means.
+  /// Index of the module of this thread's context.
   size_t current();
 
   const std::vector<Variable>& parameters() const { return parameters_; }
   const std::vector<Variable>& buffers() const { return buffers_; }
 
-  /// Gives every replica now what was done to the outside module; else the next run does.
+  /// Copies changes of the outside module to every replica now; else the next run does.
   void sync_from_master();
-  /// The outside module's buffers are made anew at the next look: the variables were written to.
+  /// Makes the outside module read its buffers again at the next access: the variables were
+  /// written.
   void invalidate_master();
 
   void before_run() override;
@@ -63,9 +64,9 @@ class STRATA_API ReplicatedModules : public RunObserver {
                     std::function<std::shared_ptr<torch::nn::Module>()> more,
                     const ReplicateOptions& options);
 
-  /// The module that stands for all replicas outside `run`: its parameters are the storage of the
-  /// copy that counts, its buffers are made anew on the first look after a run.
-  struct Outside {
+  /// The module that represents all replicas outside `run`: its parameters are the storage of the
+  /// central copy, its buffers are made anew on the first access after a run.
+  struct MasterModule {
     size_t index;  // among the modules
     std::vector<torch::nn::Module*> parts;
     std::vector<at::Tensor> parameters;
@@ -73,12 +74,12 @@ class STRATA_API ReplicatedModules : public RunObserver {
     uint64_t shown_step = 0;  // the run after which the buffers were made
   };
   /// State of a tensor; another one later means that the user wrote to it or gave it other storage.
-  struct Seen {
+  struct TensorVersion {
     const void* data = nullptr;
     int64_t version = -1;
-    bool operator==(const Seen&) const = default;
+    bool operator==(const TensorVersion&) const = default;
   };
-  static Seen state_of(const at::Tensor& tensor);
+  static TensorVersion state_of(const at::Tensor& tensor);
   void show_outside();
   void look_for_untaken_gradients();
   void take_parameter(size_t index, int replica);
@@ -91,14 +92,14 @@ class STRATA_API ReplicatedModules : public RunObserver {
   std::vector<std::vector<torch::nn::Module*>> parts_;  // of each module
   std::vector<Variable> parameters_;
   std::vector<Variable> buffers_;
-  int runs_untaken_ = 0;              // runs that left gradients that no optimizer of strata takes
-  std::unique_ptr<Outside> outside_;  // null for one replica
-  // By replica: the outside's state when the replica last took its values, or gave it its own.
-  std::vector<std::vector<Seen>> seen_parameters_;
-  std::vector<std::vector<Seen>> seen_buffers_;
+  int runs_untaken_ = 0;  // runs that left gradients that no strata optimizer has taken
+  std::unique_ptr<MasterModule> outside_;  // null for one replica
+  // By replica: the outside module's state when the replica last read it, or wrote to it.
+  std::vector<std::vector<TensorVersion>> seen_parameters_;
+  std::vector<std::vector<TensorVersion>> seen_buffers_;
 };
 
-/// The module type and shared pointer behind what a factory returns: a module, a holder made by
+/// The module type and shared pointer of a factory's result: a module, a holder made by
 /// TORCH_MODULE, or a shared_ptr.
 template <typename Made>
 struct ModuleOf {
@@ -128,10 +129,10 @@ struct ModuleOf<std::shared_ptr<Module>> {
 
 }  // namespace detail
 
-/// A `torch::nn::Module` on every replica, with equal weights (the first process's). `net->` is the
-/// calling replica's module inside `run`, and outside a module with the cross-replica values:
-/// parameters, buffers by `BufferPolicy`. What is done to the outside module between runs
-/// (`eval()`, loading weights, new buffer values) holds for every replica from the next run on.
+/// A `torch::nn::Module` on every replica, with equal weights (the first process's). Inside `run`,
+/// `net->` is the calling replica's module; outside it is a module with the cross-replica values:
+/// parameters, buffers by `BufferPolicy`. Changes of the outside module between runs (`eval()`,
+/// loading weights, new buffer values) apply to every replica from the next run on.
 ///
 /// Copies of a handle are the same module. Made by `Strategy::replicate`.
 template <typename Module>
@@ -139,16 +140,16 @@ class Replicated {
  public:
   using Modules = std::vector<std::shared_ptr<Module>>;
 
-  /// @param modules  The same as `shared` has, and those that it makes later.
+  /// @param modules  The modules that `shared` has, and those that it makes later.
   Replicated(std::shared_ptr<Modules> modules, std::shared_ptr<detail::ReplicatedModules> shared)
       : modules_(std::move(modules)), shared_(std::move(shared)) {}
 
   Module* operator->() const { return ptr().get(); }
   Module& operator*() const { return *ptr(); }
-  /// For torch::save and the like.
+  /// The module, for torch::save and similar functions.
   const std::shared_ptr<Module>& ptr() const { return (*modules_)[shared_->current()]; }
 
-  /// Parameters that want gradients when asked, in the module's order; tied ones once.
+  /// The parameters that require gradients now, in the module's order; tied ones once.
   std::vector<Variable> variables() const {
     std::vector<Variable> trainable;
     for (const Variable& parameter : shared_->parameters()) {
@@ -160,7 +161,7 @@ class Replicated {
   const std::vector<Variable>& parameters() const { return shared_->parameters(); }
   const std::vector<Variable>& buffers() const { return shared_->buffers(); }
 
-  /// For checkpoints.
+  /// The shared part, for checkpoints.
   const std::shared_ptr<detail::ReplicatedModules>& shared() const { return shared_; }
 
  private:

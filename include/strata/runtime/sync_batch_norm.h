@@ -6,7 +6,7 @@
 
 namespace strata {
 
-/// As torch::nn::BatchNorm2dOptions: num_features, eps 1e-5, momentum 0.1, affine,
+/// The options of torch::nn::BatchNorm2dOptions: num_features, eps 1e-5, momentum 0.1, affine,
 /// track_running_stats.
 using SyncBatchNormOptions = torch::nn::BatchNormOptions;
 
@@ -15,19 +15,18 @@ using SyncBatchNormOptions = torch::nn::BatchNormOptions;
 /// rows, and gradients flow accordingly. Outputs, gradients and running statistics equal those of
 /// one device on that batch. Parameters and buffers have torch::nn::BatchNorm's names.
 ///
-/// Each replica's count, mean and squared deviations are joined pairwise (Chan) in the fixed tree
+/// Each replica's count, mean and squared deviations are merged pairwise (Chan) in the fixed tree
 /// order, in float64, so the bits do not depend on placement and large means do not cancel. A
-/// replica with 0 rows counts nothing: it gets no NaN, and the running statistics, which are equal
-/// on all replicas, move as if it were not there. `running_var` is unbiased (n / (n - 1)), as
+/// replica with 0 rows does not count: it gets no NaN, and the running statistics, which are equal
+/// on all replicas, move as if it did not exist. `running_var` is unbiased (n / (n - 1)), like
 /// libtorch's; Keras's synchronized one is not.
 ///
-/// Every replica must call it, in the same order. Forward is one meeting of the replicas, backward
+/// Every replica must call it, in the same order. Forward is one barrier of the replicas, backward
 /// another. On the CPU it has no second derivative (kUnimplemented). With one replica, outside
 /// `run` and in evaluation it does not communicate.
 ///
 /// @throws Error  kInvalidArgument: rank < 2, another number of channels, not floating, or (as
-/// libtorch) a
-///                single value a channel in all while training.
+///                libtorch) a single value a channel in all while training.
 /// Source: keras.layers.BatchNormalization(synchronized=True), torch.nn.SyncBatchNorm.
 class STRATA_API SyncBatchNormImpl
     : public torch::nn::NormImplBase<0, SyncBatchNormImpl, SyncBatchNormOptions> {

@@ -11,16 +11,16 @@
 
 namespace strata {
 
-/// When the replicas' copies of a variable are brought together. Source:
+/// The time at which the replicas' copies of a variable are aggregated. Source:
 /// tf.VariableSynchronization.
 enum class VariableSynchronization {
-  kAuto,     ///< kOnWrite.
+  kAuto,     ///< Same as kOnWrite.
   kNone,     ///< An error under a strategy, as in TensorFlow.
   kOnWrite,  ///< Every write by replicas is aggregated first, so all copies stay equal.
   kOnRead,   ///< Replicas write and read their own copy; a read outside `run` aggregates.
 };
 
-/// How. Source: tf.VariableAggregation.
+/// The aggregation. Source: tf.VariableAggregation.
 enum class VariableAggregation {
   kNone,  ///< kOnWrite: replicas write their own copy, and may drift apart.
   kSum,
@@ -30,7 +30,7 @@ enum class VariableAggregation {
 
 struct VariableOptions {
   std::string name = "Variable";
-  bool trainable = true;  ///< Gradients are wanted. kOnRead variables never are.
+  bool trainable = true;  ///< Gradients are computed. kOnRead variables never have any.
   VariableSynchronization synchronization = VariableSynchronization::kAuto;
   VariableAggregation aggregation = VariableAggregation::kNone;
 };
@@ -39,36 +39,35 @@ namespace detail {
 class VariableState;
 }
 
-/// A handle over one tensor per replica of this process. Inside `run` it stands for the calling
-/// replica's tensor, outside for the cross-replica value; code that uses one need not know how many
-/// replicas there are. Copies of a handle are the same variable.
+/// A handle of one tensor per replica of this process. Inside `run` it is the calling replica's
+/// tensor, outside the cross-replica value; code that uses it does not depend on the number of
+/// replicas. Copies of a handle are the same variable.
 ///
 /// It belongs to the strategy in whose scope it was made (outside every scope: to the default
 /// strategy; such a plain variable is one tensor, which replicas of any strategy share).
 ///
-/// Threads: reads from any; writes as the aggregation says. Reads cost nanoseconds.
+/// Threads: reads from any; writes as the aggregation requires. Reads cost nanoseconds.
 /// Source: tf.Variable under tf.distribute; numbers in docs/tf_map.md.
 class STRATA_API Variable {
  public:
-  /// Every replica starts from `initial_value`; where there are several processes, from the
-  /// first's.
+  /// Every replica starts from `initial_value`; in a job of several processes from the first's.
   /// @param initial_value  `[*shape]`; copied.
   /// @throws Error  kFailedPrecondition: made by a replica function. kInvalidArgument:
   ///     synchronization kNone, or a trainable variable of an integer dtype.
   explicit Variable(const at::Tensor& initial_value, VariableOptions options = {});
 
-  /// The present replica's tensor, or the cross-replica value. kOnWrite: a replica's tensor itself
-  /// (do not write to it); kOnRead: a new tensor with the sum, mean or first of all replicas. Where
-  /// there are several processes, all of them read a kOnRead variable together.
+  /// Returns the current replica's tensor, or the cross-replica value. kOnWrite: a replica's tensor
+  /// itself (do not write to it); kOnRead: a new tensor with the sum, mean or first of all
+  /// replicas. If there are several processes, all of them read a kOnRead variable together.
   /// @throws Error  kInvalidArgument: cross-replica read of a kOnRead variable without aggregation.
   ///                kFailedPrecondition: read by a replica of another strategy.
   at::Tensor value() const;
-  operator at::Tensor() const { return value(); }  // NOLINT: a variable stands where a tensor does
+  operator at::Tensor() const { return value(); }  // NOLINT: a variable is used like a tensor
 
-  /// The tensor of the replica of this process with local number `local`, wherever it is called.
+  /// Returns the tensor of this process's replica with local number `local`, in any context.
   const at::Tensor& on_replica(int local) const;
 
-  /// Writes. Outside `run`: every copy gets `value` once. By a replica: as the aggregation says.
+  /// Writes. Outside `run`: every copy gets `value` once. In a replica: by the aggregation.
   /// @param value  Broadcastable to the variable's shape.
   /// @throws Error  kFailedPrecondition: cross-replica add to a kOnRead sum.
   void assign(const at::Tensor& value);
@@ -79,7 +78,7 @@ class STRATA_API Variable {
   void assign_add(double value);
   void assign_sub(double value);
 
-  /// variable[indices[i]] += updates[i], row by row; equal indices add up.
+  /// Adds updates[i] to variable[indices[i]], row by row; equal indices add up.
   /// @param indices  `[n]` int64. @param updates  `[n, *shape[1:]]`.
   /// @throws Error  kUnimplemented: kOnRead variables.
   void scatter_add(const at::Tensor& indices, const at::Tensor& updates);
@@ -106,7 +105,7 @@ class STRATA_API Variable {
 
 namespace detail {
 
-/// What the handles of a variable share.
+/// The state behind the handles of a variable.
 class STRATA_API VariableState {
  public:
   /// @param replicas  One tensor per replica of this process, on its device.
@@ -121,35 +120,35 @@ class STRATA_API VariableState {
   const std::vector<at::Tensor>& replicas() const { return replicas_; }
   bool on_read() const { return options_.synchronization == VariableSynchronization::kOnRead; }
 
-  /// Moves the variable's storage: replica r's tensor becomes a view of `homes[r]` (a tensor of
-  /// equal shape and strides), with its values; the tensor objects stay what they are. `keep` lives
-  /// as long as the storage.
+  /// Binds the variable's storage: replica r's tensor becomes a view of `homes[r]` (a tensor of
+  /// equal shape and strides), with its values; the tensor objects stay. `keep` lives as long as
+  /// the storage.
   void bind_storage(const std::vector<at::Tensor>& homes, bool shared, std::shared_ptr<void> keep);
   bool has_bound_storage() const { return home_ != nullptr; }
-  /// An optimizer gives all replicas one value, in one storage or in copies that it keeps equal.
+  /// True if an optimizer keeps one value for all replicas, in one storage or in equal copies.
   bool is_replicated() const;
-  /// All replicas' tensors are one storage.
+  /// True if all replicas' tensors are one storage.
   bool shares_storage() const { return shares_storage_; }
-  /// The copy that counts outside `run`: the one on the parameter device, which the replicas'
-  /// tensors mirror, or else the first replica's.
+  /// The central copy outside `run`: the one on the parameter device, which the replicas' tensors
+  /// mirror, or else the first replica's.
   const at::Tensor& central() const { return central_.defined() ? central_ : replicas_[0]; }
   bool has_mirrors() const { return central_.defined(); }
 
-  /// From now on `tensor` is replica `local`'s: it gets the storage that the replica has.
+  /// Makes `tensor` replica `local`'s: it gets the replica's storage.
   void move_to(int local, const at::Tensor& tensor);
-  /// The group has another number of replicas in this process: copies go, or come with the first's
-  /// value.
+  /// Follows the group's new number of replicas in this process: removes copies, or adds ones with
+  /// the first's value.
   void reshape();
 
-  /// Records that strata itself has written (to `central()`, where there are mirrors, which then
-  /// follow): makes tensors that autograd saved before stale, and the new version the expected one.
+  /// Records a write by strata itself (to `central()`, if there are mirrors, which then follow):
+  /// makes tensors that autograd saved before stale, and the new version the expected one.
   void bump_version();
-  /// Where all replicas have one value: what was changed in place in one replica's tensor, outside
-  /// `run`, becomes all others'.
+  /// If all replicas have one value: copies an in-place change of one replica's tensor, made
+  /// outside `run`, to all others.
   void broadcast_external_write();
-  /// Takes the present versions as expected; at the start of a run, for one replica.
+  /// Records the current versions as expected; at the start of a run, for one replica.
   void record_version(int replica);
-  /// @throws Error  kFailedPrecondition: the tensor was changed in place by somebody else.
+  /// @throws Error  kFailedPrecondition: the tensor was changed in place by other code.
   void check_version(int replica) const;
 
  private:

@@ -31,26 +31,26 @@ namespace ps {
 class Coordinator;
 }  // namespace ps
 
-/// The same in all tasks.
+/// Options, the same in all tasks.
 struct ClusterCoordinatorOptions {
-  /// Which tasks there are, and which this one is; null: `cluster::detect_cluster_resolver()`
-  /// (TF_CONFIG and so on). The chief coordinates.
+  /// Finds the tasks and this process's own; null: `cluster::detect_cluster_resolver()` (TF_CONFIG
+  /// and so on). The chief coordinates.
   std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
-  /// Wire, TLS and liveness interval; wire and certificates left out: STRATA_WIRE, STRATA_TLS_DIR.
-  /// The coordinator does not listen.
+  /// Wire, TLS and liveness interval. Defaults of wire and certificates: STRATA_WIRE,
+  /// STRATA_TLS_DIR. The coordinator does not listen.
   cluster::ServerOptions server = {};
-  /// How long work waits while no worker is connected, since the start or since the last one was
-  /// lost; then it ends with kUnavailable.
+  /// The limit of calls' wait while no worker is connected, since the start or since the last one
+  /// was lost; then they end with kUnavailable.
   std::chrono::nanoseconds worker_timeout = std::chrono::hours(1);
-  /// How long a worker waits for a coordinator, at the start and for one that was lost.
+  /// The limit of a worker's wait for a coordinator, at the start and after one was lost.
   std::chrono::nanoseconds coordinator_timeout = std::chrono::hours(1);
-  /// So many functions run at once on a worker; they and the objects that they take must stand
-  /// that.
+  /// The number of functions that run at once on a worker; with more than one, they and their
+  /// objects must be thread-safe.
   int worker_threads = 1;
-  /// So many calls may wait for their turn; `schedule` waits while there are as many.
+  /// The largest number of queued calls; `schedule` waits while the queue is full.
   size_t queue_size = size_t{256} << 10;
-  /// At most so many calls are at a worker at once, of which `worker_threads` run: so many only
-  /// where functions take less time than the way there and back. 1: never more than run.
+  /// The largest number of calls that are sent to a worker at once, of which `worker_threads` run.
+  /// A worker gets many only if functions take less time than a round trip. 1: never more than run.
   int max_in_flight = 64;
 };
 
@@ -90,14 +90,15 @@ void register_dataset(ps::FunctionRegistry& registry, std::string name, F make) 
                         detail::iterator_factory(std::type_identity<Signature>(), std::move(make)));
 }
 
-/// If this task is a worker: calls functions of `registry` until the coordinator says the end.
-/// @return false, at once: it is none.
+/// In a worker, runs functions of `registry` until the coordinator shuts down.
+/// @return false, at once: this task is no worker.
 /// @throws Error  kInvalidArgument: no cluster, bad options. kUnavailable: no coordinator for
 ///   `coordinator_timeout`.
 STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
                              const ClusterCoordinatorOptions& options = {});
 
-/// The program of the chief, which has functions called on workers. One binary is all tasks:
+/// The coordinator of the chief's program, which runs functions on workers. One binary is all
+/// tasks:
 ///
 ///     int main() {
 ///       ps::FunctionRegistry registry;
@@ -110,14 +111,14 @@ STRATA_API bool serve_worker(const ps::FunctionRegistry& registry,
 ///       coordinator.shutdown();
 ///     }
 ///
-/// Calls start in the order in which they were scheduled, each at a worker that is free, and run at
-/// least once: calls of a worker that is lost (its connection breaks, or it is silent for
-/// ServerOptions::liveness) are put back in front, and a call that was cut off, or whose answer was
-/// lost, runs again. A worker that comes back, or comes late, takes part from then on.
+/// Calls start in the order in which they were scheduled, each on a free worker, and run at least
+/// once: the calls of a lost worker (its connection breaks, or it is silent for
+/// ServerOptions::liveness) are requeued in front, and a call that was interrupted, or whose reply
+/// was lost, runs again. A worker that reconnects, or connects late, takes part from then on.
 ///
-/// What a function throws is raised once, by the next `schedule`, `join` or `done`, in place of its
-/// own work: before, all that waits has been cancelled, and what ran has ended. Then the
-/// coordinator is as new. A parameter server that is lost is such an error, again and again.
+/// An exception of a function is raised once, by the next `schedule`, `join` or `done`, in place of
+/// its own work. Before that, queued calls are cancelled, and running ones have ended. Afterwards
+/// the coordinator can be used again. A lost parameter server raises such an error each time.
 ///
 /// Ctrl-C under an InterruptGuard ends every wait with kCancelled.
 ///
@@ -134,32 +135,32 @@ class STRATA_API ClusterCoordinator {
   ///   options; as cluster::Server.
   explicit ClusterCoordinator(const ps::FunctionRegistry& registry,
                               const ClusterCoordinatorOptions& options = {});
-  /// The same for a cluster that the program names itself; `options.cluster_resolver` is not used.
+  /// Does the same for a given cluster; `options.cluster_resolver` is ignored.
   /// @param spec  Its tasks of the job "worker" run a ps::WorkerServer, or `serve_worker`.
-  /// @param task  This task, which may be any but a worker and need not be in `spec`; workers expect
-  ///   ps::WorkerOptions::coordinator.
+  /// @param task  This task, which may be any except a worker and need not be in `spec`; workers
+  ///   expect ps::WorkerOptions::coordinator.
   ClusterCoordinator(const cluster::ClusterSpec& spec, const cluster::TaskId& task,
                      const ps::FunctionRegistry& registry,
                      const ClusterCoordinatorOptions& options = {});
-  /// Without `shutdown` before, the workers take it for lost, and wait for it to come back.
+  /// Without a `shutdown` before, the workers see it as lost, and wait for it to return.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
 
-  /// Has `function` called on some worker. Returns at once; waits only while the queue is full.
+  /// Schedules `function` on any worker. Returns at once; waits only while the queue is full.
   /// Tensors are not copied: do not change them in place before the call has ended.
   /// @throws Error  kNotFound, kInvalidArgument: no such function, arguments that it does not take;
-  ///   nothing is scheduled, and no error is used up. kDeadlineExceeded: the queue stays full.
-  ///   Otherwise the error that is to be raised.
+  ///   nothing is scheduled, and a pending error stays. kDeadlineExceeded: the queue stays full.
+  ///   Otherwise the pending error.
   RemoteValue schedule(std::string_view function, std::vector<Value> arguments = {},
                        wire::Deadline deadline = wire::Deadline::after(kNoLimit));
-  /// The same by what FunctionRegistry::add has returned: the types of arguments and result are
-  /// checked when the call is compiled.
+  /// Schedules the function that FunctionRegistry::add has returned: the types of arguments and
+  /// result are checked when the call is compiled.
   ///
   ///     const auto play = registry.add("play", [](CartPole& cart, double distance) {...});
   ///     ps::RemoteValue<double> steps = coordinator.schedule(play, carts, 0.5);
   ///
-  /// @throws Error  as by name.
+  /// @throws Error  as the overload that takes a name.
   template <typename R, typename... Parameters, typename... Arguments>
   requires(sizeof...(Parameters) == sizeof...(Arguments))
       ps::RemoteValue<std::remove_cvref_t<R>> schedule(
@@ -167,40 +168,40 @@ class STRATA_API ClusterCoordinator {
     return ps::RemoteValue<std::remove_cvref_t<R>>(
         schedule(function.name(), {ps::detail::to_argument<Parameters>(arguments)...}).handle());
   }
-  /// Waits until all that was scheduled has ended. Nothing runs when it returns or raises.
-  /// @throws Error  the error that is to be raised. kDeadlineExceeded: says what is still running;
-  ///   the work goes on.
+  /// Waits until all scheduled calls have ended. Nothing runs when it returns or raises.
+  /// @throws Error  the pending error. kDeadlineExceeded: names the running calls, which continue.
   void join(wire::Deadline deadline = wire::Deadline::after(kNoLimit));
-  /// Whether all that was scheduled has ended. @throws Error  the error that is to be raised.
+  /// True if all scheduled calls have ended. @throws Error  the pending error.
   bool done();
-  /// RemoteValue::fetch, also of many.
+  /// See RemoteValue::fetch; also for many values.
   Value fetch(const RemoteValue& value,
               wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
   std::vector<Value> fetch(const std::vector<RemoteValue>& values,
                            wire::Deadline deadline = wire::Deadline::after(kNoLimit)) const;
 
-  /// An iterator on each worker over what `register_dataset`'s function gives there. A worker that
-  /// was lost and came back begins anew; so does no other.
-  /// @throws Error  kInvalidArgument: `name` is of no dataset; as create_per_worker_values.
+  /// Makes an iterator on each worker over the dataset that `register_dataset`'s function returns
+  /// there. A worker that was lost and reconnected begins anew; the others continue.
+  /// @throws Error  kInvalidArgument: `name` is no dataset's; as create_per_worker_values.
   PerWorkerValues create_per_worker_dataset(std::string_view name,
                                             std::vector<Value> arguments = {});
-  /// Has the function or factory called once on each worker, those that come later or come back
-  /// among them, before the calls that take its result. What it throws on a worker is logged here,
-  /// and is the error of each call that takes the value there; other calls do not see it.
+  /// Calls the function or factory once on each worker, also on those that connect or reconnect
+  /// later, before the calls that take its result. Its exception on a worker is logged here, and is
+  /// the error of each call that takes the value there; other calls do not see it.
   /// @throws Error  kNotFound, kInvalidArgument: as `schedule`.
   PerWorkerValues create_per_worker_values(std::string_view name,
                                            std::vector<Value> arguments = {});
 
   int num_workers() const;
-  /// Workers that take calls now.
+  /// The number of workers that take calls now.
   int num_ready_workers() const;
-  /// Waits until so many do. @throws Error  kDeadlineExceeded: says why the others do not. What
-  ///   `join` raises, if that comes first: that a worker has other functions, say.
+  /// Waits for `count` ready workers. @throws Error  kDeadlineExceeded: has the reason of each
+  /// missing worker. An error that `join` would raise, if that happens first: for example that a
+  /// worker has other functions.
   void wait_for_workers(int count, wire::Deadline deadline);
   ps::CoordinatorCounts counts() const;
-  /// The orderly end: what waits is cancelled, what runs is waited for, and the workers' `join`
-  /// returns; one that is away has a second to come and hear it. Call it when the work is done, or
-  /// given up. Never throws for what others do; logs it.
+  /// Shuts down in an orderly way: cancels queued calls, waits for running ones, and lets the
+  /// workers' `join` return; a disconnected worker has a second to reconnect and be informed. Call
+  /// it when the work is done or abandoned. Errors of workers are logged, not thrown.
   void shutdown(wire::Deadline deadline = wire::Deadline::after(std::chrono::seconds(60)));
 
   static constexpr std::chrono::hours kNoLimit = ps::detail::kNoFetchLimit;

@@ -5,9 +5,9 @@
 
 namespace strata {
 
-/// What a program runs under that chose no strategy: one replica, on the CPU, on the caller's
-/// thread. Outside every scope a thread is in this strategy's replica context, so optimizers and
-/// losses work there as they are.
+/// The strategy of a program that chose none: one replica, on the CPU, on the caller's thread.
+/// Outside every scope a thread is in this strategy's replica context, so optimizers and losses
+/// work there unchanged.
 class STRATA_API DefaultStrategy : public Strategy {
  private:
   DefaultStrategy();

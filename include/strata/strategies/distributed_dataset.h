@@ -15,7 +15,7 @@
 
 namespace strata {
 
-/// What an input function is told. Source: tf.distribute.InputContext.
+/// The argument of an input function. Source: tf.distribute.InputContext.
 struct STRATA_API InputContext {
   int num_input_pipelines = 1;
   int input_pipeline_id = 0;
@@ -33,10 +33,9 @@ struct ValueContext {
 
 /// Source: tf.distribute.InputOptions.
 struct InputOptions {
-  /// Copy each replica's part to its device; else parts stay where the dataset made them.
+  /// Copies each replica's part to its device; else parts stay on the dataset's.
   bool fetch_to_device = true;
-  /// Steps that a thread of its own makes ahead of training; 0: none; data::kAutotune: see
-  /// Dataset::prefetch.
+  /// The number of steps that a thread prefetches; 0: none; data::kAutotune: see Dataset::prefetch.
   int64_t prefetch = 0;
 };
 
@@ -45,42 +44,43 @@ struct InputOptions {
 /// `distribute`: parts of a batch differ by at most one row, the larger ones first, in the order of
 /// the batch; a batch with fewer rows than replicas leaves the last replicas parts with 0 rows
 /// (right dtype and shape), and the step is run all the same. Parts of a batch are views of it.
-/// `distribute_from_function`: replica r gets the r-th of every N batches; where the data ends, the
-/// replicas that are out get parts with 0 rows.
+/// `distribute_from_function`: replica r gets the r-th of every N batches; at the end of the data,
+/// the replicas without a batch get parts with 0 rows.
 ///
-/// Which rows a replica gets depends on its id and the number of replicas alone. Where there are
-/// several processes, each reads what its replicas need (dataset_for_worker); with policies other
-/// than kAuto and kData, and from functions, its rows are its own. If its data ends sooner than the
-/// others', its replicas get parts with 0 rows until the last process's has ended.
-/// Workers of a ParameterServerStrategy, which step by themselves, take the batches in turn: worker
-/// i of n the batches i, n + i, ... (kAuto, kData), or go through all of them (other policies).
+/// The rows of a replica depend on its id and the number of replicas alone. Each of several
+/// processes reads the rows of its replicas (dataset_for_worker); with policies other than kAuto
+/// and kData, and from functions, its rows are its own. If its data ends earlier than the others',
+/// its replicas get parts with 0 rows until the last process's has ended.
+/// Workers of a ParameterServerStrategy, which run their own steps, take the batches in turn:
+/// worker i of n the batches i, n + i, ... (kAuto, kData), or all of them (other policies).
 /// Threads: as data::Dataset.
 class STRATA_API DistributedDataset {
  public:
   using Element = PerReplica<data::Example>;
 
-  /// How an element is made of what the dataset gives.
+  /// The assignment of the dataset's elements to replicas.
   enum class Parts {
-    kSplit,      ///< One batch is cut for all replicas.
-    kInTurn,     ///< One batch a replica; every process has as many.
-    kOwnInTurn,  ///< One batch a replica; processes may differ in how many they have.
+    kSplit,      ///< One batch is split over all replicas.
+    kInTurn,     ///< One batch for each replica; every process has as many.
+    kOwnInTurn,  ///< One batch for each replica; processes may have different numbers of them.
   };
 
-  /// One pass. Its position is the place in the input behind the last element it gave.
+  /// One pass. Its position is the place in the input after its last element.
   class STRATA_API Iterator {
    public:
     Iterator(const DistributedDataset& dataset, data::Iterator input);
 
     /// @throws Error  kInvalidArgument: elements without rows to split: an unbatched dataset.
     [[nodiscard]] std::optional<Element> next();
-    /// The same in all processes. Where each reads its replicas' parts of common batches, it is the
-    /// position of one process with all replicas; where each reads data of its own, those of all of
-    /// them, each of which gets its own back (both calls are then made by all processes).
+    /// The position, the same in all processes. If each reads its replicas' parts of common
+    /// batches, it is the position of one process with all replicas; if each reads data of its own,
+    /// it has the positions of all of them, and each restores its own (all processes then make both
+    /// calls).
     data::Position position() const;
-    /// @throws Error  kInvalidArgument: of another pipeline; of another number of processes that
-    ///   read data of their own.
+    /// @throws Error  kInvalidArgument: the position is of another pipeline, or of another number
+    ///   of processes that read data of their own.
     void restore(const data::Position& position);
-    /// Whether training waited; elements are those of the dataset given.
+    /// Statistics of training's waits; elements are the given dataset's.
     data::IteratorStats stats() const { return input_.stats(); }
 
    private:
@@ -92,25 +92,26 @@ class STRATA_API DistributedDataset {
     InputOptions options_;
     Parts parts_;
     data::Iterator input_;
-    data::Example pattern_;  // of the last batch, for parts with 0 rows
+    data::Example pattern_;  // the last batch, for parts with 0 rows
   };
 
-  /// @param dataset  As the caller of Strategy::distribute has it.
+  /// @param dataset  The argument of Strategy::distribute.
   DistributedDataset(std::shared_ptr<ReplicaGroup> group, data::Dataset dataset,
                      const InputOptions& options, bool whole_batches);
 
   /// Steps in an epoch, data::Dataset::kInfinite or kUnknown.
   int64_t cardinality() const;
 
-  /// For people: what this process reads, and what it makes of that, in a line. All processes'
-  /// lines together are who reads what.
+  /// Describes, in a line, what this process reads and how it assigns it. The lines of all
+  /// processes together describe the whole input.
   const std::string& describe() const { return description_; }
 
   Iterator iterator(int64_t epoch) const;
-  /// In the next epoch of the dataset that was given.
+  /// Starts the next epoch of the given dataset.
   Iterator iterator() const;
 
-  /// For range-for: `for (const PerReplica<Example>& batch : distributed)`. Each loop is an epoch.
+  /// Iterates in range-for: `for (const PerReplica<Example>& batch : distributed)`. Each loop is an
+  /// epoch.
   class RangeIterator {
    public:
     using value_type = Element;
@@ -138,7 +139,7 @@ class STRATA_API DistributedDataset {
  private:
   std::shared_ptr<ReplicaGroup> group_;
   data::Dataset given_;
-  data::Dataset dataset_;  // what this process reads of it
+  data::Dataset dataset_;  // this process's part
   std::string description_;
   InputOptions options_;
   Parts parts_;

@@ -11,7 +11,7 @@
 #include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_context.h"
 
-/// What a ReplicaContext does with the strategy, a class that `runtime` does not know.
+/// The functions of ReplicaContext that use the strategy, a class that `runtime` does not know.
 namespace strata {
 
 class Strategy;
@@ -19,7 +19,7 @@ class Strategy;
 namespace detail {
 
 /// The strategy that owns `group`.
-/// @throws Error  kFailedPrecondition: it is gone.
+/// @throws Error  kFailedPrecondition: it no longer exists.
 STRATA_API Strategy& strategy_of(const ReplicaGroup& group);
 
 /// Argument `I` of all replicas' calls, which are tuples of pointers.
@@ -54,15 +54,15 @@ auto ReplicaContext::merge_call(Fn&& fn, const Args&... args) const {
   };
   Tuple own(&args...);
   if constexpr (std::is_void_v<Result>) {
-    meet("merge_call", &own, [&](const std::vector<void*>& all) { call(all); });
+    synchronize("merge_call", &own, [&](const std::vector<void*>& all) { call(all); });
   } else {
-    // The result lives on the heap because every replica reads it, whichever has computed it.
+    // The result is on the heap because every replica reads it, whichever computed it.
     struct Visit {
       Tuple* args;
       std::shared_ptr<Result> result;
     };
     Visit visit{&own, nullptr};
-    meet("merge_call", &visit, [&](const std::vector<void*>& all) {
+    synchronize("merge_call", &visit, [&](const std::vector<void*>& all) {
       std::vector<void*> tuples;
       for (void* each : all) tuples.push_back(static_cast<Visit*>(each)->args);
       auto result = std::make_shared<Result>(call(tuples));

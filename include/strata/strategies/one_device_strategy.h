@@ -11,13 +11,13 @@ namespace strata {
 
 struct OneDeviceOptions {
   std::string device = "cpu:0";
-  /// Of the random streams; unset: libtorch's (torch::manual_seed).
+  /// The seed of the random streams; unset: libtorch's (torch::manual_seed).
   std::optional<uint64_t> seed = {};
   ReplicaOptions replicas = {};
 };
 
-/// One replica on the device of choice, through the same code as many: to try a distributed program
-/// out. Source: tf.distribute.OneDeviceStrategy.
+/// One replica on a chosen device, through the same code as many: for trying out a distributed
+/// program. Source: tf.distribute.OneDeviceStrategy.
 class STRATA_API OneDeviceStrategy : public Strategy {
  public:
   explicit OneDeviceStrategy(const OneDeviceOptions& options = {});

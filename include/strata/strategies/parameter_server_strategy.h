@@ -22,70 +22,71 @@ class Client;
 }
 
 struct ParameterServerStrategyOptions {
-  // What is computed.
-  /// Says which cluster this process is in, and as which task; null: what started it (TF_CONFIG,
-  /// mpirun, srun, Kubernetes). Without a cluster, or in one without parameter servers, the
-  /// strategy is that of one process.
+  // Results.
+  /// Finds the cluster and this process's task; null: from its launcher (TF_CONFIG, mpirun, srun,
+  /// Kubernetes). Without a cluster, or in one without parameter servers, the strategy is that of
+  /// one process.
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
-  /// This worker's: {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
+  /// This worker's devices: {"cpu:0", "cpu:1"}; empty: all GPUs, else every logical CPU.
   std::vector<std::string> devices = {};
-  /// Of the random streams, which are others on each worker; unset: libtorch's.
+  /// The seed of the random streams, which differ on each worker; unset: libtorch's.
   std::optional<uint64_t> seed = {};
 
-  // How workers train together.
+  // Synchronization of workers.
   /// `workers` is set by the strategy.
   ps::ConsistencyOptions consistency = {};
   ps::PushPrecision push_precision = ps::PushPrecision::kFull;
-  /// Who holds which variable: automatic (equal bytes), or TensorFlow's rules.
+  /// The placement of variables on servers: automatic (equal bytes), or TensorFlow's rules.
   ps::PlacementOptions placement = {};
-  /// Each server's part has a copy on the next one, so that a lost server costs no step
-  /// (TableSpec); of embeddings, too. The same in all workers; takes two servers at least.
+  /// Each server's part has a backup on the next one, so that a lost server costs no step
+  /// (TableSpec); also for embeddings. The same in all workers; it needs at least two servers.
   bool backup = false;
-  /// How long to wait for the servers at the start, how soon a silent one is lost, TLS.
+  /// The limit of the wait for the servers at the start, the liveness interval, TLS.
   cluster::ServerOptions server = {};
-  /// Of a wait for a server, or, through it, for other workers.
+  /// The limit of a wait for a server, or, through it, for other workers.
   std::chrono::nanoseconds timeout = std::chrono::minutes(30);
 
-  // How fast.
+  // Performance.
   ReplicaOptions replicas = {};
 };
 
-/// Training with parameter servers: tasks of the job `ps` hold what optimizers train, and update
-/// it; each worker computes gradients by itself, brings them and gets the new values in each step.
-/// A slow or lost worker does not stop the others, and one that is started anew takes part again.
+/// Training with parameter servers: tasks of the job `ps` hold the variables that optimizers train,
+/// and update them; each worker computes gradients by itself, pushes them and pulls the new values
+/// in each step. A slow or lost worker does not stop the others, and a restarted one takes part
+/// again.
 ///
-/// What variables an optimizer trains is on the servers from then on: the chief's first values, and
-/// the present ones in all workers after each of their steps. Variables that no optimizer trains
-/// (moving statistics) are each worker's own. Steps are of one worker: `num_replicas_in_sync` is
-/// the number of its devices, and an optimizer's `iterations` counts all workers' steps.
+/// Variables that an optimizer trains are on the servers from then on: first the chief's values,
+/// and in all workers the current ones after each of their steps. Variables that no optimizer
+/// trains (moving statistics) are each worker's own. Steps are one worker's: `num_replicas_in_sync`
+/// is the number of its devices, and an optimizer's `iterations` counts all workers' steps.
 ///
-/// In a process that is a parameter server the constructor throws: `run_main`, or
-/// `run_parameter_server`, comes before it:
+/// In a process that is a parameter server the constructor throws: call `run_main`, or
+/// `run_parameter_server`, before it:
 ///
 ///     if (run_parameter_server()) return 0;
 ///     ParameterServerStrategy strategy;
 ///
-/// Where a server is lost, the next step ends with kUnavailable, which names it; with `backup` it
-/// goes on, and a warning names it.
+/// If a server is lost, the next step ends with kUnavailable, which names it; with `backup`
+/// training continues, and a warning names it.
 /// Threads: as Strategy.
 /// Source: tf.distribute.ParameterServerStrategy, without a coordinator.
 class STRATA_API ParameterServerStrategy : public Strategy {
  public:
-  /// Meets the servers.
+  /// Connects to the servers.
   /// @throws Error  kFailedPrecondition: this process is a parameter server. kInvalidArgument: a
-  ///   cluster that cannot run; devices. kDeadlineExceeded: names the server that is not there.
+  ///   cluster that cannot run; devices. kDeadlineExceeded: names the absent server.
   explicit ParameterServerStrategy(const ParameterServerStrategyOptions& options = {});
-  /// The orderly end of this worker; the chief's ends the servers when all have gone.
+  /// Ends this worker in an orderly way; the chief's ends the servers when all workers have ended.
   ~ParameterServerStrategy() override;
 
   int num_workers() const;
-  /// This process's place among them, from 0; 0 is the chief.
+  /// The index of this process among the workers, from 0; 0 is the chief.
   int worker() const;
   int num_servers() const;
 
-  /// Null: there are no servers.
+  /// Null without servers.
   const std::shared_ptr<ps::Client>& client() const { return client_; }
-  /// Whether tables have a backup.
+  /// True if tables have a backup.
   bool has_backup() const { return backup_; }
 
  private:
@@ -101,8 +102,8 @@ struct RunParameterServerOptions {
   cluster::ServerOptions server = {};
 };
 
-/// In a process that is a parameter server: serves until the chief has ended and all workers have
-/// gone. @return false, at once: it is none.
+/// In a process that is a parameter server, serves until the chief and all workers have ended.
+/// @return false, at once: it is not a parameter server.
 /// @throws Error  As ps::ParameterServer.
 STRATA_API bool run_parameter_server(const RunParameterServerOptions& options = {});
 

@@ -10,15 +10,15 @@
 
 namespace strata {
 
-/// The same in all tasks.
+/// Options, the same in all tasks.
 struct MainOptions {
-  /// Which tasks there are, and which one this is; null: TF_CONFIG and so on.
+  /// Finds the tasks and this process's own; null: TF_CONFIG and so on.
   std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
   /// Wire, TLS and liveness interval, as in the strategy's options.
   cluster::ServerOptions server = {};
 };
 
-/// What `main` of a cluster's program returns. A parameter server serves until the job has ended;
+/// Implements `main` of a cluster's program. A parameter server serves until the job has ended;
 /// every other task calls `train`. Meanwhile Ctrl-C ends the program between two steps. Errors are
 /// printed on stderr.
 ///
@@ -32,8 +32,8 @@ struct MainOptions {
 STRATA_API int run_main(const std::function<void()>& train,
                         const MainOptions& options = {}) noexcept;
 
-/// The same for a program with a ClusterCoordinator: workers serve calls of `functions` until the
-/// coordinator says the end, the chief calls `coordinate`.
+/// Does the same for a program with a ClusterCoordinator: workers serve calls of `functions` until
+/// the coordinator shuts down, the chief calls `coordinate`.
 STRATA_API int run_main(const ps::FunctionRegistry& functions,
                         const std::function<void()>& coordinate,
                         const MainOptions& options = {}) noexcept;

@@ -18,27 +18,27 @@ namespace strata {
 class ParameterServerStrategy;
 
 struct ServerEmbeddingOptions {
-  // What is computed.
-  std::string name = "embedding";  ///< The same in all workers; of one table.
+  // Results.
+  std::string name = "embedding";  ///< The table's name, the same in all workers.
   int64_t rows = 0;
   int64_t width = 0;
   ps::RowInitializer initializer = {
       .kind = ps::RowInitializer::Kind::kUniform, .a = -0.05, .b = 0.05};
-  /// How a row changes; rows that are not looked up do not, moving averages included. Of the common
-  /// options `learning_rate`, `weight_decay` and `clipvalue` can be used. A push has the learning
-  /// rate that the optimizer has then, so one that you keep (a shared_ptr) can change it.
+  /// The optimizer of a row; rows that are not looked up do not change, moving averages included.
+  /// The common options `learning_rate`, `weight_decay` and `clipvalue` are supported. A push uses
+  /// the optimizer's current learning rate, so a shared_ptr that you keep can change it.
   optimizers::AnyOptimizer optimizer = optimizers::Adagrad({.learning_rate = 1e-2});
   c10::ScalarType dtype = c10::ScalarType::Float;
 
-  // How it travels.
+  // Communication.
   ps::PushPrecision push_precision = ps::PushPrecision::kFull;
 };
 
-/// A table of rows on the parameter servers, too large for any one machine perhaps: a worker has
-/// the rows that it looks up, and only these. Without servers this process holds the table.
+/// A table of rows on the parameter servers, which may be too large for any one machine: a worker
+/// has the rows that it looks up, and only these. Without servers this process holds the table.
 ///
 /// Copies of a handle are one table.
-/// Threads: `lookup` by replica functions, any number at once; the rest by any.
+/// Threads: `lookup` in replica functions, any number at once; the rest in any.
 /// Source: tf.keras.layers.Embedding under ParameterServerStrategy with a partitioner.
 class STRATA_API ServerEmbedding {
  public:
@@ -48,13 +48,13 @@ class STRATA_API ServerEmbedding {
   ///                options that tables do not have; names them.
   ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbeddingOptions options);
 
-  /// The rows of `ids`, of any shape, int64 on the CPU. Their gradient goes to the servers with the
-  /// next `minimize` of this thread, divided as that optimizer's are.
-  /// @return `[*ids, width]`; wants gradients where grad mode is on.
+  /// Returns the rows of `ids`, of any shape, int64 on the CPU. Their gradient is pushed to the
+  /// servers by the next `minimize` of this thread, divided as that optimizer's are.
+  /// @return `[*ids, width]`; requires gradients if grad mode is on.
   /// @throws Error  kOutOfRange: an id that is no row.
   at::Tensor lookup(const at::Tensor& ids) const;
 
-  /// For all else: saving, counters, pushes of one's own.
+  /// The table, for everything else: saving, counters, custom pushes.
   ps::RowTable& table() const;
 
  private:

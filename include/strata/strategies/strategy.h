@@ -28,7 +28,7 @@ struct ReplicateOptions;
 
 namespace detail {
 
-/// What replica `replica` gets of an argument of `run`: its own part of what is per replica.
+/// Returns replica `replica`'s value of an argument of `run`: its own of a PerReplica.
 template <typename T>
 const T& part_of(const T& value, int) {
   return value;
@@ -50,13 +50,12 @@ void check_replicas(const PerReplica<T>& values, int replicas, const std::string
 }  // namespace detail
 
 /// Runs a program written for one device on several. A strategy owns its replicas (devices,
-/// threads); which devices these are, and how values travel between them, is what the derived
-/// classes choose. Where the replicas live in several processes, each runs the same program, and
-/// what is said here of all replicas is done together: every process makes the same calls in the
-/// same order.
+/// threads); the derived classes choose the devices, and how values are sent between them. If the
+/// replicas are in several processes, each runs the same program, and calls for all replicas are
+/// made together: every process makes the same calls in the same order.
 ///
 /// Calls of one strategy inside the scope of another are kFailedPrecondition, as in TensorFlow.
-/// Threads: calls from outside replica functions take turns.
+/// Threads: any outside replica functions; calls run one at a time.
 /// Source: tf.distribute.Strategy.
 class STRATA_API Strategy : public ReplicaGroupOwner {
  public:
@@ -66,16 +65,16 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
 
   int num_replicas_in_sync() const { return group_->num_replicas(); }
   const std::string& name() const { return group_->name(); }
-  /// True in the process that writes what is written once: checkpoints, logs, progress. Of one
-  /// process: that.
+  /// True in the chief, the process that writes checkpoints, logs and progress. Always true in a
+  /// job of one process.
   bool is_chief() const;
   ReplicaGroup& group() const { return *group_; }
-  /// Some lines for people: replicas, devices, and which operation adds over them. What runs over
-  /// several devices logs it when it is made, at level info.
+  /// Some lines for logs: replicas, devices, and the operation that reduces over them. A strategy
+  /// of several devices logs it when it is made, at level info.
   virtual std::string describe() const;
 
   /// Calls `body()` in this strategy's scope and returns its result: variables made there are this
-  /// strategy's, one copy a replica. The same scope may be entered again inside.
+  /// strategy's, with one copy for each replica. Nesting the same scope is allowed.
   /// @throws Error  kFailedPrecondition: inside another strategy's scope, or in a replica function.
   template <typename Body>
   decltype(auto) scope(Body&& body) {
@@ -83,8 +82,8 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
     return std::forward<Body>(body)();
   }
 
-  /// Makes a module on every replica, with the weights of the first. `factory()` is called once a
-  /// replica and once more (see Replicated), and must make equal structures.
+  /// Makes a module on every replica, with the weights of the first. `factory()` is called once for
+  /// each replica and once more (see Replicated), and must make equal structures.
   /// Defined in strata/strategies/replicate.h, which needs torch/nn/module.h.
   /// @return Replicated<M>, where the factory returns M, a holder of M, or std::shared_ptr<M>.
   /// @throws Error  kFailedPrecondition: in a replica function. kInvalidArgument: unequal
@@ -97,10 +96,11 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   /// Calls `fn(arguments...)` once on each replica of this process, at the same time. An argument
   /// that is PerReplica gives each replica its own value; every other is passed to all by
   /// reference.
-  /// @return PerReplica of what the calls returned; nothing for void.
-  /// @throws what the first replica to fail threw; the others are stopped, and the strategy stays
-  ///         usable. Error kFailedPrecondition: in a replica function; replicas that made different
-  ///         numbers of collective calls. kCancelled: after Ctrl-C (core/interrupt.h).
+  /// @return PerReplica of the calls' results; nothing for void.
+  /// @throws the exception of the first replica that failed; the others are stopped, and the
+  ///         strategy stays usable. Error kFailedPrecondition: in a replica function; replicas that
+  ///         made different numbers of collective calls. kCancelled: after Ctrl-C
+  ///         (core/interrupt.h).
   template <typename Fn, typename... Arguments>
   auto run(Fn&& fn, const Arguments&... arguments) {
     (detail::check_replicas(arguments, group_->num_local_replicas(), name()), ...);
@@ -123,9 +123,9 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
     }
   }
 
-  /// Reduces over the replicas, those of all processes, and, where `axis` is given, over that
-  /// dimension of the values too; the mean then counts elements, so values may differ in size along
-  /// it, and empty ones count nothing.
+  /// Reduces over the replicas of all processes, and, if `axis` is given, over that dimension of
+  /// the values too; the mean then counts elements, so values may differ in size along it, and
+  /// empty ones do not count.
   ///
   /// @param value  Without axis: equal shapes; sparse ones (COO) too, whose sum has the entries of
   ///   all in the order of replicas, and stays sparse. An axis may be negative.
@@ -135,28 +135,27 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
                     std::optional<int64_t> axis = std::nullopt) const;
   double reduce(ReduceOp op, const PerReplica<double>& value) const;
   int64_t reduce(ReduceOp op, const PerReplica<int64_t>& value) const;
-  /// Of a value that is the same everywhere: the mean is the value; with an axis it counts once a
-  /// replica.
-  /// @throws Error  kInvalidArgument: SUM without axis under several replicas, since what is meant
-  /// is unclear.
+  /// Reduces a value that is the same everywhere: the mean is the value; with an axis it counts
+  /// once for each replica.
+  /// @throws Error  kInvalidArgument: SUM without axis under several replicas, which is ambiguous.
   at::Tensor reduce(ReduceOp op, const at::Tensor& value,
                     std::optional<int64_t> axis = std::nullopt) const;
-  /// MEAN of a variable is its value.
+  /// Reduces a variable: MEAN is its value.
   at::Tensor reduce(ReduceOp op, const Variable& variable) const;
 
   /// Concatenates all replicas' values along `axis` in replica order, on the host CPU; sparse
-  /// values come out dense.
+  /// values become dense.
   /// @throws Error  kInvalidArgument: scalars, or shapes that differ elsewhere.
   at::Tensor gather(const PerReplica<at::Tensor>& value, int64_t axis) const;
 
-  /// The values of all replicas, those of other processes, too, by replica id, on the host CPU: in
-  /// every process. Dtypes and shapes may differ; sparse values come out dense.
+  /// Returns the values of the replicas of all processes by replica id, on the host CPU, in every
+  /// process. Dtypes and shapes may differ; sparse values become dense.
   std::vector<at::Tensor> all_results(const PerReplica<at::Tensor>& value) const;
 
-  /// Compares the copies that the replicas of all processes have of `variables`, by their SHA-256:
-  /// once in a thousand steps, say, to find out where weights drift apart, or a machine computes
-  /// wrongly. Variables of which each replica has its own value (kOnRead) are left out.
-  /// Cost: 0.5 to 3 ns a byte of this process's copies; one, where replicas share storage.
+  /// Compares the copies of `variables` on the replicas of all processes, by their SHA-256: for
+  /// example once in a thousand steps, to find weights that have diverged, or a machine that
+  /// computes wrongly. Variables of which each replica has its own value (kOnRead) are left out.
+  /// Cost: 0.5 to 3 ns a byte of this process's copies; one copy, if replicas share storage.
   /// @throws Error  kDataLoss, in every process: names the first variable that differs, the
   ///   replicas, and two of the hashes. kInvalidArgument: other variables in another process.
   void verify_replicas(const std::vector<Variable>& variables) const;
@@ -168,12 +167,12 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   }
   std::vector<at::Tensor> local_results(const at::Tensor& value) const { return {value}; }
 
-  /// After an error that a lost process caused, or a MembershipChanged: brings the replicas together again
-  /// where the strategy can do that (MultiWorkerMirroredOptions::elastic). Then every process makes
-  /// anew what reads a distributed dataset, its Checkpoint, CheckpointManager and
-  /// PreemptionCheckpointHandler, restores the state that was saved last, and goes on from there.
-  /// Those of before must be gone; variables, modules and optimizers stay.
-  /// @return false: it cannot, or the error had another cause; throw it on.
+  /// Recovers after an error that a lost process caused, or a MembershipChanged: re-forms the
+  /// group, if the strategy can (MultiWorkerMirroredOptions::elastic). Then every process makes
+  /// anew its iterators of distributed datasets, its Checkpoint, CheckpointManager and
+  /// PreemptionCheckpointHandler, restores the last saved state, and continues from there. The old
+  /// ones must have been destroyed; variables, modules and optimizers stay.
+  /// @return false: it cannot, or the error had another cause; rethrow it.
   bool recover(const Error& error) { return do_recover(error); }
   /// True if `recover` may do something.
   virtual bool is_elastic() const { return false; }

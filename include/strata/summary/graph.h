@@ -11,7 +11,7 @@
 namespace strata::summary {
 
 struct GraphNode {
-  std::string name;  ///< "dense/MatMul" lies in the box "dense"
+  std::string name;  ///< "dense/MatMul" is drawn in the box "dense"
   std::string op;    ///< "MatMul"
   std::vector<std::string>
       inputs;               ///< names of nodes; "^name": runs after it; "name:1": its output 1
@@ -19,16 +19,16 @@ struct GraphNode {
   std::optional<std::vector<int64_t>> output_shape = {};  ///< written beside the edge; -1 is "any"
 };
 
-/// What the Graphs page of TensorBoard draws.
+/// A graph on TensorBoard's Graphs page.
 class STRATA_API GraphDef {
  public:
-  /// Nodes may come in any order. @return itself, for the next call.
-  /// @throws Error  kInvalidArgument: no name, no op, or a name that is taken.
+  /// Adds a node, in any order. @return itself, for the next call.
+  /// @throws Error  kInvalidArgument: no name, no op, or an existing name.
   GraphDef& add(GraphNode node);
 
   const std::vector<GraphNode>& nodes() const { return nodes_; }
 
-  /// @throws Error  kInvalidArgument: an input that no node has as its name.
+  /// @throws Error  kInvalidArgument: an input that is no node's name.
   void check_inputs() const;
 
  private:

@@ -17,8 +17,9 @@ struct HistogramBucket {
 };
 
 /// TensorFlow's bucketing (tf.summary.histogram): `buckets` of equal width from the smallest to the
-/// largest number, to the bit. Where all numbers are x, every bucket is [x, x], and the last one
-/// counts; of no numbers, [0, 0]. NaN and infinities are left out (TensorFlow writes NaN edges).
+/// largest number, to the bit. If all numbers are x, every bucket is [x, x], and the last one has
+/// the count; without numbers all are [0, 0]. NaN and infinities are left out (TensorFlow writes
+/// NaN edges).
 /// @throws Error  kInvalidArgument: buckets < 0.
 /// Cost: two passes, about 3 ns a number.
 STRATA_API std::vector<HistogramBucket> make_histogram(std::span<const double> numbers,

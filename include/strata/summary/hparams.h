@@ -18,7 +18,7 @@ struct HparamValue {
   std::variant<double, std::string, bool> value;
 };
 
-/// How a run ended; TensorBoard's numbers.
+/// The outcome of a run; TensorBoard's numbers.
 enum class SessionStatus { kSuccess = 1, kFailure = 2, kRunning = 3 };
 
 }  // namespace strata::summary

@@ -4,14 +4,14 @@
 
 namespace strata::summary {
 
-/// Whether calls of writers on this thread write. In a replica function only those of its process's
+/// True if calls of writers on this thread write. In replica functions only those of the process's
 /// first replica do, so that a step of many replicas writes a number once, as in TensorFlow; the
 /// other replicas' calls check their arguments and do nothing. Threads: any.
 /// Source: tf.summary.should_record_summaries.
 [[nodiscard]] STRATA_API bool should_record_summaries();
 
-/// While it lives, calls of writers on this thread write only if `condition`; of nested ones the
-/// innermost counts:
+/// While one exists, calls of writers on this thread write only if `condition`; the innermost
+/// counts:
 ///
 ///     const summary::RecordIf record(step % 100 == 0);
 ///
@@ -29,7 +29,7 @@ class STRATA_API RecordIf {
 
 namespace detail {
 
-/// Whether the replica that this thread runs records; set by the runtime.
+/// Sets whether the replica of this thread records; called by the runtime.
 STRATA_API void set_replica_records(bool records);
 
 }  // namespace detail

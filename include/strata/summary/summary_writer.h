@@ -16,38 +16,38 @@
 namespace strata::summary {
 
 struct SummaryWriterOptions {
-  /// So many events are written together.
+  /// The number of events that are written together.
   int64_t max_queue = 10;
-  /// What waits is written after so long, however little it is.
+  /// The time after which queued events are written, however few.
   std::chrono::milliseconds flush_millis{120'000};
   std::string filename_suffix = ".v2";
 
-  /// Seconds since 1970, the time of the events; by default the system's clock.
+  /// Returns the time of an event in seconds since 1970; by default the system's clock.
   std::function<double()> wall_time = {};
-  /// A call waits when so many bytes are not written yet.
+  /// The number of unwritten bytes at which a call waits.
   int64_t max_queue_bytes = int64_t{64} << 20;
-  /// How long a call waits for the disk.
+  /// The limit of a call's wait for the disk.
   std::chrono::milliseconds timeout{60'000};
 };
 
 /// Writes a TensorBoard event file, on a thread of its own. Only whole records are written, so
-/// TensorBoard can read along. Names, plugins and bytes are those of tf.summary. In a replica
-/// function the process's first replica alone writes (recording.h).
+/// TensorBoard can read at the same time. Names, plugins and bytes are those of tf.summary. In
+/// replica functions the process's first replica alone writes (recording.h).
 ///
-/// Errors: what the thread meets is thrown by the next call of any kind, and by every call after
-/// it: behind a record that was cut off (a full disk) nothing can be read. Open a new writer to go
-/// on. Every call throws kFailedPrecondition after `close`, kDeadlineExceeded after `timeout`.
+/// An error of the thread is thrown by the next call of any kind, and by every call after it:
+/// nothing can be read after a truncated record (a full disk). Open a new writer to continue. Every
+/// call throws kFailedPrecondition after `close`, kDeadlineExceeded after `timeout`.
 /// Threads: any.
-/// Cost: a call of `scalar` takes about 0.3 us; the disk is the thread's.
+/// Cost: a call of `scalar` takes about 0.3 us; the thread writes to the disk.
 /// Source: tf.summary.create_file_writer.
 class STRATA_API SummaryWriter {
  public:
-  /// Closes quietly if `close` was not called: a failure is logged.
+  /// Closes the file if `close` was not called: a failure is logged.
   ~SummaryWriter();
   SummaryWriter(SummaryWriter&&) noexcept;
   SummaryWriter& operator=(SummaryWriter&&) noexcept;
 
-  /// Kept as float32, as TensorFlow does.
+  /// Writes a value as float32, as TensorFlow does.
   void scalar(std::string_view tag, double value, int64_t step);
 
   /// See make_histogram. @throws Error  kInvalidArgument: buckets < 0.
@@ -57,30 +57,30 @@ class STRATA_API SummaryWriter {
                  int64_t buckets = 30);
 
   /// @param pngs  Whole PNG files (data::encode_png makes them), all of this size; shown side by
-  /// side.
+  ///   side.
   /// @param width, height  In pixels.
   /// @throws Error  kInvalidArgument: no PNG file, or one of another size.
   void image(std::string_view tag, std::span<const std::string> pngs, int64_t width, int64_t height,
              int64_t step);
 
-  /// Shown as Markdown.
+  /// Writes a text, which is shown as Markdown.
   void text(std::string_view tag, std::string_view markdown, int64_t step);
-  /// A column of a table.
+  /// Writes texts, which are shown as a column of a table.
   void text(std::string_view tag, std::span<const std::string> markdowns, int64_t step);
 
-  /// What this run was started with, for the page HParams: once a run, which is one folder.
+  /// Writes the run's hyperparameters for the page HParams: once for each run, which is one folder.
   /// @param trial  Runs of the same trial are averaged; by default a hash of the values.
   void hparams(const std::map<std::string, HparamValue>& values, std::string_view trial = {});
   void hparams_end(SessionStatus status);
 
-  /// The page Graphs keeps one graph a run. @throws Error  kInvalidArgument: an input that is no
-  /// node.
+  /// Writes a graph. The page Graphs keeps one for each run. @throws Error  kInvalidArgument: an
+  /// input that is no node.
   void graph(const GraphDef& graph);
 
-  /// The conceptual graph of a Keras model. @param json  As keras.Model.to_json() gives it.
+  /// Writes the conceptual graph of a Keras model. @param json  From keras.Model.to_json().
   void keras_model(std::string_view json, int64_t step = 0);
 
-  /// Returns when all of it is in the file: other programs see it, and it survives this process,
+  /// Returns when everything is in the file: other programs see it, and it survives this process,
   /// though not a power cut.
   void flush();
 
@@ -101,8 +101,8 @@ class STRATA_API SummaryWriter {
 };
 
 /// Makes `logdir` with all its parents, and in it a new event file
-/// `events.out.tfevents.<seconds>.<host>.<process>.<number><suffix>` whose name sorts behind those
-/// of the event files there. So a resumed run goes on in the same folder, in a file of its own.
+/// `events.out.tfevents.<seconds>.<host>.<process>.<number><suffix>` whose name sorts after the
+/// existing event files. So a resumed run continues in the same folder, in a file of its own.
 /// @throws Error  as FileSystem; kInvalidArgument: an option that is not positive.
 [[nodiscard]] STRATA_API SummaryWriter create_file_writer(const std::string& logdir,
                                                           const SummaryWriterOptions& options = {});

@@ -9,8 +9,8 @@
 
 namespace strata::tensor {
 
-/// SHA-256, in hexadecimal, of dtype, shape and values of `tensors`, in order. Equal only if every
-/// bit is: the check behind the promise that weights do not depend on where the replicas live.
+/// Returns SHA-256, in hexadecimal, of dtype, shape and values of `tensors`, in order. It is equal
+/// only if every bit is: it verifies that weights do not depend on the placement of replicas.
 /// Cost: a copy to the CPU and about 3 ns a byte.
 STRATA_API std::string fingerprint(const std::vector<at::Tensor>& tensors);
 

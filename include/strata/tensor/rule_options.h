@@ -73,7 +73,7 @@
 
 #define STRATA_NO_OPTIONS(OPTION)
 
-/// What a list is used with: the members of a struct, and their visit.
+/// The uses of a list: the members of a struct, and their visit.
 #define STRATA_OPTION(type, name, value) type name = value;
 #define STRATA_VISIT_OPTION(type, name, value) visit(#name, objects.name...);
 
@@ -99,7 +99,7 @@ struct STRATA_API SGDRule {
   STRATA_RULE(STRATA_SGD_OPTIONS)
 };
 
-/// AdamW is this rule too: its weight decay is the span's.
+/// Also AdamW's rule: its weight decay is the span's.
 struct STRATA_API AdamRule {
   STRATA_RULE(STRATA_ADAM_OPTIONS)
 };
@@ -140,13 +140,13 @@ struct STRATA_API RMSpropRule {
   STRATA_RULE(STRATA_RMSPROP_OPTIONS)
 };
 
-/// (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate. No optimizer
-/// has it.
+/// The rule (1 - rate) * parameter + rate * gradient, where rate is the step's learning rate. No
+/// optimizer uses it.
 struct STRATA_API MovingAverageRule {
   STRATA_RULE(STRATA_NO_OPTIONS)
 };
 
-/// What a rule is made from.
+/// The options that a rule is made from.
 using RuleOptions =
     std::variant<SGDRule, AdamRule, AdamaxRule, NadamRule, LambRule, LionRule, AdagradRule,
                  AdadeltaRule, AdafactorRule, FtrlRule, RMSpropRule, MovingAverageRule>;
@@ -156,16 +156,16 @@ using RuleOptions =
 enum class SlotShape { kOfVariable, kOfRows, kOfColumns };
 
 struct STRATA_API RuleSlot {
-  std::string_view name;       ///< "momentum", "velocity", ..., as Keras names the variable.
+  std::string_view name;       ///< Keras's name: "momentum", "velocity", ...
   std::string_view when = {};  ///< The option (not 0, not false) that asks for it; empty: always.
   SlotShape shape = SlotShape::kOfVariable;
 
   std::vector<int64_t> shape_of(std::span<const int64_t> variable) const;
 };
 
-/// What a rule and its state are called, in files, on the wire and in messages.
+/// The names of a rule and its state, in files, on the wire and in messages.
 struct RuleRow {
-  RuleOptions defaults;                       ///< of the rule's struct
+  RuleOptions defaults;                       ///< the rule's struct
   std::vector<std::string_view> class_names;  ///< Keras's optimizers that have it: "RMSprop".
   std::string_view name;                      ///< "rmsprop"
   /// In Keras's files a variable's unconditional slots are side by side; after those of all
@@ -174,7 +174,7 @@ struct RuleRow {
   std::string_view scalar_state = {};  ///< UpdateRule::carried_name
 };
 
-/// One row a rule.
+/// One row for each rule.
 STRATA_API std::span<const RuleRow> rule_rows();
 STRATA_API const RuleRow& row_of(const RuleOptions& options);
 

@@ -16,16 +16,18 @@ namespace strata::tensor {
 /// No rule keeps more state per element than this.
 inline constexpr int kMaxSlots = 4;
 
-/// What all elements of one step share: the schedule's value for this step, and how many steps were
+/// The values that all elements of one step share: the schedule's value, and the number of steps
 /// finished before it (0 in the first).
 struct StepScalars {
   double learning_rate = 0;
   int64_t iteration = 0;
-  double scalar_state = 0;  ///< UpdateRule::next_carried of the step before, of rules that have one
+  /// UpdateRule::next_scalar_state of the step before, for rules that have one
+  double scalar_state = 0;
 };
 
-/// StepScalars plus what a rule derives from them (bias corrections need two `pow`). Make it once a
-/// step with `UpdateRule::prepare` and share it between threads: it is plain data.
+/// StepScalars plus the values that a rule derives from them (bias corrections need two `pow`).
+/// Make it once for each step with `UpdateRule::prepare` and share it between threads: it is plain
+/// data.
 struct PreparedStep {
   PreparedStep() = default;
   // Not an aggregate, so that {rate, iteration} means StepScalars.
@@ -47,20 +49,20 @@ struct UpdateSpan {
   double clip_value = 0;       ///< > 0: then clamp to [-clip_value, clip_value]
   double weight_decay = 0;     ///< decoupled: p -= p * weight_decay * learning_rate before the rule
   at::IntArrayRef sizes = {};  ///< the variable's shape, for rules of whole variables only
-  /// Gets the new parameters, too, past the caches (core/nontemporal_copy.h: who tells others of it
-  /// calls `nontemporal_fence` first). For large tensors that nobody reads soon.
+  /// Gets the new parameters, too, by non-temporal stores (core/nontemporal_copy.h: call
+  /// `nontemporal_fence` before other threads read them). For large tensors that are not read soon.
   T* copy = nullptr;
 };
 
-/// The same three, for the form over tensors.
+/// The same three modifiers, for the form over tensors.
 struct UpdateModifiers {
   double gradient_scale = 1;
   double clip_value = 0;
   double weight_decay = 0;
 };
 
-/// How one optimizer changes one element, or (Lamb, Adafactor) one variable. Stateless (the slots
-/// are the caller's), so any number of threads may use one rule at once.
+/// The update of one element, or (Lamb, Adafactor) one variable, by an optimizer. Stateless (the
+/// slots are the caller's), so any number of threads may use one rule at once.
 ///
 /// The two span forms are the hot path on CPUs: one vectorised pass. Their bits do not depend on
 /// how a range is cut into spans, on alignment, or on the instruction set that the processor
@@ -75,29 +77,30 @@ class STRATA_API UpdateRule {
   UpdateRule(const UpdateRule&) = delete;
   UpdateRule& operator=(const UpdateRule&) = delete;
 
-  /// "sgd", "adam", ..., as Keras names the optimizer.
+  /// Keras's name of the optimizer: "sgd", "adam", ...
   std::string_view name() const { return row_.name; }
   /// `make_rule(options())` makes the same rule.
   virtual RuleOptions options() const = 0;
   int num_slots() const { return static_cast<int>(slots_.size()); }
-  /// "momentum", "velocity", ..., as Keras names the variable. @throws Error kOutOfRange.
+  /// Keras's name of the slot variable: "momentum", "velocity", ... @throws Error kOutOfRange.
   std::string_view slot_name(int slot) const;
   virtual double slot_initial_value(int slot) const;
-  /// The shape of a variable's slot. That of the variable, but for Adafactor's rows and columns.
+  /// The shape of a variable's slot: the variable's, except for Adafactor's rows and columns.
   std::vector<int64_t> slot_shape(int slot, at::IntArrayRef sizes) const;
 
   /// True if an element's step depends on the rest of its variable (norms, means): then a span is a
-  /// whole variable, contiguous, and `sizes` says its shape.
+  /// whole variable, contiguous, and `sizes` is its shape.
   virtual bool whole_variables() const { return false; }
 
-  /// A number that the rule keeps from step to step beside the slots, 1 at first: Nadam's
-  /// "u_product". "": none.
+  /// The name of a number that the rule keeps from step to step beside the slots, 1 at first:
+  /// Nadam's "u_product". Empty if it has none.
   std::string_view carried_name() const { return row_.scalar_state; }
   /// Its value in the step after `iteration` finished ones, from that of the step before.
   virtual double next_scalar_state(double scalar_state, int64_t iteration) const;
 
-  /// True if an element whose gradient is zero keeps parameter and slots bit for bit (weight decay
-  /// aside): rows of an embedding without a gradient may be skipped. SGD without momentum, Adagrad.
+  /// True if an element whose gradient is zero keeps parameter and slots bit for bit (except for
+  /// weight decay): rows of an embedding without a gradient may be skipped. SGD without momentum,
+  /// Adagrad.
   virtual bool zero_gradient_is_identity() const { return false; }
 
   virtual PreparedStep prepare(const StepScalars& step) const = 0;
@@ -113,9 +116,10 @@ class STRATA_API UpdateRule {
     apply(span, prepare(step));
   }
 
-  /// The same rule by ATen operators, in place: any device, any floating dtype, any strides. An
-  /// undefined `gradient` means zeros. Equal to the span form up to rounding. On a GPU Adam is one
-  /// kernel, others take a handful a call, so give them many variables as one flat tensor.
+  /// Applies the same rule by ATen operators, in place: any device, any floating dtype, any
+  /// strides. An undefined `gradient` means zeros. The result equals the span form's up to
+  /// rounding. On a GPU Adam is one kernel, others need several, so pass many variables as one flat
+  /// tensor.
   /// @throws Error kInvalidArgument: wrong number of slots.
   void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
              const UpdateModifiers& modifiers, const StepScalars& step) const;
@@ -123,7 +127,7 @@ class STRATA_API UpdateRule {
  protected:
   UpdateRule(int kernel, const RuleRow& row, std::vector<RuleSlot> slots);
 
-  /// `span` by one of the kernels; rules of whole variables are made of several.
+  /// Applies one of the kernels to `span`; rules of whole variables consist of several.
   template <typename T>
   static void run_kernel(int kernel, const UpdateSpan<T>& span, const PreparedStep& step);
 
@@ -132,11 +136,11 @@ class STRATA_API UpdateRule {
                         std::vector<at::Tensor>& slots, const PreparedStep& step) const = 0;
 
  private:
-  /// By the kernel; rules of whole variables do more.
+  /// Calls the kernel; rules of whole variables do more.
   virtual void do_apply_span(const UpdateSpan<float>& span, const PreparedStep& step) const;
   virtual void do_apply_span(const UpdateSpan<double>& span, const PreparedStep& step) const;
 
-  /// For rules of whole variables, which go over them several times.
+  /// Used by rules of whole variables, which pass over them several times.
   template <typename T>
   void apply_and_copy(UpdateSpan<T> span, const PreparedStep& step) const;
 

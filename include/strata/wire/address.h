@@ -8,7 +8,7 @@
 
 namespace strata::wire {
 
-/// Where a task listens: a name, an IPv4 or an IPv6 address, and a port.
+/// The address of a task: a name, an IPv4 or an IPv6 address, and a port.
 struct STRATA_API Address {
   std::string host;   ///< "worker-1.example", "10.0.0.3", "::1" (no brackets)
   uint16_t port = 0;  ///< 0 to listen: the system picks one
@@ -17,7 +17,7 @@ struct STRATA_API Address {
   /// @throws Error kInvalidArgument: quotes the part that is wrong.
   static Address parse(std::string_view text);
 
-  /// What `parse` reads.
+  /// Prints the form that `parse` reads.
   std::string to_string() const;
 
   friend bool operator==(const Address&, const Address&) = default;

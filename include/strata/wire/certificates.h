@@ -17,42 +17,42 @@ struct Certificate {
 };
 
 struct CertificateOptions {
-  /// From when on; the default allows for clocks that differ.
+  /// The start of its validity; the default allows for clocks that differ.
   std::chrono::system_clock::time_point valid_from =
       std::chrono::system_clock::now() - std::chrono::minutes(10);
   std::chrono::system_clock::duration valid_for = std::chrono::hours(24 * 365);
 };
 
-/// What a task's certificate says it is: "worker-1.strata" for "/job:worker/task:1".
+/// The name in a task's certificate: "worker-1.strata" for "/job:worker/task:1".
 /// @throws Error kInvalidArgument: no name of a task.
 STRATA_API std::string certificate_name(std::string_view task);
 
-/// A job's own authority. Its key signs tasks' certificates and is needed for nothing else.
+/// Makes a job's own authority. Its key signs tasks' certificates and has no other use.
 /// @throws Error kUnimplemented: this build has no OpenSSL.
 STRATA_API Certificate make_authority(const std::string& job,
                                       const CertificateOptions& options = {});
 
-/// The certificate of one task ("/job:worker/task:1"), for both ends of a connection.
+/// Makes the certificate of one task ("/job:worker/task:1"), for both ends of a connection.
 /// @throws Error kInvalidArgument: no name of a task, no authority. kUnimplemented: no OpenSSL.
 STRATA_API Certificate issue_certificate(const Certificate& authority, std::string_view task,
                                          const CertificateOptions& options = {});
 
-/// What a certificate says.
+/// The contents of a certificate.
 struct CertificateInfo {
   std::string owner;               ///< "worker-1.strata", "strata authority of job"
-  std::vector<std::string> names;  ///< whose connections it is for; none for an authority
+  std::vector<std::string> names;  ///< the names it is valid for; empty for an authority
   bool is_authority = false;
   std::chrono::system_clock::time_point valid_from;
   std::chrono::system_clock::time_point valid_until;
 };
 
-/// Reads one in PEM form.
-/// @throws Error kInvalidArgument: it is none. kUnimplemented: this build has no OpenSSL.
+/// Reads a certificate in PEM form.
+/// @throws Error kInvalidArgument: not a certificate. kUnimplemented: this build has no OpenSSL.
 STRATA_API CertificateInfo inspect_certificate(const std::string& pem);
 
-/// Whether `certificate` is good at `now`: of `authority` (PEM, without its key), in its time, and
-/// with the key that belongs to it. An authority is its own.
-/// @return ok, or kUnauthenticated, which says why not.
+/// Verifies `certificate` at `now`: that it is signed by `authority` (PEM, without its key), within
+/// its validity, and matches its key. An authority is signed by itself.
+/// @return ok, or kUnauthenticated with the reason.
 /// @throws Error as inspect_certificate.
 STRATA_API Status
 verify_certificate(const Certificate& certificate, const std::string& authority,

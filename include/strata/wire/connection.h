@@ -17,7 +17,7 @@
 
 namespace strata::wire {
 
-/// What has gone over a connection; frames' headers count.
+/// Bytes and messages of a connection; frames' headers count.
 struct ConnectionCounts {
   uint64_t bytes_sent = 0;
   uint64_t bytes_received = 0;
@@ -25,18 +25,18 @@ struct ConnectionCounts {
   uint64_t messages_received = 0;
 };
 
-/// A reliable connection to one peer: tagged messages into buffers that wait for them, and control
-/// messages. It moves only while somebody waits on its transport, and within its own calls, which
-/// do what can be done without waiting.
+/// A reliable connection to one peer: tagged messages into posted buffers, and control messages. It
+/// progresses only while a thread waits on its transport, and within its own calls, which do what
+/// can be done without waiting.
 ///
 /// No order of posts leads to a deadlock, and memory is bounded: up to `eager_limit` bytes of a
-/// message travel at once and are kept for a receive that comes later (up to `eager_budget` in
-/// all), the rest travels when the receive is posted. A receive that is posted early costs no round
+/// message are sent at once and kept for a receive that is posted later (up to `eager_budget` in
+/// all); the rest is sent when the receive is posted. A receive that is posted early costs no round
 /// trip.
 ///
 /// A connection fails as a whole: peer dead (kUnavailable), `fail`, bytes that are no frames
 /// (kDataLoss). Then every pending and later operation ends with that status, which names the peer;
-/// messages that came before can still be received, unless `fail` was called.
+/// messages that arrived before can still be received, unless `fail` was called.
 ///
 /// Threads: any.
 class STRATA_API Connection {
@@ -45,54 +45,55 @@ class STRATA_API Connection {
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
 
-  /// How the peer introduced itself.
+  /// The peer's hello message.
   const Hello& peer() const { return peer_; }
-  /// Where the peer is: what was connected to, or where it connected from.
+  /// The peer's address: the one connected to, or the one that it connected from.
   const Address& address() const { return address_; }
-  /// "/job:worker/task:2 at 10.0.0.3:4444", for messages.
+  /// The peer's name for messages: "/job:worker/task:2 at 10.0.0.3:4444".
   const std::string& name() const { return name_; }
 
-  /// Starts to send. Done when the bytes are on their way and `bytes` may change; whether the peer
-  /// received them, only an answer tells. Never throws: a failure is the transfer's status.
+  /// Starts to send. The transfer is done when the bytes are on their way and `bytes` may change;
+  /// only a reply tells whether the peer received them. Never throws: a failure is the transfer's
+  /// status.
   [[nodiscard]] Transfer send(const Tag& tag, std::span<const std::byte> bytes) {
     return do_send(tag, bytes);
   }
 
-  /// Starts to receive a message of just `bytes.size()` bytes. Where the message has another size,
-  /// both sides fail as with a fingerprint (see Tag) and both sizes are quoted.
+  /// Starts to receive a message of exactly `bytes.size()` bytes. If the message has another size,
+  /// both sides fail as with a fingerprint (see Tag), and both sizes are quoted.
   [[nodiscard]] Transfer receive(const Tag& tag, std::span<std::byte> bytes) {
     return do_receive(tag, bytes);
   }
 
-  /// A control message; they arrive in order within a channel, and a channel's numbers are not
-  /// those of tags. The text is copied; some of it may be left for whoever waits next on the
-  /// transport to send, so a task that has sent its last word still waits, or closes.
+  /// Sends a control message. Control messages arrive in order within a channel; a channel's
+  /// numbers are not those of tags. The text is copied; a part of it may be sent by the next wait
+  /// on the transport, so a task waits or closes after its last message.
   /// @param text  At most kMaxMessage bytes.
   /// @throws Error kInvalidArgument: too long. kResourceExhausted: more than 4 * kMaxMessage bytes
   ///   wait to be sent. The connection's status if it has failed.
   void send_message(uint32_t channel, std::string_view text);
 
-  /// The next control message of the channel, waited for.
+  /// Waits for the next control message of the channel.
   /// @throws Error kDeadlineExceeded, kCancelled (`stop`), the connection's status.
   std::string receive_message(uint32_t channel, Deadline deadline, std::stop_token stop = {}) {
     return do_receive_message(channel, deadline, std::move(stop));
   }
-  /// The same without waiting; makes no progress: use it with Transport::wait_until.
-  /// @throws the connection's status, once the messages that came before are taken.
+  /// Takes the next control message without waiting; makes no progress: use it with
+  /// Transport::wait_until.
+  /// @throws the connection's status, once earlier messages have been taken.
   std::optional<std::string> try_receive_message(uint32_t channel) {
     return do_try_receive_message(channel);
   }
 
-  /// Ok while it can be used.
+  /// Ok while the connection can be used.
   virtual Status status() const = 0;
 
-  /// Ends every pending and later operation here with `status`, which gets the peer's name in
-  /// front, and tells the peer the reason if it can be told without waiting. The first failure
-  /// stays.
+  /// Ends every pending and later operation here with `status`, prefixed with the peer's name, and
+  /// sends the reason to the peer if that needs no waiting. The first failure is kept.
   virtual void fail(const Status& status) = 0;
 
-  /// The orderly end: what was sent before still goes out, and the peer is told. Returns when the
-  /// peer has closed, too, or at the deadline. Operations that are pending end with kCancelled, the
+  /// Closes in an orderly way: earlier sends are completed, and the peer is informed. Returns when
+  /// the peer has closed, too, or at the deadline. Pending operations end with kCancelled, the
   /// peer's with kUnavailable.
   virtual void close(Deadline deadline) = 0;
 

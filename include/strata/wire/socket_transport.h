@@ -12,33 +12,34 @@
 
 namespace strata::wire {
 
-/// Files in PEM form. Both sides show a certificate (TLS 1.3): it must be of the authority, valid
-/// now, and name the task that its owner says it is (see certificates.h).
+/// Files in PEM form. Both sides present a certificate (TLS 1.3): it must be signed by the
+/// authority, be valid now, and name the task of its owner's hello (see certificates.h).
 struct TlsOptions {
   std::string authority_file = {};    ///< the job's own authority
-  std::string certificate_file = {};  ///< this task's
-  std::string key_file = {};          ///< this task's secret
+  std::string certificate_file = {};  ///< this task's certificate
+  std::string key_file = {};          ///< this task's secret key
 };
 
 struct SocketOptions {
-  std::optional<TlsOptions> tls = std::nullopt;  ///< none: anybody on the network can read along
-  /// Only peers that have the same are let in. None, and no TLS: anybody who names the job is.
+  std::optional<TlsOptions> tls = std::nullopt;  ///< unset: not encrypted
+  /// Only peers with the same secret are admitted. Without it, and without TLS, any peer that names
+  /// the job is.
   std::optional<JobSecret> job_secret = std::nullopt;
 
-  /// A connection ends when the peer's host has answered nothing for so long; 0: when the system
-  /// loses patience, after many minutes, and never while nothing is sent.
+  /// A connection ends when the peer's host has not answered for this long; 0: when the system
+  /// gives up, after many minutes, and never while nothing is sent.
   std::chrono::milliseconds silence_limit{0};
 
-  /// How much of a message travels before its receive is known.
+  /// The eager threshold: bytes of a message that are sent before its receive is posted.
   size_t eager_limit = size_t{64} << 10;
-  /// How much of that a connection keeps for receives that are not there yet.
+  /// The bytes that a connection keeps for receives that are not posted yet.
   size_t eager_budget = size_t{8} << 20;
 };
 
-/// TCP, or TLS over TCP.
-/// A key file that other users can open is reported in the log, with the chmod that mends it.
+/// Makes a transport of TCP, or TLS over TCP. A key file that other users can open is reported in
+/// the log, with the chmod that mends it.
 /// @throws Error kUnimplemented: TLS, and this build has no OpenSSL. kInvalidArgument: quotes the
-///   file that is no certificate or key, or does not belong to the others.
+///   file that is no certificate or key, or does not match the others.
 STRATA_API std::unique_ptr<Transport> make_socket_transport(const SocketOptions& options = {});
 
 /// Whether this build has TLS.

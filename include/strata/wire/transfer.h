@@ -11,13 +11,13 @@
 
 namespace strata::wire {
 
-/// What a message is matched by: (channel, id). Messages with equal tags are matched in the order
-/// in which they were sent and received; others never wait for each other.
+/// The key that matches sends with receives: (channel, id). Messages with equal tags are matched in
+/// the order in which they were sent and received; others never wait for each other.
 ///
-/// `fingerprint` says what the caller believes that it sends or receives (a hash of operation,
-/// shape and dtype). Where the two sides' differ, nothing is delivered: both operations, and
-/// whatever else there is or will be on that channel of that connection, fail with
-/// kFailedPrecondition and a message that has both.
+/// `fingerprint` describes what the caller sends or expects (a hash of operation, shape and dtype).
+/// If those of the two sides differ, nothing is delivered: both operations, and all present and
+/// later ones on that channel of that connection, fail with kFailedPrecondition and a message that
+/// has both.
 struct Tag {
   uint32_t channel = 0;
   uint32_t id = 0;
@@ -26,7 +26,7 @@ struct Tag {
 
 namespace detail {
 
-/// What a Transfer is a handle of. Counted by hand: one reference is the handle's, one is the
+/// The state behind a Transfer. References are counted by hand: one is the handle's, one is the
 /// connection's while it is pending.
 class STRATA_API Operation {
  public:
@@ -37,9 +37,9 @@ class STRATA_API Operation {
   bool done() const noexcept { return done_.load(std::memory_order_acquire); }
   const Status& status() const noexcept { return status_; }  // once done
   size_t arrived() const noexcept { return arrived_.load(std::memory_order_acquire); }
-  /// Ends it; when this returns nobody touches its buffer. Nothing if it is done.
+  /// Ends it; when this returns, its buffer is no longer accessed. Does nothing if it is done.
   virtual void cancel() = 0;
-  /// "receive of 4096 bytes (channel 1, id 7) from /job:worker/task:2 at 10.0.0.3:4444"
+  /// Prints "receive of 4096 bytes (channel 1, id 7) from /job:worker/task:2 at 10.0.0.3:4444".
   virtual std::string describe() const = 0;
 
   void add_reference() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
@@ -51,7 +51,7 @@ class STRATA_API Operation {
   virtual ~Operation() = default;
   virtual void recycle() noexcept { delete this; }
   void set_arrived(size_t bytes) noexcept { arrived_.store(bytes, std::memory_order_release); }
-  /// At most once.
+  /// Called at most once.
   void finish(Status status) {
     status_ = std::move(status);
     done_.store(true, std::memory_order_release);
@@ -66,12 +66,12 @@ class STRATA_API Operation {
 
 }  // namespace detail
 
-/// A send or a receive that was started, and may be done. Its buffer must live until `done()`.
-/// One that goes while it is pending is cancelled.
-/// Threads: one at a time, but for `done`.
+/// A send or a receive that was started, and may be done. Its buffer must live until `done()`. Its
+/// destructor cancels it if it is pending.
+/// Threads: one at a time, except for `done`.
 class STRATA_API Transfer {
  public:
-  /// None: done, and ok.
+  /// An empty transfer: done, and ok.
   Transfer() = default;
   Transfer(Transfer&& other) noexcept : operation_(std::exchange(other.operation_, nullptr)) {}
   Transfer& operator=(Transfer&& other) noexcept {
@@ -83,27 +83,27 @@ class STRATA_API Transfer {
   }
   ~Transfer() { reset(); }
 
-  /// Costs one load. What a receive brought is visible to the thread that has seen it done.
+  /// Costs one load. The data of a receive is visible to the thread that has seen it done.
   bool done() const noexcept { return operation_ == nullptr || operation_->done(); }
 
-  /// Of a receive: this many bytes at the front of its buffer have come, and may be read already.
-  /// Of a send: this many have left the process.
+  /// For a receive, the number of bytes at the front of its buffer that have arrived and may be
+  /// read already; for a send, the number that have left the process.
   size_t arrived() const noexcept { return operation_ == nullptr ? 0 : operation_->arrived(); }
 
-  /// How it ended. @throws Error kFailedPrecondition: it is not done.
+  /// Its outcome. @throws Error kFailedPrecondition: it is not done.
   Status status() const;
 
-  /// Ends it with kCancelled, unless it is done; afterwards nobody touches its buffer. The other
-  /// side of a cancelled send fails with kCancelled. A cancelled receive keeps its place: the
-  /// message that it was waiting for is thrown away when it comes.
+  /// Ends it with kCancelled, unless it is done; afterwards its buffer is no longer accessed. The
+  /// other side of a cancelled send fails with kCancelled. A cancelled receive keeps its place in
+  /// the order: the message that matches it is discarded when it arrives.
   void cancel() {
     if (operation_ != nullptr && !operation_->done()) operation_->cancel();
   }
 
-  /// For messages: what it is, how large, and the peer. Empty for none.
+  /// Describes it for messages: operation, size and peer. Empty for an empty transfer.
   std::string describe() const { return operation_ == nullptr ? "" : operation_->describe(); }
 
-  /// For implementations: takes over one reference.
+  /// Takes over one reference; for implementations.
   explicit Transfer(detail::Operation* operation) : operation_(operation) {}
 
  private:

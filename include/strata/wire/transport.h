@@ -18,23 +18,24 @@
 namespace strata::wire {
 
 struct ListenOptions {
-  /// Says whether a peer may come in; what it returns otherwise is the reason, which the peer gets
-  /// and the log. Called by the thread that makes progress; it must not wait. Empty: all of the
-  /// same job.
+  /// Decides whether a peer is admitted; a status other than ok is the reason, which is sent to the
+  /// peer and logged. Called by the thread that makes progress; it must not wait. Empty: all peers
+  /// of the same job.
   std::function<Status(const Hello& peer, const Address& from)> admit = {};
-  /// Told that a peer has come in, which `try_accept` has now; under the same rules.
+  /// Called when a peer has been admitted, which `try_accept` returns; under the same rules.
   std::function<void()> arrived = {};
 };
 
 struct ConnectOptions {
-  /// The task that must answer ("/job:worker/task:2"); empty: whoever does.
+  /// The task that must answer ("/job:worker/task:2"); empty: any.
   std::string peer = {};
 };
 
-/// All connections of one task, over one kind of wire. It has no thread of its own: whoever waits
-/// makes progress for all of them, first busily for some microseconds, then asleep.
+/// All connections of one task, over one kind of wire. Progress is caller-driven, without a thread
+/// of its own: a waiting thread makes progress for all connections, first by polling for some
+/// microseconds, then asleep.
 ///
-/// Threads: any number may wait at once; one of them works and wakes the others.
+/// Threads: any number may wait at once; one of them polls and wakes the others.
 class STRATA_API Transport {
  public:
   virtual ~Transport() = default;
@@ -43,29 +44,30 @@ class STRATA_API Transport {
 
   /// Listens at `address`, and there only. Strangers (another job, another protocol, no right
   /// certificate) are refused and logged. At most once.
-  /// @param hello  What peers are answered with.
+  /// @param hello  The answer to peers.
   /// @return the address with its real port.
   /// @throws Error kInvalidArgument: no such address here. kAlreadyExists: in use. Both quote it.
   virtual Address listen(const Address& address, const Hello& hello,
                          const ListenOptions& options = {}) = 0;
 
-  /// The next peer that has come in, waited for.
+  /// Waits for the next admitted peer.
   /// @throws Error kDeadlineExceeded, kCancelled (`stop`), kFailedPrecondition: not listening.
   virtual std::shared_ptr<Connection> accept(Deadline deadline, std::stop_token stop = {}) = 0;
 
-  /// The same without waiting or progress; null: nobody has come in.
+  /// Takes the next admitted peer without waiting or progress; null: there is no new peer.
   virtual std::shared_ptr<Connection> try_accept() = 0;
 
-  /// Connects, and tries again until the deadline while nobody answers there or the name is not
-  /// known; the name is looked up each time.
-  /// @throws Error kDeadlineExceeded: says what the last try met. kPermissionDenied: the peer
-  ///   refused; says why. kUnauthenticated: TLS, or another task answered. kCancelled (`stop`).
+  /// Connects, and tries again until the deadline while the peer does not answer or the name is
+  /// unknown; the name is looked up each time.
+  /// @throws Error kDeadlineExceeded: has the error of the last try. kPermissionDenied: the peer
+  ///   refused; has its reason. kUnauthenticated: TLS, or another task answered. kCancelled
+  ///   (`stop`).
   virtual std::shared_ptr<Connection> connect(const Address& address, const Hello& hello,
                                               Deadline deadline, const ConnectOptions& options = {},
                                               std::stop_token stop = {}) = 0;
 
-  /// Waits for one transfer. @return its status; or kDeadlineExceeded, kCancelled (`stop`), with
-  /// what was waited for: then it is still pending.
+  /// Waits for one transfer. @return its status; or kDeadlineExceeded, kCancelled (`stop`) with its
+  /// description: then it is still pending.
   Status wait(Transfer& transfer, Deadline deadline, std::stop_token stop = {});
 
   /// Waits until all are done, or one has failed. @return ok, the failed one's status, or as above.
@@ -80,7 +82,8 @@ class STRATA_API Transport {
   /// Does what can be done without waiting. @return whether it did anything.
   virtual bool progress() = 0;
 
-  /// Lets every waiting thread look at its `done()` again: for what else it depends on.
+  /// Makes every waiting thread evaluate its `done()` again, after a change outside of the
+  /// transport.
   virtual void wake() = 0;
 
  protected:

@@ -52,7 +52,8 @@ Algorithms Algorithms::standard() {
   result.add({.name = "scatter", .collective = kBroadcast, .make = scatter});
   result.add(
       {.name = "dissemination", .collective = kBarrier, .pipelines = false, .make = dissemination});
-  result.add({.name = "direct", .collective = kBarrier, .pipelines = false, .make = meet_directly});
+  result.add(
+      {.name = "direct", .collective = kBarrier, .pipelines = false, .make = barrier_direct});
   return result;
 }
 
@@ -62,7 +63,7 @@ void Algorithms::add(Algorithm algorithm) {
                "'; expected a name and a function that makes schedules");
   STRATA_CHECK(find(algorithm.collective, algorithm.name) == nullptr, kAlreadyExists,
                "[algorithms] add: there is a ", algorithm.name, " for ",
-               collective_name(algorithm.collective), " already; give yours another name");
+               collective_name(algorithm.collective), " already; choose another name");
   algorithms_.push_back(std::move(algorithm));
 }
 

@@ -15,7 +15,7 @@ Schedule dissemination(const Request& request) {
   return std::move(builder).finish();
 }
 
-Schedule meet_directly(const Request& request) {
+Schedule barrier_direct(const Request& request) {
   const int n = request.placement.num_ranks();
   ScheduleBuilder builder = builder_for(request, "direct", equal_borders(1));
   for (int rank = 0; rank < n; ++rank) {

@@ -1,4 +1,4 @@
-// One message from everybody to everybody.
+// One message from each rank to each other rank.
 #include "collective/algorithms/standard_algorithms.h"
 
 namespace strata::collective {

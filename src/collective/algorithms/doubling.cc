@@ -10,8 +10,8 @@
 namespace strata::collective {
 namespace {
 
-/// Both sides' ranks in turns, so that what a rank holds of the sides, and of theirs, is nearly in
-/// one piece; with a power of two, reversed bits.
+/// Both sides' ranks in turns, so that what a rank holds of the sides, and of their sides, is
+/// nearly in one piece; with a power of two, reversed bits.
 std::vector<int> interleaved(const LeafTree& tree, int lo, int hi) {
   if (tree.ranks(lo, hi).size() == 1) return tree.ranks(lo, hi);
   const int middle = LeafTree::middle(lo, hi);
@@ -38,9 +38,9 @@ TreePlan divided_at_every_node(const LeafTree& tree, const std::vector<int>& own
         if (tree.ranks(lo, hi).size() == 1) return;
         const bool is_root = lo == 0 && hi == tree.size();
         divided.add(lo, hi, is_root ? whole : partition_among(parent, tree.ranks(lo, hi)));
-        const std::vector<Piece> mine = divided.node(lo, hi);
-        visit(lo, LeafTree::middle(lo, hi), mine);
-        visit(LeafTree::middle(lo, hi), hi, mine);
+        const std::vector<Piece> local = divided.node(lo, hi);
+        visit(lo, LeafTree::middle(lo, hi), local);
+        visit(LeafTree::middle(lo, hi), hi, local);
       };
   visit(0, tree.size(), whole);
   return divided.plan();

@@ -22,16 +22,16 @@ LocalSubtrees::LocalSubtrees(const Placement& placement)
       visit(middle, hi);
       return;
     }
-    std::vector<Node>& mine = of_rank_[static_cast<size_t>(rank)];
+    std::vector<Node>& local = of_rank_[static_cast<size_t>(rank)];
     int& first = next[static_cast<size_t>(rank)];
-    mine.push_back({.rank = rank,
-                    .index = static_cast<int>(mine.size()),
-                    .first = first,
-                    .replicas = hi - lo});
+    local.push_back({.rank = rank,
+                     .index = static_cast<int>(local.size()),
+                     .first = first,
+                     .replicas = hi - lo});
     first += hi - lo;
     places[static_cast<size_t>(lo)] = static_cast<int>(nodes_.size());
-    nodes_.push_back(mine.back());
-    most_ = std::max(most_, static_cast<int>(mine.size()));
+    nodes_.push_back(local.back());
+    most_ = std::max(most_, static_cast<int>(local.size()));
   };
   visit(0, placement.num_replicas());
   sources_ = compressed(std::move(places));

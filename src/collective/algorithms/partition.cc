@@ -29,12 +29,12 @@ std::vector<Piece> partition(const std::vector<int>& ranks, int64_t parts) {
 
 std::vector<Piece> partition_among(const std::vector<Piece>& pieces,
                                    const std::vector<int>& members) {
-  const std::set<int> ours(members.begin(), members.end());
+  const std::set<int> group(members.begin(), members.end());
   std::vector<Piece> result;
   std::vector<Piece> others;
   int64_t total = 0;
   for (const Piece& piece : pieces) {
-    if (ours.contains(piece.rank)) {
+    if (group.contains(piece.rank)) {
       result.push_back(piece);
     } else {
       others.push_back(piece);
@@ -44,7 +44,7 @@ std::vector<Piece> partition_among(const std::vector<Piece>& pieces,
   // One holder's pieces after the other's, so that equally many holders pair up.
   std::stable_sort(others.begin(), others.end(),
                    [](const Piece& a, const Piece& b) { return a.rank < b.rank; });
-  std::vector<int> takers(ours.begin(), ours.end());
+  std::vector<int> takers(group.begin(), group.end());
   const auto count = static_cast<int64_t>(takers.size());
   int64_t passed = 0;
   for (const Piece& piece : others) {

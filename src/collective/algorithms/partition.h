@@ -19,7 +19,7 @@ struct Piece {
 /// The buffer divided among `ranks`, each the same share, in this order.
 std::vector<Piece> partition(const std::vector<int>& ranks, int64_t parts);
 
-/// The buffer divided among `members`, some of the holders of `pieces`: they keep what is theirs,
+/// The buffer divided among `members`, some of the holders of `pieces`: they keep their own pieces,
 /// and each takes the same share of what others hold. So a member gives away no more than the
 /// difference of the two shares when the sum over members is joined with that over the others.
 std::vector<Piece> partition_among(const std::vector<Piece>& pieces,

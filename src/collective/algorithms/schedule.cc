@@ -88,7 +88,7 @@ Schedule segmented(const Schedule& schedule, int count) {
     std::vector<std::vector<Step>> by_stage(static_cast<size_t>(stages));
     for (const Step& step : steps) by_stage[static_cast<size_t>(step.stage)].push_back(step);
     for (int turn = 0; turn < stages + count - 1; ++turn) {
-      // The newest segment first: its sends fill the line while older ones wait for theirs.
+      // The newest segment first: its sends fill the line while older ones wait for their own.
       for (int segment = std::min(turn, count - 1); segment >= 0; --segment) {
         const int stage = turn - segment;
         if (stage >= stages) break;

@@ -19,7 +19,7 @@ namespace {
 /// Sums as numbers: equal expressions have equal numbers.
 class Expressions {
  public:
-  static constexpr int kNone = -1;  // nothing was written here, or nobody's value
+  static constexpr int kNone = -1;  // nothing was written here, or no value
 
   int leaf(int id) { return intern(id, kNone, weight(id)); }
   int join(int a, int b) {
@@ -205,7 +205,7 @@ class ScheduleVerifier {
                         .kind = kind(rank, step.target)};
     for (int i = 0; i < step.chunks; ++i) {
       Cell& source = cell(rank, step.target, step.chunk + i);
-      if (source.value == Expressions::kNone) return "sends what is not there yet";
+      if (source.value == Expressions::kNone) return "sends a value that is not complete";
       source.last_use = clock(rank)[static_cast<size_t>(rank)];
       source.sends.push_back({step.peer, message.index});
       message.values.push_back(source.value);
@@ -243,9 +243,9 @@ class ScheduleVerifier {
         return fault;
       }
     }
-    VectorClock& mine = clock(rank);
-    for (size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], message.clock[i]);
-    arrivals_[pair(step.peer, rank)].push_back(mine[static_cast<size_t>(rank)]);
+    VectorClock& local = clock(rank);
+    for (size_t i = 0; i < local.size(); ++i) local[i] = std::max(local[i], message.clock[i]);
+    arrivals_[pair(step.peer, rank)].push_back(local[static_cast<size_t>(rank)]);
     return {};
   }
 
@@ -263,7 +263,7 @@ class ScheduleVerifier {
         if (slot == Schedule::kAbsent) continue;
         if (!has_slot(rank, slot)) return "no such slot";
         Cell& read = cell(rank, slot, step.chunk + i);
-        if (read.value == Expressions::kNone) return "adds what is not there yet";
+        if (read.value == Expressions::kNone) return "adds a value that is not complete";
         read.last_use = clock(rank)[static_cast<size_t>(rank)];
         values.back() = read.value;
       }

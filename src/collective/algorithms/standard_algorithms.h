@@ -32,8 +32,8 @@ Schedule chain(const Request& request);        ///< broadcast
 Schedule scatter(const Request& request);      ///< broadcast
 
 // barrier.cc
-Schedule dissemination(const Request& request);  ///< barrier
-Schedule meet_directly(const Request& request);  ///< barrier
+Schedule dissemination(const Request& request);   ///< barrier
+Schedule barrier_direct(const Request& request);  ///< barrier
 
 /// The ranks host by host; of a broadcast, its root's host and the root first.
 std::vector<int> ranks_by_host(const Request& request);

@@ -144,7 +144,7 @@ TreeReduction::Value TreeReduction::value_at(int rank, int lo, int hi, int chunk
   Value value;
   value.stage = sources.stage;
   const bool is_result = lo == 0 && hi == tree_.size();
-  // A received sum is nobody else's and is in the caches: the new one takes its place.
+  // A received sum has no other reader and is in the caches: the new one replaces it.
   value.slot = is_result              ? 0
                : sources.reusable > 0 ? sources.reusable
                                       : scratch(rank, lo, hi, Schedule::Slot::kPartial, false);
@@ -181,11 +181,11 @@ void spread(ScheduleBuilder& builder, std::vector<TreeReduction::Edge> edges,
   }
   for (const auto& edge : edges) {
     std::vector<int>& at = there[static_cast<size_t>(edge.chunk)];
-    int& mine = at[static_cast<size_t>(edge.from)];
-    if (mine != kNotThere) continue;
+    int& local = at[static_cast<size_t>(edge.from)];
+    if (local != kNotThere) continue;
     const int stage = std::max(at[static_cast<size_t>(edge.to)], first + stages - 1 - edge.stage);
     builder.message(stage, edge.to, 0, edge.from, 0, edge.chunk);
-    mine = stage + 1;
+    local = stage + 1;
   }
   for (size_t chunk = 0; chunk < owners.size(); ++chunk) {
     for (size_t rank = 0; rank < ranks; ++rank) {  // those without replicas
@@ -233,7 +233,7 @@ Schedule tree_reduce(const Request& request, std::string name, const LeafTree& t
 
 Schedule tree_gather(const Request& request, std::string name, const LeafTree& tree,
                      const TreePlan& plan) {
-  // The reduction is written where nobody reads it; only its way back is wanted.
+  // The reduction is written to unused memory; only its way back is needed.
   Request each = request;
   each.collective = Collective::kAllReduce;
   each.placement.rank_of_replica = tree.ranks(0, tree.size());

@@ -11,7 +11,7 @@
 
 namespace strata::collective {
 
-/// What stands at one place of the tree: one replica, or, in any order, all of a rank's.
+/// What is at one place of the tree: one replica, or, in any order, all of a rank's.
 struct Leaf {
   int rank = 0;
   std::vector<int> slots = {};  ///< of the rank

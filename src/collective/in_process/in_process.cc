@@ -86,8 +86,8 @@ void reduce_in_place(Rendezvous& rendezvous, int participant, const Rendezvous::
   constexpr int64_t kAloneBytes =
       16 * 1024;  // below, a second barrier costs more than sharing saves
   const int n = rendezvous.num_participants();
-  const at::Tensor& mine = *arguments_of(call).tensor;
-  const int64_t size = mine.numel();
+  const at::Tensor& local = *arguments_of(call).tensor;
+  const int64_t size = local.numel();
   const bool alone = size * static_cast<int64_t>(sizeof(T)) <= kAloneBytes;
   const Schedule& schedule = cached_schedule(n);
   std::vector<T*> buffers;
@@ -129,7 +129,7 @@ at::Tensor reduce_in_order(const std::vector<at::Tensor>& values, ReduceOp op) {
   STRATA_CHECK(!first->is_complex() || op == ReduceOp::kSum || op == ReduceOp::kMean,
                kInvalidArgument, "[collective] reduce: got ", reduce_op_name(op), " of ",
                first->scalar_type(), ", which has no order; expected SUM or MEAN");
-  // 16-bit floats are added in float and rounded once, whoever adds them.
+  // 16-bit floats are added in float and rounded once, on every thread.
   const at::ScalarType dtype = first->scalar_type();
   const bool half = dtype == at::kHalf || dtype == at::kBFloat16;
   std::vector<at::Tensor> here;
@@ -149,10 +149,10 @@ void all_reduce_(Rendezvous& rendezvous, int participant, at::Tensor& tensor, Re
                "; expected a floating dtype, because the result is written in place");
   STRATA_CHECK(dtype != at::kBool, kInvalidArgument,
                "[collective] all_reduce: got bool; expected a number; cast it to int32 first");
-  AllReduceArguments mine{.tensor = &tensor, .op = op};
+  AllReduceArguments local{.tensor = &tensor, .op = op};
   const Rendezvous::Call call{.name = "all_reduce",
                               .key = fingerprint(tensor, op),
-                              .payload = &mine,
+                              .payload = &local,
                               .describe = describe_all_reduce};
   if (rendezvous.num_participants() == 1) return;
   const bool direct = tensor.is_cpu() && tensor.is_contiguous();

@@ -11,7 +11,7 @@ std::string describe(const Rendezvous::Call& call) {
   return call.describe ? call.describe(call) : std::string(call.name);
 }
 
-/// Takes an arrival back, so that nobody can become the last to arrive. @return false: all are
+/// Takes an arrival back, so that no rank can become the last to arrive. @return false: all are
 /// here.
 bool retract(std::atomic<int>& arrived, int all) {
   int count = arrived.load();
@@ -56,8 +56,8 @@ bool Rendezvous::enter(int id, const Call& call) {
   // Sequentially consistent with `leave`: of an arrival and a departure, the later sees the
   // earlier.
   const int arrived = arrived_.fetch_add(1) + 1;
-  // Once the barrier is passed, though, the thread that left has passed it: this thread was only stopped for
-  // so long.
+  // Once the barrier is passed, though, the thread that left has passed it: this thread was only
+  // stopped for so long.
   if (left_.load() > 0 && generation_.load() == round) {
     fail_different_numbers();
     throw RoundAborted();
@@ -105,7 +105,7 @@ void Rendezvous::release() {
   arrived_.store(0, std::memory_order_relaxed);
   generation_.fetch_add(1);  // sequentially consistent with `sleepers_`
   if (sleepers_.load() > 0) {
-    // Taking the lock makes sure that whoever is about to sleep has either seen the change or
+    // Taking the lock makes sure that a thread that is about to sleep has either seen the change or
     // sleeps.
     MutexLock lock(mutex_);
     changed_.notify_all();
@@ -157,10 +157,10 @@ void Rendezvous::fail_different_numbers() {
 }
 
 std::string Rendezvous::absentees(int id) const {
-  const auto mine = calls_[static_cast<size_t>(id)].arrivals.load();
+  const auto local = calls_[static_cast<size_t>(id)].arrivals.load();
   std::string text = "replica(s)";
   for (int i = 0; i < num_participants(); ++i) {
-    if (calls_[static_cast<size_t>(i)].arrivals.load() < mine) text += str_cat(" ", i);
+    if (calls_[static_cast<size_t>(i)].arrivals.load() < local) text += str_cat(" ", i);
   }
   return text;
 }

@@ -52,9 +52,9 @@ int64_t MpiChannel::bring(const CollectiveCall& call, std::byte* target) const {
     packets.pack({.begin = 0, .end = call.elements}, target, true);
     return packets.bytes(rank_, call.elements);
   }
-  const Range mine = part_of(call, rank_, ranks());
-  const int64_t bytes = mine.size() * call.element_bytes;
-  if (bytes > 0) std::memcpy(target, call.at(mine.begin), static_cast<size_t>(bytes));
+  const Range local = part_of(call, rank_, ranks());
+  const int64_t bytes = local.size() * call.element_bytes;
+  if (bytes > 0) std::memcpy(target, call.at(local.begin), static_cast<size_t>(bytes));
   return bytes;
 }
 
@@ -72,7 +72,7 @@ void MpiChannel::barrier(const CollectiveCall& call, uint64_t fingerprint, const
   const int64_t most = slot_bytes(most_bytes_);
   mine_.resize(static_cast<size_t>(most));
   received_.resize(static_cast<size_t>(most * ranks()));
-  std::byte* const mine = mine_.data();
+  std::byte* const own = mine_.data();
   std::byte* const received = received_.data();
   MpiRequests requests(wait);
   const auto each_other = [&](auto&& start) {
@@ -84,11 +84,11 @@ void MpiChannel::barrier(const CollectiveCall& call, uint64_t fingerprint, const
                        group_.messages, request);
     });
   });
-  std::memcpy(mine, &fingerprint, sizeof fingerprint);
-  const int64_t bytes = kHeadBytes + (is_small(call) ? bring(call, mine + kHeadBytes) : 0);
+  std::memcpy(own, &fingerprint, sizeof fingerprint);
+  const int64_t bytes = kHeadBytes + (is_small(call) ? bring(call, own + kHeadBytes) : 0);
   each_other([&](int other) {
     requests.start("MPI_Isend", other, [&](MPI_Request* request) {
-      return MPI_Isend(mine, static_cast<int>(bytes), MPI_BYTE, other, tag_, group_.messages,
+      return MPI_Isend(own, static_cast<int>(bytes), MPI_BYTE, other, tag_, group_.messages,
                        request);
     });
   });

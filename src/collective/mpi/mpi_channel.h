@@ -12,8 +12,8 @@
 
 namespace strata::collective {
 
-/// Where the calls of one id meet. Every rank sends every other its call's fingerprint, and what it
-/// brings, if that is small. So all learn that all have come, and whether they agree.
+/// The exchange of the calls of one id. Every rank sends every other its call's fingerprint, and
+/// what it brings, if that is small. So all learn that all have come, and whether they agree.
 class MpiChannel {
  public:
   /// @param tag  Of the messages; the next one is its, too.

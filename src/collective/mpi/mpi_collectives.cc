@@ -91,7 +91,7 @@ class Reducing {
 
 void Reducing::scatter(int64_t piece, MpiRequests& requests) const {
   MpiScratch::Piece& memory = this->memory(piece);
-  const Range mine = division_.part(piece, with_.rank);
+  const Range local = division_.part(piece, with_.rank);
   int64_t sent = 0;
   int64_t received = 0;
   for (auto* counts : {&memory.of_sent, &memory.of_received}) {
@@ -102,15 +102,15 @@ void Reducing::scatter(int64_t piece, MpiRequests& requests) const {
   const auto next = [](int64_t offset) { return (offset + kLine - 1) / kLine * kLine; };
   for (int rank = 0; rank < with_.ranks; ++rank) {
     const auto r = static_cast<size_t>(rank);
-    const Range theirs = division_.part(piece, rank);
-    const int64_t bytes = packets_.bytes(with_.rank, theirs.size());
+    const Range remote = division_.part(piece, rank);
+    const int64_t bytes = packets_.bytes(with_.rank, remote.size());
     memory.of_sent.places[r] =
-        static_cast<int>(in_place_ ? theirs.begin * call_.element_bytes : next(sent));
+        static_cast<int>(in_place_ ? remote.begin * call_.element_bytes : next(sent));
     sent = next(sent) + bytes;
-    if (rank == with_.rank) continue;  // nobody sends to itself
+    if (rank == with_.rank) continue;  // a rank does not send to itself
     memory.of_sent.counts[r] = static_cast<int>(bytes);
     memory.of_received.places[r] = static_cast<int>(next(received));
-    memory.of_received.counts[r] = static_cast<int>(packets_.bytes(rank, mine.size()));
+    memory.of_received.counts[r] = static_cast<int>(packets_.bytes(rank, local.size()));
     received = next(received) + memory.of_received.counts[r];
   }
   grow(memory.received, received);
@@ -133,8 +133,8 @@ void Reducing::scatter(int64_t piece, MpiRequests& requests) const {
 
 void Reducing::join(int64_t piece) const {
   const MpiScratch::Piece& memory = this->memory(piece);
-  const Range mine = division_.part(piece, with_.rank);
-  packets_.join(mine, mine, [&](int rank) {
+  const Range local = division_.part(piece, with_.rank);
+  packets_.join(local, local, [&](int rank) {
     const auto r = static_cast<size_t>(rank);
     return rank == with_.rank ? memory.sent.data() + memory.of_sent.places[r]
                               : memory.received.data() + memory.of_received.places[r];

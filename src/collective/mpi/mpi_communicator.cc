@@ -40,7 +40,7 @@ std::optional<MPI_Datatype> number(at::ScalarType dtype) {
   }
 }
 
-bool are_crowded(const Placement& placement, int rank, int cores) {
+bool is_oversubscribed(const Placement& placement, int rank, int cores) {
   const std::vector<int>& hosts = placement.host_of_rank;
   const auto beside = std::ranges::count(hosts, hosts[static_cast<size_t>(rank)]);
   // mpirun may have bound this rank to one core.
@@ -80,7 +80,7 @@ struct State {
         ranks(with->num_ranks()),
         bootstrap(std::move(with)),
         options(with_options),
-        oversubscribed(are_crowded(placement, rank, options.cores)),
+        oversubscribed(is_oversubscribed(placement, rank, options.cores)),
         memory(std::make_shared<Memory>(placement, set_up_mpi(*bootstrap, options))) {}
   ~State() {
     // Where another rank has failed, MPI may never be done with this one's messages.
@@ -192,25 +192,25 @@ void State::run_on(MpiChannel& channel, const CollectiveCall& call, uint64_t fin
   channel.barrier(call, fingerprint, wait);
   check_agreement(channel, fingerprint);
   if (channel.is_small(call)) return channel.take(call);
-  int64_t mine = rank == 0 ? ++given : 0;
-  channel.tell(mine, wait);
-  wait.until([&] { return turn.load(std::memory_order_acquire) == mine; }, [&] { return rank; });
+  int64_t local = rank == 0 ? ++given : 0;
+  channel.tell(local, wait);
+  wait.until([&] { return turn.load(std::memory_order_acquire) == local; }, [&] { return rank; });
   travel(call, wait);
-  turn.store(mine + 1, std::memory_order_release);
+  turn.store(local + 1, std::memory_order_release);
 }
 
 void State::check_agreement(MpiChannel& channel, uint64_t fingerprint) const {
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    const uint64_t theirs = channel.fingerprint(other);
-    STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
-                 "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
+    const uint64_t remote = channel.fingerprint(other);
+    STRATA_CHECK(remote == fingerprint, kFailedPrecondition,
+                 "ranks make different calls: ", rank_name(other), " (", describe_call(remote),
                  "), ", rank_name(rank), " (", describe_call(fingerprint), ")");
   }
 }
 
 void State::travel(const CollectiveCall& call, MpiWait wait) {
-  // Slower is taken for stuck: it goes on, with pauses.
+  // A slower one is taken for stuck: it continues, with pauses.
   constexpr int64_t kBytesPerMicrosecond = 100;
   wait.busy += 10ms + std::chrono::microseconds(call.bytes() / kBytesPerMicrosecond);
   const MpiCollectives collectives{.group = memory->group.data,

@@ -51,7 +51,7 @@ struct MpiOptions {
 /// Calls never block in MPI: a wait is busy for at most 0.3 ms (longer while tensors travel), then
 /// looks ten thousand times a second. It ends when the others come, at the deadline, when `failed`
 /// or the call's `stop` is requested, and when `bootstrap` has failed. mpirun itself kills all
-/// ranks where one dies, unless told otherwise. Where a call fails while tensors travel, MPI may
+/// ranks where one dies, by default. Where a call fails while tensors travel, MPI may
 /// still write into them: they are kept until the process ends.
 ///
 /// @param bootstrap  Between the same ranks, which may have any numbers in MPI_COMM_WORLD; used to

@@ -32,8 +32,8 @@ int64_t MpiPackets::bytes(int rank, int64_t elements) const {
 }
 
 bool MpiPackets::plain() const {
-  const auto& mine = subtrees_.of(rank_);
-  return mine.empty() || (mine.size() == 1 && mine[0].replicas == 1);
+  const auto& local = subtrees_.of(rank_);
+  return local.empty() || (local.size() == 1 && local[0].replicas == 1);
 }
 
 void MpiPackets::pack(const Range& range, std::byte* packet, bool for_others) const {

@@ -15,7 +15,7 @@
 
 namespace strata::collective {
 
-/// How a call waits: busily, then looking again and again, since MPI wakes nobody.
+/// How a call waits: busily, then looking again and again, since MPI does not wake threads.
 struct MpiWait {
   /// Why the wait for this rank must end, if it must. @param thoroughly  Now and then: look
   /// everywhere.
@@ -47,7 +47,7 @@ class MpiRequests {
     operations_.push_back({call, peer, request});
   }
 
-  /// Waits for all of them. If it throws, MPI goes on with those that are left.
+  /// Waits for all of them. If it throws, MPI continues with those that are left.
   void finish();
 
  private:

@@ -45,18 +45,18 @@ class MpiAgreement {
 
   /// All are different processes of one MPI job that is large enough.
   /// @return their ranks in it.
-  std::vector<int> agree_on_job(const MpiPlace& mine) {
-    const std::vector<std::string> words = exchange_.gather(str_cat(mine.rank, " ", mine.size));
+  std::vector<int> agree_on_job(const MpiPlace& local) {
+    const std::vector<std::string> words = exchange_.gather(str_cat(local.rank, " ", local.size));
     std::vector<int> ranks;
     for (size_t rank = 0; rank < words.size(); ++rank) {
-      const int theirs = std::stoi(words[rank]);
+      const int remote = std::stoi(words[rank]);
       const int size = std::stoi(words[rank].substr(words[rank].find(' ')));
       const bool fits = size == 0 || size >= static_cast<int>(words.size());
-      const bool twice = std::ranges::count(ranks, theirs) > 0;
-      ranks.push_back(theirs);
+      const bool twice = std::ranges::count(ranks, remote) > 0;
+      ranks.push_back(remote);
       if (fits && !twice) continue;
       throw Error(ErrorCode::kFailedPrecondition,
-                  str_cat(kMpiSetup, name(rank), ": it is process ", theirs, " of ", size,
+                  str_cat(kMpiSetup, name(rank), ": it is process ", remote, " of ", size,
                           " in its MPI job", fits ? ", and so is another" : "", "; expected all ",
                           words.size(), " workers in one job", advice()));
     }

@@ -70,8 +70,8 @@ class LinkQueues {
   const Link& link(int from, int to) const { return links_.between(placement_, from, to); }
   /// The line that messages between `rank` and `peer` take at `rank`.
   int port(int rank, int peer) const {
-    const int mine = nic_[static_cast<size_t>(rank)];
-    return mine == nic_[static_cast<size_t>(peer)] ? rank : mine;
+    const int local = nic_[static_cast<size_t>(rank)];
+    return local == nic_[static_cast<size_t>(peer)] ? rank : local;
   }
   /// How long a message keeps its lines busy.
   double duration(int rank, const Step& s) const {
@@ -126,7 +126,7 @@ class Simulation {
   }
 
  private:
-  // (time, number, rank that goes on or -1, message whose first byte is there)
+  // (time, number, rank that continues or -1, message whose first byte is there)
   using Event = std::tuple<double, int64_t, int, int>;
 
   void push(double time, int rank, int arrival = -1) {
@@ -167,7 +167,7 @@ class Simulation {
           Channel& from = channel(s.peer, rank);
           if (from.taken == from.arrived.size()) {
             waits_[static_cast<size_t>(rank)] = true;
-            return;  // `arrive` goes on here
+            return;  // `arrive` continues here
           }
           time = work(std::max(time, from.arrived[from.taken++]), links_.message_seconds);
           break;

@@ -22,7 +22,7 @@ class DescriptorExchange {
 
   /// Rank 0. @throws Error  kUnavailable: says why it cannot.
   void listen();
-  /// What the others need, to be told to them over a channel that strangers do not read; empty for
+  /// What the others need, to be sent to them over a channel that strangers do not read; empty for
   /// all but rank 0.
   const std::string& address() const { return address_; }
 

@@ -76,9 +76,9 @@ void InPlaceCall::work(uint32_t first) const {
     if (stream) return strata::detail::nontemporal_copy(to, from, bytes);
     std::memcpy(to, from, static_cast<size_t>(bytes));
   };
-  const Range mine = call_.part(channel_.rank(), ranks);
-  const int64_t begin = mine.begin * call_.element_bytes;
-  const int64_t bytes = mine.size() * call_.element_bytes;
+  const Range local = call_.part(channel_.rank(), ranks);
+  const int64_t begin = local.begin * call_.element_bytes;
+  const int64_t bytes = local.size() * call_.element_bytes;
   if (call_.collective == Collective::kBroadcast) {
     if (channel_.rank() != call_.root) {
       copy(call_.result, tensors(call_.root, first).at(0), call_.bytes());
@@ -103,11 +103,11 @@ void InPlaceCall::work(uint32_t first) const {
   }
   std::vector<std::byte*> targets;
   if (call_.collective == Collective::kReduceScatter) {
-    targets = {call_.at(mine.begin)};
+    targets = {call_.at(local.begin)};
   } else {
     for (const auto& of : of_rank) targets.push_back(of.back() + begin);
   }
-  reduce_broadcast(*call_.reduction, sources, mine.size(), targets, stream);
+  reduce_broadcast(*call_.reduction, sources, local.size(), targets, stream);
 }
 
 }  // namespace strata::collective

@@ -21,8 +21,8 @@ class InPlaceCall {
               const std::vector<int>& rank_of_replica, const CollectiveCall& call)
       : channel_(channel), buffers_(buffers), rank_of_replica_(rank_of_replica), call_(call) {}
 
-  /// Writes where this rank's tensors lie, in the channel's present step. @return 0: somewhere else;
-  /// the others see it as this rank's note.
+  /// Writes where this rank's tensors lie, in the channel's present step. @return 0: somewhere
+  /// else; the others see it as this rank's note.
   uint32_t begin();
   /// Can it be run? Asked when the first step was awaited. The same on all ranks.
   bool possible(uint32_t first) const;

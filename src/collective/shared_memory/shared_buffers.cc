@@ -49,7 +49,8 @@ std::optional<SharedBuffers::Location> SharedBuffers::locate(const void* data, i
 std::byte* SharedBuffers::at(const Location& location) {
   const MutexLock lock(mutex_);
   const auto buffer = used_.find(location.buffer);
-  STRATA_CHECK(buffer != used_.end(), kInternal, "[collective] a rank names a buffer that is gone");
+  STRATA_CHECK(buffer != used_.end(), kInternal,
+               "[collective] a rank names a buffer that was released");
   return buffer->second->at(location.offset);
 }
 

@@ -26,7 +26,7 @@ class SharedBuffer {
 
   /// For this rank's tensors to hold, all of them; null for null.
   static std::shared_ptr<void> use(const std::shared_ptr<SharedBuffer>& buffer);
-  /// All ranks' tensors are gone.
+  /// All ranks' tensors are destroyed.
   bool unused() const { return released().load() == static_cast<uint32_t>(ranks_); }
 
  private:
@@ -41,8 +41,8 @@ class SharedBuffer {
   int ranks_;
 };
 
-/// Those of a communicator. A rank keeps each mapped until every rank's tensor is gone: calls of
-/// the others may need to see it. Threads: any.
+/// Those of a communicator. A rank keeps each mapped until every rank's tensor is destroyed: calls
+/// of the others may need to see it. Threads: any.
 class SharedBuffers {
  public:
   struct Location {

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// So late does a sleeper see what nobody wakes it for: a peer that died, a failure elsewhere.
+// So late does a sleeper see events without a wake-up: a peer that died, a failure elsewhere.
 constexpr std::chrono::milliseconds kSlice{20};
 constexpr std::chrono::microseconds kFirstSlice{100};
 
@@ -24,7 +24,7 @@ bool reached(uint32_t published, uint32_t step) {  // the numbers wrap around
   return static_cast<int32_t>(published - step) >= 0;
 }
 
-/// Busily, before a sleep, which takes longer than most ranks are late. Whoever is awaited may need
+/// Busily, before a sleep, which takes longer than most ranks are late. The awaited rank may need
 /// this core, even where there are enough of them, so it is offered soon.
 template <typename Done>
 bool watch(Done&& done, bool oversubscribed) {
@@ -93,21 +93,21 @@ SharedMemoryChannel::SharedMemoryChannel(const wire::FileDescriptor& file, int i
                                          int ranks)
     : memory_(file, offset(index, ranks), bytes(ranks)), rank_(rank), ranks_(ranks) {}
 
-void SharedMemoryChannel::publish_header(const CallHeader& mine) const {
-  std::memcpy(slot_head(rank_, step_), &mine, sizeof mine);
+void SharedMemoryChannel::publish_header(const CallHeader& local) const {
+  std::memcpy(slot_head(rank_, step_), &local, sizeof local);
 }
 
 SharedMemoryChannel::CallHeader SharedMemoryChannel::header_of(int rank, uint32_t step) const {
-  CallHeader theirs;
-  std::memcpy(&theirs, slot_head(rank, step), sizeof theirs);
-  return theirs;
+  CallHeader remote;
+  std::memcpy(&remote, slot_head(rank, step), sizeof remote);
+  return remote;
 }
 
 void SharedMemoryChannel::publish() {
-  Cell& mine = cell(rank_);
+  Cell& local = cell(rank_);
   // No fence between the two, which would wait for all that was written: see `await_rank`.
-  mine.published.store(step_++, std::memory_order_release);
-  if (mine.sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(mine.published);
+  local.published.store(step_++, std::memory_order_release);
+  if (local.sleepers.load(std::memory_order_relaxed) != 0) futex_wake_all(local.published);
 }
 
 void SharedMemoryChannel::prepare(int64_t bytes) const {

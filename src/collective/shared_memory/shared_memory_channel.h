@@ -88,7 +88,7 @@ class SharedMemoryChannel {
     uint32_t note;
   };
   /// This rank's, at the front of its slot: it travels with the data.
-  void publish_header(const CallHeader& mine) const;
+  void publish_header(const CallHeader& local) const;
   CallHeader header_of(int rank, uint32_t step) const;
 
   /// This rank is through with its step; the next begins.
@@ -96,7 +96,7 @@ class SharedMemoryChannel {
   /// Of a call in its second and last step: fetches the first `bytes` of the next call's slot,
   /// which the others have read, while there is something else to do.
   void prepare(int64_t bytes) const;
-  /// The same at the end of a call, where nobody waits for it: costs nothing.
+  /// The same at the end of a call, if no thread waits for it: costs nothing.
   void skip() { ++step_; }
   /// Until all others have published `step`. @throws Error  what `wait.check` returns.
   void await(uint32_t step, const SharedWait& wait) const;

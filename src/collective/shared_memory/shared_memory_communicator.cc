@@ -100,12 +100,12 @@ struct SharedMemoryCommunicator::Impl {
 
 LocalChannel& SharedMemoryCommunicator::Impl::channel(uint64_t key) {
   const MutexLock lock(mutex);
-  std::unique_ptr<LocalChannel>& mine = channels[key];
-  if (!mine) {
-    mine = std::make_unique<LocalChannel>(
+  std::unique_ptr<LocalChannel>& own = channels[key];
+  if (!own) {
+    own = std::make_unique<LocalChannel>(
         SharedMemoryChannel(setup.file, header().channel_of(key), rank, ranks));
   }
-  return *mine;
+  return *own;
 }
 
 Status SharedMemoryCommunicator::Impl::known_failure() {
@@ -190,9 +190,9 @@ void SharedMemoryCommunicator::Impl::check_agreement(const SharedMemoryChannel& 
                                                      uint32_t first, uint64_t fingerprint) const {
   for (int other = 0; other < ranks; ++other) {
     if (other == rank) continue;
-    const uint64_t theirs = channel.header_of(other, first).call;
-    STRATA_CHECK(theirs == fingerprint, kFailedPrecondition,
-                 "ranks make different calls: ", rank_name(other), " (", describe_call(theirs),
+    const uint64_t remote = channel.header_of(other, first).call;
+    STRATA_CHECK(remote == fingerprint, kFailedPrecondition,
+                 "ranks make different calls: ", rank_name(other), " (", describe_call(remote),
                  "), ", rank_name(rank), " (", describe_call(fingerprint), ")");
   }
 }
@@ -232,8 +232,8 @@ void SharedMemoryCommunicator::do_call(const CollectiveCall& call, const CallOpt
 void SharedMemoryCommunicator::do_fail(const Status& reason) { impl_->fail(reason); }
 
 Status SharedMemoryCommunicator::do_status() {
-  const Status mine = impl_->known_failure();
-  return mine.ok() ? impl_->header().failed().value_or(Status()) : mine;
+  const Status own = impl_->known_failure();
+  return own.ok() ? impl_->header().failed().value_or(Status()) : own;
 }
 
 wire::FileDescriptor SharedMemoryCommunicator::Impl::share(wire::FileDescriptor file,
@@ -251,14 +251,14 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
   const CallOptions call = {.name = "buffer"};
   const MutexLock lock(buffer_calls);
   // All ask for the same.
-  const std::array mine = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
-  std::vector<int64_t> all(mine.size() * static_cast<size_t>(ranks));
+  const std::array own = {elements, static_cast<int64_t>(dtype), static_cast<int64_t>(common)};
+  std::vector<int64_t> all(own.size() * static_cast<size_t>(ranks));
   const auto wish = [](const int64_t* asked) {
     return str_cat(asked[0], " ", static_cast<at::ScalarType>(asked[1]),
                    asked[2] != 0 ? " in common" : " each");
   };
-  const auto of = [&](int other) { return all.data() + mine.size() * static_cast<size_t>(other); };
-  std::ranges::copy(mine, of(rank));
+  const auto of = [&](int other) { return all.data() + own.size() * static_cast<size_t>(other); };
+  std::ranges::copy(own, of(rank));
   run({.collective = Collective::kAllGather,
        .dtype = at::kLong,
        .elements = static_cast<int64_t>(all.size()),
@@ -267,10 +267,10 @@ std::shared_ptr<SharedBuffer> SharedMemoryCommunicator::Impl::make_buffer(int64_
       call, kBufferKey);
   try {
     for (int other = 0; other < ranks; ++other) {
-      const int64_t* const theirs = of(other);
-      STRATA_CHECK(std::equal(mine.begin(), mine.end(), theirs), kFailedPrecondition,
-                   "ranks ask for different buffers: ", rank_name(other), " for ", wish(theirs),
-                   ", ", rank_name(rank), " for ", wish(mine.data()),
+      const int64_t* const remote = of(other);
+      STRATA_CHECK(std::equal(own.begin(), own.end(), remote), kFailedPrecondition,
+                   "ranks ask for different buffers: ", rank_name(other), " for ", wish(remote),
+                   ", ", rank_name(rank), " for ", wish(own.data()),
                    "; make the same calls in order");
     }
     if (elements == 0) return nullptr;

@@ -26,7 +26,7 @@ struct SharedMemoryOptions {
   std::stop_token failed = {};
   /// Why `failed` was requested: `cluster::Server::status`.
   std::function<Status()> reason = {};
-  /// Why a peer is gone, for this rank's error: what others say of it may be about a third, or
+  /// Why a peer was lost, for this rank's error: what others say of it may be about a third, or
   /// about this rank, where a link was cut. `cluster::Server::explain`.
   std::function<Status(const Status& seen)> root_cause = {};
 };
@@ -36,8 +36,8 @@ struct SharedMemoryOptions {
 ///
 /// Tensors of `buffer` are read and written where they are: all ranks map them. Others go through
 /// the shared memory in pieces that stay in the caches. The memory has no name in any file system
-/// and goes with the last process that uses it, also when processes are killed; a buffer's goes
-/// when every rank's tensor of it is gone.
+/// and ends with the last process that uses it, also when processes are killed; a buffer's ends
+/// when every rank's tensor of it is destroyed.
 ///
 /// A wait is busy for at most 0.3 ms (with more ranks than cores 0.1 ms, in which it offers its
 /// core to others all the time), then sleeps. It ends when the rank it waits for comes, fails or

@@ -11,7 +11,7 @@
 
 namespace strata::collective {
 
-/// What ranks of one host have in common after they have met.
+/// The common objects of the ranks of one host, after setup.
 struct SharedSetup {
   std::vector<std::string> names;  ///< by rank, for messages
   DescriptorExchange descriptors;  ///< for buffers

@@ -101,9 +101,9 @@ void StagedCall::stage(int64_t piece, uint32_t step) const {
   }
   const bool brings = call_.collective == Collective::kAllGather || rank_ == call_.root;
   if (!brings) return;
-  const Range mine = range(divided_ ? rank_ : 0, piece);
-  std::memcpy(channel_.slot(rank_, step), call_.at(mine.begin),
-              static_cast<size_t>(mine.size() * call_.element_bytes));
+  const Range local = range(divided_ ? rank_ : 0, piece);
+  std::memcpy(channel_.slot(rank_, step), call_.at(local.begin),
+              static_cast<size_t>(local.size() * call_.element_bytes));
 }
 
 void StagedCall::stage_nodes(int part, const Range& range, uint32_t step, bool for_others) const {

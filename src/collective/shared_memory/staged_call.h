@@ -11,8 +11,9 @@
 
 namespace strata::collective {
 
-/// Runs a call whose tensors the other ranks cannot see: piece by piece they go through the channel's
-/// slots, which stay in the caches. While one piece is joined the next one is written already.
+/// Runs a call whose tensors the other ranks cannot see: piece by piece they go through the
+/// channel's slots, which stay in the caches. While one piece is joined the next one is written
+/// already.
 ///
 /// All-reduce of few ranks, or of few elements: every rank writes its nodes of the tree and joins
 /// everything itself; small ones take one barrier. Else rank r joins part r, and the others fetch

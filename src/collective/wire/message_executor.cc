@@ -244,7 +244,7 @@ class MessageRun {
   std::vector<int64_t> starts_;   // by chunk
   std::vector<int64_t> offsets_;  // by run of the layout
   at::Tensor scratch_;
-  std::vector<wire::Transfer> transfers_;  // by step; goes before what it reads and writes
+  std::vector<wire::Transfer> transfers_;  // by step; destroyed before what it reads and writes
   LinkQueue receives_;
   LinkQueue sends_;
 };

@@ -17,11 +17,11 @@ struct WireCommunicatorOptions {
   uint32_t channel = 1;  ///< Tags of this channel are the communicator's on all connections.
 
   // What a cluster can do for it (cluster::Server has both):
-  /// Called once, with what a failed call met, before the connections are ended: what it returns is
-  /// the call's error. `[&](const Status& seen) { return server.explain(seen); }` gives every rank
-  /// the same one, which names the task that is the cause.
+  /// Called once, with the error of a failed call, before the connections are ended: what it
+  /// returns is the call's error. `[&](const Status& seen) { return server.root_cause(seen); }`
+  /// gives every rank the same one, which names the task that is the cause.
   std::function<Status(const Status&)> root_cause = {};
-  /// Told what each call does: "all_reduce gradients of dense/kernel". For set_operation.
+  /// Called with what each call does: "all_reduce gradients of dense/kernel". For set_operation.
   std::function<void(std::string_view)> doing = {};
 };
 
@@ -34,7 +34,7 @@ class WireCommunicator final : public Communicator {
   using Options = WireCommunicatorOptions;
 
   /// @param peers  By rank: open connections; null at `rank`.
-  /// @param transport  Theirs.  @param planner  Equal on all ranks.
+  /// @param transport  The connections'.  @param planner  Equal on all ranks.
   WireCommunicator(int rank, std::vector<std::shared_ptr<wire::Connection>> peers,
                    std::shared_ptr<wire::Transport> transport,
                    std::shared_ptr<const Planner> planner, const Options& options = {});

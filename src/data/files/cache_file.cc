@@ -50,7 +50,7 @@ std::string random_name() {
   return name.str();
 }
 
-/// Those that nobody has written to for a day.
+/// Those that were not written to for a day.
 void remove_old_partials(const std::string& path) {
   constexpr auto kOld = std::chrono::hours(24);
   const FileSystem& files = file_system_of(path);

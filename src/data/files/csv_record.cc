@@ -29,7 +29,7 @@ bool CsvRecordReader::next(std::vector<CsvField>& fields) {
   return true;
 }
 
-// @return false: the record goes on behind `ahead`. Else `size` bytes are the record and its end.
+// @return false: the record continues behind `ahead`. Else `size` bytes are the record and its end.
 bool CsvRecordReader::split(std::string_view ahead, bool at_end, std::vector<CsvField>& fields,
                             size_t& size) {
   fields.clear();

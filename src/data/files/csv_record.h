@@ -12,7 +12,7 @@ namespace strata::data::detail {
 
 struct CsvField {
   std::string_view text;        ///< between the quotes, if there are some
-  bool doubled_quotes = false;  ///< "" in it stands for "
+  bool doubled_quotes = false;  ///< "" in it means "
   const char* error = nullptr;
 };
 

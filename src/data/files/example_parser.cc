@@ -101,7 +101,7 @@ std::ostream& operator<<(std::ostream& out, const Where& where) {
   return out << ": ";
 }
 
-// Stands for a count: the row gets the default.
+// Represents a count: the row gets the default.
 constexpr size_t kDefault = static_cast<size_t>(-1);
 
 size_t checked_count(const Feature& feature, const FeatureBytes& found, size_t row, bool batch) {

@@ -98,11 +98,11 @@ class FilesSource final : public Source {
   /// For distributions that give whole files to each worker.
   int64_t num_files() const override { return static_cast<int64_t>(files_.size()); }
   SourcePtr shard_files(int64_t num_shards, int64_t index) const override {
-    std::vector<std::string> mine;
+    std::vector<std::string> local;
     for (auto i = static_cast<size_t>(index); i < files_.size();
          i += static_cast<size_t>(num_shards))
-      mine.push_back(files_[i]);
-    return std::make_shared<FilesSource>(format_, std::move(mine));
+      local.push_back(files_[i]);
+    return std::make_shared<FilesSource>(format_, std::move(local));
   }
 
  private:

@@ -18,8 +18,8 @@ class FileElements {
  public:
   virtual ~FileElements() = default;
 
-  /// @return false at the end. Behind an error, the next call goes on behind what was wrong, or is
-  /// at the end.
+  /// @return false at the end. Behind an error, the next call continues behind what was wrong, or
+  /// is at the end.
   virtual bool next(Example& out) = 0;
 
   /// Passes over one element without making it.
@@ -33,7 +33,7 @@ class FileElements {
   virtual void go_to(std::span<const int64_t> place) = 0;
 };
 
-/// Goes to `offset`, where a position of a file was saved.
+/// Moves to `offset`, where a position of a file was saved.
 /// @throws Error kInvalidArgument: the file ends before it.
 void seek_saved_offset(BufferedReader& bytes, const std::string& path, int64_t offset);
 

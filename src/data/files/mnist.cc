@@ -67,7 +67,7 @@ Mnist load_first(const std::vector<fs::path>& places, const char* call, const ch
 
 // The environment variable as a path; an empty one where it is not set.
 fs::path path_variable(const char* name) {
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): read only; nobody calls setenv while loading data
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): read only; no thread calls setenv while loading data
   const char* value = std::getenv(name);
   return value != nullptr ? fs::path(value) : fs::path();
 }

@@ -149,7 +149,7 @@ class Records final : public detail::FileElements {
     return true;
   }
 
-  // Goes to the next header whose checksum is right. One in 2^32 places looks so by chance; the
+  // Moves to the next header whose checksum is right. One in 2^32 places looks so by chance; the
   // checksum of the data then says so.
   bool search() {
     for (;;) {

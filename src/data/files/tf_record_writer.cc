@@ -31,7 +31,7 @@ TfRecordWriter::~TfRecordWriter() {
 
 TfRecordWriter::TfRecordWriter(TfRecordWriter&&) noexcept = default;
 TfRecordWriter& TfRecordWriter::operator=(TfRecordWriter&& other) noexcept {
-  impl_.swap(other.impl_);  // whoever destroys `other` closes what was ours
+  impl_.swap(other.impl_);  // `other`'s destructor closes the old file
   return *this;
 }
 

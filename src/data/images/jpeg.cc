@@ -29,7 +29,7 @@ struct JpegErrors {
   std::longjmp(errors->jump, 1);
 }
 
-// A level below 0 is damage that libjpeg goes on behind.
+// A level below 0 is damage that libjpeg continues behind.
 void on_message(j_common_ptr common, int level) {
   if (level >= 0) return;
   auto* errors = reinterpret_cast<JpegErrors*>(common->err);
@@ -302,8 +302,7 @@ std::string encode_jpeg(const at::Tensor& image, const JpegOptions& options) {
     }
     jpeg_finish_compress(&jpeg);
   });
-  STRATA_CHECK(done, kInternal,
-               "[data] encode_jpeg: libjpeg says: ", compressor.errors.message.data());
+  STRATA_CHECK(done, kInternal, "[data] encode_jpeg: libjpeg: ", compressor.errors.message.data());
   return {reinterpret_cast<const char*>(compressor.memory), compressor.size};
 }
 

@@ -217,7 +217,7 @@ std::string encode_png(const at::Tensor& image, int level) {
     for (int64_t r = 0; r < dense.size(0); ++r) png_write_row(writer.png, pixels + r * row_bytes);
     png_write_end(writer.png, nullptr);
   });
-  STRATA_CHECK(done, kInternal, "[data] encode_png: libpng says: ", writer.errors.message.data());
+  STRATA_CHECK(done, kInternal, "[data] encode_png: libpng: ", writer.errors.message.data());
   return std::move(writer.bytes);
 }
 

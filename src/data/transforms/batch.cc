@@ -55,7 +55,7 @@ class BatchSource final : public TransformSource {
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
     return std::make_shared<BatchSource>(std::move(inputs[0]), batching_);
   }
-  SourcePtr with_parts(const BatchParts& parts) const override {
+  SourcePtr with_slices(const BatchSlices& parts) const override {
     STRATA_DCHECK(batching_.parts.are_all());
     Batching partial = batching_;
     partial.parts = parts;

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "data/source.h"
-#include "data/transforms/batch_parts.h"
+#include "data/transforms/batch_slices.h"
 
 namespace strata::data::detail {
 
 struct Batching {
   int64_t batch_size;
   bool drop_remainder = false;
-  BatchParts parts = BatchParts(1);  // of each batch, whose rows are there
+  BatchSlices parts = BatchSlices(1);  // of each batch, whose rows are there
 };
 
 /// Collects elements of type T, and makes one of them. Of rows that its parts do not have none is
@@ -89,7 +89,7 @@ class BatchingStream : public ExampleStream {
   void announce() {
     if (begun_) return;
     begun_ = true;
-    if (!batching_.parts.are_all()) input_->will_need(needed_rows(batching_.batch_size));
+    if (!batching_.parts.are_all()) input_->prune(needed_rows(batching_.batch_size));
   }
 
   /// Takes the needed rows of the next `rows`, or an error, and passes the others.
@@ -122,7 +122,7 @@ class BatchingStream : public ExampleStream {
     if (rows == 0) return;
     input_ = open_stream<T>(source_, epoch_);
     input_->restore(before);
-    input_->will_need(needed_rows(rows));
+    input_->prune(needed_rows(rows));
     const int64_t again = collect(rows);
     STRATA_CHECK(again == rows, kInvalidArgument, "[data] ", kind_, ": got a last batch of ", rows,
                  " rows, and then of ", again,

@@ -52,7 +52,7 @@ class CacheStore {
     T value;
     int64_t version;
     bool there = true;                   // false: making it failed; who asks again tries again
-    std::exception_ptr error = nullptr;  // of that, until somebody was told
+    std::exception_ptr error = nullptr;  // of that, until it was reported
   };
 
   bool read_to(int64_t count) STRATA_REQUIRES(mutex_) {
@@ -87,7 +87,7 @@ class CacheStore {
     stream->skip(index);
     Element element{T{}, 0};
     STRATA_CHECK(stream->next(element.value), kFailedPrecondition, "[data] cache: element ", index,
-                 " failed, and is not there any more; expected the source to stay as it is");
+                 " failed, and no longer exists; expected the source to stay as it is");
     element.version = version_of(element.value);
     elements_[static_cast<size_t>(index)] = std::move(element);
   }
@@ -147,7 +147,7 @@ class CacheSource final : public OrderSource<CacheSource> {
     return make_cache(std::move(inputs[0]));
   }
   // Another source would be another cache: who comes next would not find these elements.
-  SourcePtr with_parts(const BatchParts&) const override { return nullptr; }
+  SourcePtr with_slices(const BatchSlices&) const override { return nullptr; }
 
  private:
   mutable CacheStore<Example> examples_;

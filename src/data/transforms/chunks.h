@@ -19,7 +19,7 @@ struct Chunk {
   int64_t first;
 };
 
-/// The positions that somebody may still need, from that of the element given last.
+/// The positions that may still be needed, from that of the element given last.
 class Chunks {
  public:
   bool empty() const { return chunks_.empty(); }

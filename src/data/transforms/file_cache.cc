@@ -9,8 +9,8 @@ namespace strata::data::detail {
 namespace {
 
 /// What all iterators of a dataset cached in a file share: the file, once it is complete; until
-/// then who writes. Every iterator reads the input for itself, and whoever makes the first element
-/// that is not in the file puts it there.
+/// then who writes. Every iterator reads the input for itself, and the one that makes the first
+/// element that is not in the file puts it there.
 class FileCache {
  public:
   explicit FileCache(std::string path) : path_(std::move(path)) {}

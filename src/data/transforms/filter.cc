@@ -85,7 +85,7 @@ class PredicateSource final : public OrderSource<PredicateSource<StreamOf, make>
     return make(std::move(inputs[0]), predicate_);
   }
   // What it decides about a batch depends on all rows.
-  SourcePtr with_parts(const BatchParts&) const override { return nullptr; }
+  SourcePtr with_slices(const BatchSlices&) const override { return nullptr; }
 
  private:
   Predicate predicate_;

@@ -149,7 +149,7 @@ class InterleaveStream final : public ExampleStream {
     if (++cycle_ == slots_.size()) cycle_ = 0;
   }
 
-  // Calls `step` on the stream whose turn it is, and goes on until it made a step.
+  // Calls `step` on the stream whose turn it is, and continues until it made a step.
   template <class Step>
   int64_t advance(Step&& step) {
     while (true) {
@@ -159,7 +159,7 @@ class InterleaveStream final : public ExampleStream {
           if (slots_.size() > 1 && (block_ += steps) == block_length_) next_slot();
           return steps;
         }
-        slot.stream = nullptr;  // goes before its source
+        slot.stream = nullptr;  // destroyed before its source
         slot.source = nullptr;
         --num_open_;
         next_slot();

@@ -3,7 +3,7 @@
 #include "data/transforms/functions.h"
 
 // What the serial and the parallel interleave share: their sources, and the form of their
-// positions, so that one goes on where the other stopped:
+// positions, so that one continues where the other stopped:
 //
 //     interleave[slot, given of its block](input, slot 0, slot 1, ...)
 //     slot: empty, or open[first, since](input before its element, its dataset's position)
@@ -42,7 +42,7 @@ class InterleaveSource : public TransformSource {
   int64_t cardinality() const override {
     return input().cardinality() == 0 ? 0 : Dataset::kUnknown;
   }
-  // The datasets may shuffle, too; so many times, at most, that it is told apart from shuffles
+  // The datasets may shuffle, too; so many times, at most, that it is distinguished from shuffles
   // above.
   uint64_t num_shuffles() const override { return input().num_shuffles() + 8; }
 

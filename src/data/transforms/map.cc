@@ -31,8 +31,8 @@ class MapStream final : public ExampleStream {
     return skipped;
   }
 
-  void will_need(const NeededElements& needed) override {
-    if (given_.empty()) input_->will_need(needed);
+  void prune(const NeededElements& needed) override {
+    if (given_.empty()) input_->prune(needed);
   }
 
   Position position() const override {

@@ -39,7 +39,7 @@ struct MapPosition {
   int64_t first = 0;
   int64_t since = 0;
   std::vector<EmittedSet::Interval> ahead = {};
-  bool counted = true;  // false: nobody counted, `first` means nothing
+  bool counted = true;  // false: not counted, `first` means nothing
 
   Position to_position(Position input) const;
   /// @throws Error kInvalidArgument: not a map's position.

@@ -39,14 +39,14 @@ struct Reader {
   std::deque<Item> ready;
   Chunks chunks;
   int64_t block_size = 1;
-  bool busy = false;   // somebody reads
+  bool busy = false;   // a thread reads it
   bool ended = false;  // nothing comes behind `ready`
 };
 
 using ReaderPtr = std::unique_ptr<Reader>;
 
 /// As the serial interleave, but threads open the datasets whose turn is to come, and read ahead in
-/// them. Where the consumer must wait and nobody has begun, it reads itself.
+/// them. Where the consumer must wait and no thread has begun, it reads itself.
 class ParallelInterleaveStream final : public ExampleStream, private Worker {
  public:
   ParallelInterleaveStream(const Source& input, const DatasetFunction& fn,
@@ -298,7 +298,7 @@ class ParallelInterleaveStream final : public ExampleStream, private Worker {
   void read_block(Reader& reader) STRATA_REQUIRES(mutex_) {
     reader.busy = true;
     const int64_t size = reader.block_size;
-    schedule();  // somebody else may read another
+    schedule();  // another thread may read another
     ReadItems made;
     WorkTimer::Clock::duration time;
     {

@@ -15,13 +15,13 @@ namespace {
 
 // Cheap elements travel in blocks, so that handing them on costs little for each.
 constexpr auto kBlockTime = std::chrono::microseconds(100);
-// How long a thread goes on before others' work has its turn.
+// How long a thread continues before others' work has its turn.
 constexpr auto kTurn = std::chrono::milliseconds(1);
 
 /// Consecutive elements of the input, and what the function made of them.
 struct Block {
   int64_t first = 0;                       // index of elements[0] in the input
-  std::vector<Example> elements;           // empty where nobody needs one
+  std::vector<Example> elements;           // empty where no caller needs one
   int64_t needed = 0;                      // how many are
   std::vector<std::exception_ptr> errors;  // instead of elements; as many as matter
   bool end = false;                        // of the input, behind the elements
@@ -44,7 +44,7 @@ struct Block {
 
 /// Threads take turns to read a block of the input, then work on their blocks at once. The
 /// consumer gets the blocks in order (or those that are done, if order is free); where it must wait
-/// and nobody has begun, it makes a block itself.
+/// and no thread has begun, it makes a block itself.
 class ParallelMapStream final : public ExampleStream, private Worker {
  public:
   ParallelMapStream(std::unique_ptr<ExampleStream> input, const KeyedMapFunction& fn,
@@ -100,17 +100,17 @@ class ParallelMapStream final : public ExampleStream, private Worker {
     return skipped;
   }
 
-  void will_need(const NeededElements& needed) override {
+  void prune(const NeededElements& needed) override {
     if (!ordered_ || !skip_ranges_.empty()) return;  // `next` does not count as the input does
     needed_ = needed;
     needed_from_ = read_;
-    input_->will_need(needed);
+    input_->prune(needed);
   }
 
   Position position() const override {
     const MutexLock lock(mutex_);
     chunks_.drop_passed(given_.frontier());
-    if (chunks_.empty()) {  // nothing has been read, so nobody else uses the input
+    if (chunks_.empty()) {  // nothing has been read, so no other thread uses the input
       return MapPosition{.first = given_.frontier()}.to_position(input_->position());
     }
     const Chunk& chunk = chunks_.front();
@@ -241,7 +241,7 @@ class ParallelMapStream final : public ExampleStream, private Worker {
       block_size_ = std::min(kChunk, std::max(block_size_, size * 2));
   }
 
-  // Only one thread at a time reads, so these members need no lock: input_, read_, to_pass_,
+  // Only one thread at a time reads, so these members need no lock: input_, read_, skip_ranges_,
   // next_chunk_.
   std::optional<Chunk> read_block(Block& block, int64_t size) {
     while (!skip_ranges_.empty() && skip_ranges_.back().first == read_) {

@@ -146,7 +146,7 @@ class PrefetchStream final : public ExampleStream {
     return item;
   }
 
-  // @return false: the consumer is gone.
+  // @return false: the consumer has ended.
   bool put(Item item, bool last, const std::stop_token& stop) {
     MutexLock lock(mutex_);
     // What others hold of the memory budget may go unseen; this queue's consumer always wakes us.
@@ -205,7 +205,7 @@ class PrefetchStream final : public ExampleStream {
   std::condition_variable_any room_;
   ConditionVariable filled_;
 
-  Thread producer_;  // last: joined before the rest goes
+  Thread producer_;  // last: joined before the rest is destroyed
 };
 
 class PrefetchSource final : public TransformSource {
@@ -222,8 +222,8 @@ class PrefetchSource final : public TransformSource {
   SourcePtr with_inputs(std::vector<SourcePtr> inputs) const override {
     return make_prefetch(std::move(inputs[0]), buffer_size_);
   }
-  SourcePtr with_parts(const BatchParts& parts) const override {
-    return with_parts_of_input(parts);
+  SourcePtr with_slices(const BatchSlices& parts) const override {
+    return with_slices_of_input(parts);
   }
 
  private:

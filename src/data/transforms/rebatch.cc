@@ -5,7 +5,7 @@
 
 #include "data/element_specs.h"
 #include "data/source.h"
-#include "data/transforms/batch_parts.h"
+#include "data/transforms/batch_slices.h"
 #include "data/transforms/batch_rows.h"
 #include "strata/data/dataset.h"
 
@@ -103,7 +103,7 @@ class RebatchSource final : public TransformSource {
 
 class SplitStream final : public ExampleStream {
  public:
-  SplitStream(std::unique_ptr<ExampleStream> input, const BatchParts& parts)
+  SplitStream(std::unique_ptr<ExampleStream> input, const BatchSlices& parts)
       : input_(std::move(input)),
         before_(input_->position()),
         parts_(parts),
@@ -139,14 +139,14 @@ class SplitStream final : public ExampleStream {
  private:
   std::unique_ptr<ExampleStream> input_;
   Position before_;  // of the input before batch_
-  const BatchParts& parts_;
+  const BatchSlices& parts_;
   Example batch_;
   size_t next_;  // of parts_, to be taken of batch_
 };
 
 class SplitSource final : public TransformSource {
  public:
-  SplitSource(SourcePtr input, BatchParts parts)
+  SplitSource(SourcePtr input, BatchSlices parts)
       : TransformSource(std::move(input)), parts_(std::move(parts)) {}
 
   std::unique_ptr<ExampleStream> examples(uint64_t epoch) const override {
@@ -170,7 +170,7 @@ class SplitSource final : public TransformSource {
   }
 
  private:
-  BatchParts parts_;
+  BatchSlices parts_;
 };
 
 }  // namespace
@@ -179,12 +179,12 @@ SourcePtr make_rebatch(SourcePtr input, std::vector<int64_t> sizes, bool drop_re
   return std::make_shared<RebatchSource>(std::move(input), std::move(sizes), drop_remainder);
 }
 
-SourcePtr make_split(SourcePtr input, const BatchParts& parts) {
-  SourcePtr own = parts.are_all() ? nullptr : input->with_parts(parts);
+SourcePtr make_split(SourcePtr input, const BatchSlices& parts) {
+  SourcePtr own = parts.are_all() ? nullptr : input->with_slices(parts);
   if (!own) return std::make_shared<SplitSource>(std::move(input), parts);
   // What is left of a batch is cut as its parts were: balanced, the larger ones first.
   return std::make_shared<SplitSource>(std::move(own),
-                                       BatchParts(static_cast<int64_t>(parts.size())));
+                                       BatchSlices(static_cast<int64_t>(parts.size())));
 }
 
 }  // namespace strata::data::detail

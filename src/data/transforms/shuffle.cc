@@ -193,7 +193,7 @@ class ShuffleSource final : public OrderSource<ShuffleSource> {
   template <class T>
   std::unique_ptr<Stream<T>> open(uint64_t epoch) const {
     const RandomStream random(seed_, reshuffle_ ? epoch : 0, input().num_shuffles());
-    // Tells positions of other orders (seed, epoch, stage) from ours.
+    // Tells positions of other orders (seed, epoch, stage) from its own.
     const auto fingerprint = static_cast<int64_t>(random.bits(~uint64_t{0}) >> 33);
     return std::make_unique<ShuffleStream<T>>(open_stream<T>(input(), epoch), buffer_size_, random,
                                               fingerprint, std::max<int64_t>(0, cardinality()));

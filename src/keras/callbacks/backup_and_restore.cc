@@ -1,6 +1,6 @@
 #include "strata/keras/callbacks/backup_and_restore.h"
 
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 #include "keras/training/training_run.h"
 #include "runtime/group_agreement.h"
 #include "strata/checkpoint/checkpoint_manager.h"
@@ -20,7 +20,7 @@ BackupAndRestore::BackupAndRestore(std::string backup_dir, const BackupAndRestor
 BackupAndRestore::~BackupAndRestore() = default;
 BackupAndRestore::BackupAndRestore(BackupAndRestore&&) noexcept = default;
 
-void BackupAndRestore::let_go() { preemption_.reset(); }
+void BackupAndRestore::release_signal() { preemption_.reset(); }
 
 void BackupAndRestore::on_restore() {
   preemption_.reset();

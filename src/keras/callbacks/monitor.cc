@@ -33,7 +33,7 @@ bool larger_is_better(const std::string& who, const std::string& monitor, Mode m
   const bool up = any_in(monitor, kUp);
   STRATA_CHECK(up || any_in(monitor, kDown), kInvalidArgument, "[callbacks] ", who,
                ": got monitor='", monitor,
-               "', and its name does not say whether more or less of it is better; pass .mode = "
+               "', and its name does not tell whether more or less of it is better; pass .mode = "
                "Mode::kMax or Mode::kMin");
   return up && !any_in(monitor, std::array<std::string_view, 1>{"loss"});
 }

@@ -8,7 +8,7 @@
 
 namespace strata::callbacks::detail {
 
-/// `pattern` with `{epoch}`, `{batch}` and `{<name of a log>}` filled in; what stands behind a
+/// `pattern` with `{epoch}`, `{batch}` and `{<name of a log>}` filled in; what is behind a
 /// colon is Python's format: "02d", ".3f", ".2e".
 /// @throws Error kInvalidArgument: a name that there is not, or a format that is not understood.
 std::string fill_in(const std::string& pattern, int64_t epoch, std::optional<int64_t> batch,

@@ -94,7 +94,7 @@ void TensorBoard::on_train_begin() {
   if (!options_.write_graph || !writes()) return;
   try {
     files_->train().keras_model(keras::model_to_config(run().model()).dump());
-  } catch (const Error& error) {  // a model of a class of yours has no such description
+  } catch (const Error& error) {  // a model of a user-defined class has no such description
     STRATA_VLOG(2) << "[callbacks] TensorBoard: no graph: " << error.what();
   }
 }

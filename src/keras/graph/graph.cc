@@ -16,7 +16,7 @@
 namespace strata::keras::detail {
 namespace {
 
-/// Where each node's first output stands among the slots.
+/// Where each node's first output is among the slots.
 using Slots = std::unordered_map<const Node*, size_t>;
 
 /// Depth-first from the outputs, inputs in argument order; each node after its inputs.
@@ -132,7 +132,7 @@ FusionRole role_of(const LayerImpl& layer) {
   return fusible == nullptr ? FusionRole::kNone : fusible->fusion_role();
 }
 
-/// Offers `fusion` to the layer that is called next; nobody finds it later.
+/// Offers `fusion` to the layer that is called next; later calls do not find it.
 class FusionGuard {
  public:
   explicit FusionGuard(Fusion* fusion) { call_context().fusion = fusion; }
@@ -165,7 +165,7 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   const auto slot = [&](const SymbolicTensor& tensor) {
     return slots.at(tensor.node().get()) + tensor.index();
   };
-  for (const SymbolicTensor& input : inputs_) {  // input i stands in slot i
+  for (const SymbolicTensor& input : inputs_) {  // input i is in slot i
     STRATA_CHECK(slots.emplace(input.node().get(), num_slots_++).second, kInvalidArgument,
                  "[keras] Model '", model, "': input '", input.node()->layer.name(),
                  "' is used twice");
@@ -201,7 +201,7 @@ void Graph::fuse_steps() {
   std::unordered_map<size_t, size_t> maker;           // slot to step
   for (size_t i = 0; i < steps_.size(); ++i) maker[steps_[i].to] = i;
 
-  /// The step that makes `slot` for nobody but one other, if it has this role.
+  /// The step that makes `slot` for exactly one other, if it has this role.
   const auto only_maker = [&](size_t slot, FusionRole role,
                               const Step& user) -> std::optional<size_t> {
     const auto found = maker.find(slot);

@@ -41,7 +41,7 @@ class Graph {
     const Node* node;
     std::vector<size_t> from;
     size_t to;                  ///< The first of its outputs' slots.
-    std::vector<size_t> spent;  ///< Slots that nobody needs afterwards.
+    std::vector<size_t> spent;  ///< Slots that no caller needs afterwards.
     /// Steps behind this one that it may do at the same time (fusion.h), and the slot of what it
     /// adds there.
     size_t covers = 0;

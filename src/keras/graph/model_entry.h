@@ -15,7 +15,7 @@ Json entry_of(const Layer& layer);
 /// What Keras builds the layer from, `{"input_shape": [null, 8]}`; null: it needs nothing.
 Json build_config_of(const Layer& layer);
 
-/// What Keras looks a class by that is not its own: "mine>Scale". Unset: the class is Keras's.
+/// Keras's name of a user-defined class: "mine>Scale". Unset: the class is Keras's.
 std::optional<std::string> registered_name(const std::string& class_name);
 
 /// Sequential, Functional, Model.

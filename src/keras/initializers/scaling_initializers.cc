@@ -81,18 +81,12 @@ at::Tensor draw(const Draw& draw, const VarianceScalingOptions& options) {
 }
 
 VarianceScalingOptions checked(VarianceScalingOptions options) {
-  constexpr auto kWhere = "[initializers] VarianceScaling: ";
+  constexpr auto kWhere = "[initializers] VarianceScaling";
   if (options.distribution == "normal") options.distribution = "truncated_normal";
-  const std::string& mode = options.mode;
-  const std::string& distribution = options.distribution;
-  STRATA_CHECK(options.scale > 0, kInvalidArgument, kWhere, "got scale ", options.scale,
+  STRATA_CHECK(options.scale > 0, kInvalidArgument, kWhere, ": got scale ", options.scale,
                "; expected one above 0");
-  STRATA_CHECK(mode == "fan_in" || mode == "fan_out" || mode == "fan_avg", kInvalidArgument, kWhere,
-               "got mode '", mode, "'; expected fan_in, fan_out or fan_avg");
-  STRATA_CHECK(distribution == "truncated_normal" || distribution == "untruncated_normal" ||
-                   distribution == "uniform",
-               kInvalidArgument, kWhere, "got distribution '", distribution,
-               "'; expected truncated_normal, untruncated_normal or uniform");
+  options.mode.check(kWhere);
+  options.distribution.check(kWhere);
   return options;
 }
 

@@ -26,7 +26,7 @@ using keras::Tensors;
 
 namespace {
 
-/// Options that say where a tensor stands.
+/// Options that say where a tensor is.
 constexpr const char* kTensorOptions[] = {"key", "attention_mask", "query_mask", "value_mask",
                                           "key_mask"};
 
@@ -44,7 +44,7 @@ at::Tensor widened(at::Tensor mask, int64_t rank, int64_t axis) {
   return mask;
 }
 
-/// An input, or the constant that stands in the call; undefined: neither.
+/// An input, or the constant that is in the call; undefined: neither.
 at::Tensor given(const Tensors& inputs, const std::optional<size_t>& place, const Call& call,
                  const char* name) {
   if (place) return inputs.at(*place);

@@ -75,7 +75,7 @@ class ConvImpl final : public keras::UnaryLayerImpl {
     at::Tensor y =
         convolve(planes(x, options.data_format), kernel, bias, windows(), options.groups);
     if (relu_) {
-      at::relu_(y);  // nobody else has seen it
+      at::relu_(y);  // it has no other owner
       y = user_shape(y, options.data_format);
     } else {
       y = options.activation(user_shape(y, options.data_format));

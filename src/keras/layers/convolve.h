@@ -23,7 +23,7 @@ inline std::vector<int64_t> kernel_order(size_t n, bool last_first) {
   return order;
 }
 
-/// As libtorch's operators and ours take it.
+/// As libtorch's operators and strata's take it.
 inline at::Tensor plain_kernel(const at::Tensor& kernel, bool last_first) {
   const at::Tensor y =
       kernel.permute(kernel_order(static_cast<size_t>(kernel.dim()) - 2, last_first)).contiguous();

@@ -9,7 +9,7 @@ namespace strata::layers {
 /// A layer on images `[batch, height, width, channels]`, or one image, or with channels first.
 class ImageLayerImpl : public keras::UnaryLayerImpl {
  public:
-  ImageLayerImpl(keras::LayerOptions options, std::string_view class_name, std::string data_format)
+  ImageLayerImpl(keras::LayerOptions options, std::string_view class_name, DataFormat data_format)
       : UnaryLayerImpl(std::move(options)), data_format_(std::move(data_format)) {
     check_data_format(class_name, data_format_);
   }

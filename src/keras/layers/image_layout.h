@@ -7,14 +7,15 @@
 
 #include "strata/core/error.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layers/layer_words.h"
 
-// Where the channels of images are, for whoever computes with them. The rule for all layers:
+// Where the channels of images are, for layers that compute with them. The rule for all layers:
 //
 // - The user sees Keras's shape, `[batch, spatial..., channels]`.
 // - Below it memory stays `[batch, channels, spatial...]`, each channel's plane in one piece: our
 //   AVX-512 convolutions and pooling and libtorch's operators want it, and a view of one shape as
-//   the other costs nothing. So whoever computes planes (convolutions, pooling) takes `planes()` of
-//   its input and gives `user_shape()` of a contiguous result.
+//   the other costs nothing. So a layer that computes planes (convolutions, pooling) takes
+//   `planes()` of its input and gives `user_shape()` of a contiguous result.
 // - Elementwise operators keep the strides of their input, so they need no care. Who makes new
 //   tensors (noise, masks) makes them with `empty_like`; who reduces or normalizes
 //   (BatchNormalization) works on `planes_view()`, without a copy.
@@ -29,11 +30,9 @@ namespace strata::layers {
 inline constexpr const char* kChannelsLast = "channels_last";
 inline constexpr const char* kChannelsFirst = "channels_first";
 
-/// @throws Error kInvalidArgument, as Keras words it.
-inline void check_data_format(std::string_view class_name, const std::string& data_format) {
-  STRATA_CHECK(data_format == kChannelsLast || data_format == kChannelsFirst, kInvalidArgument,
-               "[layers] ", class_name, ": got data_format='", data_format,
-               "'; expected 'channels_first' or 'channels_last'");
+/// @throws Error kInvalidArgument: neither of the two.
+inline void check_data_format(std::string_view class_name, const DataFormat& data_format) {
+  data_format.check(str_cat("[layers] ", class_name));
 }
 
 /// `[batch, channels, spatial...]`: a view.

@@ -64,13 +64,8 @@ at::Tensor weights(int64_t from, int64_t to, const Kernel& kernel, bool antialia
 
 }  // namespace
 
-void check_interpolation(std::string_view class_name, const std::string& interpolation) {
-  for (const char* known : {"nearest", "bilinear", "bicubic", "lanczos3", "lanczos5"}) {
-    if (interpolation == known) return;
-  }
-  STRATA_CHECK(false, kInvalidArgument, "[layers] ", class_name, ": got interpolation='",
-               interpolation,
-               "'; expected 'nearest', 'bilinear', 'bicubic', 'lanczos3' or 'lanczos5'");
+void check_interpolation(std::string_view class_name, const Interpolation& interpolation) {
+  interpolation.check(str_cat("[layers] ", class_name));
 }
 
 at::Tensor resize_images(const at::Tensor& x, int64_t height, int64_t width,

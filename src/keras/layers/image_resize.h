@@ -5,11 +5,13 @@
 #include <string>
 #include <string_view>
 
+#include "strata/keras/layers/layer_words.h"
+
 namespace strata::layers {
 
 /// @throws Error kInvalidArgument: not one of "nearest", "bilinear", "bicubic", "lanczos3",
 ///         "lanczos5".
-void check_interpolation(std::string_view class_name, const std::string& interpolation);
+void check_interpolation(std::string_view class_name, const Interpolation& interpolation);
 
 /// Images of another size, as tf.image.resize: centres of pixels at half numbers.
 /// @param x         `[batch, channels, height, width]`, contiguous, floating.

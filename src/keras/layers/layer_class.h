@@ -7,7 +7,7 @@
 
 #include "strata/keras/layer_impl.h"
 
-/// How a layer of ours is written: a struct with what its constructor takes (what stands apart
+/// How a layer is written: a struct with what its constructor takes (what is apart
 /// first, then `options`), one `visit` that names all of it, an Impl that is made from it.
 namespace strata::keras {
 

@@ -27,7 +27,7 @@ Axes written(const Axes& axes, bool built) {
   return Axes(std::move(values));
 }
 
-/// `shape` with all sizes but those at `axes` 1: for a weight that stands at these axes.
+/// `shape` with all sizes but those at `axes` 1: for a weight that is at these axes.
 std::vector<int64_t> broadcast_shape(at::IntArrayRef shape, const std::vector<int64_t>& axes) {
   std::vector<int64_t> sizes(shape.size(), 1);
   for (int64_t axis : axes) sizes[static_cast<size_t>(axis)] = shape[static_cast<size_t>(axis)];
@@ -198,7 +198,7 @@ class GroupNormalizationImpl final : public keras::UnaryLayerImpl {
     const at::Tensor x = widened(given);
     at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
     const at::Tensor beta = beta_ ? cast(beta_->value(), x) : at::Tensor();
-    // libtorch 2.11 makes beta's gradient like gamma, and fails where there is none.
+    // libtorch 2.11 makes beta's gradient like gamma, and fails without one.
     if (beta_ && !gamma_) gamma = at::ones({x.size(axis_)}, x.options());
     const auto norm = [&](const at::Tensor& channels_second) {
       return at::group_norm(channels_second, options.groups, gamma, beta, options.epsilon);

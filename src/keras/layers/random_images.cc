@@ -42,7 +42,7 @@ void from_config(const Json& json, ValueRange& range) {
 namespace {
 
 struct RandomFlipArguments {
-  std::string mode = "horizontal_and_vertical";
+  FlipMode mode = FlipMode::kHorizontalAndVertical;
   RandomImageOptions options = {};
 };
 struct RandomCropArguments {
@@ -148,12 +148,9 @@ class RandomFlipImpl final : public ImageLayerImpl {
       : ImageLayerImpl(keras::base_options(arguments.options), "RandomFlip",
                        arguments.options.data_format),
         arguments_(arguments) {
-    const std::string& mode = arguments.mode;
-    STRATA_CHECK(mode == "horizontal" || mode == "vertical" || mode == "horizontal_and_vertical",
-                 kInvalidArgument, "[layers] RandomFlip: got mode='", mode,
-                 "'; expected 'horizontal', 'vertical' or 'horizontal_and_vertical'");
-    if (mode != "horizontal") axes_.push_back(2);
-    if (mode != "vertical") axes_.push_back(3);
+    arguments.mode.check("[layers] RandomFlip");
+    if (arguments.mode != FlipMode::kHorizontal) axes_.push_back(2);
+    if (arguments.mode != FlipMode::kVertical) axes_.push_back(3);
   }
   std::string_view class_name() const override { return "RandomFlip"; }
 
@@ -210,14 +207,12 @@ class AffineImageImpl : public ImageLayerImpl {
       : ImageLayerImpl(keras::base_options(arguments.options), class_name,
                        arguments.options.data_format),
         arguments_(arguments) {
-    const std::string& mode = arguments.options.fill_mode;
-    const std::string& interpolation = arguments.options.interpolation;
-    STRATA_CHECK(mode == "reflect" || mode == "wrap" || mode == "constant" || mode == "nearest",
-                 kInvalidArgument, "[layers] ", class_name, ": got fill_mode='", mode,
-                 "'; expected 'reflect', 'wrap', 'constant' or 'nearest'");
-    STRATA_CHECK(interpolation == "nearest" || interpolation == "bilinear", kInvalidArgument,
-                 "[layers] ", class_name, ": got interpolation='", interpolation,
-                 "'; expected 'nearest' or 'bilinear'");
+    const Interpolation& interpolation = arguments.options.interpolation;
+    arguments.options.fill_mode.check(str_cat("[layers] ", class_name));
+    STRATA_CHECK(
+        interpolation == Interpolation::kNearest || interpolation == Interpolation::kBilinear,
+        kInvalidArgument, "[layers] ", class_name, ": got interpolation='", interpolation,
+        "'; expected 'nearest' or 'bilinear'");
   }
 
  protected:
@@ -360,7 +355,7 @@ class RandomBrightnessImpl final : public RandomColorImpl {
 
 }  // namespace
 
-RandomFlip::RandomFlip(const std::string& mode, const RandomImageOptions& options)
+RandomFlip::RandomFlip(const FlipMode& mode, const RandomImageOptions& options)
     : Layer(std::make_shared<RandomFlipImpl>(RandomFlipArguments{mode, options})) {}
 RandomCrop::RandomCrop(int64_t height, int64_t width, const RandomImageOptions& options)
     : Layer(std::make_shared<RandomCropImpl>(RandomCropArguments{height, width, options})) {}

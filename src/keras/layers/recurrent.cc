@@ -177,7 +177,7 @@ class GRUImpl final : public NamedRNNImpl<GRUArguments> {
  private:
   std::optional<Result> try_fused_kernel(const at::Tensor& x, const Tensors& states,
                                          bool training) override {
-    // On the CPU libtorch goes step by step, too.
+    // On the CPU libtorch runs step by step, too.
     if (x.is_cpu() || !is_plain(training) || x.dim() != 3 || !arguments_.options.reset_after) {
       return std::nullopt;
     }

@@ -8,8 +8,8 @@
 namespace strata::layers {
 
 std::pair<int64_t, int64_t> Windows::pad(size_t i, int64_t input) const {
-  if (padding == "valid") return {0, 0};
-  if (padding == "causal") return {span(i) - 1, 0};
+  if (padding == Padding::kValid) return {0, 0};
+  if (padding == Padding::kCausal) return {span(i) - 1, 0};
   const int64_t output = output_size(i, input);
   const int64_t total = std::max<int64_t>((output - 1) * strides[i] + span(i) - input, 0);
   return {total / 2, total - total / 2};
@@ -17,7 +17,7 @@ std::pair<int64_t, int64_t> Windows::pad(size_t i, int64_t input) const {
 
 int64_t Windows::output_size(size_t i, int64_t input) const {
   if (input == keras::kNone) return keras::kNone;
-  if (padding != "valid") return (input + strides[i] - 1) / strides[i];
+  if (padding != Padding::kValid) return (input + strides[i] - 1) / strides[i];
   return input < span(i) ? 0 : (input - span(i)) / strides[i] + 1;
 }
 
@@ -43,10 +43,11 @@ keras::Shape windowed_shape(const std::string& layer, const char* what, const Wi
   return output;
 }
 
-void check_padding(std::string_view class_name, const std::string& padding, bool allow_causal) {
-  STRATA_CHECK(padding == "valid" || padding == "same" || (allow_causal && padding == "causal"),
-               kInvalidArgument, "[layers] ", class_name, ": got padding='", padding,
-               "'; expected 'valid'", allow_causal ? ", 'same' or 'causal'" : " or 'same'");
+void check_padding(std::string_view class_name, const Padding& padding, bool allow_causal) {
+  const bool known = padding == Padding::kValid || padding == Padding::kSame;
+  STRATA_CHECK(known || (allow_causal && padding == Padding::kCausal), kInvalidArgument,
+               "[layers] ", class_name, ": got padding='", padding, "'; expected 'valid'",
+               allow_causal ? ", 'same' or 'causal'" : " or 'same'");
 }
 
 void check_positive(std::string_view class_name, const char* option, at::IntArrayRef sizes) {

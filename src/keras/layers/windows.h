@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "strata/keras/layers/layer_words.h"
 #include "strata/keras/shape.h"
 
 // Windows that slide over the spatial dimensions, as convolutions and pooling have them.
@@ -17,7 +18,7 @@ struct Windows {
   at::IntArrayRef size;
   at::IntArrayRef strides;
   at::IntArrayRef dilation;
-  const std::string& padding;  ///< "valid", "same" or "causal"
+  const Padding& padding;
 
   /// From a window's first element to its last, along dimension `i`.
   int64_t span(size_t i) const { return (size[i] - 1) * dilation[i] + 1; }
@@ -38,7 +39,7 @@ keras::Shape windowed_shape(const std::string& layer, const char* what, const Wi
                             int64_t channels);
 
 /// @throws Error kInvalidArgument: not one of those.
-void check_padding(std::string_view class_name, const std::string& padding, bool allow_causal);
+void check_padding(std::string_view class_name, const Padding& padding, bool allow_causal);
 /// @throws Error kInvalidArgument: one that is 0 or less.
 void check_positive(std::string_view class_name, const char* option, at::IntArrayRef sizes);
 

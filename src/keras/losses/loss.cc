@@ -69,7 +69,7 @@ LossTerms terms_of(const Weighted& weighted, Reduction reduction) {
   if (reduction == Reduction::kMeanWithSampleWeight) {
     if (weighted.weights.defined()) terms.weight_sum = weighted.weights.sum();
   } else if (weighted.mask.defined() && weighted.mask.numel() > 0) {
-    // A mask that stands for several values counts each.
+    // A mask of several values counts each.
     terms.weight_sum =
         weighted.mask.sum() * (terms.count / static_cast<double>(weighted.mask.numel()));
   }

@@ -32,7 +32,7 @@ struct Loss::Rule {
 
 namespace detail {
 
-/// The loss that `name` stands for. @throws Error kInvalidArgument.
+/// The loss of `name`. @throws Error kInvalidArgument.
 Loss loss_of_name(const std::string& name);
 /// @throws Error kDataLoss: not a loss. kUnimplemented: a class or option that we do not have.
 Loss loss_of_config(const Json& json);

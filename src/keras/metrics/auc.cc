@@ -65,24 +65,23 @@ void visit(Config& config, AUCOptions& options) {
 
 namespace {
 
-std::string one_of(const char* option, const std::string& value,
-                   std::initializer_list<const char*> known) {
-  for (const char* each : known) {
-    const std::string lower = strata::detail::lower_case(each);
-    const std::string upper = strata::detail::upper_case(each);
+/// Keras takes these words in lower, upper and title case, too.
+template <typename Set>
+OneOf<Set> in_any_case(const OneOf<Set>& value) {
+  for (const char* known : Set::kWords) {
+    const std::string lower = strata::detail::lower_case(known);
+    const std::string upper = strata::detail::upper_case(known);
     std::string title = lower;
     title[0] = upper[0];
-    if (value == lower || value == upper || value == title) return each;
+    if (value.word() == lower || value.word() == upper || value.word() == title) return known;
   }
-  STRATA_CHECK(false, kInvalidArgument, "[metrics] AUC: got ", option, " '", value,
-               "'; expected one of ", join(known));
-  return {};
+  value.check("[metrics] AUC");
+  return value;
 }
 
 AUCOptions resolved(AUCOptions options) {
-  options.curve = one_of("curve", options.curve, {"ROC", "PR", "PRGAIN"});
-  options.summation_method = one_of("summation_method", options.summation_method,
-                                    {"interpolation", "majoring", "minoring"});
+  options.curve = in_any_case(options.curve);
+  options.summation_method = in_any_case(options.summation_method);
   if (!options.thresholds.empty()) {
     std::sort(options.thresholds.begin(), options.thresholds.end());
     options.num_thresholds = static_cast<int64_t>(options.thresholds.size()) + 2;

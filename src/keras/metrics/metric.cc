@@ -63,7 +63,7 @@ const Registered* find_class(std::string_view class_name) {
   return nullptr;
 }
 
-/// Mean and Sum: the state is theirs.
+/// Adapts Mean and Sum, which have the state.
 template <typename T>
 class MetricAdapter final : public MetricImpl {
  public:
@@ -73,8 +73,8 @@ class MetricAdapter final : public MetricImpl {
  private:
   void do_build(const keras::Shape&, const keras::Shape&) override {
     metric_.build();
-    adopt("total", metric_.total());
-    if constexpr (std::is_same_v<T, Mean>) adopt("count", metric_.count());
+    register_variable("total", metric_.total());
+    if constexpr (std::is_same_v<T, Mean>) register_variable("count", metric_.count());
   }
   void do_update_state(const MetricInput&) override {
     STRATA_CHECK(false, kInvalidArgument, "[metrics] update_state: '", name(), "' is a ",
@@ -121,7 +121,7 @@ Variable MetricImpl::add_variable(const std::string& name, at::IntArrayRef shape
 }
 void MetricImpl::add(Variable& variable, const Tensor& value) { add_to_sum(variable, value); }
 Tensor MetricImpl::read(const Variable& variable) { return variable.value().cpu(); }
-void MetricImpl::adopt(const std::string& name, const Variable& variable) {
+void MetricImpl::register_variable(const std::string& name, const Variable& variable) {
   variables_.emplace_back(name, variable);
 }
 

@@ -33,7 +33,7 @@ void add_auc(std::vector<Registered>& list);
 void add_score_metrics(std::vector<Registered>& list);
 void add_iou_metrics(std::vector<Registered>& list);
 
-/// "accuracy", by the shapes that it meets.
+/// "accuracy", by the shapes.
 std::shared_ptr<MetricImpl> make_any_accuracy();
 /// The mean of a loss's values.
 std::shared_ptr<MetricImpl> make_mean_of_loss(const losses::Loss& loss);

@@ -68,10 +68,7 @@ ScoreColumns columns_of(const char* metric, const MetricInput& input) {
 
 template <typename Options>
 const Options& checked(std::string_view class_name, const Options& options) {
-  STRATA_CHECK(!options.average || *options.average == "micro" || *options.average == "macro" ||
-                   *options.average == "weighted",
-               kInvalidArgument, "[metrics] ", class_name, ": got average '", *options.average,
-               "'; expected micro, macro, weighted, or none");
+  if (options.average) options.average->check(str_cat("[metrics] ", class_name));
   STRATA_CHECK(!options.threshold || (*options.threshold > 0 && *options.threshold <= 1),
                kInvalidArgument, "[metrics] ", class_name, ": got threshold ", *options.threshold,
                "; expected a value in (0, 1]");
@@ -140,11 +137,7 @@ class R2 final : public OptionsMetric<R2ScoreOptions> {
  public:
   R2(std::string_view class_name, const R2ScoreOptions& options)
       : OptionsMetric(class_name, options) {
-    const auto& aggregation = options.class_aggregation;
-    STRATA_CHECK(!aggregation || *aggregation == "uniform_average" ||
-                     *aggregation == "variance_weighted_average",
-                 kInvalidArgument, "[metrics] R2Score: got class_aggregation '", *aggregation,
-                 "'; expected uniform_average, variance_weighted_average, or none");
+    if (options.class_aggregation) options.class_aggregation->check("[metrics] R2Score");
     STRATA_CHECK(options.num_regressors >= 0, kInvalidArgument,
                  "[metrics] R2Score: got num_regressors ", options.num_regressors,
                  "; expected 0 or more");

@@ -235,14 +235,13 @@ Layer operation_from_config(const Json& object) {
   }
   const OperationRow* row = find_operation(parsed.class_name);
   STRATA_CHECK(row != nullptr, kUnimplemented, "[keras] node '", name, "' is operation ",
-               parsed.class_name, ", which strata does not know; register_operation(\"",
-               parsed.class_name, "\", ...) tells it how to compute one; it knows ",
-               known_operations());
+               parsed.class_name, ", which is unknown to strata; register_operation(\"",
+               parsed.class_name, "\", ...) adds it; known operations: ", known_operations());
   for (const auto& [key, value] : parsed.config.as_object()) {
     if (key == "name") continue;
     STRATA_CHECK(value.is_null() || has_word(row->options, key), kUnimplemented,
                  "[keras] config of ", parsed.class_name, " operation '", name, "': got option '",
-                 key, "' = ", value.dump(), "; strata does not know it");
+                 key, "' = ", value.dump(), "; it is unknown to strata");
     if (has_word(row->options, key)) options.set(key, value);
   }
   return Layer(std::make_shared<TableOperationImpl>(*row, std::move(options), name));

@@ -8,7 +8,7 @@
 #include "strata/keras/layer_impl.h"
 
 /// Operations: nodes of a graph that Keras's files keep beside the layers. A table says what each
-/// computes; one LayerImpl stands for all of them.
+/// computes; one LayerImpl implements all of them.
 ///
 /// Arguments of a call are Call::options: `{"args": [{"tensor": 0}, 1.0], "kwargs": {...}}`, with
 /// Keras's `__slice__` and the like as they stand in files.
@@ -25,7 +25,7 @@ class OperationCall {
   at::Tensor tensor(size_t i, const char* name = "") const;
   /// The same where it is a list of tensors.
   Tensors tensors(size_t i, const char* name = "") const;
-  /// Argument `i` as it stands; null if there is none.
+  /// Argument `i` unchanged; null if it does not exist.
   const Json& argument(size_t i, const char* name = "") const;
 
   /// An option of the operation; null if it is not set.
@@ -73,7 +73,7 @@ std::span<const OperationRow> reduction_operations();
 std::span<const OperationRow> shape_operations();
 std::span<const OperationRow> activation_operations();
 
-/// Null if there is none.
+/// Null if it does not exist.
 const OperationRow* find_operation(std::string_view class_name);
 
 class OperationImpl : public LayerImpl {
@@ -133,7 +133,7 @@ bool is_operation(const Json& object);
 /// @throws Error kUnimplemented: an operation or option that is not known; names both.
 Layer operation_from_config(const Json& object);
 
-/// Of register_operation; empty if there is none for `object`.
+/// Of register_operation; empty if it does not exist for `object`.
 OperationFunction find_registered_operation(const Json& object);
 /// One of those.
 std::shared_ptr<OperationImpl> make_registered_operation(OperationFunction function,

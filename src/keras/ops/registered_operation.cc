@@ -48,11 +48,11 @@ void register_operation(const std::string& name, OperationFunction function) {
   STRATA_CHECK(!name.empty() && function != nullptr, kInvalidArgument,
                "[keras] register_operation: got '", name,
                "'; expected a name, and a function that computes the operation");
-  const bool ours = detail::find_operation(name) != nullptr;
+  const bool built_in = detail::find_operation(name) != nullptr;
   const MutexLock lock(operation_registry().mutex);
-  STRATA_CHECK(!ours && operation_registry().functions.emplace(name, std::move(function)).second,
-               kAlreadyExists, "[keras] register_operation: there is an operation '", name,
-               "' already");
+  STRATA_CHECK(
+      !built_in && operation_registry().functions.emplace(name, std::move(function)).second,
+      kAlreadyExists, "[keras] register_operation: there is an operation '", name, "' already");
 }
 
 namespace detail {

@@ -56,7 +56,7 @@ Range range_of(const Json& json, int64_t length) {
   return range;
 }
 
-/// The parts with one slice of everything for each axis that "..." stands for.
+/// The parts with one slice of everything for each axis of "...".
 std::vector<Json> parts_of(C call, size_t ndim) {
   const Json& key = call.argument(1, "key");
   std::vector<Json> parts = key.is_array() ? key.as_array() : std::vector<Json>{key};

@@ -31,7 +31,7 @@ const ModelImpl* nested_model(const Layer& layer) {
   return model != nullptr && model->class_name() != "Model" ? model : nullptr;
 }
 
-/// What goes through a layer, seen from its last call.
+/// What passes through a layer, seen from its last call.
 struct Flow {
   std::vector<Shape> inputs;
   std::vector<Shape> outputs;

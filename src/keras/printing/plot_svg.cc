@@ -49,7 +49,7 @@ class Layout {
   }
 
   std::vector<Place> places;
-  std::vector<std::vector<size_t>> ways;  ///< For each edge the places it goes through.
+  std::vector<std::vector<size_t>> ways;  ///< For each edge the places it passes through.
   double width = 0;
   double depth = 0;
 

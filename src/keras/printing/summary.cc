@@ -195,7 +195,7 @@ class Summary {
     return columns;
   }
 
-  /// Output shapes of a layer that stands in `model`; empty: not known.
+  /// Output shapes of a layer that is in `model`; empty: not known.
   std::vector<Shape> shapes_in(const Model& model, const Layer& layer) const {
     const auto* row = dynamic_cast<const detail::SequentialImpl*>(model.impl().get());
     if (row != nullptr && row->input()) {

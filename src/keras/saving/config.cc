@@ -58,7 +58,7 @@ void ConfigReader::finish() const {
   for (const auto& [key, value] : config_.as_object()) {
     STRATA_CHECK(value.is_null() || asked_.contains(key), kUnimplemented, "[keras] config of ",
                  owner_, ": got option '", key, "' = ", value.dump(),
-                 "; strata does not know it, so the model would not be what was saved");
+                 "; it is unknown to strata, so the model would differ from the saved one");
   }
 }
 

@@ -14,7 +14,7 @@ struct Registry {
   mutable Mutex mutex;
   // By class.
   std::map<std::string, LayerFactory, std::less<>> factories STRATA_GUARDED_BY(mutex);
-  /// Of classes that are not ours: "mine>Scale".
+  /// Of classes that are not built_in: "local>Scale".
   std::map<std::string, LayerFactory, std::less<>> registered STRATA_GUARDED_BY(mutex);
   // By class.
   std::map<std::string, std::string, std::less<>> registered_names STRATA_GUARDED_BY(mutex);
@@ -70,7 +70,7 @@ std::string package_and_class(const Json& object) {
 }
 
 /// A class of another package than a registered one's is another class. One that was registered
-/// without a package stands for all of its name.
+/// without a package is all of its name.
 const LayerFactory* find_factory(const Registry& all, const Json& object,
                                  const std::string& class_name) STRATA_REQUIRES(all.mutex) {
   const auto in = [](const auto& map, const std::string& key) {
@@ -108,8 +108,8 @@ void register_layer(const std::string& name, LayerFactory factory) {
   STRATA_CHECK(!class_name.empty() && mark != 0, kInvalidArgument, "[keras] register_layer: got '",
                name, "'; expected \"Class\" or \"package>Class\"");
   const MutexLock lock(registry().mutex);
-  const bool ours = mark == std::string::npos && registry().factories.contains(class_name);
-  STRATA_CHECK(!ours && registry().registered.emplace(full, std::move(factory)).second,
+  const bool built_in = mark == std::string::npos && registry().factories.contains(class_name);
+  STRATA_CHECK(!built_in && registry().registered.emplace(full, std::move(factory)).second,
                kAlreadyExists, "[keras] register_layer: there is a layer class '", name,
                "' already");
   registry().registered_names.emplace(class_name, full);
@@ -138,7 +138,7 @@ Layer layer_from_config(const Json& object) {
     if (const LayerFactory* found = find_factory(all, object, parsed.class_name)) factory = *found;
     STRATA_CHECK(factory != nullptr, kUnimplemented, "[keras] layer '", name_in(parsed.config),
                  "' is of class ", parsed.class_name,
-                 ", which strata does not know; register_layer(\"",
+                 ", which is unknown to strata; register_layer(\"",
                  name_to_register(object, parsed.class_name), "\", ...) tells it how to make one");
   }
   return factory(parsed.config);

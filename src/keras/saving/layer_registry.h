@@ -10,7 +10,7 @@ namespace strata::keras {
 /// Makes a layer from the `config` that `LayerImpl::config` wrote, or Keras.
 using LayerFactory = std::function<Layer(const Json& config)>;
 
-/// Lets files hold a class of yours.
+/// Lets files hold a user-defined class.
 ///
 ///     keras::register_layer("mine>Scale", [](const Json& config) {
 ///       return keras::make_layer<ScaleImpl>(

@@ -311,7 +311,7 @@ Model sequential_from(const Json& entry) {
   std::vector<Layer> layers;
   for (const Json& each : entries) {
     if (text(each, "class_name") == "InputLayer") {
-      if (input || !layers.empty()) damaged(name, "an InputLayer stands behind other layers");
+      if (input || !layers.empty()) damaged(name, "an InputLayer follows other layers");
       input = input_of(each.at("config"));
     } else {
       layers.push_back(layer_from_config(each));

@@ -19,7 +19,7 @@ namespace {
 
 using keras_files::WeightsGroup;
 
-/// Every worker reads the same file; an error is all of theirs.
+/// Every worker reads the same file; all get the same error.
 void read_by_all(const Strategy& strategy, const std::function<void()>& read) {
   strata::detail::run_on_all(strategy.group(), "reading a model's file", read);
 }

@@ -26,7 +26,7 @@ DistributedDataset distributed(const Model& model, const Dataset& data, int64_t 
   return model->strategy().distribute(data, {.prefetch = prefetch});
 }
 
-/// What is not training: of workers that step by themselves, each goes through all of it.
+/// What is not training: of workers that step by themselves, each passes through all of it.
 DistributedDataset without_sharding(const Model& model, const Dataset& data, int64_t prefetch) {
   const ReplicaGroup& group = model->strategy().group();
   const bool apart = group.communicator() == nullptr && group.workers().count > 1;
@@ -91,11 +91,11 @@ int64_t reduce(const Model& model, ReduceOp op, std::vector<int64_t> values) {
 }
 
 /// The largest value that a process has.
-int64_t strongest(const Model& model, int64_t mine) {
+int64_t all_reduce_max(const Model& model, int64_t local) {
   const ReplicaGroup& group = model->strategy().group();
-  if (group.communicator() == nullptr) return mine;
+  if (group.communicator() == nullptr) return local;
   return reduce(model, ReduceOp::kMax,
-                std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), mine));
+                std::vector<int64_t>(static_cast<size_t>(group.num_local_replicas()), local));
 }
 
 std::vector<callbacks::BackupAndRestore*> backups(const Callbacks& callbacks) {
@@ -113,7 +113,7 @@ class CallbackRelease {
  public:
   explicit CallbackRelease(const Callbacks& callbacks) : callbacks_(callbacks) {}
   ~CallbackRelease() {
-    for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->let_go();
+    for (callbacks::BackupAndRestore* backup : backups(callbacks_)) backup->release_signal();
   }
   CallbackRelease(const CallbackRelease&) = delete;
   CallbackRelease& operator=(const CallbackRelease&) = delete;
@@ -137,7 +137,7 @@ Logs batch_logs(const Trainer& trainer, bool shared) {
 
 bool shares_logs(const Model& model, const Callbacks& callbacks) {
   return model->strategy().group().communicator() != nullptr &&
-         strongest(model, callbacks.empty() ? 0 : 1) > 0;
+         all_reduce_max(model, callbacks.empty() ? 0 : 1) > 0;
 }
 
 /// Keras's warning: there were fewer batches than asked for.
@@ -150,11 +150,11 @@ void warn_of_end(const char* call, const std::string& where, int64_t batches, in
 void check_length(const Model& model, int64_t steps_per_execution, int64_t cardinality,
                   int64_t asked, const char* call) {
   STRATA_CHECK(cardinality != Dataset::kInfinite || asked > 0, kInvalidArgument, "[keras] ", call,
-               ": the dataset is endless; say how many batches to take (steps)");
+               ": the dataset is endless; pass the number of batches (steps)");
   STRATA_CHECK(steps_per_execution == 1 || cardinality != Dataset::kUnknown || asked > 0,
                kInvalidArgument, "[keras] Model '", model.name(), "': ", call,
                " with steps_per_execution=", steps_per_execution,
-               " needs to know the number of batches, and the dataset does not say it; pass "
+               " needs to know the number of batches, and the dataset does not state it; pass "
                "steps_per_epoch (steps)");
 }
 
@@ -215,7 +215,7 @@ int verbosity(const Model& model, int verbose) {
   return ::isatty(STDOUT_FILENO) != 0 ? 1 : 2;
 }
 
-/// Where a run stands, for checkpoints.
+/// Where a run is, for checkpoints.
 class FitLoop::Place final : public Trackable {
  public:
   explicit Place(FitLoop& loop) : loop_(loop) {}
@@ -325,7 +325,7 @@ std::vector<std::pair<std::string, Tracked>> FitLoop::state() {
 
 History FitLoop::run(bool* backed_up) {
   const ScopedCallbacks attached(callbacks_, *this);
-  const CallbackRelease let_go(callbacks_);
+  const CallbackRelease release(callbacks_);
   feed_.start(epoch_);
   if (epoch_ < epochs_) {
     prepare(model_, feed_);
@@ -399,7 +399,7 @@ void FitLoop::end_epoch() {
 
 /// A callback of one process may have stopped the run.
 void FitLoop::agree() {
-  if (shares_logs_) stop_training_ = strongest(model_, stop_training_ ? 1 : 0) > 0;
+  if (shares_logs_) stop_training_ = all_reduce_max(model_, stop_training_ ? 1 : 0) > 0;
 }
 
 Logs::Values FitLoop::validate() {

@@ -21,15 +21,15 @@ class BatchFeed {
  public:
   using Parts = std::vector<DistributedDataset::Element>;
 
-  /// @param continuous  A pass goes on from epoch to epoch. One that ends in the middle of an epoch
-  ///                    ends it; the next epoch begins the next pass.
+  /// @param continuous  A pass continues from epoch to epoch. One that ends in the middle of an
+  ///                    epoch ends it; the next epoch begins the next pass.
   BatchFeed(DistributedDataset data, bool continuous)
       : data_(std::move(data)), continuous_(continuous) {}
 
   /// The next up to `count` batches; fewer where the pass ends.
   /// @param epoch_begins  Nothing of the epoch was taken yet.
   Parts next(int64_t count, bool epoch_begins);
-  /// The first batch, which `next` will give, too; unset: there is none.
+  /// The first batch, which `next` will give, too; unset: it does not exist.
   std::optional<DistributedDataset::Element> peek();
   /// Starts pass `pass`, unless that is where it is and nothing of it was read.
   void start(int64_t pass);
@@ -76,7 +76,7 @@ class FitLoop final : public TrainingRun {
 };
 
 /// Makes the strategy's other processes fail with what is being handled: they may be waiting for
-/// this one. Of what all of them throw, as where a job is told to stop, they know already.
+/// this one. Of what all of them throw, as where a job is asked to stop, they know already.
 void fail_step(const Model& model);
 
 /// `body`, whose errors outside replica functions (in input, in callbacks) reach the strategy's

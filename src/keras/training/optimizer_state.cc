@@ -48,7 +48,7 @@ class Layout {
   /// What a model has that was compiled and not trained.
   const std::vector<OptimizerSlot>& untrained() const { return untrained_; }
 
-  /// "iterations" or "learning_rate" if the slot is that, "unused" if nobody reads it, else "".
+  /// "iterations" or "learning_rate" if the slot is that, "unused" if it is not read, else "".
   std::string number(const OptimizerSlot& slot) const {
     if (slot.variable >= 0) return "";
     const std::string prefix = nested_ ? "inner_" : "";
@@ -87,8 +87,8 @@ class Layout {
   bool nested_ = false;
 };
 
-/// Keras forgets Nadam's product inside a loss scale, and then goes on from 1; it follows from the
-/// number of updates.
+/// Keras forgets Nadam's product inside a loss scale, and then continues from 1; it follows from
+/// the number of updates.
 void restore_product(optimizers::Optimizer& optimizer, const std::vector<OptimizerSlot>& slots) {
   const auto all = optimizer.slots();
   if (all.empty() || std::ranges::count(slots, "u_product", &OptimizerSlot::kind) > 0) return;

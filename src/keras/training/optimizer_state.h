@@ -17,7 +17,7 @@ namespace strata::keras {
 /// @param trainable  The optimizer's variables in the order of Keras's `model.trainable_variables`.
 /// @return On the CPU, copies. Of an optimizer without variables only the first two.
 /// @throws Error  kInvalidArgument: `trainable` are not the optimizer's variables.
-///                kUnimplemented: a class of yours.
+///                kUnimplemented: a user-defined class.
 std::vector<at::Tensor> export_state(const optimizers::Optimizer& optimizer,
                                      std::span<const Variable> trainable);
 

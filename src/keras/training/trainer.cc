@@ -226,14 +226,14 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
     }
   } else {
     // What divides depends on values: all replicas' sums of it are needed first.
-    std::vector<at::Tensor> mine = {at::scalar_tensor(static_cast<double>(rows), at::kDouble)};
+    std::vector<at::Tensor> local = {at::scalar_tensor(static_cast<double>(rows), at::kDouble)};
     for (const Part& part : parts) {
-      mine.push_back(part.terms.weight_sum.defined()
-                         ? part.terms.weight_sum.detach().to(at::kCPU, at::kDouble)
-                         : at::scalar_tensor(part.terms.count, at::kDouble));
+      local.push_back(part.terms.weight_sum.defined()
+                          ? part.terms.weight_sum.detach().to(at::kCPU, at::kDouble)
+                          : at::scalar_tensor(part.terms.count, at::kDouble));
     }
     const at::Tensor all =
-        get_replica_context()->all_reduce(ReduceOp::kSum, at::stack(mine)).contiguous();
+        get_replica_context()->all_reduce(ReduceOp::kSum, at::stack(local)).contiguous();
     const double* sums = all.data_ptr<double>();
     for (size_t i = 0; i < parts.size(); ++i) {
       const double divisor = parts[i].output->loss.divides() ? sums[i + 1] : 1;

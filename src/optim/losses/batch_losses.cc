@@ -82,7 +82,7 @@ References references(const Tensor& labels, const Tensor& embeddings) {
 
 Tensor not_negative(const Tensor& x) { return x.masked_fill(x < 0, 0); }
 
-/// log(sum(exp(x))) over the pairs in `mask`; where there is none, far below everything, finite, so
+/// log(sum(exp(x))) over the pairs in `mask`; without pairs, far below everything, finite, so
 /// that gradients are too.
 Tensor log_sum_exp(const Tensor& x, const Tensor& mask) {
   return at::logsumexp(x.masked_fill(mask.logical_not(), -1e30), {1});

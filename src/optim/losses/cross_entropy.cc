@@ -212,7 +212,8 @@ struct SparseCategoricalCrossentropyBackward final : Node {
     }
     return {std::move(result)};
   }
-  // Called before apply if release_variables comes after it: then nobody else needs `difference`.
+  // Called before apply if release_variables comes after it: then no other owner needs
+  // `difference`.
   void will_release_variables() override { may_overwrite = true; }
   void release_variables() override { difference.reset(); }
   std::string name() const override { return "SparseCategoricalCrossentropyBackward"; }

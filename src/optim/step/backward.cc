@@ -58,7 +58,7 @@ bool may_run_here(const Node& node, const GpuStream& gpu) {
   return true;
 }
 
-/// libtorch's formulas and ours. A program's own nodes may ask the engine for things.
+/// libtorch's formulas and strata's. A program's own nodes may ask the engine for things.
 bool is_known(const Node& node) {
   const std::string_view name = typeid(node).name();  // as the ABI mangles namespaces
   return name.starts_with("N5torch8autograd9generated") || name.starts_with("N6strata");
@@ -93,7 +93,7 @@ class Graph {
   }
 
   /// In the engine's order: of the nodes that are ready the latest first.
-  /// @param on_leaf  Told of each leaf whose gradient is complete.
+  /// @param on_leaf  Called for each leaf whose gradient is complete.
   template <typename OnLeaf>
   void run(Task& root, const OnLeaf& on_leaf) {
     std::vector<Task*> ready = {&root};

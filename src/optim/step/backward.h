@@ -9,7 +9,7 @@
 
 namespace strata::optimizers {
 
-/// Told, in the middle of backward, that the gradient of an input is complete: its index, and the
+/// Called during backward when the gradient of an input is complete: its index, and the
 /// gradient, which is read only and may be laid out in any way.
 using OnGradient = std::function<void(size_t, const at::Tensor&)>;
 

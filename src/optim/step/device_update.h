@@ -11,7 +11,7 @@ namespace strata::optimizers {
 /// that the flat pass of the CPU does not know. Gradients come reduced, one per replica. Where
 /// variables have one copy, the first replica updates it, with the only slots, where it lies.
 ///
-/// A GPU's time goes into starting kernels unless models are large. So parameters and slots lie in
+/// Launching kernels dominates a GPU's time unless models are large. So parameters and slots lie in
 /// arenas, gradients are copied together by one kernel, and where all variables are treated alike
 /// the rule runs once for all.
 class DeviceUpdate : public UpdatePass {

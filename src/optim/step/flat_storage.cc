@@ -18,10 +18,10 @@ T* data_of(const tensor::Arena& arena, size_t i) {
 }
 
 /// Parameters of at most this many bytes fit into a core's own cache. From there a replica reads a
-/// copy of its own faster than, line by line, what others have just written in theirs.
+/// copy of its own faster than, line by line, what others have just written in their copies.
 constexpr int64_t kSmall = int64_t{2} << 20;
 
-/// Copies of more bytes than that have left the caches before somebody reads them.
+/// Copies of more bytes than that have left the caches before they are read.
 constexpr int64_t kLarge = int64_t{32} << 20;
 
 /// Of all parameters.

@@ -36,8 +36,8 @@ class FlatStorage {
   bool shared() const { return shared_; }
   /// Every copy of an entry, this process's first.
   const std::vector<T*>& parameters(size_t entry) const { return parameters_[entry]; }
-  /// What was written to the first copy of an entry, to elements [begin, begin + size), goes to the
-  /// others.
+  /// What was written to the first copy of an entry, to elements [begin, begin + size), is copied
+  /// to the others.
   void spread(size_t entry, int64_t begin, int64_t size) const;
   T* slot(size_t slot, size_t entry) const { return slot_data_[slot][entry]; }
   at::Tensor slot_view(size_t slot, size_t entry) const {

@@ -17,7 +17,7 @@ namespace {
 
 namespace autograd = torch::autograd;
 
-/// Somebody wants to know when `.grad` is there, so it must be.
+/// A caller needs to know when `.grad` is there, so it must be.
 bool has_hook_of_grad(const at::Tensor& tensor) {
   return autograd::impl::post_acc_grad_hooks(tensor) != nullptr;
 }
@@ -109,7 +109,7 @@ std::vector<at::Tensor> backward_to(std::string_view optimizer, const at::Tensor
                "; expected a scalar: compute_average_loss(...) or a sum");
   STRATA_CHECK(
       loss.requires_grad(), kInvalidArgument, "[", optimizer,
-      "] minimize: the loss does not depend on anything that wants gradients; is grad mode "
+      "] minimize: the loss does not depend on anything that requires gradients; is grad mode "
       "off, or the model frozen?");
   const strata::detail::Span span(strata::detail::span_observer(), "backward");
   bool plain = true;

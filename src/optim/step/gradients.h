@@ -29,8 +29,8 @@ void check_weight(std::string_view optimizer, double weight);
 
 /// Runs backward from `loss` to `variables` alone and takes their gradients away, together with
 /// what `.grad` held before. By the replica of this process with local number `replica`.
-/// @param on_gradient  Told of variables by index, where that is possible while backward runs; it
-///                     need not be told of all, or of any.
+/// @param on_gradient  Called for variables by index, where that is possible while backward runs;
+///                     it need not be called for all, or for any.
 /// @param more  Other leaves. Their gradients stand behind the variables' in what is returned.
 /// @throws Error  kInvalidArgument: not a scalar, does not need gradients. kFailedPrecondition: a
 ///                variable was changed in place.

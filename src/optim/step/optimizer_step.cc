@@ -26,15 +26,15 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
   // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
   check_weight(rule_->name(), options.weight);
   double weight = options.weight;
-  context.meet(
+  context.synchronize(
       "minimize (scale)", &weight,
       [&](const std::vector<void*>& all) {
-        std::vector<at::Tensor> mine;
+        std::vector<at::Tensor> local_values;
         for (const void* each : all) {
-          mine.push_back(at::scalar_tensor(*static_cast<const double*>(each), at::kDouble));
+          local_values.push_back(at::scalar_tensor(*static_cast<const double*>(each), at::kDouble));
         }
         double sum = 0;
-        for (const at::Tensor& each : detail::gather_over_group(*group_, mine, "weights")) {
+        for (const at::Tensor& each : detail::gather_over_group(*group_, local_values, "weights")) {
           sum += each.item<double>();
         }
         loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
@@ -72,7 +72,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   const int id = context.local_replica();
   STRATA_CHECK(gradients.size() == variables_.size(), kInvalidArgument, "[", rule_->name(),
                "] apply_gradients: got ", gradients.size(), " gradients for ", variables_.size(),
-               " variables; pass one each, undefined where there is none");
+               " variables; pass one each, undefined where it has no gradient");
   check_weight(rule_->name(), options.weight);
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < gradients.size(); ++i) {
@@ -89,10 +89,10 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   }
 
   if (reducer_) reducer_->add(id, gradients);
-  Contribution mine{.gradients = std::move(gradients), .weight = options.weight};
+  Contribution local_part{.gradients = std::move(gradients), .weight = options.weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
-  context.meet(
-      "minimize", &mine,
+  context.synchronize(
+      "minimize", &local_part,
       [&](const std::vector<void*>& all) {
         std::vector<const Contribution*> contributions;
         for (void* each : all) contributions.push_back(static_cast<const Contribution*>(each));
@@ -104,7 +104,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   };
   if (dynamic_scale_) {
     reduce_for_norms();
-    context.meet(
+    context.synchronize(
         "minimize (finite)", nullptr, [&](const auto&) { check_finite(); }, key);
     if (!finite_) return;
   }
@@ -113,12 +113,12 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   }
   if (updates_now_) {
     if (accumulates()) {
-      context.meet(
+      context.synchronize(
           "minimize (accumulated)", nullptr, [&](const auto&) { take_accumulated(); }, key);
     }
     if (clips_norm()) {
       reduce_for_norms();
-      context.meet(
+      context.synchronize(
           "minimize (norms)", nullptr, [&](const auto&) { scale_by_norms(); }, key);
     }
     for (Part& part : parts_) part.pass->update(part.step, id);
@@ -126,7 +126,7 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
   if (options_.use_ema) {
     for (Part& part : parts_) part.pass->average(part.step, id);
   }
-  context.meet(
+  context.synchronize(
       "minimize (end)", nullptr, [&](const auto&) { finish_step(); }, key);
 }
 
@@ -147,19 +147,19 @@ void Optimizer::Impl::prepare_pass(Part& part, bool may_share) {
   }
 }
 
-void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine) {
+void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& local_parts) {
   double weight = 0;
   bool may_share = false;
   std::vector<GradientSum> sums;  // over all processes
   if (reducer_) {
     std::vector<GradientReducer::Part> parts;
-    for (const Contribution* each : mine) parts.push_back({&each->gradients, each->weight});
+    for (const Contribution* each : local_parts) parts.push_back({&each->gradients, each->weight});
     GradientReducer::Result result = reducer_->reduce(parts);
     weight = result.weight;
     may_share = result.by_callers;
     sums = std::move(result.sums);
   } else {
-    for (const Contribution* each : mine) weight += each->weight;
+    for (const Contribution* each : local_parts) weight += each->weight;
   }
   const double scale = (weight > 0 ? 1 / weight : 1) / loss_scale();
   const int64_t steps = options_.gradient_accumulation_steps;
@@ -190,12 +190,12 @@ void Optimizer::Impl::prepare_step(const std::vector<const Contribution*>& mine)
       if (reducer_) {
         fill(step.gradients[i], sums[variable], variable);
       } else {
-        fill(step.gradients[i], mine, variable);
+        fill(step.gradients[i], local_parts, variable);
       }
     }
     if (clips_norm() || dynamic_scale_) part.pass->prepare_norms();
   }
-  if (!reducer_) reduce_by_ops(mine);
+  if (!reducer_) reduce_by_ops(local_parts);
 }
 
 void Optimizer::Impl::fill(EntryGradient& gradient, const GradientSum& sum, size_t variable) {

@@ -13,7 +13,7 @@
 namespace strata::optimizers {
 
 /// The update where values and slots are kept elsewhere: the gradients of this process's replicas
-/// are added into flat memory, which goes to the store, and its values come back into the
+/// are added into flat memory, which is sent to the store, and its values are written back into the
 /// variables. Moving averages and accumulators stay here. The first replica does it all. T: float
 /// or double.
 ///

@@ -54,7 +54,7 @@ struct ExtraSlots {
   int count() const { return average + accumulator; }
 };
 
-/// How the replicas carry a step out. Between two meetings each replica calls the same function
+/// How the replicas carry a step out. Between two barriers each replica calls the same function
 /// with its own id.
 class UpdatePass {
  public:
@@ -63,7 +63,7 @@ class UpdatePass {
   /// By one replica before each step, in all processes of the group together.
   /// @param may_share  The processes share memory, and their gradients are there.
   /// @return they share parameters and slots, and each does its share of a step for all: they have
-  ///   to meet where its replicas meet.
+  ///   to synchronize where its replicas do.
   virtual bool prepare(bool may_share) {
     static_cast<void>(may_share);
     return false;
@@ -84,12 +84,12 @@ class UpdatePass {
   /// Gradients may have several sources: it adds them.
   virtual bool adds() const { return false; }
 
-  /// Makes room for the added gradients. By one replica, before a meeting.
+  /// Makes room for the added gradients. By one replica, before a barrier.
   virtual void prepare_norms() = 0;
   /// Replica `replica`'s part of adding up the gradients and of the squared norms. Afterwards, and
-  /// after a meeting, `squared_norms` is complete and the gradients need not be added again.
+  /// after a barrier, `squared_norms` is complete and the gradients need not be added again.
   virtual void reduce_for_norms(Step& step, int replica) = 0;
-  /// Sum of squares of each entry's gradient, unscaled. By one replica, between meetings.
+  /// Sum of squares of each entry's gradient, unscaled. By one replica, between barriers.
   virtual std::vector<double> squared_norms(Step& step) = 0;
 
   /// Adds the scaled gradients to the accumulators.
@@ -108,7 +108,7 @@ class UpdatePass {
 
   /// The values of slot `slot` of entry `entry`, `[*shape]`. The extra ones follow the rule's.
   virtual at::Tensor slot(size_t entry, int slot) const = 0;
-  /// Every copy of it: the replicas of one flat pass share theirs, others have one each.
+  /// Every copy of it: the replicas of one flat pass share a copy, others have one each.
   virtual std::vector<at::Tensor> slot_copies(size_t entry, int slot) const {
     return {this->slot(entry, slot)};
   }

@@ -50,7 +50,7 @@ void ClosureQueue::finished(int worker, uint64_t number, Value value) {
 void ClosureQueue::failed(int worker, uint64_t number, const Status& status) {
   const Pointer closure = take(worker, number);
   if (closure == nullptr) return;
-  if (error_ && status.code() == ErrorCode::kCancelled) return cancel(*closure);  // as it was told
+  if (error_ && status.code() == ErrorCode::kCancelled) return cancel(*closure);  // as requested
   ++counts_.failed;
   closure->result->finish(status);
   fail(status);

@@ -60,7 +60,7 @@ class ClosureQueue {
   /// All that are there wait again, in their old places. @return how many.
   size_t lost(int worker);
 
-  /// An error that is nobody's result, to be raised.
+  /// An error that belongs to no result, to be raised.
   void fail(const Status& status);
 
   bool has_error() const { return error_.has_value(); }

@@ -8,7 +8,7 @@ namespace strata::ps {
 
 Value detail::RemoteHandle::wait(wire::Deadline deadline) const {
   if (!state_->done()) {
-    const auto core = core_.lock();  // gone: then it has ended
+    const auto core = core_.lock();  // null: it has ended
     STRATA_CHECK(core == nullptr || core->wait(*state_, deadline), kDeadlineExceeded,
                  "[ps] RemoteValue: the deadline passed before the function had ended");
   }

@@ -26,7 +26,8 @@
 namespace strata::ps::detail {
 
 /// A Coordinator's state: the queue, and a connection a worker. Everything is under one mutex; who
-/// waits, or the progress thread, reads what has come, hands out calls, and looks who has fallen silent.
+/// waits, or the progress thread, reads what has come, hands out calls, and looks who has fallen
+/// silent.
 class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
  public:
   using Clock = std::chrono::steady_clock;
@@ -66,7 +67,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
     std::vector<wire::Transfer> transfers;
   };
   struct Sending {
-    at::Tensor tensor;  // before its transfer, which goes first
+    at::Tensor tensor;  // outlives its transfer
     wire::Transfer transfer;
   };
   static constexpr auto kTickInterval = std::chrono::milliseconds(5);
@@ -137,13 +138,13 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   void handle_outcome(Worker& worker, const Outcome& outcome, Clock::time_point now)
       STRATA_REQUIRES(mutex_);
   void finish(Worker& worker, Arriving& arriving, Clock::time_point now) STRATA_REQUIRES(mutex_);
-  void forget(Worker& worker, const Closure& closure) STRATA_REQUIRES(mutex_);
+  void release(Worker& worker, const Closure& closure) STRATA_REQUIRES(mutex_);
   void measure(Worker& worker, const Closure& closure, uint64_t run_ns, uint64_t service_time_ns,
                Clock::time_point now) STRATA_REQUIRES(mutex_);
   void dispatch() STRATA_REQUIRES(mutex_);
   Worker* next_worker(Clock::time_point now) STRATA_REQUIRES(mutex_);
   bool has_room(const Worker& worker, Clock::time_point now) const STRATA_REQUIRES(mutex_);
-  bool stuck(const Worker& worker, Clock::time_point now) const STRATA_REQUIRES(mutex_);
+  bool stalled(const Worker& worker, Clock::time_point now) const STRATA_REQUIRES(mutex_);
   void send_batch(Worker& worker) STRATA_REQUIRES(mutex_);
   void send(Worker& worker, const CallMessage& message, const std::vector<at::Tensor>& tensors = {})
       STRATA_REQUIRES(mutex_);
@@ -172,7 +173,7 @@ class CoordinatorCore : public std::enable_shared_from_this<CoordinatorCore> {
   uint64_t next_number_ STRATA_GUARDED_BY(mutex_) = 1;
   uint64_t next_turn_ STRATA_GUARDED_BY(mutex_) = 1;
   uint64_t lost_ STRATA_GUARDED_BY(mutex_) = 0;
-  bool changed_ STRATA_GUARDED_BY(mutex_) = false;       // somebody may wait for it
+  bool changed_ STRATA_GUARDED_BY(mutex_) = false;       // a thread may wait for it
   bool error_spread_ STRATA_GUARDED_BY(mutex_) = false;  // the workers know
   bool ending_ STRATA_GUARDED_BY(mutex_) = false;        // nothing is scheduled any more
   bool ended_ STRATA_GUARDED_BY(mutex_) = false;         // who is away stays away

@@ -1,4 +1,4 @@
-// The coordinator's connections to its workers: who is there, what comes, what goes.
+// The coordinator's connections to its workers: connecting, receiving, sending.
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -71,7 +71,7 @@ void CoordinatorCore::connect(Worker& worker, bool refused, const std::stop_toke
                              .generation = incarnation_,
                              .purpose = std::string(kCoordinatorPurpose)};
   std::string said;
-  // Longer each time: a worker that serves another coordinator would meet a handshake every few
+  // Longer each time: a worker that serves another coordinator would get a handshake every few
   // milliseconds otherwise.
   std::chrono::milliseconds next_pause = kPauseAfterRefusal;
   std::minstd_rand random(static_cast<uint32_t>(incarnation_) +
@@ -197,7 +197,7 @@ void CoordinatorCore::tick(Clock::time_point now) {
     all_away_since_ = now;
     queue_.fail(
         {ErrorCode::kUnavailable,
-         str_cat("[ps] no worker was there for ",
+         str_cat("[ps] no worker was connected for ",
                  strata::detail::in_seconds(options_.worker_timeout),
                  " s (CoordinatorOptions::worker_timeout) while calls waited: ", describe_away())});
     changed_ = true;
@@ -268,7 +268,7 @@ void CoordinatorCore::handle(Worker& worker, const CallMessage& message, Clock::
     case CallKind::kRequeued:
       worker.taking_back = false;
       for (const uint64_t number : message.numbers) {
-        if (const Closure* closure = queue_.find(worker.index, number)) forget(worker, *closure);
+        if (const Closure* closure = queue_.find(worker.index, number)) release(worker, *closure);
         queue_.requeued(worker.index, number);
       }
       changed_ = true;
@@ -286,7 +286,7 @@ void CoordinatorCore::handle_ready(Worker& worker, const CallMessage& message) {
   worker.state = State::kReady;
   worker.problem.clear();
   worker.threads = std::clamp<uint64_t>(message.number, 1, 1024);
-  STRATA_LOG(kInfo) << "[ps] " << name_of(worker) << " is there";
+  STRATA_LOG(kInfo) << "[ps] " << name_of(worker) << " is connected";
   for (const auto& [number, resource] : resources_) {
     if (!resource.handle.expired()) send_create(worker, number, resource);
   }
@@ -328,7 +328,7 @@ void CoordinatorCore::finish(Worker& worker, Arriving& arriving, Clock::time_poi
 }
 
 // It is no longer there.
-void CoordinatorCore::forget(Worker& worker, const Closure& closure) {
+void CoordinatorCore::release(Worker& worker, const Closure& closure) {
   worker.queued_ns -= closure.estimate_ns;
   worker.queued_bytes -= closure.arguments.bytes();
 }
@@ -336,7 +336,7 @@ void CoordinatorCore::forget(Worker& worker, const Closure& closure) {
 // What the next calls will take, by the last ones.
 void CoordinatorCore::measure(Worker& worker, const Closure& closure, uint64_t run_ns,
                               uint64_t service_time_ns, Clock::time_point now) {
-  forget(worker, closure);
+  release(worker, closure);
   int64_t& known = run_ns_[closure.function];
   const auto run = static_cast<int64_t>(std::min<uint64_t>(run_ns, kUnknown));
   known = known < 0 ? run : smooth(known, run);
@@ -345,7 +345,7 @@ void CoordinatorCore::measure(Worker& worker, const Closure& closure, uint64_t r
   worker.overhead_ns = smooth(worker.overhead_ns, std::max<int64_t>(whole - here, 0));
 }
 
-// ---- what goes ----
+// ---- sending ----
 
 // Whether one more may go to the worker. As many as run there, always; more only to hide the way
 // there and back, so that none waits behind a long one while another worker has nothing to do.
@@ -355,11 +355,11 @@ bool CoordinatorCore::has_room(const Worker& worker, Clock::time_point now) cons
   return there.size() < static_cast<size_t>(options_.max_in_flight) &&
          worker.queued_bytes < kAheadBytes &&
          worker.queued_ns < 2 * worker.overhead_ns * static_cast<int64_t>(worker.threads) &&
-         !stuck(worker, now);
+         !stalled(worker, now);
 }
 
 // Whether its oldest call takes much longer than was thought.
-bool CoordinatorCore::stuck(const Worker& worker, Clock::time_point now) const {
+bool CoordinatorCore::stalled(const Worker& worker, Clock::time_point now) const {
   const auto usual = std::chrono::nanoseconds(3 * worker.overhead_ns);
   const Clock::time_point sent = queue_.at(worker.index).begin()->second->sent;
   return sent != Clock::time_point() &&
@@ -482,7 +482,7 @@ void CoordinatorCore::reclaim_prefetched(Clock::time_point now) {
     if (worker.state != State::kReady || worker.taking_back || there.size() <= worker.threads) {
       continue;
     }
-    if (!stuck(worker, now)) continue;
+    if (!stalled(worker, now)) continue;
     CallMessage message = {.kind = CallKind::kTakeBack};
     for (auto it = std::next(there.begin(), static_cast<ptrdiff_t>(worker.threads));
          it != there.end(); ++it) {

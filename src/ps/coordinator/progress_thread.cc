@@ -61,18 +61,18 @@ void ProgressThread::run(const std::stop_token& stop) {
     return waiting_.load() > 0;
   };
   uint64_t seen = 0;
-  int rounds = 0;  // in which somebody was there all the time
+  int rounds = 0;  // in which a thread waited all the time
   while (!stop.stop_requested()) {
     const uint64_t now = waits_.load();
-    const bool somebody = waiting_.load() > 0;
-    if (!somebody && now == seen) {  // nobody was there since the last look
+    const bool any_waiting = waiting_.load() > 0;
+    if (!any_waiting && now == seen) {  // no thread has waited since the last look
       rounds = 0;
       leading_.store(true);
       (void)transport_.wait_until(work_and_look, wire::Deadline::after(kTick), stop);
       leading_.store(false);
       continue;
     }
-    rounds = somebody && now == seen ? rounds + 1 : 0;
+    rounds = any_waiting && now == seen ? rounds + 1 : 0;
     seen = now;
     MutexLock lock(mutex_);
     if (rounds < kPatientRounds) {

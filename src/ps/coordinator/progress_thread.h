@@ -15,9 +15,9 @@
 
 namespace strata::ps {
 
-/// Keeps a transport moving, and what came over it handled, while nobody waits there. Whoever waits
-/// does both itself, so that an answer costs no switch between threads: then this thread looks once
-/// a millisecond whether it is needed, and takes over when it is.
+/// Keeps a transport moving, and what came over it handled, while no thread waits there. A waiting
+/// thread does both itself, so that an answer costs no switch between threads: then this thread
+/// looks once a millisecond whether it is needed, and takes over when it is.
 class ProgressThread {
  public:
   /// @param work  Handles what has come and what is due, without waiting. Called by any thread that

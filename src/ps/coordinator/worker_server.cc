@@ -34,12 +34,12 @@ constexpr uint64_t kCoordinator = 0;  // the peer that is watched
 constexpr auto kCloseWithin = std::chrono::seconds(2);
 
 /// Which coordinator is served. Belongs to the transport, too, which may outlive the server.
-class Door {
+class PeerAuthorizer {
  public:
-  Door(cluster::ClusterSpec spec, std::string task, cluster::TaskId coordinator)
+  PeerAuthorizer(cluster::ClusterSpec spec, std::string task, cluster::TaskId coordinator)
       : spec_(std::move(spec)), task_(std::move(task)), coordinator_(std::move(coordinator)) {}
 
-  Status admit(const wire::Hello& peer) const {
+  Status authorize(const wire::Hello& peer) const {
     const auto refuse = [&](const std::string& why) {
       return Status(ErrorCode::kPermissionDenied,
                     str_cat("[ps] ", task_, " refuses ", peer.task, ": ", why));
@@ -99,7 +99,7 @@ struct WorkerServer::Impl {
 
   void work();
   void work_once();
-  void meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now)
+  void accept_coordinator(std::shared_ptr<wire::Connection> connection, Clock::time_point now)
       STRATA_REQUIRES(mutex_);
   void lose(const Status& status) STRATA_REQUIRES(mutex_);
   void tick(Clock::time_point now) STRATA_REQUIRES(mutex_);
@@ -122,14 +122,14 @@ struct WorkerServer::Impl {
   std::vector<FunctionRegistry::Found> functions_;
   const WorkerOptions options_;
   const std::shared_ptr<wire::Transport> transport_;
-  const std::shared_ptr<Door> door_;
+  const std::shared_ptr<PeerAuthorizer> authorizer_;
   std::string address_;
   std::atomic<uint64_t> calls_{0};
   FailureLog failures_;
 
   Mutex mutex_;
-  std::shared_ptr<WorkerSession> session_ STRATA_GUARDED_BY(mutex_);  // null: nobody is there
-  int serving_ STRATA_GUARDED_BY(mutex_) = 0;                         // threads that call functions
+  std::shared_ptr<WorkerSession> session_ STRATA_GUARDED_BY(mutex_);  // null: no coordinator
+  int serving_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that call functions
   // Those of them that have nothing to call.
   int waiting_ STRATA_GUARDED_BY(mutex_) = 0;
   // Functions, those of former sessions among them.
@@ -137,9 +137,9 @@ struct WorkerServer::Impl {
   // Objects that a thread which calls functions destroys.
   WorkerSession::RetiredObjects retired_ STRATA_GUARDED_BY(mutex_);
   int burying_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that do
+  Clock::time_point alone_since_ STRATA_GUARDED_BY(mutex_);
   Clock::time_point next_tick_ STRATA_GUARDED_BY(mutex_);
   cluster::FailureDetector detector_ STRATA_GUARDED_BY(mutex_);  // of the session's coordinator
-  Clock::time_point alone_since_ STRATA_GUARDED_BY(mutex_);
   // While there is no session.
   std::optional<strata::detail::WaitNotice> alone_notice_ STRATA_GUARDED_BY(mutex_);
   std::string alone_why_ STRATA_GUARDED_BY(mutex_) = "no coordinator has ever connected";
@@ -156,7 +156,7 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
       registry_(registry),
       options_(checked(spec, task, std::move(options))),
       transport_(cluster::make_transport(options_.server)),
-      door_(std::make_shared<Door>(spec, task.to_string(), options_.coordinator)),
+      authorizer_(std::make_shared<PeerAuthorizer>(spec, task.to_string(), options_.coordinator)),
       alone_since_(Clock::now()),
       next_tick_(alone_since_ + kTickInterval),
       detector_(cluster::control_timing(options_.server.liveness), alone_since_) {
@@ -170,8 +170,9 @@ WorkerServer::Impl::Impl(const cluster::ClusterSpec& spec, const cluster::TaskId
   address_ =
       transport_
           ->listen(at, hello,
-                   {.admit = [door = door_](const wire::Hello& peer,
-                                            const wire::Address&) { return door->admit(peer); }})
+                   {.admit = [authorizer = authorizer_](
+                                 const wire::Hello& peer,
+                                 const wire::Address&) { return authorizer->authorize(peer); }})
           .to_string();
   progress_thread_.emplace("strata-worker", *transport_, [this] { work(); });
 }
@@ -196,7 +197,8 @@ void WorkerServer::Impl::work_once() {
   {
     const MutexLock lock(mutex_);
     const Clock::time_point now = Clock::now();
-    while (auto connection = transport_->try_accept()) meet(std::move(connection), now);
+    while (auto connection = transport_->try_accept())
+      accept_coordinator(std::move(connection), now);
     if (session_ != nullptr && !ended_) {
       with_session([&](WorkerSession& session) STRATA_REQUIRES(mutex_) {
         if (session.poll(now)) detector_.heard(kCoordinator, now);
@@ -216,7 +218,7 @@ void WorkerServer::Impl::work_once() {
   if (wake) transport_->wake();
 }
 
-/// What goes wrong with a session costs its coordinator the connection.
+/// A failure of a session costs its coordinator the connection.
 template <typename Work>
 void WorkerServer::Impl::with_session(Work work) {
   const std::shared_ptr<WorkerSession> session = session_;
@@ -228,7 +230,8 @@ void WorkerServer::Impl::with_session(Work work) {
   }
 }
 
-void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now) {
+void WorkerServer::Impl::accept_coordinator(std::shared_ptr<wire::Connection> connection,
+                                            Clock::time_point now) {
   if (ended_) return connection->fail({ErrorCode::kCancelled, "[ps] the worker has ended"});
   if (session_ != nullptr) {
     if (session_->connection().peer().generation != connection->peer().generation) {
@@ -240,7 +243,7 @@ void WorkerServer::Impl::meet(std::shared_ptr<wire::Connection> connection, Cloc
     lose({ErrorCode::kUnavailable, "[ps] the coordinator has connected anew"});
   }
   STRATA_LOG(kInfo) << "[ps] serves " << connection->name();
-  door_->serve(*connection);
+  authorizer_->serve(*connection);
   detector_.add(kCoordinator, now);
   session_ = std::make_shared<WorkerSession>(std::move(connection), registry_);
   alone_notice_.reset();
@@ -252,7 +255,7 @@ void WorkerServer::Impl::lose(const Status& status) {
   retire_session(*session_);
   session_.reset();
   detector_.remove(kCoordinator);
-  door_->release();
+  authorizer_->release();
   alone_since_ = Clock::now();
   alone_why_ = str_cat("the last one was lost: ", status.message());
 }
@@ -267,8 +270,9 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   if (ended_) return;
   if (session_ != nullptr) {
     if (detector_.is_lost(kCoordinator, now)) {
-      lose({ErrorCode::kUnavailable, str_cat("[ps] the coordinator was silent for more than ",
-                                             strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
+      lose({ErrorCode::kUnavailable,
+            str_cat("[ps] the coordinator was silent for more than ",
+                    strata::detail::in_seconds(detector_.timing().silence_limit), " s")});
     }
     return;
   }
@@ -287,7 +291,8 @@ void WorkerServer::Impl::tick(Clock::time_point now) {
   }
   if (serving_ > 0 && now - alone_since_ >= options_.coordinator_timeout) {
     end({ErrorCode::kUnavailable,
-         str_cat("[ps] ", task_.to_string(), " at ", address_, ": no coordinator was there for ",
+         str_cat("[ps] ", task_.to_string(), " at ", address_,
+                 ": no coordinator was connected for ",
                  strata::detail::in_seconds(options_.coordinator_timeout),
                  " s (WorkerOptions::coordinator_timeout); ", alone_why_)});
   }

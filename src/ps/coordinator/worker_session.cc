@@ -167,10 +167,10 @@ std::shared_ptr<WorkerSession::Task> WorkerSession::take() {
 
 void WorkerSession::end(const Task& task, Done done, bool more) {
   running_.erase(task.number);
-  Kept kept = {.outcome = {.number = task.number, .run_ns = nanoseconds(done.run)},
-               .text = {},
-               .values = {},
-               .came = task.came};
+  UnsentOutcome kept = {.outcome = {.number = task.number, .run_ns = nanoseconds(done.run)},
+                        .text = {},
+                        .values = {},
+                        .came = task.came};
   if (task.creates) {
     --creating_;
     done.made->status = done.status;
@@ -206,11 +206,11 @@ void WorkerSession::end(const Task& task, Done done, bool more) {
 
 void WorkerSession::flush() {
   if (outcomes_.empty()) return;
-  const std::vector<Kept> kept = std::exchange(outcomes_, {});
+  const std::vector<UnsentOutcome> kept = std::exchange(outcomes_, {});
   CallMessage message = {.kind = CallKind::kOutcomes};
   std::vector<at::Tensor> tensors;
   const Clock::time_point now = Clock::now();
-  for (const Kept& each : kept) {
+  for (const UnsentOutcome& each : kept) {
     Outcome& outcome = message.outcomes.emplace_back(each.outcome);
     outcome.text = each.text;
     outcome.values = each.values.text;

@@ -33,7 +33,7 @@ class WorkerSession {
     uint64_t number = 0;
     uint32_t function = 0;
     bool creates = false;  // its result stays here
-    bool discard = false;  // nobody wants its result
+    bool discard = false;  // its result is not needed
     std::vector<Value> values;
     detail::Resources resources;  // that it takes
     Clock::time_point came;
@@ -42,7 +42,7 @@ class WorkerSession {
     std::vector<at::Tensor> tensors;  // of the values, that were to come
     std::vector<wire::Transfer> transfers;
   };
-  /// What became of it. A resource's object goes into `made`.
+  /// What became of it. A resource's object is added to `made`.
   struct Done {
     Status status;
     Value value;
@@ -56,7 +56,7 @@ class WorkerSession {
   const std::shared_ptr<wire::Connection>& shared_connection() const { return connection_; }
 
   /// Takes what has come, and sends what waits to be sent. @return whether a message has come.
-  /// @throws Error  the connection has failed, or brought what makes no sense.
+  /// @throws Error  the connection has failed, or sent a malformed message.
   bool poll(Clock::time_point now);
   /// Answers a coordinator that has the same registry: calls may come.
   void open_if_asked(int threads);
@@ -70,11 +70,11 @@ class WorkerSession {
   void end(const Task& task, Done done, bool more);
   void flush();
 
-  /// Nobody is there any more: nothing waits, and what runs is asked to stop.
+  /// No process is there any more: nothing waits, and what runs is asked to stop.
   void drop(const Status& status);
 
-  /// What each worker has one of and nobody needs any more, all of it after `drop`: to be destroyed
-  /// by who is not in a hurry. The user's destructors may do anything.
+  /// What each worker has one of and that are no longer needed, all of it after `drop`: to be
+  /// destroyed by who is not in a hurry. The user's destructors may do anything.
   using RetiredObjects = std::vector<std::shared_ptr<const detail::Resource>>;
   RetiredObjects take_dead() { return std::exchange(retired_, {}); }
 
@@ -82,7 +82,7 @@ class WorkerSession {
   bool anything_waits() const { return !outcomes_.empty(); }
 
  private:
-  struct Kept {  // an outcome that waits to be sent
+  struct UnsentOutcome {  // an outcome that waits to be sent
     Outcome outcome;
     std::string text;
     EncodedValues values;
@@ -112,7 +112,7 @@ class WorkerSession {
   detail::Resources resources_;
   std::set<uint64_t> forgotten_;  // before they were made
   RetiredObjects retired_;
-  std::vector<Kept> outcomes_;
+  std::vector<UnsentOutcome> outcomes_;
   Clock::time_point first_outcome_;
   std::deque<Sending> sending_;
 };

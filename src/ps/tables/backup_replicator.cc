@@ -49,7 +49,7 @@ void BackupReplicator::forward(std::shared_ptr<TableCall> call) {
   Request request = call->request();
   request.memory.clear();
   request.worker = call->worker();
-  // A copy answers nobody. (A worker that makes a table may wait there as here.)
+  // A copy sends no replies. (A worker that makes a table may wait there as here.)
   if (request.kind != RequestKind::kCreate) request.flag = false;
   add({.number = 0, .request = std::move(request), .call = std::move(call)});
 }

@@ -24,9 +24,9 @@ namespace strata::ps {
 /// changes them, in the order in which that is done here, and holds answers back until the backup
 /// has all that they tell of.
 ///
-/// Where the line breaks, the server asks the backup once more which of them goes on: it, and the
-/// copies are worth nothing from then on; or the backup, which a worker has told that this server
-/// is lost. A backup that does not answer is lost itself.
+/// Where the line breaks, the server asks the backup once more which of them continues: it, and the
+/// copies are worth nothing from then on; or the backup, which a worker has informed that this
+/// server is lost. A backup that does not answer is lost itself.
 ///
 /// Threads: `pass` any; all else the serving thread's.
 class BackupReplicator {
@@ -56,7 +56,7 @@ class BackupReplicator {
 
   /// For good: the backup has taken this server's place.
   bool replaced() const { return state_ == State::kDemoted; }
-  /// What workers are told then.
+  /// The error that workers get then.
   std::string why_replaced() const;
   /// This server has taken the place of the one before it, which answers say from now on.
   void set_replaces();

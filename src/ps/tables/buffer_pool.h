@@ -21,7 +21,7 @@ class BufferPool {
   /// @param allocate  Where fresh memory comes from.
   explicit BufferPool(std::function<Block(size_t bytes)> allocate);
 
-  /// Goes back to its pool, which must outlive it.
+  /// Returns to its pool, which must outlive it.
   class Buffer {
    public:
     Buffer() = default;

@@ -64,7 +64,7 @@ class Client {
   std::shared_ptr<RowTable> create_rows(TableSpec spec);
 
   /// The orderly end of this worker.
-  /// @param job_done  The servers end, too, when the last worker has gone.
+  /// @param job_done  The servers end, too, when the last worker has ended.
   void leave(bool job_done);
 
  private:

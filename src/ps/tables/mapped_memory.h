@@ -10,7 +10,7 @@
 
 namespace strata::ps {
 
-/// Behind the bytes of a segment of a worker's memory stands a key, by which a server knows that it
+/// Behind the bytes of a segment of a worker's memory is a key, by which a server knows that it
 /// has mapped the right one.
 inline constexpr size_t kMemoryKeyBytes = 64;
 
@@ -18,7 +18,7 @@ inline constexpr size_t kMemoryKeyBytes = 64;
 class MappedMemory {
  public:
   /// @param introduction  As the worker's memory has it.
-  /// @return whether it is to be had here: same host, same user, same processes to be seen.
+  /// @return whether it can be mapped here: same host, same user, same processes to be seen.
   bool map(uint64_t segment, const std::string& introduction);
   void forget(uint64_t segment) { segments_.erase(segment); }
 

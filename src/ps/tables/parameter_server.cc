@@ -39,7 +39,7 @@ uint64_t default_memory_limit() {
   return pages / 10 * 9 * static_cast<uint64_t>(::sysconf(_SC_PAGE_SIZE));
 }
 
-/// Of what is told apart in a quiet moment: who has been silent, whether to stop.
+/// Checked in quiet moments: who has been silent, whether to stop.
 constexpr std::chrono::milliseconds kLook{50};
 
 }  // namespace
@@ -467,7 +467,7 @@ void ParameterServer::join(std::stop_token stop) {
   MutexLock lock(impl_->mutex);
   impl_->changed.wait(lock, stop, [&]() STRATA_REQUIRES(impl_->mutex) { return impl_->ended; });
   STRATA_CHECK(!impl_->all_workers_gone || impl_->job_done, kDeadlineExceeded, "[ps] ",
-               impl_->task.to_string(), ": no worker was there for ",
+               impl_->task.to_string(), ": no worker was connected for ",
                std::chrono::duration<double>(impl_->options.lonely_limit).count(),
                " s; are the workers' specs the same? ", impl_->spec.to_string());
 }

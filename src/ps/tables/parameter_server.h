@@ -42,10 +42,10 @@ class ParameterServer {
   ParameterServer(const ParameterServer&) = delete;
   ParameterServer& operator=(const ParameterServer&) = delete;
 
-  /// Serves until the chief (or worker 0) has said that the job is done and all workers have gone
+  /// Serves until the chief (or worker 0) has said that the job is done and all workers have ended
   /// (one that has never come is waited for as long as a silent one, ServerOptions::liveness),
-  /// until its backup has its place and nobody is there any more, or until `stop`.
-  /// @throws Error  kDeadlineExceeded: no worker was there for `lonely_limit`.
+  /// until its backup has its place and no worker is connected any more, or until `stop`.
+  /// @throws Error  kDeadlineExceeded: no worker was connected for `lonely_limit`.
   void join(std::stop_token stop = {});
 
  private:

@@ -33,8 +33,9 @@
 
 namespace strata::ps {
 
-/// One thread serves: parameter_server.cc has what it does for workers, parameter_server_copies.cc
-/// what it does for its backup, and as the backup of another server.
+/// One thread serves: parameter_server.cc has what it does for workers,
+/// parameter_server_replication.cc what it does for its backup, and as the backup of another
+/// server.
 struct ParameterServer::Impl {
   using Clock = std::chrono::steady_clock;
 
@@ -70,7 +71,7 @@ struct ParameterServer::Impl {
     std::string name;
     bool is_server = false;  // whose tables are copied here: it brings what changes them
     uint64_t id = 0;         // for the failure detector
-    std::vector<std::string> inbox = {};  // requests that nobody has looked at
+    std::vector<std::string> inbox = {};  // requests that were not handled yet
     std::list<Arriving> receiving = {};
     MappedMemory memory = {};
     std::shared_ptr<std::atomic<uint64_t>> pending = std::make_shared<std::atomic<uint64_t>>(0);

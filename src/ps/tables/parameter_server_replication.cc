@@ -46,8 +46,8 @@ void ParameterServer::Impl::tend_backup() {
   }
 }
 
-/// A server whose backup this is has come: for the first time in its life, or to settle who goes
-/// on, since the line was broken.
+/// A server whose backup this is has come: for the first time in its life, or to decide which
+/// continues on, since the line was broken.
 void ParameterServer::Impl::greet(Worker& server, const Request& request) {
   // Copies without the server that they are of: it was started anew, and has nothing.
   if (!request.flag && copies == Copies::kBackup && !copied.by_name.empty()) replace(server.name);
@@ -85,7 +85,7 @@ void ParameterServer::Impl::begin_input(Worker& server, Request request) {
   server.receiving.push_back(std::move(arriving));
 }
 
-/// In their order. It is told at once that they are here: what is here will be done.
+/// In their order. They are acknowledged at once: received requests will be executed.
 void ParameterServer::Impl::take_inputs(Worker& server) {
   if (server.left) return;
   std::list<Arriving>& receiving = server.receiving;
@@ -139,11 +139,11 @@ void ParameterServer::Impl::tell_servers(ErrorCode code) {
   for (Worker& server : workers) {
     if (!server.is_server || server.left) continue;
     send_reply(*server.connection, {.code = code});
-    lose(server, Status(code, "it was told"));
+    lose(server, Status(code, "it received notice of the failure"));
   }
 }
 
-/// Whoever asks for another server's says that that server is lost.
+/// A worker that asks for another server's table reports that server as lost.
 ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& request,
                                                                  const std::string& who) {
   if (request.on_behalf_of == 0) return own;
@@ -154,7 +154,7 @@ ParameterServer::Impl::Tables& ParameterServer::Impl::tables_for(const Request& 
       task.to_string(), " keeps copies for ", before.to_string());
   STRATA_CHECK(copies != Copies::kStale, kUnavailable, "[ps] ", task.to_string(),
                " cannot take the place of ", before.to_string(),
-               ", which went on without it: its copies are behind. Start the job again from its "
+               ", which continued without it: its copies are behind. Start the job again from its "
                "last checkpoint");
   if (copies == Copies::kBackup) replace(who);
   return copied;

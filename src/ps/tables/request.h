@@ -32,7 +32,7 @@ enum class RequestKind : uint32_t {
   kMapSegment = 10,  ///< text: how to map a segment (slot: its number) of the worker's memory
   kUnmapSegment = 11,  ///< slot: a segment that is no more
   kBackup = 12,    ///< a server to its backup, the first: its copies begin; flag: are worth nothing
-  kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `instead_of`'s place
+  kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `on_behalf_of`'s place
 };
 
 /// Whether a table is another one behind it: its backup must have it, too.

@@ -31,7 +31,7 @@ class RequestMemory {
   at::Tensor make_tensor(at::IntArrayRef sizes, c10::ScalarType dtype);
   /// `tensor`, if servers can reach it or there are none that could, else a copy that they can.
   at::Tensor within_reach(const at::Tensor& tensor);
-  /// To be kept: `[elements]` zeros that are nobody's before and after.
+  /// To be kept: `[elements]` zeros that are unused before and after.
   at::Tensor make_buffer(int64_t elements, c10::ScalarType dtype);
 
  private:

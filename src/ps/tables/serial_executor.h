@@ -11,7 +11,7 @@ namespace strata::ps {
 
 /// Runs tasks one at a time, in the order in which they come: on a thread of its own, or, where
 /// that is idle and the task is short, at once on the caller's, which saves waking it. What a task
-/// throws is logged. What has not begun when the executor goes is dropped.
+/// throws is logged. What has not begun when the executor is destroyed is dropped.
 class SerialExecutor {
  public:
   explicit SerialExecutor(const std::string& name);

@@ -200,7 +200,7 @@ bool ServerCalls::fail_over(Pending& pending, const Status& why) {
                          << "; its backup " << backup.task.to_string() << " takes its place";
     server.replaced = true;
   }
-  pending.transfers.clear();  // nobody touches their memory any more
+  pending.transfers.clear();  // their memory is no longer accessed
   pending.reply.reset();
   pending.at = backup_of(index);
   exchange.request.on_behalf_of = static_cast<uint32_t>(index) + 1;

@@ -8,7 +8,7 @@
 namespace strata::ps {
 namespace {
 
-/// Whether the answer goes where the data are, which a backup is still being sent.
+/// Whether the answer is written over the data, which a backup is still being sent.
 bool overlap(const ServerCalls::Exchange& exchange) {
   const auto disjoint = [](std::span<const std::byte> a, std::span<const std::byte> b) {
     return a.data() + a.size() <= b.data() || b.data() + b.size() <= a.data();
@@ -95,7 +95,7 @@ void ServerCalls::forget_gone() {
   for (const uint64_t segment : memory_.segments().take_gone()) {
     for (const std::unique_ptr<Server>& server : servers_) {
       if (server->segments.erase(segment) == 0 || !server->connection->status().ok()) continue;
-      next_id();  // nobody waits for the answer
+      next_id();  // no thread waits for the answer
       server->connection->send_message(kTableChannel,
                                        encode(Request{.kind = RequestKind::kUnmapSegment,
                                                       .id = last_id_,

@@ -172,7 +172,7 @@ void Shard::dispatch(const CallPtr& call) {
   }
   throw Error(ErrorCode::kInvalidArgument,
               str_cat("[ps] got request ", static_cast<uint32_t>(call->request().kind), " from ",
-                      call->worker(), ", which is none"));
+                      call->worker(), ", which is not a worker"));
 }
 
 void Shard::join(const std::string& worker) {

@@ -18,7 +18,8 @@
 namespace strata::ps {
 
 /// One server's part of a table: its values, its slots, and who waits for what. Calls come one at a
-/// time, from a executor. A push takes place as a whole or not at all, and a pull sees whole pushes.
+/// time, from a executor. A push takes place as a whole or not at all, and a pull sees whole
+/// pushes.
 class Shard {
  public:
   /// Takes back each call when the shard is done with it: then its answer is on its way.
@@ -54,7 +55,7 @@ class Shard {
   /// Does what the call asks for, now or once the others are as far. What is wrong with it is its
   /// answer. Never throws.
   void run(std::shared_ptr<TableCall> call);
-  /// `worker` has ended, or is lost: nobody waits for it any more.
+  /// `worker` has ended, or is lost: no thread waits for it any more.
   void leave(const std::string& worker);
   /// This copy is the table from now on: who is not `there` has left.
   void keep_only(const std::set<std::string>& there);

@@ -81,7 +81,7 @@ std::vector<TablePart> cut_evenly(int64_t elements, int64_t element_size, int se
 void check_table(const TableSpec& spec, int servers) {
   const auto where = [&] { return str_cat("[ps] table '", spec.name, "': "); };
   STRATA_CHECK(!spec.name.empty(), kInvalidArgument, "[ps] got a table without a name");
-  // It stands in errors and logs.
+  // It is in errors and logs.
   STRATA_CHECK(spec.name.size() <= kLongestName, kInvalidArgument, "[ps] got a table's name of ",
                spec.name.size(), " bytes; expected at most ", kLongestName);
   STRATA_CHECK(

@@ -23,7 +23,7 @@ class BackupReplicator;
 using PartSizes = std::vector<size_t>;
 
 /// A request that a server works on: first its data arrive, then a shard does it, then the answer
-/// goes out. Where the worker's memory is mapped, nothing arrives and goes: the data and the room
+/// is sent. Where the worker's memory is mapped, nothing is received or sent: the data and the room
 /// for the answer are there. One thread at a time has it.
 class TableCall {
  public:
@@ -64,7 +64,7 @@ class TableCall {
   /// failed.
   bool take_arrived(
       const std::function<void(size_t first, const std::byte*, size_t bytes)>& inspect);
-  /// @throws Error  What came was not that, or the worker is gone. Once all have come.
+  /// @throws Error  What came was not that, or the worker is lost. Once all have come.
   void check_received() const;
 
   /// Of the data: the first element that is infinite or NaN.
@@ -79,15 +79,15 @@ class TableCall {
   const int64_t* rows() const { return reinterpret_cast<const int64_t*>(rows_); }
 
   /// Finds memory for the answer's data, which `send` sends from the front on, so many bytes of one
-  /// part at a time. Where the data that came are as many, it is theirs: it is in the caches, and
-  /// nobody needs them behind the place that the answer has come to (but a backup).
+  /// part at a time. Where the data that came are as many, it is the data's: it is in the caches,
+  /// and no caller needs them behind the place that the answer has come to (but a backup).
   void make_room(BufferPool& pool, const PartSizes& answer);
   std::byte* room(size_t part) const { return room_parts_[part]; }
   /// Where that fails, the worker loses its connection: the table's update must not stop halfway.
   void send(size_t part, size_t offset, size_t bytes) noexcept;
   /// The answer; the data stand before it. Nothing where a backup does what its server did.
   void reply(Reply reply);
-  /// All of the answer has gone out, or never will.
+  /// All of the answer has been sent, or never will.
   bool sent() const;
 
  private:
@@ -117,7 +117,7 @@ class TableCall {
   std::vector<wire::Transfer> sends_;
 };
 
-/// To a worker that may be gone: then the server will notice.
+/// To a worker that may be lost: then the server will notice.
 void send_reply(wire::Connection& to, const Reply& reply);
 
 }  // namespace strata::ps

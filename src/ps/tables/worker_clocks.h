@@ -27,7 +27,7 @@ class WorkerClocks {
     if (found != finished_.end()) --found->second;
   }
 
-  /// 0: there is nobody.
+  /// 0: no worker.
   int64_t slowest() const;
   /// How far `worker` is ahead of the slowest.
   int64_t lead(const std::string& worker) const;

@@ -32,12 +32,12 @@ class WorkerMemory {
   std::optional<Place> find(std::span<const std::byte> bytes) const;
   /// What a server needs to map a segment. @pre It is there.
   std::string introduce(uint64_t segment) const;
-  /// Segments that have gone since the last call.
+  /// Segments that have ended since the last call.
   std::vector<uint64_t> take_gone();
 
   /// Puts other memory, with the same content, in the place of the segments': a server that does
   /// not answer any more, and may still write, does not write here. Tensors keep their addresses.
-  /// Nobody else may use the segments meanwhile.
+  /// No process else may use the segments meanwhile.
   void withdraw(const std::vector<uint64_t>& segments);
 
  private:

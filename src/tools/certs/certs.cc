@@ -75,7 +75,7 @@ std::optional<CertsOptions> read_options(std::vector<std::string> words) {
   line.flag("--force", "makes everything anew, with a new authority: all tasks need the new files",
             options.make.replace);
   line.flag("--check",
-            "makes nothing; says of each certificate in DIR until when it is valid,\n"
+            "makes nothing; prints until when each certificate in DIR is valid,\n"
             "and what is wrong with it; exit status 1 if anything is",
             options.check);
   if (!line.read(std::move(words))) {

@@ -34,7 +34,7 @@ wire::Certificate read_pair(const std::string& folder, const std::string& name) 
 
 std::string key_trouble(const std::string& path) {
   struct stat info = {};
-  if (::stat(path.c_str(), &info) != 0) return "";  // it has been read: gone just now
+  if (::stat(path.c_str(), &info) != 0) return "";  // removed after it was listed
   const bool open_to_others = (info.st_mode & (S_IRWXG | S_IRWXO)) != 0;
   return open_to_others ? str_cat("others can read its key; chmod 600 ", path) : "";
 }

@@ -33,7 +33,7 @@ struct CheckedCertificate {
 };
 
 /// All certificates of `folder`, the authority first: readable, in their time, signed by the
-/// authority, for the task in the file's name, with their keys, which nobody else can read.
+/// authority, for the task in the file's name, with their keys, which only the owner can read.
 /// @throws Error  kNotFound: there is no authority.pem. As FileSystem.
 std::vector<CheckedCertificate> check_job_certificates(
     const std::string& folder,

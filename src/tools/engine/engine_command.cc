@@ -24,8 +24,8 @@ CommandHelp engine_help() {
       .usage = "strata engine [options]",
       .description =
           R"(Finds the engine, libtorch of the series that strata was built with, and prints its folder. Looks at
-$TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. Where there is none, it
-installs one there: PyPI's wheel of torch without its dependencies, its CPU part alone (550 MB to load,
+$TORCH_ROOT, at the torch that python3 imports and in ~/.cache/strata/engine. If it finds none, it
+installs one in the last: PyPI's wheel of torch without its dependencies, its CPU part alone (550 MB to load,
 1.4 GB on disk, pinned by SHA-256).
 )"};
 }
@@ -64,7 +64,7 @@ int engine_main(int argc, char** argv) {
   bool may_install = true, compiler_options = false, linker_options = false;
   std::string wheels;
   CommandLine line("strata engine", engine_help());
-  line.flag("--find", "installs nothing; the exit status is 1 where there is none", may_install,
+  line.flag("--find", "installs nothing; the exit status is 1 if it finds none", may_install,
             false);
   line.text("--wheels", "DIR", "takes the wheels from DIR instead of PyPI", wheels);
   line.flag("--cflags", "prints the compiler's options for it, for builds without CMake",

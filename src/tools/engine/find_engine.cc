@@ -21,7 +21,7 @@ std::string variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
-// The folder of the package torch of the python3 in PATH; "" where there is none. find_spec does
+// The folder of the package torch of the python3 in PATH; "" if it does not exist. find_spec does
 // not run torch's own code.
 std::string torch_of_python() {
   constexpr const char* kCommand =
@@ -57,7 +57,7 @@ std::vector<fs::path> cached_engines() {
   return found;
 }
 
-// From the header that says TORCH_VERSION_MAJOR and so on; "" where there is none.
+// From the header that says TORCH_VERSION_MAJOR and so on; "" if it does not exist.
 std::string version_of(const fs::path& root) {
   for (const char* header :
        {"include/torch/headeronly/version.h", "include/torch/csrc/api/include/torch/version.h"}) {

@@ -9,7 +9,7 @@ namespace {
 
 void fail_unless(bool good, const InspectPath& path) {
   STRATA_CHECK(good, kDataLoss, "[strata inspect] ", path.path,
-               " is damaged; expected what the lines above say");
+               " is damaged; expected the contents listed above");
 }
 
 void print_checkpoint(const InspectPath& path, const InspectOptions&) {

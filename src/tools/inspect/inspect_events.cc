@@ -115,7 +115,7 @@ void print_events(const InspectPath& path, const InspectOptions&) {
   std::cout << counted(events, "event") << ", " << counted(static_cast<int64_t>(tags.size()), "tag")
             << '\n';
   STRATA_CHECK(damaged == 0, kDataLoss, "[strata inspect] ", path.path,
-               " is damaged; expected what the lines above say");
+               " is damaged; expected the contents listed above");
 }
 
 bool has_events(const InspectPath& path) {

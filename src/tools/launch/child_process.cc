@@ -101,13 +101,13 @@ int why_not(int report) {
 }
 
 Error not_started(const std::string& program, int error) {
-  const bool no_guard = error == EPIPE;  // it was told of the child
+  const bool no_guard = error == EPIPE;  // it receives the child's number
   const bool no_room = error == ENOMEM || error == EAGAIN || error == EMFILE || error == ENFILE;
   return {no_guard  ? ErrorCode::kUnavailable
           : no_room ? ErrorCode::kResourceExhausted
                     : ErrorCode::kInvalidArgument,
           str_cat("[strata launch] ", program, " cannot be started: ",
-                  no_guard ? "the launcher's guard process is gone; start the job again"
+                  no_guard ? "the launcher's guard process has ended; start the job again"
                            : std::strerror(error))};
 }
 
@@ -130,7 +130,7 @@ std::string find_program(const std::string& name) {
   };
   check(!name.empty(), ErrorCode::kNotFound, "\"\", an empty name");
   if (name.find('/') != std::string::npos) {
-    check(::access(name.c_str(), F_OK) == 0, ErrorCode::kNotFound, ", which is not there");
+    check(::access(name.c_str(), F_OK) == 0, ErrorCode::kNotFound, ", which does not exist");
     check(::access(name.c_str(), X_OK) == 0, ErrorCode::kPermissionDenied,
           ", which is not executable; chmod +x it");
     return name;
@@ -219,7 +219,7 @@ std::optional<ChildEnd> ChildProcess::reap() {
   siginfo_t info = {};
   const int failed = ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
   if (reaped_ || failed != 0 || info.si_pid != pid_) return std::nullopt;
-  // As long as it is not reaped its number is nobody else's.
+  // As long as it is not reaped its number is not reused.
   ::kill(-pid_, SIGKILL);
   guard_.forget(pid_);
   int status = 0;

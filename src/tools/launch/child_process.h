@@ -14,8 +14,8 @@ class OrphanReaper;
 struct ChildSpec {
   std::string program;                             ///< its path, as `find_program` gives it
   std::vector<std::string> arguments;              ///< without the program's own name
-  std::map<std::string, std::string> environment;  ///< added to ours
-  std::vector<int> cores;                          ///< its affinity; empty: ours
+  std::map<std::string, std::string> environment;  ///< added to the launcher's
+  std::vector<int> cores;                          ///< its affinity; empty: the launcher's
 };
 
 /// How a process ended.

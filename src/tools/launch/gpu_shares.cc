@@ -6,7 +6,7 @@
 #include <numeric>
 #include <string_view>
 
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 #include "core/join.h"
 #include "strata/core/str_cat.h"
 

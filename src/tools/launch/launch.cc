@@ -56,7 +56,7 @@ std::string certificates_for(const LaunchOptions& options) {
   if (!options.tls) return {};
   std::string folder = (std::filesystem::temp_directory_path() / "strata-tls-XXXXXX").string();
   STRATA_CHECK(::mkdtemp(folder.data()) != nullptr, kPermissionDenied,
-               "[strata launch] got --tls, but ", folder, " cannot be made; TMPDIR says where");
+               "[strata launch] got --tls, but ", folder, " cannot be made; TMPDIR sets the place");
   return folder;
 }
 
@@ -84,7 +84,7 @@ int launch(const LaunchOptions& options) {
   std::vector<std::string> names;
   for (const SupervisedTask& task : cluster.tasks()) names.push_back(task.name);
   TaskOutput output(names, {.colours = wants_colours(), .log_folder = options.log_folder});
-  ::signal(SIGPIPE, SIG_IGN);  // `| head` is told from errors by the supervisor
+  ::signal(SIGPIPE, SIG_IGN);  // the supervisor distinguishes `| head` from errors
   Supervisor supervisor(cluster.tasks(), options.supervisor, guard, output);
   const PassSignals pass(supervisor);
   return supervisor.run();

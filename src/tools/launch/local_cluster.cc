@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 #include "core/join.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"

@@ -6,9 +6,9 @@
 
 namespace strata::tools {
 
-/// Nobody outlives the launcher: a small process beside it that kills the process groups which the
-/// launcher has started once the launcher is gone, SIGKILLed or not. PR_SET_PDEATHSIG alone would
-/// miss what those have started in turn.
+/// No process outlives the launcher: a small process beside it that kills the process groups which
+/// the launcher has started once the launcher has ended, SIGKILLed or not. PR_SET_PDEATHSIG alone
+/// would miss what those have started in turn.
 ///
 /// Threads: make it before the process has others.
 class OrphanReaper {
@@ -21,7 +21,7 @@ class OrphanReaper {
   OrphanReaper& operator=(const OrphanReaper&) = delete;
 
   /// Called by a child for itself, between fork and exec: system calls only.
-  /// @return false: the guard is gone.
+  /// @return false: the guard has ended.
   bool watch(pid_t group) const;
   /// That group has ended. Before its leader is reaped, or the number may be another's.
   void forget(pid_t group) const;

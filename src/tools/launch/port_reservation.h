@@ -11,7 +11,7 @@ namespace strata::tools {
 ///
 /// Each is bound by a socket that does not listen. Linux lets another socket bind to the same port
 /// and listen there if both have SO_REUSEADDR, as the sockets of wire::Transport and of most
-/// servers have; the system itself gives such a port to nobody. So tasks need nothing but their
+/// servers have; the system itself does not assign such a port. So tasks need nothing but their
 /// address: no socket is handed down, and there is no moment at which the port is free.
 class PortReservation {
  public:

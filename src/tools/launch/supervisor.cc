@@ -199,7 +199,7 @@ void Supervisor::note_end(size_t index, const ChildEnd& end) {
 
 void Supervisor::note_failure(Failure failure) {
   Task& task = tasks_[failure.task];
-  if (options_.elastic && phase_ <= Phase::kLingering && someone_ended_well()) {
+  if (options_.elastic && phase_ <= Phase::kLingering && any_ended_well()) {
     if (!task.spec.leads && !task.spec.serves) {
       return output_.say(str_cat(task.spec.name, " ended with ", failure.end.to_string(),
                                  "; the others end without it"));
@@ -213,7 +213,7 @@ void Supervisor::note_failure(Failure failure) {
       return start(failure.task);
     }
   }
-  // Who was told to stop and has saved leaves the others the time to do the same.
+  // Who was asked to stop and has saved leaves the others the time to do the same.
   const auto until = Clock::now() + (preempted(failure.end)          ? options_.grace
                                      : blames_one_that_runs(failure) ? options_.settle_named
                                                                      : options_.settle);
@@ -263,7 +263,7 @@ std::string Supervisor::names_of_running() const {
   return names;
 }
 
-bool Supervisor::someone_ended_well() const {
+bool Supervisor::any_ended_well() const {
   return std::ranges::any_of(tasks_, [](const Task& task) {
     return !task.spec.serves && !task.child && task.end && task.end->well();
   });
@@ -272,7 +272,7 @@ bool Supervisor::someone_ended_well() const {
 bool Supervisor::others_ended(bool well) const {
   return std::ranges::all_of(tasks_, [&](const Task& task) {
     const bool spare = task.alone && !task.spec.leads;
-    return task.spec.serves || (spare && someone_ended_well()) ||
+    return task.spec.serves || (spare && any_ended_well()) ||
            (!task.child && task.end && (!well || task.end->well()));
   });
 }
@@ -281,7 +281,7 @@ bool Supervisor::preempted(const ChildEnd& end) const {
   return end.signal == 0 && end.code == options_.preempted_code;
 }
 
-/// Its last words name the other: it lost that peer, or met that peer's error.
+/// Its last words name the other: it lost that peer, or got that peer's error.
 bool Supervisor::blames(const Failure& failure, size_t other) const {
   constexpr size_t kLines = 2;  // an error, or "terminate called" and the error
   const auto& lines = failure.last_lines;
@@ -299,8 +299,8 @@ bool Supervisor::blames_one_that_runs(const Failure& failure) const {
 }
 
 // Several may fail at once, since those that lose a peer fail, too: by an error (or abort, where
-// nobody catches it) that names it, and is no cause then.
-int Supervisor::blame(const Failure& failure) const {
+// it is not caught) that names it, and is no cause then.
+int Supervisor::cause_priority(const Failure& failure) const {
   if (failure.end.signal != 0 && failure.end.signal != SIGABRT) return 3;
   if (preempted(failure.end)) return 0;
   return std::ranges::any_of(failures_,
@@ -310,7 +310,8 @@ int Supervisor::blame(const Failure& failure) const {
 }
 
 const Supervisor::Failure& Supervisor::cause() const {
-  return *std::ranges::max_element(failures_, {}, [&](const Failure& each) { return blame(each); });
+  return *std::ranges::max_element(failures_, {},
+                                   [&](const Failure& each) { return cause_priority(each); });
 }
 
 std::optional<std::string> Supervisor::may_restart(const Failure& failure) {

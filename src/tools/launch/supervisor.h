@@ -31,8 +31,8 @@ struct SupervisorOptions {
   /// have ended well, it is too late for one alone: they do without it, but not without the leader.
   int restarts = 0;
   bool elastic = false;
-  /// The exit code of who was told to stop and has saved its state: started again without counting,
-  /// unless it was up for less than `shortest_life`, since it might never get anywhere.
+  /// The exit code of who was asked to stop and has saved its state: started again without
+  /// counting, unless it was up for less than `shortest_life`, since it might never get anywhere.
   int preempted_code = 42;
   std::chrono::milliseconds shortest_life = std::chrono::seconds(1);
   /// After a failure, how long others may end by themselves, to tell the cause from what followed.
@@ -41,7 +41,7 @@ struct SupervisorOptions {
   std::chrono::milliseconds settle_named = std::chrono::seconds(2);
 };
 
-/// Runs processes as one: the first failure ends all, and whatever happens nobody stays behind.
+/// Runs processes as one: the first failure ends all, and in every case no process stays behind.
 ///
 /// Threads: `run` is one thread's, which also made it; `stop` any, and signal handlers.
 class Supervisor {
@@ -103,11 +103,11 @@ class Supervisor {
 
   std::string names_of_running() const;
   bool others_ended(bool well) const;
-  bool someone_ended_well() const;
+  bool any_ended_well() const;
   bool preempted(const ChildEnd& end) const;
   bool blames(const Failure& failure, size_t other) const;
   bool blames_one_that_runs(const Failure& failure) const;
-  int blame(const Failure& failure) const;
+  int cause_priority(const Failure& failure) const;
   const Failure& cause() const;
   std::optional<std::string> may_restart(const Failure& failure);
   void report() const;

@@ -38,13 +38,13 @@ class TaskOutput {
   void finish(size_t task);
   /// Its last lines of both streams, the oldest first; of the last start only.
   std::vector<std::string> last_lines(size_t task) const;
-  /// The task is started again; its log goes on.
+  /// The task is started again; its log continues.
   void start_again(size_t task);
 
   /// A line of the launcher's own, on standard error.
   void say(std::string_view text);
 
-  /// Nobody reads `out` or `err` any more (`strata launch ... | head`).
+  /// No process reads `out` or `err` any more (`strata launch ... | head`).
   bool broken() const { return broken_; }
 
  private:

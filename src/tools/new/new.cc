@@ -51,7 +51,7 @@ void copy_template(const fs::path& source, const fs::path& target, const std::st
   out << replaced(text, "@PROJECT@", name);
   out.close();
   STRATA_CHECK(!in.bad() && out.good(), kUnavailable, "[strata new] cannot write ", target.string(),
-               "; is there room, and may you write there?");
+               "; check free space and permissions");
 }
 
 }  // namespace
@@ -83,7 +83,7 @@ int new_main(int argc, char** argv) {
       copy_template(entry.path(), folder / fs::relative(entry.path(), source), name);
   }
   std::cout << "made the project " << name << " in " << folder.string()
-            << "; README.md there says how to build it\n";
+            << "; its README.md tells how to build it\n";
   return 0;
 }
 

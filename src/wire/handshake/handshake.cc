@@ -130,7 +130,7 @@ bool Handshake::read() {
     if (result.outcome == Stream::Outcome::kEnd) {
       fail({ErrorCode::kUnavailable,
             hellos_exchanged_
-                ? "it closed the connection without a proof that it knows the job's secret"
+                ? "it closed the connection without a proof that it has the job's secret"
                 : "it closed the connection without a hello"});
       return false;
     }
@@ -144,7 +144,7 @@ bool Handshake::read() {
   } catch (const Error& error) {
     const Status why(error.code(), str_cat("it sent ", error.what()));
     if (!connects_ && error.code() == ErrorCode::kUnimplemented) {
-      out_ = encode_reject(why);  // one of ours, and to be told
+      out_ = encode_reject(why);  // a member of the job, which gets the reason
       status_ = why;
       step_ = Step::kWrite;
       return true;
@@ -206,7 +206,7 @@ Status Handshake::check(const HelloMessage& peer) const {
   } catch (const Error& error) {
     return {ErrorCode::kUnauthenticated, error.what()};
   }
-  // A job is as good as a password where there is nothing better: it is not told.
+  // A job is as good as a password where there is nothing better: it is not revealed.
   if (peer.hello.job != own_.hello.job) {
     return {ErrorCode::kPermissionDenied,
             str_cat(task, " is of another job than ", own_.hello.task)};
@@ -328,7 +328,7 @@ std::string Handshake::stage() const {
   if (step_ == Step::kEstablish) return "no connection yet";
   if (step_ == Step::kUpgrade)
     return "the handshake succeeded, but the data protocol could not be set up";
-  if (hellos_exchanged_) return "it sent its hello, but no proof that it knows the job's secret";
+  if (hellos_exchanged_) return "it sent its hello, but no proof that it has the job's secret";
   return in_.empty() ? "connected, but no hello arrived" : "only a part of its hello arrived";
 }
 

@@ -34,9 +34,9 @@ class MemoryTransport final : public StreamTransport {
   }
 
  private:
-  class Door final : public Pollable {
+  class Acceptor final : public Pollable {
    public:
-    Door(MemoryTransport& transport, std::shared_ptr<Impl::Listener> listener)
+    Acceptor(MemoryTransport& transport, std::shared_ptr<Impl::Listener> listener)
         : transport_(transport), listener_(std::move(listener)) {}
 
     bool ready(bool&, bool) override {
@@ -45,9 +45,9 @@ class MemoryTransport final : public StreamTransport {
         std::pair<std::unique_ptr<Stream>, std::string> next;
         {
           const MutexLock lock(transport_.network_->mutex);
-          if (listener_->knocking.empty()) return any;
-          next = std::move(listener_->knocking.front());
-          listener_->knocking.pop_front();
+          if (listener_->incoming.empty()) return any;
+          next = std::move(listener_->incoming.front());
+          listener_->incoming.pop_front();
         }
         transport_.on_incoming_stream(std::move(next.first), {.host = next.second, .port = 0});
         any = true;
@@ -70,8 +70,8 @@ class MemoryTransport final : public StreamTransport {
                  kAlreadyExists, "[wire] listen: ", bound.to_string(), " is in use");
     listener->end = {.reactor = reactor_, .key = progress_engine()->new_key()};
     listener_ = listener;
-    door_ = std::make_shared<Door>(*this, listener);
-    progress_engine()->set(listener->end.key, door_);
+    acceptor_ = std::make_shared<Acceptor>(*this, listener);
+    progress_engine()->set(listener->end.key, acceptor_);
     return bound;
   }
 
@@ -85,7 +85,7 @@ class MemoryTransport final : public StreamTransport {
     Impl::Listener& listener = *found->second;
     auto out = make_pipe(host_, address.host, reactor_, listener.end.reactor);
     auto in = make_pipe(address.host, host_, listener.end.reactor, reactor_);
-    listener.knocking.emplace_back(std::make_unique<MemoryStream>(network_, in, out), host_);
+    listener.incoming.emplace_back(std::make_unique<MemoryStream>(network_, in, out), host_);
     listener.end.announce(std::chrono::steady_clock::now());
     return std::make_unique<MemoryStream>(network_, std::move(out), std::move(in));
   }
@@ -109,7 +109,7 @@ class MemoryTransport final : public StreamTransport {
   const std::string host_;
   const std::shared_ptr<MemoryReactor::Shared> reactor_;
   std::shared_ptr<Impl::Listener> listener_;
-  std::shared_ptr<Door> door_;
+  std::shared_ptr<Acceptor> acceptor_;
 };
 
 }  // namespace

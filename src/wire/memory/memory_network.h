@@ -55,10 +55,10 @@ class MemoryNetwork {
   /// Breaks every connection between the two hosts (both sides see it at once) and lets none
   /// through until `heal`.
   void cut(const std::string& a, const std::string& b);
-  /// Cuts as above when `bytes` more bytes have gone from `from` to `to`: at any step of a
+  /// Cuts as above when `bytes` more bytes have ended from `from` to `to`: at any step of a
   /// protocol.
   void cut_after(const std::string& from, const std::string& to, uint64_t bytes);
-  /// Nothing arrives and nobody is told, until `heal`: a peer that was stopped, a black hole.
+  /// Nothing arrives, without an error, until `heal`: a peer that was stopped, a black hole.
   void silence(const std::string& a, const std::string& b);
   void heal(const std::string& a, const std::string& b);
 

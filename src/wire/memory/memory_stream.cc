@@ -43,7 +43,7 @@ void MemoryStream::watch(uint64_t key) {
   out_->writer.key = key;
   in_->reader.key = key;
   in_->reader.announce(now());
-  in_->reader.announce(in_->last_due);  // what was written before is told again
+  in_->reader.announce(in_->last_due);  // earlier writes are announced again
 }
 
 Stream::Result MemoryStream::write(std::span<const iovec> parts) {

@@ -36,7 +36,7 @@ struct MemoryPipe {
     std::vector<std::byte> bytes;
     size_t read = 0;
   };
-  /// Who is told that there is something to do.
+  /// The poller to notify of events.
   struct End {
     std::shared_ptr<MemoryReactor::Shared> reactor;
     uint64_t key = 0;  // 0: not yet
@@ -62,10 +62,10 @@ struct MemoryPipe {
 
 /// What is behind a MemoryNetwork.
 struct MemoryNetwork::Impl {
-  /// A transport that listens; told through its key.
+  /// A transport that listens; notified by its key.
   struct Listener {
     MemoryPipe::End end;
-    std::deque<std::pair<std::unique_ptr<Stream>, std::string>> knocking;  // and from which host
+    std::deque<std::pair<std::unique_ptr<Stream>, std::string>> incoming;  // and from which host
   };
 
   explicit Impl(const MemoryNetworkOptions& the_options) : options(the_options) {}

@@ -27,7 +27,7 @@ enum class FrameKind : uint8_t {
 struct FrameHeader {
   /// The sender needs no kClearToSend: the peer has announced the receive.
   static constexpr uint8_t kCleared = 1;
-  /// Stands for a message whose send was cancelled: the matching receive is cancelled, too.
+  /// Represents a message whose send was cancelled: the matching receive is cancelled, too.
   static constexpr uint8_t kCancelled = 2;
 
   uint32_t crc = 0;  ///< crc32c of the following fields

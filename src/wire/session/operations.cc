@@ -9,7 +9,7 @@ std::string describe_as(const char* what, size_t size, const Tag& tag, const cha
                         const std::weak_ptr<Session>& session) {
   const auto alive = session.lock();
   return str_cat(what, " of ", size, " bytes (channel ", tag.channel, ", id ", tag.id, ") ",
-                 direction, " ", alive == nullptr ? "a connection that is gone" : alive->name());
+                 direction, " ", alive == nullptr ? "a closed connection" : alive->name());
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ std::string ReceiveOperation::describe() const {
   return describe_as("receive", size, tag, "from", session_);
 }
 
-// A session that is gone has ended them, or is about to, and touches no buffer any more.
+// A closed session has ended them, or is about to, and touches no buffer any more.
 void SendOperation::cancel() {
   if (const auto session = session_.lock()) session->cancel_send(*this);
 }

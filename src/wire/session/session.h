@@ -213,7 +213,7 @@ class Session final : public Connection,
   std::unordered_map<uint32_t, Incoming*> unfinished_ STRATA_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Incoming>> spare_ STRATA_GUARDED_BY(mutex_);  // for reuse
   uint64_t receive_window_used_ STRATA_GUARDED_BY(mutex_) = 0;
-  // Freed, and the peer has not been told.
+  // Freed, and not reported to the peer.
   uint64_t window_to_return_ STRATA_GUARDED_BY(mutex_) = 0;
   std::map<uint32_t, std::deque<std::string>> control_messages_ STRATA_GUARDED_BY(mutex_);
   size_t control_bytes_ STRATA_GUARDED_BY(mutex_) = 0;

@@ -215,7 +215,7 @@ void Session::add_urgent(FrameKind kind, const Tag& tag, uint32_t message, std::
   urgent_.push_back(std::move(frame));
 }
 
-// What of to_begin_ goes first.
+// The first of to_begin_.
 size_t Session::next_in_queue() {
   if (!options_.shuffle_seed || send_queue_.front().control.sent > 0) return 0;
   const size_t drawn = random_() % send_queue_.size();

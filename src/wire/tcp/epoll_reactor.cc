@@ -63,7 +63,7 @@ void EpollReactor::poll(std::vector<uint64_t>& ready, TimePoint until) {
   }
 }
 
-// Edge-triggered: every write is an event, so nobody needs to read it.
+// Edge-triggered: every write is an event, so no caller needs to read it.
 void EpollReactor::interrupt() {
   const uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(event_.get(), &one, sizeof one);

@@ -18,8 +18,8 @@ struct SocketAddress {
 };
 
 /// What `address` means, in the order in which the system prefers them. A name is looked up on a
-/// thread, since the system's own call has no deadline; meanwhile `progress` goes on. The thread is
-/// left alone when the deadline passes.
+/// thread, since the system's own call has no deadline; meanwhile `progress` continues. The thread
+/// is left alone when the deadline passes.
 /// @throws Error kUnavailable: nothing is known under that name, or not in time. kCancelled.
 std::vector<SocketAddress> resolve(const Address& address, bool to_listen,
                                    const std::shared_ptr<ProgressEngine>& progress,

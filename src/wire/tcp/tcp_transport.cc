@@ -102,7 +102,7 @@ class TcpTransport final : public StreamTransport {
           return any;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
           return any;
-        }  // else: that one has gone already
+        }  // else: that one has ended already
       }
       return any;
     }
@@ -129,7 +129,7 @@ class TcpTransport final : public StreamTransport {
 
     void rest(int error) {
       if (const auto count = refusals_.admit()) {
-        STRATA_LOG(kWarning) << "[wire] no peer can be let in for " << pause_.count()
+        STRATA_LOG(kWarning) << "[wire] no peer can be admitted for " << pause_.count()
                              << " ms: " << std::strerror(error)
                              << (error == EMFILE ? str_cat("; this process may have ", open_limit(),
                                                            " open; raise `ulimit -n`")

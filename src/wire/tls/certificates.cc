@@ -16,8 +16,8 @@ using ExtensionPtr = std::unique_ptr<X509_EXTENSION, Freer<X509_EXTENSION_free>>
 
 // What cannot fail but for want of memory.
 void ok(bool fine) {
-  STRATA_CHECK(fine, kInternal, "[wire] certificate: OpenSSL says ",
-               ERR_reason_error_string(ERR_get_error()));
+  STRATA_CHECK(fine, kInternal,
+               "[wire] certificate: OpenSSL: ", ERR_reason_error_string(ERR_get_error()));
 }
 
 std::string text_of(BIO* bio) {

@@ -105,7 +105,7 @@ class TlsStream final : public Stream {
       written_with_key_ += size;
       if (written_with_key_ >= new_key_after_) {
         written_with_key_ = 0;
-        SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);  // goes with the next record
+        SSL_key_update(ssl_, SSL_KEY_UPDATE_NOT_REQUESTED);  // ends with the next record
       }
       // The peer begins to decrypt while the rest is encrypted.
       if (first && taken >= kFirst && flush() == Outcome::kFailed) return {Outcome::kFailed};
@@ -177,7 +177,8 @@ class TlsStream final : public Stream {
       names.emplace_back(text, static_cast<size_t>(ASN1_STRING_length(name->d.dNSName)));
     }
     GENERAL_NAMES_free(all);
-    if (names.empty()) names.emplace_back("nobody");  // the peer must not pass as without TLS
+    // Without any name the peer would pass as one without TLS.
+    if (names.empty()) names.emplace_back("(no name)");
     return names;
   }
 

@@ -14,7 +14,7 @@ namespace strata::wire {
 namespace {
 
 void write_secret(const std::string& path, const std::string& text) {
-  ::unlink(path.c_str());  // one that others may read stays theirs
+  ::unlink(path.c_str());  // one that others may read is not overwritten
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   const bool written = file.open() && ::write(file.get(), text.data(), text.size()) ==
                                           static_cast<ssize_t>(text.size());

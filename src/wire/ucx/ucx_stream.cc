@@ -38,8 +38,8 @@ Stream::Outcome UcxStream::establish() {
              : outcome;
 }
 
-// Ends when bytes have gone over the endpoint in both directions: from then on a send needs nobody
-// here to make progress, as with a socket.
+// Ends when bytes have been sent over the endpoint in both directions: from then on a send needs no
+// help here to make progress, as with a socket.
 Stream::Outcome UcxStream::upgrade() {
   const MutexLock lock(worker_.mutex());
   if (!std::exchange(begun_, true)) {
@@ -115,7 +115,7 @@ void UcxStream::hear_address() {
 }
 
 void UcxStream::came(uint64_t offset, std::byte* bytes, size_t size) {
-  // What the window does not allow, or was there already, is nothing that a peer of ours sends.
+  // What the window does not allow, or was there already, is nothing that a strata peer sends.
   if (offset < came_ || offset + size > read_ + kWindow || ahead_.contains(offset)) {
     worker_.release(bytes);
     return fail({ErrorCode::kDataLoss, "the peer sent more than it may"});
@@ -141,7 +141,8 @@ void UcxStream::passed(size_t bytes) {
   if (bytes > 0 && flushed_bytes_ == sent_) worker_.announce(key_);
 }
 
-// The peer has closed it, or is gone, which TCP tells; or this way is broken, and the peer is told.
+// The peer has closed it, or is lost, which TCP reports; or this endpoint is broken, and the peer
+// is informed.
 void UcxStream::endpoint_failed(const Status& why) {
   endpoint_failure_ = why;
   tcp_->end();

@@ -13,9 +13,10 @@
 
 namespace strata::wire {
 
-/// A stream that begins as `tcp` and goes on over an endpoint of UCX. Over TCP each side tells its
-/// worker's address and, at the end, how many bytes there were; its end without that is the peer's
-/// death. Bytes are copied into messages of kChunk; at most kWindow of them are not yet taken.
+/// A stream that begins as `tcp` and continues over an endpoint of UCX. Over TCP each side tells
+/// its worker's address and, at the end, how many bytes there were; its end without that is the
+/// peer's death. Bytes are copied into messages of kChunk; at most kWindow of them are not yet
+/// taken.
 class UcxStream final : public Stream, private UcxReceiver {
  public:
   UcxStream(std::unique_ptr<Stream> tcp, UcxWorker& worker)
@@ -72,7 +73,7 @@ class UcxStream final : public Stream, private UcxReceiver {
   std::string told_ STRATA_GUARDED_BY(worker_.mutex());     // and what came there
   std::optional<Status> failure_ STRATA_GUARDED_BY(worker_.mutex());
   std::optional<Status> endpoint_failure_
-      STRATA_GUARDED_BY(worker_.mutex());  // nothing goes; TCP says what it means
+      STRATA_GUARDED_BY(worker_.mutex());  // no sends; TCP has the cause
 
   uint64_t sent_ = 0;
   uint64_t flushed_bytes_ STRATA_GUARDED_BY(worker_.mutex()) = 0;

@@ -20,7 +20,7 @@ struct UcxOptions {
 };
 
 /// UCX: RDMA where the hosts have it, else TCP; never its shared memory, which cannot report that a
-/// peer is gone. A connection begins over TCP at the address that the task listens at, where
+/// peer is lost. A connection begins over TCP at the address that the task listens at, where
 /// strangers are turned away and where a peer's death is seen; then its bytes go over an endpoint
 /// of UCX, which picks the devices (UCX_NET_DEVICES and UCX's other variables hold). Not encrypted,
 /// and UCX opens ports of its own: for networks that are trusted.

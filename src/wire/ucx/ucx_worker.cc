@@ -36,7 +36,7 @@ void check(ucs_status_t status, const char* what) {
 UcxWorker::UcxWorker() {
   ucp_config_t* config = nullptr;
   check(ucp_config_read(nullptr, nullptr, &config), "configuration");
-  // No transport within a host: those have no way to tell that a peer is gone.
+  // No transport within a host: those cannot detect a lost peer.
   (void)ucp_config_modify(config, "TLS", "^sm,self,cma,knem,xpmem");
   // Without copies a send is over when its bytes are with the system or the device. (A copy may
   // stay with UCX until the next progress, and a flush waits for the peer's.)
@@ -240,7 +240,7 @@ ucs_status_t UcxWorker::on_bytes(void* self, const void* header, size_t header_s
   auto& worker = *static_cast<UcxWorker*>(self);
   worker.mutex_.assume_held();
   UcxReceiver* const to = worker.receiver(header, header_size);
-  // Ours are never a rendezvous.
+  // Strata's are never a rendezvous.
   if (to == nullptr || (how->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) == 0) return UCS_OK;
   Header read;
   std::memcpy(&read, header, sizeof read);

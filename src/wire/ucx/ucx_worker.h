@@ -49,7 +49,7 @@ class UcxWorker final : public Reactor {
   /// What peers need to reach this worker.
   const std::string& address() const { return address_; }
 
-  /// @return a number that only those know whom it is told.
+  /// @return a number that only its recipients know.
   uint64_t add(UcxReceiver& receiver) STRATA_REQUIRES(mutex_);
   void remove(uint64_t id) STRATA_REQUIRES(mutex_);
 

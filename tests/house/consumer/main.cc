@@ -26,9 +26,9 @@ int main() {
       const auto losses = strategy.run(
           [&](const strata::data::Example& part) {
             const auto error = net->forward(part.x()) - part.y();
-            const auto mine = error.square().sum() / global_batch;
-            sgd.minimize(mine);
-            return mine.detach();
+            const auto local = error.square().sum() / global_batch;
+            sgd.minimize(local);
+            return local.detach();
           },
           batch);
       loss += strategy.reduce(strata::ReduceOp::kSum, losses).item<double>();

@@ -12,11 +12,11 @@ namespace strata::callbacks {
 
 struct CSVLoggerOptions {
   std::string separator = ",";
-  bool append = false;  ///< To a file that is there, else it is replaced.
+  bool append = false;  ///< Appends to an existing file; else it is replaced.
 };
 
-/// A line of values for each epoch, under a line of names. A resumed run goes on where the saved
-/// one stood: lines behind that are cut off. Source: keras.callbacks.CSVLogger.
+/// Writes a line of values for each epoch, under a line of names. A resumed run continues after the
+/// saved one's last line: later lines are cut off. Source: keras.callbacks.CSVLogger.
 class STRATA_API CSVLogger : public Callback {
  public:
   explicit CSVLogger(std::string path, const CSVLoggerOptions& options = {});
@@ -28,8 +28,8 @@ class STRATA_API CSVLogger : public Callback {
  private:
   std::string path_;
   CSVLoggerOptions options_;
-  std::string text_;   // all of the file
-  std::string names_;  // of the columns, by the separator
+  std::string text_;   // the whole file
+  std::string names_;  // the column names, joined by the separator
 };
 
 }  // namespace strata::callbacks

@@ -10,9 +10,9 @@
 
 namespace strata::callbacks {
 
-/// Which way a monitored value gets better.
+/// The direction in which a monitored value improves.
 enum class Mode {
-  kAuto,  ///< As the metric says: accuracy up, loss down.
+  kAuto,  ///< By the metric: accuracy up, loss down.
   kMin,
   kMax,
 };
@@ -20,15 +20,16 @@ enum class Mode {
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   double min_delta = 0;  ///< Less than this is no improvement.
-  int64_t patience = 0;  ///< Epochs without improvement that are put up with.
+  int64_t patience = 0;  ///< Epochs without improvement that are tolerated.
   int verbose = 0;
   Mode mode = Mode::kAuto;
-  std::optional<double> baseline = {};  ///< What has to be beaten for the wait to start anew.
-  bool restore_best_weights = false;    ///< At the end, those of the best epoch.
+  /// The value that an improvement must beat to restart the wait.
+  std::optional<double> baseline = {};
+  bool restore_best_weights = false;  ///< Restores the best epoch's weights at the end.
   int64_t start_from_epoch = 0;
 };
 
-/// Ends training when a value has stopped getting better. Source: keras.callbacks.EarlyStopping.
+/// Ends training when a value has stopped improving. Source: keras.callbacks.EarlyStopping.
 class STRATA_API EarlyStopping : public Callback {
  public:
   explicit EarlyStopping(const EarlyStoppingOptions& options = {});
@@ -38,7 +39,7 @@ class STRATA_API EarlyStopping : public Callback {
   void on_train_end(keras::Logs& logs) override;
   std::vector<std::pair<std::string, Tracked>> state() override;
 
-  /// 0 unless it stopped training.
+  /// The epoch in which it stopped training, else 0.
   int64_t stopped_epoch() const { return stopped_epoch_; }
   int64_t best_epoch() const { return best_epoch_; }
   std::optional<double> best() const { return has_best_ ? std::optional(best_) : std::nullopt; }

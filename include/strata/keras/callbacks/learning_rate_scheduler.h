@@ -12,7 +12,7 @@ namespace strata::callbacks {
 /// optimizer does so before each step.) Source: keras.callbacks.LearningRateScheduler.
 class STRATA_API LearningRateScheduler : public Callback {
  public:
-  /// @param schedule  (epoch from 0, present rate) to the new rate.
+  /// @param schedule  Maps (epoch from 0, current rate) to the new rate.
   using Schedule = std::function<double(int64_t epoch, double learning_rate)>;
   explicit LearningRateScheduler(Schedule schedule, int verbose = 0);
 

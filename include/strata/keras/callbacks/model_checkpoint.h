@@ -16,14 +16,14 @@ struct ModelCheckpointOptions {
   bool save_best_only = false;
   bool save_weights_only = false;
   Mode mode = Mode::kAuto;
-  /// Batches between two files, counted over epochs; 0: one after each epoch.
+  /// The number of batches between two files, counted over epochs; 0: one after each epoch.
   int64_t save_freq = 0;
-  /// What the first best has to beat.
+  /// The value that the first best must beat.
   std::optional<double> initial_value_threshold = {};
 };
 
-/// Saves the model, or its weights, while it trains. The path may hold `{epoch}`, `{batch}` (both
-/// from 1) and names of logs, with Python's formats: "runs/{epoch:02d}-{val_loss:.3f}.keras".
+/// Saves the model, or its weights, during training. The path may contain `{epoch}`, `{batch}`
+/// (both from 1) and names of logs, with Python's formats: "runs/{epoch:02d}-{val_loss:.3f}.keras".
 /// Source: keras.callbacks.ModelCheckpoint.
 class STRATA_API ModelCheckpoint : public Callback {
  public:

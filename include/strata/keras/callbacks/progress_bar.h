@@ -14,17 +14,17 @@ namespace strata::callbacks {
 struct ProgressBarOptions {
   std::FILE* file = nullptr;  ///< Null: stdout.
   int width = 20;
-  std::chrono::milliseconds interval{50};  ///< Between two repaints.
+  std::chrono::milliseconds interval{50};  ///< The time between two repaints.
 };
 
-/// Keras's progress bar, and images/s. On a terminal (verbose 1) a bar that is repainted, with the
-/// time left; with verbose 2, or where the output is no terminal, a line an epoch. `fit`,
-/// `evaluate` and `predict` add one unless they are told to be silent.
+/// Keras's progress bar, with images/s. On a terminal (verbose 1) it is a bar that is repainted,
+/// with the remaining time; with verbose 2, or if the output is no terminal, a line for each epoch.
+/// `fit`, `evaluate` and `predict` add one unless `verbose` is 0.
 /// Source: keras.callbacks.ProgbarLogger.
 class STRATA_API ProgressBar : public Callback {
  public:
   explicit ProgressBar(const ProgressBarOptions& options = {});
-  /// Ends the line of a bar that was interrupted.
+  /// Ends the line of an interrupted bar.
   ~ProgressBar() override;
 
   void on_train_begin() override { in_fit_ = true; }
@@ -53,7 +53,7 @@ class STRATA_API ProgressBar : public Callback {
   ProgressBarOptions options_;
   bool in_fit_ = false;
   int64_t done_ = 0;
-  int64_t first_ = 0;  // batches that were done when this process took over
+  int64_t first_ = 0;  // batches that were done before this process
   Time started_;
   std::optional<Time> after_first_;
   Time painted_;

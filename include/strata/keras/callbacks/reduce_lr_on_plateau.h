@@ -11,17 +11,17 @@ namespace strata::callbacks {
 
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";
-  double factor = 0.1;  ///< The new rate over the old one, below 1.
+  double factor = 0.1;  ///< The ratio of the new rate to the old one, below 1.
   int64_t patience = 10;
   int verbose = 0;
   Mode mode = Mode::kAuto;
   double min_delta = 1e-4;
-  int64_t cooldown = 0;  ///< Epochs after a reduction in which nothing counts.
+  int64_t cooldown = 0;  ///< Epochs after a reduction in which values are ignored.
   double min_lr = 0;
 };
 
-/// Lowers the learning rate when a value has stopped getting better; adds "learning_rate" to the
-/// logs. Source: keras.callbacks.ReduceLROnPlateau.
+/// Lowers the learning rate when a value has stopped improving; adds "learning_rate" to the logs.
+/// Source: keras.callbacks.ReduceLROnPlateau.
 class STRATA_API ReduceLROnPlateau : public Callback {
  public:
   /// @throws Error kInvalidArgument: factor of 1 or more.

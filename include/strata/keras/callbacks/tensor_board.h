@@ -16,24 +16,24 @@ class TraceRecorder;
 namespace strata::callbacks {
 
 struct TensorBoardOptions {
-  /// Epochs between two histograms of the weights; 0: none.
+  /// The number of epochs between two histograms of the weights; 0: none.
   int64_t histogram_freq = 0;
-  /// The model's graph, on the page Graphs.
+  /// Writes the model's graph, for the page Graphs.
   bool write_graph = true;
-  /// Weights as pictures, beside their histograms.
+  /// Writes weights as images, too.
   bool write_images = false;
-  /// Batches between two points of loss and metrics; 0: after each epoch only.
+  /// The number of batches between two points of loss and metrics; 0: after each epoch only.
   int64_t update_freq = 0;
   bool write_steps_per_second = false;
   /// The batches that are traced for the page Profile, counted from 1 over the whole run:
   /// `profile_batch` to `profile_until`; 0: none.
   int64_t profile_batch = 0;
-  int64_t profile_until = 0;  ///< 0: that batch alone.
+  int64_t profile_until = 0;  ///< 0: only profile_batch.
 };
 
-/// Writes event files that TensorBoard shows: loss and metrics of `train/` and `validation/`, the
-/// learning rate, histograms and pictures of the weights, the graph, a profile of some steps. Tags
-/// are Keras's. A resumed run goes on in the same folder, in files of its own. With several workers
+/// Writes event files for TensorBoard: loss and metrics of `train/` and `validation/`, the learning
+/// rate, histograms and images of the weights, the graph, a profile of some steps. Tags are
+/// Keras's. A resumed run continues in the same folder, in files of its own. With several workers
 /// the chief writes; each of them needs the callback.
 /// Source: keras.callbacks.TensorBoard.
 class STRATA_API TensorBoard : public Callback {

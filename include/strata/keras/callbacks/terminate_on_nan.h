@@ -9,7 +9,7 @@ namespace strata::callbacks {
 /// Source: keras.callbacks.TerminateOnNaN.
 class STRATA_API TerminateOnNaN : public Callback {
  public:
-  /// @param raise_error  Throw Error kOutOfRange instead.
+  /// @param raise_error  Throws Error kOutOfRange instead.
   explicit TerminateOnNaN(bool raise_error = false) : raise_error_(raise_error) {}
 
   void on_train_batch_end(int64_t batch, keras::Logs& logs) override;

@@ -9,7 +9,7 @@
 #include "strata/keras/activations.h"
 #include "strata/keras/layer.h"
 
-/// Activations as layers: any shape, kept. Masks go through.
+/// Activations as layers: any shape, which they keep. Masks are propagated.
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
@@ -25,7 +25,7 @@ class STRATA_API Activation : public keras::Layer {
 };
 
 struct ReLUOptions {
-  std::optional<double> max_value = {};  ///< None.
+  std::optional<double> max_value = {};  ///< Unset: no limit.
   double negative_slope = 0;
   double threshold = 0;
   std::string name = {};
@@ -37,7 +37,7 @@ class STRATA_API ReLU : public keras::Layer {
 };
 
 struct LeakyReLUOptions {
-  double negative_slope = 0.3;  ///< As Keras's layer; its activation "leaky_relu" has 0.2.
+  double negative_slope = 0.3;  ///< As in Keras's layer; its activation "leaky_relu" has 0.2.
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -50,12 +50,12 @@ struct PReLUOptions {
   initializers::Initializer alpha_initializer = "zeros";
   regularizers::Regularizer alpha_regularizer = {};
   constraints::Constraint alpha_constraint = {};
-  /// Dimensions (1 is the one behind the batch) over which slopes are shared: {1, 2} for images.
+  /// The dimensions (1 is the first after the batch) that share slopes: {1, 2} for images.
   std::optional<std::vector<int64_t>> shared_axes = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// x where it is positive, else alpha x; alpha is learnt, one for each element of an example.
+/// Returns x if it is positive, else alpha x; alpha is learned, one for each element of an example.
 class STRATA_API PReLU : public keras::Layer {
  public:
   explicit PReLU(const PReLUOptions& options = {});
@@ -72,11 +72,11 @@ class STRATA_API ELU : public keras::Layer {
 };
 
 struct SoftmaxOptions {
-  std::vector<int64_t> axis = {-1};  ///< Along all of them together.
+  std::vector<int64_t> axis = {-1};  ///< Over all of them together.
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// What the input's mask excludes gets 0.
+/// Elements that the input's mask excludes get 0.
 class STRATA_API Softmax : public keras::Layer {
  public:
   explicit Softmax(const SoftmaxOptions& options = {});

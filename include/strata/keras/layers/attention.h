@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "strata/core/export.h"
+#include "strata/core/one_of.h"
 #include "strata/keras/layer.h"
 #include "strata/keras/layers/axes.h"
 
@@ -14,12 +15,13 @@ namespace strata::layers {
 /// Options of one call: `mha(query, value, {.key = k, .use_causal_mask = true})`.
 template <typename Tensor>
 struct AttentionCall {
-  std::optional<Tensor> key = {};             ///< Unset: the value.
-  std::optional<Tensor> attention_mask = {};  ///< `[batch, (heads,) target, source]`; 0: not seen.
-  bool use_causal_mask = false;               ///< No step sees later ones.
+  std::optional<Tensor> key = {};  ///< Default: the value.
+  /// `[batch, (heads,) target, source]`; 0: not attended to.
+  std::optional<Tensor> attention_mask = {};
+  bool use_causal_mask = false;  ///< Steps do not attend to later ones.
 };
 
-/// Layers of query and value. Masks that came with query, value and key hide their steps.
+/// Layers of query and value. The masks of query, value and key hide their steps.
 class STRATA_API QueryValueLayer : public keras::Layer {
  public:
   using Layer::Layer;
@@ -29,7 +31,7 @@ class STRATA_API QueryValueLayer : public keras::Layer {
   at::Tensor operator()(const at::Tensor& query, const at::Tensor& value,
                         const AttentionCall<at::Tensor>& options = {}) const;
 
-  /// And what each step looked at: `[batch, heads, target, source]`. Keras's
+  /// Returns also the attention scores of each step: `[batch, heads, target, source]`. Keras's
   /// return_attention_scores.
   std::pair<keras::SymbolicTensor, keras::SymbolicTensor> with_scores(
       const keras::SymbolicTensor& query, const keras::SymbolicTensor& value,
@@ -40,13 +42,13 @@ class STRATA_API QueryValueLayer : public keras::Layer {
 };
 
 struct MultiHeadAttentionOptions {
-  std::optional<int64_t> value_dim = {};  ///< Unset: key_dim.
-  double dropout = 0;                     ///< Of the scores.
+  std::optional<int64_t> value_dim = {};  ///< Default: key_dim.
+  double dropout = 0;                     ///< The dropout rate of the scores.
   bool use_bias = true;
-  std::optional<keras::Shape> output_shape = {};  ///< Unset: the query's width.
-  std::optional<Axes> attention_axes = {};        ///< Unset: all but batch and width.
-  std::optional<int64_t> sliding_window = {};     ///< Steps see others nearer than this.
-  bool use_gate = false;  ///< What attention gives is multiplied by a sigmoid of the query.
+  std::optional<keras::Shape> output_shape = {};  ///< Default: the query's width.
+  std::optional<Axes> attention_axes = {};        ///< Default: all but batch and width.
+  std::optional<int64_t> sliding_window = {};     ///< Steps attend to nearer ones only.
+  bool use_gate = false;  ///< Multiplies the attention's result by a sigmoid of the query.
   initializers::Initializer kernel_initializer = "glorot_uniform";
   initializers::Initializer bias_initializer = "zeros";
   regularizers::Regularizer kernel_regularizer = {};
@@ -54,7 +56,7 @@ struct MultiHeadAttentionOptions {
   regularizers::Regularizer activity_regularizer = {};
   constraints::Constraint kernel_constraint = {};
   constraints::Constraint bias_constraint = {};
-  std::optional<int64_t> seed = {};  ///< Kept for files.
+  std::optional<int64_t> seed = {};  ///< Saved in files only.
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -84,7 +86,7 @@ struct GroupQueryAttentionOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Attention in which several heads of queries share one of keys and values.
+/// Attention in which several query heads share one key and value head.
 class STRATA_API GroupQueryAttention : public QueryValueLayer {
  public:
   GroupQueryAttention(int64_t head_dim, int64_t num_query_heads, int64_t num_key_value_heads,
@@ -110,16 +112,23 @@ class STRATA_API ListAttentionLayer : public keras::Layer {
                                                 const ScoreCall& options = {}) const;
 };
 
+struct ScoreModeWords {
+  enum Word { kDot, kConcat };
+  static constexpr const char* kOption = "score_mode";
+  static constexpr const char* kWords[] = {"dot", "concat"};
+};
+using ScoreMode = OneOf<ScoreModeWords>;
+
 struct AttentionOptions {
-  bool use_scale = false;          ///< A scale of the scores is learned.
-  std::string score_mode = "dot";  ///< Or "concat": tanh(query + key).
+  bool use_scale = false;        ///< Learns a scale of the scores.
+  ScoreMode score_mode = "dot";  ///< Or "concat": tanh(query + key).
   double dropout = 0;
   std::optional<int64_t> seed = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// Luong's: softmax(query key^T) value.
+/// Luong's attention: softmax(query key^T) value.
 class STRATA_API Attention : public ListAttentionLayer {
  public:
   explicit Attention(const AttentionOptions& options = {});
@@ -133,7 +142,7 @@ struct AdditiveAttentionOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Bahdanau's: softmax(sum(scale tanh(query + key))) value.
+/// Bahdanau's attention: softmax(sum(scale tanh(query + key))) value.
 class STRATA_API AdditiveAttention : public ListAttentionLayer {
  public:
   explicit AdditiveAttention(const AdditiveAttentionOptions& options = {});

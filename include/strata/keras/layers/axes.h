@@ -10,8 +10,8 @@
 
 namespace strata::layers {
 
-/// One axis, or a list of them; negative ones count from the end. Keras keeps the two apart in its
-/// files.
+/// One axis, or a list of axes; negative ones count from the end. Keras's files distinguish the
+/// two.
 struct Axes {
   std::vector<int64_t> values;
   bool is_list = false;

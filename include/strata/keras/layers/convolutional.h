@@ -8,23 +8,24 @@
 #include "strata/core/export.h"
 #include "strata/keras/activations.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Convolutions: `[batch, spatial..., channels]` to `[batch, spatial..., filters]`, or with
 /// channels first both ways. Kernels have Keras's shape, (spatial..., in, out).
 ///
-/// Options: `padding` is "valid" or "same", `data_format` "channels_last" or "channels_first"; of
-/// `strides` and `dilation_rate` one must be 1 in all dimensions.
+/// Options: `padding` is "valid" or "same", `data_format` "channels_last" or "channels_first";
+/// either `strides` or `dilation_rate` must be 1 in all dimensions.
 /// @throws Error kInvalidArgument: options that contradict each other or the input.
-/// Memory: results lie as `[batch, filters, spatial...]` below a view of the shape above; the next
-/// convolution takes them without a copy.
+/// Memory: results are `[batch, filters, spatial...]` in memory, below a view of the shape above;
+/// the next convolution takes them without a copy.
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
 template <size_t N>
 struct ConvOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";  ///< Conv1D: "causal" too.
-  std::string data_format = "channels_last";
+  Padding padding = "valid";  ///< Also "causal" in Conv1D.
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   int64_t groups = 1;  ///< Divides the channels and `filters`.
   activations::Activation activation = {};
@@ -57,11 +58,11 @@ class STRATA_API Conv3D : public keras::Layer {
 template <size_t N>
 struct ConvTransposeOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";
-  /// What is added to the smallest output that the strides allow, less than them; none: as Keras,
-  /// "same" gives input * strides.
+  Padding padding = "valid";
+  /// The size added to the smallest output that the strides allow, less than them; unset: as in
+  /// Keras, "same" gives input * strides.
   std::optional<keras::Sizes<N>> output_padding = {};
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   activations::Activation activation = {};
   bool use_bias = true;
@@ -76,7 +77,7 @@ struct ConvTransposeOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// The gradient of a convolution as a layer. Kernel (spatial..., out, in).
+/// The gradient of a convolution as a layer. The kernel is (spatial..., out, in).
 class STRATA_API Conv1DTranspose : public keras::Layer {
  public:
   Conv1DTranspose(int64_t filters, keras::Sizes<1> kernel_size,
@@ -96,9 +97,9 @@ class STRATA_API Conv3DTranspose : public keras::Layer {
 template <size_t N>
 struct DepthwiseConvOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";
+  Padding padding = "valid";
   int64_t depth_multiplier = 1;
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   activations::Activation activation = {};
   bool use_bias = true;
@@ -113,7 +114,8 @@ struct DepthwiseConvOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Each channel by itself, `depth_multiplier` results of each. Kernel (spatial..., in, multiplier).
+/// Convolves each channel by itself, with `depth_multiplier` results each. The kernel is
+/// (spatial..., in, multiplier).
 class STRATA_API DepthwiseConv1D : public keras::Layer {
  public:
   explicit DepthwiseConv1D(keras::Sizes<1> kernel_size,
@@ -128,8 +130,8 @@ class STRATA_API DepthwiseConv2D : public keras::Layer {
 template <size_t N>
 struct SeparableConvOptions {
   keras::Sizes<N> strides = 1;
-  std::string padding = "valid";
-  std::string data_format = "channels_last";
+  Padding padding = "valid";
+  DataFormat data_format = "channels_last";
   keras::Sizes<N> dilation_rate = 1;
   int64_t depth_multiplier = 1;
   activations::Activation activation = {};
@@ -148,7 +150,7 @@ struct SeparableConvOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Depthwise, then a convolution with a kernel of size 1 that mixes the channels.
+/// A depthwise convolution, then one with a kernel of size 1 that mixes the channels.
 class STRATA_API SeparableConv1D : public keras::Layer {
  public:
   SeparableConv1D(int64_t filters, keras::Sizes<1> kernel_size,

@@ -26,7 +26,7 @@ struct DenseOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// activation(x kernel + bias): `[batch, ..., in]` to `[batch, ..., units]`.
+/// Computes activation(x kernel + bias): `[batch, ..., in]` to `[batch, ..., units]`.
 class STRATA_API Dense : public keras::Layer {
  public:
   explicit Dense(int64_t units, const DenseOptions& options = {});
@@ -37,20 +37,20 @@ struct IdentityOptions {
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// Gives its input.
+/// Returns its input.
 class STRATA_API Identity : public keras::Layer {
  public:
   explicit Identity(const IdentityOptions& options = {});
 };
 
 struct LambdaOptions {
-  /// Of an example, where trying the function with zeros would not find it.
+  /// The output's shape for an example, if running the function on zeros would not find it.
   std::optional<keras::Shape> output_shape = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// A function of yours as a layer. It runs on every replica at once, so it changes nothing outside.
-/// A model with one cannot be saved as a file of Keras's: kUnimplemented.
+/// A user-defined function as a layer. It runs on every replica at once, so it must not change
+/// anything outside. A model with one cannot be saved in Keras's files: kUnimplemented.
 ///
 ///     layers::Lambda([](const at::Tensor& x) { return x.square(); })
 class STRATA_API Lambda : public keras::Layer {

@@ -23,9 +23,9 @@ struct EinsumDenseOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// activation(einsum(equation, x, kernel) + bias). Equations: "ab,bc->ac", "...ab,bc->...ac",
-/// "ab...,bc->ac...".
-/// @param output_shape  Without the batch; kNone: as the input's.
+/// Computes activation(einsum(equation, x, kernel) + bias). Equations: "ab,bc->ac",
+/// "...ab,bc->...ac", "ab...,bc->ac...".
+/// @param output_shape  Without the batch; kNone: the input's size.
 class STRATA_API EinsumDense : public keras::Layer {
  public:
   EinsumDense(const std::string& equation, const keras::Shape& output_shape,

@@ -13,14 +13,15 @@ struct EmbeddingOptions {
   regularizers::Regularizer embeddings_regularizer = {};
   regularizers::Regularizer activity_regularizer = {};
   constraints::Constraint embeddings_constraint = {};
-  bool mask_zero = false;  ///< Token 0 is padding: the output's mask leaves it out.
+  bool mask_zero = false;  ///< Token 0 is padding: the output's mask excludes it.
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// Tokens `[batch, ...]` in [0, input_dim) to rows of a table, `[batch, ..., output_dim]`. The
-/// table's gradient is sparse: a step costs by the tokens in a batch, not by the table.
-/// @throws Error kOutOfRange, when called: a token that is not in the table (on the CPU).
+/// Maps tokens `[batch, ...]` in [0, input_dim) to rows of a table, `[batch, ..., output_dim]`. The
+/// table's gradient is sparse: the cost of a step depends on the tokens in a batch, not on the
+/// table.
+/// @throws Error kOutOfRange, when called: a token outside the table (on the CPU).
 class STRATA_API Embedding : public keras::Layer {
  public:
   Embedding(int64_t input_dim, int64_t output_dim, const EmbeddingOptions& options = {});

@@ -8,7 +8,7 @@
 #include "strata/keras/layer.h"
 #include "strata/keras/layers/axes.h"
 
-/// Layers that make one tensor of several: `layers::Add()({a, b})`, or `layers::add({a, b})`.
+/// Layers that merge several tensors into one: `layers::Add()({a, b})`, or `layers::add({a, b})`.
 namespace strata::layers {
 
 struct MergeOptions {
@@ -22,14 +22,14 @@ struct MergeOptions {
     explicit Name(const MergeOptions& options = {}); \
   }
 
-/// Element by element; sizes of 1 spread as in Keras.
+/// Merges element by element; sizes of 1 broadcast as in Keras.
 STRATA_MERGE_LAYER(Add);
-/// Of exactly two.
+/// Takes exactly two tensors.
 STRATA_MERGE_LAYER(Subtract);
 /// Masked elements count as 1.
 STRATA_MERGE_LAYER(Multiply);
 STRATA_MERGE_LAYER(Average);
-/// Masked elements do not compete.
+/// Masked elements are ignored.
 STRATA_MERGE_LAYER(Maximum);
 STRATA_MERGE_LAYER(Minimum);
 #undef STRATA_MERGE_LAYER
@@ -46,12 +46,12 @@ class STRATA_API Concatenate : public keras::Layer {
 };
 
 struct DotOptions {
-  bool normalize = false;  ///< To a length of 1 first: gives the cosine.
+  bool normalize = false;  ///< Normalizes to a length of 1 first, which gives the cosine.
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// Products of two tensors, summed over an axis of each, example by example.
+/// Multiplies two tensors and sums over an axis of each, example by example.
 class STRATA_API Dot : public keras::Layer {
  public:
   /// @param axes  One for both, or one for each.

@@ -10,7 +10,7 @@
 namespace strata::layers {
 
 struct BatchNormalizationOptions {
-  int64_t axis = -1;       ///< That of the channels.
+  int64_t axis = -1;       ///< The channels' axis.
   double momentum = 0.99;  ///< new = momentum * old + (1 - momentum) * batch
   double epsilon = 1e-3;
   bool center = true;
@@ -23,17 +23,17 @@ struct BatchNormalizationOptions {
   regularizers::Regularizer gamma_regularizer = {};
   constraints::Constraint beta_constraint = {};
   constraints::Constraint gamma_constraint = {};
-  /// Statistics of the whole global batch over the replicas, so that N replicas compute what one
-  /// device would. False: each replica's own rows; outside `run` the moving statistics are the mean
-  /// of the replicas'.
+  /// Uses the statistics of the whole global batch over the replicas, so that N replicas compute
+  /// like one device. False: each replica's own rows; outside `run` the moving statistics are the
+  /// mean of the replicas'.
   bool synchronized = false;
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
 /// Normalises each channel over all other axes: with the batch's mean and (biased) variance in
-/// training, with their moving averages else and while the layer is frozen. A mask leaves rows out
-/// of the statistics. A replica without rows changes nothing.
+/// training, and with their moving averages otherwise and while the layer is frozen. Masked rows
+/// are excluded from the statistics. A replica without rows does not change them.
 class STRATA_API BatchNormalization : public keras::Layer {
  public:
   explicit BatchNormalization(const BatchNormalizationOptions& options = {});
@@ -89,7 +89,7 @@ struct RMSNormalizationOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// x / sqrt(mean(x^2) + epsilon) * scale over `axis`.
+/// Computes x / sqrt(mean(x^2) + epsilon) * scale over `axis`.
 class STRATA_API RMSNormalization : public keras::Layer {
  public:
   explicit RMSNormalization(const RMSNormalizationOptions& options = {});

@@ -7,6 +7,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
 /// Pooling of `[batch, spatial..., channels]`, or with channels first.
 /// Source: keras.layers 3.15.
@@ -14,9 +15,9 @@ namespace strata::layers {
 
 template <size_t N>
 struct PoolingOptions {
-  std::optional<keras::Sizes<N>> strides = {};  ///< None: the windows stand side by side.
-  std::string padding = "valid";                ///< Or "same"; what is added does not count.
-  std::string data_format = "channels_last";
+  std::optional<keras::Sizes<N>> strides = {};  ///< Default: the window's size.
+  Padding padding = "valid";                    ///< Or "same"; padding does not count.
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -48,13 +49,13 @@ class STRATA_API AveragePooling3D : public keras::Layer {
 };
 
 struct GlobalPoolingOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   bool keepdims = false;
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// `[batch, spatial..., channels]` to `[batch, channels]`.
+/// Pools `[batch, spatial..., channels]` to `[batch, channels]`.
 class STRATA_API GlobalMaxPooling1D : public keras::Layer {
  public:
   explicit GlobalMaxPooling1D(const GlobalPoolingOptions& options = {});
@@ -67,7 +68,7 @@ class STRATA_API GlobalMaxPooling3D : public keras::Layer {
  public:
   explicit GlobalMaxPooling3D(const GlobalPoolingOptions& options = {});
 };
-/// Over the steps that the mask leaves, if there is one.
+/// Averages over the steps that are not masked.
 class STRATA_API GlobalAveragePooling1D : public keras::Layer {
  public:
   explicit GlobalAveragePooling1D(const GlobalPoolingOptions& options = {});
@@ -82,13 +83,13 @@ class STRATA_API GlobalAveragePooling3D : public keras::Layer {
 };
 
 struct AdaptivePoolingOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// To `output_size`, whatever the input's: window i reaches from floor(i n / m) to
-/// ceil((i + 1) n / m).
+/// Pools to `output_size`, whatever the input's: window i reaches from floor(i n / m) to ceil((i +
+/// 1) n / m).
 class STRATA_API AdaptiveMaxPooling1D : public keras::Layer {
  public:
   explicit AdaptiveMaxPooling1D(keras::Sizes<1> output_size,

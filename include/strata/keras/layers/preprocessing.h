@@ -11,7 +11,7 @@
 #include "strata/data/dataset.h"
 #include "strata/keras/layer.h"
 
-/// Layers that bring inputs to a common scale. Whole numbers become floating ones.
+/// Layers that scale inputs. Integers become floating numbers.
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
@@ -31,7 +31,7 @@ struct RescalingOptions {
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// x scale + offset.
+/// Computes x scale + offset.
 ///
 ///     layers::Rescaling(1.0 / 255)
 class STRATA_API Rescaling : public keras::Layer {
@@ -42,24 +42,24 @@ class STRATA_API Rescaling : public keras::Layer {
 struct NormalizationOptions {
   /// Dimensions that have a mean and a variance each; empty: one for all. 0 is the batch.
   std::vector<int64_t> axis = {-1};
-  /// Given ones, both or none; none: `adapt`.
+  /// Given values, both or none; none: from `adapt`.
   std::optional<Numbers> mean = {};
   std::optional<Numbers> variance = {};
-  bool invert = false;  ///< Undoes it: x sqrt(variance) + mean.
+  bool invert = false;  ///< Inverts it: x sqrt(variance) + mean.
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// (x - mean) / sqrt(variance).
+/// Computes (x - mean) / sqrt(variance).
 class STRATA_API Normalization : public keras::Layer {
  public:
   explicit Normalization(const NormalizationOptions& options = {});
 
-  /// Takes mean and variance (the biased one) of `data`, `[batch, ...]`; builds the layer.
+  /// Computes mean and (biased) variance of `data`, `[batch, ...]`, and builds the layer.
   /// @throws Error kFailedPrecondition: mean and variance were given. kInvalidArgument: sizes along
   ///         `axis` that differ from those it was built with.
   void adapt(const at::Tensor& data);
-  /// The same of all batches' `x()`; elements of one dimension are batched first. Reads epoch 0
-  /// once, and its first element before that.
+  /// Does the same for all batches' `x()`; elements of one dimension are batched first. Reads epoch
+  /// 0 once, and its first element before that.
   /// @throws Error kInvalidArgument: no batches.
   void adapt(const data::Dataset& dataset);
 };

@@ -16,14 +16,15 @@ class RNNImpl;
 /// Options of one call of a recurrent layer.
 template <typename Tensor>
 struct RecurrentCall {
-  /// `[batch, size]` each: h and c of an LSTM, h of the others; of a Bidirectional first the
-  /// forward layer's. Empty: zeros, or where a stateful layer stopped. As in Keras, a call with
-  /// initial states does not see the mask that came with its input.
+  /// Initial states, `[batch, size]` each: h and c of an LSTM, h of the others; of a Bidirectional
+  /// first the forward layer's. Empty: zeros, or a stateful layer's last states. As in Keras, a
+  /// call with initial states ignores the input's mask.
   std::vector<Tensor> initial_state = {};
 };
 
-/// A layer that goes over `[batch, time, ...]` step by step and gives its last output, or with
-/// `return_sequences` those of all steps. At masked steps the states stay and the output repeats.
+/// A layer that runs over `[batch, time, ...]` step by step and returns its last output, or with
+/// `return_sequences` those of all steps. At masked steps the states are kept and the output is
+/// repeated.
 class STRATA_API Recurrent : public keras::Layer {
  public:
   using Layer::Layer;
@@ -32,7 +33,7 @@ class STRATA_API Recurrent : public keras::Layer {
                                    const RecurrentCall<keras::SymbolicTensor>& options) const;
   at::Tensor operator()(const at::Tensor& x, const RecurrentCall<at::Tensor>& options) const;
 
-  /// Of a layer with `return_state`: {output, states...}.
+  /// For a layer with `return_state`, returns {output, states...}.
   std::vector<keras::SymbolicTensor> with_states(
       const keras::SymbolicTensor& x,
       const RecurrentCall<keras::SymbolicTensor>& options = {}) const;
@@ -44,7 +45,7 @@ class STRATA_API Recurrent : public keras::Layer {
 };
 
 /// `stateful` layers need a batch of known size, and one replica: with more, an example's next part
-/// could come to another replica. @throws Error kUnimplemented: made under several.
+/// could be on another replica. @throws Error kUnimplemented: made under several.
 struct LSTMOptions {
   activations::Activation activation = "tanh";
   activations::Activation recurrent_activation = "sigmoid";
@@ -65,10 +66,11 @@ struct LSTMOptions {
   std::optional<int64_t> seed = {};
   bool return_sequences = false;
   bool return_state = false;
-  bool go_backwards = false;  ///< From the last step; outputs come in that order.
+  bool go_backwards = false;  ///< Starts at the last step; outputs are in that order.
   bool stateful = false;
-  bool unroll = false;                ///< Changes nothing.
-  bool zero_output_for_mask = false;  ///< At masked steps zeros instead of the output before.
+  bool unroll = false;  ///< Has no effect.
+  /// Returns zeros at masked steps instead of the previous output.
+  bool zero_output_for_mask = false;
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
@@ -153,7 +155,7 @@ struct RNNOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// A recurrent layer of any cell, or of several on top of each other.
+/// A recurrent layer of any cell, or of several stacked ones.
 class STRATA_API RNN : public Recurrent {
  public:
   explicit RNN(const keras::Layer& cell, const RNNOptions& options = {});

@@ -11,11 +11,12 @@
 #include "strata/keras/layer.h"
 #include "strata/keras/layer_impl.h"
 
-/// Cells: one step of a recurrent layer. As a layer a cell takes {x, states...} and gives
+/// Cells: one step of a recurrent layer. As a layer a cell takes {x, states...} and returns
 /// {output, states...}, each `[batch, size]`.
 namespace strata::layers {
 
-/// What stands behind a cell. For one of your own override `call` (as above) and `state_sizes`.
+/// The implementation of a cell. For a cell of your own override `call` (as above) and
+/// `state_sizes`.
 class STRATA_API RNNCellImpl : public keras::LayerImpl {
  public:
   using LayerImpl::LayerImpl;
@@ -23,17 +24,17 @@ class STRATA_API RNNCellImpl : public keras::LayerImpl {
   virtual std::vector<int64_t> state_sizes() const = 0;
   virtual int64_t output_size() const { return state_sizes().at(0); }
 
-  /// The cell while it goes over one batch of sequences: one that has parts of a step which do not
-  /// depend on the states does them for all steps at once.
+  /// The cell during one batch of sequences: parts of a step that do not depend on the states can
+  /// be computed for all steps at once.
   class STRATA_API Run {
    public:
     virtual ~Run() = default;
     /// @param x  `[..., batch, features]`.
     virtual at::Tensor project(const at::Tensor& x) { return x; }
-    /// @param projected  One step of what `project` gave. @return the output; replaces `states`.
+    /// @param projected  One step of `project`'s result. @return the output; replaces `states`.
     virtual at::Tensor advance(const at::Tensor& projected, keras::Tensors& states) = 0;
   };
-  /// By default `call`, step by step.
+  /// By default runs `call`, step by step.
   virtual std::unique_ptr<Run> start(const keras::Call& call);
 
  protected:
@@ -55,14 +56,15 @@ struct LSTMCellOptions {
   constraints::Constraint kernel_constraint = {};
   constraints::Constraint recurrent_constraint = {};
   constraints::Constraint bias_constraint = {};
-  double dropout = 0;                ///< Of the input; one mask for all steps.
-  double recurrent_dropout = 0;      ///< Of the state; one mask for all steps.
-  std::optional<int64_t> seed = {};  ///< Kept for files; masks come from the replica's generator.
+  double dropout = 0;            ///< The rate for the input; one mask for all steps.
+  double recurrent_dropout = 0;  ///< The rate for the state; one mask for all steps.
+  /// Saved in files only; masks are drawn from the replica's generator.
+  std::optional<int64_t> seed = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// States h and c. Gates i, f, c, o.
+/// The states are h and c, the gates i, f, c, o.
 class STRATA_API LSTMCell : public keras::Layer {
  public:
   explicit LSTMCell(int64_t units, const LSTMCellOptions& options = {});
@@ -83,13 +85,13 @@ struct GRUCellOptions {
   constraints::Constraint bias_constraint = {};
   double dropout = 0;
   double recurrent_dropout = 0;
-  bool reset_after = true;  ///< The reset gate acts after the matrix product.
+  bool reset_after = true;  ///< Applies the reset gate after the matrix product.
   std::optional<int64_t> seed = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// State h. Gates z, r, h.
+/// The state is h, the gates are z, r, h.
 class STRATA_API GRUCell : public keras::Layer {
  public:
   explicit GRUCell(int64_t units, const GRUCellOptions& options = {});
@@ -114,7 +116,7 @@ struct SimpleRNNCellOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// activation(x kernel + h recurrent_kernel + bias).
+/// Computes activation(x kernel + h recurrent_kernel + bias).
 class STRATA_API SimpleRNNCell : public keras::Layer {
  public:
   explicit SimpleRNNCell(int64_t units, const SimpleRNNCellOptions& options = {});
@@ -125,7 +127,7 @@ struct StackedRNNCellsOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// Cells on top of each other, as one cell. States: those of the first, then of the second, ...
+/// Stacked cells as one cell. The states are those of the first, then of the second, ...
 class STRATA_API StackedRNNCells : public keras::Layer {
  public:
   explicit StackedRNNCells(const std::vector<keras::Layer>& cells,

@@ -7,25 +7,25 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
-/// Noise in training, nothing at inference. All keep the shape; masks go through.
+/// Noise in training, no effect at inference. All keep the shape; masks are propagated.
 ///
 /// Numbers are drawn by libtorch's operators: inside `run` from the replica's own stream, which
 /// depends on the job's seed, the replica and the step; elsewhere from libtorch's global generator.
-/// Keras's `seed` is kept for files and draws nothing.
+/// Keras's `seed` is saved in files only.
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
 struct DropoutOptions {
-  /// Sizes of what is dropped together: 1 along a dimension drops all of it; nullopt is the input's
-  /// size.
+  /// The shape of the mask: 1 along a dimension drops all of it; nullopt is the input's size.
   std::optional<std::vector<std::optional<int64_t>>> noise_shape = {};
   std::optional<int64_t> seed = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// Sets a share `rate` of the elements to 0 and divides the rest by 1 - rate.
+/// Sets a fraction `rate` of the elements to 0 and divides the rest by 1 - rate.
 class STRATA_API Dropout : public keras::Layer {
  public:
   /// @param rate  0 to 1.
@@ -38,13 +38,13 @@ struct NoiseOptions {
   keras::DTypePolicy dtype = {};
 };
 struct SpatialDropoutOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::optional<int64_t> seed = {};
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
-/// Dropout of whole channels of an example.
+/// Drops whole channels of an example.
 class STRATA_API SpatialDropout1D : public keras::Layer {
  public:
   explicit SpatialDropout1D(double rate, const NoiseOptions& options = {});
@@ -58,21 +58,21 @@ class STRATA_API SpatialDropout3D : public keras::Layer {
   explicit SpatialDropout3D(double rate, const SpatialDropoutOptions& options = {});
 };
 
-/// Times normal numbers around 1, of standard deviation sqrt(rate / (1 - rate)).
+/// Multiplies by normal numbers around 1, with standard deviation sqrt(rate / (1 - rate)).
 class STRATA_API GaussianDropout : public keras::Layer {
  public:
   /// @param rate  0 to less than 1.
   explicit GaussianDropout(double rate, const NoiseOptions& options = {});
 };
 
-/// Plus normal numbers around 0.
+/// Adds normal numbers around 0.
 class STRATA_API GaussianNoise : public keras::Layer {
  public:
   /// @param stddev  0 to 1.
   explicit GaussianNoise(double stddev, const NoiseOptions& options = {});
 };
 
-/// Dropout that keeps mean and variance of what "selu" gives.
+/// Dropout that keeps the mean and variance of "selu".
 class STRATA_API AlphaDropout : public keras::Layer {
  public:
   /// @param rate  0 to less than 1.
@@ -85,7 +85,7 @@ struct ActivityRegularizationOptions {
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// Gives its input and adds its penalty, divided by the batch, to the loss.
+/// Returns its input and adds its penalty, divided by the batch, to the loss.
 class STRATA_API ActivityRegularization : public keras::Layer {
  public:
   explicit ActivityRegularization(const ActivityRegularizationOptions& options = {});

@@ -10,18 +10,19 @@
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
+#include "strata/keras/layers/layer_words.h"
 
-/// Layers that move values and keep them. Whole numbers stay whole numbers.
+/// Layers that move values without changing them. Integers stay integers.
 /// Source: keras.layers 3.15.
 namespace strata::layers {
 
 struct FlattenOptions {
-  /// "channels_first" gives the order that channels last would have given.
-  std::string data_format = "channels_last";
+  /// "channels_first" returns the same order as channels last.
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
-/// `[batch, ...]` to `[batch, size]`.
+/// Reshapes `[batch, ...]` to `[batch, size]`.
 class STRATA_API Flatten : public keras::Layer {
  public:
   explicit Flatten(const FlattenOptions& options = {});
@@ -32,28 +33,28 @@ struct ReshapingOptions {
   keras::DTypePolicy dtype = {};
 };
 
-/// To `[batch, target_shape...]`; one size may be -1: what remains.
+/// Reshapes to `[batch, target_shape...]`; one size may be -1: the rest.
 /// @throws Error kInvalidArgument: another number of elements.
 class STRATA_API Reshape : public keras::Layer {
  public:
   explicit Reshape(std::vector<int64_t> target_shape, const ReshapingOptions& options = {});
 };
 
-/// Dimension i + 1 of the output is dimension `dims[i]` of the input; 1 is the one behind the
-/// batch.
+/// Permutes dimensions: dimension i + 1 of the output is dimension `dims[i]` of the input; 1 is the
+/// first after the batch.
 class STRATA_API Permute : public keras::Layer {
  public:
   explicit Permute(std::vector<int64_t> dims, const ReshapingOptions& options = {});
 };
 
-/// `[batch, features]` to `[batch, n, features]`.
+/// Repeats `[batch, features]` to `[batch, n, features]`.
 class STRATA_API RepeatVector : public keras::Layer {
  public:
   explicit RepeatVector(int64_t n, const ReshapingOptions& options = {});
 };
 
-/// What is added or cut off at both ends of `N` dimensions: `1` everywhere, `{1, 2}` by dimension,
-/// `{{0, 1}, {2, 3}}` by dimension and end.
+/// The sizes that are added or cropped at both ends of `N` dimensions: `1` everywhere, `{1, 2}` by
+/// dimension, `{{0, 1}, {2, 3}}` by dimension and end.
 template <size_t N>
 struct Edges {
   std::array<std::array<int64_t, 2>, N> values = {};
@@ -61,7 +62,7 @@ struct Edges {
   Edges(int64_t all) {  // NOLINT(google-explicit-constructor)
     for (auto& each : values) each = {all, all};
   }
-  /// @throws Error kInvalidArgument: not `N`.
+  /// @throws Error kInvalidArgument: the list does not have `N` elements.
   Edges(std::initializer_list<keras::Sizes<2>> each) {
     STRATA_CHECK(each.size() == N, kInvalidArgument, "[layers] edges: got ", each.size(),
                  " dimensions; expected ", N);
@@ -70,14 +71,14 @@ struct Edges {
 };
 
 struct ImageReshapingOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };
 
 class STRATA_API ZeroPadding1D : public keras::Layer {
  public:
-  /// @param padding  In front, behind.
+  /// @param padding  At the start, at the end.
   explicit ZeroPadding1D(keras::Sizes<2> padding = 1, const ImageReshapingOptions& options = {});
 };
 class STRATA_API ZeroPadding2D : public keras::Layer {
@@ -121,9 +122,9 @@ class STRATA_API UpSampling1D : public keras::Layer {
 };
 
 struct UpSampling2DOptions {
-  std::string data_format = "channels_last";
+  DataFormat data_format = "channels_last";
   /// "nearest", "bilinear", "bicubic", "lanczos3" or "lanczos5".
-  std::string interpolation = "nearest";
+  Interpolation interpolation = "nearest";
   std::string name = {};
   keras::DTypePolicy dtype = {};
 };

@@ -1,6 +1,6 @@
 // What a living process works on is left alone, what a dead one left is removed: the two are told
 // apart by a lock, whatever process numbers there are.
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // Batches of which only some parts' rows are made: what comes, the positions and the ends are those
 // of whole batches that are cut; the maps before them are called for these rows alone.
-#include "data/transforms/batch_parts.h"
+#include "data/transforms/batch_slices.h"
 
 #include <ATen/TensorOperators.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace strata::data {
 namespace {
 
-using detail::BatchParts;
+using detail::BatchSlices;
 using Numbers = std::vector<int64_t>;
 
 /// Gives its input's batches, and lets nobody see what they are made of.
@@ -34,13 +34,13 @@ class OpaqueSource final : public detail::TransformSource {
 };
 
 bool can_be_made_partially(const Dataset& batches) {
-  return batches.source()->with_parts(BatchParts(3, {1})) != nullptr;
+  return batches.source()->with_slices(BatchSlices(3, {1})) != nullptr;
 }
-Dataset cut_partial(const Dataset& batches, const BatchParts& parts) {
+Dataset cut_partial(const Dataset& batches, const BatchSlices& parts) {
   EXPECT_TRUE(can_be_made_partially(batches));
   return Dataset(detail::make_split(batches.source(), parts));
 }
-Dataset cut_whole(const Dataset& batches, const BatchParts& parts) {
+Dataset cut_whole(const Dataset& batches, const BatchSlices& parts) {
   return Dataset(detail::make_split(std::make_shared<OpaqueSource>(batches.source()), parts));
 }
 
@@ -80,7 +80,7 @@ std::vector<std::string> elements_of(const std::vector<Step>& steps) {
 }
 
 /// What comes is the same, from the start and behind any position, and positions are.
-void expect_the_same(const Dataset& batches, const BatchParts& parts) {
+void expect_the_same(const Dataset& batches, const BatchSlices& parts) {
   const Dataset whole = cut_whole(batches, parts);
   const Dataset partial = cut_partial(batches, parts);
   EXPECT_EQ(partial.cardinality(), whole.cardinality());
@@ -107,7 +107,7 @@ void expect_the_same(const Dataset& batches, const BatchParts& parts) {
   ASSERT_EQ(steps, expected);
 }
 
-TEST(BatchPartsTest, EveryNumberOfRowsAndParts) {
+TEST(BatchSlicesTest, EveryNumberOfRowsAndParts) {
   for (const int64_t rows : {0, 1, 5, 8, 13}) {
     for (const int64_t size : {1, 3, 4, 8}) {
       const Dataset in_memory = Dataset::range(rows);
@@ -115,7 +115,7 @@ TEST(BatchPartsTest, EveryNumberOfRowsAndParts) {
       for (const Numbers& own : {Numbers{0}, Numbers{2}, Numbers{1, 2}, Numbers{0, 3}, Numbers{3},
                                  Numbers{0, 1, 2, 3}}) {
         SCOPED_TRACE(str_cat(rows, " rows by ", size, ", ", own.size(), " from ", own[0]));
-        const BatchParts parts(4, own);
+        const BatchSlices parts(4, own);
         expect_the_same(in_memory.shuffle(5, {.seed = 3}).batch(size), parts);
         expect_the_same(made.batch(size), parts);
         expect_the_same(made.batch(size, {.drop_remainder = true}), parts);
@@ -124,7 +124,7 @@ TEST(BatchPartsTest, EveryNumberOfRowsAndParts) {
   }
 }
 
-TEST(BatchPartsTest, WhateverTheBatchIsMadeOf) {
+TEST(BatchSlicesTest, WhateverTheBatchIsMadeOf) {
   const test::TempFolder folder;
   // 0 but under `make soak`, which shuffles.
   const uint32_t first =
@@ -137,27 +137,27 @@ TEST(BatchPartsTest, WhateverTheBatchIsMadeOf) {
     if (!chain.deterministic) continue;
     const Dataset batches = chain.dataset.batch(1 + seed % 7);
     SCOPED_TRACE(str_cat(chain.name, " seed ", seed));
-    const std::vector<Step> whole = run(cut_whole(batches, BatchParts(3)));
+    const std::vector<Step> whole = run(cut_whole(batches, BatchSlices(3)));
     // Who does not need a row that cannot be made, or stacked, sees no error.
     if (std::any_of(whole.begin(), whole.end(), [](const Step& step) {
           return step.element.find("[data]") != std::string::npos || step.element == "five";
         })) {
       continue;
     }
-    expect_the_same(batches, BatchParts(3, {int64_t{seed % 3}}));
-    expect_the_same(batches, BatchParts(3, {0, 2}));
+    expect_the_same(batches, BatchSlices(3, {int64_t{seed % 3}}));
+    expect_the_same(batches, BatchSlices(3, {0, 2}));
     if (HasFailure()) return;
     ++tried;
   }
   EXPECT_GT(tried, 100);
 }
 
-TEST(BatchPartsTest, BehindTheBatchWhateverGivesItAsItIs) {
+TEST(BatchSlicesTest, BehindTheBatchWhateverGivesItAsItIs) {
   const Dataset batches = counting_generator(21).batch(4);
-  expect_the_same(batches.prefetch(2), BatchParts(3, {1}));
-  expect_the_same(batches.repeat(2).take(9), BatchParts(3, {1, 2}));
-  expect_the_same(batches.skip(2).with_options({.deterministic = true}), BatchParts(3, {0}));
-  expect_the_same(batches.shuffle(3, {.seed = 2}).shard(2, 1), BatchParts(3, {0, 2}));
+  expect_the_same(batches.prefetch(2), BatchSlices(3, {1}));
+  expect_the_same(batches.repeat(2).take(9), BatchSlices(3, {1, 2}));
+  expect_the_same(batches.skip(2).with_options({.deterministic = true}), BatchSlices(3, {0}));
+  expect_the_same(batches.shuffle(3, {.seed = 2}).shard(2, 1), BatchSlices(3, {0, 2}));
 
   // These look at all rows, or at what others have.
   EXPECT_FALSE(can_be_made_partially(batches.map([](Example x) { return x; })));
@@ -197,7 +197,7 @@ using Chained = std::function<Dataset(const Counter&, int64_t parallel_calls)>;
 Numbers calls(const Chained& chained, int64_t parallel_calls) {
   Numbers counts;
   for (const Numbers& own : {Numbers{0, 1, 2}, Numbers{3, 4, 5}, Numbers{6, 7}}) {
-    const BatchParts parts(8, own);
+    const BatchSlices parts(8, own);
     const Counter counter, uncounted;
     const Dataset partial = cut_partial(chained(counter, parallel_calls), parts);
     EXPECT_EQ(run(partial), run(cut_whole(chained(uncounted, parallel_calls), parts)));
@@ -208,7 +208,7 @@ Numbers calls(const Chained& chained, int64_t parallel_calls) {
 
 bool is_even(const Example& e) { return e[0].item<int64_t>() % 2 == 0; }
 
-TEST(BatchPartsTest, AMapIsCalledForTheOwnRowsAlone) {
+TEST(BatchSlicesTest, AMapIsCalledForTheOwnRowsAlone) {
   const Numbers third = {12, 12, 8};  // of 4 batches of 8
   for (const int64_t calls_at_once : {0, 1, 3}) {
     SCOPED_TRACE(calls_at_once);
@@ -252,7 +252,7 @@ TEST(BatchPartsTest, AMapIsCalledForTheOwnRowsAlone) {
 
 // A last batch of 5 has a row for each of the first 5 replicas: rows 0-2, 3 and 4, none. That it is
 // smaller is known at its end.
-TEST(BatchPartsTest, ASmallerLastBatchIsReadTwice) {
+TEST(BatchSlicesTest, ASmallerLastBatchIsReadTwice) {
   const auto chained = [](const Counter& c, int64_t n) {
     return c.map(Dataset::range(37), n).batch(8);
   };
@@ -261,7 +261,7 @@ TEST(BatchPartsTest, ASmallerLastBatchIsReadTwice) {
   EXPECT_EQ(calls(chained, 3), calls(chained, 0));
 }
 
-TEST(BatchPartsTest, WhatStandsBetweenMapAndBatchMayNeedAllRows) {
+TEST(BatchSlicesTest, WhatStandsBetweenMapAndBatchMayNeedAllRows) {
   const Numbers all = {32, 32, 32};
   const auto count = [](auto between) {
     return calls([between](const Counter& c,
@@ -275,7 +275,7 @@ TEST(BatchPartsTest, WhatStandsBetweenMapAndBatchMayNeedAllRows) {
   EXPECT_EQ(count([](const Dataset& d) { return d.ignore_errors(); }), all);
 }
 
-TEST(BatchPartsTest, OthersRowsAreNotMadeBehindARestoreEither) {
+TEST(BatchSlicesTest, OthersRowsAreNotMadeBehindARestoreEither) {
   for (const int64_t parallel_calls : {0, 3}) {
     const Counter counter, uncounted;
     const auto batches = [&](const Counter& c) {
@@ -286,9 +286,9 @@ TEST(BatchPartsTest, OthersRowsAreNotMadeBehindARestoreEither) {
       for (int64_t i = 0; i < elements; ++i) (void)iterator.next();
       return iterator;
     };
-    const Iterator first = advanced(cut_partial(batches(uncounted), BatchParts(8, {0, 1, 2})), 9);
+    const Iterator first = advanced(cut_partial(batches(uncounted), BatchSlices(8, {0, 1, 2})), 9);
     // The replicas live elsewhere now.
-    const BatchParts others(8, {2, 3, 4, 5});
+    const BatchSlices others(8, {2, 3, 4, 5});
     Iterator undisturbed = advanced(cut_whole(batches(uncounted), others), 12);
     Iterator restored = cut_partial(batches(counter), others).iterator(0);
     restored.restore(first.position());
@@ -297,7 +297,7 @@ TEST(BatchPartsTest, OthersRowsAreNotMadeBehindARestoreEither) {
   }
 }
 
-TEST(BatchPartsTest, ThreadsMakeTheOwnRowsOfTheNextBatchAhead) {
+TEST(BatchSlicesTest, ThreadsMakeTheOwnRowsOfTheNextBatchAhead) {
   constexpr int64_t kRows = 1024, kOwn = kRows / 64;
   const auto made = std::make_shared<std::counting_semaphore<>>(0);
   const Dataset batches = counting_generator(4 * kRows)
@@ -308,14 +308,14 @@ TEST(BatchPartsTest, ThreadsMakeTheOwnRowsOfTheNextBatchAhead) {
                                   },
                                   {.num_parallel_calls = 2})
                               .batch(kRows);
-  Iterator rows = cut_partial(batches, BatchParts(64, {5})).iterator(0);
+  Iterator rows = cut_partial(batches, BatchSlices(64, {5})).iterator(0);
   ASSERT_TRUE(rows.next());
   for (int64_t i = 0; i < kOwn + 1; ++i) {
     ASSERT_TRUE(made->try_acquire_for(std::chrono::seconds(30))) << i;
   }
 }
 
-TEST(BatchPartsTest, ARowThatCannotBeMadeCostsItsWorkerTheBatch) {
+TEST(BatchSlicesTest, ARowThatCannotBeMadeCostsItsWorkerTheBatch) {
   for (const int64_t broken : {6, 13}) {  // 13: of a last batch, which seems to be another's
     for (const int64_t parallel_calls : {0, 2}) {
       const Dataset batches = counting_generator(14)
@@ -328,7 +328,7 @@ TEST(BatchPartsTest, ARowThatCannotBeMadeCostsItsWorkerTheBatch) {
                                       {.num_parallel_calls = parallel_calls})
                                   .batch(4);
       const auto rows_of_part = [&](int64_t part) {
-        return elements_of(run(cut_partial(batches, BatchParts(2, {part}))));
+        return elements_of(run(cut_partial(batches, BatchSlices(2, {part}))));
       };
       EXPECT_EQ(rows_of_part(0), (std::vector<std::string>{"Long[2](0,1)", "Long[2](4,5)",
                                                            "Long[2](8,9)", "Long[1](12)"}));
@@ -339,13 +339,13 @@ TEST(BatchPartsTest, ARowThatCannotBeMadeCostsItsWorkerTheBatch) {
   }
 }
 
-TEST(BatchPartsTest, AGeneratorThatDoesNotRepeatItselfIsAnError) {
+TEST(BatchSlicesTest, AGeneratorThatDoesNotRepeatItselfIsAnError) {
   const auto left = std::make_shared<int64_t>(5);
   const Dataset once = Dataset::from_generator([left]() -> std::optional<Example> {
     if (--*left < 0) return std::nullopt;
     return Example{longs({*left})};
   });
-  Iterator rows = cut_partial(once.batch(4), BatchParts(2, {1})).iterator(0);
+  Iterator rows = cut_partial(once.batch(4), BatchSlices(2, {1})).iterator(0);
   EXPECT_TRUE(rows.next());
   expect_error(ErrorCode::kInvalidArgument, {"a generator must repeat itself"},
                [&] { (void)rows.next(); });

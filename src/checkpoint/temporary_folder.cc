@@ -1,4 +1,4 @@
-#include "checkpoint/scratch.h"
+#include "checkpoint/temporary_folder.h"
 
 #include "checkpoint/manifest.h"
 #include "strata/core/error.h"
@@ -20,7 +20,7 @@ void recover(const FileSystem& files, const std::string& folder, const std::stri
                          << ": put back; the process that replaced it had died";
     return;
   }
-  // Away first: where locks are not to be had, a process that was only slow then fails to give the
+  // Away first: where locks are unsupported, a process that was only slow then fails to give the
   // folder its name, rather than name a folder that lacks a shard.
   const auto info = files.info(path);
   if (info && info->is_folder && scratch.kind != ScratchKind::kTrash) {

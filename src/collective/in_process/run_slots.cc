@@ -1,14 +1,14 @@
-#include "strata/collective/permits.h"
+#include "strata/collective/run_slots.h"
 
 namespace strata::collective {
 
-void Permits::acquire() {
+void RunSlots::acquire() {
   MutexLock lock(mutex_);
   released_.wait(lock, [this]() STRATA_REQUIRES(mutex_) { return available_ > 0; });
   --available_;
 }
 
-void Permits::release() {
+void RunSlots::release() {
   {
     MutexLock lock(mutex_);
     ++available_;

@@ -1,4 +1,4 @@
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 
 #include <sched.h>
 

@@ -12,14 +12,14 @@ namespace strata::data::detail {
 
 /// Some of the parts, in this order, that a batch is cut into: `num_parts` balanced ones, the
 /// larger ones first.
-class BatchParts {
+class BatchSlices {
  public:
   /// @param own  Numbers below num_parts, ascending, at least one.
-  BatchParts(int64_t num_parts, std::vector<int64_t> own)
+  BatchSlices(int64_t num_parts, std::vector<int64_t> own)
       : num_parts_(num_parts), own_(std::move(own)) {}
 
   /// All of them.
-  explicit BatchParts(int64_t num_parts) : BatchParts(num_parts, {}) {
+  explicit BatchSlices(int64_t num_parts) : BatchSlices(num_parts, {}) {
     own_.resize(static_cast<size_t>(num_parts));
     std::iota(own_.begin(), own_.end(), 0);
   }

@@ -1,4 +1,4 @@
-#include "cluster/core_shares.h"
+#include "cluster/cpu_partition.h"
 
 #include <gtest/gtest.h>
 
@@ -9,44 +9,44 @@ namespace {
 
 using Cores = std::vector<std::vector<int>>;
 
-TEST(CoreSharesTest, NeighboursStayTogether) {
+TEST(CpuPartitionTest, NeighboursStayTogether) {
   EXPECT_EQ(share_cores({0, 4, 1, 5}, 2), (Cores{{0, 4}, {1, 5}}));
   EXPECT_EQ(share_cores({0, 1, 2, 3, 4}, 3), (Cores{{0, 1}, {2, 3}, {4}}));
   EXPECT_EQ(share_cores({3}, 1), (Cores{{3}}));
   EXPECT_EQ(share_cores({0, 1}, 3), (Cores{{}, {}, {}}));  // they share them all
 }
 
-TEST(CoreSharesTest, TheProcessesOwnCoresAreFound) {
+TEST(CpuPartitionTest, TheProcessesOwnCoresAreFound) {
   const std::vector<int> cores = cores_by_place();
   ASSERT_FALSE(cores.empty());
   EXPECT_GE(*std::min_element(cores.begin(), cores.end()), 0);
 }
 
-TEST(CoreSharesTest, ProcessesThatMayUseTheSameGetPartsOfIt) {
+TEST(CpuPartitionTest, ProcessesThatMayUseTheSameGetPartsOfIt) {
   EXPECT_EQ(divide({{0, 1}, {0, 1}}), (Cores{{0}, {1}}));
   EXPECT_EQ(divide({{0, 4, 1, 5, 2}, {0, 4, 1, 5, 2}}), (Cores{{0, 4, 1}, {5, 2}}));
   EXPECT_EQ(divide({{0, 1, 2, 3}}), (Cores{{0, 1, 2, 3}}));
 }
 
-TEST(CoreSharesTest, WhoHasItsOwnKeepsIt) {
+TEST(CpuPartitionTest, WhoHasItsOwnKeepsIt) {
   EXPECT_EQ(divide({{0}, {1}}), (Cores{{0}, {1}}));
   EXPECT_EQ(divide({{0, 1}, {4, 5, 6}, {0, 1}}), (Cores{{0}, {4, 5, 6}, {1}}));
 }
 
-TEST(CoreSharesTest, ListsThatOverlapAreDividedInTurn) {
+TEST(CpuPartitionTest, ListsThatOverlapAreDividedInTurn) {
   EXPECT_EQ(divide({{0, 1, 2, 3}, {0}}), (Cores{{1, 2, 3}, {0}}));
   // The second and the third have nothing in common, but both share with the first.
   EXPECT_EQ(divide({{0, 1, 2, 3}, {0, 1}, {2, 3}}), (Cores{{1}, {0}, {2, 3}}));
 }
 
-TEST(CoreSharesTest, WhereThereIsNotOneForEachNobodyHasItsOwn) {
+TEST(CpuPartitionTest, WhereThereIsNotOneForEachNobodyHasItsOwn) {
   EXPECT_EQ(divide({{0, 1}, {0, 1}, {0, 1}}), (Cores{{}, {}, {}}));
   EXPECT_EQ(divide({{0, 1, 2}, {0}, {0}, {7}}), (Cores{{}, {}, {}, {7}}));
   EXPECT_EQ(divide({}), Cores{});
 }
 
 // Whatever the lists: no core twice, none that is not allowed, all or none of those who share.
-TEST(CoreSharesTest, NoCoreIsGivenTwice) {
+TEST(CpuPartitionTest, NoCoreIsGivenTwice) {
   uint32_t state = 1;
   const auto random = [&state](uint32_t below) {
     state = state * 1664525U + 1013904223U;
