@@ -42,7 +42,8 @@ struct TaskAddress {
 };
 
 /// One message; a kind uses only the fields that it needs. Its contract is
-/// proto/strata/control_message.proto. Fields are added, never changed; readers skip unknown fields.
+/// proto/strata/control_message.proto. Fields are added, never changed; readers skip unknown
+/// fields.
 struct ControlMessage {
   MessageKind kind = MessageKind::kHeartbeat;
   uint64_t request = 0;     ///< the sender's number; a reply has its request's

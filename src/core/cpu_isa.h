@@ -2,8 +2,9 @@
 
 namespace strata {
 
-/// The instruction sets that the kernels in src/kernels, src/tensor and src/optim are compiled for: one source,
-/// three times. All give the same bits. Chosen at run time through plain function pointers, not
+/// The instruction sets that the kernels in src/kernels, src/tensor and src/optim are compiled for:
+/// one source, three times. All give the same bits. Chosen at run time through plain function
+/// pointers, not
 /// ifuncs: sanitizers do not survive those.
 enum class CpuIsa { kBaseline = 0, kAvx2 = 1, kAvx512 = 2 };
 inline constexpr int kNumCpuIsas = 3;

@@ -27,9 +27,9 @@ class STRATA_CAPABILITY("mutex") TimedMutex {
     if (try_lock()) return true;
     std::unique_lock lock(mutex_);
     ++waiting_;
-    const bool local = released_.wait_until(lock, deadline, [this] { return try_lock(); });
+    const bool locked = released_.wait_until(lock, deadline, [this] { return try_lock(); });
     --waiting_;
-    return local;
+    return locked;
   }
 
   template <typename Rep, typename Period>

@@ -10,13 +10,14 @@
 
 /// A reader of HDF5 files, for files that may be damaged or hostile.
 ///
-/// Why strata has its own reader, although HDF5's library writes strata's files (hdf5.h): the library trusts
-/// the numbers in a file. Damage makes it read and write outside of its buffers (CVE-2024-29157, in
-/// the heap of texts, is one of dozens that were mended in 1.14.4; we saw crashes in groups, heaps
-/// and messages of Debian 12's 1.10.8 with single bits flipped), and it has no limits for memory or
-/// work, so that a small file can ask for any amount of both. This reader compares every number
-/// with the bytes that are there and draws on a `Budget`; tests flip bits, and a fuzz target feeds
-/// it any bytes. The writer meets no such data, and the library's files are the format's reference.
+/// Why strata has its own reader, although HDF5's library writes strata's files (hdf5.h): the
+/// library trusts the numbers in a file. Damage makes it read and write outside of its buffers
+/// (CVE-2024-29157, in the heap of texts, is one of dozens that were mended in 1.14.4; we saw
+/// crashes in groups, heaps and messages of Debian 12's 1.10.8 with single bits flipped), and it
+/// has no limits for memory or work, so that a small file can ask for any amount of both. This
+/// reader compares every number with the bytes that are there and draws on a `Budget`; tests flip
+/// bits, and a fuzz target feeds it any bytes. The writer meets no such data, and the library's
+/// files are the format's reference.
 ///
 /// It reads what Keras and h5py write by default: superblocks 0 to 3, groups as symbol tables or as
 /// links in the header, attributes in the header, data in the header, in one piece or in chunks

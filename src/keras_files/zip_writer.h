@@ -19,12 +19,13 @@ void for_each_part(const ReadableFile& file, const Sink& sink);
 /// Writes a zip archive of stored members, dated 1980-01-01, as Keras's is: equal input, equal
 /// bytes. Sizes from 4 GiB on are written as zip64. Nothing but the list of members is kept.
 ///
-/// Why strata has its own writer, although libzip reads strata's archives (zip_reader.h): a `WritableFile` only
-/// appends, since stores of objects can do no more, and libzip needs an output that seeks. It
-/// writes the header of each member before the data, without the checksum, and then returns and
-/// writes the header again (libzip 1.7.3, add_data in zip_close.c: "we don't support non-seekable
-/// output"; zip_file_set_mtime and ZIP_CM_STORE do not change that). With libzip an archive would
-/// have to be made in memory or in a local file first, at a second copy of the weights.
+/// Why strata has its own writer, although libzip reads strata's archives (zip_reader.h): a
+/// `WritableFile` only appends, since stores of objects can do no more, and libzip needs an output
+/// that seeks. It writes the header of each member before the data, without the checksum, and then
+/// returns and writes the header again (libzip 1.7.3, add_data in zip_close.c: "we don't support
+/// non-seekable output"; zip_file_set_mtime and ZIP_CM_STORE do not change that). With libzip an
+/// archive would have to be made in memory or in a local file first, at a second copy of the
+/// weights.
 class ZipWriter {
  public:
   explicit ZipWriter(Sink sink) : sink_(std::move(sink)) {}

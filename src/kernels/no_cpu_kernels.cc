@@ -1,5 +1,5 @@
-// Built in place of the kernels with STRATA_CPU_KERNELS=OFF: replica functions run libtorch's operators, large ones
-// in parts, so that their bits do not depend on the number of threads.
+// Built in place of the kernels with STRATA_CPU_KERNELS=OFF: replica functions run libtorch's
+// operators, large ones in parts, so that their bits do not depend on the number of threads.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/bmm_ops.h>

@@ -27,7 +27,8 @@ class VariablePlacement {
 
   /// Each replica may write to a copy of its own. False: there is one copy for all replicas.
   virtual bool has_copy_per_replica() const { return true; }
-  /// Gives the tensors of a variable that is synchronized on write the storage that they are to have.
+  /// Gives the tensors of a variable that is synchronized on write the storage that they are to
+  /// have.
   /// @param replicas  One a replica of this process, on its device, with equal values.
   virtual Copies place(const ReplicaGroup& group, const std::vector<at::Tensor>& replicas) const;
   /// What an optimizer trains has one value for all replicas of this process, in one storage or in

@@ -13,8 +13,8 @@
 
 namespace strata::detail {
 
-/// The consensus of workers that step together. It costs nothing while there is no reason to stop: a
-/// listener thread waits for a stop request from any worker (SIGTERM, or at rank 0 a worker that
+/// The consensus of workers that step together. It costs nothing while there is no reason to stop:
+/// a listener thread waits for a stop request from any worker (SIGTERM, or at rank 0 a worker that
 /// waits to join). Then each worker proposes the earliest of its calls at which it can stop, and
 /// waits there for the proposals of the others; the step is the latest of these. A worker that has
 /// proposed is in a step that cannot end without the others, so no worker runs past it.

@@ -106,7 +106,7 @@ class BlockCache {
   static thread_local Magazine* thread_magazine_;
   static thread_local bool thread_is_over_;
 
-  std::atomic<uint8_t>* units_ = nullptr;  // 0 not built_in, kChunkUnit, else class + 1
+  std::atomic<uint8_t>* units_ = nullptr;  // 0 not strata's, kChunkUnit, else class + 1
   std::array<Pool, kNumClasses> pools_;    // each guarded by its pool_mutex
   std::array<PoolLock, 32> pool_locks_;
 

@@ -18,9 +18,9 @@
 
 namespace strata::ps {
 
-/// The functions that a ClusterCoordinator can call on workers, by name. One function of the program,
-/// which all tasks run, fills it: so all have the same entries, no linker can drop one, and a
-/// function's captures belong to its own task.
+/// The functions that a ClusterCoordinator can call on workers, by name. One function of the
+/// program, which all tasks run, fills it: so all have the same entries, no linker can drop one,
+/// and a function's captures belong to its own task.
 ///
 ///     void register_all(ps::FunctionRegistry& registry) {
 ///       registry.add("train_step", [](data::Iterator& batches, int64_t step) -> double {...});
@@ -37,8 +37,8 @@ namespace strata::ps {
 /// Source: the tf.functions of tf.distribute.coordinator.ClusterCoordinator.schedule.
 class STRATA_API FunctionRegistry {
  public:
-  /// @return a handle that ClusterCoordinator::schedule takes in place of the name, to check arguments at
-  ///   compile time.
+  /// @return a handle that ClusterCoordinator::schedule takes in place of the name, to check
+  ///   arguments at compile time.
   /// @throws Error  kInvalidArgument: a name that is empty, of more than 255 bytes, or has control
   ///     characters. kAlreadyExists.
   template <typename F>
@@ -67,8 +67,8 @@ class STRATA_API FunctionRegistry {
 
   /// Adds a factory. `factory` returns a T, std::unique_ptr<T> or std::shared_ptr<T>, and the
   /// object stays on its worker. It is called on each worker once for each
-  /// ClusterCoordinator::create_per_worker_values, and again on a worker that was lost and reconnected. @throws
-  /// Error  as `add`.
+  /// ClusterCoordinator::create_per_worker_values, and again on a worker that was lost and
+  /// reconnected. @throws Error  as `add`.
   template <typename F>
   void add_resource(std::string name, F factory) {
     static_assert(detail::HasSignature<F>, "a factory has parameters of one type each");

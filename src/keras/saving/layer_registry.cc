@@ -14,7 +14,7 @@ struct Registry {
   mutable Mutex mutex;
   // By class.
   std::map<std::string, LayerFactory, std::less<>> factories STRATA_GUARDED_BY(mutex);
-  /// Of classes that are not built_in: "local>Scale".
+  /// The names of user-defined classes: "mine>Scale".
   std::map<std::string, LayerFactory, std::less<>> registered STRATA_GUARDED_BY(mutex);
   // By class.
   std::map<std::string, std::string, std::less<>> registered_names STRATA_GUARDED_BY(mutex);

@@ -28,8 +28,8 @@ struct CoordinatorOptions {
 };
 
 /// What ClusterCoordinator (strata/strategies/cluster_coordinator.h, which documents the calls) is
-/// made of: schedules functions of a FunctionRegistry on the workers of a cluster, without resolvers
-/// and datasets.
+/// made of: schedules functions of a FunctionRegistry on the workers of a cluster, without
+/// resolvers and datasets.
 class Coordinator {
  public:
   /// @param task  This task; mostly the chief. Need not be in `spec`.
