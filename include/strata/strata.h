@@ -1,6 +1,8 @@
 #pragma once
 
-// Everything, for programs. Where compile time counts, include what you use.
+// Everything, for programs. Two things of libtorch are left to the program, for their cost of 8 to 12
+// seconds: with SyncBatchNorm, include "strata/runtime/sync_batch_norm.h"; with libtorch's modules
+// and functions, include <torch/torch.h> or narrower ones.
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/describe.h"
@@ -165,7 +167,6 @@
 #include "strata/runtime/replica_group.h"
 #include "strata/runtime/replicated.h"
 #include "strata/runtime/stop_consensus.h"
-#include "strata/runtime/sync_batch_norm.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/cluster_coordinator.h"
@@ -189,6 +190,7 @@
 #include "strata/tensor/cpu_allocator.h"
 #include "strata/tensor/fingerprint.h"
 #include "strata/tensor/random_streams.h"
+#include "strata/tensor/tensor.h"
 #include "strata/tensor/thread_setup.h"
 #include "strata/tensor/update_rule.h"
 #include "strata/wire/address.h"
