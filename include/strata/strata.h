@@ -1,8 +1,8 @@
 #pragma once
 
-// Everything, for programs. Two things of libtorch are left to the program, for their cost of 8 to 12
-// seconds: with SyncBatchNorm, include "strata/runtime/sync_batch_norm.h"; with libtorch's modules
-// and functions, include <torch/torch.h> or narrower ones.
+// Everything, for programs, but SyncBatchNorm: it is a torch::nn module, and libtorch's headers for
+// these take 8 s of a compilation. Include strata/runtime/sync_batch_norm.h for it, and of libtorch
+// what the program uses of it: <torch/torch.h>, or one module or function (<ATen/ops/relu.h>).
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/describe.h"

@@ -28,28 +28,26 @@ concept IsTensor = std::same_as<T, at::Tensor>;
 
 /// At least one tensor, and what converts to one.
 template <typename A, typename B>
-concept TensorAndTensor =
-    (IsTensor<A> || IsTensor<B>)&&std::convertible_to<const A&, at::Tensor>&& std::convertible_to<
-        const B&, at::Tensor>;
+concept TensorAndTensor = (IsTensor<A> || IsTensor<B>)&&std::convertible_to<
+    const A&, at::Tensor>&& std::convertible_to<const B&, at::Tensor>;
 
 }  // namespace strata::detail
 
 namespace at {  // where the compiler looks for operators of at::Tensor
 
-#define STRATA_TENSOR_OPERATOR(op, method, number_on_the_left)              \
-  template <typename A, typename B>                                         \
-  requires strata::detail::TensorAndTensor<A, B>                            \
-  Tensor operator op(const A& a, const B& b) {                              \
-    const Tensor &x = a, &y = b;                                            \
-    return x.method(y);                                                     \
-  }                                                                         \
-  template <strata::detail::IsTensor T>                                     \
-  Tensor operator op(const T& x, const Scalar& y) {                         \
-    return x.method(y);                                                     \
-  }                                                                         \
-  template <strata::detail::IsTensor T>                                     \
-  Tensor operator op(const Scalar& x, const T& y) {                         \
-    return number_on_the_left;                                              \
+#define STRATA_TENSOR_OPERATOR(op, method, number_on_the_left)                                \
+  template <typename A, typename B>                                                           \
+  requires strata::detail::TensorAndTensor<A, B> Tensor operator op(const A& a, const B& b) { \
+    const Tensor &x = a, &y = b;                                                              \
+    return x.method(y);                                                                       \
+  }                                                                                           \
+  template <strata::detail::IsTensor T>                                                       \
+  Tensor operator op(const T& x, const Scalar& y) {                                           \
+    return x.method(y);                                                                       \
+  }                                                                                           \
+  template <strata::detail::IsTensor T>                                                       \
+  Tensor operator op(const Scalar& x, const T& y) {                                           \
+    return number_on_the_left;                                                                \
   }
 
 STRATA_TENSOR_OPERATOR(+, add, y.add(x))
