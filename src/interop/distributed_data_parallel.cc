@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
 
 #include <vector>
 
