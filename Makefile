@@ -12,7 +12,7 @@ DEMO_ARGS ?=
 # make soak SECONDS=3600, make fuzz SECONDS=3600
 SECONDS ?= 600
 
-.PHONY: help demo build test soak fuzz fuzz-build bench format tidy install package docs clean bootstrap
+.PHONY: help demo build test soak fuzz fuzz-build bench format tidy thread-safety install package docs clean bootstrap
 .NOTPARALLEL:
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo 'make fuzz      give every parser and message random bytes for SECONDS=$(SECONDS) (clang), and count them'
 	@echo 'make bench     install the peers, and run the side-by-side benchmarks'
 	@echo 'make format    clang-format every source;  make tidy: clang-tidy'
+	@echo 'make thread-safety   check with clang that each mutex is held where it must be'
 	@echo 'make install   install into PREFIX=$(PREFIX);  make clean: remove build/'
 	@echo 'make package   a Debian package and a wheel, in build/package/packages'
 	@echo 'make docs      pages of the public headers, in build/docs/html'
@@ -73,6 +74,13 @@ format:
 
 tidy:
 	@$(MAKE) --no-print-directory build PRESET=tidy
+
+# With clang alone, which is installed if it can be. Configured once: see fuzz-build.
+thread-safety:
+	@scripts/bootstrap.sh clang
+	@command -v clang++ >/dev/null || { echo 'thread-safety: no clang++ (Debian: clang)'; exit 1; }
+	@grep -qs Werror=thread-safety build/thread-safety/CMakeCache.txt || cmake --preset thread-safety
+	cmake --build --preset thread-safety -j $(JOBS)
 
 install: build
 	cmake --install $(BUILD) --prefix $(PREFIX)

@@ -2,7 +2,7 @@
 # Installs what building strata needs and this machine lacks: Debian packages, then the engine (libtorch 2.15, from
 # PyPI's torch wheel, into the user's cache folder; see DESIGN.md, 3.1). Prints nothing when nothing is missing.
 #
-#   scripts/bootstrap.sh [fuzz]   with fuzz: also clang and its libFuzzer, for the preset of that name
+#   scripts/bootstrap.sh [clang | fuzz]   also clang (for the preset thread-safety), or clang and its libFuzzer (fuzz)
 #
 #   STRATA_NO_APT=1     leave Debian packages alone; say what is missing
 #   TORCH_ROOT=DIR      use the libtorch in DIR
@@ -42,8 +42,8 @@ ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || optional+=(libfaketim
 have_header gtest/gtest.h || optional+=(libgtest-dev)
 have_header nlohmann/json.hpp || optional+=(nlohmann-json3-dev)
 
+case "${1:-}" in clang | fuzz) have clang++ || optional+=(clang) ;; esac
 if [ "${1:-}" = fuzz ]; then
-  have clang++ || optional+=(clang)
   # Debian names the run-time libraries after clang's version.
   if ! ls /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.fuzzer-x86_64.a >/dev/null 2>&1; then
     llvm=$(apt-cache depends clang 2>/dev/null | sed -n 's/.*Depends: clang-\([0-9]*\).*/\1/p' | head -n 1)

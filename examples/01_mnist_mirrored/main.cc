@@ -10,6 +10,8 @@
 //   ...
 //   test accuracy 0.9733
 // Ctrl-C ends it between two steps, with the terminal as it was and exit status 130.
+#include <ATen/Context.h>
+
 #include <cstdio>
 
 #include "strata/strata.h"
@@ -26,7 +28,7 @@ void train(const examples::Arguments& arguments) {
   const auto train = mnist.train_dataset().shuffle(60000).batch(arguments.batch);
   const auto test = mnist.test_dataset().batch(1000);
 
-  torch::manual_seed(1);
+  at::manual_seed(1);
   strata::MirroredStrategy strategy({.devices = arguments.devices});
   std::printf("%d replicas\n", strategy.num_replicas_in_sync());
   auto model = strategy.scope([&] {

@@ -15,6 +15,7 @@
 
 #include <cstdio>
 
+#include "strata/runtime/sync_batch_norm.h"
 #include "strata/strata.h"
 #include "support/arguments.h"
 #include "support/progress_bar.h"

@@ -15,6 +15,8 @@
 // Elsewhere than under the launcher TF_CONFIG, SLURM, MPI or Kubernetes say who is there
 // (docs/clusters.md); where nothing does, it trains alone. As many replicas make the same weights,
 // however they are spread over processes.
+#include <ATen/Context.h>
+
 #include <cstdio>
 
 #include "strata/strata.h"
@@ -32,7 +34,7 @@ void train(const examples::Arguments& arguments) {
   const auto train = mnist.train_dataset().shuffle(60000).batch(arguments.batch);
   const auto test = mnist.test_dataset().batch(1000);
 
-  torch::manual_seed(1);
+  at::manual_seed(1);
   strata::MultiWorkerMirroredStrategy strategy({.devices = arguments.devices});
   if (strategy.is_chief()) std::printf("%s", strategy.describe().c_str());
   auto model = strategy.scope([&] {

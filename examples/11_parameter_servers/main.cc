@@ -10,6 +10,8 @@
 //   worker:0 | test accuracy 0.9766
 //
 // Kill a worker: the others go on. Where nothing says that there is a cluster it trains alone.
+#include <ATen/Context.h>
+
 #include <cstdio>
 
 #include "strata/strata.h"
@@ -27,7 +29,7 @@ void train(const examples::Arguments& arguments) {
   const auto train = mnist.train_dataset().shuffle(60000).batch(arguments.batch);
   const auto test = mnist.test_dataset().batch(1000);
 
-  torch::manual_seed(1);
+  at::manual_seed(1);
   strata::ParameterServerStrategy strategy({.devices = arguments.devices});
   if (strategy.is_chief()) {
     std::printf("%d workers, %d parameter servers\n", strategy.num_workers(),

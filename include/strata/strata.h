@@ -1,6 +1,8 @@
 #pragma once
 
-// Everything, for programs. Where compile time counts, include what you use.
+// Everything, for programs, but SyncBatchNorm: it is a torch::nn module, and libtorch's headers for
+// these take 8 s of a compilation. Include strata/runtime/sync_batch_norm.h for it, and of libtorch
+// what the program uses of it: <torch/torch.h>, or one module or function (<ATen/ops/relu.h>).
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/describe.h"
@@ -171,7 +173,6 @@
 #include "strata/runtime/replica_options.h"
 #include "strata/runtime/replicated.h"
 #include "strata/runtime/stop_consensus.h"
-#include "strata/runtime/sync_batch_norm.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/cluster_coordinator.h"
@@ -197,6 +198,7 @@
 #include "strata/tensor/fingerprint.h"
 #include "strata/tensor/random_streams.h"
 #include "strata/tensor/rule_options.h"
+#include "strata/tensor/tensor.h"
 #include "strata/tensor/thread_setup.h"
 #include "strata/tensor/update_rule.h"
 #include "strata/wire/address.h"

@@ -1,12 +1,12 @@
 #include "strata/checkpoint/checkpoint_manager.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 
 #include "checkpoint/manager_state.h"
 #include "checkpoint/session.h"
 #include "checkpoint/temporary_folder.h"
+#include "core/seconds.h"
 #include "runtime/group_agreement.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
@@ -19,10 +19,6 @@ namespace {
 
 using checkpoint::FolderListing;
 using checkpoint::ManagedCheckpoint;
-
-double system_now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 std::string name_of(const ManagedCheckpoint& each) { return split_path(each.path).second; }
 
@@ -52,7 +48,7 @@ void warn_of_damaged(const FolderListing& listing) {
 struct CheckpointManager::State {
   State(Checkpoint& checkpoint, std::string folder, CheckpointManagerOptions options)
       : checkpoint(checkpoint), folder(std::move(folder)), options(std::move(options)) {
-    if (!this->options.now) this->options.now = &system_now;
+    if (!this->options.now) this->options.now = &strata::detail::unix_time;
   }
 
   /// Not while the writing thread removes some of them.

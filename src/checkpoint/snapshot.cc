@@ -4,10 +4,10 @@
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 
 #include "checkpoint/copy.h"
+#include "core/seconds.h"
 #include "strata/core/error.h"
 #include "strata/runtime/replica_group.h"
 
@@ -160,8 +160,7 @@ Snapshot take_snapshot(const Graph& graph, const SnapshotOptions& options, Stagi
   snapshot.in_a_hurry = staging == nullptr;
   Manifest& manifest = snapshot.manifest;
   manifest.strata_version = STRATA_VERSION;
-  manifest.saved_at =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  manifest.saved_at = strata::detail::unix_time();
   manifest.plan = plan_of(*graph.groups[0]);
   Layout layout(options.shard_bytes, options.shard_prefix);
   for (const GraphTensor& each : graph.tensors) {

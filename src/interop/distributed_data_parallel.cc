@@ -4,6 +4,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/variable.h>
+#include <torch/nn/module.h>
 
 #include <vector>
 
@@ -38,7 +39,7 @@ class DataParallelCore::Impl : public std::enable_shared_from_this<Impl> {
     if (!cluster) return;
     workers_ =
         std::make_unique<WorkerGroup>(*cluster, options.server, options.communication_options,
-                                      std::vector<std::string>{"cpu:0"}, Common{});
+                                      std::vector<std::string>{"cpu:0"}, SharedSettings{});
     ReplicaGroupOptions group{.name = kName, .devices = workers_->devices()};
     group.reduction = {.bytes_per_pack = options.communication_options.bytes_per_pack,
                        .overlap = options.communication_options.overlap.value_or(true)};

@@ -1,11 +1,11 @@
 #include "keras_files/optimizer_layout.h"
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 #include <string_view>
 
 #include "core/join.h"
+#include "core/letter_case.h"
 #include "keras_files/layer_rules.h"
 #include "strata/core/error.h"
 #include "strata/tensor/rule_options.h"
@@ -35,18 +35,13 @@ const std::vector<OptimizerClass>& all_classes() {
   return kClasses;
 }
 
-std::string lower(std::string_view name) {
-  std::string text(name);
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 /// "adam" as Keras takes it for Adam.
 std::string optimizer_class_of(const Json& optimizer) {
   if (optimizer.is_string()) {
     const std::string& name = optimizer.as_string();
     for (const OptimizerClass& each : all_classes()) {
-      if (lower(each.name) == lower(name)) return std::string(each.name);
+      if (strata::detail::lower_case(each.name) == strata::detail::lower_case(name))
+        return std::string(each.name);
     }
     return name;
   }

@@ -1,10 +1,10 @@
 #include "strata/optim/any_optimizer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <vector>
 
 #include "core/join.h"
+#include "core/letter_case.h"
 #include "strata/core/error.h"
 #include "strata/optim/optimizers.h"
 
@@ -16,17 +16,11 @@ struct Named {
   std::unique_ptr<Optimizer> (*make)();
 };
 
-std::string lower(std::string_view name) {
-  std::string text(name);
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 template <typename... O>
 std::vector<Named> names_of(OptimizerList<O...>) {
-  std::vector<Named> all = {{lower(O::class_name()), []() -> std::unique_ptr<Optimizer> {
-                               return std::make_unique<O>();
-                             }}...};
+  std::vector<Named> all = {
+      {strata::detail::lower_case(O::class_name()),
+       []() -> std::unique_ptr<Optimizer> { return std::make_unique<O>(); }}...};
   std::ranges::sort(all, {}, &Named::name);
   return all;
 }
@@ -35,7 +29,7 @@ std::vector<Named> names_of(OptimizerList<O...>) {
 
 std::unique_ptr<Optimizer> make_optimizer(std::string_view name) {
   static const std::vector<Named> kNamed = names_of(AllOptimizers());
-  const auto found = std::ranges::find(kNamed, lower(name), &Named::name);
+  const auto found = std::ranges::find(kNamed, strata::detail::lower_case(name), &Named::name);
   STRATA_CHECK(found != kNamed.end(), kInvalidArgument, "[optimizers] make_optimizer: got '", name,
                "'; expected one of ", join(kNamed, &Named::name));
   return found->make();

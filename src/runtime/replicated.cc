@@ -1,5 +1,7 @@
 #include "strata/runtime/replicated.h"
 
+#include <torch/nn/module.h>
+
 #include <algorithm>
 #include <unordered_set>
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/seconds.h"
 #include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
@@ -15,10 +16,6 @@
 
 namespace strata::summary {
 namespace {
-
-double system_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 int64_t big_endian(std::string_view bytes) {
   int64_t value = 0;
@@ -54,7 +51,7 @@ std::chrono::milliseconds bounded(std::chrono::milliseconds time) {
 class SummaryWriter::Impl {
  public:
   Impl(const std::string& logdir, const SummaryWriterOptions& options)
-      : wall_time(options.wall_time ? options.wall_time : system_time),
+      : wall_time(options.wall_time ? options.wall_time : strata::detail::unix_time),
         path(detail::new_event_file_path(logdir, static_cast<int64_t>(std::floor(wall_time())),
                                          options.filename_suffix)),
         queue(file_system_of(path).create(path), path,

@@ -3,6 +3,10 @@
 //
 //   custom_loop [EPOCHS]
 //   strata launch -n 2 -- build/custom_loop [EPOCHS]
+#include <ATen/Context.h>
+#include <ATen/ops/relu.h>
+#include <torch/nn/modules/linear.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -25,7 +29,7 @@ TORCH_MODULE(Net);
 
 void train(int epochs) {
   constexpr int64_t kBatch = 64;  // of all replicas together
-  torch::manual_seed(1);
+  at::manual_seed(1);
   strata::MultiWorkerMirroredStrategy strategy;  // one worker unless a launcher says otherwise
   const auto net = strategy.replicate([] { return Net(); });
   strata::optimizers::Adam adam(net.variables(), {.learning_rate = 0.01});

@@ -1,4 +1,6 @@
 // A model of Keras's layers, trained on every core (or on all GPUs): keras_model [EPOCHS]
+#include <ATen/Context.h>
+
 #include <cstdio>
 #include <cstdlib>
 
@@ -13,7 +15,7 @@ void train(int epochs) {
   const auto training = spirals(4096, 1).shuffle(4096, {.seed = 1}).batch(64);
   const auto test = spirals(1024, 2).batch(256);
 
-  torch::manual_seed(1);
+  at::manual_seed(1);
   strata::MirroredStrategy strategy;
   auto model = strategy.scope([] {
     strata::keras::Sequential model(

@@ -46,6 +46,17 @@ TEST(TimedMutexTest, GivesUpAtTheDeadline) {
   mutex.unlock();
 }
 
+TEST(TimedMutexTest, ALockUnlocksAtItsEnd) {
+  TimedMutex mutex;
+  ASSERT_TRUE(mutex.try_lock());
+  {
+    const TimedMutexLock lock(mutex, std::adopt_lock);
+    EXPECT_FALSE(mutex.try_lock());
+  }
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+}
+
 TEST(TimedMutexTest, WakesWhoWaits) {
   TimedMutex mutex;
   ASSERT_TRUE(mutex.try_lock());

@@ -50,7 +50,7 @@ class STRATA_SCOPED_CAPABILITY MutexUnlock {
   [[nodiscard]] explicit MutexUnlock(Mutex& mutex) STRATA_RELEASE(mutex) : mutex_(mutex) {
     mutex_.unlock();
   }
-  // For clang a scope's end undoes its beginning: here it locks the mutex again.
+  // Not checked: to clang a scope's end undoes its beginning by a release.
   ~MutexUnlock() STRATA_RELEASE() STRATA_NO_THREAD_SAFETY_ANALYSIS { mutex_.lock(); }
   MutexUnlock(const MutexUnlock&) = delete;
   MutexUnlock& operator=(const MutexUnlock&) = delete;

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/nn/module.h>
-
 #include <cstdint>
 #include <memory>
 #include <optional>

@@ -120,9 +120,9 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   bool all_cpu() const { return all_cpu_; }
   /// True if several replicas are logical GPUs of one card: autograd has one thread for them all.
   bool shares_gpu() const { return shares_gpu_; }
-  /// The placement of the group's variables. Never null in options(), either.
+  /// Decides where the group's variables live and what updates them. Never null in options(), either.
   const VariablePlacement& placement() const { return *options_.placement; }
-  /// The workers that step together, if there is a communicator, else those of the placement.
+  /// With a communicator its ranks, which step together; else the placement's workers.
   Workers workers() const;
   CrossDeviceOps* cross_device_ops() const { return options_.cross_device_ops.get(); }
   const ReplicaGroupOptions& options() const { return options_; }

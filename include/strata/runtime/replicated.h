@@ -1,6 +1,6 @@
 #pragma once
 
-#include <torch/nn/module.h>
+#include <torch/csrc/Export.h>
 
 #include <functional>
 #include <memory>
@@ -11,6 +11,10 @@
 
 #include "strata/core/export.h"
 #include "strata/runtime/variable.h"
+
+namespace torch::nn {
+class TORCH_API Module;
+}
 
 namespace strata {
 

@@ -53,7 +53,7 @@ class MpiProcess {
   struct Job;
 
   MpiProcess();
-  void serve();
+  void serve() STRATA_EXCLUDES(calls_);
   std::shared_ptr<Job> begin(std::function<void()> body);
   static void finalize_at_exit();
 

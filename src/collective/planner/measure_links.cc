@@ -26,10 +26,8 @@ constexpr double kCrowded = 1.5;  // ranks a processor; fewer may be an error of
 constexpr double kMostAtBothEnds = 40e-6;  // seconds of a message; what is above is one, too
 constexpr double kLongEnough = 5e-3;  // seconds of a large message: above it noise does not count
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 /// Messages to and from one peer, waited for one by one.
@@ -62,7 +60,7 @@ double round_trip(LinkProbe& link, int64_t bytes, std::vector<std::byte>& buffer
   buffer.resize(static_cast<size_t>(bytes));
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < tries; ++i) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     link.send_number(bytes);
     link.send(buffer);
     link.receive_number();
@@ -111,7 +109,7 @@ double talk(const std::vector<int>& circle, int rank, const LinkTo& link, int64_
   };
   double best = std::numeric_limits<double>::infinity();
   for (int64_t i = 0; i < tries; ++i) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     for (int round = 0; round < kTalkRounds; ++round) {
       for (int k = 0; k < messages; ++k) other(1 + k % (size - 1)).send_number(k);
       for (int k = 0; k < messages; ++k) other(-1 - k % (size - 1)).receive_number();
@@ -130,7 +128,7 @@ double measure_adding() {
   const float* const sources[2] = {a.data(), b.data()};
   double best = std::numeric_limits<double>::infinity();
   for (int i = 0; i < 3; ++i) {
-    const auto start = Clock::now();
+    const auto start = std::chrono::steady_clock::now();
     tensor::sum_in_tree_order(sources, 2, kSize, a.data());
     best = std::min(best, seconds_since(start));
   }

@@ -82,7 +82,7 @@ Planner::Planner(Placement placement, LinkModel links, CommunicationOptions opti
   bool known = false;
   for (const Collective collective : {Collective::kAllReduce, Collective::kReduceScatter,
                                       Collective::kAllGather, Collective::kBroadcast}) {
-    known = known || algorithms_.find(collective, options_.implementation) != nullptr;
+    known = known || algorithms_.find(collective, options_.implementation.word()) != nullptr;
   }
   std::set<std::string> names;
   for (const Algorithm& algorithm : algorithms_.all()) names.insert(algorithm.name);
@@ -90,7 +90,7 @@ Planner::Planner(Placement placement, LinkModel links, CommunicationOptions opti
   for (const std::string& name : names) list += str_cat(list.empty() ? "" : ", ", name);
   STRATA_CHECK(known, kInvalidArgument, "[planner] implementation: got '", options_.implementation,
                "'; expected AUTO, or one of ", list, " (in any case)");
-  if (const Algorithm* found = algorithms_.find(Collective::kAllReduce, options_.implementation)) {
+  if (const Algorithm* found = algorithms_.find(Collective::kAllReduce, options_.implementation.word())) {
     STRATA_CHECK(
         found->fixed_order || options_.order == Order::kAny, kInvalidArgument,
         "[planner] implementation: ", options_.implementation,
@@ -113,7 +113,7 @@ Request Planner::request(const Wanted& wanted) const {
 std::vector<const Algorithm*> Planner::allowed(const Request& request) const {
   std::vector<const Algorithm*> offered = algorithms_.offered(request);
   // A name is obeyed where the collective has such an algorithm; the others are planned.
-  const Algorithm* named = algorithms_.find(request.collective, options_.implementation);
+  const Algorithm* named = algorithms_.find(request.collective, options_.implementation.word());
   if (named && std::ranges::count(offered, named) > 0) return {named};
   return offered;
 }

@@ -5,7 +5,7 @@
 
 #include "data/element_specs.h"
 #include "data/source.h"
-#include "data/transforms/batch_parts.h"
+#include "data/transforms/batch_slices.h"
 #include "data/transforms/batch_rows.h"
 #include "strata/data/dataset.h"
 

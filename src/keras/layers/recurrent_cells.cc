@@ -1,6 +1,8 @@
 #include "strata/keras/layers/recurrent_cells.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>

@@ -65,14 +65,15 @@ void visit(Config& config, AUCOptions& options) {
 
 namespace {
 
-std::string one_of(const char* option, const std::string& value,
-                   std::initializer_list<const char*> known) {
-  for (const char* each : known) {
-    const std::string lower = strata::detail::lower_case(each);
-    const std::string upper = strata::detail::upper_case(each);
+/// Keras takes these words in lower, upper and title case, too.
+template <typename Set>
+OneOf<Set> in_any_case(const OneOf<Set>& value) {
+  for (const char* known : Set::kWords) {
+    const std::string lower = strata::detail::lower_case(known);
+    const std::string upper = strata::detail::upper_case(known);
     std::string title = lower;
     title[0] = upper[0];
-    if (value == lower || value == upper || value == title) return each;
+    if (value.word() == lower || value.word() == upper || value.word() == title) return known;
   }
   value.check("[metrics] AUC");
   return value;

@@ -1,7 +1,6 @@
 #include "strata/keras/optimizer_config.h"
 
 #include <algorithm>
-#include <cctype>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -9,6 +8,7 @@
 #include <vector>
 
 #include "core/join.h"
+#include "core/letter_case.h"
 #include "keras_files/model_layout.h"
 #include "strata/keras/config.h"
 #include "strata/optim/loss_scale_optimizer.h"
@@ -80,12 +80,6 @@ struct Kind {
   Json (*write)(const Optimizer&);  // null: of another class
   std::unique_ptr<Optimizer> (*make)(const keras::ObjectJson&);
 };
-
-std::string lower(std::string_view name) {
-  std::string text(name);
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
 
 template <typename O>
 Json write(const Optimizer& optimizer) {
@@ -169,7 +163,8 @@ Json to_config(const optimizers::Optimizer& optimizer) {
 std::unique_ptr<optimizers::Optimizer> optimizer_from_config(const Json& json) {
   ObjectJson object = parse_object(json, "an optimizer");
   for (const optimizers::Kind& kind : optimizers::kinds()) {
-    if (optimizers::lower(kind.class_name) == optimizers::lower(object.class_name)) {
+    if (strata::detail::lower_case(kind.class_name) ==
+        strata::detail::lower_case(object.class_name)) {
       object.class_name = kind.class_name;
       return kind.make(object);
     }

@@ -99,7 +99,7 @@ struct WorkerServer::Impl {
 
   void work();
   void work_once();
-  void meet(std::shared_ptr<wire::Connection> connection, Clock::time_point now)
+  void accept_coordinator(std::shared_ptr<wire::Connection> connection, Clock::time_point now)
       STRATA_REQUIRES(mutex_);
   void lose(const Status& status) STRATA_REQUIRES(mutex_);
   void tick(Clock::time_point now) STRATA_REQUIRES(mutex_);
@@ -128,8 +128,7 @@ struct WorkerServer::Impl {
   FailureLog failures_;
 
   Mutex mutex_;
-  std::shared_ptr<WorkerSession> session_
-      STRATA_GUARDED_BY(mutex_);               // null: no coordinator is connected
+  std::shared_ptr<WorkerSession> session_ STRATA_GUARDED_BY(mutex_);  // null: no coordinator
   int serving_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that call functions
   // Those of them that have nothing to call.
   int waiting_ STRATA_GUARDED_BY(mutex_) = 0;
@@ -138,9 +137,9 @@ struct WorkerServer::Impl {
   // Objects that a thread which calls functions destroys.
   WorkerSession::RetiredObjects retired_ STRATA_GUARDED_BY(mutex_);
   int burying_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that do
+  Clock::time_point alone_since_ STRATA_GUARDED_BY(mutex_);
   Clock::time_point next_tick_ STRATA_GUARDED_BY(mutex_);
   cluster::FailureDetector detector_ STRATA_GUARDED_BY(mutex_);  // of the session's coordinator
-  Clock::time_point alone_since_ STRATA_GUARDED_BY(mutex_);
   // While there is no session.
   std::optional<strata::detail::WaitNotice> alone_notice_ STRATA_GUARDED_BY(mutex_);
   std::string alone_why_ STRATA_GUARDED_BY(mutex_) = "no coordinator has ever connected";
