@@ -13,14 +13,14 @@ namespace strata::ps {
 /// What a coordinator and a worker say to each other. Numbers are the wire's: never reuse one.
 enum class CallKind : uint32_t {
   // To the worker.
-  kOpen = 1,          ///< number: the registry's fingerprint; lines: its signatures
-  kRun = 2,           ///< calls: one after the other, or several at a time
-  kCreate = 3,        ///< calls: one; number: a ResourceId. Before what follows
-  kUnmapSegment = 4,  ///< numbers: ResourceIds
-  kTakeBack = 5,      ///< numbers: calls that are not to be begun; answered by kRequeued
-  kCancel = 6,        ///< all calls so far: those not begun are answered by kRequeued
-  kPing = 7,          ///< answered by kPong
-  kEnd = 8,           ///< the coordinator needs no worker any more
+  kOpen = 1,      ///< number: the registry's fingerprint; lines: its signatures
+  kRun = 2,       ///< calls: one after the other, or several at a time
+  kCreate = 3,    ///< calls: one; number: a ResourceId. Before what follows
+  kRelease = 4,   ///< numbers: of per-worker values that are no longer needed
+  kTakeBack = 5,  ///< numbers: calls that are not to be begun; answered by kRequeued
+  kCancel = 6,    ///< all calls so far: those not begun are answered by kRequeued
+  kPing = 7,      ///< answered by kPong
+  kEnd = 8,       ///< the coordinator needs no worker any more
   // From the worker.
   kReady = 32,     ///< answers kOpen: calls may come
   kRefuse = 33,    ///< answers kOpen: code, text: why not

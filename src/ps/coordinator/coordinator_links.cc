@@ -456,7 +456,7 @@ void CoordinatorCore::send_create(Worker& worker, uint64_t number, const PerWork
 }
 
 void CoordinatorCore::forget_unused() {
-  CallMessage message = {.kind = CallKind::kUnmapSegment};
+  CallMessage message = {.kind = CallKind::kRelease};
   {
     const MutexLock lock(forgotten_->mutex);
     message.numbers.swap(forgotten_->numbers);

@@ -54,7 +54,7 @@ void WorkerSession::handle(const CallMessage& message, Clock::time_point now) {
     case CallKind::kCreate:
       for (const Call& call : message.calls) add(call, true, now);
       return;
-    case CallKind::kUnmapSegment:
+    case CallKind::kRelease:
       for (const uint64_t number : message.numbers) {
         const auto found = resources_.find(number);
         if (found == resources_.end()) {
