@@ -1,7 +1,5 @@
 #pragma once
 
-#include <torch/csrc/Export.h>
-
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,7 +11,7 @@
 #include "strata/runtime/variable.h"
 
 namespace torch::nn {
-class TORCH_API Module;
+class Module;
 }
 
 namespace strata {
