@@ -175,7 +175,7 @@ TEST(HostileWeightsTest, NewerFormsOfHdf5AreNamedWithTheWayOut) {
   const std::pair<const char*, const char*> cases[] = {
       {"newer_chunks", "layers/dense/vars/0: got chunks of a newer kind"},
       {"dense_links", "layers/dense/vars: got a group whose links are outside of its header"},
-      {"dense_attributes", "layers/dense/vars: got an object whose attributes lie outside of its"},
+      {"dense_attributes", "layers/dense/vars: got an object whose attributes are outside of its"},
       {"committed_type", "layers/dense/vars/0: got a committed type"},
       {"user_block", "got HDF5 behind a user block"},
   };
