@@ -17,12 +17,12 @@
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-CommandHelp bench_help() {
+tools::CommandHelp bench_help() {
   return {
       .usage = "strata bench SUITE [options]",
       .description =
@@ -99,7 +99,7 @@ constexpr Worker kWorkers[] = {{"worker", run_worker},
                                {"collective-worker", run_collective_worker},
                                {"ps-worker", run_ps_worker}};
 
-void declare_options(CommandLine& line, BenchOptions& options,
+void declare_options(tools::CommandLine& line, BenchOptions& options,
                      std::chrono::duration<double>& sample) {
   line.list("--case", "A,B", "some cases only", options.cases);
   line.list("--systems", "A,B",
@@ -148,7 +148,7 @@ int run_bench(int argc, char** argv) {
   options.scripts_dir = STRATA_BENCH_SCRIPTS;
   options.command = fs::read_symlink("/proc/self/exe");
   std::chrono::duration<double> sample{options.seconds};
-  CommandLine line("strata bench", bench_help());
+  tools::CommandLine line("strata bench", bench_help());
   declare_options(line, options, sample);
   if (!line.read(words)) {
     std::cout << line.help();
@@ -157,7 +157,7 @@ int run_bench(int argc, char** argv) {
   options.seconds = sample.count();
   if (line.operands().empty()) {
     std::cerr << line.help();
-    return kUsageError;
+    return tools::kUsageError;
   }
   STRATA_CHECK(line.operands().size() == 1, kInvalidArgument, "[strata bench] got ",
                line.operands()[0], " and ", line.operands()[1], "; expected one suite");
@@ -172,9 +172,9 @@ int run_bench(int argc, char** argv) {
   return suite->run(options);
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench
 
 int main(int argc, char** argv) {
   return strata::tools::exit_status_of("strata bench",
-                                       [&] { return strata::tools::run_bench(argc, argv); });
+                                       [&] { return strata::bench::run_bench(argc, argv); });
 }

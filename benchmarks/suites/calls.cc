@@ -17,7 +17,7 @@
 #include "strata/core/str_cat.h"
 #include "suites/stats.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -323,4 +323,4 @@ void report_idle(const std::string& suite, const std::string& case_name,
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -11,7 +11,7 @@
 
 #include "suites/process.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// What a harness asks of a set of processes: `OPERATION BYTES REPEATS`.
 struct Calls {
@@ -118,4 +118,4 @@ CallResults run_call_case(const CallTurns& turns, const CallCase& call_case);
 void report_idle(const std::string& suite, const std::string& case_name,
                  const std::vector<CallSystem>& systems);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

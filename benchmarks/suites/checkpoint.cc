@@ -28,7 +28,7 @@
 #include "suites/options.h"
 #include "suites/stats.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 constexpr int kReplicas = 2;
@@ -238,4 +238,4 @@ int run_checkpoint_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

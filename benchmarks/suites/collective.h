@@ -12,7 +12,7 @@
 #include "suites/stats.h"
 #include "tools/launch/port_reservation.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 constexpr int64_t kMostCallBytes = int64_t{64} << 20;  ///< of a rank's tensor
 
@@ -59,7 +59,7 @@ class CollectiveSystems {
   const std::vector<RankHost> hosts_;
   const bool shared_;
   const std::filesystem::path folder_;
-  std::deque<PortReservation> ports_;  // of each system that listens on this host
+  std::deque<tools::PortReservation> ports_;  // of each system that listens on this host
   int memory_fd_ = -1;
   int started_ = 0;
 };
@@ -67,4 +67,4 @@ class CollectiveSystems {
 /// `strata bench collective-worker`: a rank of strata, or of the floor, on a pipe.
 int run_collective_worker(const std::vector<std::string>& arguments);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

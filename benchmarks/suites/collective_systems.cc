@@ -10,7 +10,7 @@
 #include "suites/collective.h"
 #include "suites/systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -192,4 +192,4 @@ CallSystem CollectiveSystems::mpi_tcp() {
   return mpi("mpi", transport);
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -19,7 +19,7 @@
 #include "suites/floor.h"
 #include "tools/command_line.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using collective::CommunicationOptions;
@@ -137,7 +137,7 @@ class CommunicatorCalls {
 
 WorkerOptions read(const std::vector<std::string>& arguments) {
   WorkerOptions options;
-  CommandLine line("strata bench collective-worker", {});
+  tools::CommandLine line("strata bench collective-worker", {});
   line.text("--backend", "wire|memory|floor", "", options.backend);
   line.number("--rank", "R", "", options.rank, 0);
   line.number("--ranks", "N", "", options.ranks, 1);
@@ -180,4 +180,4 @@ int run_collective_worker(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -8,7 +8,7 @@
 
 #include "strata/tensor/thread_setup.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 double core_round_trip(int first, int second) {
   using Clock = std::chrono::steady_clock;
@@ -37,4 +37,4 @@ double core_round_trip(int first, int second) {
   return fastest;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

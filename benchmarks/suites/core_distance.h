@@ -1,6 +1,6 @@
 #pragma once
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// Nanoseconds that a message from one core to the other and back takes: they write to one line of
 /// memory in turn. On a virtual machine it changes whenever the host moves its cores, and with it
@@ -9,4 +9,4 @@ namespace strata::tools {
 /// Cost: both cores for some milliseconds.
 double core_round_trip(int first, int second);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

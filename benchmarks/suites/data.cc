@@ -28,7 +28,7 @@
 #include "suites/interleaved.h"
 #include "suites/stats.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -207,4 +207,4 @@ int run_data_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -5,7 +5,7 @@
 
 #include "strata/data/dataset.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// Before the clock starts: what was made ahead while others were timed is used up.
 constexpr int kUntimedBatches = 6;
@@ -15,4 +15,4 @@ constexpr int64_t kJpegSize = 224;  ///< of resized images, pixels a side
 /// Endless batches of the images in `folder`: decoded, resized, flipped at random.
 data::Dataset decoded_jpegs(const std::string& folder, int64_t num_parallel_calls);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

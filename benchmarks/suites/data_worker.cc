@@ -22,7 +22,7 @@
 #include "suites/serve.h"
 #include "tools/command_line.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using data::Dataset;
@@ -81,7 +81,7 @@ int run_data_worker(const std::vector<std::string>& arguments) {
   tensor::install_cpu_allocator();  // as every strategy does
   std::string name;
   std::string folder;
-  CommandLine line("strata bench data-worker", {});
+  tools::CommandLine line("strata bench data-worker", {});
   line.text("--case", "C", "", name);
   line.text("--data", "FOLDER", "", folder);
   STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
@@ -102,4 +102,4 @@ int run_data_worker(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

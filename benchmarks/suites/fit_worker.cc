@@ -13,7 +13,7 @@
 #include "suites/serve.h"
 #include "suites/worker.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 keras::Model make_mlp() {
@@ -60,4 +60,4 @@ void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_bat
   });
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

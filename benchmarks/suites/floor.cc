@@ -7,7 +7,7 @@
 #include "strata/core/error.h"
 #include "suites/collective.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 constexpr int64_t kLine = 16;  // floats
@@ -48,4 +48,4 @@ std::function<void()> MemoryFloor::prepare(const std::string& operation, int64_t
   };
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// What memory takes at least for an all-reduce within one host: each of n processes reads its
 /// share of n buffers and writes the sum to all of them; nobody waits for anybody.
@@ -27,4 +27,4 @@ class MemoryFloor {
 /// aligned.
 void sum_past_cache(const float* const* sources, float* const* targets, int ranks, int64_t count);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -1,6 +1,6 @@
 #include "suites/floor.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 void sum_past_cache(const float* const* sources, float* const* targets, int ranks, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
@@ -10,4 +10,4 @@ void sum_past_cache(const float* const* sources, float* const* targets, int rank
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

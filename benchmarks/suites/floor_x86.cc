@@ -2,7 +2,7 @@
 
 #include "suites/floor.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 void sum_past_cache(const float* const* sources, float* const* targets, int ranks, int64_t count) {
   for (int64_t i = 0; i < count; i += 16) {
@@ -20,4 +20,4 @@ void sum_past_cache(const float* const* sources, float* const* targets, int rank
   _mm_sfence();
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

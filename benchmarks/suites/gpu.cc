@@ -10,7 +10,7 @@
 #include "suites/step_data.h"
 #include "suites/systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -85,4 +85,4 @@ int run_gpu_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

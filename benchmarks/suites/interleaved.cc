@@ -15,7 +15,7 @@
 #include "suites/core_distance.h"
 #include "suites/stats.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -279,4 +279,4 @@ void run_interleaved(const BenchOptions& options, const BenchCase& bench_case,
   CaseRun(options, bench_case, logs).run();
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -7,7 +7,7 @@
 #include "suites/options.h"
 #include "suites/systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// A comparison: the speed of `tested` over that of `baseline`.
 struct Ratio {
@@ -50,4 +50,4 @@ std::vector<std::string> chosen_cases(const BenchOptions& options, const std::st
 void run_interleaved(const BenchOptions& options, const BenchCase& bench_case,
                      const std::filesystem::path& logs);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

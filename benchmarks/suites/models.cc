@@ -7,7 +7,7 @@
 #include "suites/step_data.h"
 #include "suites/systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ int run_models_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

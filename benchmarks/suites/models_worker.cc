@@ -10,7 +10,7 @@
 #include "suites/serve.h"
 #include "suites/worker.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 int run_models_worker(const std::string& path, int replicas, const std::string& device) {
   MirroredStrategy strategy = make_strategy(replicas, device);
@@ -37,4 +37,4 @@ int run_models_worker(const std::string& path, int replicas, const std::string& 
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

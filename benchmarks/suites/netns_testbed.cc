@@ -14,7 +14,7 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -175,4 +175,4 @@ void NetworkTestbed::restore(int a, int b) {
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// What a host's line carries, each way.
 struct LinkShape {
@@ -56,4 +56,4 @@ class NetworkTestbed {
   std::vector<int> hosts_;
 };
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -24,7 +24,7 @@
 #include "suites/stats.h"
 #include "wire/memory/memory_network.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -318,4 +318,4 @@ int run_network_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace strata::tools {
+namespace strata::bench {
 
 struct BenchOptions {
   std::vector<std::string> cases;    ///< Empty: all.
@@ -46,4 +46,4 @@ int run_worker(const std::vector<std::string>& arguments);
 /// `strata bench data-worker --case C --data FOLDER`: the same of suite data.
 int run_data_worker(const std::vector<std::string>& arguments);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

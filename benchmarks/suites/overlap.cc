@@ -13,7 +13,7 @@
 #include "suites/step_data.h"
 #include "suites/systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 constexpr auto kCase = "overlap";
@@ -141,4 +141,4 @@ void run_overlap_case(const BenchOptions& options) {
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -17,7 +17,7 @@
 
 #include "strata/core/error.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -135,4 +135,4 @@ std::string BenchProcess::last_log_line() const {
   return last.empty() ? "it printed nothing" : last.substr(0, 300);
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

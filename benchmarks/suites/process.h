@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// How to start one process of a benchmarked system.
 struct ProcessSpec {
@@ -53,4 +53,4 @@ class BenchProcess {
   std::string buffer_;
 };
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -13,7 +13,7 @@
 #include "suites/stats.h"
 #include "suites/step_data.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -122,7 +122,7 @@ class ServersRun {
 
 void run_mnist(const BenchOptions& options) {
   const BenchWorkspace workspace;
-  const PortReservation ports(kPsMnistPorts);
+  const tools::PortReservation ports(kPsMnistPorts);
   const fs::path data = workspace.path() / "data";
   write_step_data(data, {});
   std::vector<Ratio> ratios = {{"vs_tf_ps", "strata", "tf-ps"}};
@@ -161,4 +161,4 @@ int run_ps_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

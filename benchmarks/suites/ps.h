@@ -13,7 +13,7 @@
 #include "suites/systems.h"
 #include "tools/launch/port_reservation.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 // What case `rows` pulls and pushes.
 constexpr int64_t kPsRows = 2000000;     ///< of the table
@@ -53,7 +53,7 @@ class PsSystems {
   const int servers_;
   const std::filesystem::path folder_;
   const std::vector<int> cpus_;
-  std::deque<PortReservation> ports_;  // of each system
+  std::deque<tools::PortReservation> ports_;  // of each system
 };
 
 constexpr int kPsMnistPorts = 12;  ///< of mnist's systems
@@ -62,7 +62,7 @@ constexpr int kPsMnistPorts = 12;  ///< of mnist's systems
 /// @param ports  kPsMnistPorts of them.
 std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
                                          const std::filesystem::path& data,
-                                         const PortReservation& ports);
+                                         const tools::PortReservation& ports);
 
 int run_ps_suite(const BenchOptions& options);
 
@@ -88,4 +88,4 @@ void serve_ps_training(const cluster::ClusterSpec& spec, const cluster::TaskId& 
 /// `strata bench ps-worker`: a process of strata, or of the copy, on a pipe.
 int run_ps_worker(const std::vector<std::string>& arguments);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -13,7 +13,7 @@
 #include "suites/calls.h"
 #include "suites/ps.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 wire::Deadline limit() { return wire::Deadline::after(std::chrono::seconds(60)); }
@@ -225,4 +225,4 @@ int run_ps_memory_copy(const PsWorkerOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

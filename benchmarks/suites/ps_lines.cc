@@ -10,7 +10,7 @@
 #include "suites/ps_link_model.h"
 #include "suites/stats.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 /// A step takes a second or so and hardly varies.
@@ -138,4 +138,4 @@ void run_ps_lines_cases(const BenchOptions& options, const std::vector<std::stri
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -8,7 +8,7 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -111,4 +111,4 @@ double step_of(const std::vector<double>& seconds, int workers) {
   return workers / rate;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -9,7 +9,7 @@
 #include "suites/netns_testbed.h"
 #include "suites/process.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// What workers and parameter servers do on shaped lines.
 struct PsTraining {
@@ -68,4 +68,4 @@ class PsLinkModel {
 /// Seconds a step of the first so many workers: of their rates' mean.
 double step_of(const std::vector<double>& seconds, int workers);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

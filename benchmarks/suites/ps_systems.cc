@@ -7,12 +7,13 @@
 #include "suites/ps.h"
 #include "suites/step_data.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<std::string> addresses_of(const PortReservation& ports, size_t first, size_t count) {
+std::vector<std::string> addresses_of(const tools::PortReservation& ports, size_t first,
+                                      size_t count) {
   std::vector<std::string> addresses;
   for (size_t i = first; i < first + count; ++i) {
     addresses.push_back(str_cat("127.0.0.1:", ports[i]));
@@ -46,7 +47,7 @@ CallSystem PsSystems::start(const std::string& name, const std::string& missing,
 std::vector<ProcessSpec> PsSystems::strata_processes(const std::string& worker_role,
                                                      const std::string& server_role,
                                                      BenchOptions::Build build) {
-  const PortReservation& ports = ports_.emplace_back(1 + servers_);
+  const tools::PortReservation& ports = ports_.emplace_back(1 + servers_);
   const std::string workers = joined(addresses_of(ports, 0, 1));
   const std::string servers = joined(addresses_of(ports, 1, static_cast<size_t>(servers_)));
   const auto process = [&](const std::string& role, int task, int cpu) -> ProcessSpec {
@@ -99,7 +100,7 @@ CallSystem PsSystems::rpc(const std::string& name, const std::string& wire) {
 
 CallSystem PsSystems::tensorflow() {
   const PythonPeers python(options_, {});
-  const PortReservation& ports = ports_.emplace_back(1 + servers_);
+  const tools::PortReservation& ports = ports_.emplace_back(1 + servers_);
   const std::string workers = joined(addresses_of(ports, 0, 1));
   const std::string servers = joined(addresses_of(ports, 1, static_cast<size_t>(servers_)));
   const auto process = [&](const std::string& role, int task, int cpu) {
@@ -117,7 +118,7 @@ CallSystem PsSystems::tensorflow() {
 }
 
 std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::path& data,
-                                         const PortReservation& ports) {
+                                         const tools::PortReservation& ports) {
   const std::vector<int> cpus = two_cores();
   const auto strata = [&](const std::string& name, BenchOptions::Build build,
                           size_t first_port) -> SystemSpec {
@@ -173,4 +174,4 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
   return systems;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

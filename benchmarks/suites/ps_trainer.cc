@@ -15,7 +15,7 @@
 #include "strata/core/str_cat.h"
 #include "suites/ps.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -90,4 +90,4 @@ void serve_ps_training(const cluster::ClusterSpec& spec, const cluster::TaskId& 
   if (self.index == 0) ps::Client(spec, self).leave(/*job_done=*/true);  // so that the servers end
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -22,7 +22,7 @@
 #include "suites/ps.h"
 #include "tools/command_line.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 /// What the worker asks of strata's servers.
@@ -100,7 +100,7 @@ class TableCalls {
 
 PsWorkerOptions read(const std::vector<std::string>& arguments) {
   PsWorkerOptions options;
-  CommandLine line("strata bench ps-worker", {});
+  tools::CommandLine line("strata bench ps-worker", {});
   line.text("--role", "ROLE", "", options.role);
   line.number("--task", "I", "", options.task, 0);
   line.list("--workers", "A,B", "", options.workers);
@@ -137,4 +137,4 @@ int run_ps_worker(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

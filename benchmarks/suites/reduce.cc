@@ -18,7 +18,7 @@
 #include "suites/options.h"
 #include "suites/stats.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 constexpr int kReplicas = 2;
@@ -114,4 +114,4 @@ int run_reduce_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

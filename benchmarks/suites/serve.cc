@@ -7,7 +7,7 @@
 #include <iostream>
 #include <string>
 
-namespace strata::tools {
+namespace strata::bench {
 
 void serve(const std::function<double(long)>& steps, const std::function<void()>& before_clock) {
   steps(3);
@@ -25,4 +25,4 @@ void serve(const std::function<double(long)>& steps, const std::function<void()>
   }
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -7,7 +7,7 @@
 
 #include "strata/core/str_cat.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 std::string size_name(int64_t bytes) {
   constexpr int64_t kKiB = 1024, kMiB = 1024 * kKiB;
@@ -55,4 +55,4 @@ JsonLine& JsonLine::add(const std::string& key, double value) {
 
 void JsonLine::print() const { std::cout << text_ << "}" << std::endl; }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

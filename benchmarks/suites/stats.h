@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// "25MB", "1KiB", "64MiB", "100B".
 std::string size_name(int64_t bytes);
@@ -32,4 +32,4 @@ class JsonLine {
   std::string text_;
 };
 
-}  // namespace strata::tools
+}  // namespace strata::bench

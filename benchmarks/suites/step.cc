@@ -5,7 +5,7 @@
 #include "suites/step_data.h"
 #include "suites/step_systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -71,7 +71,7 @@ int run_step_suite(const BenchOptions& options) {
     if (std::find(names.begin(), names.end(), each.name) == names.end()) continue;
     const BenchWorkspace workspace;
     const fs::path data = workspace.path() / "data";
-    const PortReservation ports(kStepPorts);
+    const tools::PortReservation ports(kStepPorts);
     const bool is_run = each.features == 0;
     if (!is_run) write_step_data(data, {.features = each.features, .classes = each.classes});
     run_interleaved(options,
@@ -86,4 +86,4 @@ int run_step_suite(const BenchOptions& options) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

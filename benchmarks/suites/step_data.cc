@@ -6,7 +6,7 @@
 
 #include "strata/core/error.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 void write_batches(const std::filesystem::path& path, const std::array<int64_t, 4>& head,
                    const std::vector<float>& x, const std::vector<int64_t>& y) {
@@ -52,4 +52,4 @@ void write_image_data(const std::filesystem::path& path, const ImageData& data) 
   write_batches(path, head, x, y);
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

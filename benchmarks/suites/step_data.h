@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-namespace strata::tools {
+namespace strata::bench {
 
 constexpr int kStepBatch = 64;  ///< Of each replica.
 
@@ -33,4 +33,4 @@ struct ImageData {
 /// what is in them.
 void write_image_data(const std::filesystem::path& path, const ImageData& data);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -6,7 +6,7 @@
 #include "strata/core/str_cat.h"
 #include "suites/step_data.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -25,7 +25,7 @@ std::string find_mimalloc() {
 class Catalogue {
  public:
   Catalogue(const BenchOptions& options, std::string case_name, std::string data,
-            std::vector<int> cpus, const PortReservation& ports)
+            std::vector<int> cpus, const tools::PortReservation& ports)
       : options_(options),
         ours_(std::move(case_name)),
         case_(loop_of(ours_)),
@@ -230,7 +230,7 @@ class Catalogue {
   const std::string case_;  ///< "mlp-loop"
   const std::string data_;
   const std::vector<int> both_;
-  const PortReservation& ports_;
+  const tools::PortReservation& ports_;
   std::vector<int> one_;
   const PythonPeers python_;
 };
@@ -239,8 +239,8 @@ class Catalogue {
 
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
                                      const fs::path& data, const std::vector<int>& cpus,
-                                     const PortReservation& ports) {
+                                     const tools::PortReservation& ports) {
   return Catalogue(options, case_name, data.string(), cpus, ports).all();
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

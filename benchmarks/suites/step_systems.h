@@ -8,7 +8,7 @@
 #include "suites/systems.h"
 #include "tools/launch/port_reservation.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 constexpr int kStepPorts = 10;  ///< That the systems of several workers need for one case.
 
@@ -18,6 +18,7 @@ constexpr int kStepPorts = 10;  ///< That the systems of several workers need fo
 /// @param ports  For workers, kStepPorts of them.
 std::vector<SystemSpec> step_systems(const BenchOptions& options, const std::string& case_name,
                                      const std::filesystem::path& data,
-                                     const std::vector<int>& cpus, const PortReservation& ports);
+                                     const std::vector<int>& cpus,
+                                     const tools::PortReservation& ports);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

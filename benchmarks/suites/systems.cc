@@ -11,7 +11,7 @@
 #include "strata/core/json.h"
 #include "strata/core/str_cat.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,4 +129,4 @@ double RunningSystem::cpu_seconds() const {
   return sum;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -9,7 +9,7 @@
 #include "suites/options.h"
 #include "suites/process.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// One way to run a system. Where a system has several, the fastest counts.
 struct Variant {
@@ -81,4 +81,4 @@ class RunningSystem {
   long steps_ = 1;
 };
 
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -34,7 +34,7 @@
 #include "suites/worker.h"
 #include "tools/command_line.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 constexpr int64_t kBatch = 64;
@@ -175,7 +175,7 @@ int run_worker(const std::vector<std::string>& arguments) {
   std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
-  CommandLine line("strata bench worker", {});
+  tools::CommandLine line("strata bench worker", {});
   line.text("--case", "C", "", name);
   line.text("--data", "FILE", "", data);
   line.number("--replicas", "N", "", replicas, 1);
@@ -221,4 +221,4 @@ int run_worker(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-}  // namespace strata::tools
+}  // namespace strata::bench

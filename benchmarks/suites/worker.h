@@ -8,7 +8,7 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/strategy.h"
 
-namespace strata::tools {
+namespace strata::bench {
 
 /// Reads the harness's data file: x `[batches, batch, features]`, y `[batches, batch]`.
 /// @throws Error kDataLoss: another batch than `batch` (0: any), or cut short.
@@ -25,4 +25,4 @@ void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_bat
 /// Serves training steps of ResNet-50 through fit, on batches of the size that the file has.
 int run_models_worker(const std::string& path, int replicas, const std::string& device);
 
-}  // namespace strata::tools
+}  // namespace strata::bench

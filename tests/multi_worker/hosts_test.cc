@@ -16,9 +16,9 @@
 namespace strata {
 namespace {
 
+using bench::NetworkTestbed;
 using test::ProcessCluster;
 using test::report_of;
-using tools::NetworkTestbed;
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
@@ -36,7 +36,7 @@ class HostsTest : public testing::Test {
     if (!missing.empty()) GTEST_SKIP() << missing;
   }
 
-  void start(const std::string& mode, const tools::LinkShape& line = {},
+  void start(const std::string& mode, const bench::LinkShape& line = {},
              const std::map<std::string, std::string>& environment = {}) {
     testbed_.emplace(kHosts, line);
     std::vector<std::string> addresses;

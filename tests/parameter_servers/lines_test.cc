@@ -8,7 +8,7 @@
 #include "suites/ps_link_model.h"
 #include "support/temp_folder.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 constexpr double kLine = 1e8;  // bits a second
@@ -52,4 +52,4 @@ TEST_F(LinesTest, ASlowWorkerDoesNotKeepTheOthers) {
 }
 
 }  // namespace
-}  // namespace strata::tools
+}  // namespace strata::bench

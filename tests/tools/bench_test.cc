@@ -13,7 +13,7 @@
 #include "suites/stats.h"
 #include "suites/step_systems.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
@@ -106,7 +106,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   BenchOptions options;
   options.peers_dir = "/nonexistent/peers";
   options.command = "/nonexistent/strata";
-  const PortReservation ports(kStepPorts);
+  const tools::PortReservation ports(kStepPorts);
   const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
   ASSERT_EQ(systems.size(), 15);
   for (const SystemSpec& system : systems) {
@@ -122,4 +122,4 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
 }
 
 }  // namespace
-}  // namespace strata::tools
+}  // namespace strata::bench

@@ -11,7 +11,7 @@
 #include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 
-namespace strata::tools {
+namespace strata::bench {
 namespace {
 
 using namespace std::chrono_literals;
@@ -132,4 +132,4 @@ TEST_F(NetworkTestbedTest, FailuresQuoteTheCommand) {
 }
 
 }  // namespace
-}  // namespace strata::tools
+}  // namespace strata::bench
