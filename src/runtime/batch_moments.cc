@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <array>
 
-#include "strata/core/error.h"
 #include "kernels/kernel_threads.h"
+#include "strata/core/error.h"
 #include "tensor/tree_sum.h"
 
 namespace strata::detail {
@@ -50,7 +50,7 @@ void over_channels(const Layout& layout, const Fn& fn) {
   const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, layout.count()));
   // Eight channels or more of a channels-last row: neighbours share a cache line.
   kernels::parallel_for(0, layout.channels, layout.inner == 1 ? std::max<int64_t>(grain, 8) : grain,
-                       fn);
+                        fn);
 }
 
 /// out[c] = the sum of term(i, c) over channel c's elements, for channels [begin, end).
@@ -82,22 +82,23 @@ void sum_channels(const Layout& l, int64_t begin, int64_t end, double* out, cons
 template <typename Fn>
 void over_elements(const Layout& l, const Fn& fn) {
   if (l.inner == 1) {
-    kernels::parallel_for(0, l.outer, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.channels)),
-                         [&](int64_t begin, int64_t end) {
-                           for (int64_t row = begin; row < end; ++row) {
-                             for (int64_t c = 0; c < l.channels; ++c) fn(row * l.channels + c, c);
-                           }
-                         });
+    kernels::parallel_for(0, l.outer,
+                          std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.channels)),
+                          [&](int64_t begin, int64_t end) {
+                            for (int64_t row = begin; row < end; ++row) {
+                              for (int64_t c = 0; c < l.channels; ++c) fn(row * l.channels + c, c);
+                            }
+                          });
     return;
   }
   kernels::parallel_for(0, l.outer * l.channels,
-                       std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.inner)),
-                       [&](int64_t begin, int64_t end) {
-                         for (int64_t run = begin; run < end; ++run) {
-                           const int64_t c = run % l.channels;
-                           for (int64_t i = 0; i < l.inner; ++i) fn(run * l.inner + i, c);
-                         }
-                       });
+                        std::max<int64_t>(1, 32768 / std::max<int64_t>(1, l.inner)),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t run = begin; run < end; ++run) {
+                            const int64_t c = run % l.channels;
+                            for (int64_t i = 0; i < l.inner; ++i) fn(run * l.inner + i, c);
+                          }
+                        });
 }
 
 template <typename T>

@@ -50,8 +50,6 @@ TORCH_LIBRARY_IMPL(aten, CustomRNGKeyId, library) {
 
 // No backend key: other devices' and sparse tensors' autograd stays as it is; libtorch's own
 // kernels are for all, so none is overwritten.
-TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) {
-  kernels::register_cpu_nodes(library);
-}
+TORCH_LIBRARY_IMPL(aten, AutogradCPU, library) { kernels::register_cpu_nodes(library); }
 
 }  // namespace strata::tensor::detail

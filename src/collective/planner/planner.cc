@@ -90,7 +90,8 @@ Planner::Planner(Placement placement, LinkModel links, CommunicationOptions opti
   for (const std::string& name : names) list += str_cat(list.empty() ? "" : ", ", name);
   STRATA_CHECK(known, kInvalidArgument, "[planner] implementation: got '", options_.implementation,
                "'; expected AUTO, or one of ", list, " (in any case)");
-  if (const Algorithm* found = algorithms_.find(Collective::kAllReduce, options_.implementation.word())) {
+  if (const Algorithm* found =
+          algorithms_.find(Collective::kAllReduce, options_.implementation.word())) {
     STRATA_CHECK(
         found->fixed_order || options_.order == Order::kAny, kInvalidArgument,
         "[planner] implementation: ", options_.implementation,

@@ -5,8 +5,8 @@
 
 #include "data/element_specs.h"
 #include "data/source.h"
-#include "data/transforms/batch_slices.h"
 #include "data/transforms/batch_rows.h"
+#include "data/transforms/batch_slices.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {

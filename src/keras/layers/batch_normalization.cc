@@ -10,10 +10,10 @@
 #include "keras/call_context.h"
 #include "keras/layers/layer_axes.h"
 #include "keras/layers/layer_class.h"
+#include "kernels/batch_norm.h"
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/runtime/replica_context.h"
-#include "kernels/batch_norm.h"
 
 namespace strata::layers {
 namespace {
@@ -176,8 +176,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
     const at::Tensor beside =
         with_sum ? ChannelsSecond(fusion->beside, axis_).view() : at::Tensor();
     if (const auto own = kernels::batch_norm_of_planes(channels.view(), weight, bias, beside,
-                                                      arguments_.options.epsilon,
-                                                      /*relu=*/fusion != nullptr)) {
+                                                       arguments_.options.epsilon,
+                                                       /*relu=*/fusion != nullptr)) {
       if (fusion != nullptr) fusion->done = true;
       return {channels.back(own->y), own->mean, own->variance};
     }

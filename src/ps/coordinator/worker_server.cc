@@ -129,7 +129,7 @@ struct WorkerServer::Impl {
 
   Mutex mutex_;
   std::shared_ptr<WorkerSession> session_ STRATA_GUARDED_BY(mutex_);  // null: no coordinator
-  int serving_ STRATA_GUARDED_BY(mutex_) = 0;  // threads that call functions
+  int serving_ STRATA_GUARDED_BY(mutex_) = 0;                         // threads that call functions
   // Those of them that have nothing to call.
   int waiting_ STRATA_GUARDED_BY(mutex_) = 0;
   // Functions, those of former sessions among them.
