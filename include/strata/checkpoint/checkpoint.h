@@ -115,7 +115,7 @@ class STRATA_API Checkpoint {
   /// Adds an object and restores its values from the last restored checkpoint.
   void add(const std::string& name, const Tracked& object);
 
-  /// Saves as `prefix`-<number of saves>. @return that path.
+  /// Saves as `<prefix>-<number of saves>`. @return that path.
   /// @throws as write.
   std::string save(const std::string& prefix);
 
@@ -165,7 +165,7 @@ class STRATA_API Checkpoint {
   std::shared_ptr<detail::CheckpointState> state_;
 };
 
-/// Returns the newest complete checkpoint `prefix`-<number> in `folder`, judged by manifest and
+/// Returns the newest complete checkpoint `<prefix>-<number>` in `folder`, judged by manifest and
 /// sizes. Incomplete ones are skipped with a warning that names them. Source:
 /// tf.train.latest_checkpoint.
 STRATA_API std::optional<std::string> latest_checkpoint(const std::string& folder,

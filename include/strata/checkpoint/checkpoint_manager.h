@@ -29,7 +29,7 @@ struct CheckpointManagerOptions {
 
   /// Called by `restore_or_initialize` if there is nothing to restore.
   std::function<void()> init_fn = {};
-  /// Folders are <name>-<number>.
+  /// Folders are `<name>-<number>`.
   std::string checkpoint_name = "ckpt";
   /// Returns seconds since 1970; empty: the system's clock.
   std::function<double()> now = {};

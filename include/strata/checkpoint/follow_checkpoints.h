@@ -12,7 +12,7 @@
 namespace strata {
 
 struct FollowOptions {
-  /// Checkpoints are called <name>-<number>.
+  /// Checkpoints are called `<name>-<number>`.
   std::string checkpoint_name = "ckpt";
   /// Files with these endings count, too: {".safetensors"}.
   std::vector<std::string> file_endings = {};

@@ -60,7 +60,7 @@ struct PreemptionOptions {
 class STRATA_API PreemptionCheckpointHandler {
  public:
   explicit PreemptionCheckpointHandler(CheckpointManager& manager, PreemptionOptions options = {});
-  /// Saves as `prefix`-<number>.
+  /// Saves as `<prefix>-<number>`.
   PreemptionCheckpointHandler(Checkpoint& checkpoint, const std::string& prefix,
                               PreemptionOptions options = {});
   ~PreemptionCheckpointHandler();

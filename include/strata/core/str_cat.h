@@ -19,7 +19,7 @@ template <typename T>
 }
 
 /// Concatenates the printed forms of `parts`; NaN is "nan" with either sign. GCC 12 has no
-/// <format>, and fmt may be missing on a machine with libtorch.
+/// `<format>`, and fmt may be missing on a machine with libtorch.
 template <typename... Parts>
 std::string str_cat(const Parts&... parts) {
   std::ostringstream out;

@@ -45,7 +45,7 @@ struct CsvOptions {
 
 /// The records of CSV `files` (RFC 4180), one file after the other. Element: one field for each
 /// column, a scalar of the column's type; strings are their bytes, uint8 `[length]`. Records end
-/// with \n, \r\n or \r; spaces around numbers are ignored.
+/// with `\n`, `\r\n` or `\r`; spaces around numbers are ignored.
 /// @param columns  One for each selected column.
 /// @throws Error kInvalidArgument: the options; from `next`: as FileSystem::open; kDataLoss: a
 /// required field that is missing, no number, another number of fields, wrong quotes; names file,

@@ -19,8 +19,8 @@ struct TextOptions {
 };
 
 /// The lines of `files`, one file after the other. Element: one field, the line's bytes without its
-/// end (\n or \r\n), uint8 `[length]`; `to_string` makes a std::string of it. The last line needs
-/// no \n.
+/// end (`\n` or `\r\n`), uint8 `[length]`; `to_string` makes a std::string of it. The last line needs
+/// no `\n`.
 /// @throws Error from `next`: as FileSystem::open; kDataLoss: damaged compression. Each names file
 /// and offset; the next call continues with the next file. kResourceExhausted: a line beyond
 /// `max_line_bytes`; the same. Memory: at most twice that.

@@ -35,10 +35,11 @@ class STRATA_API Callback {
   virtual void on_epoch_begin(int64_t /*epoch*/) {}
   /// Called instead of on_epoch_begin if a restored run continues within an epoch.
   virtual void on_epoch_resumed(int64_t /*epoch*/) {}
-  /// @param epoch  From 0. @param logs  Values of training and, prefixed with "val_", validation.
+  /// Epochs count from 0. The logs have the values of training and, prefixed with "val_", of
+  /// validation.
   virtual void on_epoch_end(int64_t /*epoch*/, keras::Logs&) {}
   virtual void on_train_batch_begin(int64_t /*batch*/) {}
-  /// @param logs  Means over the epoch so far.
+  /// The logs have means over the epoch so far.
   virtual void on_train_batch_end(int64_t /*batch*/, keras::Logs&) {}
 
   /// Called between two steps, and between two epochs, after all other calls: a run can continue

@@ -20,7 +20,7 @@ struct SidecarEvaluatorOptions {
   std::vector<callbacks::CallbackRef> callbacks = {};
   int verbose = 2;
 
-  /// Checkpoints are called <name>-<number>.
+  /// Checkpoints are called `<name>-<number>`.
   std::string checkpoint_name = "ckpt";
   /// The limit of the wait for the next one, and the polling interval.
   std::chrono::milliseconds timeout = std::chrono::minutes(10);

@@ -282,8 +282,10 @@ struct SignatureOf<R, const CallContext&, Args...> {
   using type = Signature<R, true, Args...>;
 };
 
+/// @cond  doxygen takes the next one for its own base class
 template <typename F>
 struct Callable : Callable<decltype(&F::operator())> {};
+/// @endcond
 template <typename R, typename... Args>
 struct Callable<R (*)(Args...)> : SignatureOf<R, Args...> {};
 template <typename R, typename... Args>

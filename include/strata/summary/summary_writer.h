@@ -101,7 +101,7 @@ class STRATA_API SummaryWriter {
 };
 
 /// Makes `logdir` with all its parents, and in it a new event file
-/// `events.out.tfevents.<seconds>.<host>.<process>.<number><suffix>` whose name sorts after the
+/// "events.out.tfevents.SECONDS.HOST.PROCESS.NUMBER" and the suffix, whose name sorts after the
 /// existing event files. So a resumed run continues in the same folder, in a file of its own.
 /// @throws Error  as FileSystem; kInvalidArgument: an option that is not positive.
 [[nodiscard]] STRATA_API SummaryWriter create_file_writer(const std::string& logdir,

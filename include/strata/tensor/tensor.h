@@ -50,6 +50,7 @@ namespace at {  // where the compiler looks for operators of at::Tensor
     return number_on_the_left;                                                                \
   }
 
+/// @cond  doxygen does not expand them
 STRATA_TENSOR_OPERATOR(+, add, y.add(x))
 STRATA_TENSOR_OPERATOR(-, sub, strata::detail::filled_like(x, y).sub_(y))
 STRATA_TENSOR_OPERATOR(*, mul, y.mul(x))
@@ -64,6 +65,7 @@ STRATA_TENSOR_OPERATOR(>, gt, y.lt(x))
 STRATA_TENSOR_OPERATOR(>=, ge, y.le(x))
 STRATA_TENSOR_OPERATOR(==, eq, y.eq(x))
 STRATA_TENSOR_OPERATOR(!=, ne, y.ne(x))
+/// @endcond
 
 #undef STRATA_TENSOR_OPERATOR
 
