@@ -39,10 +39,10 @@ struct System {
 void print(const System& system, int ranks, int64_t bytes) {
   std::vector<double> seconds = system.seconds;
   for (double& value : seconds) value *= 1e6;
-  const tools::Estimate result = tools::estimate(seconds);
-  tools::JsonLine json;
+  const bench::Estimate result = bench::estimate(seconds);
+  bench::JsonLine json;
   json.add("suite", std::string("mpi"));
-  json.add("case", str_cat(ranks, "/", tools::size_name(bytes)));
+  json.add("case", str_cat(ranks, "/", bench::size_name(bytes)));
   json.add("system", system.name).add("metric", std::string("us"));
   json.add("value", result.median).add("low", result.low).add("high", result.high);
   json.add("unit", std::string("us")).add("pairs", static_cast<double>(seconds.size())).print();

@@ -47,10 +47,10 @@ std::vector<double> measure(Communicator& communicator, at::Tensor& tensor, int 
 
 void print(const std::string& kind, int ranks, int64_t bytes, std::vector<double> seconds) {
   for (double& value : seconds) value *= 1e6;
-  const tools::Estimate result = tools::estimate(seconds);
-  tools::JsonLine json;
+  const bench::Estimate result = bench::estimate(seconds);
+  bench::JsonLine json;
   json.add("suite", std::string("shared_memory"));
-  json.add("case", str_cat(kind, "/", ranks, "/", tools::size_name(bytes)));
+  json.add("case", str_cat(kind, "/", ranks, "/", bench::size_name(bytes)));
   json.add("system", str_cat("strata-", ranks)).add("metric", std::string("us"));
   json.add("value", result.median).add("low", result.low).add("high", result.high);
   json.add("unit", std::string("us")).add("pairs", static_cast<double>(seconds.size())).print();

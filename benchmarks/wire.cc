@@ -106,8 +106,8 @@ double seconds_each(int repeats, Body&& body) {
 
 void print(const std::string& wire, const std::string& what, const std::vector<double>& values,
            const char* metric, const char* unit) {
-  const tools::Estimate result = tools::estimate(values);
-  tools::JsonLine json;
+  const bench::Estimate result = bench::estimate(values);
+  bench::JsonLine json;
   json.add("suite", std::string("wire")).add("case", str_cat(wire, "/", what));
   json.add("system", std::string("strata-2")).add("metric", std::string(metric));
   json.add("value", result.median).add("low", result.low).add("high", result.high);
@@ -117,7 +117,7 @@ void print(const std::string& wire, const std::string& what, const std::vector<d
 template <typename Body>
 void measure(Rank& rank, const std::string& wire, const std::string& name, size_t size, int rounds,
              double parts, Body&& body) {
-  const std::string what = str_cat(name, "/", tools::size_name(static_cast<int64_t>(size)));
+  const std::string what = str_cat(name, "/", bench::size_name(static_cast<int64_t>(size)));
   if (what.find(rank.filter) == std::string::npos) return;
   body();
   // Rank 0 says how often.
