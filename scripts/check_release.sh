@@ -52,8 +52,8 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
 # Certificates of the machine's network, if it has its own.
-mkdir -p "$root/in" "$root/etc/ssl/certs" "$root/wheels"
-if [ -e /etc/ssl/certs/ca-certificates.crt ]; then cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"; fi
+mkdir -p "$root/in" "$root/usr/local/share/ca-certificates" "$root/wheels"
+find -L /usr/local/share/ca-certificates -name '*.crt' -exec cp -L {} "$root/usr/local/share/ca-certificates/" \;
 if [ -e /etc/pip.conf ]; then cp /etc/pip.conf "$root/etc/"; fi
 mount --bind "$work/in" "$root/in"
 wheels=()
