@@ -90,7 +90,8 @@ class OperationImpl : public LayerImpl {
 
   std::string_view class_name() const override { return entry_.class_name; }
   std::string_view module() const override {
-    return entry_.module.is_null() ? "" : entry_.module.as_string();
+    if (entry_.module.is_null()) return {};
+    return entry_.module.as_string();
   }
   const Entry& entry() const { return entry_; }
   /// What a file's `config` has: name and options, nothing else.

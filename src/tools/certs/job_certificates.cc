@@ -115,7 +115,8 @@ std::vector<CheckedCertificate> check_job_certificates(const std::string& folder
     }
     checked.push_back(std::move(each));
   }
-  std::ranges::stable_partition(checked, [](const auto& each) { return each.name == kAuthority; });
+  std::stable_partition(checked.begin(), checked.end(),
+                        [](const auto& each) { return each.name == kAuthority; });
   return checked;
 }
 
