@@ -38,7 +38,7 @@ void serve_others(const std::string& name);
 /// What processes do while they are not asked.
 enum class BetweenCalls {
   kSleep,
-  kSpin,  ///< They would slow down whoever is measured then, and are stopped (SIGSTOP).
+  kSpin,  ///< They would slow down the system that is measured, and are stopped (SIGSTOP).
 };
 
 /// A started set of processes that answers calls together.

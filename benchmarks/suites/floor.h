@@ -7,7 +7,7 @@
 namespace strata::bench {
 
 /// What memory takes at least for an all-reduce within one host: each of n processes reads its
-/// share of n buffers and writes the sum to all of them; nobody waits for anybody.
+/// share of n buffers and writes the sum to all of them; no process waits for another.
 class MemoryFloor {
  public:
   /// @param memory_fd  Shared by the processes: n times kMostCallBytes.

@@ -75,7 +75,7 @@ class CaseRun {
     return options_.cpu_clock ? sample.steps_per_cpu_second : sample.steps_per_second;
   }
 
-  /// One-core systems compute all the time: less than a core each means that somebody else was
+  /// One-core systems compute all the time: less than a core each means that another program was
   /// busy.
   void report_disturbance() const {
     if (cores_got_.empty()) return;

@@ -41,10 +41,10 @@ class NetworkTestbed {
   std::string run(int host, const std::vector<std::string>& command) const;
 
   void shape(int host, const LinkShape& shape);
-  /// Pulls the host's plug: nothing comes or goes, and nobody is told.
+  /// Pulls the host's plug: no packet arrives or leaves, and no host is notified.
   void partition(int host);
   void restore(int host);
-  /// What the two hosts send to each other is dropped, and nobody is told.
+  /// What the two hosts send to each other is dropped, and no host is notified.
   void partition(int a, int b);
   void restore(int a, int b);
 

@@ -15,7 +15,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kReadyTimeout = std::chrono::minutes(2);
 constexpr auto kSlack = std::chrono::minutes(1);
-constexpr int kPort = 7500;  // of hosts whose network nobody else is in
+constexpr int kPort = 7500;  // of hosts that have a network of their own
 
 void expect(const std::string& line, const std::string& begin) {
   STRATA_CHECK(line.rfind(begin, 0) == 0, kUnavailable, "[strata bench] ps on lines: got \"", line,

@@ -51,7 +51,7 @@ ps::ConsistencyOptions consistency_of(const std::string& name, int workers) {
 /// @return when its steps ended.
 std::vector<Clock::time_point> train(const cluster::ClusterSpec& spec, const cluster::TaskId& self,
                                      const Order& order) {
-  // It comes and leaves each time, so that nobody's last step waits for it.
+  // It comes and leaves each time, so that no last step waits for it.
   ps::Client client(spec, self);
   const int64_t elements = order.bytes / 4;
   const at::Tensor values = at::zeros({elements});

@@ -100,7 +100,7 @@ bool ControlLoop::attached() const {
 // tensor would cost two more switches between threads (8 B over loopback: 11 us instead of 6).
 void ControlLoop::run(const std::stop_token& stop) {
   Mutex mutex;
-  std::condition_variable_any nobody;
+  std::condition_variable_any never;
   while (!stop.stop_requested()) {
     TimePoint until;
     {
@@ -110,7 +110,7 @@ void ControlLoop::run(const std::stop_token& stop) {
     }
     {
       MutexLock lock(mutex);
-      nobody.wait_until(lock, stop, until, [] { return false; });
+      never.wait_until(lock, stop, until, [] { return false; });
     }
     try {
       (void)transport_.progress();  // nothing, if a thread waits there

@@ -321,9 +321,9 @@ void MembershipLeader::closed(uint64_t session, const std::string& how, TimePoin
   const std::string last = last_operation(it->second, now);
   const bool was_active = is_active(session);
   const bool was_joining = it->second.joining.has_value();
-  Outbox nobody;
-  store_.fail(session, {}, nobody);
-  barriers_.fail(session, {}, nobody);
+  Outbox discarded;
+  store_.fail(session, {}, discarded);
+  barriers_.fail(session, {}, discarded);
   sessions_.erase(it);
   detector_.remove(session);
   if (was_active) {
@@ -354,9 +354,9 @@ void MembershipLeader::fail_generation(const TaskId& task, const Status& status)
   failure_ = status;
   suspicions_.clear();
   // The waiting tasks get the error from kFailed; their requests are dropped without replies.
-  Outbox nobody;
-  store_.clear(status, nobody);
-  barriers_.clear(status, nobody);
+  Outbox discarded;
+  store_.clear(status, discarded);
+  barriers_.clear(status, discarded);
   ControlMessage failed;
   failed.kind = MessageKind::kFailed;
   failed.generation = generation_;

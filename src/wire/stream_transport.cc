@@ -163,7 +163,7 @@ bool StreamTransport::reject_idle_handshake() {
   return true;
 }
 
-// A knocking one has become a session, or nothing.
+// A handshake has ended: with a session, or without one.
 void StreamTransport::on_handshake_finished(uint64_t key) {
   std::shared_ptr<Handshake> handshake;
   std::string own_task;

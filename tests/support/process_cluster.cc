@@ -164,7 +164,7 @@ void ProcessCluster::read(Process& process, int from, int pid) {
     changed_.notify_all();
   }
   ::close(from);
-  // Known to be dead before it is reaped, so that nobody signals another with its number.
+  // Known to be dead before it is reaped: no signal may reach another process with its number.
   siginfo_t info = {};
   ::waitid(P_PID, static_cast<id_t>(pid), &info, WEXITED | WNOWAIT);
   {

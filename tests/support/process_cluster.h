@@ -12,7 +12,7 @@
 namespace strata::test {
 
 /// A cluster of processes on this machine: one program, started once a task, with its TF_CONFIG.
-/// What they print is collected; nobody outlives the cluster.
+/// What they print is collected; no process outlives the cluster.
 class ProcessCluster {
  public:
   struct Exit {

@@ -189,9 +189,9 @@ void CoordinatorCore::tick(Clock::time_point now) {
   }
   forget_unused();
   reclaim_prefetched(now);
-  const bool somebody = std::ranges::any_of(
+  const bool any_ready = std::ranges::any_of(
       workers_, [](const Worker& worker) { return worker.state == State::kReady; });
-  if (somebody || (queue_.empty() && queue_.idle())) {
+  if (any_ready || (queue_.empty() && queue_.idle())) {
     all_away_since_ = std::max(all_away_since_, now);
   } else if (now - all_away_since_ >= options_.worker_timeout) {
     all_away_since_ = now;
@@ -472,11 +472,11 @@ void CoordinatorCore::forget_unused() {
 // A worker has nothing to do, and calls wait behind a long one at another.
 void CoordinatorCore::reclaim_prefetched(Clock::time_point now) {
   if (!queue_.empty() || queue_.has_error()) return;
-  const bool somebody_free =
+  const bool any_ready_free =
       std::ranges::any_of(workers_, [&](const Worker& worker) STRATA_REQUIRES(mutex_) {
         return worker.state == State::kReady && queue_.at(worker.index).size() < worker.threads;
       });
-  if (!somebody_free) return;
+  if (!any_ready_free) return;
   for (Worker& worker : workers_) {
     const auto& there = queue_.at(worker.index);
     if (worker.state != State::kReady || worker.taking_back || there.size() <= worker.threads) {
