@@ -6,7 +6,6 @@
 // Winograd's sums and the zeros that pad a kernel of stride 2 bring a NaN or an infinity to
 // elements that do not read it. So results that are not finite are computed again: directly instead
 // of by Winograd, by libtorch instead of by phases.
-#include "kernels/convolution.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
@@ -17,15 +16,12 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
 
 #include "core/all_finite.h"
-#include "core/cpu_isa.h"
 #include "kernels/conv_by_phases.h"
 #include "kernels/conv_kernels.h"
 #include "kernels/conv_pointwise.h"
@@ -36,23 +32,8 @@
 #include "kernels/products.h"
 #include "kernels/registration.h"
 #include "kernels/scratch.h"
-#include "strata/core/error.h"
 
 namespace strata::kernels {
-
-bool use_own_convolution() {
-  static const bool use = [] {
-    bool wanted = kernel_choice().own_convolutions;
-    if (const char* choice = std::getenv("STRATA_CONV"); choice != nullptr && *choice != '\0') {
-      const std::string_view name = choice;
-      STRATA_CHECK(name == "mkldnn" || name == "strata", kInvalidArgument,
-                   "[cpu_kernels] STRATA_CONV: got '", name, "'; expected mkldnn or strata");
-      wanted = name == "strata";
-    }
-    return wanted && cpu_supports(CpuIsa::kAvx512);
-  }();
-  return use;
-}
 
 namespace {
 
@@ -116,7 +97,7 @@ struct Geometry {
 /// Of float images and kernels that these kernels may take.
 std::optional<Geometry> geometry_of(const at::Tensor& input, const at::Tensor& weight,
                                     const Arguments& arguments) {
-  if (!use_own_convolution() || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
+  if (!plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
       arguments.groups.maybe_as_int() != 1 || !all_one(arguments.dilation) ||
       weight.size(1) != input.size(1))
     return std::nullopt;
@@ -154,6 +135,13 @@ std::optional<PointwiseShape> pointwise_shape(const Geometry& g) {
   const bool suits = are(g.kernel, 1) && g.in_channels >= kFewChannels &&
                      g.out_channels >= kFewChannels && g.images * shape.grid.pixels() >= kFewPixels;
   return suits ? std::optional(shape) : std::nullopt;
+}
+
+KernelClass direct_class(const ConvShape& shape) {
+  constexpr int64_t kFewChannels = 16;
+  if (winograd_suits(shape)) return KernelClass::kConvWinograd;
+  return shape.in_channels < kFewChannels ? KernelClass::kConvFewChannels
+                                          : KernelClass::kConvManyChannels;
 }
 
 /// Images themselves: oneDNN has no good kernel for three channels in their own planes.
@@ -281,8 +269,11 @@ class OwnConvolution {
     own.pointwise_ = pointwise_shape(*geometry);
     if (!own.pointwise_) own.direct_ = direct_shape(*geometry);
     if (!own.pointwise_ && !own.direct_) own.phased_ = phased_shape(*geometry);
+    const bool runs = own.pointwise_ ? runs_own(KernelClass::kConvPointwise)
+                      : own.phased_  ? runs_own(KernelClass::kConvStrided)
+                                     : own.direct_ && runs_own(direct_class(*own.direct_));
     if (own.phased_) own.direct_ = own.phased_->phases();
-    return own.pointwise_ || own.direct_ ? std::optional(own) : std::nullopt;
+    return runs ? std::optional(own) : std::nullopt;
   }
 
   std::vector<int64_t> out_sizes() const {

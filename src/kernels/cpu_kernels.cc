@@ -11,9 +11,9 @@
 #include <optional>
 
 #include "core/cpu_isa.h"
-#include "kernels/convolution.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
@@ -43,7 +43,8 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
 
 at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   const auto own = [&]() -> std::optional<at::Tensor> {
-    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
+    if (!runs_own(KernelClass::kMatmulBatched) || a.dim() != 3 || b.dim() != 3 ||
+        !is_cpu_float(a) || !is_cpu_float(b))
       return std::nullopt;
     const int64_t batches = a.size(0);
     const int64_t m = a.size(1);
@@ -94,17 +95,22 @@ void register_cpu_nodes(torch::Library& library) {
 }
 
 void use_cpu_kernels() {
-  // A wrong STRATA_MATMUL or STRATA_CONV is reported here rather than in the first product.
-  use_own_matmul();
-  use_own_convolution();
+  kernel_choice();  // reports a wrong STRATA_KERNELS here rather than in the first product
+}
+
+std::string kernel_table_name() {
+  static const std::string name = kernel_choice().name();
+  return name;
 }
 
 std::string describe_cpu_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
-  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
-                 use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
-                 "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
-                 "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+  const std::string own = str_cat("strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+  return str_cat("matmul: ", runs_own_of("matmul") ? own : "libtorch",
+                 runs_own_of("matmul") && !leave_out_zeros() ? ", zeros too" : "",
+                 "; convolution: ", runs_own_of("convolution") ? own : "libtorch",
+                 "; max_pool2d: ", runs_own_of("max_pool") ? own : "libtorch", "; table ",
+                 kernel_table_name());
 }
 
 }  // namespace strata::kernels

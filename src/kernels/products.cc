@@ -6,39 +6,23 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/cpu_isa.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/scratch.h"
-#include "strata/core/error.h"
 
 namespace strata::kernels {
 
-namespace {
-
-enum class Matmul { kEngine, kOwn, kOwnDense };
-
-Matmul chosen_matmul() {
-  static const Matmul chosen = [] {
-    const bool able = cpu_supports(CpuIsa::kAvx512);
-    bool wanted = kernel_choice().own_products;
-    if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
-      const std::string_view name = choice;
-      STRATA_CHECK(name == "mkl" || name == "strata" || name == "dense", kInvalidArgument,
-                   "[cpu_kernels] STRATA_MATMUL: got '", name, "'; expected mkl, strata or dense");
-      wanted = name != "mkl";
-      if (able && name == "dense") return Matmul::kOwnDense;
-    }
-    return able && wanted ? Matmul::kOwn : Matmul::kEngine;
+bool leave_out_zeros() {
+  static const bool leaves = [] {
+    const char* const value = std::getenv("STRATA_MATMUL");
+    return value == nullptr || std::string_view(value) != "dense";
   }();
-  return chosen;
+  return leaves;
 }
 
-}  // namespace
-
-bool use_own_matmul() { return chosen_matmul() != Matmul::kEngine; }
-
-bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn; }
+bool lies_by_columns(const MatrixView& view) {
+  return view.row_stride == 1 && view.column_stride != 1;
+}
 
 bool is_cpu_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
@@ -122,11 +106,14 @@ void multiply(const MatmulProblem& problem) {
 
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
                                       const std::optional<Matrix>& b, const float* bias) {
-  if (!use_own_matmul() || !a || !b || a->columns != b->rows) return std::nullopt;
+  if (!a || !b || a->columns != b->rows) return std::nullopt;
   const int64_t m = a->rows;
   const int64_t n = b->columns;
   const int64_t k = a->columns;
-  if (!worthwhile_product(m, n, k)) return std::nullopt;
+  const bool transposed = lies_by_columns(a->view) || lies_by_columns(b->view);
+  if (!worthwhile_product(m, n, k) || !runs_own(matmul_class(m, n, k, transposed))) {
+    return std::nullopt;
+  }
   at::Tensor c = empty_float({m, n});
   multiply({m, n, k, a->view, b->view, bias, c.mutable_data_ptr<float>(), n});
   return c;

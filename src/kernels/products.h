@@ -8,8 +8,6 @@
 
 namespace strata::kernels {
 
-/// Whether products of float matrices on the CPU are strata's (STRATA_MATMUL, else by processor).
-bool use_own_matmul();
 /// Whether they leave zeros out where most of one side is zero.
 bool leave_out_zeros();
 
