@@ -288,7 +288,7 @@ def plot(lines):
         if not values:
             continue
         top = max(x["value"] for x in values)
-        rows.append(f'<text x="10" y="{y}" font-weight="bold">{case}, {values[0]['unit']}</text>')
+        rows.append(f'<text x="10" y="{y}" font-weight="bold">{case}, {values[0]["unit"]}</text>')
         y += 8
         for x in values:
             width = 420 * x["value"] / top
