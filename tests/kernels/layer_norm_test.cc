@@ -177,7 +177,7 @@ std::vector<at::Tensor> call_row_operators(const RowNorm& given, bool decomposed
   const auto call = [&](const char* name, std::vector<c10::IValue> stack) {
     const auto op = dispatcher.findSchemaOrThrow(name, "");
     if (decomposed) {
-      op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, &stack);
+      op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
     } else {
       op.callBoxed(&stack);
     }

@@ -188,7 +188,7 @@ TEST(SparseCrossentropyTest, DecompositionsGiveTheSame) {
   const auto call = [](const char* name, std::vector<c10::IValue> stack, bool decomposed) {
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
     if (decomposed) {
-      op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, &stack);
+      op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
     } else {
       op.callBoxed(&stack);
     }
