@@ -48,9 +48,8 @@ at::Tensor activate(ActivationKernels::Forward* kernel, const at::Tensor& x) {
   at::Tensor result = empty_like_piece(x);
   const float* const from = x.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();
-  parallel_for(0, x.numel(), kPartActivations, [&](int64_t begin, int64_t end) {
-    kernel(from + begin, end - begin, to + begin);
-  });
+  parallel_for(0, x.numel(), kPartActivations,
+               [&](int64_t begin, int64_t end) { kernel(from + begin, end - begin, to + begin); });
   return result;
 }
 

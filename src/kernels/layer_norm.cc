@@ -6,12 +6,8 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/mean.h>
-#include <ATen/ops/native_layer_norm.h>
-#include <ATen/ops/native_layer_norm_backward.h>
 #include <ATen/ops/native_layer_norm_backward_ops.h>
 #include <ATen/ops/native_layer_norm_ops.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
@@ -208,11 +204,10 @@ Three native_layer_norm_backward(c10::DispatchKeySet keys, const at::Tensor& gra
   const auto fits = [&](const at::Tensor& each) {
     return is_dense_float(each) && each.numel() == shape->rows;
   };
-  if (!shape || !is_cpu_float(gradient) || gradient.is_neg() ||
-      gradient.sizes() != given.sizes() || !fits(mean) || !fits(inverse)) {
-    return at::_ops::native_layer_norm_backward::redispatch(keys & kBelowReplicaKey, gradient,
-                                                            given, normalized, mean, inverse,
-                                                            weight, bias, wanted);
+  if (!shape || !is_cpu_float(gradient) || gradient.is_neg() || gradient.sizes() != given.sizes() ||
+      !fits(mean) || !fits(inverse)) {
+    return at::_ops::native_layer_norm_backward::redispatch(
+        keys & kBelowReplicaKey, gradient, given, normalized, mean, inverse, weight, bias, wanted);
   }
   const auto dy = gradient.expect_contiguous();
   const auto x = given.expect_contiguous();
@@ -227,12 +222,9 @@ Three native_layer_norm_backward(c10::DispatchKeySet keys, const at::Tensor& gra
 
 // --- Operators of our own. `normalized`: how many of the last dimensions.
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> of_sum_cpu(const at::Tensor& x,
-                                                                      const at::Tensor& beside,
-                                                                      const OptionalTensor& weight,
-                                                                      const OptionalTensor& bias,
-                                                                      int64_t normalized,
-                                                                      double epsilon) {
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> of_sum_cpu(
+    const at::Tensor& x, const at::Tensor& beside, const OptionalTensor& weight,
+    const OptionalTensor& bias, int64_t normalized, double epsilon) {
   const Rows shape = rows_of(x, normalized);
   const at::Tensor scale = or_all(weight, shape.columns, 1);
   const at::Tensor shift = or_all(bias, shape.columns, 0);
@@ -256,18 +248,32 @@ std::vector<int64_t> last_sizes(const at::Tensor& x, int64_t normalized) {
   return x.sizes().slice(static_cast<size_t>(x.dim() - normalized)).vec();
 }
 
-std::vector<int64_t> last_axes(int64_t normalized) {
+at::Tensor mean_of_rows(const at::Tensor& x, int64_t normalized) {
   std::vector<int64_t> axes;
   for (int64_t axis = -normalized; axis < 0; ++axis) axes.push_back(axis);
-  return axes;
+  return at::mean(x, axes, /*keepdim=*/true);
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> of_sum_of_libtorch(
+/// The same by libtorch's operators, for what records or lowers a step, and to be differentiated
+/// again.
+struct Statistics {
+  at::Tensor mean;
+  at::Tensor inverse;
+};
+
+Statistics statistics_of(const at::Tensor& x, int64_t normalized, double epsilon) {
+  const at::Tensor mean = mean_of_rows(x, normalized);
+  return {mean, (mean_of_rows((x - mean).square(), normalized) + epsilon).rsqrt()};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> of_sum_by_libtorch(
     const at::Tensor& x, const at::Tensor& beside, const OptionalTensor& weight,
     const OptionalTensor& bias, int64_t normalized, double epsilon) {
   at::Tensor sum = x + beside;
-  auto [y, mean, inverse] =
-      at::native_layer_norm(sum, last_sizes(x, normalized), weight, bias, epsilon);
+  const auto [mean, inverse] = statistics_of(sum, normalized, epsilon);
+  at::Tensor y = (sum - mean) * inverse;
+  if (weight) y = y * *weight;
+  if (bias) y = y + *bias;
   return {std::move(y), std::move(sum), mean.flatten(), inverse.flatten()};
 }
 
@@ -281,25 +287,26 @@ Three of_sum_backward_cpu(const at::Tensor& gradient, const OptionalTensor& of_s
                           {true, true, true});
 }
 
-/// libtorch's wants its statistics in x's number of dimensions.
+/// What was kept of each row, in x's number of dimensions.
 at::Tensor beside_rows(const at::Tensor& of_rows, const at::Tensor& x, int64_t normalized) {
   std::vector<int64_t> sizes = x.sizes().vec();
   std::fill(sizes.end() - normalized, sizes.end(), 1);
   return of_rows.view(sizes);
 }
 
-Three of_sum_backward_of_libtorch(const at::Tensor& gradient, const OptionalTensor& of_sum,
+Three of_sum_backward_by_libtorch(const at::Tensor& gradient, const OptionalTensor& of_sum,
                                   const at::Tensor& sum, const OptionalTensor& weight,
                                   const at::Tensor& mean, const at::Tensor& inverse,
                                   int64_t normalized) {
-  const std::vector<int64_t> sizes = last_sizes(sum, normalized);
-  const at::Tensor scale = weight ? *weight : at::ones(sizes, sum.options());
-  auto [dx, dweight, dbias] = at::native_layer_norm_backward(
-      gradient, sum, sizes, beside_rows(mean, sum, normalized),
-      beside_rows(inverse, sum, normalized), scale, at::zeros(sizes, sum.options()),
-      {true, true, true});
+  const at::Tensor scale = beside_rows(inverse, sum, normalized);
+  const at::Tensor normal = (sum - beside_rows(mean, sum, normalized)) * scale;
+  const at::Tensor weighted = weight ? gradient * *weight : gradient;
+  const at::Tensor apart = weighted - mean_of_rows(weighted, normalized);
+  at::Tensor dx = (apart - normal * mean_of_rows(weighted * normal, normalized)) * scale;
   if (of_sum) dx = dx + *of_sum;
-  return {std::move(dx), dweight.flatten(), dbias.flatten()};
+  const std::vector<int64_t> sizes = last_sizes(sum, normalized);
+  return {std::move(dx), (gradient * normal).sum_to_size(sizes).flatten(),
+          gradient.sum_to_size(sizes).flatten()};
 }
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_cpu(const at::Tensor& x, const at::Tensor& weight,
@@ -319,10 +326,9 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_cpu(const at::Tensor& x, const at::T
   return {std::move(y), std::move(inverse)};
 }
 
-std::tuple<at::Tensor, at::Tensor> rms_norm_of_libtorch(const at::Tensor& x,
+std::tuple<at::Tensor, at::Tensor> rms_norm_by_libtorch(const at::Tensor& x,
                                                         const at::Tensor& weight, double epsilon) {
-  const at::Tensor inverse =
-      (at::mean(x * x, last_axes(weight.dim()), /*keepdim=*/true) + epsilon).rsqrt();
+  const at::Tensor inverse = (mean_of_rows(x.square(), weight.dim()) + epsilon).rsqrt();
   return {x * inverse * weight, inverse.flatten()};
 }
 
@@ -336,14 +342,14 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_backward_cpu(const at::Tensor& gradi
   return {std::move(dx), dweight.view(weight.sizes())};
 }
 
-std::tuple<at::Tensor, at::Tensor> rms_norm_backward_of_libtorch(const at::Tensor& gradient,
+std::tuple<at::Tensor, at::Tensor> rms_norm_backward_by_libtorch(const at::Tensor& gradient,
                                                                  const at::Tensor& x,
                                                                  const at::Tensor& weight,
                                                                  const at::Tensor& inverse) {
   const at::Tensor scale = beside_rows(inverse, x, weight.dim());
   const at::Tensor normal = x * scale;
   const at::Tensor weighted = gradient * weight;
-  const at::Tensor slope = at::mean(weighted * normal, last_axes(weight.dim()), /*keepdim=*/true);
+  const at::Tensor slope = mean_of_rows(weighted * normal, weight.dim());
   return {(weighted - normal * slope) * scale, (gradient * normal).sum_to_size(weight.sizes())};
 }
 
@@ -368,10 +374,10 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
 }
 
 TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
-  library.impl("layer_norm_of_sum", of_sum_of_libtorch);
-  library.impl("layer_norm_of_sum_backward", of_sum_backward_of_libtorch);
-  library.impl("rms_norm", rms_norm_of_libtorch);
-  library.impl("rms_norm_backward", rms_norm_backward_of_libtorch);
+  library.impl("layer_norm_of_sum", of_sum_by_libtorch);
+  library.impl("layer_norm_of_sum_backward", of_sum_backward_by_libtorch);
+  library.impl("rms_norm", rms_norm_by_libtorch);
+  library.impl("rms_norm_backward", rms_norm_backward_by_libtorch);
 }
 
 template <typename Function>
@@ -400,8 +406,10 @@ struct LayerNormOfSumBackward final : Node {
     const bool plain = is_cpu_float(of_y) && (!other || is_cpu_float(*other));
     // With a graph of the gradients they may be differentiated again.
     if (at::GradMode::is_enabled() || !plain) {
-      std::tie(dx, dweight, dbias) = of_sum_backward_of_libtorch(of_y, other, sum_value, scale,
-                                                                 mean, inverse, normalized);
+      // What was kept is constant to autograd.
+      const auto [centre, scaling] = statistics_of(sum_value, normalized, epsilon);
+      std::tie(dx, dweight, dbias) =
+          of_sum_backward_by_libtorch(of_y, other, sum_value, scale, centre, scaling, normalized);
     } else {
       const at::AutoDispatchBelowADInplaceOrView below;
       static const auto backward =
@@ -430,6 +438,7 @@ struct LayerNormOfSumBackward final : Node {
   at::Tensor mean;
   at::Tensor inverse;
   int64_t normalized = 1;
+  double epsilon = 0;
 };
 
 struct RmsNormBackward final : Node {
@@ -439,19 +448,12 @@ struct RmsNormBackward final : Node {
     if (!gradient.defined()) return results;
     const at::Tensor x_value = x.unpack();
     const at::Tensor weight_value = weight.unpack();
-    if (at::GradMode::is_enabled()) {
-      // A constant to autograd otherwise.
-      const at::Tensor again =
-          (at::mean(x_value * x_value, last_axes(weight_value.dim()), /*keepdim=*/true) + epsilon)
-              .rsqrt()
-              .flatten();
+    if (at::GradMode::is_enabled() || !is_cpu_float(gradient)) {
+      // What was kept is constant to autograd.
+      const at::Tensor scaling =
+          (mean_of_rows(x_value.square(), weight_value.dim()) + epsilon).rsqrt();
       std::tie(results[0], results[1]) =
-          rms_norm_backward_of_libtorch(gradient, x_value, weight_value, again);
-      return results;
-    }
-    if (!is_cpu_float(gradient)) {
-      std::tie(results[0], results[1]) =
-          rms_norm_backward_of_libtorch(gradient, x_value, weight_value, inverse);
+          rms_norm_backward_by_libtorch(gradient, x_value, weight_value, scaling);
       return results;
     }
     const at::AutoDispatchBelowADInplaceOrView below;
@@ -484,8 +486,9 @@ bool fits_rows(const at::Tensor& each, at::IntArrayRef sizes) {
 
 bool wants_gradient(std::initializer_list<const at::Tensor*> tensors) {
   return at::GradMode::is_enabled() &&
-         std::any_of(tensors.begin(), tensors.end(),
-                     [](const at::Tensor* each) { return each->defined() && each->requires_grad(); });
+         std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor* each) {
+           return each->defined() && each->requires_grad();
+         });
 }
 
 OptionalTensor if_defined(const at::Tensor& tensor) {
@@ -508,8 +511,8 @@ std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor& x, const at::T
   at::Tensor mean, inverse;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto forward = operator_named("strata::layer_norm_of_sum",
-                                               static_cast<decltype(of_sum_cpu)*>(nullptr));
+    static const auto forward =
+        operator_named("strata::layer_norm_of_sum", static_cast<decltype(of_sum_cpu)*>(nullptr));
     std::tie(result.y, result.sum, mean, inverse) =
         forward.call(x, beside, if_defined(weight), if_defined(bias), normalized, epsilon);
   }
@@ -522,6 +525,7 @@ std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor& x, const at::T
   node->mean = std::move(mean);
   node->inverse = std::move(inverse);
   node->normalized = normalized;
+  node->epsilon = epsilon;
   return result;
 }
 

@@ -88,9 +88,10 @@ TEST(LayerNormFusionTest, OtherSumsAreLeftAlone) {
   // Over other axes than the last, a fused call adds first and then does as ever.
   const SymbolicTensor doubled = layers::Add({.name = "doubled"})({input, input});
   const Model across(input, layers::LayerNormalization({.axis = 1, .name = "across"})(doubled));
-  EXPECT_LT(row_difference(across->operator()({x}, {}).values.at(0),
-                           at::layer_norm(2 * x.transpose(1, 2), {6}, {}, {}, 1e-3).transpose(1, 2)),
-            1e-5);
+  EXPECT_LT(
+      row_difference(across->operator()({x}, {}).values.at(0),
+                     at::layer_norm(2 * x.transpose(1, 2), {6}, {}, {}, 1e-3).transpose(1, 2)),
+      1e-5);
 }
 
 }  // namespace

@@ -43,11 +43,14 @@ TEST_F(EmbeddingGradientTest, AddsEqualRows) {
                               exact_table_gradient(indices, gradient, 11, 3)),
                 1e-6);
       const at::Tensor strided = gradient.transpose(0, 1).contiguous().transpose(0, 1);
-      EXPECT_TRUE(same_bits(table_gradient(indices, strided, 11),
-                            table_gradient(indices, gradient, 11)));
+      EXPECT_TRUE(
+          same_bits(table_gradient(indices, strided, 11), table_gradient(indices, gradient, 11)));
     }
   }
-  EXPECT_EQ(table_gradient(torch::zeros({0}, at::kLong), torch::zeros({0, 4}), 3).abs().sum().item<float>(),
+  EXPECT_EQ(table_gradient(torch::zeros({0}, at::kLong), torch::zeros({0, 4}), 3)
+                .abs()
+                .sum()
+                .item<float>(),
             0);
   const at::Tensor one = torch::tensor(2);
   EXPECT_EQ(table_gradient(one, torch::ones({4}), 3).sum().item<float>(), 4);

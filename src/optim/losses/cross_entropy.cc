@@ -213,8 +213,8 @@ std::tuple<at::Tensor, at::Tensor> forward_of_libtorch(const at::Tensor& logits,
                                                        std::optional<int64_t> ignore_class,
                                                        bool wants_difference) {
   const at::Tensor index = labels.to(at::kLong).unsqueeze(-1);
-  const at::Tensor ignored =
-      ignore_class ? index == *ignore_class : at::zeros_like(index, index.options().dtype(at::kBool));
+  const at::Tensor ignored = ignore_class ? index == *ignore_class
+                                          : at::zeros_like(index, index.options().dtype(at::kBool));
   const at::Tensor label = index.masked_fill(ignored, 0);
   const at::Tensor logarithms = at::log_softmax(logits, -1);
   at::Tensor losses = -logarithms.gather(-1, label).masked_fill(ignored, 0).squeeze(-1);

@@ -34,9 +34,8 @@ Places place_rows(const std::vector<at::Tensor>& row_parts, RowGradient& result)
       places.sorted.push_back({rows[i], static_cast<int64_t>(places.sorted.size())});
     }
   }
-  std::ranges::sort(places.sorted, {}, [](const SourceRow& each) {
-    return std::pair(each.row, each.position);
-  });
+  std::ranges::sort(places.sorted, {},
+                    [](const SourceRow& each) { return std::pair(each.row, each.position); });
   places.place.resize(places.sorted.size());
   for (const auto& [row, position] : places.sorted) {
     if (result.rows.empty() || result.rows.back() != row) result.rows.push_back(row);
