@@ -86,6 +86,10 @@ void register_cpu_kernels(torch::Library& library) {
   register_relu(library);
   register_max_pool(library);
   register_image_copy(library);
+  register_activations(library);
+  register_layer_norm(library);
+  register_embedding(library);
+  register_softmax(library);
 }
 
 void register_cpu_nodes(torch::Library& library) {

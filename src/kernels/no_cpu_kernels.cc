@@ -11,6 +11,7 @@
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/layer_norm.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
@@ -83,6 +84,16 @@ std::string describe_cpu_kernels() {
 std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor&, const at::Tensor&,
                                                     const at::Tensor&, const at::Tensor&, double,
                                                     bool) {
+  return std::nullopt;
+}
+
+std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor&, const at::Tensor&,
+                                                const at::Tensor&, const at::Tensor&,
+                                                at::IntArrayRef, double) {
+  return std::nullopt;
+}
+
+std::optional<at::Tensor> rms_norm(const at::Tensor&, const at::Tensor&, double) {
   return std::nullopt;
 }
 

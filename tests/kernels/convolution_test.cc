@@ -1,12 +1,8 @@
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <functional>
-#include <new>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -14,6 +10,7 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/conv_kernels.h"
+#include "kernels/fenced.h"
 #include "kernels/replica_like.h"
 #include "kernels/scratch.h"
 #include "strata/kernels/cpu_kernels.h"
@@ -76,38 +73,6 @@ constexpr Kernels kWinograd = {winograd_packed_floats,          winograd_pack_we
 bool takes(const Kernels& kernels, const ConvShape& shape) {
   return &kernels == &kDirect || (shape.kernel_height == 3 && shape.kernel_width == 3);
 }
-
-/// Memory between two pages that cannot be touched; the end of it is the end of a page.
-class Fenced {
- public:
-  explicit Fenced(const at::Tensor& values) : Fenced(values.numel()) {
-    std::memcpy(data_, values.const_data_ptr(), values.nbytes());
-  }
-  explicit Fenced(int64_t floats) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
-    size_ = (bytes + page - 1) / page * page + 2 * page;
-    start_ = static_cast<char*>(
-        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (start_ == MAP_FAILED) throw std::bad_alloc();
-    EXPECT_EQ(mprotect(start_, page, PROT_NONE), 0);
-    EXPECT_EQ(mprotect(start_ + size_ - page, page, PROT_NONE), 0);
-    data_ = reinterpret_cast<float*>(start_ + size_ - page - bytes);
-  }
-  ~Fenced() { munmap(start_, size_); }
-  Fenced(const Fenced&) = delete;
-  Fenced& operator=(const Fenced&) = delete;
-
-  float* data() const { return data_; }
-  at::Tensor tensor(at::IntArrayRef sizes) const {
-    return torch::from_blob(data_, sizes, at::kFloat).clone();
-  }
-
- private:
-  char* start_;
-  size_t size_;
-  float* data_;
-};
 
 at::Tensor forward(const Kernels& kernels, const Problem& problem, const ConvWeights& weights,
                    const float* x, const float* bias) {
