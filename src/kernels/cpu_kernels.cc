@@ -86,6 +86,7 @@ void register_cpu_kernels(torch::Library& library) {
   register_relu(library);
   register_max_pool(library);
   register_image_copy(library);
+  register_attention(library);
 }
 
 void register_cpu_nodes(torch::Library& library) {

@@ -8,9 +8,11 @@
 #include <ATen/ops/mm_ops.h>
 #include <torch/library.h>
 
+#include "kernels/attention_operator.h"
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/projections.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
@@ -84,6 +86,17 @@ std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor&, const at:
                                                     const at::Tensor&, const at::Tensor&, double,
                                                     bool) {
   return std::nullopt;
+}
+
+std::optional<std::vector<at::Tensor>> projections(const at::Tensor&,
+                                                   const std::vector<at::Tensor>&,
+                                                   const std::vector<at::Tensor>&) {
+  return std::nullopt;
+}
+
+bool attention_kernels_apply(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const AttentionMask&) {
+  return false;
 }
 
 }  // namespace strata::kernels
