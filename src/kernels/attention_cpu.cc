@@ -275,8 +275,10 @@ std::tuple<at::Tensor, at::Tensor> flash_attention(c10::DispatchKeySet keys,
 std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
     c10::DispatchKeySet keys, const at::Tensor& gradient, const at::Tensor& query,
     const at::Tensor& key, const at::Tensor& value, const at::Tensor& output,
-    const at::Tensor& logsumexp, double dropout, bool causal, const OptionalTensor& mask,
+    const at::Tensor& logsumexp, double dropout, bool causal, const OptionalTensor& saved_mask,
     std::optional<double> scale) {
+  // Autograd saves none as a tensor that is undefined.
+  const OptionalTensor mask = saved_mask && saved_mask->defined() ? saved_mask : std::nullopt;
   if (dropout == 0 && is_cpu_float(gradient) &&
       attention_kernels_apply(query, key, value, {.scores = mask})) {
     return call_attention_backward(gradient, query, key, value, output, logsumexp, mask, {}, {},

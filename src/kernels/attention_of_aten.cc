@@ -1,12 +1,12 @@
 // What strata::attention means, in operators of ATen. It serves types and devices that have no
-// kernel, shapes without values, tracing, and second derivatives.
+// kernel, tracing, and second derivatives.
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/matmul.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/where.h>
 
 #include <limits>
 #include <utility>
@@ -37,10 +37,6 @@ at::Tensor seen_by(const AttentionMask& mask, const at::Tensor& scores) {
   return seen;
 }
 
-at::Tensor number(double value, const at::Tensor& like) {
-  return at::scalar_tensor(value, like.options());
-}
-
 /// Of the key or value, for each head of the query.
 at::Tensor for_heads(const at::Tensor& x, int64_t heads) {
   return x.size(1) == heads ? x : x.repeat_interleave(heads / x.size(1), 1);
@@ -65,20 +61,19 @@ Weights weights_of(const at::Tensor& query, const at::Tensor& key, const Attenti
   at::Tensor scores = at::matmul(query, keys.transpose(-2, -1)) * scale;
   if (mask.scores && mask.scores->scalar_type() != at::kBool) scores = scores + *mask.scores;
   const at::Tensor seen = seen_by(mask, scores);
-  if (seen.defined()) scores = at::where(seen, scores, number(-kInfinity, scores));
+  if (seen.defined()) scores = scores.masked_fill(seen.logical_not(), -kInfinity);
   Weights result;
   result.logsumexp = at::logsumexp(scores, -1);
   if (seen.defined() || mask.scores) {
     result.blind = scores.eq(-kInfinity).all(-1, /*keepdim=*/true);
     // A softmax over nothing is NaN, in its derivatives too.
-    scores = at::where(result.blind, number(0, scores), scores);
-    result.logsumexp =
-        at::where(result.blind.squeeze(-1), number(kInfinity, scores), result.logsumexp);
+    scores = scores.masked_fill(result.blind, 0);
+    result.logsumexp = result.logsumexp.masked_fill(result.blind.squeeze(-1), kInfinity);
   }
   result.weights = at::softmax(scores, -1);
   if (result.blind.defined()) {
     const double constant = mean_of_unseen ? 1.0 / static_cast<double>(key.size(2)) : 0.0;
-    result.weights = at::where(result.blind, number(constant, scores), result.weights);
+    result.weights = result.weights.masked_fill(result.blind, constant);
   }
   return result;
 }
@@ -110,10 +105,31 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_of_aten(
   const at::Tensor of_weights = at::matmul(gradient, for_heads(value, heads).transpose(-2, -1));
   const at::Tensor delta = (of_weights * of.weights).sum(-1, /*keepdim=*/true);
   at::Tensor of_scores = of.weights * (of_weights - delta) * scale;
-  if (of.blind.defined()) of_scores = at::where(of.blind, number(0, of_scores), of_scores);
+  if (of.blind.defined()) of_scores = of_scores.masked_fill(of.blind, 0);
   return {at::matmul(of_scores, for_heads(key, heads)),
           over_heads(at::matmul(of_scores.transpose(-2, -1), query), key),
           over_heads(at::matmul(of.weights.transpose(-2, -1), gradient), value)};
+}
+
+std::tuple<at::Tensor, at::Tensor> attention_shapes(
+    const at::Tensor& query, const at::Tensor& /*key*/, const at::Tensor& value,
+    const std::optional<at::Tensor>& /*mask*/, const std::optional<at::Tensor>& /*query_mask*/,
+    const std::optional<at::Tensor>& /*key_mask*/, bool /*causal*/, int64_t /*window*/,
+    double /*scale*/, bool /*mean_of_unseen*/) {
+  const int64_t batch = query.size(0);
+  const int64_t heads = query.size(1);
+  const int64_t queries = query.size(2);
+  return {at::empty({batch, queries, heads, value.size(3)}, query.options()).transpose(1, 2),
+          at::empty({batch, heads, queries}, query.options())};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_shapes(
+    const at::Tensor& /*gradient*/, const at::Tensor& query, const at::Tensor& key,
+    const at::Tensor& value, const at::Tensor& /*output*/, const at::Tensor& /*logsumexp*/,
+    const std::optional<at::Tensor>& /*mask*/, const std::optional<at::Tensor>& /*query_mask*/,
+    const std::optional<at::Tensor>& /*key_mask*/, bool /*causal*/, int64_t /*window*/,
+    double /*scale*/, bool /*mean_of_unseen*/) {
+  return {at::empty_like(query), at::empty_like(key), at::empty_like(value)};
 }
 
 }  // namespace strata::kernels

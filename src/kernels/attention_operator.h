@@ -29,6 +29,10 @@ using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
 AttentionForward attention_of_aten;
 AttentionBackward attention_backward_of_aten;
 
+/// For tensors without values.
+AttentionForward attention_shapes;
+AttentionBackward attention_backward_shapes;
+
 /// Calls through the dispatcher.
 AttentionForward call_attention;
 AttentionBackward call_attention_backward;
