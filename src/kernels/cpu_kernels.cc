@@ -90,6 +90,7 @@ void register_cpu_kernels(torch::Library& library) {
   register_layer_norm(library);
   register_embedding(library);
   register_softmax(library);
+  register_attention(library);
 }
 
 void register_cpu_nodes(torch::Library& library) {

@@ -8,10 +8,12 @@
 #include <ATen/ops/mm_ops.h>
 #include <torch/library.h>
 
+#include "kernels/attention_operator.h"
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
 #include "kernels/layer_norm.h"
+#include "kernels/projections.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
@@ -95,6 +97,17 @@ std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor&, const at::Ten
 
 std::optional<at::Tensor> rms_norm(const at::Tensor&, const at::Tensor&, double) {
   return std::nullopt;
+}
+
+std::optional<std::vector<at::Tensor>> projections(const at::Tensor&,
+                                                   const std::vector<at::Tensor>&,
+                                                   const std::vector<at::Tensor>&) {
+  return std::nullopt;
+}
+
+bool attention_kernels_apply(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const AttentionMask&) {
+  return false;
 }
 
 }  // namespace strata::kernels

@@ -68,11 +68,16 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
 bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
 
 void multiply_dense_here(const MatmulProblem& problem) {
+  KeptScratch scratch;
+  multiply_dense_here(problem, scratch);
+}
+
+void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch) {
 #if defined(__x86_64__)
-  const Scratch scratch(matmul_scratch_floats(problem));
-  matmul_avx512(problem, scratch.data());
+  matmul_avx512(problem, scratch.at_least(matmul_scratch_floats(problem)));
 #else
   static_cast<void>(problem);
+  static_cast<void>(scratch);
 #endif
 }
 

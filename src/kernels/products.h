@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/matmul_kernels.h"
+#include "kernels/scratch.h"
 
 namespace strata::kernels {
 
@@ -38,11 +39,16 @@ bool worthwhile_product(int64_t m, int64_t n, int64_t k);
 
 /// On this thread alone.
 void multiply_dense_here(const MatmulProblem& problem);
+/// The same for many small products.
+void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch);
 /// The same, and zeros are left out where that is worth it. Without row_bias and add.
 void multiply_here(const MatmulProblem& problem);
 
 /// a b (+ bias in each row), or nothing when libtorch shall do it.
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
                                       const std::optional<Matrix>& b, const float* bias = nullptr);
+
+/// The sum of a matrix's rows, of which `view` is the view: a bias's gradient. In dense_layer.cc.
+at::Tensor column_sums(const at::Tensor& matrix, const Matrix& view);
 
 }  // namespace strata::kernels

@@ -24,6 +24,7 @@ void register_activations(torch::Library& library);
 void register_layer_norm(torch::Library& library);
 void register_embedding(torch::Library& library);
 void register_softmax(torch::Library& library);
+void register_attention(torch::Library& library);
 void register_dense_layer(torch::Library& library);
 void register_relu_node(torch::Library& library);
 
