@@ -11,6 +11,7 @@
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/recurrent.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
@@ -83,6 +84,18 @@ std::string describe_cpu_kernels() {
 std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor&, const at::Tensor&,
                                                     const at::Tensor&, const at::Tensor&, double,
                                                     bool) {
+  return std::nullopt;
+}
+
+std::optional<LstmResult> lstm(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const SequenceSteps&) {
+  return std::nullopt;
+}
+
+std::optional<GruResult> gru(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const SequenceSteps&, bool) {
   return std::nullopt;
 }
 
