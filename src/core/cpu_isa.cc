@@ -8,7 +8,7 @@ bool cpu_supports(CpuIsa isa) {
     case CpuIsa::kBaseline:
       return true;
     case CpuIsa::kAvx2:
-      return __builtin_cpu_supports("avx2") != 0;
+      return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     case CpuIsa::kAvx512:
       return __builtin_cpu_supports("avx512f") != 0;
   }

@@ -14,6 +14,7 @@
 #include "kernels/fixed_parts.h"
 #include "kernels/layer_norm.h"
 #include "kernels/projections.h"
+#include "kernels/recurrent.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
@@ -108,6 +109,20 @@ std::optional<std::vector<at::Tensor>> projections(const at::Tensor&,
 bool attention_kernels_apply(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                              const AttentionMask&) {
   return false;
+}
+
+}
+
+std::optional<LstmResult> lstm(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const SequenceSteps&) {
+  return std::nullopt;
+}
+
+std::optional<GruResult> gru(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const SequenceSteps&, bool) {
+  return std::nullopt;
 }
 
 }  // namespace strata::kernels
