@@ -11,10 +11,14 @@
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
 namespace strata::kernels {
+
+bool has_portable_kernels() { return false; }
+
 namespace {
 
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
