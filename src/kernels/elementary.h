@@ -67,6 +67,10 @@ STRATA_ELEMENTARY F exp_of_rest(const F& r) {
   return (p * (r * r) + r) + 1.0F;
 }
 
+/// The distribution's tail over its density times sqrt(2 pi) is t P(t), t = 1 / (1 + kTailScale x).
+inline constexpr float kTailScale = 0.0F;
+inline constexpr float kTail[9] = {};
+
 /// value * 2^n for normal results.
 STRATA_ELEMENTARY F scaled(const F& value, const F& shifted) {
   return value * __builtin_bit_cast(F, (bits_of(shifted) << 23) + 0x3F800000U);
@@ -149,6 +153,64 @@ STRATA_ELEMENTARY F sigmoid(const F& x) {
   const F e = exp(F(-magnitude(x)));
   const F numerator = x < all<F>(0.0F) ? e : all<F>(1.0F);
   return numerator / (1.0F + e);
+}
+
+template <typename F>
+struct ValueAndSlope {
+  F value;
+  F slope;
+};
+
+/// 1 / (1 + e^-x), 3 ulp, and its derivative.
+STRATA_ELEMENTARY ValueAndSlope<F> sigmoid_with_slope(const F& x) {
+  const F e = exp(F(-magnitude(x)));
+  const F inverse = 1.0F / (1.0F + e);
+  const F other = e * inverse;
+  return {x < all<F>(0.0F) ? other : inverse, other * inverse};
+}
+
+template <typename F>
+struct Normal {
+  F distribution;  ///< The integral of the density up to x.
+  F density;
+};
+
+/// The standard normal distribution: 3 ulp, the density too; below 1e-38 0. e^(-x^2 / 2) is
+/// computed once, with the rounding error of x^2.
+STRATA_ELEMENTARY Normal<F> normal(const F& x) {
+  const F size = magnitude(x);
+  const F within = size > all<F>(14.0F) ? all<F>(14.0F) : size;
+  const F high = __builtin_bit_cast(F, bits_of(within) & 0xFFFFF000U);
+  const F square = high * high * -0.5F;
+  const F rest = (within + high) * (within - high) * -0.5F;
+  const auto [shifted, r] = internal::reduced(square);
+  const F power = internal::scaled(internal::exp_of_rest(F(r + rest)), shifted);
+  const F e = square < all<F>(-87.0F) ? all<F>(0.0F) : power;
+  const F t = 1.0F / (1.0F + within * internal::kTailScale);
+  F p = t * internal::kTail[8] + internal::kTail[7];
+  p = p * t + internal::kTail[6];
+  p = p * t + internal::kTail[5];
+  p = p * t + internal::kTail[4];
+  p = p * t + internal::kTail[3];
+  p = p * t + internal::kTail[2];
+  p = p * t + internal::kTail[1];
+  p = p * t + internal::kTail[0];
+  const F tail = (p * t) * e;
+  return {x < all<F>(0.0F) ? tail : 1.0F - tail, e * 0.398942280F};
+}
+
+/// The error function. 2 ulp.
+STRATA_ELEMENTARY F erf(const F& x) {
+  const F size = magnitude(x);
+  const F square = size * size;
+  F p = square * 7.853861353153693e-5F + -8.010193625184903e-4F;
+  p = p * square + 5.188327685732524e-3F;
+  p = p * square + -2.685381193529856e-2F;
+  p = p * square + 1.128358514861418e-1F;
+  p = p * square + -3.761262582423300e-1F;
+  p = p * square + 1.128379165726710F;
+  const F tail = normal(F(size * -1.41421356F)).distribution;
+  return with_sign(size < all<F>(1.0F) ? size * p : 1.0F - 2.0F * tail, x);
 }
 
 }  // namespace strata::kernels::elementary

@@ -124,7 +124,7 @@ Tensor& elu_(Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& 
 Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale,
                     const Scalar& input_scale, bool is_result, const Tensor& x_or_y) {
   const Tensor below = is_result
-                           ? (x_or_y + alpha * scale) * input_scale
+                           ? (x_or_y + alpha.toDouble() * scale.toDouble()) * input_scale
                            : at::exp(x_or_y * input_scale) * input_scale * alpha * scale;
   return gradient * at::where(x_or_y > 0, at::scalar_tensor(scale, x_or_y.options()), below);
 }

@@ -49,12 +49,14 @@ Tensor batched(const Tensor& given_a, const Tensor& given_b, std::string_view na
   return c;
 }
 
-Tensor mm(const Tensor& a, const Tensor& b) {
+Tensor multiply_matrices(const Tensor& a, const Tensor& b) {
   return batched(a.unsqueeze(0), b.unsqueeze(0), "aten::mm").squeeze(0);
 }
-Tensor bmm(const Tensor& a, const Tensor& b) { return batched(a, b, "aten::bmm"); }
-Tensor mv(const Tensor& a, const Tensor& x) { return mm(a, x.unsqueeze(1)).squeeze(1); }
-Tensor dot(const Tensor& a, const Tensor& b) { return mm(a.unsqueeze(0), b.unsqueeze(1)).squeeze(); }
+Tensor multiply_batches(const Tensor& a, const Tensor& b) { return batched(a, b, "aten::bmm"); }
+Tensor mv(const Tensor& a, const Tensor& x) { return multiply_matrices(a, x.unsqueeze(1)).squeeze(1); }
+Tensor dot(const Tensor& a, const Tensor& b) {
+  return multiply_matrices(a.unsqueeze(0), b.unsqueeze(1)).squeeze();
+}
 
 /// beta c + alpha ab; beta 0 leaves a NaN of c out, as in libtorch.
 Tensor plus(const Tensor& c, const Tensor& product, const at::Scalar& beta,
@@ -66,11 +68,11 @@ Tensor plus(const Tensor& c, const Tensor& product, const at::Scalar& beta,
 
 Tensor addmm(const Tensor& c, const Tensor& a, const Tensor& b, const at::Scalar& beta,
              const at::Scalar& alpha) {
-  return plus(c, mm(a, b), beta, alpha);
+  return plus(c, multiply_matrices(a, b), beta, alpha);
 }
 Tensor baddbmm(const Tensor& c, const Tensor& a, const Tensor& b, const at::Scalar& beta,
                const at::Scalar& alpha) {
-  return plus(c, bmm(a, b), beta, alpha);
+  return plus(c, multiply_batches(a, b), beta, alpha);
 }
 Tensor addmv(const Tensor& c, const Tensor& a, const Tensor& x, const at::Scalar& beta,
              const at::Scalar& alpha) {
@@ -80,8 +82,8 @@ Tensor addmv(const Tensor& c, const Tensor& a, const Tensor& x, const at::Scalar
 }  // namespace
 
 void register_portable_products(torch::Library& library) {
-  library.impl("mm", TORCH_FN(mm));
-  library.impl("bmm", TORCH_FN(bmm));
+  library.impl("mm", TORCH_FN(multiply_matrices));
+  library.impl("bmm", TORCH_FN(multiply_batches));
   library.impl("mv", TORCH_FN(mv));
   library.impl("dot", TORCH_FN(dot));
   library.impl("addmm", TORCH_FN(addmm));
