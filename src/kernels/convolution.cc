@@ -33,6 +33,7 @@
 #include "kernels/fixed_parts.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
 #include "kernels/scratch.h"
@@ -116,7 +117,8 @@ struct Geometry {
 /// Of float images and kernels that these kernels may take.
 std::optional<Geometry> geometry_of(const at::Tensor& input, const at::Tensor& weight,
                                     const Arguments& arguments) {
-  if (!use_own_convolution() || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
+  const bool own = use_own_convolution() || portable_bits();
+  if (!own || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
       arguments.groups.maybe_as_int() != 1 || !all_one(arguments.dilation) ||
       weight.size(1) != input.size(1))
     return std::nullopt;

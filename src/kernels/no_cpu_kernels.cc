@@ -13,12 +13,16 @@
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
 #include "kernels/layer_norm.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/projections.h"
 #include "kernels/recurrent.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
 namespace strata::kernels {
+
+bool has_portable_kernels() { return false; }
+
 namespace {
 
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
@@ -109,8 +113,6 @@ std::optional<std::vector<at::Tensor>> projections(const at::Tensor&,
 bool attention_kernels_apply(const at::Tensor&, const at::Tensor&, const at::Tensor&,
                              const AttentionMask&) {
   return false;
-}
-
 }
 
 std::optional<LstmResult> lstm(const at::Tensor&, const at::Tensor&, const at::Tensor&,

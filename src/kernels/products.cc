@@ -9,6 +9,7 @@
 #include "core/cpu_isa.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/scratch.h"
 #include "strata/core/error.h"
 
@@ -83,7 +84,9 @@ void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch) {
 
 void multiply_here(const MatmulProblem& problem) {
 #if defined(__x86_64__)
-  const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
+  // Left out, zeros change the sign of a sum that underflows.
+  const bool sparse_may = leave_out_zeros() && !portable_bits();
+  const SparsePlan sparse = sparse_may ? plan_sparse_product(problem) : SparsePlan{};
   if (sparse.worthwhile) {
     const Scratch scratch(sparse.scratch_floats);
     if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
