@@ -40,12 +40,6 @@ TORCH_LIBRARY_IMPL(strata, Meta, library) {
   library.impl("attention_backward", attention_backward_shapes);
 }
 
-// What is registered for all devices would be taken at the replicas' key too.
-TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
-  library.impl("attention", torch::CppFunction::makeFallthrough());
-  library.impl("attention_backward", torch::CppFunction::makeFallthrough());
-}
-
 const auto& forward_operator() {
   static const auto found = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("strata::attention", "")

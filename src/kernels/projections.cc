@@ -177,12 +177,6 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("projections_backward", projections_backward_of_aten);
 }
 
-// What is registered for all devices would be taken at the replicas' key too.
-TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
-  library.impl("projections", torch::CppFunction::makeFallthrough());
-  library.impl("projections_backward", torch::CppFunction::makeFallthrough());
-}
-
 TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("projections", projections_cpu);
   library.impl("projections_backward", projections_backward_cpu);
