@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/add_ops.h>
 #include <ATen/ops/exp.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/gelu_backward.h>
 #include <ATen/ops/log.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/sigmoid.h>
@@ -16,6 +18,7 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -169,6 +172,24 @@ Tensor norm(const Tensor& x, const Scalar& order, at::OptionalIntArrayRef dims, 
   refuse_operator("aten::linalg_vector_norm of another order than 1, 2 and infinity");
 }
 
+Tensor norm_of_dims(const Tensor& x, const std::optional<Scalar>& order, at::IntArrayRef dims,
+                    bool keepdim) {
+  return norm(x, order.value_or(2), dims, keepdim, std::nullopt);
+}
+Tensor norm_of_all(const Tensor& x, const Scalar& order) {
+  return norm(x, order, at::OptionalIntArrayRef(), false, std::nullopt);
+}
+
+Tensor gelu(const Tensor& x, std::string_view approximate) {
+  // Of a dense tensor there is a kernel at kReplicaKey.
+  if (!x.is_non_overlapping_and_dense()) return at::gelu(x.contiguous(), approximate);
+  refuse_operator("aten::gelu");
+}
+Tensor gelu_backward(const Tensor& gradient, const Tensor& x, std::string_view approximate) {
+  if (x.is_contiguous() && gradient.is_contiguous()) refuse_operator("aten::gelu_backward");
+  return at::gelu_backward(gradient.contiguous(), x.contiguous(), approximate);
+}
+
 Tensor reduced(const Tensor& losses, int64_t reduction) {
   if (reduction == at::Reduction::Mean) return losses.mean();
   return reduction == at::Reduction::Sum ? losses.sum() : losses;
@@ -267,6 +288,10 @@ void register_portable_compositions(torch::Library& library) {
   library.impl("var.correction", TORCH_FN(variance));
   library.impl("std.correction", TORCH_FN(deviation));
   library.impl("linalg_vector_norm", TORCH_FN(norm));
+  library.impl("norm.ScalarOpt_dim", TORCH_FN(norm_of_dims));
+  library.impl("norm.Scalar", TORCH_FN(norm_of_all));
+  library.impl("gelu", TORCH_FN(gelu));
+  library.impl("gelu_backward", TORCH_FN(gelu_backward));
   library.impl("mse_loss", TORCH_FN(mse_loss));
   library.impl("mse_loss_backward", TORCH_FN(mse_loss_backward));
   library.impl("native_batch_norm", TORCH_FN(batch_norm));

@@ -57,7 +57,8 @@ class ConvolutionAsProducts {
     return planes(transposed_ ? spread(images(x), out_size) : gathered(images(x), out_size));
   }
   Tensor input_gradient(const Tensor& dy, const Tensor& x) const {
-    const at::IntArrayRef size = images(x).sizes().slice(2);
+    const Tensor of = images(x);
+    const at::IntArrayRef size = of.sizes().slice(2);
     return planes(transposed_ ? gathered(images(dy), size) : spread(images(dy), size));
   }
   Tensor weights_gradient(const Tensor& given_dy, const Tensor& given_x) const {

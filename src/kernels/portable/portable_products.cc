@@ -79,6 +79,27 @@ Tensor addmv(const Tensor& c, const Tensor& a, const Tensor& x, const at::Scalar
   return plus(c, mv(a, x), beta, alpha);
 }
 
+Tensor& addmm_(Tensor& c, const Tensor& a, const Tensor& b, const at::Scalar& beta,
+               const at::Scalar& alpha) {
+  return c.copy_(plus(c, multiply_matrices(a, b), beta, alpha));
+}
+Tensor& baddbmm_(Tensor& c, const Tensor& a, const Tensor& b, const at::Scalar& beta,
+                 const at::Scalar& alpha) {
+  return c.copy_(plus(c, multiply_batches(a, b), beta, alpha));
+}
+Tensor& addmv_(Tensor& c, const Tensor& a, const Tensor& x, const at::Scalar& beta,
+               const at::Scalar& alpha) {
+  return c.copy_(plus(c, mv(a, x), beta, alpha));
+}
+Tensor& mm_out(const Tensor& a, const Tensor& b, Tensor& out) {
+  const Tensor c = multiply_matrices(a, b);
+  return out.resize_(c.sizes()).copy_(c);
+}
+Tensor& bmm_out(const Tensor& a, const Tensor& b, Tensor& out) {
+  const Tensor c = multiply_batches(a, b);
+  return out.resize_(c.sizes()).copy_(c);
+}
+
 }  // namespace
 
 void register_portable_products(torch::Library& library) {
@@ -89,6 +110,11 @@ void register_portable_products(torch::Library& library) {
   library.impl("addmm", TORCH_FN(addmm));
   library.impl("baddbmm", TORCH_FN(baddbmm));
   library.impl("addmv", TORCH_FN(addmv));
+  library.impl("addmm_", TORCH_FN(addmm_));
+  library.impl("baddbmm_", TORCH_FN(baddbmm_));
+  library.impl("addmv_", TORCH_FN(addmv_));
+  library.impl("mm.out", TORCH_FN(mm_out));
+  library.impl("bmm.out", TORCH_FN(bmm_out));
 }
 
 }  // namespace strata::kernels
