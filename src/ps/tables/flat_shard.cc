@@ -174,7 +174,7 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
     }
     for (TableCall* call : answered) send_values_of(*call, run, begin, end);
   });
-  detail::nontemporal_fence();
+  strata::detail::nontemporal_fence();
 }
 
 template <typename T>
@@ -208,7 +208,7 @@ void FlatShard<T>::send_values(TableCall& call) {
     put_values(call, run, call.request().slot, begin, end);
     send_values_of(call, run, begin, end);
   });
-  detail::nontemporal_fence();
+  strata::detail::nontemporal_fence();
 }
 
 /// What travels is read at once; a worker reads a large table from memory anyway.
