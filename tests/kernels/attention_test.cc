@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -338,6 +339,25 @@ TEST_F(AttentionKernelTest, HoldsNoScores) {
         UnseeingQueries::kMean)
       .backward(gradient);
   EXPECT_LE(fenced.largest(), static_cast<size_t>(steps) * 2 * 16 * sizeof(float));
+}
+
+TEST_F(AttentionKernelTest, NeedsLessMemoryThanLibtorchs) {
+  FencedAllocator fenced;
+  const int64_t steps = 512;
+  const Heads x = Heads::make({1, 4, 4, steps, steps, 64, 64});
+  const at::Tensor gradient = torch::randn({1, 4, steps, 64});
+  const auto peak = [&](const std::function<at::Tensor()>& forward) {
+    fenced.forget();
+    torch::autograd::grad({forward()}, x.all(), {gradient});
+    return fenced.peak();
+  };
+  const size_t own = peak([&] { return x.own({.causal = true}, UnseeingQueries::kZero); });
+  const size_t libtorch = peak([&] {
+    return torch::scaled_dot_product_attention(x.query, x.key, x.value, {}, 0, /*is_causal=*/true);
+  });
+  EXPECT_LT(own, libtorch);
+  RecordProperty("own", static_cast<int>(own));
+  RecordProperty("libtorch", static_cast<int>(libtorch));
 }
 
 TEST_F(AttentionKernelTest, NaNAndInfinityReachWhatSeesThem) {
