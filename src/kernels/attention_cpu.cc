@@ -52,6 +52,17 @@ void multiply(int64_t m, int64_t n, int64_t k, const MatrixView& a, const Matrix
 MatrixView rows_of(const float* data, int64_t stride) { return {data, stride, 1}; }
 MatrixView transposed_rows_of(const float* data, int64_t stride) { return {data, 1, stride}; }
 
+/// Fetches the first rows of a head into the second-level cache while the one before is computed:
+/// the processor's own prefetchers do not follow short rows that are far apart.
+void fetch_ahead(const HeadsView<const float>& x, const Block& block, int64_t rows,
+                 int64_t columns) {
+  constexpr int64_t kLine = 16;
+  for (int64_t r = 0; r < std::min(rows, kTileKeys); ++r) {
+    const float* const row = x.at(block.batch, block.head, block.first + r);
+    for (int64_t c = 0; c < columns; c += kLine) __builtin_prefetch(row + c, 0, 2);
+  }
+}
+
 /// sum over keys of their values / keys
 void mean_value(const Problem& problem, const Block& block, float* mean) {
   layer_kernels().column_sums(problem.value.at(block.batch, block.head / problem.shared, 0),
@@ -89,6 +100,22 @@ void forward_block(const Problem& problem, const Block& block, bool mean_of_unse
                  mean_of_unseen ? work.row.data() : nullptr, logsumexp);
 }
 
+/// The i-th of all blocks of all heads.
+Block block_of(const Problem& problem, int64_t i) {
+  const int64_t head = i / problem.query_blocks();
+  const int64_t first = i % problem.query_blocks() * problem.tile_queries;
+  return {head / problem.heads, head % problem.heads, first,
+          std::min(problem.tile_queries, problem.queries - first)};
+}
+
+void fetch_block(const Problem& problem, const Block& block) {
+  fetch_ahead(problem.query, block, block.rows, problem.depth);
+  if (block.first > 0 || block.head % problem.shared != 0) return;
+  const Block keys = {block.batch, block.head / problem.shared, 0, 0};
+  fetch_ahead(problem.key, keys, problem.keys, problem.depth);
+  fetch_ahead(problem.value, keys, problem.keys, problem.value_depth);
+}
+
 std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& query, const at::Tensor& key,
                                            const at::Tensor& value, const AttentionMask& mask,
                                            double scale, bool mean_of_unseen) {
@@ -99,20 +126,18 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& query, const at::Te
   at::Tensor logsumexp = empty_float({problem.batches, problem.heads, problem.queries});
   const HeadsView<float> out = mutable_view_of(output);
   float* const sums = logsumexp.mutable_data_ptr<float>();
-  const int64_t blocks = problem.query_blocks();
   const int64_t work_of_block =
       problem.tile_queries * problem.keys * (problem.depth + problem.value_depth);
-  parallel_for(0, problem.batches * problem.heads * blocks,
+  parallel_for(0, problem.batches * problem.heads * problem.query_blocks(),
                std::max<int64_t>(1, kPartMultiplications / work_of_block),
                [&](int64_t begin, int64_t end) {
                  Workspace work(problem);
                  for (int64_t i = begin; i < end; ++i) {
-                   const int64_t head = i / blocks;
-                   const int64_t first = i % blocks * problem.tile_queries;
-                   const Block block = {head / problem.heads, head % problem.heads, first,
-                                        std::min(problem.tile_queries, problem.queries - first)};
+                   if (i + 1 < end) fetch_block(problem, block_of(problem, i + 1));
+                   const Block block = block_of(problem, i);
+                   const int64_t at = block.batch * problem.heads + block.head;
                    forward_block(problem, block, mean_of_unseen, out,
-                                 sums + head * problem.queries + first, work);
+                                 sums + at * problem.queries + block.first, work);
                  }
                });
   return {std::move(output), std::move(logsumexp)};
@@ -140,8 +165,14 @@ void backward_block(const Problem& problem, const Block& block, const Gradients&
   const float* const gradient = arrays.gradient.at(batch, head, block.first);
   const float* const logsumexp =
       arrays.logsumexp + (batch * problem.heads + head) * problem.queries + block.first;
-  kernels.row_dots(gradient, arrays.gradient.row, arrays.output.at(batch, head, block.first),
-                   arrays.output.row, block.rows, problem.value_depth, work.delta.data());
+  const KeyRange keys = keys_of(problem, block);
+  // In one tile it is computed there: its rounding errors are smaller, as those of a softmax alone.
+  const float* delta = nullptr;
+  if (keys.end - keys.begin > kTileKeys) {
+    kernels.row_dots(gradient, arrays.gradient.row, arrays.output.at(batch, head, block.first),
+                     arrays.output.row, block.rows, problem.value_depth, work.delta.data());
+    delta = work.delta.data();
+  }
   for_tiles(problem, block, work, [&](int64_t first, const ScoreTile& tile) {
     const float* const key = problem.key.at(batch, key_head, first);
     multiply(tile.rows, tile.columns, problem.depth, rows_of(query, problem.query.row),
@@ -149,7 +180,7 @@ void backward_block(const Problem& problem, const Block& block, const Gradients&
     multiply(tile.rows, tile.columns, problem.value_depth, rows_of(gradient, arrays.gradient.row),
              transposed_rows_of(problem.value.at(batch, key_head, first), problem.value.row),
              of_scores, tile.stride, false, work);
-    kernels.softmax_backward(tile, logsumexp, work.delta.data(), of_scores);
+    kernels.softmax_backward(tile, logsumexp, delta, of_scores);
     multiply(tile.columns, problem.value_depth, tile.rows,
              transposed_rows_of(tile.scores, tile.stride), rows_of(gradient, arrays.gradient.row),
              arrays.value.at(batch, key_head, first), arrays.value.row, true, work);
@@ -192,6 +223,15 @@ void backward_head(const Problem& problem, int64_t batch, int64_t key_head, bool
   }
 }
 
+void fetch_head(const Problem& problem, int64_t batch, int64_t key_head, const Gradients& arrays) {
+  const Block queries = {batch, key_head * problem.shared, 0, 0};
+  fetch_ahead(problem.query, queries, problem.queries, problem.depth);
+  fetch_ahead(arrays.gradient, queries, problem.queries, problem.value_depth);
+  const Block keys = {batch, key_head, 0, 0};
+  fetch_ahead(problem.key, keys, problem.keys, problem.depth);
+  fetch_ahead(problem.value, keys, problem.keys, problem.value_depth);
+}
+
 at::Tensor with_contiguous_rows(const at::Tensor& x) {
   return x.stride(3) == 1 || x.size(3) == 1 ? x : x.contiguous();
 }
@@ -218,6 +258,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
     Workspace work(problem);
     const Scratch of_scores(kTileQueries * kTileKeys);
     for (int64_t i = begin; i < end; ++i) {
+      if (i + 1 < end) fetch_head(problem, (i + 1) / heads, (i + 1) % heads, arrays);
       backward_head(problem, i / heads, i % heads, mean_of_unseen, arrays, of_scores.data(), work);
     }
   });

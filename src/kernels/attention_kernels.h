@@ -47,7 +47,8 @@ struct AttentionKernels {
   /// scores := exp(score - the row's largest so far); 0 where hidden. Updates `running`.
   void (*softmax)(const ScoreTile& tile, const RunningSoftmax& running);
   /// scores := weights, exp(score - logsumexp). gradients (laid out as scores), of the weights, :=
-  /// those of the products: weight * (gradient - delta) * scale.
+  /// those of the products: weight * (gradient - delta) * scale. `delta` is the sum of weight *
+  /// gradient over a row; null: the tile has all of it.
   void (*softmax_backward)(const ScoreTile& tile, const float* logsumexp, const float* delta,
                            float* gradients);
   /// bias[row, column] := the mask as numbers to add, one row where its row_stride is 0.

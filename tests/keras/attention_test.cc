@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
 #include <functional>
 
 #include "keras/graph/node.h"
@@ -124,25 +125,40 @@ Tensors values_and_gradients(const keras::Layer& layer, const at::Tensor& query,
   return all;
 }
 
+/// Up to rounding errors: a bias of keys has no gradient but those.
 void expect_close(const Tensors& a, const Tensors& b) {
   ASSERT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (const at::Tensor& each : b) largest = std::max(largest, each.abs().max().item<double>());
   for (size_t i = 0; i < a.size(); ++i) {
-    EXPECT_TRUE(at::allclose(a[i], b[i], 1e-4, 1e-4 * b[i].abs().max().item<double>())) << i;
+    EXPECT_TRUE(at::allclose(a[i], b[i], 1e-4, 1e-6 * largest)) << i;
   }
 }
 
+/// Threads that wait for one another take long where other processes run, too.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
 TEST(MultiHeadAttentionTest, ValuesAndGradientsAreThoseWithScores) {
+  const OneThread one_thread;
   at::manual_seed(4);
-  const at::Tensor seen = at::rand({2, 150, 150}) < 0.7;
+  const at::Tensor seen = at::rand({2, 140, 140}) < 0.7;
+  seen.diagonal(0, 1, 2).fill_(true);  // one that sees nothing is 0 with scores, as in Keras
   const std::vector<AttentionCall<at::Tensor>> calls = {
       {},
       {.use_causal_mask = true},
       {.attention_mask = seen},
       {.attention_mask = seen, .use_causal_mask = true}};
-  const at::Tensor x = at::randn({2, 150, 8}).set_requires_grad(true);
+  const at::Tensor x = at::randn({2, 140, 8}).set_requires_grad(true);
   for (const auto& options : calls) {
     const auto expect_same = [&](const auto& layer) {
-      layer->ensure_built({{kNone, 150, 8}, {kNone, 150, 8}});
+      layer->ensure_built({{kNone, 140, 8}, {kNone, 140, 8}});
       expect_close(
           values_and_gradients(layer, x, [&] { return layer(x, x, options); }),
           values_and_gradients(layer, x, [&] { return layer.with_scores(x, x, options).first; }));
@@ -150,7 +166,7 @@ TEST(MultiHeadAttentionTest, ValuesAndGradientsAreThoseWithScores) {
     expect_same(MultiHeadAttention(2, 3, {.value_dim = 5}));
     expect_same(MultiHeadAttention(2, 3, {.use_bias = false, .sliding_window = 9}));
     expect_same(GroupQueryAttention(3, 4, 2));
-    expect_same(GroupQueryAttention(3, 6, 2, {.use_gate = true, .sliding_window = 4}));
+    expect_same(GroupQueryAttention(3, 6, 2, {.sliding_window = 4, .use_gate = true}));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <torch/torch.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -143,6 +144,7 @@ class AttentionKernelTest : public testing::Test {
  protected:
   void SetUp() override {
     torch::manual_seed(11);
+    at::set_num_threads(1);
     if (!attention(torch::ones({1, 1, 4, 4}), torch::ones({1, 1, 4, 4}), torch::ones({1, 1, 4, 4}),
                    {}, 1, UnseeingQueries::kZero)) {
       GTEST_SKIP() << "libtorch's products are chosen";
@@ -169,15 +171,32 @@ TEST_F(AttentionKernelTest, ValuesAndGradientsAgreeWithDouble) {
   }
 }
 
+/// Mean squares of the errors of values and gradients.
+std::vector<double> squared_errors(const std::vector<at::Tensor>& got,
+                                   const std::vector<at::Tensor>& exact) {
+  std::vector<double> errors;
+  for (size_t i = 0; i < got.size(); ++i) {
+    errors.push_back((got[i].to(at::kDouble) - exact[i]).pow(2).mean().item<double>());
+  }
+  return errors;
+}
+
 TEST_F(AttentionKernelTest, ErrorsAreNoLargerThanLibtorchs) {
-  const Heads x = Heads::make({2, 2, 2, 256, 256, 64, 64});
-  const at::Tensor exact = x.in_double().formula({.causal = true}, UnseeingQueries::kZero);
-  const auto squares = [&](const at::Tensor& got) {
-    return (got.to(at::kDouble) - exact).pow(2).mean().item<double>();
-  };
-  const double own = squares(x.own({.causal = true}, UnseeingQueries::kZero));
-  EXPECT_LT(own, 1.1 * squares(torch::scaled_dot_product_attention(x.query, x.key, x.value, {}, 0,
-                                                                   /*is_causal=*/true)));
+  for (const int64_t steps : {60, 300}) {
+    const Heads x = Heads::make({2, 2, 2, steps, steps, 64, 64});
+    const Heads exact = x.in_double();
+    const at::Tensor gradient = torch::randn({2, 2, steps, 64});
+    const auto all = [&](const Heads& of, const at::Tensor& output) {
+      auto list = torch::autograd::grad({output}, of.all(), {gradient.to(output.scalar_type())});
+      list.push_back(output.detach());
+      return list;
+    };
+    const auto want = all(exact, exact.formula({.causal = true}, UnseeingQueries::kZero));
+    const auto own = squared_errors(all(x, x.own({.causal = true}, UnseeingQueries::kZero)), want);
+    const auto libtorch = squared_errors(
+        all(x, torch::scaled_dot_product_attention(x.query, x.key, x.value, {}, 0, true)), want);
+    for (size_t i = 0; i < own.size(); ++i) EXPECT_LT(own[i], 1.1 * libtorch[i]) << i;
+  }
 }
 
 TEST_F(AttentionKernelTest, TheOperatorsOfATenSayTheSame) {
@@ -322,6 +341,25 @@ TEST_F(AttentionKernelTest, HoldsNoScores) {
   EXPECT_LE(fenced.largest(), static_cast<size_t>(steps) * 2 * 16 * sizeof(float));
 }
 
+TEST_F(AttentionKernelTest, NeedsLessMemoryThanLibtorchs) {
+  FencedAllocator fenced;
+  const int64_t steps = 512;
+  const Heads x = Heads::make({1, 4, 4, steps, steps, 64, 64});
+  const at::Tensor gradient = torch::randn({1, 4, steps, 64});
+  const auto peak = [&](const std::function<at::Tensor()>& forward) {
+    fenced.forget();
+    torch::autograd::grad({forward()}, x.all(), {gradient});
+    return fenced.peak();
+  };
+  const size_t own = peak([&] { return x.own({.causal = true}, UnseeingQueries::kZero); });
+  const size_t libtorch = peak([&] {
+    return torch::scaled_dot_product_attention(x.query, x.key, x.value, {}, 0, /*is_causal=*/true);
+  });
+  EXPECT_LT(own, libtorch);
+  RecordProperty("own", static_cast<int>(own));
+  RecordProperty("libtorch", static_cast<int>(libtorch));
+}
+
 TEST_F(AttentionKernelTest, NaNAndInfinityReachWhatSeesThem) {
   const HeadsShape shape = {1, 1, 1, 70, 150, 8, 8};
   const float nan = std::numeric_limits<float>::quiet_NaN();
@@ -437,7 +475,7 @@ TEST_F(AttentionKernelTest, NoticesWhatWasChangedInPlace) {
 }
 
 /// Softmax of a tile and its backward, with one instruction set's kernels.
-std::vector<at::Tensor> tile_by(const AttentionKernels& kernels, bool masked) {
+std::vector<at::Tensor> tile_by(const AttentionKernels& kernels, bool masked, bool whole) {
   torch::manual_seed(5);
   const int64_t rows = 9, columns = 77, stride = 96;
   const at::Tensor scores = torch::randn({rows, stride}) * 5;
@@ -471,7 +509,8 @@ std::vector<at::Tensor> tile_by(const AttentionKernels& kernels, bool masked) {
                  {largest.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(), nullptr},
                  nullptr, sums.mutable_data_ptr<float>());
   tile.scores = again.mutable_data_ptr<float>();
-  kernels.softmax_backward(tile, sums.const_data_ptr<float>(), delta.const_data_ptr<float>(),
+  kernels.softmax_backward(tile, sums.const_data_ptr<float>(),
+                           whole ? nullptr : delta.const_data_ptr<float>(),
                            gradients.mutable_data_ptr<float>());
   std::vector<at::Tensor> all = {largest, sum, factor, delta, x, sums};
   for (const at::Tensor& each : {scores, again, gradients}) {
@@ -482,15 +521,17 @@ std::vector<at::Tensor> tile_by(const AttentionKernels& kernels, bool masked) {
 
 TEST_F(AttentionKernelTest, TilesHaveTheSameBitsOnEveryInstructionSet) {
   for (const bool masked : {false, true}) {
-    const auto want = tile_by(attention_kernels_baseline(), masked);
-    const auto expect_same = [&](const AttentionKernels& kernels) {
-      const auto got = tile_by(kernels, masked);
-      for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
-    };
+    for (const bool whole : {false, true}) {
+      const auto want = tile_by(attention_kernels_baseline(), masked, whole);
+      const auto expect_same = [&](const AttentionKernels& kernels) {
+        const auto got = tile_by(kernels, masked, whole);
+        for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+      };
 #if defined(__x86_64__)
-    if (cpu_supports(CpuIsa::kAvx2)) expect_same(attention_kernels_avx2());
-    if (cpu_supports(CpuIsa::kAvx512)) expect_same(attention_kernels_avx512());
+      if (cpu_supports(CpuIsa::kAvx2)) expect_same(attention_kernels_avx2());
+      if (cpu_supports(CpuIsa::kAvx512)) expect_same(attention_kernels_avx512());
 #endif
+    }
   }
 }
 

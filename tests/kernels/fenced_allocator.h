@@ -18,13 +18,19 @@ namespace strata {
 class FencedAllocator final : public c10::Allocator {
  public:
   FencedAllocator() { c10::SetCPUAllocator(this, kPriority); }
+  /// Memory may outlive it.
   ~FencedAllocator() override { c10::SetCPUAllocator(before_, kPriority); }
   FencedAllocator(const FencedAllocator&) = delete;
   FencedAllocator& operator=(const FencedAllocator&) = delete;
 
   /// The most bytes that were asked for at once.
   size_t largest() const { return largest_; }
-  void forget() { largest_ = 0; }
+  /// The most bytes that were in use at a time.
+  size_t peak() const { return peak_; }
+  void forget() {
+    largest_ = 0;
+    peak_ = in_use_.load();
+  }
 
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, c10::DeviceType::CPU};
@@ -40,7 +46,9 @@ class FencedAllocator final : public c10::Allocator {
     }
     char* const data = start + size - page - bytes;
     const std::lock_guard<std::mutex> lock(mutex());
-    sizes()[data] = {start, size};
+    sizes()[data] = {start, size, bytes};
+    in_use_ += bytes;
+    peak_ = std::max(peak_.load(), in_use_.load());
     return {data, data, &release, c10::DeviceType::CPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -53,6 +61,7 @@ class FencedAllocator final : public c10::Allocator {
   struct Region {
     void* start;
     size_t size;
+    size_t bytes;
   };
   static std::mutex& mutex() {
     static std::mutex it;
@@ -67,11 +76,14 @@ class FencedAllocator final : public c10::Allocator {
     const std::lock_guard<std::mutex> lock(mutex());
     const auto found = sizes().find(data);
     munmap(found->second.start, found->second.size);
+    in_use_ -= found->second.bytes;
     sizes().erase(found);
   }
 
   c10::Allocator* before_ = c10::GetCPUAllocator();
   std::atomic<size_t> largest_ = 0;
+  std::atomic<size_t> peak_ = 0;
+  static inline std::atomic<size_t> in_use_ = 0;
 };
 
 }  // namespace strata

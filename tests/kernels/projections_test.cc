@@ -68,6 +68,7 @@ class ProjectionsTest : public testing::Test {
  protected:
   void SetUp() override {
     torch::manual_seed(2);
+    at::set_num_threads(1);
     if (!projections(torch::ones({4, 4}), {torch::ones({4, 4})}, {})) {
       GTEST_SKIP() << "libtorch's products are chosen";
     }
@@ -118,7 +119,7 @@ TEST_F(ProjectionsTest, HasSecondDerivatives) {
 }
 
 TEST_F(ProjectionsTest, BitsDoNotDependOnThreads) {
-  const ProjectionInputs given = ProjectionInputs::make(700, 130, {90, 70, 64}, true);
+  const ProjectionInputs given = ProjectionInputs::make(300, 130, {90, 70, 64}, true);
   const auto run = [&](int threads) {
     set_kernel_threads(threads);
     const ProjectionTensors outputs = given.own();
