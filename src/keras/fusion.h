@@ -20,9 +20,9 @@ class Fusible {
 /// What a normalization may do beside its own work in the call that it is given for.
 struct Fusion {
   /// To be added: behind a normalization of channels, in front of one of rows; undefined: nothing.
-  at::Tensor beside;
-  at::Tensor sum;     ///< What a normalization of rows has added up. It always does.
-  bool done = false;  ///< Set by a normalization of channels if its output is relu's.
+  at::Tensor beside = {};
+  at::Tensor sum = {};  ///< What a normalization of rows has added up. It always does.
+  bool done = false;    ///< Set by a normalization of channels if its output is relu's.
 };
 
 }  // namespace strata::keras::detail

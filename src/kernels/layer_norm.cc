@@ -373,6 +373,14 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("rms_norm_backward", rms_norm_backward_cpu);
 }
 
+// What is registered for all devices would be taken at the replicas' key too.
+TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
+  library.impl("layer_norm_of_sum", torch::CppFunction::makeFallthrough());
+  library.impl("layer_norm_of_sum_backward", torch::CppFunction::makeFallthrough());
+  library.impl("rms_norm", torch::CppFunction::makeFallthrough());
+  library.impl("rms_norm_backward", torch::CppFunction::makeFallthrough());
+}
+
 TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("layer_norm_of_sum", of_sum_by_libtorch);
   library.impl("layer_norm_of_sum_backward", of_sum_backward_by_libtorch);

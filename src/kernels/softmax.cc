@@ -37,6 +37,11 @@ bool has_float_rows(const at::Tensor& x, int64_t dim) {
          (dim == -1 || dim == x.dim() - 1);
 }
 
+/// Where rows are so short that libtorch's vectors are mostly empty.
+bool are_short(const at::Tensor& x) { return x.size(-1) < 16; }
+/// Where the time is that of exponentials. In between, and of gradients, libtorch's are as fast.
+bool are_long(const at::Tensor& x) { return x.size(-1) >= 256; }
+
 /// Calls part(first row, rows).
 template <typename Part>
 void for_row_parts(const at::Tensor& x, const Part& part) {
@@ -73,11 +78,11 @@ at::Tensor over_rows(SoftmaxKernels::Backward* kernel, const at::Tensor& gradien
 bool takes_gradient(const at::Tensor& gradient, const at::Tensor& y, int64_t dim,
                     at::ScalarType input_dtype) {
   return has_float_rows(y, dim) && has_float_rows(gradient, dim) && gradient.sizes() == y.sizes() &&
-         input_dtype == at::kFloat;
+         input_dtype == at::kFloat && are_short(y);
 }
 
 at::Tensor softmax(c10::DispatchKeySet keys, const at::Tensor& x, int64_t dim, bool half_to_float) {
-  if (half_to_float || !has_float_rows(x, dim)) {
+  if (half_to_float || !has_float_rows(x, dim) || !(are_short(x) || are_long(x))) {
     return at::_ops::_softmax::redispatch(keys & kBelowReplicaKey, x, dim, half_to_float);
   }
   return over_rows(softmax_kernels().softmax, x);
@@ -85,7 +90,7 @@ at::Tensor softmax(c10::DispatchKeySet keys, const at::Tensor& x, int64_t dim, b
 
 at::Tensor log_softmax(c10::DispatchKeySet keys, const at::Tensor& x, int64_t dim,
                        bool half_to_float) {
-  if (half_to_float || !has_float_rows(x, dim)) {
+  if (half_to_float || !has_float_rows(x, dim) || !(are_short(x) || are_long(x))) {
     return at::_ops::_log_softmax::redispatch(keys & kBelowReplicaKey, x, dim, half_to_float);
   }
   return over_rows(softmax_kernels().log_softmax, x);

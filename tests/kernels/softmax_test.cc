@@ -38,7 +38,7 @@ class SoftmaxTest : public testing::Test {
 
 TEST_F(SoftmaxTest, IsAsNearToDoubleAsLibtorchs) {
   for (const bool logarithm : {false, true}) {
-    for (const int64_t columns : {1, 2, 31, 32, 33, 100, 1024, 1025, 30001}) {
+    for (const int64_t columns : {1, 2, 10, 15, 33, 256, 1024, 1025, 30001}) {
       SCOPED_TRACE(testing::Message() << logarithm << " " << columns);
       const int64_t rows = columns > 1000 ? 3 : 40;
       const at::Tensor x = torch::randn({rows, columns}) * 4;
@@ -60,7 +60,7 @@ TEST_F(SoftmaxTest, NaNsAndInfinitiesReachWhatTheyReachInLibtorch) {
   const float infinity = std::numeric_limits<float>::infinity();
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (const bool logarithm : {false, true}) {
-    for (const int64_t columns : {5, 70}) {
+    for (const int64_t columns : {5, 300}) {
       at::Tensor x = torch::randn({9, columns});
       x[0][0] = nan;
       x[1][columns - 1] = nan;
@@ -100,7 +100,7 @@ TEST_F(SoftmaxTest, OthersAreLibtorchs) {
 }
 
 TEST_F(SoftmaxTest, ThreadsDoNotChangeBits) {
-  const at::Tensor x = torch::randn({333, 500}), dy = torch::randn({333, 500});
+  const at::Tensor x = torch::randn({33000, 9}), dy = torch::randn({33000, 9});
   for (const bool logarithm : {false, true}) {
     RowResult one;
     for (int threads = 1; threads <= 7; ++threads) {

@@ -247,6 +247,13 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("scale_rows_", scale_rows_cpu_);
 }
 
+// What is registered for all devices would be taken at the replicas' key too.
+TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
+  library.impl("softmax_cross_entropy", torch::CppFunction::makeFallthrough());
+  library.impl("scale_rows", torch::CppFunction::makeFallthrough());
+  library.impl("scale_rows_", torch::CppFunction::makeFallthrough());
+}
+
 TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("softmax_cross_entropy", forward_of_libtorch);
   library.impl("scale_rows", scale_rows_of_libtorch);
