@@ -1,5 +1,7 @@
 #include "suites/keras_models.h"
 
+#include <ATen/TensorOperators.h>
+
 #include <optional>
 
 #include "strata/core/error.h"
