@@ -58,9 +58,10 @@ class PsSystems {
 
 constexpr int kPsMnistPorts = 12;  ///< of mnist's systems
 
-/// Case `mnist`: two workers, a core each, and a server, which runs on whichever is free.
+/// Cases `mnist` and `mnist-sync`: two workers, a core each, and a server, which runs on whichever
+/// is free; beside them as many processes that share nothing.
 /// @param ports  kPsMnistPorts of them.
-std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
+std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, bool synchronous,
                                          const std::filesystem::path& data,
                                          const tools::PortReservation& ports);
 

@@ -3,9 +3,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <utility>
 
+#include "core/nontemporal_copy.h"
 #include "optim/step/flat_storage.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
@@ -18,6 +20,35 @@ namespace {
 template <typename T>
 std::span<T> elements_of(const tensor::Arena& arena) {
   return {static_cast<T*>(arena.flat().mutable_data_ptr()), static_cast<size_t>(arena.numel())};
+}
+
+/// Elements that are added at a time, in the first-level cache.
+constexpr int64_t kRemoteBlock = 1024;
+
+/// `to` = the sum of the sources, times `scale`. Non-temporal, since a server may have read what is
+/// there: an ordinary store would ask its core for each line.
+template <typename T>
+void scaled_sum_past_caches(std::vector<const T*> sources, T scale, int64_t size, T* to) {
+  const auto copy = [&](int64_t begin, const T* from, int64_t count) {
+    strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
+                             reinterpret_cast<const std::byte*>(from),
+                             count * static_cast<int64_t>(sizeof(T)));
+  };
+  if (sources.size() == 1 && sources[0] != nullptr && scale == T(1)) {
+    return copy(0, sources[0], size);
+  }
+  alignas(64) T block[kRemoteBlock];
+  for (int64_t begin = 0; begin < size; begin += kRemoteBlock) {
+    const int64_t count = std::min(kRemoteBlock, size - begin);
+    tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), count, block);
+    if (scale != T(1)) {
+      for (int64_t i = 0; i < count; ++i) block[i] *= scale;
+    }
+    copy(begin, block, count);
+    for (const T*& source : sources) {
+      if (source != nullptr) source += count;
+    }
+  }
 }
 
 }  // namespace
@@ -87,10 +118,9 @@ T* RemoteUpdate<T>::data(const tensor::Arena& arena, size_t entry) const {
   return elements_of<T>(arena).data() + arena.offset(static_cast<int64_t>(entry));
 }
 
-/// Each entry's sum over the replicas, unscaled.
+/// Each entry's sum over the replicas, which has been scaled or not.
 template <typename T>
-void RemoteUpdate<T>::add_gradients(const Step& step) {
-  if (added_) return;
+void RemoteUpdate<T>::add_gradients(const Step& step, bool scaled) {
   added_ = true;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const EntryGradient& gradient = step.gradients[i];
@@ -108,6 +138,7 @@ void RemoteUpdate<T>::add_gradients(const Step& step) {
         std::copy_n(values, width, sum + row * width);
         values += width;
       }
+      if (scaled) scale_gradient(step, i);
       continue;
     }
     std::vector<at::Tensor> kept;
@@ -116,17 +147,23 @@ void RemoteUpdate<T>::add_gradients(const Step& step) {
       kept.push_back(source.defined() ? source.cpu() : source);
       sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
     }
-    if (sources.size() == 1 && sources[0] != nullptr) {
-      std::copy_n(sources[0], size, sum);
-    } else {
-      tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), size, sum);
-    }
+    scaled_sum_past_caches(std::move(sources), scaled ? static_cast<T>(gradient.scale) : T(1), size,
+                           sum);
   }
+  strata::detail::nontemporal_fence();
+}
+
+template <typename T>
+void RemoteUpdate<T>::scale_gradient(const Step& step, size_t entry) {
+  const auto scale = static_cast<T>(step.gradients[entry].scale);
+  if (scale == T(1)) return;
+  T* gradient = data(gradients_, entry);
+  for (int64_t j = 0; j < entries_[entry].variable.numel(); ++j) gradient[j] *= scale;
 }
 
 template <typename T>
 void RemoteUpdate<T>::reduce_for_norms(Step& step, int replica) {
-  if (replica == 0) add_gradients(step);
+  if (replica == 0 && !added_) add_gradients(step, /*scaled=*/false);
 }
 
 template <typename T>
@@ -148,7 +185,7 @@ std::vector<double> RemoteUpdate<T>::squared_norms(Step& step) {
 template <typename T>
 void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
   if (replica != 0) return;
-  add_gradients(step);
+  if (!added_) add_gradients(step, /*scaled=*/false);
   added_ = false;  // `update` gets the accumulators
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!step.gradients[i].used) continue;
@@ -163,14 +200,12 @@ template <typename T>
 void RemoteUpdate<T>::update(const Step& step, int replica) {
   if (replica != 0) return;
   write_what_changed(step.scalars.iteration);
-  add_gradients(step);
-  added_ = false;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const auto scale = static_cast<T>(step.gradients[i].scale);
-    if (scale == T(1)) continue;
-    T* gradient = data(gradients_, i);
-    for (int64_t j = 0; j < entries_[i].variable.numel(); ++j) gradient[j] *= scale;
+  if (!added_) {
+    add_gradients(step, /*scaled=*/true);
+  } else {
+    for (size_t i = 0; i < entries_.size(); ++i) scale_gradient(step, i);
   }
+  added_ = false;
   table_->step({.values = gradients_.flat(),
                 .learning_rate = step.scalars.learning_rate,
                 .weight = step.weight,

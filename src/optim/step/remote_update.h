@@ -49,7 +49,8 @@ class RemoteUpdate final : public UpdatePass {
   T* data(const tensor::Arena& arena, size_t entry) const;
   std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();
-  void add_gradients(const Step& step);
+  void add_gradients(const Step& step, bool scaled);
+  void scale_gradient(const Step& step, size_t entry);
   void write_what_changed(int64_t updates);
   void show_values();
   void note_versions();
