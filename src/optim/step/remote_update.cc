@@ -1,6 +1,7 @@
 #include "optim/step/remote_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/StorageImpl.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -31,8 +32,8 @@ template <typename T>
 void scaled_sum_past_caches(std::vector<const T*> sources, T scale, int64_t size, T* to) {
   const auto copy = [&](int64_t begin, const T* from, int64_t count) {
     strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
-                             reinterpret_cast<const std::byte*>(from),
-                             count * static_cast<int64_t>(sizeof(T)));
+                                     reinterpret_cast<const std::byte*>(from),
+                                     count * static_cast<int64_t>(sizeof(T)));
   };
   if (sources.size() == 1 && sources[0] != nullptr && scale == T(1)) {
     return copy(0, sources[0], size);
@@ -69,6 +70,7 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
                       .decays = entries_[i].decays});
   }
   table_ = group_.placement().store()->make_table(rule_.options(), places, values_.flat());
+  if (table_->pulls_ahead()) arriving_ = values_.make_like(buffers());
   slots_.resize(static_cast<size_t>(rule_.num_slots()));
   show_values();
   for (const Entry& entry : entries_) entry.variable.state()->bump_version();
@@ -199,6 +201,7 @@ void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
 template <typename T>
 void RemoteUpdate<T>::update(const Step& step, int replica) {
   if (replica != 0) return;
+  if (begun_) finish_push();
   write_what_changed(step.scalars.iteration);
   if (!added_) {
     add_gradients(step, /*scaled=*/true);
@@ -206,15 +209,38 @@ void RemoteUpdate<T>::update(const Step& step, int replica) {
     for (size_t i = 0; i < entries_.size(); ++i) scale_gradient(step, i);
   }
   added_ = false;
-  table_->step({.values = gradients_.flat(),
-                .learning_rate = step.scalars.learning_rate,
-                .weight = step.weight,
-                .weight_decay = step.weight_decay,
-                .clip_value = step.clip_value},
-               values_.flat());
-  show_values();
+  const ParameterStore::Gradients gradients = {.values = gradients_.flat(),
+                                               .learning_rate = step.scalars.learning_rate,
+                                               .weight = step.weight,
+                                               .weight_decay = step.weight_decay,
+                                               .clip_value = step.clip_value};
+  if (table_->pulls_ahead()) {
+    table_->begin_step(gradients, arriving_.flat());
+    begun_ = true;
+  } else {
+    table_->step(gradients, values_.flat());
+    show_values();
+  }
   if (!step.clear_accumulators) return;
   std::ranges::fill(elements_of<T>(local_.back()), T(0));
+}
+
+/// The variables get the memory of the values that have arrived, which is the next ones' in turn:
+/// all aliases of a storage see its memory change. What the program has written meanwhile is newer
+/// than they.
+template <typename T>
+void RemoteUpdate<T>::finish_push() {
+  begun_ = false;
+  table_->finish_step();
+  if (overwritten_ || variables_changed()) return;
+  const at::Tensor values = values_.flat();
+  const at::Tensor arriving = arriving_.flat();
+  c10::StorageImpl* const other = arriving.storage().unsafeGetStorageImpl();
+  c10::DataPtr taken = other->set_data_ptr(c10::DataPtr());
+  other->set_data_ptr_noswap(
+      values.storage().unsafeGetStorageImpl()->set_data_ptr(std::move(taken)));
+  show_values();
+  note_versions();
 }
 
 template <typename T>
@@ -250,6 +276,16 @@ void RemoteUpdate<T>::note_versions() {
   for (const Entry& entry : entries_) {
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
+}
+
+template <typename T>
+bool RemoteUpdate<T>::variables_changed() const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (static_cast<int64_t>(entries_[i].variable.on_replica(0)._version()) != versions_[i]) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// A restored checkpoint, say.

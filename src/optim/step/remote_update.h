@@ -51,7 +51,9 @@ class RemoteUpdate final : public UpdatePass {
   void move_variables();
   void add_gradients(const Step& step, bool scaled);
   void scale_gradient(const Step& step, size_t entry);
+  bool variables_changed() const;
   void write_what_changed(int64_t updates);
+  void finish_push();
   void show_values();
   void note_versions();
   SlotCopy& slot_copy(int slot) const;
@@ -62,6 +64,8 @@ class RemoteUpdate final : public UpdatePass {
   const ExtraSlots extras_;
   tensor::Arena values_;
   tensor::Arena gradients_;
+  tensor::Arena arriving_;            // where the table pulls ahead; else empty
+  bool begun_ = false;                // a push, whose values arrive there
   bool added_ = false;                // this step's gradients are there
   std::vector<tensor::Arena> local_;  // average, accumulator
   std::unique_ptr<ParameterStore::Table> table_;
