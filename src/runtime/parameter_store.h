@@ -39,8 +39,10 @@ class ParameterStore {
    public:
     virtual ~Table();
 
+    /// By what gradients are multiplied before `step` gets them. @param weight  Gradients::weight.
+    virtual double gradient_factor(double /*weight*/) const { return 1; }
     /// Brings gradients, and afterwards the values as they are then. Perhaps waits for other
-    /// processes. What `gradients.values` has then is arbitrary.
+    /// processes.
     virtual void step(const Gradients& gradients, const at::Tensor& values) = 0;
 
     /// Whether the values of a step should be taken at the end of the next one, which computes

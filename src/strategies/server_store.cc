@@ -36,14 +36,15 @@ class ServerTable final : public ParameterStore::Table {
   ServerTable(const ServerTable&) = delete;
   ServerTable& operator=(const ServerTable&) = delete;
 
+  /// A step of all is the mean over all examples: each process brings the sum over its own.
+  double gradient_factor(double weight) const override {
+    return together() && weight > 0 ? weight : 1;
+  }
   void step(const ParameterStore::Gradients& gradients, const at::Tensor& values) override {
     const Span span(span_observer(), "push and pull of ", table_->spec().name);
-    const bool together = table_->spec().consistency.kind == ps::Consistency::kSynchronous;
-    // A step of all is the mean over all examples: each process brings the sum over its own.
-    if (together && gradients.weight > 0) gradients.values.mul_(gradients.weight);
     try {
       table_->push_pull(gradients.values, values,
-                        push_options(gradients, together ? gradients.weight : 0));
+                        push_options(gradients, together() ? gradients.weight : 0));
     } catch (const Error& error) {
       rethrow(error, gradients.values);
     }
@@ -74,6 +75,8 @@ class ServerTable final : public ParameterStore::Table {
   }
 
  private:
+  bool together() const { return table_->spec().consistency.kind == ps::Consistency::kSynchronous; }
+
   ps::PushOptions push_options(const ParameterStore::Gradients& gradients, double weight) const {
     return {.learning_rate = gradients.learning_rate,
             .weight = weight,

@@ -18,7 +18,6 @@ namespace strata {
 namespace {
 
 using test::PsCluster;
-using test::throws;
 
 /// Runs `body` as every worker of a cluster, each under a strategy that pulls ahead.
 void train_ahead(PsCluster& cluster,
@@ -88,7 +87,7 @@ TEST(PullAheadTest, AnErrorOfAPushIsTheNextStepsAndNothingWasApplied) {
 TEST(PullAheadTest, WhatTheProgramWritesBetweenStepsIsNewerThanWhatArrives) {
   PsCluster cluster(1, 1);
   train_ahead(cluster, [&](ParameterServerStrategy& strategy, int) {
-    const Variable variable = strategy.scope([] { return Variable(at::ones({3})); });
+    Variable variable = strategy.scope([] { return Variable(at::ones({3})); });
     optimizers::SGD sgd({variable}, {.learning_rate = 0.5});
     for (int i = 0; i < 3; ++i) step_of(strategy, variable, sgd);
     variable.assign(at::full({3}, 8.0));

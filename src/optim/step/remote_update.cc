@@ -26,25 +26,32 @@ std::span<T> elements_of(const tensor::Arena& arena) {
 /// Elements that are added at a time, in the first-level cache.
 constexpr int64_t kRemoteBlock = 1024;
 
-/// `to` = the sum of the sources, times `scale`. Non-temporal, since a server may have read what is
+template <typename T>
+void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
+  for (const T factor : factors) {
+    if (factor == T(1)) continue;
+    for (int64_t i = 0; i < size; ++i) values[i] *= factor;
+  }
+}
+
+/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have read what is
 /// there: an ordinary store would ask its core for each line.
 template <typename T>
-void scaled_sum_past_caches(std::vector<const T*> sources, T scale, int64_t size, T* to) {
+void scaled_sum_past_caches(std::vector<const T*> sources, const std::array<T, 2>& factors,
+                            int64_t size, T* to) {
   const auto copy = [&](int64_t begin, const T* from, int64_t count) {
     strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
                                      reinterpret_cast<const std::byte*>(from),
                                      count * static_cast<int64_t>(sizeof(T)));
   };
-  if (sources.size() == 1 && sources[0] != nullptr && scale == T(1)) {
+  if (sources.size() == 1 && sources[0] != nullptr && factors == std::array<T, 2>{1, 1}) {
     return copy(0, sources[0], size);
   }
   alignas(64) T block[kRemoteBlock];
   for (int64_t begin = 0; begin < size; begin += kRemoteBlock) {
     const int64_t count = std::min(kRemoteBlock, size - begin);
     tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), count, block);
-    if (scale != T(1)) {
-      for (int64_t i = 0; i < count; ++i) block[i] *= scale;
-    }
+    multiply(block, count, factors);
     copy(begin, block, count);
     for (const T*& source : sources) {
       if (source != nullptr) source += count;
@@ -149,18 +156,21 @@ void RemoteUpdate<T>::add_gradients(const Step& step, bool scaled) {
       kept.push_back(source.defined() ? source.cpu() : source);
       sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
     }
-    scaled_sum_past_caches(std::move(sources), scaled ? static_cast<T>(gradient.scale) : T(1), size,
-                           sum);
+    scaled_sum_past_caches(std::move(sources),
+                           scaled ? factors_of(step, i) : std::array<T, 2>{1, 1}, size, sum);
   }
   strata::detail::nontemporal_fence();
 }
 
 template <typename T>
+std::array<T, 2> RemoteUpdate<T>::factors_of(const Step& step, size_t entry) const {
+  return {static_cast<T>(step.gradients[entry].scale),
+          static_cast<T>(table_->gradient_factor(step.weight))};
+}
+
+template <typename T>
 void RemoteUpdate<T>::scale_gradient(const Step& step, size_t entry) {
-  const auto scale = static_cast<T>(step.gradients[entry].scale);
-  if (scale == T(1)) return;
-  T* gradient = data(gradients_, entry);
-  for (int64_t j = 0; j < entries_[entry].variable.numel(); ++j) gradient[j] *= scale;
+  multiply(data(gradients_, entry), entries_[entry].variable.numel(), factors_of(step, entry));
 }
 
 template <typename T>

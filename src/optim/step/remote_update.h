@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -50,6 +51,7 @@ class RemoteUpdate final : public UpdatePass {
   std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();
   void add_gradients(const Step& step, bool scaled);
+  std::array<T, 2> factors_of(const Step& step, size_t entry) const;
   void scale_gradient(const Step& step, size_t entry);
   bool variables_changed() const;
   void write_what_changed(int64_t updates);
