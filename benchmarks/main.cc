@@ -63,7 +63,7 @@ machine first. benchmarks/README.md explains every number. Suites:
             systems: strata strata-ring gloo mpi
   ps        parameter servers beside torch.distributed.rpc and TensorFlow's, and beside a plain copy
             cases: dense/P/1MiB dense/P/25MB dense/P/64MiB rows/P (P: 1, 2 or 4 servers)
-                   pull/1KiB mnist mnist-sync
+                   pull/1KiB mnist mnist-ahead mnist-sync
             systems: strata strata-tcp rpc rpc-tcp tf-ps copy copy-tcp independent-2
   checkpoint
             what saving 100 MB costs the training, and the disk's speed

@@ -121,7 +121,7 @@ int run_worker(const std::vector<std::string>& arguments) {
   line.text("--data", "FILE", "", data);
   line.number("--replicas", "N", "", replicas, 1);
   line.text("--device", "cpu|gpu", "", device);
-  line.text("--cluster", "yes|servers|servers-in-step", "", cluster);
+  line.text("--cluster", "yes|servers|servers-ahead|servers-in-step", "", cluster);
   line.text("--storage", "central|...", "", storage);
   line.text("--layers", "keras|torch|encoder", "", layers);
   line.yes_or_no("--bf16", "", bf16);
@@ -138,9 +138,10 @@ int run_worker(const std::vector<std::string>& arguments) {
     serve_case(strategy, name, data);
     return 0;
   }
-  if (cluster == "servers" || cluster == "servers-in-step") {
+  if (cluster.starts_with("servers")) {
     ParameterServerStrategyOptions options{
         .devices = {"cpu:0"}, .seed = 1, .replicas = {.threads_per_replica = 1}};
+    options.pull_ahead = cluster == "servers-ahead";
     if (cluster == "servers-in-step") options.consistency.kind = ps::Consistency::kSynchronous;
     ParameterServerStrategy strategy(options);
     serve_case(strategy, name, data);

@@ -1,6 +1,7 @@
 #include "optim/step/remote_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/StorageImpl.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,25 +26,32 @@ std::span<T> elements_of(const tensor::Arena& arena) {
 /// Elements that are added at a time, in the first-level cache.
 constexpr int64_t kRemoteBlock = 1024;
 
-/// `to` = the sum of the sources, times `scale`. Non-temporal, since a server may have read what is
+template <typename T>
+void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
+  for (const T factor : factors) {
+    if (factor == T(1)) continue;
+    for (int64_t i = 0; i < size; ++i) values[i] *= factor;
+  }
+}
+
+/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have read what is
 /// there: an ordinary store would ask its core for each line.
 template <typename T>
-void scaled_sum_past_caches(std::vector<const T*> sources, T scale, int64_t size, T* to) {
+void scaled_sum_past_caches(std::vector<const T*> sources, const std::array<T, 2>& factors,
+                            int64_t size, T* to) {
   const auto copy = [&](int64_t begin, const T* from, int64_t count) {
     strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
-                             reinterpret_cast<const std::byte*>(from),
-                             count * static_cast<int64_t>(sizeof(T)));
+                                     reinterpret_cast<const std::byte*>(from),
+                                     count * static_cast<int64_t>(sizeof(T)));
   };
-  if (sources.size() == 1 && sources[0] != nullptr && scale == T(1)) {
+  if (sources.size() == 1 && sources[0] != nullptr && factors == std::array<T, 2>{1, 1}) {
     return copy(0, sources[0], size);
   }
   alignas(64) T block[kRemoteBlock];
   for (int64_t begin = 0; begin < size; begin += kRemoteBlock) {
     const int64_t count = std::min(kRemoteBlock, size - begin);
     tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), count, block);
-    if (scale != T(1)) {
-      for (int64_t i = 0; i < count; ++i) block[i] *= scale;
-    }
+    multiply(block, count, factors);
     copy(begin, block, count);
     for (const T*& source : sources) {
       if (source != nullptr) source += count;
@@ -69,6 +77,7 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
                       .decays = entries_[i].decays});
   }
   table_ = group_.placement().store()->make_table(rule_.options(), places, values_.flat());
+  if (table_->pulls_ahead()) arriving_ = values_.make_like(buffers());
   slots_.resize(static_cast<size_t>(rule_.num_slots()));
   show_values();
   for (const Entry& entry : entries_) entry.variable.state()->bump_version();
@@ -147,18 +156,21 @@ void RemoteUpdate<T>::add_gradients(const Step& step, bool scaled) {
       kept.push_back(source.defined() ? source.cpu() : source);
       sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
     }
-    scaled_sum_past_caches(std::move(sources), scaled ? static_cast<T>(gradient.scale) : T(1), size,
-                           sum);
+    scaled_sum_past_caches(std::move(sources),
+                           scaled ? factors_of(step, i) : std::array<T, 2>{1, 1}, size, sum);
   }
   strata::detail::nontemporal_fence();
 }
 
 template <typename T>
+std::array<T, 2> RemoteUpdate<T>::factors_of(const Step& step, size_t entry) const {
+  return {static_cast<T>(step.gradients[entry].scale),
+          static_cast<T>(table_->gradient_factor(step.weight))};
+}
+
+template <typename T>
 void RemoteUpdate<T>::scale_gradient(const Step& step, size_t entry) {
-  const auto scale = static_cast<T>(step.gradients[entry].scale);
-  if (scale == T(1)) return;
-  T* gradient = data(gradients_, entry);
-  for (int64_t j = 0; j < entries_[entry].variable.numel(); ++j) gradient[j] *= scale;
+  multiply(data(gradients_, entry), entries_[entry].variable.numel(), factors_of(step, entry));
 }
 
 template <typename T>
@@ -199,6 +211,7 @@ void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
 template <typename T>
 void RemoteUpdate<T>::update(const Step& step, int replica) {
   if (replica != 0) return;
+  if (begun_) finish_push();
   write_what_changed(step.scalars.iteration);
   if (!added_) {
     add_gradients(step, /*scaled=*/true);
@@ -206,15 +219,38 @@ void RemoteUpdate<T>::update(const Step& step, int replica) {
     for (size_t i = 0; i < entries_.size(); ++i) scale_gradient(step, i);
   }
   added_ = false;
-  table_->step({.values = gradients_.flat(),
-                .learning_rate = step.scalars.learning_rate,
-                .weight = step.weight,
-                .weight_decay = step.weight_decay,
-                .clip_value = step.clip_value},
-               values_.flat());
-  show_values();
+  const ParameterStore::Gradients gradients = {.values = gradients_.flat(),
+                                               .learning_rate = step.scalars.learning_rate,
+                                               .weight = step.weight,
+                                               .weight_decay = step.weight_decay,
+                                               .clip_value = step.clip_value};
+  if (table_->pulls_ahead()) {
+    table_->begin_step(gradients, arriving_.flat());
+    begun_ = true;
+  } else {
+    table_->step(gradients, values_.flat());
+    show_values();
+  }
   if (!step.clear_accumulators) return;
   std::ranges::fill(elements_of<T>(local_.back()), T(0));
+}
+
+/// The variables get the memory of the values that have arrived, which is the next ones' in turn:
+/// all aliases of a storage see its memory change. What the program has written meanwhile is newer
+/// than they.
+template <typename T>
+void RemoteUpdate<T>::finish_push() {
+  begun_ = false;
+  table_->finish_step();
+  if (overwritten_ || variables_changed()) return;
+  const at::Tensor values = values_.flat();
+  const at::Tensor arriving = arriving_.flat();
+  c10::StorageImpl* const other = arriving.storage().unsafeGetStorageImpl();
+  c10::DataPtr taken = other->set_data_ptr(c10::DataPtr());
+  other->set_data_ptr_noswap(
+      values.storage().unsafeGetStorageImpl()->set_data_ptr(std::move(taken)));
+  show_values();
+  note_versions();
 }
 
 template <typename T>
@@ -250,6 +286,16 @@ void RemoteUpdate<T>::note_versions() {
   for (const Entry& entry : entries_) {
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
+}
+
+template <typename T>
+bool RemoteUpdate<T>::variables_changed() const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (static_cast<int64_t>(entries_[i].variable.on_replica(0)._version()) != versions_[i]) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// A restored checkpoint, say.
