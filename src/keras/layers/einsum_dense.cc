@@ -199,8 +199,8 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
-    at::Tensor y = at::einsum(arguments_.equation, {x, cast(kernel_->value(), x)});
-    if (bias_) y = y + cast(bias_->value(), x);
+    at::Tensor y = at::einsum(arguments_.equation, {x, cast(*kernel_, x)});
+    if (bias_) y = y + cast(*bias_, x);
     y = arguments_.options.activation(y);
     add_activity_loss(arguments_.options.activity_regularizer, y);
     return y;

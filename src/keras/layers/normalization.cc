@@ -108,8 +108,8 @@ class LayerNormalizationImpl final : public keras::UnaryLayerImpl {
 
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
     const at::Tensor x = widened(given);
-    const at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
-    const at::Tensor beta = beta_ ? cast(beta_->value(), x) : at::Tensor();
+    const at::Tensor gamma = gamma_ ? cast(*gamma_, x) : at::Tensor();
+    const at::Tensor beta = beta_ ? cast(*beta_, x) : at::Tensor();
     at::Tensor y;
     if (are_last(axes_, x.dim())) {
       y = at::layer_norm(x, x.sizes().slice(static_cast<size_t>(axes_[0])), gamma, beta,
@@ -196,8 +196,8 @@ class GroupNormalizationImpl final : public keras::UnaryLayerImpl {
     if (given.numel() == 0) return given.to(dtype().compute_dtype());  // libtorch refuses it
     const GroupNormalizationOptions& options = arguments_.options;
     const at::Tensor x = widened(given);
-    at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
-    const at::Tensor beta = beta_ ? cast(beta_->value(), x) : at::Tensor();
+    at::Tensor gamma = gamma_ ? cast(*gamma_, x) : at::Tensor();
+    const at::Tensor beta = beta_ ? cast(*beta_, x) : at::Tensor();
     // libtorch 2.11 makes beta's gradient like gamma, and fails without one.
     if (beta_ && !gamma_) gamma = at::ones({x.size(axis_)}, x.options());
     const auto norm = [&](const at::Tensor& channels_second) {
@@ -257,7 +257,7 @@ class RMSNormalizationImpl final : public keras::UnaryLayerImpl {
     const at::Tensor x = widened(given);
     const at::Tensor y =
         x * (at::mean(x.square(), axes_, /*keepdim=*/true) + options_.epsilon).rsqrt();
-    return (y * cast(scale_->value(), x).reshape(broadcast_shape(x.sizes(), axes_)))
+    return (y * cast(*scale_, x).reshape(broadcast_shape(x.sizes(), axes_)))
         .to(given.scalar_type());
   }
 
