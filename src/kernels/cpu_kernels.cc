@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "core/cpu_isa.h"
+#include "kernels/bf16_products.h"
 #include "kernels/convolution.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
@@ -24,6 +25,7 @@ namespace {
 
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   if (auto c = own_product(matrix_of(a), matrix_of(b))) return *std::move(c);
+  if (auto c = bf16_product(a, b)) return *std::move(c);
   if (auto c = mm_in_parts(a, b)) return *std::move(c);
   return at::_ops::mm::redispatch(keys & kBelowReplicaKey, a, b);
 }
@@ -36,6 +38,11 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
   if (plain) {
     const float* const row = bias.const_data_ptr<float>();
     if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
+  }
+  const bool half = is_cpu_bfloat16(bias) && bias.dim() == 1 && b.dim() == 2 &&
+                    bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
+  if (half) {
+    if (auto c = bf16_product(a, b, bias)) return *std::move(c);
   }
   if (auto c = addmm_in_parts(bias, a, b, beta, alpha)) return *std::move(c);
   return at::_ops::addmm::redispatch(keys & kBelowReplicaKey, bias, a, b, beta, alpha);
@@ -68,6 +75,7 @@ at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& 
     return c;
   };
   if (auto c = own()) return *std::move(c);
+  if (auto c = bf16_product(a, b)) return *std::move(c);
   if (auto c = bmm_in_parts(a, b)) return *std::move(c);
   return at::_ops::bmm::redispatch(keys & kBelowReplicaKey, a, b);
 }
@@ -106,8 +114,10 @@ void use_cpu_kernels() {
 
 std::string describe_cpu_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
+  constexpr const char* kBf16Names[] = {"libtorch (AMX)", "strata (AVX512_BF16)", "float copies"};
   return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
                  use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
+                 "; bfloat16: ", kBf16Names[static_cast<int>(bf16_products())],
                  "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
                  "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
 }

@@ -17,6 +17,7 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/dispatch_key.h"
+#include "kernels/half_dense_layer.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
@@ -148,6 +149,9 @@ at::Tensor addmm_with_node(c10::DispatchKeySet keys, const at::Tensor& bias, con
                      is_plain_operand(b, 2) && a.size(1) == b.size(0) &&
                      bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
   if (!layer) {
+    if (keys.has(kReplicaKey) && beta.equal(1) && alpha.equal(1)) {
+      if (auto output = half_dense_layer(keys, bias, a, b)) return *std::move(output);
+    }
     // libtorch's kernel is one for all devices, and is at this key too.
     const auto others = keys.remove(c10::DispatchKey::AutogradCPU);
     return at::_ops::addmm::redispatch(others.add(c10::DispatchKey::AutogradOther), bias, a, b,

@@ -62,7 +62,7 @@ class AttentionImpl : public keras::LayerImpl {
   }
 
   virtual at::Tensor scores(const at::Tensor& query, const at::Tensor& key) const {
-    const auto value = [&](const Variable& weight) { return cast(weight.value(), query); };
+    const auto value = [&](const Variable& weight) { return cast(weight, query); };
     if (arguments_.options.score_mode == "dot") {
       const at::Tensor scores = at::matmul(query, key.transpose(-2, -1));
       return scale_ ? scores * value(*scale_) : scores;
@@ -188,7 +188,7 @@ class AdditiveAttentionImpl final : public AttentionImpl {
 
   at::Tensor scores(const at::Tensor& query, const at::Tensor& key) const override {
     const at::Tensor sum = at::tanh(query.unsqueeze(-2) + key.unsqueeze(-3));
-    return scale_ ? at::matmul(sum, cast(scale_->value(), query)) : sum.sum(-1);
+    return scale_ ? at::matmul(sum, cast(*scale_, query)) : sum.sum(-1);
   }
 };
 

@@ -58,8 +58,8 @@ class DenseImpl final : public keras::UnaryLayerImpl {
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
-    const at::Tensor kernel = cast(kernel_->value(), x);
-    at::Tensor y = bias_ ? with_bias(x, kernel, cast(bias_->value(), x)) : at::matmul(x, kernel);
+    const at::Tensor kernel = cast(*kernel_, x);
+    at::Tensor y = bias_ ? with_bias(x, kernel, cast(*bias_, x)) : at::matmul(x, kernel);
     y = arguments_.options.activation(y);
     add_activity_loss(arguments_.options.activity_regularizer, y);
     return y;

@@ -181,7 +181,7 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
   std::optional<DenseProjection> as_matrices(const at::Tensor& x) const {
     const size_t summed = summed_axes();
     if (summed == 0 || static_cast<size_t>(x.dim()) != equation_.input.size()) return std::nullopt;
-    const at::Tensor kernel = cast(kernel_->value(), x);
+    const at::Tensor kernel = cast(*kernel_, x);
     DenseProjection result;
     const auto axes = static_cast<int64_t>(summed);
     result.features = kernel.sizes().slice(summed).vec();
@@ -191,7 +191,7 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
     }
     result.kernel = kernel.flatten(axes).flatten(0, axes - 1);
     if (!bias_) return result;
-    const at::Tensor bias = cast(bias_->value(), x);
+    const at::Tensor bias = cast(*bias_, x);
     if (bias.sizes() != at::IntArrayRef(result.features)) return std::nullopt;
     result.bias = bias.flatten();
     return result;
@@ -253,8 +253,8 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
       sizes.insert(sizes.end(), matrices->features.begin(), matrices->features.end());
       y = y.view(sizes);
     } else {
-      y = at::einsum(arguments_.equation, {x, cast(kernel_->value(), x)});
-      if (bias_) y = y + cast(bias_->value(), x);
+      y = at::einsum(arguments_.equation, {x, cast(*kernel_, x)});
+      if (bias_) y = y + cast(*bias_, x);
     }
     y = arguments_.options.activation(y);
     add_activity_loss(arguments_.options.activity_regularizer, y);

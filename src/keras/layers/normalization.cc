@@ -134,8 +134,8 @@ class LayerNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
 
   at::Tensor normalized(const at::Tensor& given) const {
     const at::Tensor x = widened(given);
-    const at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
-    const at::Tensor beta = beta_ ? cast(beta_->value(), x) : at::Tensor();
+    const at::Tensor gamma = gamma_ ? cast(*gamma_, x) : at::Tensor();
+    const at::Tensor beta = beta_ ? cast(*beta_, x) : at::Tensor();
     at::Tensor y;
     if (are_last(axes_, x.dim())) {
       y = at::layer_norm(x, normalized_shape(x), gamma, beta, options_.epsilon);
@@ -221,8 +221,8 @@ class GroupNormalizationImpl final : public keras::UnaryLayerImpl {
     if (given.numel() == 0) return given.to(dtype().compute_dtype());  // libtorch refuses it
     const GroupNormalizationOptions& options = arguments_.options;
     const at::Tensor x = widened(given);
-    at::Tensor gamma = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
-    const at::Tensor beta = beta_ ? cast(beta_->value(), x) : at::Tensor();
+    at::Tensor gamma = gamma_ ? cast(*gamma_, x) : at::Tensor();
+    const at::Tensor beta = beta_ ? cast(*beta_, x) : at::Tensor();
     // libtorch 2.11 makes beta's gradient like gamma, and fails without one.
     if (beta_ && !gamma_) gamma = at::ones({x.size(axis_)}, x.options());
     const auto norm = [&](const at::Tensor& channels_second) {
@@ -280,7 +280,7 @@ class RMSNormalizationImpl final : public keras::UnaryLayerImpl {
 
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
     const at::Tensor x = widened(given);
-    const at::Tensor scale = cast(scale_->value(), x);
+    const at::Tensor scale = cast(*scale_, x);
     if (are_last(axes_, x.dim())) {
       if (auto own = kernels::rms_norm(x, scale, options_.epsilon)) {
         return own->to(given.scalar_type());

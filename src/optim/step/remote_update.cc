@@ -10,6 +10,7 @@
 
 #include "core/nontemporal_copy.h"
 #include "optim/step/flat_storage.h"
+#include "runtime/half_copy.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"
@@ -284,6 +285,8 @@ template <typename T>
 void RemoteUpdate<T>::note_versions() {
   versions_.clear();
   for (const Entry& entry : entries_) {
+    // A pull writes variables without gradients too.
+    entry.variable.state()->half_copies().forget();
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
 }
