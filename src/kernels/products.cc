@@ -14,13 +14,39 @@
 
 namespace strata::kernels {
 
+const MatmulKernels& matmul_kernels(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return matmul_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return matmul_kernels_avx2();
+#endif
+    default:
+      return matmul_kernels_baseline();
+  }
+}
+
+const SparseKernels& sparse_product(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return sparse_product_avx512();
+    case CpuIsa::kAvx2:
+      return sparse_product_avx2();
+#endif
+    default:
+      return sparse_product_baseline();
+  }
+}
+
 namespace {
 
 enum class Matmul { kEngine, kOwn, kOwnDense };
 
 Matmul chosen_matmul() {
   static const Matmul chosen = [] {
-    const bool able = cpu_supports(CpuIsa::kAvx512);
+    const bool able = best_cpu_isa() != CpuIsa::kBaseline;
     bool wanted = kernel_choice().own_products;
     if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
@@ -68,22 +94,18 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
 bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
 
 void multiply_dense_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const Scratch scratch(matmul_scratch_floats(problem));
-  matmul_avx512(problem, scratch.data());
-#else
-  static_cast<void>(problem);
-#endif
+  static const MatmulKernels& kernels = matmul_kernels(best_cpu_isa());
+  const Scratch scratch(kernels.scratch_floats(problem));
+  kernels.multiply(problem, scratch.data());
 }
 
 void multiply_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
+  static const SparseKernels& kernels = sparse_product(best_cpu_isa());
+  const SparsePlan sparse = leave_out_zeros() ? kernels.plan(problem) : SparsePlan{};
   if (sparse.worthwhile) {
     const Scratch scratch(sparse.scratch_floats);
-    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+    if (kernels.multiply(problem, sparse, scratch.data())) return;
   }
-#endif
   multiply_dense_here(problem);
 }
 
