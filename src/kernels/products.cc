@@ -15,13 +15,39 @@
 
 namespace strata::kernels {
 
+const MatmulKernels& matmul_kernels(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return matmul_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return matmul_kernels_avx2();
+#endif
+    default:
+      return matmul_kernels_baseline();
+  }
+}
+
+const SparseKernels& sparse_product(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return sparse_product_avx512();
+    case CpuIsa::kAvx2:
+      return sparse_product_avx2();
+#endif
+    default:
+      return sparse_product_baseline();
+  }
+}
+
 namespace {
 
 enum class Matmul { kEngine, kOwn, kOwnDense };
 
 Matmul chosen_matmul() {
   static const Matmul chosen = [] {
-    const bool able = cpu_supports(CpuIsa::kAvx512);
+    const bool able = best_cpu_isa() != CpuIsa::kBaseline;
     bool wanted = kernel_choice().own_products;
     if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
@@ -74,24 +100,19 @@ void multiply_dense_here(const MatmulProblem& problem) {
 }
 
 void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch) {
-#if defined(__x86_64__)
-  matmul_avx512(problem, scratch.at_least(matmul_scratch_floats(problem)));
-#else
-  static_cast<void>(problem);
-  static_cast<void>(scratch);
-#endif
+  static const MatmulKernels& kernels = matmul_kernels(best_cpu_isa());
+  kernels.multiply(problem, scratch.at_least(kernels.scratch_floats(problem)));
 }
 
 void multiply_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
+  static const SparseKernels& kernels = sparse_product(best_cpu_isa());
   // Left out, zeros change the sign of a sum that underflows.
   const bool sparse_may = leave_out_zeros() && !portable_bits();
-  const SparsePlan sparse = sparse_may ? plan_sparse_product(problem) : SparsePlan{};
+  const SparsePlan sparse = sparse_may ? kernels.plan(problem) : SparsePlan{};
   if (sparse.worthwhile) {
     const Scratch scratch(sparse.scratch_floats);
-    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+    if (kernels.multiply(problem, sparse, scratch.data())) return;
   }
-#endif
   multiply_dense_here(problem);
 }
 

@@ -11,7 +11,7 @@ namespace strata::kernels {
 
 /// Whether products of float matrices on the CPU are strata's (STRATA_MATMUL, else by processor).
 bool use_own_matmul();
-/// Whether they leave zeros out where most of one side is zero.
+/// Whether they leave zeros out where many of one side's elements are zero.
 bool leave_out_zeros();
 
 bool is_cpu_float(const at::Tensor& tensor);
@@ -41,7 +41,7 @@ bool worthwhile_product(int64_t m, int64_t n, int64_t k);
 void multiply_dense_here(const MatmulProblem& problem);
 /// The same for many small products.
 void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch);
-/// The same, and zeros are left out where that is worth it. Without row_bias and add.
+/// The same, and zeros are left out where that is worth it. Without row_bias, add and max_block.
 void multiply_here(const MatmulProblem& problem);
 
 /// a b (+ bias in each row), or nothing when libtorch shall do it.

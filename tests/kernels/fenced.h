@@ -10,13 +10,15 @@
 
 namespace strata {
 
-/// Memory between two pages that cannot be touched; the end of it is the end of a page.
+/// Memory between two pages that cannot be touched, at the end of its own pages or at the start.
 class Fenced {
  public:
-  explicit Fenced(const at::Tensor& values) : Fenced(values.numel()) {
+  enum class At { kEnd, kStart };
+
+  explicit Fenced(const at::Tensor& values, At at = At::kEnd) : Fenced(values.numel(), at) {
     std::memcpy(data_, values.const_data_ptr(), values.nbytes());
   }
-  explicit Fenced(int64_t floats) {
+  explicit Fenced(int64_t floats, At at = At::kEnd) {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
     const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
     size_ = (bytes + page - 1) / page * page + 2 * page;
@@ -25,7 +27,8 @@ class Fenced {
     if (start_ == MAP_FAILED) throw std::bad_alloc();
     EXPECT_EQ(mprotect(start_, page, PROT_NONE), 0);
     EXPECT_EQ(mprotect(start_ + size_ - page, page, PROT_NONE), 0);
-    data_ = reinterpret_cast<float*>(start_ + size_ - page - bytes);
+    char* const first = at == At::kStart ? start_ + page : start_ + size_ - page - bytes;
+    data_ = reinterpret_cast<float*>(first);
   }
   ~Fenced() { munmap(start_, size_); }
   Fenced(const Fenced&) = delete;

@@ -1,11 +1,12 @@
 #pragma once
 
-// How the convolutions of conv_*_avx512.cc lay out an image in scratch memory.
+// How the convolutions of conv_*.inc lay out an image in scratch memory.
 
-#include <cstring>
+#include <algorithm>
+#include <cstdint>
 
 #include "kernels/conv_kernels.h"
-#include "kernels/transpose_avx512.h"
+#include "kernels/simd.h"
 
 namespace strata::kernels {
 namespace {
@@ -20,8 +21,8 @@ struct Planes {
         row_stride(columns),
         first(shape.pad_height * columns + shape.pad_width) {
     // An odd number of cache lines: planes of a power of two would share a few sets of the cache.
-    stride = round_up(rows * columns, kLanes);
-    if (stride / kLanes % 2 == 0) stride += kLanes;
+    stride = round_up(rows * columns, kLine);
+    if (stride / kLine % 2 == 0) stride += kLine;
   }
 
   /// As small as possible: the columns between two rows serve as the right border of one and the
@@ -33,13 +34,12 @@ struct Planes {
   /// Copies contiguous planes; `out` is zero at the borders.
   void copy(const float* in, int64_t planes, float* out) const {
     const int64_t whole = width / kLanes * kLanes;
-    const __mmask16 rest = lanes(width - whole);
+    const Lanes rest = lanes(width - whole);
     for (int64_t plane = 0; plane < planes; ++plane) {
       float* to = out + plane * stride + first;
       for (int64_t row = 0; row < height; ++row, in += width, to += row_stride) {
-        for (int64_t i = 0; i < whole; i += kLanes)
-          _mm512_storeu_ps(to + i, _mm512_loadu_ps(in + i));
-        _mm512_mask_storeu_ps(to + whole, rest, _mm512_maskz_loadu_ps(rest, in + whole));
+        for (int64_t i = 0; i < whole; i += kLanes) store(to + i, load(in + i));
+        store(to + whole, rest, load(in + whole, rest));
       }
     }
   }
@@ -69,11 +69,11 @@ class PrefetchHint {
   void start(const float* data, int64_t floats, int64_t parts) {
     next_ = data;
     end_ = data + floats;
-    step_ = round_up((floats + parts - 1) / parts, kLanes);
+    step_ = round_up((floats + parts - 1) / parts, kLine);
   }
   void fetch() {
     const float* const end = end_ - next_ > step_ ? next_ + step_ : end_;
-    for (; next_ < end; next_ += kLanes) _mm_prefetch(next_, _MM_HINT_T1);
+    for (; next_ < end; next_ += kLine) __builtin_prefetch(next_, 0, 2);
   }
 
  private:
@@ -83,12 +83,12 @@ class PrefetchHint {
 };
 
 /// dbias[width] (+)= the sums over `positions` rows of dy.
-inline void add_columns(const float* dy, int64_t positions, int64_t width, bool add, float* dbias) {
+inline void add_columns(const float* dy, int64_t positions, int64_t width, bool add_to,
+                        float* dbias) {
   for (int64_t v = 0; v < width; v += kLanes) {
-    __m512 sum = _mm512_setzero_ps();
-    for (int64_t i = 0; i < positions; ++i)
-      sum = _mm512_add_ps(sum, _mm512_load_ps(dy + i * width + v));
-    _mm512_store_ps(dbias + v, add ? _mm512_add_ps(_mm512_load_ps(dbias + v), sum) : sum);
+    Vec sum = zero();
+    for (int64_t i = 0; i < positions; ++i) sum = add(sum, load_aligned(dy + i * width + v));
+    store_aligned(dbias + v, add_to ? add(load_aligned(dbias + v), sum) : sum);
   }
 }
 
