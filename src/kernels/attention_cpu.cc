@@ -1,5 +1,6 @@
 // strata::attention on CPUs: tiles of queries and keys, whose scores stay in the second-level
 // cache. Parts of the result are independent: a block of queries forward, a head of keys backward.
+#include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
 #include <ATen/ops/empty_like.h>
@@ -254,7 +255,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
                             .key = mutable_view_of(of_key),
                             .value = mutable_view_of(of_value)};
   const int64_t heads = problem.key_heads();
-  parallel_for(0, problem.batches * heads, 1, [&](int64_t begin, int64_t end) {
+  const int64_t work_of_head = problem.shared * problem.queries * problem.keys *
+                               (3 * problem.depth + 2 * problem.value_depth);
+  const int64_t grain = std::max<int64_t>(1, kPartMultiplications / work_of_head);
+  parallel_for(0, problem.batches * heads, grain, [&](int64_t begin, int64_t end) {
     Workspace work(problem);
     const Scratch of_scores(kTileQueries * kTileKeys);
     for (int64_t i = begin; i < end; ++i) {
