@@ -69,7 +69,7 @@ bool use_own_convolution() {
     }
     return wanted && best_cpu_isa() != CpuIsa::kBaseline;
   }();
-  return use;
+  return use || portable_bits();
 }
 
 namespace {
@@ -134,8 +134,7 @@ struct Geometry {
 /// Of float images and kernels that these kernels may take.
 std::optional<Geometry> geometry_of(const at::Tensor& input, const at::Tensor& weight,
                                     const Arguments& arguments) {
-  const bool own = use_own_convolution() || portable_bits();
-  if (!own || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
+  if (!use_own_convolution() || !plain(input, 4) || !plain(weight, 4) || arguments.transposed ||
       arguments.groups.maybe_as_int() != 1 || !all_one(arguments.dilation) ||
       weight.size(1) != input.size(1))
     return std::nullopt;

@@ -63,9 +63,10 @@ Matmul chosen_matmul() {
 
 }  // namespace
 
-bool use_own_matmul() { return chosen_matmul() != Matmul::kEngine; }
+bool use_own_matmul() { return portable_bits() || chosen_matmul() != Matmul::kEngine; }
 
-bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn; }
+// Left out, zeros change the sign of a sum that underflows.
+bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn && !portable_bits(); }
 
 bool is_cpu_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
@@ -106,9 +107,7 @@ void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch) {
 
 void multiply_here(const MatmulProblem& problem) {
   static const SparseKernels& kernels = sparse_product(best_cpu_isa());
-  // Left out, zeros change the sign of a sum that underflows.
-  const bool sparse_may = leave_out_zeros() && !portable_bits();
-  const SparsePlan sparse = sparse_may ? kernels.plan(problem) : SparsePlan{};
+  const SparsePlan sparse = leave_out_zeros() ? kernels.plan(problem) : SparsePlan{};
   if (sparse.worthwhile) {
     const Scratch scratch(sparse.scratch_floats);
     if (kernels.multiply(problem, sparse, scratch.data())) return;

@@ -12,6 +12,7 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/autograd_node.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/recurrent_operators.h"
 
@@ -186,7 +187,7 @@ bool recurrent_applies(const at::Tensor& x, const at::Tensor& h, const at::Tenso
                        const at::Tensor& recurrent, const at::Tensor& bias,
                        const at::Tensor& recurrent_bias, int64_t gates) {
 #if defined(__x86_64__)
-  if (best_cpu_isa() == CpuIsa::kBaseline) return false;
+  if (best_cpu_isa() == CpuIsa::kBaseline && !portable_bits()) return false;
 #endif
   if (!x.defined() || x.dim() != 2 || !h.defined() || h.dim() != 2 || x.numel() == 0 ||
       h.numel() == 0)
