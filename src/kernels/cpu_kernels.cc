@@ -11,6 +11,8 @@
 #include <optional>
 
 #include "core/cpu_isa.h"
+#include "kernels/bf16_products.h"
+#include "kernels/convolution.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
 #include "kernels/kernel_choice.h"
@@ -24,6 +26,7 @@ namespace {
 
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   if (auto c = own_product(matrix_of(a), matrix_of(b))) return *std::move(c);
+  if (auto c = bf16_product(a, b)) return *std::move(c);
   if (auto c = mm_in_parts(a, b)) return *std::move(c);
   return at::_ops::mm::redispatch(keys & kBelowReplicaKey, a, b);
 }
@@ -37,14 +40,18 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
     const float* const row = bias.const_data_ptr<float>();
     if (auto c = own_product(matrix_of(a), matrix_of(b), row)) return *std::move(c);
   }
+  const bool half = is_cpu_bfloat16(bias) && bias.dim() == 1 && b.dim() == 2 &&
+                    bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
+  if (half) {
+    if (auto c = bf16_product(a, b, bias)) return *std::move(c);
+  }
   if (auto c = addmm_in_parts(bias, a, b, beta, alpha)) return *std::move(c);
   return at::_ops::addmm::redispatch(keys & kBelowReplicaKey, bias, a, b, beta, alpha);
 }
 
 at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   const auto own = [&]() -> std::optional<at::Tensor> {
-    if (!runs_own(KernelClass::kMatmulBatched) || a.dim() != 3 || b.dim() != 3 ||
-        !is_cpu_float(a) || !is_cpu_float(b))
+    if (!runs_own_matmul(KernelClass::kMatmulBatched) || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
       return std::nullopt;
     const int64_t batches = a.size(0);
     const int64_t m = a.size(1);
@@ -69,6 +76,7 @@ at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& 
     return c;
   };
   if (auto c = own()) return *std::move(c);
+  if (auto c = bf16_product(a, b)) return *std::move(c);
   if (auto c = bmm_in_parts(a, b)) return *std::move(c);
   return at::_ops::bmm::redispatch(keys & kBelowReplicaKey, a, b);
 }
@@ -87,6 +95,11 @@ void register_cpu_kernels(torch::Library& library) {
   register_relu(library);
   register_max_pool(library);
   register_image_copy(library);
+  register_activations(library);
+  register_layer_norm(library);
+  register_embedding(library);
+  register_softmax(library);
+  register_attention(library);
 }
 
 void register_cpu_nodes(torch::Library& library) {
@@ -105,12 +118,14 @@ std::string kernel_table_name() {
 
 std::string describe_cpu_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
+  constexpr const char* kBf16Names[] = {"libtorch (AMX)", "strata (AVX512_BF16)", "float copies"};
   const std::string own = str_cat("strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
-  return str_cat("matmul: ", runs_own_of("matmul") ? own : "libtorch",
-                 runs_own_of("matmul") && !leave_out_zeros() ? ", zeros too" : "",
-                 "; convolution: ", runs_own_of("convolution") ? own : "libtorch",
-                 "; max_pool2d: ", runs_own_of("max_pool") ? own : "libtorch", "; table ",
-                 kernel_table_name());
+  return str_cat("matmul: ", use_own_matmul() ? own : "libtorch",
+                 use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
+                 "; bfloat16: ", kBf16Names[static_cast<int>(bf16_products())],
+                 "; convolution: ", use_own_convolution() ? own : "libtorch",
+                 "; max_pool2d: ", runs_own(KernelClass::kMaxPool) ? own : "libtorch",
+                 "; table ", kernel_table_name());
 }
 
 }  // namespace strata::kernels

@@ -17,12 +17,24 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/dispatch_key.h"
+#include "kernels/half_dense_layer.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
 
 namespace strata::kernels {
+
+/// Longer columns go to libtorch, which adds in a tree.
+constexpr int64_t kMaxSummedRows = 4096;
+
+at::Tensor column_sums(const at::Tensor& gradient, const Matrix& view) {
+  if (view.view.column_stride != 1 || view.rows > kMaxSummedRows) return gradient.sum(0);
+  at::Tensor sums = empty_float({view.columns});
+  layer_kernels().column_sums(view.view.data, view.rows, view.columns, view.view.row_stride,
+                              sums.mutable_data_ptr<float>());
+  return sums;
+}
 
 const LayerKernels& layer_kernels() {
   switch (best_cpu_isa()) {
@@ -43,17 +55,6 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
-
-/// Longer columns go to libtorch, which adds in a tree.
-constexpr int64_t kMaxSummedRows = 4096;
-
-at::Tensor column_sums(const at::Tensor& gradient, const Matrix& view) {
-  if (view.view.column_stride != 1 || view.rows > kMaxSummedRows) return gradient.sum(0);
-  at::Tensor sums = empty_float({view.columns});
-  layer_kernels().column_sums(view.view.data, view.rows, view.columns, view.view.row_stride,
-                              sums.mutable_data_ptr<float>());
-  return sums;
-}
 
 /// a^T g, laid out as b is: a layer's weights come transposed.
 at::Tensor weights_gradient(const at::Tensor& a, const at::Tensor& gradient, const Matrix& g,
@@ -149,6 +150,9 @@ at::Tensor addmm_with_node(c10::DispatchKeySet keys, const at::Tensor& bias, con
                      is_plain_operand(b, 2) && a.size(1) == b.size(0) &&
                      bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
   if (!layer) {
+    if (keys.has(kReplicaKey) && beta.equal(1) && alpha.equal(1)) {
+      if (auto output = half_dense_layer(keys, bias, a, b)) return *std::move(output);
+    }
     // libtorch's kernel is one for all devices, and is at this key too.
     const auto others = keys.remove(c10::DispatchKey::AutogradCPU);
     return at::_ops::addmm::redispatch(others.add(c10::DispatchKey::AutogradOther), bias, a, b,

@@ -48,7 +48,7 @@ struct KernelClassInfo {
 };
 
 /// The narrowest instruction set with kernels for products and convolutions.
-inline constexpr CpuIsa kProducts = CpuIsa::kAvx512;
+inline constexpr CpuIsa kProducts = CpuIsa::kAvx2;
 
 inline constexpr std::array kKernelClasses = {
     KernelClassInfo{KernelClass::kMatmulSmall, "matmul.small", "fewer than 2^19 multiplications",

@@ -6,23 +6,63 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "core/cpu_isa.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/scratch.h"
 
 namespace strata::kernels {
 
+const MatmulKernels& matmul_kernels(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return matmul_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return matmul_kernels_avx2();
+#endif
+    default:
+      return matmul_kernels_baseline();
+  }
+}
+
+const SparseKernels& sparse_product(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return sparse_product_avx512();
+    case CpuIsa::kAvx2:
+      return sparse_product_avx2();
+#endif
+    default:
+      return sparse_product_baseline();
+  }
+}
+
+bool use_own_matmul() {
+  static const bool some = runs_own_of("matmul");
+  return some || portable_bits();
+}
+
+// Left out, zeros change the sign of a sum that underflows.
 bool leave_out_zeros() {
-  static const bool leaves = [] {
+  static const bool wanted = [] {
     const char* const value = std::getenv("STRATA_MATMUL");
     return value == nullptr || std::string_view(value) != "dense";
   }();
-  return leaves;
+  return wanted && !portable_bits();
 }
+
+bool runs_own_matmul(KernelClass id) { return runs_own(id) || portable_bits(); }
+
+namespace {
 
 bool lies_by_columns(const MatrixView& view) {
   return view.row_stride == 1 && view.column_stride != 1;
 }
+
+}  // namespace
 
 bool is_cpu_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
@@ -52,22 +92,22 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
 bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
 
 void multiply_dense_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const Scratch scratch(matmul_scratch_floats(problem));
-  matmul_avx512(problem, scratch.data());
-#else
-  static_cast<void>(problem);
-#endif
+  KeptScratch scratch;
+  multiply_dense_here(problem, scratch);
+}
+
+void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch) {
+  static const MatmulKernels& kernels = matmul_kernels(best_cpu_isa());
+  kernels.multiply(problem, scratch.at_least(kernels.scratch_floats(problem)));
 }
 
 void multiply_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
+  static const SparseKernels& kernels = sparse_product(best_cpu_isa());
+  const SparsePlan sparse = leave_out_zeros() ? kernels.plan(problem) : SparsePlan{};
   if (sparse.worthwhile) {
     const Scratch scratch(sparse.scratch_floats);
-    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+    if (kernels.multiply(problem, sparse, scratch.data())) return;
   }
-#endif
   multiply_dense_here(problem);
 }
 
@@ -111,7 +151,7 @@ std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
   const int64_t n = b->columns;
   const int64_t k = a->columns;
   const bool transposed = lies_by_columns(a->view) || lies_by_columns(b->view);
-  if (!worthwhile_product(m, n, k) || !runs_own(matmul_class(m, n, k, transposed))) {
+  if (!worthwhile_product(m, n, k) || !runs_own_matmul(matmul_class(m, n, k, transposed))) {
     return std::nullopt;
   }
   at::Tensor c = empty_float({m, n});

@@ -4,8 +4,10 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "kernels/half_cast.h"
 #include "runtime/coalesced_read.h"
 #include "runtime/group_exchange.h"
+#include "runtime/half_copy.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/mutex.h"
 
@@ -249,6 +251,19 @@ at::Tensor Variable::value() const {
               "use on_replica(i), or give it an aggregation"));
 }
 
+at::Tensor Variable::value_as(at::ScalarType dtype) const {
+  const at::Tensor value = this->value();
+  if (value.scalar_type() == dtype) return value;
+  const VariableState& state = *state_;
+  const bool has_copy = dtype == at::kBFloat16 && value.scalar_type() == at::kFloat &&
+                        value.is_cpu() && state.options().trainable && !state.on_read() &&
+                        !state.has_mirrors();
+  if (!has_copy) return value.to(dtype);
+  const Context& context = detail::current_context();
+  const bool own = context.replica && context.group == state.group().get();
+  return kernels::as_cast_of(state.half_copy(own ? context.replica->local_replica() : 0), value);
+}
+
 const at::Tensor& Variable::on_replica(int local) const {
   STRATA_CHECK(local >= 0 && local < static_cast<int>(state_->replicas().size()), kOutOfRange,
                "[variable] on_replica: got ", local, " for '", name(), "'; expected 0 to ",
@@ -298,7 +313,10 @@ namespace detail {
 
 VariableState::VariableState(std::shared_ptr<ReplicaGroup> group, VariableOptions options,
                              std::vector<at::Tensor> replicas)
-    : group_(std::move(group)), options_(std::move(options)), replicas_(std::move(replicas)) {
+    : group_(std::move(group)),
+      options_(std::move(options)),
+      replicas_(std::move(replicas)),
+      half_copies_(std::make_unique<HalfCopy>()) {
   STRATA_DCHECK(static_cast<int>(replicas_.size()) == group_->num_local_replicas());
   if (!on_read()) {
     VariablePlacement::Copies copies = group_->placement().place(*group_, replicas_);
@@ -315,6 +333,10 @@ VariableState::~VariableState() { group_->remove(this); }
 
 bool VariableState::is_replicated() const {
   return has_bound_storage() && group_->placement().may_share_storage(*group_);
+}
+
+at::Tensor VariableState::half_copy(int local) const {
+  return half_copies_->read(replicas_, local, shares_storage_ || is_replicated());
 }
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {

@@ -126,6 +126,35 @@ TEST(ParameterServerStrategyTest, SeveralReplicasOfAWorkerMakeOneStep) {
                              {.devices = {"cpu:0", "cpu:1"}}));
 }
 
+TEST(ParameterServerStrategyTest, ValuesInSixteenBitsFollowWhatOtherWorkersPushed) {
+  std::latch both(2), pushed(2);
+  PsCluster::expect_ok(train(1, 2, [&](ParameterServerStrategy& strategy, int worker) {
+    std::vector<Variable> variables;
+    strategy.scope([&] {
+      for (int i = 0; i < 2; ++i) variables.emplace_back(at::ones({40}));
+    });
+    optimizers::SGD sgd(variables, {.learning_rate = 0.3});
+    const auto step = [&](int trained) {
+      strategy.run([&] {
+        for (const Variable& each : variables) (void)each.value_as(at::kBFloat16);
+        sgd.minimize(variables[static_cast<size_t>(trained)].value_as(at::kBFloat16).sum());
+      });
+    };
+    // Each trains a variable of its own, and pulls both.
+    step(worker);
+    both.arrive_and_wait();
+    step(worker);
+    pushed.arrive_and_wait();
+    step(worker);
+    strategy.run([&] {
+      for (const Variable& each : variables) {
+        EXPECT_LT(each.value().max().item<float>(), 1);
+        EXPECT_TRUE(each.value_as(at::kBFloat16).equal(each.value().detach().to(at::kBFloat16)));
+      }
+    });
+  }));
+}
+
 TEST(ParameterServerStrategyTest, WorkersTakeTheBatchesInTurnAndAllStepsCount) {
   const Batches batches = make_batches(Kind::kMlp, at::kFloat, 10, {8});
   std::mutex mutex;

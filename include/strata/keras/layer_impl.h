@@ -168,6 +168,10 @@ class STRATA_API LayerImpl : public std::enable_shared_from_this<LayerImpl> {
     return weight.scalar_type() == like.scalar_type() ? weight : weight.to(like.scalar_type());
   }
 
+  static at::Tensor cast(const Variable& weight, const at::Tensor& like) {
+    return weight.value_as(like.scalar_type());
+  }
+
   template <typename L>
   L track(std::string name, L layer) {
     track_layer(std::move(name), layer);

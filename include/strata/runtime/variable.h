@@ -36,8 +36,9 @@ struct VariableOptions {
 };
 
 namespace detail {
+class HalfCopy;
 class VariableState;
-}
+}  // namespace detail
 
 /// A handle of one tensor per replica of this process. Inside `run` it is the calling replica's
 /// tensor, outside the cross-replica value; code that uses it does not depend on the number of
@@ -62,6 +63,10 @@ class STRATA_API Variable {
   /// @throws Error  kInvalidArgument: cross-replica read of a kOnRead variable without aggregation.
   ///                kFailedPrecondition: read by a replica of another strategy.
   at::Tensor value() const;
+  /// The same in another dtype. A trainable float variable on the CPU has a copy in bfloat16, which
+  /// is rounded again only where the variable has changed (optimizers write both), so that reading
+  /// it costs no cast a step; gradients go to the variable itself.
+  at::Tensor value_as(at::ScalarType dtype) const;
   operator at::Tensor() const { return value(); }  // NOLINT: a variable is used like a tensor
 
   /// Returns the tensor of this process's replica with local number `local`, in any context.
@@ -136,6 +141,11 @@ class STRATA_API VariableState {
 
   /// Makes `tensor` replica `local`'s: it gets the replica's storage.
   void move_to(int local, const at::Tensor& tensor);
+  /// The values in bfloat16 beside those of replica `local`, rounded again if these have changed.
+  at::Tensor half_copy(int local) const;
+  /// What keeps them.
+  HalfCopy& half_copies() const { return *half_copies_; }
+
   /// Follows the group's new number of replicas in this process: removes copies, or adds ones with
   /// the first's value.
   void reshape();
@@ -158,6 +168,7 @@ class STRATA_API VariableState {
   at::Tensor central_;  // undefined without mirrors
   std::vector<uint32_t> expected_versions_;
   std::shared_ptr<void> home_;
+  std::unique_ptr<HalfCopy> half_copies_;
   bool shares_storage_ = false;
 };
 

@@ -173,7 +173,7 @@ class PReLUImpl final : public ElementwiseImpl {
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
-    return at::relu(x) - cast(alpha_->value(), x) * at::relu(-x);
+    return at::relu(x) - cast(*alpha_, x) * at::relu(-x);
   }
 
   PReLUArguments arguments_;

@@ -143,9 +143,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
     at::Tensor y;
     if (!call.training || !trainable()) {
       const ChannelsSecond channels(x, axis_);
-      y = channels.back(at::batch_norm(channels.view(), weight, bias,
-                                       cast(moving_mean_->value(), x),
-                                       cast(moving_variance_->value(), x), /*training=*/false,
+      y = channels.back(at::batch_norm(channels.view(), weight, bias, cast(*moving_mean_, x),
+                                       cast(*moving_variance_, x), /*training=*/false,
                                        /*momentum=*/0, arguments_.options.epsilon,
                                        /*cudnn_enabled=*/true));
     } else {
@@ -162,8 +161,8 @@ class BatchNormalizationImpl final : public keras::UnaryLayerImpl, public keras:
 
   /// Both or none: not every kernel of libtorch takes one alone.
   std::pair<at::Tensor, at::Tensor> affine(const at::Tensor& x) const {
-    at::Tensor weight = gamma_ ? cast(gamma_->value(), x) : at::Tensor();
-    at::Tensor bias = beta_ ? cast(beta_->value(), x) : at::Tensor();
+    at::Tensor weight = gamma_ ? cast(*gamma_, x) : at::Tensor();
+    at::Tensor bias = beta_ ? cast(*beta_, x) : at::Tensor();
     if (weight.defined() && !bias.defined()) bias = at::zeros_like(weight);
     if (bias.defined() && !weight.defined()) weight = at::ones_like(bias);
     return {weight, bias};

@@ -87,10 +87,9 @@ class ConvTransposeImpl final : public keras::UnaryLayerImpl {
       if (options.padding == "same") crop[i] = std::max<int64_t>(full - wanted[i], 0) / 2;
       extra[i] = std::max<int64_t>(wanted[i] - (full - 2 * crop[i]), 0);
     }
-    at::Tensor y =
-        at::convolution(input, plain_kernel(cast(kernel_->value(), x), true),
-                        bias_ ? cast(bias_->value(), x) : at::Tensor(), options.strides.values,
-                        crop, options.dilation_rate.values, true, extra, 1);
+    at::Tensor y = at::convolution(input, plain_kernel(cast(*kernel_, x), true),
+                                   bias_ ? cast(*bias_, x) : at::Tensor(), options.strides.values,
+                                   crop, options.dilation_rate.values, true, extra, 1);
     for (size_t i = 0; i < N; ++i) {
       const auto dim = static_cast<int64_t>(i) + 2;
       if (y.size(dim) > wanted[i]) y = y.narrow(dim, 0, wanted[i]);

@@ -70,8 +70,8 @@ class ConvImpl final : public keras::UnaryLayerImpl {
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
     const ConvOptions<N>& options = arguments_.options;
     compute_output_shape(x.sizes().vec());  // complains
-    const at::Tensor kernel = plain_kernel(cast(kernel_->value(), x), true);
-    const at::Tensor bias = bias_ ? cast(bias_->value(), x) : at::Tensor();
+    const at::Tensor kernel = plain_kernel(cast(*kernel_, x), true);
+    const at::Tensor bias = bias_ ? cast(*bias_, x) : at::Tensor();
     at::Tensor y =
         convolve(planes(x, options.data_format), kernel, bias, windows(), options.groups);
     if (relu_) {

@@ -58,13 +58,21 @@ class DenseImpl final : public keras::UnaryLayerImpl {
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
-    const at::Tensor kernel = cast(kernel_->value(), x);
-    at::Tensor y = !bias_         ? at::matmul(x, kernel)
-                   : x.dim() == 2 ? at::addmm(cast(bias_->value(), x), x, kernel)
-                                  : at::matmul(x, kernel) + cast(bias_->value(), x);
+    const at::Tensor kernel = cast(*kernel_, x);
+    at::Tensor y = bias_ ? with_bias(x, kernel, cast(*bias_, x)) : at::matmul(x, kernel);
     y = arguments_.options.activation(y);
     add_activity_loss(arguments_.options.activity_regularizer, y);
     return y;
+  }
+
+  /// As one product, which adds the bias on the way.
+  static at::Tensor with_bias(const at::Tensor& x, const at::Tensor& kernel,
+                              const at::Tensor& bias) {
+    if (x.dim() == 2) return at::addmm(bias, x, kernel);
+    std::vector<int64_t> sizes = x.sizes().vec();
+    const int64_t rows = c10::multiply_integers(sizes.begin(), sizes.end() - 1);
+    sizes.back() = kernel.size(1);
+    return at::addmm(bias, x.reshape({rows, kernel.size(0)}), kernel).view(sizes);
   }
 
   keras::Shape compute_output_shape(const keras::Shape& input) const override {

@@ -122,9 +122,8 @@ class DepthwiseConvImpl final : public keras::UnaryLayerImpl {
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
     const DepthwiseConvOptions<N>& options = arguments_.options;
     compute_output_shape(x.sizes().vec());  // complains
-    at::Tensor y =
-        depthwise(planes(x, options.data_format), cast(kernel_->value(), x),
-                  bias_ ? cast(bias_->value(), x) : at::Tensor(), windows_of(arguments_));
+    at::Tensor y = depthwise(planes(x, options.data_format), cast(*kernel_, x),
+                             bias_ ? cast(*bias_, x) : at::Tensor(), windows_of(arguments_));
     y = options.activation(user_shape(y, options.data_format));
     add_activity_loss(options.activity_regularizer, y);
     return y;
@@ -183,12 +182,12 @@ class SeparableConvImpl final : public keras::UnaryLayerImpl {
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
     const SeparableConvOptions<N>& options = arguments_.options;
     compute_output_shape(x.sizes().vec());  // complains
-    const at::Tensor middle = depthwise(planes(x, options.data_format),
-                                        cast(depthwise_->value(), x), {}, windows_of(arguments_));
+    const at::Tensor middle =
+        depthwise(planes(x, options.data_format), cast(*depthwise_, x), {}, windows_of(arguments_));
     const std::vector<int64_t> ones(N, 1), zeros(N);
-    at::Tensor y = at::convolution(
-        middle.contiguous(), plain_kernel(cast(pointwise_->value(), x), true),
-        bias_ ? cast(bias_->value(), x) : at::Tensor(), ones, zeros, ones, false, zeros, 1);
+    at::Tensor y =
+        at::convolution(middle.contiguous(), plain_kernel(cast(*pointwise_, x), true),
+                        bias_ ? cast(*bias_, x) : at::Tensor(), ones, zeros, ones, false, zeros, 1);
     y = options.activation(user_shape(y, options.data_format));
     add_activity_loss(options.activity_regularizer, y);
     return y;

@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 
+#include "runtime/half_copy.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"
+#include "tensor/tree_kernels.h"
 #include "tensor/tree_sum.h"
 
 namespace strata::optimizers {
@@ -64,7 +67,8 @@ FlatUpdate<T>::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
       group_(group),
       replicas_(group.num_local_replicas()),
       entries_(entries),
-      storage_(group, entries, make_slots()) {
+      storage_(group, entries, make_slots()),
+      halves_(entries.size()) {
   if (rule_.whole_variables()) prepare_norms();
   shares_ = make_shares();
 }
@@ -74,7 +78,39 @@ bool FlatUpdate<T>::prepare(bool may_share) {
   const bool was_shared = storage_.shared();
   storage_.prepare(may_share);
   if (storage_.shared() && !was_shared) shares_ = make_shares();
+  find_halves();
   return storage_.shared();
+}
+
+/// Where all elements of this process's variables are written by its own replicas: a copy of which
+/// others write a part is rounded when it is read.
+template <typename T>
+void FlatUpdate<T>::find_halves() {
+  halves_.assign(entries_.size(), {});
+  if (!std::is_same_v<T, float> || storage_.shared() || !owned_.empty()) return;
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    const strata::detail::VariableState& state = *entries_[i].variable.state();
+    halves_[i] = state.half_copies().to_update(state.replicas());
+  }
+}
+
+template <typename T>
+void FlatUpdate<T>::wrote(size_t entry) {
+  if (entry >= halves_.size() || !halves_[entry].defined()) return;
+  const strata::detail::VariableState& state = *entries_[entry].variable.state();
+  state.half_copies().updated(state.replicas());
+}
+
+template <typename T>
+void FlatUpdate<T>::spread(size_t entry, int64_t begin, int64_t size) const {
+  storage_.spread(entry, begin, size);
+  if constexpr (std::is_same_v<T, float>) {
+    static const auto round = tensor::tree_kernels(best_cpu_isa()).bf16.narrow;
+    const at::Tensor& half = halves_[entry];
+    if (!half.defined()) return;
+    round(storage_.parameters(entry)[0] + begin, size,
+          static_cast<uint16_t*>(half.data_ptr()) + begin);
+  }
 }
 
 template <typename T>
@@ -251,7 +287,8 @@ void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip
   alignas(64) T buffer[kBlock];
   const EntryGradient& gradient = step.gradients[part.entry];
   // Blocks are for the caches: what is neither added nor copied needs none.
-  const bool whole = gradient.sources.size() == 1 && storage_.parameters(part.entry).size() == 1;
+  const bool whole = gradient.sources.size() == 1 && storage_.parameters(part.entry).size() == 1 &&
+                     !halves_[part.entry].defined();
   const int64_t block = whole ? part.end - part.begin : kBlock;
   for (int64_t begin = part.begin; begin < part.end; begin += block) {
     const int64_t size = std::min(block, part.end - begin);
@@ -329,7 +366,7 @@ void FlatUpdate<T>::apply_in_row_order(const Step& step, size_t entry) const {
   rule_.apply(span, step.prepared);
   as_it_lies(home).copy_(parameter);
   for (const auto& [data, slot] : slots) as_it_lies(data).copy_(slot);
-  storage_.spread(entry, 0, span.size);
+  spread(entry, 0, span.size);
 }
 
 template <typename T>
@@ -363,7 +400,7 @@ void FlatUpdate<T>::average(const Step& step, int replica) {
                 rate);
     if (!step.overwrite_by_average) continue;
     std::copy_n(mean, size, storage_.parameters(part.entry)[0] + part.begin);
-    storage_.spread(part.entry, part.begin, size);
+    spread(part.entry, part.begin, size);
   }
 }
 
@@ -387,7 +424,7 @@ template <typename T>
 void FlatUpdate<T>::apply(const Step& step, size_t entry, const T* gradient, int64_t begin,
                           int64_t size) const {
   rule_.apply(span_of(step, entry, gradient, begin, size), step.prepared);
-  storage_.spread(entry, begin, size);
+  spread(entry, begin, size);
 }
 
 template <typename T>

@@ -29,6 +29,7 @@ class FlatUpdate : public UpdatePass {
   void accumulate(const Step& step, int replica) override;
   void update(const Step& step, int replica) override;
   void average(const Step& step, int replica) override;
+  void wrote(size_t entry) override;
   void reshape() override;
   at::Tensor slot(size_t entry, int slot) const override;
 
@@ -60,6 +61,10 @@ class FlatUpdate : public UpdatePass {
                                 int64_t size) const;
   void apply(const Step& step, size_t entry, const T* gradient, int64_t begin, int64_t size) const;
 
+  /// What was written to an entry's elements [begin, begin + size), to all copies.
+  void spread(size_t entry, int64_t begin, int64_t size) const;
+  void find_halves();
+
   T* accumulator(size_t entry) const {
     return storage_.slot(static_cast<size_t>(rule_.num_slots() + extras_.average), entry);
   }
@@ -72,6 +77,8 @@ class FlatUpdate : public UpdatePass {
   FlatStorage<T> storage_;
   std::vector<collective::Range> owned_;   // by entry; empty: all of each
   std::vector<std::vector<Part>> shares_;  // by replica: of the group if shared, else here
+
+  std::vector<at::Tensor> halves_;  // by entry: bfloat16 values to be written too; or undefined
 
   // For clipping by norm, finding infinities, and rules of whole variables.
   std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added

@@ -335,6 +335,7 @@ void Optimizer::Impl::finish_step() {
       const bool updated = updates_now_ && part.step.gradients[i].used;
       if (updated || part.step.overwrite_by_average) {
         variables_[part.variables[i]].state()->bump_version();
+        part.pass->wrote(i);
       }
     }
     part.step.gradients.clear();

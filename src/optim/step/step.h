@@ -98,6 +98,8 @@ class UpdatePass {
   /// Moves the averages towards the weights; perhaps they become the weights then.
   virtual void average(const Step& step, int replica) = 0;
 
+  /// By one replica, after `update` or `average` has written entry `entry`, whose version is new.
+  virtual void wrote(size_t entry) { static_cast<void>(entry); }
   /// By one replica, when strata has done all that it does to the variables in a step.
   virtual void end_step() {}
   /// Where others update the same variables: how many updates there have been.

@@ -1,0 +1,213 @@
+#include "kernels/bf16_products.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <torch/torch.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <limits>
+#include <new>
+#include <tuple>
+#include <vector>
+
+#include "kernels/kernel_threads.h"
+#include "kernels/replica_like.h"
+#include "strata/kernels/cpu_kernels.h"
+
+namespace strata::kernels {
+namespace {
+
+bool has_kernel() { return bf16_products() == Bf16Products::kOwn; }
+
+/// Of all elements, relative to the sums of the products' magnitudes; half a unit in the last place
+/// of bfloat16 is 2^-9.
+double error_of(const at::Tensor& got, const at::Tensor& a, const at::Tensor& b,
+                const at::Tensor& bias = {}) {
+  at::Tensor want = a.to(at::kDouble).matmul(b.to(at::kDouble));
+  if (bias.defined()) want = want + bias.to(at::kDouble);
+  if (want.numel() == 0) return 0;
+  return ((got.to(at::kDouble) - want).abs() / (want.abs() + 1e-3)).max().item<double>();
+}
+
+at::Tensor matrix(int64_t rows, int64_t columns, bool by_columns) {
+  return (by_columns ? torch::randn({columns, rows}).t() : torch::randn({rows, columns}))
+      .to(at::kBFloat16);
+}
+
+const std::vector<std::tuple<int64_t, int64_t, int64_t>> kSizes = {
+    {1, 1, 1},      {1, 17, 3},    {17, 1, 5},    {4, 4, 2},     {6, 64, 192},  {7, 65, 193},
+    {13, 31, 385},  {16, 16, 16},  {64, 10, 63},  {64, 256, 16}, {64, 300, 40}, {33, 784, 20},
+    {97, 129, 201}, {100, 48, 99}, {5, 80, 1},    {130, 12, 7},  {12, 33, 900}, {3, 300, 101},
+    {300, 3, 100},  {5, 70, 4101}, {70, 5, 8195}, {2, 70, 4097}, {24, 300, 150}};
+
+TEST(Bf16ProductsTest, SumsAreFloatsAndRoundedOnceForAllLayoutsAndSizes) {
+  if (!has_kernel()) GTEST_SKIP() << "this processor has no AVX512_BF16";
+  torch::manual_seed(5);
+  for (const auto& [m, n, k] : kSizes) {
+    const at::Tensor a = matrix(m, k, false);
+    const at::Tensor b = matrix(k, n, false);
+    const at::Tensor bias = torch::randn({n}).to(at::kBFloat16);
+    const at::Tensor product = a.to(at::kDouble).mm(b.to(at::kDouble));
+    for (int layout = 0; layout < 8; ++layout) {
+      const at::Tensor left = (layout & 1) != 0 ? a.t().contiguous().t() : a;
+      const at::Tensor right = (layout & 2) != 0 ? b.t().contiguous().t() : b;
+      const at::Tensor row = (layout & 4) != 0 ? bias : at::Tensor();
+      const auto half = detail::own_bf16_product(left, right, row, at::kBFloat16);
+      const auto whole = detail::own_bf16_product(left, right, row, at::kFloat);
+      ASSERT_TRUE(half && whole);
+      EXPECT_LT(largest_error(*whole, row.defined() ? product + bias : product), 1e-5)
+          << m << " x " << k << " x " << n << " layout " << layout;
+      EXPECT_TRUE(same_bits(*half, whole->to(at::kBFloat16)))
+          << m << " x " << k << " x " << n << " layout " << layout;
+    }
+  }
+}
+
+TEST(Bf16ProductsTest, AsExactAsTheEnginesByEitherWay) {
+  torch::manual_seed(6);
+  for (const auto& [m, n, k] : kSizes) {
+    const at::Tensor a = matrix(m, k, false);
+    const at::Tensor b = matrix(k, n, true);
+    const double engine = largest_error(a.mm(b), a.to(at::kDouble).mm(b.to(at::kDouble)));
+    std::vector<at::Tensor> results = {detail::product_of_floats(a, b, {}, at::kBFloat16)};
+    if (has_kernel()) results.push_back(*detail::own_bf16_product(a, b, {}, at::kBFloat16));
+    for (const at::Tensor& c : results) {
+      ASSERT_EQ(c.scalar_type(), at::kBFloat16);
+      EXPECT_LE(largest_error(c, a.to(at::kDouble).mm(b.to(at::kDouble))), engine + 1e-5)
+          << m << " x " << k << " x " << n;
+    }
+  }
+}
+
+TEST(Bf16ProductsTest, ReplicasMultiplyStridedPartsAndBatches) {
+  torch::manual_seed(7);
+  const at::Tensor a = torch::randn({6, 20, 61}).to(at::kBFloat16);
+  const at::Tensor b = torch::randn({6, 61, 33}).to(at::kBFloat16);
+  const at::Tensor bias = torch::randn({66}).to(at::kBFloat16).slice(0, 0, 66, 2);
+  const at::Tensor odd = a.slice(2, 0, 61, 2);  // neither rows nor columns side by side
+  const at::Tensor part = b.narrow(1, 3, 31);
+  const ReplicaLike replica;
+  EXPECT_LT(error_of(at::bmm(a, b), a, b), 0.02);
+  EXPECT_LT(
+      error_of(at::bmm(b.transpose(1, 2), a.transpose(1, 2)), b.transpose(1, 2), a.transpose(1, 2)),
+      0.02);
+  EXPECT_LT(largest_error(at::bmm(odd, part), odd.to(at::kDouble).bmm(part.to(at::kDouble))), 4e-3);
+  EXPECT_LT(largest_error(at::addmm(bias, odd[1], part[1]),
+                          odd[1].to(at::kDouble).mm(part[1].to(at::kDouble)) + bias),
+            4e-3);
+  EXPECT_EQ(at::mm(a[0].narrow(1, 0, 0), b[0].narrow(0, 0, 0)).abs().sum().item<float>(), 0);
+  EXPECT_EQ(at::mm(a[0].narrow(0, 0, 0), b[0]).numel(), 0);
+}
+
+TEST(Bf16ProductsTest, BitsDependOnTheRowTheColumnAndTheLengthAlone) {
+  if (!has_kernel()) GTEST_SKIP() << "this processor has no AVX512_BF16";
+  torch::manual_seed(8);
+  const at::Tensor a = matrix(150, 777, false);
+  const at::Tensor b = matrix(777, 333, false);
+  const auto product = [](const at::Tensor& x, const at::Tensor& y) {
+    return *detail::own_bf16_product(x, y, {}, at::kFloat);
+  };
+  const at::Tensor whole = product(a, b);
+  EXPECT_TRUE(same_bits(product(a.t().contiguous().t(), b), whole));
+  EXPECT_TRUE(same_bits(product(a, b.t().contiguous().t()), whole));
+  EXPECT_TRUE(same_bits(product(b.t(), a.t()), whole.t()));
+  EXPECT_TRUE(same_bits(product(a.narrow(0, 7, 5), b.t().contiguous().t()), whole.narrow(0, 7, 5)));
+  EXPECT_TRUE(same_bits(product(a, b.narrow(1, 5, 70)), whole.narrow(1, 5, 70)));
+}
+
+TEST(Bf16ProductsTest, BitsDoNotDependOnTheNumberOfThreads) {
+  torch::manual_seed(9);
+  const ReplicaLike replica;
+  for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+           {256, 300, 257}, {700, 65, 300}, {64, 1100, 300}}) {
+    const at::Tensor a = matrix(m, k, false);
+    const at::Tensor b = matrix(k, n, true);
+    const at::Tensor batch = torch::randn({9, 100, 129}).to(at::kBFloat16);
+    std::vector<at::Tensor> first;
+    for (int threads = 1; threads <= 7; ++threads) {
+      set_kernel_threads(threads);
+      const std::vector<at::Tensor> now = {a.mm(b), at::bmm(batch, batch.transpose(1, 2))};
+      if (threads == 1) first = now;
+      for (size_t i = 0; i < now.size(); ++i) EXPECT_TRUE(same_bits(now[i], first[i])) << threads;
+    }
+    set_kernel_threads(0);
+  }
+}
+
+TEST(Bf16ProductsTest, NanAndInfinityReachWhatTheyReachInTheEngine) {
+  torch::manual_seed(10);
+  const float inf = std::numeric_limits<float>::infinity();
+  at::Tensor a = torch::randn({9, 41});
+  at::Tensor b = torch::randn({41, 37});
+  a[2][40] = std::numeric_limits<float>::quiet_NaN();
+  a[5][0] = inf;
+  b[0][3] = 0;
+  b[7][11] = -inf;
+  a[1][7] = 0;
+  b[40][20] = inf;
+  a = a.to(at::kBFloat16);
+  b = b.to(at::kBFloat16);
+  const at::Tensor want = a.to(at::kFloat).mm(b.to(at::kFloat));
+  const ReplicaLike replica;
+  const at::Tensor got = a.mm(b).to(at::kFloat);
+  EXPECT_TRUE(got.isnan().equal(want.isnan()));
+  EXPECT_TRUE(got.isposinf().equal(want.isposinf()));
+  EXPECT_TRUE(got.isneginf().equal(want.isneginf()));
+}
+
+/// A dense tensor of bfloat16 between two pages that cannot be touched, at the end or the start.
+class Guarded {
+ public:
+  Guarded(const at::Tensor& values, bool at_end) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const size_t bytes = values.nbytes();
+    size_ = (bytes + page - 1) / page * page + 2 * page;
+    start_ = static_cast<char*>(
+        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (start_ == MAP_FAILED) throw std::bad_alloc();
+    EXPECT_EQ(mprotect(start_, page, PROT_NONE), 0);
+    EXPECT_EQ(mprotect(start_ + size_ - page, page, PROT_NONE), 0);
+    char* const data = at_end ? start_ + size_ - page - bytes : start_ + page;
+    std::memcpy(data, values.const_data_ptr(), bytes);
+    tensor_ = torch::from_blob(data, values.sizes(), values.strides(), values.options());
+  }
+  ~Guarded() { munmap(start_, size_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  const at::Tensor& tensor() const { return tensor_; }
+
+ private:
+  char* start_;
+  size_t size_;
+  at::Tensor tensor_;
+};
+
+TEST(Bf16ProductsTest, TouchesNothingBesideItsTensors) {
+  if (!has_kernel()) GTEST_SKIP() << "this processor has no AVX512_BF16";
+  torch::manual_seed(11);
+  for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
+           {5, 33, 7}, {13, 70, 33}, {3, 200, 65}, {1, 1, 1}, {64, 15, 31}}) {
+    for (int layout = 0; layout < 4; ++layout) {
+      for (const bool at_end : {true, false}) {
+        const Guarded a(matrix(m, k, (layout & 1) != 0), at_end);
+        const Guarded b(matrix(k, n, (layout & 2) != 0), at_end);
+        const Guarded bias(torch::randn({n}).to(at::kBFloat16), at_end);
+        const auto c = detail::own_bf16_product(a.tensor(), b.tensor(), bias.tensor(), at::kFloat);
+        at::Tensor want = a.tensor().to(at::kDouble).mm(b.tensor().to(at::kDouble));
+        EXPECT_LT(largest_error(*c, want + bias.tensor()), 1e-5);
+      }
+    }
+  }
+}
+
+TEST(Bf16ProductsTest, ProcessorsWithAmxUseTheEngineAndOthersFloats) {
+  using detail::bf16_products_for;
+  EXPECT_EQ(bf16_products_for(true, true, true), Bf16Products::kEngine);
+  EXPECT_EQ(bf16_products_for(false, true, true), Bf16Products::kOwn);
+  EXPECT_EQ(bf16_products_for(false, true, false), Bf16Products::kFloat);
+  EXPECT_EQ(bf16_products_for(false, false, true), Bf16Products::kFloat);
+}
+
+}  // namespace
+}  // namespace strata::kernels
