@@ -376,9 +376,9 @@ at::Tensor engine_convolution(const Call& call, const at::Tensor& input, const a
                                            call.output_padding, call.groups);
 }
 
-using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using ConvGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-Gradients engine_convolution_backward(const Call& call, const at::Tensor& dy,
+ConvGradients engine_convolution_backward(const Call& call, const at::Tensor& dy,
                                       const at::Tensor& input, const at::Tensor& weight,
                                       at::OptionalSymIntArrayRef bias_sizes,
                                       std::array<bool, 3> mask) {
@@ -414,7 +414,7 @@ at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const 
   return output;
 }
 
-Gradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_output,
+ConvGradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_output,
                                const at::Tensor& input, const at::Tensor& weight,
                                at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
                                c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
@@ -431,7 +431,7 @@ Gradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_
   const at::Tensor dy = grad_output.contiguous();
   const Operands in{input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
                     dy.const_data_ptr<float>()};
-  Gradients result;
+  ConvGradients result;
   auto& [dx, dw, dbias] = result;
   if (output_mask[0]) {
     dx = empty_float(input.sizes());

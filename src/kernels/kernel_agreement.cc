@@ -2,10 +2,17 @@
 
 #include <cstdlib>
 
+#include "kernels/kernel_choice.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
+#include "strata/core/str_cat.h"
+#include "strata/kernels/cpu_kernels.h"
 
 namespace strata::kernels {
+
+std::string kernels_of_replicas(bool portable) {
+  return portable ? str_cat("portable/", kKernelArithmetic) : kernel_table_name();
+}
 
 bool mismatch_allowed() {
   const char* const value = std::getenv("STRATA_KERNELS_MISMATCH");

@@ -5,6 +5,10 @@
 
 namespace strata::kernels {
 
+/// The name of what replica functions run: kernel_table_name, or, where their bits are portable
+/// (ReplicaOptions::bits), a name that all processors share.
+std::string kernels_of_replicas(bool portable);
+
 /// Whether STRATA_KERNELS_MISMATCH lets this process go on with kernels that round otherwise:
 /// `allow`; `refuse` or nothing: it does not.
 /// @throws Error  kInvalidArgument: another value.
