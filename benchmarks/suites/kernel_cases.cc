@@ -105,6 +105,7 @@ void add_convolutions(std::vector<KernelCase>& cases) {
   add(KernelClass::kConvFewChannels, {8, 3, 32, 16, 3, 1, 1});
   add(KernelClass::kConvManyChannels, {8, 16, 24, 32, 5, 1, 2});
   add(KernelClass::kConvManyChannels, {8, 32, 24, 32, 5, 1, 2});
+  add(KernelClass::kConvStrided, {2, 3, 224, 64, 7, 2, 3});
   add(KernelClass::kConvStrided, {2, 3, 112, 64, 7, 2, 3});
   add(KernelClass::kConvStrided, {8, 3, 64, 32, 3, 2, 1});
 }
@@ -123,8 +124,12 @@ std::vector<KernelCase> kernel_cases() {
       {KernelClass::kLayerNorm, "1024 rows of 256", differentiated(rows, [=](const Tensor& x) {
          return at::layer_norm(x, {256}, weight, bias);
        })});
-  cases.push_back({KernelClass::kActivation, "1024 x 256",
+  cases.push_back({KernelClass::kGelu, "1024 x 256",
                    differentiated(rows, [](const Tensor& x) { return at::gelu(x); })});
+  cases.push_back({KernelClass::kActivation, "1024 x 256, gelu",
+                   differentiated(rows, [](const Tensor& x) { return at::gelu(x, "tanh"); })});
+  cases.push_back({KernelClass::kActivation, "1024 x 256, tanh",
+                   differentiated(rows, [](const Tensor& x) { return at::tanh(x); })});
   cases.push_back({KernelClass::kSoftmax, "1024 rows of 10",
                    differentiated(torch::randn({1024, 10}),
                                   [](const Tensor& x) { return at::log_softmax(x, -1); })});
@@ -134,8 +139,6 @@ std::vector<KernelCase> kernel_cases() {
   cases.push_back({KernelClass::kEmbedding, "1024 of 1000 rows of 256",
                    [=] { at::embedding_dense_backward(rows, words, 1000, -1, false); }});
   const Tensor planes = torch::randn({16, 32, 28, 28});
-  cases.push_back({KernelClass::kRelu, "16 of 32 x 28 x 28",
-                   differentiated(planes, [](const Tensor& x) { return at::relu(x); })});
   cases.push_back({KernelClass::kMaxPool, "16 of 32 x 28 x 28",
                    differentiated(planes, [](const Tensor& x) { return at::max_pool2d(x, 2); })});
   const Tensor last = planes.contiguous(at::MemoryFormat::ChannelsLast);

@@ -16,6 +16,7 @@
 #include "kernels/kernel_table.h"
 #include "strata/core/error.h"
 #include "strata/kernels/cpu_kernels.h"
+#include "strata/tensor/cpu_allocator.h"
 #include "strata/tensor/random_streams.h"
 #include "suites/stats.h"
 
@@ -43,17 +44,21 @@ double sample(const KernelCase& measured, bool own, int calls) {
   return seconds_of(measured.run, calls);
 }
 
-/// The median of pairs that ran right after one another.
-double rate_of(const KernelCase& measured) {
+struct Measured {
+  double rate;       ///< the median of pairs that ran right after one another
+  double libtorchs;  ///< milliseconds
+};
+
+Measured measure(const KernelCase& measured) {
   sample(measured, true, 2);
   const double once = sample(measured, false, 3) / 3;
   const int calls = std::max(1, static_cast<int>(kSampleSeconds / once));
-  std::vector<double> rates;
+  std::vector<double> rates, times;
   for (int i = 0; i < kPairs; ++i) {
-    const double libtorch = sample(measured, false, calls);
-    rates.push_back(libtorch / sample(measured, true, calls));
+    times.push_back(sample(measured, false, calls));
+    rates.push_back(times.back() / sample(measured, true, calls));
   }
-  return estimate(rates).median;
+  return {.rate = estimate(rates).median, .libtorchs = estimate(times).median / calls * 1e3};
 }
 
 /// The rows' form in src/kernels/kernel_table.inc. @param rates  By class; 0: not measured.
@@ -94,13 +99,15 @@ int run_measure_kernels(const std::vector<std::string>& arguments) {
   STRATA_CHECK(kernels::kernel_table_name() != "libtorch", kUnimplemented,
                "[strata kernels] --measure: this strata has no kernels for this processor, or was "
                "built with STRATA_CPU_KERNELS=OFF; nothing is to be measured");
+  tensor::install_cpu_allocator();  // as strategies do: else new memory is what is measured
   at::set_num_threads(1);
   std::vector<double> logarithms(kernels::kNumKernelClasses), counts(kernels::kNumKernelClasses);
   for (const KernelCase& each : kernel_cases()) {
-    const double rate = rate_of(each);
+    const auto [rate, libtorchs] = measure(each);
     const KernelClassInfo& info = kernels::kKernelClasses[kernels::index_of(each.of)];
     std::cerr << std::left << std::setw(28) << info.name << std::fixed << std::setprecision(2)
-              << rate << "  " << each.shape << '\n';
+              << std::setw(7) << rate << std::setw(10) << libtorchs << " ms  " << each.shape
+              << "\n";
     logarithms[kernels::index_of(each.of)] += std::log(rate);
     counts[kernels::index_of(each.of)] += 1;
   }

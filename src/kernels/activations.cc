@@ -35,9 +35,12 @@ namespace {
 constexpr int64_t kPartActivations = kPartElements / 4;
 
 /// Of any order of dimensions: the elements are one piece of memory.
-bool is_one_piece(const at::Tensor& x) {
-  return runs_here(KernelClass::kActivation) && is_cpu_float(x) &&
-         x.is_non_overlapping_and_dense() && !x.is_neg();
+bool is_one_piece(const at::Tensor& x, KernelClass of = KernelClass::kActivation) {
+  return runs_here(of) && is_cpu_float(x) && x.is_non_overlapping_and_dense() && !x.is_neg();
+}
+
+KernelClass class_of(c10::string_view approximate) {
+  return approximate == "tanh" ? KernelClass::kActivation : KernelClass::kGelu;
 }
 
 at::Tensor empty_like_piece(const at::Tensor& x) {
@@ -55,7 +58,7 @@ at::Tensor activate(ActivationKernels::Forward* kernel, const at::Tensor& x) {
 }
 
 at::Tensor gelu(c10::DispatchKeySet keys, const at::Tensor& x, c10::string_view approximate) {
-  if (!is_one_piece(x)) {
+  if (!is_one_piece(x, class_of(approximate))) {
     return at::_ops::gelu::redispatch(keys & kBelowReplicaKey, x, approximate);
   }
   const ActivationKernels& kernels = activation_kernels();
@@ -64,7 +67,8 @@ at::Tensor gelu(c10::DispatchKeySet keys, const at::Tensor& x, c10::string_view 
 
 at::Tensor gelu_backward(c10::DispatchKeySet keys, const at::Tensor& gradient, const at::Tensor& x,
                          c10::string_view approximate) {
-  if (!is_one_piece(x) || !is_one_piece(gradient) || x.sizes() != gradient.sizes() ||
+  const KernelClass of = class_of(approximate);
+  if (!is_one_piece(x, of) || !is_one_piece(gradient, of) || x.sizes() != gradient.sizes() ||
       x.strides() != gradient.strides()) {
     return at::_ops::gelu_backward::redispatch(keys & kBelowReplicaKey, gradient, x, approximate);
   }

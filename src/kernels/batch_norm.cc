@@ -152,7 +152,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_by_libtorch(
   at::Tensor y =
       (x - along_channels(mean, x)) * along_channels(inverse * weight, x) + along_channels(bias, x);
   if (beside) y = y + *beside;
-  if (relu) y = y.relu();
+  if (relu) y = y.clamp_min(0);  // relu has no shapes of its own
   return {std::move(y), std::move(mean), std::move(variance), std::move(inverse)};
 }
 
