@@ -65,9 +65,4 @@ void HalfCopy::updated(const std::vector<at::Tensor>& replicas) {
   copies_[0].value.unsafeGetTensorImpl()->bump_version();
 }
 
-void HalfCopy::forget() {
-  const MutexLock lock(mutex_);
-  for (Copy& copy : copies_) copy.versions.clear();
-}
-
 }  // namespace strata::detail

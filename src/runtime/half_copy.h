@@ -25,8 +25,6 @@ class HalfCopy {
   at::Tensor to_update(const std::vector<at::Tensor>& replicas);
   /// The optimizer has written it.
   void updated(const std::vector<at::Tensor>& replicas);
-  /// The variable's values have changed, and its version has not.
-  void forget();
 
  private:
   struct Copy {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "optim/step/flat_storage.h"
-#include "runtime/half_copy.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"
@@ -214,8 +213,6 @@ template <typename T>
 void RemoteUpdate<T>::note_versions() {
   versions_.clear();
   for (const Entry& entry : entries_) {
-    // A pull writes variables without gradients too.
-    entry.variable.state()->half_copies().forget();
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
 }
