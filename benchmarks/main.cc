@@ -13,6 +13,7 @@
 #include "strata/core/error.h"
 #include "suites/collective.h"
 #include "suites/options.h"
+#include "suites/processor.h"
 #include "suites/ps.h"
 #include "tools/command_line.h"
 #include "tools/exit_status.h"
@@ -34,6 +35,10 @@ machine first. benchmarks/README.md explains every number. Suites:
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph strata-mw-2 tf-mw-2
                      strata-central-2 strata-2-shared strata-2-copies
+            models, examples/s: dense transformer transformer-512 transformer-bf16 lstm resnet20
+            systems: strata-1 strata-2 independent-2 strata-nn-1 strata-nn-2 strata-encoder-1
+                     strata-1-float32 torch-1 torch-1-best torch-1-eager-attention tf-1 jax-1
+                     ddp-2 tf-mirrored-2
   models    images/s of training ResNet-50 through fit, 224 x 224, batch 16 a replica
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-channels-last tf-1
   gpu       images/s of training loops and of ResNet-50 on the first GPU (a CUDA build)
@@ -58,8 +63,8 @@ machine first. benchmarks/README.md explains every number. Suites:
             systems: strata strata-ring gloo mpi
   ps        parameter servers beside torch.distributed.rpc and TensorFlow's, and beside a plain copy
             cases: dense/P/1MiB dense/P/25MB dense/P/64MiB rows/P (P: 1, 2 or 4 servers)
-                   pull/1KiB mnist
-            systems: strata strata-tcp rpc rpc-tcp tf-ps copy copy-tcp
+                   pull/1KiB mnist mnist-ahead mnist-sync
+            systems: strata strata-tcp rpc rpc-tcp tf-ps copy copy-tcp independent-2
   checkpoint
             what saving 100 MB costs the training, and the disk's speed
             cases: async files
@@ -99,12 +104,31 @@ constexpr Worker kWorkers[] = {{"worker", run_worker},
                                {"collective-worker", run_collective_worker},
                                {"ps-worker", run_ps_worker}};
 
+/// "1,16" as numbers.
+std::vector<int> batches_of(const std::string& list) {
+  std::vector<int> batches;
+  std::istringstream parts(list);
+  for (std::string part; std::getline(parts, part, ',');) {
+    const bool digits = !part.empty() && part.size() < 6 &&
+                        part.find_first_not_of("0123456789") == std::string::npos;
+    STRATA_CHECK(digits && std::stoi(part) > 0, kInvalidArgument, "[strata bench] got --batch ",
+                 list, "; expected numbers from 1 on, as 1,16,64,256");
+    batches.push_back(std::stoi(part));
+  }
+  return batches;
+}
+
 void declare_options(tools::CommandLine& line, BenchOptions& options,
                      std::chrono::duration<double>& sample) {
   line.list("--case", "A,B", "some cases only", options.cases);
   line.list("--systems", "A,B",
             "some systems only (step, models, gpu, data, collective, network, ps)",
             options.systems);
+  line.option("--batch", "1,16,...",
+              "step: batches a replica of the models that it trains, each in turn",
+              [&options](const std::string& value) { options.batches = batches_of(value); });
+  line.yes_or_no("--zeros", "step: no: inputs without the zeros of MNIST's images (default yes)",
+                 options.zeros);
   line.number("--pairs", "N", "interleaved pairs, at least 15 (default 15)", options.pairs, 1);
   line.seconds("--seconds-per-sample", "S", "default 0.5; collective 0.1, network and ps 0.2",
                sample);
@@ -169,6 +193,7 @@ int run_bench(int argc, char** argv) {
   if (options.pairs < 15) {
     std::cerr << "bench: " << options.pairs << " pairs are for a quick look; a result needs 15\n";
   }
+  print_processor(name);
   return suite->run(options);
 }
 

@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
-"""Writes benchmarks/RESULTS.md and its plot from the JSON lines of `strata bench`.
+"""Writes what the JSON lines of `strata bench` say into benchmarks/RESULTS.md and a plot beside it.
 
     scripts/write_results.py benchmarks step.jsonl reduce.jsonl
+
+A file's first line names the processor that it was measured on. A section has its processor in its heading and takes
+the place of the one with the same heading; all others, which were measured elsewhere or written by hand, stay.
 """
 
 import datetime
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -19,12 +23,12 @@ BARS = {
     ("mlp-loop", "vs_libtorch"): 1.9,
     ("mlp-loop", "vs_libtorch_tuned"): 1.05,
     ("mlp-loop", "vs_tf"): 1.2,
-    ("mlp-loop", "vs_jax"): 1.0,
+    ("mlp-loop", "vs_jax"): 1.1,
     ("cnn-loop", "vs_ddp"): 1.25,
     ("cnn-loop", "vs_tf_mirrored"): 1.7,
     ("cnn-loop", "vs_limit"): 0.95,
     ("cnn-loop", "vs_libtorch"): 1.35,
-    ("cnn-loop", "vs_tf"): 1.0,
+    ("cnn-loop", "vs_tf"): 1.2,
     ("mlp-fit", "vs_loop"): 0.95,
     ("mlp-fit", "vs_ddp"): 3.5,
     ("mlp-fit", "vs_tf_mirrored"): 6,
@@ -35,6 +39,22 @@ BARS = {
     ("cnn-fit", "vs_keras"): 1.3,
     ("wide-loop", "vs_ddp"): 1.15,
     ("wide-loop", "vs_limit"): 0.9,
+    ("dense", "vs_torch"): 1.7,
+    ("dense", "vs_jax"): 1.1,
+    ("dense", "vs_tf"): 2.5,
+    ("dense", "vs_ddp"): 2.5,
+    ("dense", "vs_limit"): 0.9,
+    ("transformer", "vs_torch"): 1.3,
+    ("transformer", "vs_torch_best"): 1.1,
+    ("transformer", "vs_jax"): 1.1,
+    ("transformer", "vs_tf"): 1.8,
+    ("transformer", "vs_ddp"): 1.6,
+    ("transformer", "vs_limit"): 0.95,
+    ("transformer-512", "vs_torch_eager_attention"): 1.5,
+    ("transformer-512", "vs_memory", "torch-1"): 1,
+    ("lstm", "vs_torch"): 1.4,
+    ("lstm", "vs_tf"): 3,
+    ("lstm", "vs_ddp"): 2.2,
     ("mlp-loop", "strata-mw-2", "vs_limit"): 0.8,
     ("mlp-loop", "strata-mw-2", "vs_ddp"): 3,
     ("mlp-loop", "strata-mw-2", "vs_tf_mw"): 6,
@@ -66,11 +86,16 @@ BARS = {
 
 def bar_of(line):
     """What a ratio is asked to be, or None."""
-    case, metric = line["case"], line["metric"]
+    case, metric = line["case"].removesuffix("/no-zeros"), line["metric"]
     if line["suite"] == "gpu":
         return 1 if metric == "vs_libtorch" else None
     if line["system"] == "strata-mw-2":
         return BARS.get((case, "strata-mw-2", metric))
+    if case == "transformer-bf16":
+        amx = "amx_bf16" in line["instructions"].split()
+        return {"vs_float32": 2 if amx else 1, "vs_torch_best": 1.1 if amx else None}.get(metric)
+    if metric == "vs_memory":
+        return BARS.get((case, metric, line["against"]))
     if (case, metric) in BARS:
         return BARS[(case, metric)]
     if line["suite"] == "collective" and case.count("/") == 2 and case.split("/")[1] == "2" and case[-1] == "B":
@@ -104,12 +129,12 @@ def interval(line):
     return f"{number(line['low'])} - {number(line['high'])}"
 
 
-def cpu_name():
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        for line in file:
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    return "unknown"
+def processor_name(line):
+    """Of a heading: "AMD EPYC, family 25, model 17"."""
+    name = re.sub(r"\((R|TM)\)|\b(Processor|CPU)\b|@.*", "", line.get("name", "")).split()
+    words = [" ".join(name) or line.get("vendor") or "a processor"]
+    words += [f"{key} {line[key]}" for key in ("family", "model") if line.get(key)]
+    return ", ".join(words)
 
 
 def gpu_name():
@@ -127,14 +152,15 @@ def commit():
 def rates(lines):
     text = "| case | system | a second | 90 % interval | variant |\n| --- | --- | --- | --- | --- |\n"
     for line in lines:
-        if line["metric"] not in ("images_per_s", "rows_per_s", "us"):
+        if line["metric"] not in ("images_per_s", "examples_per_s", "rows_per_s", "us"):
             continue
         name = f"| `{line['case']}` | `{line['system']}` "
         if "missing" in line:
             text += f"{name}| missing: {line['missing']} | | |\n"
         else:
             unit = " us a call" if line["metric"] == "us" else ""
-            text += f"{name}| {number(line['value'])}{unit} | {interval(line)} | {line.get('variant', '')} |\n"
+            variant = "; ".join(filter(None, (line.get("variant"), line.get("failed"))))
+            text += f"{name}| {number(line['value'])}{unit} | {interval(line)} | {variant} |\n"
     return text
 
 
@@ -149,10 +175,10 @@ def core_distance(lines):
 def ratios(lines):
     text = "| case | ratio | value | 90 % interval | pairs | wanted |\n| --- | --- | --- | --- | --- | --- |\n"
     for line in lines:
-        if not line["metric"].startswith("vs_"):
+        if not line["metric"].startswith("vs_") or line["metric"] == "vs_memory":
             continue
-        others = ("strata-mw-2", "strata-central-2", "strata-gpu-2", "strata-gpu-4")
-        system = f" ({line['system']})" if line["system"] in others else ""
+        usual = ("strata-1", "strata-2", "strata-gpu-1", "strata-2-copies", "strata")
+        system = f" ({line['system']})" if line["system"] not in usual else ""
         name = f"| `{line['case']}` | `{line['metric']}`{system} "
         bar = bar_of(line)
         wanted = "" if bar is None else f">= {bar}"
@@ -162,6 +188,29 @@ def ratios(lines):
             text += f"{name}| {line['value']:.3f} | {line['low']:.3f} - {line['high']:.3f} "
             text += f"| {line['pairs']:.0f} | {wanted} |\n"
     return text
+
+
+def memory(lines):
+    """A row a system and case; beside it what strata's takes in comparison, in bold what misses what is wanted."""
+    ours = {}
+    for line in lines:
+        if line["metric"] == "vs_memory":
+            bar = bar_of(line)
+            cell = f"{line['value']:.2f}" + (f" (>= {bar})" if bar is not None else "")
+            cell = cell if bar is None or line["value"] >= bar else f"**{cell}**"
+            ours.setdefault((line["case"], line["against"]), []).append(f"{cell} ({line['system']})")
+    text = ""
+    for line in lines:
+        if line["metric"] == "peak_memory":
+            over = ", ".join(ours.get((line["case"], line["system"]), []))
+            text += f"| `{line['case']}` | `{line['system']}` | {number(line['value'])} | {number(line['files'])} | {over} |\n"
+    if not text:
+        return ""
+    return f"""Peak memory: MB resident, of which pages of programs and libraries, and how often as much as strata's (`vs_memory`).
+
+| case | system | MB | of files | vs_memory |
+| --- | --- | --- | --- | --- |
+{text}"""
 
 
 def reduce_table(lines):
@@ -234,11 +283,12 @@ def plot(lines):
     """Horizontal bars, a block a case, as plain SVG."""
     rows, y = [], 20
     for case in dict.fromkeys(line["case"] for line in lines):
-        values = [x for x in lines if x["case"] == case and x["metric"] == "images_per_s" and "value" in x]
+        metrics = ("images_per_s", "examples_per_s")
+        values = [x for x in lines if x["case"] == case and x["metric"] in metrics and "value" in x]
         if not values:
             continue
         top = max(x["value"] for x in values)
-        rows.append(f'<text x="10" y="{y}" font-weight="bold">{case}, images/s</text>')
+        rows.append(f'<text x="10" y="{y}" font-weight="bold">{case}, {values[0]["unit"]}</text>')
         y += 8
         for x in values:
             width = 420 * x["value"] / top
@@ -252,103 +302,172 @@ def plot(lines):
     return "\n".join([head, '<rect width="100%" height="100%" fill="white"/>', *rows, "</svg>"]) + "\n"
 
 
-def gpu_section(lines):
-    if not lines:
-        return ""
-    return f"""## On a GPU
+def step_section(lines, picture):
+    return f"""Above 1 strata is faster. `wanted` is what the project asks of itself.
 
-{gpu_name()}; images a second.
+{ratios(lines)}
+![rates]({picture})
+
+{core_distance(lines)}{rates(lines)}
+{memory(lines)}"""
+
+
+def models_section(lines):
+    return f"""Training through `fit`, images of 224 x 224, batch 16 a replica, a core and a thread a replica; images a second.
 
 {ratios(lines)}
 {rates(lines)}
-"""
+{memory(lines)}"""
+
+
+def gpu_section(lines):
+    return f"""{gpu_name()}; images a second.
+
+{ratios(lines)}
+{rates(lines)}"""
+
+
+def collective_section(lines):
+    return f"""Microseconds a call; ratios above 1: strata is faster. In brackets what the project asks of itself; in bold what misses it.
+
+{calls(lines)}"""
+
+
+def network_section(lines):
+    return f"""Microseconds a call. `vs_wire`: of what the lines carry.
+
+{calls(lines)}"""
+
+
+def servers_section(lines):
+    mnist = [x for x in lines if x["case"] == "mnist"]
+    others = [x for x in lines if x["case"] != "mnist"]
+    return f"""Microseconds a call. A pull of 1 KiB may take at most 30.
+
+{calls(others)}
+{rows_a_second(others)}
+MNIST, two workers and a server, images a second:
+
+{ratios(mnist)}
+{rates(mnist)}"""
+
+
+def shaped_servers_section(lines):
+    return f"""Four servers; a call is a step. `vs_law`: what the lines need for a step, pushes first and pulls then, over the step;
+`vs_shortest`: half of that, pushes and pulls at the same time. `vs_alike`: the rate of three workers beside a slow one over their rate
+beside one that is like them.
+
+{ratios(lines)}
+{rates(lines)}"""
+
+
+def data_section(lines):
+    return f"""Rows (images, records) a second.
+
+{ratios(lines)}
+{rates(lines)}
+{waiting(lines)}"""
+
+
+def checkpoint_section(lines):
+    return f"""A step with an asynchronous save of 100 MB at its beginning may be at most 10 % slower, later ones 3 %.
+
+{checkpoints(lines)}"""
+
+
+def sections(lines, picture):
+    """Title and text of each section that the lines fill."""
+    def of(suite, wanted=lambda line: True):
+        return [x for x in lines if x["suite"] == suite and x["metric"] != "processor" and wanted(x)]
+
+    parts = (
+        ("Training steps", lambda found: step_section(found, picture), of("step")),
+        ("ResNet-50", models_section, of("models")),
+        ("On a GPU", gpu_section, of("gpu")),
+        ("All-reduce in one process, two replicas", reduce_table, of("reduce")),
+        ("Collectives between processes of one machine", collective_section, of("collective")),
+        ("All-reduce between hosts on shaped lines", network_section,
+         of("network", lambda x: not x["case"].startswith("ps/"))),
+        ("Parameter servers", servers_section, of("ps")),
+        ("Parameter servers on shaped lines", shaped_servers_section,
+         of("network", lambda x: x["case"].startswith("ps/"))),
+        ("Input pipelines, two cores", data_section, of("data")),
+        ("Checkpoints", checkpoint_section, of("checkpoint")),
+    )
+    return [(title, write(found)) for title, write, found in parts if found]
+
+
+def read_lines(name):
+    """The file's lines, each with the instruction sets of its processor, and that processor's line."""
+    with open(name, encoding="utf-8") as file:
+        lines = [json.loads(line) for line in file if line.startswith("{")]
+    processor = next((x for x in lines if x["metric"] == "processor"), None)
+    if processor is None:
+        sys.exit(f"write_results: {name} does not say on which processor it was measured; expected strata bench's lines")
+    return [dict(x, instructions=processor["instructions"]) for x in lines], processor
+
+
+class Results:
+    """RESULTS.md: what precedes the first heading, and sections by their headings, in order."""
+
+    PROCESSORS = "Processors"
+    HEAD = "| processor | vendor | family, model | name | instruction sets | cores |\n| --- | --- | --- | --- | --- | --- |\n"
+
+    def __init__(self, path):
+        self.path = path
+        text = ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
+        parts = re.split(r"^## (.*)\n", text, flags=re.M)
+        self.start = parts[0] or "# Results\n\nWhat the names mean, and how it is measured: [README.md](README.md).\n\n"
+        self.sections = dict(zip(parts[1::2], parts[2::2]))
+
+    def add_processor(self, name, line):
+        names = (line["vendor"], f"{line['family']}, {line['model']}", line["name"], line["instructions"])
+        row = f"| {name} | {' | '.join(names)} | {line['cores']:.0f} |\n"
+        table = self.sections.get(self.PROCESSORS, "\nA heading has the processor that its section was measured on.\n\n" + self.HEAD)
+        start = f"| {name} |"
+        if any(x.startswith(start) for x in table.splitlines()):
+            table = "".join(row if x.startswith(start) else x for x in table.splitlines(keepends=True))
+        else:
+            table = table.rstrip("\n") + "\n" + row + "\n"
+        self.sections = {self.PROCESSORS: table, **{k: v for k, v in self.sections.items() if k != self.PROCESSORS}}
+
+    def put(self, title, processor, text):
+        """Replaces the section, or adds it behind others with its title."""
+        heading = f"{title} ({processor})"
+        if heading not in self.sections:
+            alike = [x for x in self.sections if x.split(" (")[0] == title]
+            at = list(self.sections).index(alike[-1]) + 1 if alike else len(self.sections)
+            items = list(self.sections.items())
+            self.sections = dict([*items[:at], (heading, ""), *items[at:]])
+        self.sections[heading] = f"\n{text.strip()}\n\n"
+
+    def write(self):
+        text = self.start + "".join(f"## {heading}\n{body}" for heading, body in self.sections.items())
+        with open(self.path, "w", encoding="utf-8") as file:
+            file.write(text.rstrip("\n") + "\n")
 
 
 def main():
     folder, files = sys.argv[1], sys.argv[2:]
-    lines = []
+    by_processor = {}
     for name in files:
-        with open(name, encoding="utf-8") as file:
-            lines += [json.loads(line) for line in file if line.startswith("{")]
-    step = [x for x in lines if x["suite"] == "step"]
-    models = [x for x in lines if x["suite"] == "models"]
-    gpu = [x for x in lines if x["suite"] == "gpu"]
-    reduce = [x for x in lines if x["suite"] == "reduce"]
-    collective = [x for x in lines if x["suite"] == "collective"]
-    network = [x for x in lines if x["suite"] == "network" and not x["case"].startswith("ps/")]
-    servers_lines = [x for x in lines if x["suite"] == "network" and x["case"].startswith("ps/")]
-    servers = [x for x in lines if x["suite"] == "ps" and x["case"] != "mnist"]
-    servers_mnist = [x for x in lines if x["suite"] == "ps" and x["case"] == "mnist"]
-    data = [x for x in lines if x["suite"] == "data"]
-    checkpoint = [x for x in lines if x["suite"] == "checkpoint"]
-    text = f"""# Results
-
-Written by `make bench` on {datetime.date.today()}: {cpu_name()}, {os.cpu_count()} cores, commit {commit()}.
-What the names mean, and how it is measured: [README.md](README.md).
-
-## Ratios
-
-Above 1 strata is faster. `wanted` is what the project asks of itself.
-
-{ratios(step)}
-## Rates
-
-![images per second](results.svg)
-
-{core_distance(step)}{rates(step)}
-## ResNet-50
-
-Training through `fit`, images of 224 x 224, batch 16 a replica, a core and a thread a replica; images a second.
-
-{ratios(models)}
-{rates(models)}
-{gpu_section(gpu)}## All-reduce in one process, two replicas
-
-{reduce_table(reduce)}
-## Collectives between processes of this machine
-
-Microseconds a call; ratios above 1: strata is faster. In brackets what the project asks of itself; in bold what misses it.
-
-{calls(collective)}
-## All-reduce between hosts on shaped lines
-
-Microseconds a call. `vs_wire`: of what the lines carry.
-
-{calls(network)}
-## Parameter servers
-
-Microseconds a call. A pull of 1 KiB may take at most 30.
-
-{calls(servers)}
-{rows_a_second(servers)}
-MNIST, two workers and a server, images a second:
-
-{ratios(servers_mnist)}
-{rates(servers_mnist)}
-### On shaped lines
-
-Four servers; a call is a step. `vs_law`: what the lines need for a step, pushes first and pulls then, over the step; `vs_shortest`: half
-of that, pushes and pulls at the same time. `vs_alike`: the rate of three workers beside a slow one over their rate beside one that is like
-them.
-
-{ratios(servers_lines)}
-{rates(servers_lines)}
-## Input pipelines, two cores
-
-Rows (images, records) a second.
-
-{ratios(data)}
-{rates(data)}
-{waiting(data)}
-## Checkpoints
-
-A step with an asynchronous save of 100 MB at its beginning may be at most 10 % slower, later ones 3 %.
-
-{checkpoints(checkpoint)}"""
-    with open(os.path.join(folder, "RESULTS.md"), "w", encoding="utf-8") as file:
-        file.write(text)
-    with open(os.path.join(folder, "results.svg"), "w", encoding="utf-8") as file:
-        file.write(plot(step))
+        lines, processor = read_lines(name)
+        entry = by_processor.setdefault(processor_name(processor), (processor, []))
+        entry[1].extend(lines)
+    results = Results(os.path.join(folder, "RESULTS.md"))
+    for name, (processor, lines) in by_processor.items():
+        results.add_processor(name, processor)
+        picture = "results_" + re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") + ".svg"
+        for title, text in sections(lines, picture):
+            results.put(title, name, f"Measured on {datetime.date.today()}, commit {commit()}.\n\n{text}")
+        step = [x for x in lines if x["suite"] == "step"]
+        if step:
+            with open(os.path.join(folder, picture), "w", encoding="utf-8") as file:
+                file.write(plot(step))
+    results.write()
 
 
 if __name__ == "__main__":

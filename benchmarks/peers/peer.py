@@ -8,8 +8,18 @@ import time
 
 BATCH = 64
 CASES = ("mlp-loop", "cnn-loop", "wide-loop")
-# Layer widths of the two dense cases; the convolutional one is spelled out by each peer.
-MLP_SIZES = {"mlp-loop": (784, 256, 256, 10), "wide-loop": (1024, 4096, 4096, 1000)}
+# The models of suite step (benchmarks/README.md), in torch_models.py, keras_models.py and jax_models.py.
+MODELS = ("dense", "transformer", "lstm", "resnet20")
+# Layer widths of the dense cases; the convolutional ones are spelled out by each peer.
+MLP_SIZES = {
+    "mlp-loop": (784, 256, 256, 10),
+    "wide-loop": (1024, 4096, 4096, 1000),
+    "dense": (784, 1024, 1024, 10),
+}
+WORDS = 1000
+TRANSFORMER = dict(width=256, heads=4, depth=4)
+LSTM = dict(embedding=64, units=128, classes=2)
+EPSILON = 1e-5  # of normalizations
 ADAM = dict(learning_rate=1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-7)
 SGD = dict(learning_rate=0.01, momentum=0.9)
 
@@ -38,6 +48,24 @@ def read_pool(path, expected=BATCH):
         x = numpy.fromfile(file, numpy.float32, batches * batch * features)
         y = numpy.fromfile(file, numpy.int64, batches * batch)
     return x.reshape(batches, batch, features), y.reshape(batches, batch)
+
+
+def read_rows(case, path):
+    """The batches of one of MODELS: x and y, [batches, batch, ...]; words are int64, images channels last."""
+    x, y = read_pool(path, None)
+    if case == "resnet20":
+        return x.reshape(*x.shape[:2], 32, 32, 3), y
+    if case == "dense":
+        return x, y
+    words = x.astype("int64")
+    if case == "lstm":
+        return words, y
+    return words[:, :, :-1].copy(), words[:, :, 1:].copy()  # the next word of each
+
+
+def say_size(count):
+    """What the models of all systems have in common (benchmarks/README.md), in the log."""
+    print(f"parameters {int(count)}", file=sys.stderr, flush=True)
 
 
 def serve(version, steps):

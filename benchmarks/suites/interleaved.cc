@@ -8,7 +8,9 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
@@ -26,6 +28,11 @@ bool chosen(const std::vector<std::string>& names, const std::string& name) {
   return names.empty() || std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// Another system than strata and other builds of it.
+bool is_peer(const std::string& name) {
+  return name.rfind("strata", 0) != 0 && name.rfind("other", 0) != 0 && name != "independent-2";
+}
+
 class CaseRun {
  public:
   CaseRun(const BenchOptions& options, const BenchCase& bench_case, const fs::path& logs)
@@ -40,6 +47,7 @@ class CaseRun {
     report_disturbance();
     report_core_distance();
     report();
+    if (!counts_calls()) report_memory();
   }
 
  private:
@@ -48,6 +56,8 @@ class CaseRun {
     std::string variant;
     std::unique_ptr<RunningSystem> running;
     std::vector<double> samples;  // items/s, or calls/s
+    std::string failed;           // variants that did not run, with the reasons
+    BenchProcess::Memory memory = {};
   };
 
   bool counts_calls() const { return case_.items.empty(); }
@@ -104,7 +114,7 @@ class CaseRun {
   /// Starts every variant, and keeps the fastest.
   void start(const SystemSpec& spec) {
     if (!spec.missing.empty()) return missing(spec.name, spec.missing);
-    System best{spec, {}, nullptr, {}};
+    System best{spec, {}, nullptr, {}, {}};
     double best_rate = 0;
     std::string reason;
     for (const Variant& variant : spec.variants) {
@@ -123,11 +133,13 @@ class CaseRun {
           best.running = std::move(running);
         }
       } catch (const Error& error) {
-        reason = str_cat("variant ", variant.name, ": ", error.what());
+        reason += str_cat(reason.empty() ? "" : "; ", "variant ", variant.name, ": ", error.what());
         say(str_cat(spec.name, ": ", reason));
       }
     }
     if (best.running == nullptr) return missing(spec.name, reason);
+    best.running->reset_peak_memory();  // what compilers took, and other variants' start
+    best.failed = std::move(reason);
     systems_.emplace(spec.name, std::move(best));
   }
 
@@ -197,6 +209,28 @@ class CaseRun {
     }
   }
 
+  void report_memory() {
+    for (auto& [name, system] : systems_) {
+      system.memory = system.running->memory();
+      if (system.memory.peak == 0) continue;
+      JsonLine json = line(name, "peak_memory");
+      json.add("value", system.memory.peak / 1e6).add("files", system.memory.files / 1e6);
+      json.add("unit", std::string("MB")).print();
+    }
+    std::set<std::pair<std::string, std::string>> seen;
+    for (const Ratio& ratio : case_.ratios) {
+      const auto tested = systems_.find(ratio.tested), baseline = systems_.find(ratio.baseline);
+      if (!is_peer(ratio.baseline) || tested == systems_.end() || baseline == systems_.end() ||
+          tested->second.memory.peak == 0 || !seen.emplace(ratio.tested, ratio.baseline).second) {
+        continue;
+      }
+      JsonLine json = line(ratio.tested, "vs_memory");
+      json.add("against", ratio.baseline);
+      json.add("value", baseline->second.memory.peak / tested->second.memory.peak);
+      json.add("unit", std::string("ratio")).print();
+    }
+  }
+
   void report() const {
     for (const auto& [name, system] : systems_) {
       std::vector<double> values = system.samples;
@@ -208,6 +242,7 @@ class CaseRun {
       json.add("value", result.median).add("low", result.low).add("high", result.high);
       json.add("unit", unit()).add("samples", static_cast<double>(values.size()));
       if (!system.variant.empty()) json.add("variant", system.variant);
+      if (!system.failed.empty()) json.add("failed", system.failed);
       if (options_.cpu_clock) json.add("clock", std::string("cpu"));
       json.print();
     }

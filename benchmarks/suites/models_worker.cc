@@ -12,6 +12,16 @@
 
 namespace strata::bench {
 
+void serve_plain_fit(const keras::Model& model, const data::Example& rows, int64_t global_batch) {
+  const auto data = data::Dataset::from_tensor_slices(rows)
+                        .batch(global_batch, {.drop_remainder = true})
+                        .cache()
+                        .repeat();
+  serve([&](long count) {
+    return model.fit(data, {.verbose = 0, .steps_per_epoch = count})["loss"].back();
+  });
+}
+
 int run_models_worker(const std::string& path, int replicas, const std::string& device) {
   MirroredStrategy strategy = make_strategy(replicas, device);
   const data::Example pool = read_pool(path, 0);
@@ -26,14 +36,8 @@ int run_models_worker(const std::string& path, int replicas, const std::string& 
                  .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
     return net;
   });
-  const data::Example rows = {pool.x().reshape({-1, side, side, 3}), pool.y().flatten()};
-  const auto data = data::Dataset::from_tensor_slices(rows)
-                        .batch(batch * replicas, {.drop_remainder = true})
-                        .cache()
-                        .repeat();
-  serve([&](long count) {
-    return model.fit(data, {.verbose = 0, .steps_per_epoch = count})["loss"].back();
-  });
+  serve_plain_fit(model, {pool.x().reshape({-1, side, side, 3}), pool.y().flatten()},
+                  batch * replicas);
   return 0;
 }
 

@@ -9,6 +9,8 @@ namespace strata::bench {
 struct BenchOptions {
   std::vector<std::string> cases;    ///< Empty: all.
   std::vector<std::string> systems;  ///< Empty: all.
+  std::vector<int> batches;          ///< Of suite step's models, a replica; empty: each case's own.
+  bool zeros = true;                 ///< Suite step: pixels that are zero, as MNIST's.
   int pairs = 15;                    ///< Interleaved samples of each pair that is compared.
   double seconds = 0;                ///< Of one sample; 0: the suite's default.
   double seconds_or(double usual) const { return seconds > 0 ? seconds : usual; }

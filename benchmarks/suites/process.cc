@@ -126,6 +126,23 @@ double BenchProcess::cpu_seconds() const {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+BenchProcess::Memory BenchProcess::memory() const {
+  Memory memory;
+  std::ifstream in("/proc/" + std::to_string(pid_) + "/status");
+  for (std::string line; std::getline(in, line);) {
+    const auto kilobytes = [&line] {
+      return std::strtod(line.c_str() + line.find(':') + 1, nullptr);
+    };
+    if (line.rfind("VmHWM:", 0) == 0) memory.peak = 1024 * kilobytes();
+    if (line.rfind("RssFile:", 0) == 0) memory.files = 1024 * kilobytes();
+  }
+  return memory;
+}
+
+void BenchProcess::reset_peak_memory() const {
+  std::ofstream("/proc/" + std::to_string(pid_) + "/clear_refs") << "5";
+}
+
 std::string BenchProcess::last_log_line() const {
   std::ifstream in(log_path_);
   std::string line, last;

@@ -43,6 +43,14 @@ class BenchProcess {
   /// CPU seconds that the child has used, all threads.
   double cpu_seconds() const;
 
+  /// Resident memory in bytes; 0 where the system does not say.
+  struct Memory {
+    double peak = 0;   ///< Since the start or reset_peak_memory().
+    double files = 0;  ///< Of today's: pages of programs, libraries and other files.
+  };
+  Memory memory() const;
+  void reset_peak_memory() const;
+
  private:
   std::string last_log_line() const;
 

@@ -22,6 +22,9 @@ constexpr double kTurnSeconds = 0.2;
 constexpr int kServers[] = {1, 2, 4};
 constexpr int64_t kDenseBytes[] = {1 << 20, 25000000, 64 << 20};
 constexpr int64_t kPullBytes = 1024;
+/// And the option `--cluster` of their workers.
+constexpr std::pair<const char*, const char*> kMnistCases[] = {
+    {"mnist", "servers"}, {"mnist-ahead", "servers-ahead"}, {"mnist-sync", "servers-in-step"}};
 /// Name, what is measured, what it is compared with.
 const CallRatio kRatios[] = {{"vs_rpc", "strata", "rpc"},
                              {"vs_rpc_tcp", "strata-tcp", "rpc-tcp"},
@@ -120,18 +123,19 @@ class ServersRun {
   std::vector<CallSystem> systems_;  // `operations`: what follows the operation's name
 };
 
-void run_mnist(const BenchOptions& options) {
+void run_mnist(const BenchOptions& options, const std::string& name, const std::string& cluster) {
   const BenchWorkspace workspace;
   const tools::PortReservation ports(kPsMnistPorts);
   const fs::path data = workspace.path() / "data";
   write_step_data(data, {});
-  std::vector<Ratio> ratios = {{"vs_tf_ps", "strata", "tf-ps"}};
+  std::vector<Ratio> ratios = {{"vs_limit", "strata", "independent-2"}};
+  if (cluster != "servers-in-step") ratios.push_back({"vs_tf_ps", "strata", "tf-ps"});
   if (!options.against.empty()) ratios.push_back({"vs_other", "strata", "other"});
   run_interleaved(options,
                   {.suite = "ps",
-                   .name = "mnist",
+                   .name = name,
                    .items = "images",
-                   .systems = ps_mnist_systems(options, data, ports),
+                   .systems = ps_mnist_systems(options, cluster, data, ports),
                    .ratios = std::move(ratios)},
                   workspace.path());
 }
@@ -144,7 +148,7 @@ int run_ps_suite(const BenchOptions& options) {
   for (const int servers : kServers) {
     for (const Measured& each : cases_of(servers)) known.push_back(each.name);
   }
-  known.push_back("mnist");
+  for (const auto& [name, cluster] : kMnistCases) known.emplace_back(name);
   const std::vector<std::string> names = chosen_cases(options, "ps", known);
   const auto chosen = [&](const std::string& name) {
     return std::find(names.begin(), names.end(), name) != names.end();
@@ -157,7 +161,9 @@ int run_ps_suite(const BenchOptions& options) {
     std::cerr << "bench ps: servers: " << servers << std::endl;
     ServersRun(options, servers, cases, workspace.path()).run();
   }
-  if (chosen("mnist")) run_mnist(options);
+  for (const auto& [name, cluster] : kMnistCases) {
+    if (chosen(name)) run_mnist(options, name, cluster);
+  }
   return 0;
 }
 

@@ -58,9 +58,11 @@ class PsSystems {
 
 constexpr int kPsMnistPorts = 12;  ///< of mnist's systems
 
-/// Case `mnist`: two workers, a core each, and a server, which runs on whichever is free.
+/// Cases `mnist...`: two workers, a core each, and a server, which runs on whichever is free; beside
+/// them as many processes that share nothing.
+/// @param cluster  As `strata bench worker` has it: "servers", "servers-ahead", "servers-in-step".
 /// @param ports  kPsMnistPorts of them.
-std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
+std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const std::string& cluster,
                                          const std::filesystem::path& data,
                                          const tools::PortReservation& ports);
 

@@ -56,7 +56,7 @@ JsonLine result(const std::string& name, const std::string& system, const std::s
   return std::move(json.add("metric", metric));
 }
 
-void print(JsonLine json, const std::vector<double>& values, const std::string& unit) {
+void print_estimate(JsonLine json, const std::vector<double>& values, const std::string& unit) {
   const Estimate all = estimate(values);
   json.add("value", all.median).add("low", all.low).add("high", all.high).add("unit", unit);
   json.add("pairs", static_cast<double>(values.size())).print();
@@ -76,9 +76,9 @@ void measure(const BenchOptions& options, const StepCase& measured) {
     vs_law.push_back(law / step);
     vs_shortest.push_back(lines.shortest(measured.bytes) / step);
   }
-  print(result(measured.name, "strata", "us"), us, "us");
-  print(result(measured.name, "strata", "vs_law"), vs_law, "ratio");
-  print(result(measured.name, "strata", "vs_shortest"), vs_shortest, "ratio");
+  print_estimate(result(measured.name, "strata", "us"), us, "us");
+  print_estimate(result(measured.name, "strata", "vs_law"), vs_law, "ratio");
+  print_estimate(result(measured.name, "strata", "vs_shortest"), vs_shortest, "ratio");
 }
 
 void measure(const BenchOptions& options, const SlowCase& measured) {
@@ -102,9 +102,9 @@ void measure(const BenchOptions& options, const SlowCase& measured) {
     others.push_back(1e6 * with);
     ratio.push_back(without / with);
   }
-  print(result(measured.name, "all-alike", "us"), all, "us");
-  print(result(measured.name, "others", "us"), others, "us");
-  print(result(measured.name, "others", "vs_alike"), ratio, "ratio");
+  print_estimate(result(measured.name, "all-alike", "us"), all, "us");
+  print_estimate(result(measured.name, "others", "us"), others, "us");
+  print_estimate(result(measured.name, "others", "vs_alike"), ratio, "ratio");
 }
 
 template <typename Case>

@@ -117,7 +117,8 @@ CallSystem PsSystems::tensorflow() {
   return system;
 }
 
-std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::path& data,
+std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options,
+                                         const std::string& cluster_kind, const fs::path& data,
                                          const tools::PortReservation& ports) {
   const std::vector<int> cpus = two_cores();
   const auto strata = [&](const std::string& name, BenchOptions::Build build,
@@ -136,7 +137,7 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
       Json config = Json::object();
       config.set("cluster", cluster).set("task", std::move(task));
       variant.processes.push_back({options.worker(build, {"worker", "--case", "mlp-loop", "--data",
-                                                          data, "--cluster", "servers"}),
+                                                          data, "--cluster", cluster_kind}),
                                    {{"TF_CONFIG", config.dump()}},
                                    {cpus[static_cast<size_t>(i)]}});
     }
@@ -167,7 +168,17 @@ std::vector<SystemSpec> ps_mnist_systems(const BenchOptions& options, const fs::
     }
     return system;
   };
-  std::vector<SystemSpec> systems = {strata("strata", BenchOptions::Build::kThis, 0), tensorflow()};
+  Variant apart;
+  for (int i = 0; i < 2; ++i) {
+    apart.processes.push_back({options.worker(BenchOptions::Build::kThis,
+                                              {"worker", "--case", "mlp-loop", "--data", data}),
+                               {},
+                               {cpus[static_cast<size_t>(i)]}});
+  }
+  std::vector<SystemSpec> systems = {strata("strata", BenchOptions::Build::kThis, 0),
+                                     {"independent-2", 2 * kStepBatch, {std::move(apart)}, {}}};
+  // Its coordinator's steps are each worker's own.
+  if (cluster_kind != "servers-in-step") systems.push_back(tensorflow());
   if (!options.against.empty()) {
     systems.push_back(strata("other", BenchOptions::Build::kOther, kPsMnistPorts - 3));
   }

@@ -1,23 +1,17 @@
 // Suite `step`: training steps per second.
 #include <algorithm>
 
+#include "strata/core/error.h"
+#include "strata/core/str_cat.h"
 #include "suites/interleaved.h"
-#include "suites/step_data.h"
+#include "suites/step_cases.h"
+#include "suites/step_model_systems.h"
 #include "suites/step_systems.h"
 
 namespace strata::bench {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Case {
-  const char* name;
-  int64_t features;
-  int64_t classes;
-};
-constexpr Case kCases[] = {{"run", 0, 0},         {"mlp-loop", 784, 10},
-                           {"cnn-loop", 784, 10}, {"wide-loop", 1024, 1000},
-                           {"mlp-fit", 784, 10},  {"cnn-fit", 784, 10}};
 
 const std::vector<Ratio> kRatios = {
     {"vs_ddp", "strata-2", "ddp-2"},
@@ -60,29 +54,73 @@ std::vector<Ratio> ratios_of(const BenchOptions& options, std::string_view name)
   return ratios;
 }
 
+void write_rows(const fs::path& path, const StepCase& each) {
+  using Rows = StepCase::Rows;
+  const StepData data{.features = each.features,
+                      .classes = each.classes,
+                      .batch = each.batch,
+                      .batches = each.rows == Rows::kPixels ? 32 : 8,
+                      .zeros = each.zeros};
+  if (each.rows == Rows::kPixels) write_step_data(path, data);
+  if (each.rows == Rows::kWords) write_word_data(path, data);
+  if (each.rows == Rows::kPhotos) {
+    write_image_data(path,
+                     {.batch = each.batch, .side = 32, .classes = each.classes, .batches = 8});
+  }
+}
+
+/// The case with each of the options' batches, and with zeros or without.
+std::vector<StepCase> variants_of(const BenchOptions& options, const StepCase& each) {
+  std::vector<StepCase> variants;
+  if (options.batches.empty()) variants.push_back(each);
+  for (const int batch : options.batches) {
+    STRATA_CHECK(each.trains_model, kInvalidArgument, "[strata bench] step: got --batch for case ",
+                 each.name, "; expected dense, transformer, lstm or resnet20");
+    variants.push_back(each);
+    variants.back().batch = batch;
+    if (batch != each.batch) variants.back().name += str_cat("/batch-", batch);
+  }
+  for (StepCase& variant : variants) {
+    if (options.zeros || !variant.zeros || variant.rows != StepCase::Rows::kPixels) continue;
+    variant.zeros = false;
+    variant.name += "/no-zeros";
+  }
+  return variants;
+}
+
+void run_case(const BenchOptions& options, const StepCase& each) {
+  const std::vector<int> cores = two_cores();
+  const BenchWorkspace workspace;
+  const fs::path data = workspace.path() / "data";
+  const tools::PortReservation ports(kStepPorts);
+  write_rows(data, each);
+  const bool model = each.trains_model;
+  run_interleaved(
+      options,
+      {.suite = "step",
+       .name = each.name,
+       .items = each.rows == StepCase::Rows::kNone ? "" : (model ? "examples" : "images"),
+       .systems = model ? step_model_systems(options, each, data, cores)
+                        : step_systems(options, each.model, data, cores, ports),
+       .ratios = model ? step_model_ratios(each, !options.against.empty())
+                       : ratios_of(options, each.model),
+       .cores = cores},
+      workspace.path());
+}
+
 }  // namespace
 
 int run_step_suite(const BenchOptions& options) {
   std::vector<std::string> known;
-  for (const Case& each : kCases) known.emplace_back(each.name);
+  for (const StepCase& each : step_cases()) known.push_back(each.name);
   const std::vector<std::string> names = chosen_cases(options, "step", known);
-  const std::vector<int> cores = two_cores();
-  for (const Case& each : kCases) {
+  std::vector<StepCase> chosen;
+  for (const StepCase& each : step_cases()) {
     if (std::find(names.begin(), names.end(), each.name) == names.end()) continue;
-    const BenchWorkspace workspace;
-    const fs::path data = workspace.path() / "data";
-    const tools::PortReservation ports(kStepPorts);
-    const bool is_run = each.features == 0;
-    if (!is_run) write_step_data(data, {.features = each.features, .classes = each.classes});
-    run_interleaved(options,
-                    {.suite = "step",
-                     .name = each.name,
-                     .items = is_run ? "" : "images",
-                     .systems = step_systems(options, each.name, data, cores, ports),
-                     .ratios = ratios_of(options, each.name),
-                     .cores = cores},
-                    workspace.path());
+    const std::vector<StepCase> variants = variants_of(options, each);
+    chosen.insert(chosen.end(), variants.begin(), variants.end());
   }
+  for (const StepCase& each : chosen) run_case(options, each);
   return 0;
 }
 

@@ -129,4 +129,18 @@ double RunningSystem::cpu_seconds() const {
   return sum;
 }
 
+BenchProcess::Memory RunningSystem::memory() const {
+  BenchProcess::Memory sum;
+  for (const auto& process : processes_) {
+    const BenchProcess::Memory memory = process->memory();
+    sum.peak += memory.peak;
+    sum.files += memory.files;
+  }
+  return sum;
+}
+
+void RunningSystem::reset_peak_memory() const {
+  for (const auto& process : processes_) process->reset_peak_memory();
+}
+
 }  // namespace strata::bench

@@ -75,6 +75,10 @@ class RunningSystem {
 
   double cpu_seconds() const;
 
+  /// Resident memory of all its processes, in bytes; pages that they share count in each.
+  BenchProcess::Memory memory() const;
+  void reset_peak_memory() const;
+
  private:
   std::vector<std::unique_ptr<BenchProcess>> processes_;
   size_t cores_ = 0;

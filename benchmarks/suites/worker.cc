@@ -1,18 +1,8 @@
 // The strata side of suite `step`: the program that a user of strata writes, behind the line
-// protocol of benchmarks/peers/README.md. The models are those of
+// protocol of benchmarks/peers/README.md. The models of the loops are those of
 // benchmarks/peers/libtorch_loop.cc.
-#include <torch/nn/module.h>
-#include <torch/nn/modules/conv.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/version.h>
-
-#include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <fstream>
-#include <functional>
-#include <iostream>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,17 +10,16 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/data/example.h"
-#include "strata/optim/average_loss.h"
-#include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/strategies/parameter_server_strategy.h"
-#include "strata/strategies/replicate.h"
 #include "suites/options.h"
 #include "suites/serve.h"
+#include "suites/torch_modules.h"
+#include "suites/training_loop.h"
 #include "suites/worker.h"
 #include "tools/command_line.h"
 
@@ -39,80 +28,12 @@ namespace {
 
 constexpr int64_t kBatch = 64;
 
-struct Mlp : torch::nn::Module {
-  Mlp(int64_t in, int64_t hidden, int64_t out)
-      : fc1(register_module("fc1", torch::nn::Linear(in, hidden))),
-        fc2(register_module("fc2", torch::nn::Linear(hidden, hidden))),
-        fc3(register_module("fc3", torch::nn::Linear(hidden, out))) {}
-  torch::Tensor forward(torch::Tensor x) {
-    x = torch::relu(fc1(x));
-    x = torch::relu(fc2(x));
-    return fc3(x);
-  }
-  torch::nn::Linear fc1, fc2, fc3;
-};
-
-struct Cnn : torch::nn::Module {
-  Cnn()
-      : conv1(register_module("conv1", torch::nn::Conv2d(1, 32, 3))),
-        conv2(register_module("conv2", torch::nn::Conv2d(32, 64, 3))),
-        fc1(register_module("fc1", torch::nn::Linear(64 * 12 * 12, 128))),
-        fc2(register_module("fc2", torch::nn::Linear(128, 10))) {}
-  torch::Tensor forward(torch::Tensor x) {
-    x = torch::relu(conv1(x));
-    x = torch::relu(conv2(x));
-    x = torch::max_pool2d(x, 2).flatten(1);
-    return fc2(torch::relu(fc1(x)));
-  }
-  torch::nn::Conv2d conv1, conv2;
-  torch::nn::Linear fc1, fc2;
-};
-
-using Batches = std::vector<PerReplica<data::Example>>;
-
-/// Global batches: step i, replica r gets batch i * replicas + r. Those of this process's replicas,
-/// on their devices.
+/// @param images  MNIST's, one channel.
 Batches read_batches(const std::string& path, const Strategy& strategy, bool images) {
   const data::Example pool = read_pool(path, 0);
+  if (!images) return distribute_batches(pool, strategy);
   const at::Tensor& x = pool.x();
-  const at::Tensor& y = pool.y();
-  Batches batches;
-  const ReplicaGroup& group = strategy.group();
-  for (int64_t i = 0; i + group.num_replicas() <= x.size(0); i += group.num_replicas()) {
-    std::vector<data::Example> parts;
-    for (int local = 0; local < group.num_local_replicas(); ++local) {
-      const int64_t r = i + group.replica_id(local);
-      const at::Device device = group.device(local).physical;
-      parts.push_back({(images ? x[r].view({-1, 1, 28, 28}) : x[r]).to(device), y[r].to(device)});
-    }
-    batches.emplace_back(std::move(parts));
-  }
-  return batches;
-}
-
-template <typename Factory, typename Optimizer>
-void serve_training(Strategy& strategy, const Batches& batches, const Factory& make_net,
-                    const Optimizer& make_optimizer) {
-  auto net = strategy.replicate(make_net);
-  auto optimizer = make_optimizer(net.variables());
-  const int64_t global_batch = batches.at(0).get(0).num_rows() * strategy.num_replicas_in_sync();
-  size_t at = 0;
-  serve([&](long count) {
-    PerReplica<at::Tensor> loss;
-    for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
-      loss = strategy.run(
-          [&](const data::Example& batch) {
-            const auto loss =
-                compute_average_loss(losses::sparse_categorical_crossentropy(
-                                         batch.y(), net->forward(batch.x()), {.from_logits = true}),
-                                     global_batch);
-            optimizer.minimize(loss);
-            return loss.detach();
-          },
-          batches[at]);
-    }
-    return strategy.reduce(ReduceOp::kSum, loss).template item<double>();
-  });
+  return distribute_batches({x.view({x.size(0), x.size(1), 1, 28, 28}), pool.y()}, strategy);
 }
 
 /// A custom loop under any strategy.
@@ -139,11 +60,29 @@ void serve_case(Strategy& strategy, const std::string& name, const std::string& 
         strategy, read_batches(data, strategy, true), [] { return Cnn(); }, sgd);
   } else {
     STRATA_CHECK(false, kInvalidArgument, "[strata bench] worker: got case ", name,
-                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit or resnet50");
+                 "; expected run, mlp-loop, cnn-loop, wide-loop, mlp-fit, cnn-fit, resnet50, "
+                 "dense, transformer, lstm or resnet20");
   }
 }
 
 }  // namespace
+
+Batches distribute_batches(const data::Example& pool, const Strategy& strategy) {
+  const at::Tensor& x = pool.x();
+  const at::Tensor& y = pool.y();
+  Batches batches;
+  const ReplicaGroup& group = strategy.group();
+  for (int64_t i = 0; i + group.num_replicas() <= x.size(0); i += group.num_replicas()) {
+    std::vector<data::Example> parts;
+    for (int local = 0; local < group.num_local_replicas(); ++local) {
+      const int64_t r = i + group.replica_id(local);
+      const at::Device device = group.device(local).physical;
+      parts.push_back({x[r].to(device), y[r].to(device)});
+    }
+    batches.emplace_back(std::move(parts));
+  }
+  return batches;
+}
 
 data::Example read_pool(const std::string& path, int64_t batch) {
   std::ifstream in(path, std::ios::binary);
@@ -172,6 +111,8 @@ MirroredStrategy make_strategy(int replicas, const std::string& device,
 
 int run_worker(const std::vector<std::string>& arguments) {
   std::string name, data, cluster, storage;
+  std::string layers = "keras";
+  bool bf16 = false;
   std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
@@ -180,8 +121,10 @@ int run_worker(const std::vector<std::string>& arguments) {
   line.text("--data", "FILE", "", data);
   line.number("--replicas", "N", "", replicas, 1);
   line.text("--device", "cpu|gpu", "", device);
-  line.text("--cluster", "yes|servers", "", cluster);
+  line.text("--cluster", "yes|servers|servers-ahead|servers-in-step", "", cluster);
   line.text("--storage", "central|...", "", storage);
+  line.text("--layers", "keras|torch|encoder", "", layers);
+  line.yes_or_no("--bf16", "", bf16);
   line.option("--overlap", "yes|no", "",
               [&](const std::string& value) { overlap = value == "yes"; });
   STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
@@ -195,9 +138,12 @@ int run_worker(const std::vector<std::string>& arguments) {
     serve_case(strategy, name, data);
     return 0;
   }
-  if (cluster == "servers") {
-    ParameterServerStrategy strategy(
-        {.devices = {"cpu:0"}, .seed = 1, .replicas = {.threads_per_replica = 1}});
+  if (cluster.starts_with("servers")) {
+    ParameterServerStrategyOptions options{
+        .devices = {"cpu:0"}, .seed = 1, .replicas = {.threads_per_replica = 1}};
+    options.pull_ahead = cluster == "servers-ahead";
+    if (cluster == "servers-in-step") options.consistency.kind = ps::Consistency::kSynchronous;
+    ParameterServerStrategy strategy(options);
     serve_case(strategy, name, data);
     return 0;
   }
@@ -210,7 +156,15 @@ int run_worker(const std::vector<std::string>& arguments) {
   std::optional<bool> share_storage;
   if (storage == "shared" || storage == "copies") share_storage = storage == "shared";
   MirroredStrategy strategy = make_strategy(replicas, device, share_storage);
-  if (name == "mlp-fit" || name == "cnn-fit") {
+  if (name == "dense" || name == "transformer" || name == "lstm" || name == "resnet20") {
+    using Layers = StepModel::Layers;
+    serve_step_model(strategy, {.model = name,
+                                .data = data,
+                                .layers = layers == "torch"     ? Layers::kTorch
+                                          : layers == "encoder" ? Layers::kEncoder
+                                                                : Layers::kKeras,
+                                .bf16 = bf16});
+  } else if (name == "mlp-fit" || name == "cnn-fit") {
     const bool images = name == "cnn-fit";
     const data::Example pool = read_pool(data, kBatch);
     const at::Tensor x = images ? pool.x().reshape({-1, 28, 28, 1}) : pool.x().flatten(0, 1);

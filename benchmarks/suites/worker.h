@@ -5,6 +5,7 @@
 #include <string>
 
 #include "strata/data/example.h"
+#include "strata/keras/model.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/strategy.h"
 
@@ -21,6 +22,21 @@ MirroredStrategy make_strategy(int replicas, const std::string& device,
 /// Serves steps of Model::fit. @param rows  x `[n, 784]`, or `[n, 28, 28, 1]` for `images`; y
 /// `[n]`.
 void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_batch, bool images);
+
+/// Serves steps of fit with no callbacks and metrics but the loss. @param rows  x, y.
+void serve_plain_fit(const keras::Model& model, const data::Example& rows, int64_t global_batch);
+
+/// A model of suite step: dense, transformer, lstm or resnet20.
+struct StepModel {
+  enum class Layers { kKeras, kTorch, kEncoder };
+
+  std::string model;
+  std::string data;                ///< The harness's file.
+  Layers layers = Layers::kKeras;  ///< kTorch, kEncoder: torch::nn's modules, in a custom loop.
+  bool bf16 = false;               ///< Policy mixed_bfloat16.
+};
+/// Serves its training steps.
+void serve_step_model(Strategy& strategy, const StepModel& step_model);
 
 /// Serves training steps of ResNet-50 through fit, on batches of the size that the file has.
 int run_models_worker(const std::string& path, int replicas, const std::string& device);

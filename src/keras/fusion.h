@@ -2,11 +2,11 @@
 
 #include <ATen/core/Tensor.h>
 
-// Layers whose work is one pass over memory where they follow one another: relu(normalization), and
-// relu(normalization + something).
+// Layers whose work is one pass over memory where they follow one another: relu(normalization),
+// relu(normalization + something), and normalization of rows(something + something).
 namespace strata::keras::detail {
 
-enum class FusionRole { kNone, kNormalization, kSum, kRelu };
+enum class FusionRole { kNone, kNormalization, kRowNormalization, kSum, kRelu };
 
 /// A layer that may be part of it.
 class Fusible {
@@ -19,8 +19,10 @@ class Fusible {
 
 /// What a normalization may do beside its own work in the call that it is given for.
 struct Fusion {
-  at::Tensor beside;  ///< To be added; undefined: nothing.
-  bool done = false;  ///< Set if its output is relu's.
+  /// To be added: behind a normalization of channels, in front of one of rows; undefined: nothing.
+  at::Tensor beside = {};
+  at::Tensor sum = {};  ///< What a normalization of rows has added up. It always does.
+  bool done = false;    ///< Set by a normalization of channels if its output is relu's.
 };
 
 }  // namespace strata::keras::detail

@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "kernels/bf16_matmul_kernels.h"
-#include "kernels/panels_avx512.h"
-#include "kernels/transpose_avx512.h"
+#include "kernels/panels.h"
+#include "kernels/transpose.h"
 
 namespace strata::kernels {
 namespace {

@@ -12,6 +12,7 @@
 #include "core/cpu_isa.h"
 #include "kernels/bf16_matmul_kernels.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/scratch.h"
 
@@ -36,7 +37,7 @@ bool has_amx_bf16() {
 
 bool has_avx512_bf16() {
 #if defined(__x86_64__)
-  return cpu_supports(CpuIsa::kAvx512) && __builtin_cpu_supports("avx512bf16") != 0 &&
+  return best_cpu_isa() == CpuIsa::kAvx512 && __builtin_cpu_supports("avx512bf16") != 0 &&
          __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
 #else
   return false;
@@ -173,6 +174,7 @@ bool is_cpu_bfloat16(const at::Tensor& tensor) {
 
 std::optional<at::Tensor> bf16_product(const at::Tensor& a, const at::Tensor& b,
                                        const at::Tensor& bias, at::ScalarType result) {
+  if (portable_bits()) return std::nullopt;  // float32 alone has the same bits everywhere
   if (!is_cpu_bfloat16(a) || !is_cpu_bfloat16(b) || !same_inner_sizes(a, b)) return std::nullopt;
   if (a.numel() == 0 || b.numel() == 0) return std::nullopt;
   switch (bf16_products()) {

@@ -2,6 +2,8 @@
 
 #include <cstdint>
 
+#include "core/cpu_isa.h"
+
 // Plain data only; see matmul_kernels.h.
 
 namespace strata::kernels {
@@ -46,18 +48,18 @@ struct ConvWeights {
   bool flipped;
 };
 
-/// Floats that conv_pack_weights_avx512 writes: one packing serves all images and threads.
-int64_t conv_packed_floats(const ConvShape& shape);
-void conv_pack_weights_avx512(const ConvShape& shape, const ConvWeights& weights, float* packed);
-
-/// Floats of scratch memory (aligned to 64 bytes, as `packed` is) for conv_avx512.
-int64_t conv_scratch_floats(const ConvShape& shape);
-
 /// y[images, out_channels, out_height, out_width] = convolution of x[images, in_channels, height,
 /// width] (+ bias[out_channels], unless null). An image's bits depend on that image, the weights
-/// and the shape alone.
-void conv_avx512(const ConvShape& shape, int64_t images, const float* x, const float* packed,
-                 const float* bias, float* y, float* scratch);
+/// and the shape alone, and not on the instruction set.
+struct ConvImagesKernel {
+  /// Floats that `pack` writes: one packing serves all images and threads.
+  int64_t (*packed_floats)(const ConvShape& shape);
+  void (*pack)(const ConvShape& shape, const ConvWeights& weights, float* packed);
+  /// Floats of scratch memory (aligned to 64 bytes, as `packed` is) for `run`.
+  int64_t (*scratch_floats)(const ConvShape& shape);
+  void (*run)(const ConvShape& shape, int64_t images, const float* x, const float* packed,
+              const float* bias, float* y, float* scratch);
+};
 
 /// Output channels whose gradient is computed at a time.
 inline constexpr int64_t kConvPanel = 64;
@@ -71,24 +73,36 @@ struct ConvPart {
   int64_t in_end;
 };
 
-int64_t conv_weights_scratch_floats(const ConvShape& shape, const ConvPart& part);
-
 /// dw[out_channels, in_channels, taps] of `part`, for dy[images, out_channels, out_height,
 /// out_width]; with in_begin 0 also dbias[out_channels] of the panel, unless null. The sum over
 /// images is in their order.
-void conv_weights_avx512(const ConvShape& shape, const ConvPart& part, int64_t images,
-                         const float* x, const float* dy, float* dw, float* dbias, float* scratch);
+struct ConvWeightsKernel {
+  int64_t (*scratch_floats)(const ConvShape& shape, const ConvPart& part);
+  void (*run)(const ConvShape& shape, const ConvPart& part, int64_t images, const float* x,
+              const float* dy, float* dw, float* dbias, float* scratch);
+};
 
-/// The same for kernels of 3 x 3, with fewer multiplications and somewhat larger rounding errors.
-int64_t winograd_packed_floats(const ConvShape& shape);
-void winograd_pack_weights_avx512(const ConvShape& shape, const ConvWeights& weights,
-                                  float* packed);
-int64_t winograd_scratch_floats(const ConvShape& shape);
-void winograd_avx512(const ConvShape& shape, int64_t images, const float* x, const float* packed,
-                     const float* bias, float* y, float* scratch);
-int64_t winograd_weights_scratch_floats(const ConvShape& shape, const ConvPart& part);
-void winograd_weights_avx512(const ConvShape& shape, const ConvPart& part, int64_t images,
-                             const float* x, const float* dy, float* dw, float* dbias,
-                             float* scratch);
+/// Two ways to compute the same: Winograd's is for kernels of 3 x 3, with fewer multiplications and
+/// somewhat larger rounding errors.
+struct ConvKernels {
+  const ConvImagesKernel& images;
+  const ConvImagesKernel& winograd_images;
+  const ConvWeightsKernel& weights;
+  const ConvWeightsKernel& winograd_weights;
+};
+ConvKernels conv_kernels(CpuIsa isa);  // in convolution.cc
+
+const ConvImagesKernel& conv_images_baseline();
+const ConvImagesKernel& conv_images_avx2();
+const ConvImagesKernel& conv_images_avx512();
+const ConvImagesKernel& conv_winograd_images_baseline();
+const ConvImagesKernel& conv_winograd_images_avx2();
+const ConvImagesKernel& conv_winograd_images_avx512();
+const ConvWeightsKernel& conv_weights_baseline();
+const ConvWeightsKernel& conv_weights_avx2();
+const ConvWeightsKernel& conv_weights_avx512();
+const ConvWeightsKernel& conv_winograd_weights_baseline();
+const ConvWeightsKernel& conv_winograd_weights_avx2();
+const ConvWeightsKernel& conv_winograd_weights_avx512();
 
 }  // namespace strata::kernels

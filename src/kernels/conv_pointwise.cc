@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/cpu_isa.h"
 #include "kernels/batch_norm_kernels.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
@@ -10,9 +11,20 @@
 
 namespace strata::kernels {
 
-#if defined(__x86_64__)
-
 namespace {
+
+const PointwiseKernels& pointwise_kernels() {
+  switch (best_cpu_isa()) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return conv_pointwise_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return conv_pointwise_kernels_avx2();
+#endif
+    default:
+      return conv_pointwise_kernels_baseline();
+  }
+}
 
 /// Planes below this size leave vectors half empty; several images' become one matrix then.
 constexpr int64_t kSmallPlane = 128;
@@ -42,12 +54,12 @@ class Columns {
   MatrixView view(const float* all, int64_t first, int64_t count) const {
     const float* const from = all + first * channels_ * grid_.plane();
     if (!copied_) return {from, grid_.pixels(), 1};
-    gather_pixels_avx512(grid_, count, channels_, from, memory());
+    pointwise_kernels().gather_pixels(grid_, count, channels_, from, memory());
     return {memory(), count * grid_.pixels(), 1};
   }
   void put_back(float* all, int64_t first, int64_t count) const {
-    scatter_pixels_avx512(grid_, count, channels_, memory(),
-                          all + first * channels_ * grid_.plane());
+    pointwise_kernels().scatter_pixels(grid_, count, channels_, memory(),
+                                       all + first * channels_ * grid_.plane());
   }
 
  private:
@@ -101,7 +113,7 @@ void pointwise_forward(const PointwiseShape& shape, const float* x, const float*
 void pointwise_input_gradient(const PointwiseShape& shape, const float* dy, const float* w,
                               float* dx) {
   const Scratch transposed(shape.in_channels * shape.out_channels);
-  transpose_avx512(w, shape.out_channels, shape.in_channels, transposed.data());
+  pointwise_kernels().transpose(w, shape.out_channels, shape.in_channels, transposed.data());
   multiply_images(shape, shape.out_channels, dense(shape.grid), dy, transposed.data(), nullptr,
                   shape.in_channels, shape.grid, dx);
 }
@@ -119,6 +131,8 @@ void pointwise_weights_gradient(const PointwiseShape& shape, const float* x, con
   const int64_t group = group_of(shape);
   const PixelGrid small = dense(shape.grid);
   constexpr int64_t kPart = 96;  // rows; any division gives the same bits
+  // Pixels that are summed in one chain: longer ones round worse than libtorch's.
+  constexpr int64_t kChain = 64;
   const int64_t parts = (rows + kPart - 1) / kPart;
   const Columns x_columns(shape.grid, shape.in_channels, group);
   const Columns dy_columns(small, shape.out_channels, group);
@@ -140,23 +154,15 @@ void pointwise_weights_gradient(const PointwiseShape& shape, const float* x, con
                            .bias = nullptr,
                            .c = to + row * columns,
                            .c_stride = columns,
-                           .add = first > 0});
+                           .add = first > 0,
+                           .max_block = kChain});
     });
     if (dbias != nullptr) {
       batch_norm_kernels().add_row_sums(dy_view.data, shape.out_channels, k, sums.data());
     }
   }
-  if (swapped) transpose_avx512(to, rows, columns, dw);
+  if (swapped) pointwise_kernels().transpose(to, rows, columns, dw);
   for (size_t c = 0; c < sums.size(); ++c) dbias[c] = static_cast<float>(sums[c]);
 }
-
-#else
-
-void pointwise_forward(const PointwiseShape&, const float*, const float*, const float*, float*) {}
-void pointwise_input_gradient(const PointwiseShape&, const float*, const float*, float*) {}
-void pointwise_weights_gradient(const PointwiseShape&, const float*, const float*, float*, float*) {
-}
-
-#endif
 
 }  // namespace strata::kernels

@@ -19,15 +19,19 @@ struct PixelGrid {
   int64_t pixels() const { return out_height() * out_width(); }
 };
 
-/// out[channels, images * pixels] = the grid's pixels of x[images, channels, height, width].
-void gather_pixels_avx512(const PixelGrid& grid, int64_t images, int64_t channels, const float* x,
-                          float* out);
+struct PointwiseKernels {
+  /// out[channels, images * pixels] = the grid's pixels of x[images, channels, height, width].
+  void (*gather_pixels)(const PixelGrid& grid, int64_t images, int64_t channels, const float* x,
+                        float* out);
+  /// The way back; pixels beside the grid become 0.
+  void (*scatter_pixels)(const PixelGrid& grid, int64_t images, int64_t channels, const float* from,
+                         float* x);
+  /// out[columns, rows] = in[rows, columns]
+  void (*transpose)(const float* in, int64_t rows, int64_t columns, float* out);
+};
 
-/// The way back; pixels beside the grid become 0.
-void scatter_pixels_avx512(const PixelGrid& grid, int64_t images, int64_t channels,
-                           const float* from, float* x);
-
-/// out[columns, rows] = in[rows, columns]
-void transpose_avx512(const float* in, int64_t rows, int64_t columns, float* out);
+const PointwiseKernels& conv_pointwise_kernels_baseline();
+const PointwiseKernels& conv_pointwise_kernels_avx2();
+const PointwiseKernels& conv_pointwise_kernels_avx512();
 
 }  // namespace strata::kernels

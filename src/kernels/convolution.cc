@@ -1,11 +1,12 @@
-// aten::convolution and its backward on the kernels of conv_*_avx512.cc, where those are faster
+// aten::convolution and its backward on the kernels of conv_*.inc, where those are faster
 // than oneDNN as libtorch calls it: oneDNN converts tensors to its blocked layouts and back. Three
 // ways: kernels of 1 x 1 as matrix products, stride 1 directly or by Winograd, and stride 2 over
 // few channels as stride 1.
 //
-// Winograd's sums and the zeros that pad a kernel of stride 2 bring a NaN or an infinity to
-// elements that do not read it. So results that are not finite are computed again: directly instead
-// of by Winograd, by libtorch instead of by phases.
+// Winograd's sums and the zeros that pad an image or a kernel of stride 2 bring a NaN or an infinity
+// to elements that do not read it. So images whose results are not finite are computed again:
+// directly instead of by Winograd, by libtorch instead of by phases; and libtorch has kernels that
+// are not finite, and makes their gradients where those are not.
 #include "kernels/convolution.h"
 
 #include <ATen/Parallel.h>
@@ -33,12 +34,29 @@
 #include "kernels/fixed_parts.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
 #include "kernels/scratch.h"
 #include "strata/core/error.h"
 
 namespace strata::kernels {
+
+ConvKernels conv_kernels(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return {conv_images_avx512(), conv_winograd_images_avx512(), conv_weights_avx512(),
+              conv_winograd_weights_avx512()};
+    case CpuIsa::kAvx2:
+      return {conv_images_avx2(), conv_winograd_images_avx2(), conv_weights_avx2(),
+              conv_winograd_weights_avx2()};
+#endif
+    default:
+      return {conv_images_baseline(), conv_winograd_images_baseline(), conv_weights_baseline(),
+              conv_winograd_weights_baseline()};
+  }
+}
 
 bool use_own_convolution() {
   static const bool use = [] {
@@ -49,9 +67,9 @@ bool use_own_convolution() {
                    "[cpu_kernels] STRATA_CONV: got '", name, "'; expected mkldnn or strata");
       wanted = name == "strata";
     }
-    return wanted && cpu_supports(CpuIsa::kAvx512);
+    return wanted && best_cpu_isa() != CpuIsa::kBaseline;
   }();
-  return use;
+  return use || portable_bits();
 }
 
 namespace {
@@ -167,30 +185,12 @@ std::optional<PhasedShape> phased_shape(const Geometry& g) {
   return suits && worthwhile(shape.phases()) ? std::optional(shape) : std::nullopt;
 }
 
-#if defined(__x86_64__)
+const ConvKernels& kernels() {
+  static const ConvKernels best = conv_kernels(best_cpu_isa());
+  return best;
+}
 
-/// Two ways to compute the same.
-struct ImagesKernel {
-  int64_t (*packed_floats)(const ConvShape&);
-  void (*pack)(const ConvShape&, const ConvWeights&, float*);
-  int64_t (*scratch_floats)(const ConvShape&);
-  void (*run)(const ConvShape&, int64_t, const float*, const float*, const float*, float*, float*);
-};
-constexpr ImagesKernel kDirectImages = {conv_packed_floats, conv_pack_weights_avx512,
-                                        conv_scratch_floats, conv_avx512};
-constexpr ImagesKernel kWinogradImages = {winograd_packed_floats, winograd_pack_weights_avx512,
-                                          winograd_scratch_floats, winograd_avx512};
-
-struct Weights {
-  int64_t (*scratch_floats)(const ConvShape&, const ConvPart&);
-  void (*run)(const ConvShape&, const ConvPart&, int64_t, const float*, const float*, float*,
-              float*, float*);
-  int64_t max_in_channels;  // of a part: its sums fit the second-level cache
-};
-constexpr Weights kDirectWeights = {conv_weights_scratch_floats, conv_weights_avx512, 128};
-constexpr Weights kWinogradWeights = {winograd_weights_scratch_floats, winograd_weights_avx512, 64};
-
-void run_images(const ImagesKernel& kernel, const ConvShape& shape, const ConvWeights& weights,
+void run_images(const ConvImagesKernel& kernel, const ConvShape& shape, const ConvWeights& weights,
                 int64_t images, const float* x, const float* bias, float* y) {
   const Scratch packed(kernel.packed_floats(shape));
   kernel.pack(shape, weights, packed.data());
@@ -201,30 +201,32 @@ void run_images(const ImagesKernel& kernel, const ConvShape& shape, const ConvWe
     const Scratch scratch(kernel.scratch_floats(shape));
     kernel.run(shape, end - begin, x + begin * in_floats, packed.data(), bias,
                y + begin * out_floats, scratch.data());
-    if (&kernel == &kDirectImages) return;
+    const ConvImagesKernel& directly = kernels().images;
+    if (&kernel == &directly) return;
     for (int64_t i = begin; i < end; ++i) {
       float* const image = y + i * out_floats;
       if (all_finite(image, out_floats)) continue;
-      run_images(kDirectImages, shape, weights, 1, x + i * in_floats, bias, image);
+      run_images(directly, shape, weights, 1, x + i * in_floats, bias, image);
     }
   });
 }
 
 void run_images(const ConvShape& shape, const ConvWeights& weights, int64_t images, const float* x,
                 const float* bias, float* y) {
-  run_images(winograd_suits(shape) ? kWinogradImages : kDirectImages, shape, weights, images, x,
-             bias, y);
+  run_images(winograd_suits(shape) ? kernels().winograd_images : kernels().images, shape, weights,
+             images, x, bias, y);
 }
 
-void run_weights(const Weights& kernel, const ConvShape& shape, int64_t images, const float* x,
-                 const float* dy, float* dw, float* dbias) {
+void run_weights(const ConvWeightsKernel& kernel, const ConvShape& shape, int64_t images,
+                 const float* x, const float* dy, float* dw, float* dbias) {
+  // The sums of a part fit the second-level cache.
+  const int64_t max_in_channels = &kernel == &kernels().weights ? 128 : 64;
   // Every part reads all gradients of its panel, so there are no more parts than threads ask for.
   const int64_t panels = (shape.out_channels + kConvPanel - 1) / kConvPanel;
   const int64_t threads = at::in_parallel_region() ? 1 : num_kernel_threads();
-  const int64_t chunks =
-      std::min(shape.in_channels,
-               std::max((threads + panels - 1) / panels,
-                        (shape.in_channels + kernel.max_in_channels - 1) / kernel.max_in_channels));
+  const int64_t chunks = std::min(
+      shape.in_channels, std::max((threads + panels - 1) / panels,
+                                  (shape.in_channels + max_in_channels - 1) / max_in_channels));
   parallel_for(0, panels * chunks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
       const int64_t chunk = i % chunks;
@@ -234,24 +236,13 @@ void run_weights(const Weights& kernel, const ConvShape& shape, int64_t images, 
       kernel.run(shape, part, images, x, dy, dw, dbias, scratch.data());
     }
   });
-  if (&kernel != &kDirectWeights && !all_finite(dw, shape.out_channels * shape.depth())) {
-    run_weights(kDirectWeights, shape, images, x, dy, dw, dbias);
-  }
 }
 
 void run_weights(const ConvShape& shape, int64_t images, const float* x, const float* dy, float* dw,
                  float* dbias) {
-  run_weights(winograd_suits(shape) ? kWinogradWeights : kDirectWeights, shape, images, x, dy, dw,
-              dbias);
+  run_weights(winograd_suits(shape) ? kernels().winograd_weights : kernels().weights, shape, images,
+              x, dy, dw, dbias);
 }
-
-#else
-
-void run_images(const ConvShape&, const ConvWeights&, int64_t, const float*, const float*, float*) {
-}
-void run_weights(const ConvShape&, int64_t, const float*, const float*, float*, float*) {}
-
-#endif
 
 /// What a convolution and its gradients are made of.
 struct Operands {
@@ -354,22 +345,62 @@ void repeat_not_finite(const at::Tensor& checked, const at::Tensor& result, cons
   }
 }
 
+/// Those of an operator's call but its tensors.
+struct Call {
+  c10::DispatchKeySet keys;
+  c10::SymIntArrayRef stride;
+  c10::SymIntArrayRef padding;
+  c10::SymIntArrayRef dilation;
+  bool transposed;
+  c10::SymIntArrayRef output_padding;
+  const c10::SymInt& groups;
+
+  ConvolutionArguments arguments() const {
+    return {stride, padding, dilation, transposed, output_padding, groups};
+  }
+  std::optional<OwnConvolution> own(const at::Tensor& input, const at::Tensor& weight) const {
+    auto found = OwnConvolution::of(input, weight, {stride, padding, dilation, transposed, groups});
+    // Ours would multiply a NaN or an infinity by the zeros of the padding.
+    const bool finite = found && all_finite(weight.const_data_ptr<float>(), weight.numel());
+    return finite ? found : std::nullopt;
+  }
+};
+
+at::Tensor engine_convolution(const Call& call, const at::Tensor& input, const at::Tensor& weight,
+                              const std::optional<at::Tensor>& bias) {
+  if (auto parts = convolution_in_parts(call.keys, input, weight, bias, call.arguments())) {
+    return *std::move(parts);
+  }
+  return at::_ops::convolution::redispatch(call.keys, input, weight, bias, call.stride,
+                                           call.padding, call.dilation, call.transposed,
+                                           call.output_padding, call.groups);
+}
+
+using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+
+Gradients engine_convolution_backward(const Call& call, const at::Tensor& dy,
+                                      const at::Tensor& input, const at::Tensor& weight,
+                                      at::OptionalSymIntArrayRef bias_sizes,
+                                      std::array<bool, 3> mask) {
+  if (auto parts = convolution_backward_in_parts(call.keys, dy, input, weight, bias_sizes,
+                                                 call.arguments(), mask)) {
+    return *std::move(parts);
+  }
+  return at::_ops::convolution_backward::redispatch(
+      call.keys, dy, input, weight, bias_sizes, call.stride, call.padding, call.dilation,
+      call.transposed, call.output_padding, call.groups, mask);
+}
+
 at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const at::Tensor& weight,
                        const std::optional<at::Tensor>& bias, c10::SymIntArrayRef stride,
                        c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
                        c10::SymIntArrayRef output_padding, c10::SymInt groups) {
-  const auto own =
-      OwnConvolution::of(input, weight, {stride, padding, dilation, transposed, groups});
+  const Call call{keys & kBelowReplicaKey, stride, padding, dilation, transposed,
+                  output_padding,          groups};
   const bool with_bias = bias.has_value() && bias->defined();
+  const auto own = call.own(input, weight);
   if (!own || (with_bias && (!plain(*bias, 1) || bias->size(0) != weight.size(0)))) {
-    if (auto parts =
-            convolution_in_parts(keys & kBelowReplicaKey, input, weight, bias,
-                                 {stride, padding, dilation, transposed, output_padding, groups})) {
-      return *std::move(parts);
-    }
-    return at::_ops::convolution::redispatch(keys & kBelowReplicaKey, input, weight, bias, stride,
-                                             padding, dilation, transposed, output_padding,
-                                             std::move(groups));
+    return engine_convolution(call, input, weight, bias);
   }
   at::Tensor output = empty_float(own->out_sizes());
   own->forward({input.const_data_ptr<float>(), weight.const_data_ptr<float>(), nullptr},
@@ -377,47 +408,39 @@ at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const 
                output.mutable_data_ptr<float>());
   if (own->by_phases()) {
     repeat_not_finite(input, output, [&](int64_t image) {
-      return at::_ops::convolution::redispatch(keys & kBelowReplicaKey, input.narrow(0, image, 1),
-                                               weight, bias, stride, padding, dilation, transposed,
-                                               output_padding, groups);
+      return engine_convolution(call, input.narrow(0, image, 1), weight, bias);
     });
   }
   return output;
 }
 
-std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
-    c10::DispatchKeySet keys, const at::Tensor& grad_output, const at::Tensor& input,
-    const at::Tensor& weight, at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
-    c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation, bool transposed,
-    c10::SymIntArrayRef output_padding, c10::SymInt groups, std::array<bool, 3> output_mask) {
-  const auto own =
-      OwnConvolution::of(input, weight, {stride, padding, dilation, transposed, groups});
+Gradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_output,
+                               const at::Tensor& input, const at::Tensor& weight,
+                               at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
+                               c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
+                               bool transposed, c10::SymIntArrayRef output_padding,
+                               c10::SymInt groups, std::array<bool, 3> output_mask) {
+  const Call call{keys & kBelowReplicaKey, stride, padding, dilation, transposed,
+                  output_padding,          groups};
+  const auto own = call.own(input, weight);
   const bool suits =
       own && is_cpu_float(grad_output) && grad_output.sizes() == at::IntArrayRef(own->out_sizes());
   if (!suits) {
-    if (auto parts = convolution_backward_in_parts(
-            keys & kBelowReplicaKey, grad_output, input, weight, bias_sizes,
-            {stride, padding, dilation, transposed, output_padding, groups}, output_mask)) {
-      return *std::move(parts);
-    }
-    return at::_ops::convolution_backward::redispatch(
-        keys & kBelowReplicaKey, grad_output, input, weight, bias_sizes, stride, padding, dilation,
-        transposed, output_padding, std::move(groups), output_mask);
+    return engine_convolution_backward(call, grad_output, input, weight, bias_sizes, output_mask);
   }
   const at::Tensor dy = grad_output.contiguous();
   const Operands in{input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
                     dy.const_data_ptr<float>()};
-  std::tuple<at::Tensor, at::Tensor, at::Tensor> result;
+  Gradients result;
   auto& [dx, dw, dbias] = result;
   if (output_mask[0]) {
     dx = empty_float(input.sizes());
     own->input_gradient(in, dx.mutable_data_ptr<float>());
     if (own->by_phases()) {
       repeat_not_finite(dx, dx, [&](int64_t image) {
-        return std::get<0>(at::_ops::convolution_backward::redispatch(
-            keys & kBelowReplicaKey, dy.narrow(0, image, 1), input.narrow(0, image, 1), weight,
-            bias_sizes, stride, padding, dilation, transposed, output_padding, groups,
-            {true, false, false}));
+        return std::get<0>(engine_convolution_backward(call, dy.narrow(0, image, 1),
+                                                       input.narrow(0, image, 1), weight,
+                                                       bias_sizes, {true, false, false}));
       });
     }
   }
@@ -426,7 +449,13 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> convolution_backward(
     if (output_mask[2]) dbias = empty_float({weight.size(0)});
     own->weights_gradient(in, dw.mutable_data_ptr<float>(),
                           output_mask[2] ? dbias.mutable_data_ptr<float>() : nullptr);
-    if (!output_mask[1]) dw = at::Tensor();
+    if (!output_mask[1]) {
+      dw = at::Tensor();
+    } else if (!all_finite(dw.const_data_ptr<float>(), dw.numel())) {
+      // Ours multiplied what is not finite by the zeros of the padding, too.
+      dw = std::get<1>(
+          engine_convolution_backward(call, dy, input, weight, bias_sizes, {false, true, false}));
+    }
   }
   return result;
 }

@@ -94,6 +94,11 @@ void register_cpu_kernels(torch::Library& library) {
   register_relu(library);
   register_max_pool(library);
   register_image_copy(library);
+  register_activations(library);
+  register_layer_norm(library);
+  register_embedding(library);
+  register_softmax(library);
+  register_attention(library);
 }
 
 void register_cpu_nodes(torch::Library& library) {
@@ -110,11 +115,12 @@ void use_cpu_kernels() {
 std::string describe_cpu_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
   constexpr const char* kBf16Names[] = {"libtorch (AMX)", "strata (AVX512_BF16)", "float copies"};
-  return str_cat("matmul: ", use_own_matmul() ? "strata (AVX-512)" : "libtorch",
+  const std::string own = str_cat("strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+  return str_cat("matmul: ", use_own_matmul() ? own : "libtorch",
                  use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
                  "; bfloat16: ", kBf16Names[static_cast<int>(bf16_products())],
-                 "; convolution: ", use_own_convolution() ? "strata (AVX-512)" : "libtorch",
-                 "; max_pool2d: strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
+                 "; convolution: ", use_own_convolution() ? own : "libtorch",
+                 "; max_pool2d: ", own);
 }
 
 }  // namespace strata::kernels

@@ -24,6 +24,17 @@
 
 namespace strata::kernels {
 
+/// Longer columns go to libtorch, which adds in a tree.
+constexpr int64_t kMaxSummedRows = 4096;
+
+at::Tensor column_sums(const at::Tensor& gradient, const Matrix& view) {
+  if (view.view.column_stride != 1 || view.rows > kMaxSummedRows) return gradient.sum(0);
+  at::Tensor sums = empty_float({view.columns});
+  layer_kernels().column_sums(view.view.data, view.rows, view.columns, view.view.row_stride,
+                              sums.mutable_data_ptr<float>());
+  return sums;
+}
+
 const LayerKernels& layer_kernels() {
   switch (best_cpu_isa()) {
 #if defined(__x86_64__)
@@ -43,17 +54,6 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
-
-/// Longer columns go to libtorch, which adds in a tree.
-constexpr int64_t kMaxSummedRows = 4096;
-
-at::Tensor column_sums(const at::Tensor& gradient, const Matrix& view) {
-  if (view.view.column_stride != 1 || view.rows > kMaxSummedRows) return gradient.sum(0);
-  at::Tensor sums = empty_float({view.columns});
-  layer_kernels().column_sums(view.view.data, view.rows, view.columns, view.view.row_stride,
-                              sums.mutable_data_ptr<float>());
-  return sums;
-}
 
 /// a^T g, laid out as b is: a layer's weights come transposed.
 at::Tensor weights_gradient(const at::Tensor& a, const at::Tensor& gradient, const Matrix& g,

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 
 namespace strata::kernels {
 namespace {
@@ -31,6 +32,7 @@ bool is_plain_float(const at::Tensor& tensor) {
 }
 
 int64_t parts_of(double work, int64_t grain, int64_t size) {
+  if (portable_bits()) return 1;  // not libtorch's at all
   const double most = std::min<double>(work / static_cast<double>(grain), kMostParts);
   return std::min(static_cast<int64_t>(most), size);
 }

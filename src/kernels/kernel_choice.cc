@@ -14,7 +14,7 @@ namespace {
 constexpr int kAnyFamily = -1;
 
 struct Row {
-  bool avx512;
+  CpuIsa isa;
   int family;
   KernelChoice choice;
 };
@@ -23,12 +23,14 @@ struct Row {
 /// two cores: products of an MLP's training step, convolutions of a small CNN's.
 constexpr Row kRows[] = {
     // 2.0, 1.1 to 2.3: MKL takes its AVX2 path there.
-    {true, 0x19, {true, true, "AMD family 25 (Zen 4)"}},
+    {CpuIsa::kAvx512, 0x19, {true, true, "AMD family 25 (Zen 4)"}},
     // 1.15 to 1.4, 1.4 to 1.5.
-    {true, 6, {true, true, "Intel family 6 with AVX-512 and AMX (Sapphire Rapids)"}},
-    {true, kAnyFamily, {true, true, "the nearest: another with AVX-512"}},
-    // The kernels need AVX-512.
-    {false, kAnyFamily, {false, false, "no AVX-512"}},
+    {CpuIsa::kAvx512, 6, {true, true, "Intel family 6 with AVX-512 and AMX (Sapphire Rapids)"}},
+    {CpuIsa::kAvx512, kAnyFamily, {true, true, "the nearest: another with AVX-512"}},
+    // Held to AVX2 on both sides.
+    {CpuIsa::kAvx2, kAnyFamily, {true, true, "AMD family 25 (Zen 4), held to AVX2"}},
+    // Calls instead of fused multiply-adds.
+    {CpuIsa::kBaseline, kAnyFamily, {false, false, "no AVX2"}},
 };
 
 int cpu_family() {
@@ -49,9 +51,9 @@ int cpu_family() {
 
 namespace detail {
 
-const KernelChoice& kernel_choice_for(bool has_avx512, int family) {
+const KernelChoice& kernel_choice_for(CpuIsa isa, int family) {
   for (const Row& row : kRows) {
-    if (row.avx512 != has_avx512) continue;
+    if (row.isa != isa) continue;
     if (row.family == kAnyFamily || row.family == family) return row.choice;
   }
   return kRows[std::size(kRows) - 1].choice;
@@ -60,8 +62,7 @@ const KernelChoice& kernel_choice_for(bool has_avx512, int family) {
 }  // namespace detail
 
 const KernelChoice& kernel_choice() {
-  static const KernelChoice& choice =
-      detail::kernel_choice_for(cpu_supports(CpuIsa::kAvx512), cpu_family());
+  static const KernelChoice& choice = detail::kernel_choice_for(best_cpu_isa(), cpu_family());
   return choice;
 }
 

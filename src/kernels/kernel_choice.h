@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/cpu_isa.h"
+
 namespace strata::kernels {
 
 /// Which products and convolutions run in replica functions on this processor: libtorch's or those
@@ -20,7 +22,7 @@ const KernelChoice& kernel_choice();
 namespace detail {
 
 /// The row for a processor. @param family  As CPUID's leaf 1 says, the extended family added.
-const KernelChoice& kernel_choice_for(bool has_avx512, int family);
+const KernelChoice& kernel_choice_for(CpuIsa isa, int family);
 
 }  // namespace detail
 

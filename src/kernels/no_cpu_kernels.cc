@@ -8,13 +8,21 @@
 #include <ATen/ops/mm_ops.h>
 #include <torch/library.h>
 
+#include "kernels/attention_operator.h"
 #include "kernels/batch_norm.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/layer_norm.h"
+#include "kernels/portable/portable_bits.h"
+#include "kernels/projections.h"
+#include "kernels/recurrent.h"
 #include "kernels/registration.h"
 #include "strata/kernels/cpu_kernels.h"
 
 namespace strata::kernels {
+
+bool has_portable_kernels() { return false; }
+
 namespace {
 
 at::Tensor mm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
@@ -83,6 +91,39 @@ std::string describe_cpu_kernels() {
 std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor&, const at::Tensor&,
                                                     const at::Tensor&, const at::Tensor&, double,
                                                     bool) {
+  return std::nullopt;
+}
+
+std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor&, const at::Tensor&,
+                                                const at::Tensor&, const at::Tensor&,
+                                                at::IntArrayRef, double) {
+  return std::nullopt;
+}
+
+std::optional<at::Tensor> rms_norm(const at::Tensor&, const at::Tensor&, double) {
+  return std::nullopt;
+}
+
+std::optional<std::vector<at::Tensor>> projections(const at::Tensor&,
+                                                   const std::vector<at::Tensor>&,
+                                                   const std::vector<at::Tensor>&) {
+  return std::nullopt;
+}
+
+bool attention_kernels_apply(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const AttentionMask&) {
+  return false;
+}
+
+std::optional<LstmResult> lstm(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                               const SequenceSteps&) {
+  return std::nullopt;
+}
+
+std::optional<GruResult> gru(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                             const SequenceSteps&, bool) {
   return std::nullopt;
 }
 

@@ -9,10 +9,37 @@
 #include "core/cpu_isa.h"
 #include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/scratch.h"
 #include "strata/core/error.h"
 
 namespace strata::kernels {
+
+const MatmulKernels& matmul_kernels(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return matmul_kernels_avx512();
+    case CpuIsa::kAvx2:
+      return matmul_kernels_avx2();
+#endif
+    default:
+      return matmul_kernels_baseline();
+  }
+}
+
+const SparseKernels& sparse_product(CpuIsa isa) {
+  switch (isa) {
+#if defined(__x86_64__)
+    case CpuIsa::kAvx512:
+      return sparse_product_avx512();
+    case CpuIsa::kAvx2:
+      return sparse_product_avx2();
+#endif
+    default:
+      return sparse_product_baseline();
+  }
+}
 
 namespace {
 
@@ -20,7 +47,7 @@ enum class Matmul { kEngine, kOwn, kOwnDense };
 
 Matmul chosen_matmul() {
   static const Matmul chosen = [] {
-    const bool able = cpu_supports(CpuIsa::kAvx512);
+    const bool able = best_cpu_isa() != CpuIsa::kBaseline;
     bool wanted = kernel_choice().own_products;
     if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
       const std::string_view name = choice;
@@ -36,9 +63,10 @@ Matmul chosen_matmul() {
 
 }  // namespace
 
-bool use_own_matmul() { return chosen_matmul() != Matmul::kEngine; }
+bool use_own_matmul() { return portable_bits() || chosen_matmul() != Matmul::kEngine; }
 
-bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn; }
+// Left out, zeros change the sign of a sum that underflows.
+bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn && !portable_bits(); }
 
 bool is_cpu_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
@@ -68,22 +96,22 @@ std::optional<Matrix> matrix_of(const at::Tensor& tensor) {
 bool worthwhile_product(int64_t m, int64_t n, int64_t k) { return m >= 4 && n >= 4 && k >= 2; }
 
 void multiply_dense_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const Scratch scratch(matmul_scratch_floats(problem));
-  matmul_avx512(problem, scratch.data());
-#else
-  static_cast<void>(problem);
-#endif
+  KeptScratch scratch;
+  multiply_dense_here(problem, scratch);
+}
+
+void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch) {
+  static const MatmulKernels& kernels = matmul_kernels(best_cpu_isa());
+  kernels.multiply(problem, scratch.at_least(kernels.scratch_floats(problem)));
 }
 
 void multiply_here(const MatmulProblem& problem) {
-#if defined(__x86_64__)
-  const SparsePlan sparse = leave_out_zeros() ? plan_sparse_product(problem) : SparsePlan{};
+  static const SparseKernels& kernels = sparse_product(best_cpu_isa());
+  const SparsePlan sparse = leave_out_zeros() ? kernels.plan(problem) : SparsePlan{};
   if (sparse.worthwhile) {
     const Scratch scratch(sparse.scratch_floats);
-    if (sparse_matmul_avx512(problem, sparse, scratch.data())) return;
+    if (kernels.multiply(problem, sparse, scratch.data())) return;
   }
-#endif
   multiply_dense_here(problem);
 }
 

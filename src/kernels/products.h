@@ -5,12 +5,13 @@
 #include <optional>
 
 #include "kernels/matmul_kernels.h"
+#include "kernels/scratch.h"
 
 namespace strata::kernels {
 
 /// Whether products of float matrices on the CPU are strata's (STRATA_MATMUL, else by processor).
 bool use_own_matmul();
-/// Whether they leave zeros out where most of one side is zero.
+/// Whether they leave zeros out where many of one side's elements are zero.
 bool leave_out_zeros();
 
 bool is_cpu_float(const at::Tensor& tensor);
@@ -38,11 +39,16 @@ bool worthwhile_product(int64_t m, int64_t n, int64_t k);
 
 /// On this thread alone.
 void multiply_dense_here(const MatmulProblem& problem);
-/// The same, and zeros are left out where that is worth it. Without row_bias and add.
+/// The same for many small products.
+void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch);
+/// The same, and zeros are left out where that is worth it. Without row_bias, add and max_block.
 void multiply_here(const MatmulProblem& problem);
 
 /// a b (+ bias in each row), or nothing when libtorch shall do it.
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
                                       const std::optional<Matrix>& b, const float* bias = nullptr);
+
+/// The sum of a matrix's rows, of which `view` is the view: a bias's gradient. In dense_layer.cc.
+at::Tensor column_sums(const at::Tensor& matrix, const Matrix& view);
 
 }  // namespace strata::kernels

@@ -20,6 +20,11 @@ void register_convolution(torch::Library& library);
 void register_relu(torch::Library& library);
 void register_max_pool(torch::Library& library);
 void register_image_copy(torch::Library& library);
+void register_activations(torch::Library& library);
+void register_layer_norm(torch::Library& library);
+void register_embedding(torch::Library& library);
+void register_softmax(torch::Library& library);
+void register_attention(torch::Library& library);
 void register_dense_layer(torch::Library& library);
 void register_relu_node(torch::Library& library);
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace strata::kernels {
 
@@ -23,6 +24,22 @@ class Scratch {
   static constexpr size_t kAlignment = 64;
   c10::DataPtr memory_;
   float* data_;
+};
+
+/// Memory for calls one after another: it grows, and is kept from one to the next.
+class KeptScratch {
+ public:
+  float* at_least(int64_t floats) {
+    if (!memory_ || floats > floats_) {
+      memory_.emplace(floats);
+      floats_ = floats;
+    }
+    return memory_->data();
+  }
+
+ private:
+  std::optional<Scratch> memory_;
+  int64_t floats_ = 0;
 };
 
 }  // namespace strata::kernels

@@ -132,7 +132,7 @@ std::vector<T> rounded(const at::Tensor& values) {
 at::Tensor channel_zeros(int64_t channels) { return at::zeros({channels}, at::kDouble); }
 
 /// Chan's rule for two parts.
-Moments join(const Moments& left, const Moments& right) {
+Moments join_moments(const Moments& left, const Moments& right) {
   if (left.count == 0) return right;
   if (right.count == 0) return left;
   const int64_t channels = left.mean.numel();
@@ -155,7 +155,7 @@ Moments join(const Moments& left, const Moments& right) {
 Moments merge_range(const std::vector<const Moments*>& parts, size_t first, size_t count) {
   if (count == 1) return *parts[first];
   const auto left = static_cast<size_t>(tensor::tree_left_count(static_cast<int64_t>(count)));
-  return join(merge_range(parts, first, left), merge_range(parts, first + left, count - left));
+  return join_moments(merge_range(parts, first, left), merge_range(parts, first + left, count - left));
 }
 
 }  // namespace

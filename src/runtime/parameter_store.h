@@ -39,9 +39,21 @@ class ParameterStore {
    public:
     virtual ~Table();
 
+    /// By what gradients are multiplied before `step` gets them. @param weight  Gradients::weight.
+    virtual double gradient_factor(double /*weight*/) const { return 1; }
     /// Brings gradients, and afterwards the values as they are then. Perhaps waits for other
-    /// processes. What `gradients.values` has then is arbitrary.
+    /// processes.
     virtual void step(const Gradients& gradients, const at::Tensor& values) = 0;
+
+    /// Whether the values of a step should be taken at the end of the next one, which computes
+    /// meanwhile: then `begin_step` takes the place of `step`.
+    virtual bool pulls_ahead() const { return false; }
+    /// Both tensors are the table's until `finish_step`, and no values are written meanwhile.
+    virtual void begin_step(const Gradients& gradients, const at::Tensor& values) {
+      step(gradients, values);
+    }
+    virtual void finish_step() {}
+
     /// How many updates the values have had, by all processes, as far as this one knows.
     virtual int64_t updates() const = 0;
     /// `[elements]`: a slot of the update rule.

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/spin.h"
+#include "kernels/portable/portable_bits.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/mutex.h"
@@ -28,6 +29,8 @@ namespace {
 /// How long an idle replica thread stays awake for the next `run`.
 constexpr std::chrono::microseconds kWarmTime{300};
 
+bool on_cpu(const LogicalDevice& device) { return device.physical.is_cpu(); }
+
 ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
   const int replicas = static_cast<int>(options.devices.size());
   STRATA_CHECK(replicas > 0, kInvalidArgument, "[", options.name,
@@ -44,6 +47,17 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
   STRATA_CHECK(resolved.threads_per_replica >= 0, kInvalidArgument, "[", options.name,
                "] threads_per_replica: got ", resolved.threads_per_replica,
                "; expected 0 (cores / replicas) or more");
+  resolved.bits.check(str_cat("[", options.name, "] replicas"));
+  if (resolved.bits == Bits::kPortable) {
+    STRATA_CHECK(kernels::has_portable_kernels(), kUnimplemented, "[", options.name,
+                 "] replicas: got bits='portable' in a build without the CPU kernels; expected one "
+                 "with -DSTRATA_CPU_KERNELS=ON");
+    for (const LogicalDevice& device : options.devices) {
+      STRATA_CHECK(on_cpu(device), kInvalidArgument, "[", options.name,
+                   "] replicas: got bits='portable' and device ", device.physical.str(),
+                   "; expected CPUs alone");
+    }
+  }
   const int cores = options.cores.empty() ? num_cores() : static_cast<int>(options.cores.size());
   if (resolved.permits == 0) resolved.permits = cores;
   resolved.permits = std::min(resolved.permits, replicas);
@@ -52,8 +66,6 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
   }
   return options;
 }
-
-bool on_cpu(const LogicalDevice& device) { return device.physical.is_cpu(); }
 
 bool share_a_gpu(const std::vector<LogicalDevice>& devices) {
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -71,6 +83,7 @@ struct ReplicaGroup::Threads {
   explicit Threads(ReplicaGroup& owner)
       : group(owner),
         limited(owner.options_.replicas.permits < owner.num_local_replicas()),
+        portable(owner.options_.replicas.bits == Bits::kPortable),
         permits(owner.options_.replicas.permits),
         rendezvous(owner.num_local_replicas(),
                    {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
@@ -159,6 +172,7 @@ struct ReplicaGroup::Threads {
       tensor::RandomStream& stream = *streams[static_cast<size_t>(local)];
       stream.set_step(step);
       const tensor::RandomStreamGuard random(stream);
+      const kernels::PortableBitsGuard bits(portable);
       const c10::DeviceGuard device(group.device(local).physical);
       for (const auto& observer : observers) observer->on_run_begin(local);
       (*body)(contexts[static_cast<size_t>(local)]);
@@ -173,7 +187,8 @@ struct ReplicaGroup::Threads {
   }
 
   ReplicaGroup& group;
-  const bool limited;  // fewer permits than replicas
+  const bool limited;   // fewer permits than replicas
+  const bool portable;  // ReplicaOptions::bits
   collective::RunSlots permits;
   collective::Rendezvous rendezvous;
   std::vector<ReplicaContext> contexts;
@@ -243,16 +258,19 @@ void ReplicaGroup::set_seed(uint64_t seed) {
 void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
   const MutexLock lock(mutex_);
   observers_.push_back(observer);
+  observed_ = true;
 }
 
 std::vector<std::shared_ptr<RunObserver>> ReplicaGroup::observers() {
   std::vector<std::shared_ptr<RunObserver>> present;
+  if (!observed_) return present;
   const MutexLock lock(mutex_);
   std::erase_if(observers_, [&](const std::weak_ptr<RunObserver>& known) {
     auto observer = known.lock();
     if (observer) present.push_back(observer);
     return observer == nullptr;
   });
+  observed_ = !observers_.empty();
   return present;
 }
 

@@ -44,6 +44,11 @@ struct ParameterServerStrategy::Joined {
 
 ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
     const ParameterServerStrategyOptions& options) {
+  STRATA_CHECK(
+      !options.pull_ahead || options.consistency.kind == ps::Consistency::kAsynchronous,
+      kInvalidArgument,
+      "[parameter_server_strategy] got pull_ahead with workers that wait for each other; expected "
+      "Consistency::kAsynchronous: a step would compute with older values than the others' bound");
   Joined joined;
   ReplicaGroupOptions& group = joined.group;
   group.name = kServerStrategyName;
@@ -80,7 +85,8 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
                                                   .precision = options.push_precision,
                                                   .placement = options.placement,
                                                   .backup = options.backup,
-                                                  .chief = workers.index == 0});
+                                                  .chief = workers.index == 0,
+                                                  .pull_ahead = options.pull_ahead});
   group.placement = std::make_shared<detail::RemotePlacement>(store, workers);
   joined.backup = options.backup;
   return joined;

@@ -7,6 +7,7 @@
 #include "ps/tables/flat_table.h"
 #include "runtime/span.h"
 #include "strata/core/error.h"
+#include "strata/core/log.h"
 
 namespace strata::detail {
 namespace {
@@ -16,27 +17,51 @@ using Entry = ParameterStore::Entry;
 class ServerTable final : public ParameterStore::Table {
  public:
   ServerTable(std::shared_ptr<ps::FlatTable> table, std::vector<Entry> entries,
-              ps::PushPrecision precision, bool chief)
+              const ServerStore::Options& options)
       : table_(std::move(table)),
         entries_(std::move(entries)),
-        precision_(precision),
-        chief_(chief) {}
+        precision_(options.precision),
+        chief_(options.chief),
+        pulls_ahead_(options.pull_ahead) {}
+  /// The servers write into tensors of this step until they have answered.
+  ~ServerTable() override {
+    if (!begun_.defined()) return;
+    try {
+      (void)table_->finish_push_pull();
+    } catch (const Error& error) {
+      STRATA_LOG(kWarning) << "[ps] the last push of table '" << table_->spec().name
+                           << "': " << error.what();
+    }
+  }
+  ServerTable(const ServerTable&) = delete;
+  ServerTable& operator=(const ServerTable&) = delete;
 
+  /// A step of all is the mean over all examples: each process brings the sum over its own.
+  double gradient_factor(double weight) const override {
+    return together() && weight > 0 ? weight : 1;
+  }
   void step(const ParameterStore::Gradients& gradients, const at::Tensor& values) override {
     const Span span(span_observer(), "push and pull of ", table_->spec().name);
-    const bool together = table_->spec().consistency.kind == ps::Consistency::kSynchronous;
-    // A step of all is the mean over all examples: each process brings the sum over its own.
-    if (together && gradients.weight > 0) gradients.values.mul_(gradients.weight);
     try {
       table_->push_pull(gradients.values, values,
-                        {.learning_rate = gradients.learning_rate,
-                         .weight = together ? gradients.weight : 0,
-                         .weight_decay = gradients.weight_decay,
-                         .clip_value = gradients.clip_value,
-                         .precision = precision_});
+                        push_options(gradients, together() ? gradients.weight : 0));
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::kInvalidArgument) throw;
-      throw Error(error.code(), str_cat(error.what(), not_finite(gradients.values)));
+      rethrow(error, gradients.values);
+    }
+  }
+
+  bool pulls_ahead() const override { return pulls_ahead_; }
+  void begin_step(const ParameterStore::Gradients& gradients, const at::Tensor& values) override {
+    table_->begin_push_pull(gradients.values, values, push_options(gradients, 0));
+    begun_ = gradients.values;
+  }
+  void finish_step() override {
+    const Span span(span_observer(), "push and pull of ", table_->spec().name);
+    const at::Tensor gradients = std::exchange(begun_, {});
+    try {
+      (void)table_->finish_push_pull();
+    } catch (const Error& error) {
+      rethrow(error, gradients);
     }
   }
 
@@ -50,6 +75,21 @@ class ServerTable final : public ParameterStore::Table {
   }
 
  private:
+  bool together() const { return table_->spec().consistency.kind == ps::Consistency::kSynchronous; }
+
+  ps::PushOptions push_options(const ParameterStore::Gradients& gradients, double weight) const {
+    return {.learning_rate = gradients.learning_rate,
+            .weight = weight,
+            .weight_decay = gradients.weight_decay,
+            .clip_value = gradients.clip_value,
+            .precision = precision_};
+  }
+
+  [[noreturn]] void rethrow(const Error& error, const at::Tensor& gradients) const {
+    if (error.code() != ErrorCode::kInvalidArgument) throw error;
+    throw Error(error.code(), str_cat(error.what(), not_finite(gradients)));
+  }
+
   /// For people, who know variables by their names.
   std::string not_finite(const at::Tensor& gradients) const {
     for (size_t i = 0; i < entries_.size(); ++i) {
@@ -66,6 +106,8 @@ class ServerTable final : public ParameterStore::Table {
   const std::vector<Entry> entries_;
   const ps::PushPrecision precision_;
   const bool chief_;
+  const bool pulls_ahead_;
+  at::Tensor begun_;  // the gradients whose answer has not been taken
 };
 
 /// The places of variables as places in the table; gaps belong to what precedes them.
@@ -113,8 +155,7 @@ std::unique_ptr<ParameterStore::Table> ServerStore::make_table(const tensor::Rul
        .parts = parts_of(placement, entries, values.numel()),
        .no_weight_decay = no_weight_decay_of(entries, values.numel())},
       values, options_.chief);
-  return std::make_unique<ServerTable>(std::move(table), entries, options_.precision,
-                                       options_.chief);
+  return std::make_unique<ServerTable>(std::move(table), entries, options_);
 }
 
 }  // namespace strata::detail

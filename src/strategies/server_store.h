@@ -19,6 +19,7 @@ class ServerStore final : public ParameterStore {
     ps::PlacementOptions placement = {};
     bool backup = false;
     bool chief = true;  ///< Brings the first values, and may write others.
+    bool pull_ahead = false;
   };
 
   ServerStore(std::shared_ptr<ps::Client> client, Options options)

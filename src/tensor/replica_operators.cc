@@ -5,11 +5,11 @@
 
 #include <string>
 
+#include "kernels/dispatch_key.h"
+#include "kernels/portable/portable_bits.h"
 #include "kernels/registration.h"
 
 namespace strata::tensor::detail {
-
-void link_replica_operators() {}
 
 namespace {
 
@@ -17,25 +17,59 @@ namespace {
 /// for devices without one of their own, and are slower) would be taken at it. Those operators
 /// fall through explicitly. Not the ones that are generic only, and never
 /// CompositeImplicitAutograd ones: a registration would make them ambiguous for sparse tensors.
+bool must_fall_through(const c10::OperatorHandle& op, c10::DispatchKey key) {
+  if (op.hasKernelForDispatchKey(key)) return false;
+  const bool generic =
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+      op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
+  return generic && (op.hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
+                     op.hasKernelForDispatchKey(c10::DispatchKey::CUDA));
+}
+
+void fall_through(const c10::OperatorName& name, torch::Library& library) {
+  std::string full = name.name;
+  if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
+  library.impl(full.c_str(), torch::CppFunction::makeFallthrough());
+}
+
 void fall_through_elsewhere(torch::Library& library) {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;
     const auto op = dispatcher.findSchema(name);
-    if (!op || op->hasKernelForDispatchKey(c10::DispatchKey::CustomRNGKeyId)) continue;
-    const bool generic =
-        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-        op->hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
-    const bool own = op->hasKernelForDispatchKey(c10::DispatchKey::CPU) ||
-                     op->hasKernelForDispatchKey(c10::DispatchKey::CUDA);
-    if (!generic || !own) continue;
-    std::string full = name.name;
-    if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
-    library.impl(full.c_str(), torch::CppFunction::makeFallthrough());
+    if (op && must_fall_through(*op, kernels::kReplicaKey)) fall_through(name, library);
+  }
+}
+
+/// The same for operators of this library and of programs, which are registered in any order at
+/// start. The portable key's own rule is for other libraries' operators: those are refused, or are
+/// the compositions that they are for unknown devices.
+void fall_through_beside_aten() {
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    if (name.name.starts_with("aten::")) continue;
+    const auto op = dispatcher.findSchema(name);
+    if (!op) continue;
+    const auto space = name.getNamespace();
+    for (const c10::DispatchKey key : {kernels::kReplicaKey, kernels::kPortableKey}) {
+      const bool ours = space == "strata";
+      const bool portable = ours && op->hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+                            !op->hasKernelForDispatchKey(key);
+      if (key == kernels::kPortableKey ? !portable : !must_fall_through(*op, key)) continue;
+      // Registered for the life of the program.
+      auto* library =
+          new torch::Library(torch::Library::IMPL, std::string(*space), key, __FILE__, __LINE__);
+      fall_through(name, *library);
+    }
   }
 }
 
 }  // namespace
+
+void link_replica_operators() {
+  static const bool done = (fall_through_beside_aten(), true);
+  static_cast<void>(done);
+}
 
 TORCH_LIBRARY_IMPL(_, CustomRNGKeyId, library) {
   library.fallback(torch::CppFunction::makeFallthrough());

@@ -8,8 +8,9 @@ class Library;
 // dispatch key, kReplicaKey, which a RandomStreamGuard includes on its thread.
 namespace strata::tensor::detail {
 
-/// Called so that a static library's linker takes replica_operators.cc, whose registrations run at
-/// start.
+/// Called before the first replica function, so that a static library's linker takes
+/// replica_operators.cc, whose registrations run at start; what other libraries have registered by
+/// then skips kReplicaKey too. Cost after the first call: none.
 void link_replica_operators();
 
 void register_random_ops(torch::Library& library);

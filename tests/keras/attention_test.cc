@@ -2,14 +2,22 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <functional>
 
 #include "keras/graph/node.h"
+#include "strata/data/dataset.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layers/core.h"
 #include "strata/keras/layers/einsum_dense.h"
 #include "strata/keras/layers/embedding.h"
 #include "strata/keras/layers/merging.h"
 #include "strata/keras/layers/normalization.h"
+#include "strata/keras/losses.h"
 #include "strata/keras/model.h"
+#include "strata/optim/optimizers.h"
 #include "support/expect_error.h"
 
 namespace strata::layers {
@@ -106,6 +114,140 @@ TEST(MultiHeadAttentionTest, NamesTheLayerInErrors) {
                           ErrorCode::kInvalidArgument, "`sliding_window` must be");
 }
 
+/// Values and the gradients of all weights and of the query, of a loss.
+Tensors values_and_gradients(const keras::Layer& layer, const at::Tensor& query,
+                             const std::function<at::Tensor()>& call) {
+  const at::Tensor y = call();
+  Tensors wanted{query};
+  for (const auto& weight : layer->weights()) wanted.push_back(weight.variable.value());
+  Tensors all = torch::autograd::grad({y.pow(2).sum() + y.sum()}, wanted);
+  all.push_back(y.detach());
+  return all;
+}
+
+/// Up to rounding errors: a bias of keys has no gradient but those.
+void expect_close(const Tensors& a, const Tensors& b) {
+  ASSERT_EQ(a.size(), b.size());
+  double largest = 0;
+  for (const at::Tensor& each : b) largest = std::max(largest, each.abs().max().item<double>());
+  for (size_t i = 0; i < a.size(); ++i) {
+    EXPECT_TRUE(at::allclose(a[i], b[i], 1e-4, 1e-6 * largest)) << i;
+  }
+}
+
+/// Threads that wait for one another take long where other processes run, too.
+class OneThread {
+ public:
+  OneThread() { at::set_num_threads(1); }
+  ~OneThread() { at::set_num_threads(before_); }
+
+ private:
+  int before_ = at::get_num_threads();
+};
+
+TEST(MultiHeadAttentionTest, ValuesAndGradientsAreThoseWithScores) {
+  const OneThread one_thread;
+  at::manual_seed(4);
+  const at::Tensor seen = at::rand({2, 140, 140}) < 0.7;
+  seen.diagonal(0, 1, 2).fill_(true);  // one that sees nothing is 0 with scores, as in Keras
+  const std::vector<AttentionCall<at::Tensor>> calls = {
+      {},
+      {.use_causal_mask = true},
+      {.attention_mask = seen},
+      {.attention_mask = seen, .use_causal_mask = true}};
+  const at::Tensor x = at::randn({2, 140, 8}).set_requires_grad(true);
+  for (const auto& options : calls) {
+    const auto expect_same = [&](const auto& layer) {
+      layer->ensure_built({{kNone, 140, 8}, {kNone, 140, 8}});
+      expect_close(
+          values_and_gradients(layer, x, [&] { return layer(x, x, options); }),
+          values_and_gradients(layer, x, [&] { return layer.with_scores(x, x, options).first; }));
+    };
+    expect_same(MultiHeadAttention(2, 3, {.value_dim = 5}));
+    expect_same(MultiHeadAttention(2, 3, {.use_bias = false, .sliding_window = 9}));
+    expect_same(GroupQueryAttention(3, 4, 2));
+    expect_same(GroupQueryAttention(3, 6, 2, {.sliding_window = 4, .use_gate = true}));
+  }
+}
+
+TEST(MultiHeadAttentionTest, SelfAttentionProjectsAtOnceAsApart) {
+  at::manual_seed(5);
+  const MultiHeadAttention mha(4, 8);
+  mha->ensure_built({{kNone, 20, 16}, {kNone, 20, 16}});
+  const at::Tensor x = at::randn({3, 20, 16}).set_requires_grad(true);
+  expect_close(values_and_gradients(mha, x, [&] { return mha(x, x); }),
+               values_and_gradients(mha, x, [&] { return mha(x, x.view(x.sizes())); }));
+}
+
+TEST(MultiHeadAttentionTest, AQueryThatSeesNothingGivesTheMean) {
+  at::manual_seed(6);
+  const MultiHeadAttention mha(1, 4);
+  const at::Tensor x = at::randn({1, 6, 4});
+  at::Tensor seen = at::ones({1, 6, 6}, at::kBool);
+  const at::Tensor all = mha(x, x, {.attention_mask = seen});
+  seen.select(1, 2).fill_(false);
+  const at::Tensor got = mha(x, x, {.attention_mask = seen});
+  // With a query of zeros all keys count alike.
+  const at::Tensor zeros = at::zeros({1, 6, 4});
+  const at::Tensor mean = mha(zeros, x);
+  EXPECT_TRUE(at::allclose(got.select(1, 2), mean.select(1, 2), 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(got.select(1, 3), all.select(1, 3), 1e-5, 1e-6));
+}
+
+TEST(AttentionLayerTest, ValuesAndGradientsAreThoseWithScores) {
+  at::manual_seed(7);
+  const Attention layer({.use_scale = true});
+  layer->ensure_built({{kNone, 70, 5}, {kNone, 140, 5}});
+  const at::Tensor q = at::randn({2, 70, 5}).set_requires_grad(true), v = at::randn({2, 140, 5});
+  for (const bool causal : {false, true}) {
+    const ScoreCall options{.use_causal_mask = causal};
+    expect_close(values_and_gradients(layer, q,
+                                      [&] {
+                                        return layer({q, v}, options);
+                                      }),
+                 values_and_gradients(layer, q, [&] {
+                   return layer.with_scores({q, v}, options).first;
+                 }));
+  }
+}
+
+/// Losses of a small transformer's training.
+std::vector<double> losses_of_transformer(bool with_scores) {
+  at::manual_seed(9);
+  const at::Tensor tokens = at::randint(1, 30, {24, 40});
+  const at::Tensor labels = tokens.cumsum(1).remainder(7);
+  const auto input = Input({40}, {.dtype = at::kLong});
+  keras::SymbolicTensor x = Embedding(30, 16)(input);
+  for (int block = 0; block < 2; ++block) {
+    const auto normed = LayerNormalization()(x);
+    const MultiHeadAttention mha(2, 8);
+    const AttentionCall<keras::SymbolicTensor> causal{.use_causal_mask = true};
+    x = add({x, with_scores ? mha.with_scores(normed, normed, causal).first
+                            : mha(normed, normed, causal)});
+    const auto inner = Dense(32, {.activation = "gelu"})(LayerNormalization()(x));
+    x = add({x, Dense(16)(inner)});
+  }
+  keras::Model model(input, Dense(7)(x));
+  keras::Tensors weights;
+  at::manual_seed(10);
+  for (const at::Tensor& weight : model.get_weights()) {
+    weights.push_back(at::randn(weight.sizes()) * 0.2);
+  }
+  model.set_weights(weights);
+  model.compile({.optimizer = optimizers::Adam({.learning_rate = 0.01}),
+                 .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
+  const data::Dataset rows = data::Dataset::from_tensor_slices({tokens, labels}).batch(8);
+  return model.fit(rows, {.epochs = 5, .verbose = 0})["loss"];
+}
+
+TEST(MultiHeadAttentionTest, ATransformerTrainsAlikeInTilesAndWithScores) {
+  const auto tiles = losses_of_transformer(false);
+  const auto scores = losses_of_transformer(true);
+  ASSERT_EQ(tiles.size(), scores.size());
+  for (size_t i = 0; i < tiles.size(); ++i) EXPECT_NEAR(tiles[i], scores[i], 2e-3 * scores[i]);
+  EXPECT_LT(tiles.back(), tiles.front());
+}
+
 TEST(MergingTest, FunctionsEqualLayers) {
   const auto a = Input({4});
   const auto b = Input({4});
@@ -162,6 +304,38 @@ TEST(MergingTest, NamesTheLayerInErrors) {
         add(Tensors{at::zeros({2, 3}), at::zeros({3, 3})});
       },
       ErrorCode::kInvalidArgument, "Cannot merge tensors with different batch sizes");
+}
+
+TEST(EinsumDenseTest, ProductsOfMatricesAreEinsums) {
+  at::manual_seed(8);
+  struct Example {
+    std::string equation;
+    Shape input, output;
+    std::optional<std::string> bias;
+  };
+  const std::vector<Example> examples = {{"abc,cde->abde", {5, 6}, {5, 2, 3}, "de"},
+                                         {"abcd,cde->abe", {5, 2, 3}, {5, 7}, "e"},
+                                         {"ab,bc->ac", {5}, {4}, {}},
+                                         {"ab,bcd->acd", {5}, {4, 3}, "d"},
+                                         {"abc,bc->ab", {5, 6}, {5}, {}},
+                                         {"abc,cb->ab", {5, 6}, {5}, {}},
+                                         {"abc,cd->adb", {5, 6}, {4, 5}, "d"}};
+  for (const Example& each : examples) {
+    SCOPED_TRACE(each.equation);
+    EinsumDense layer(each.equation, each.output,
+                      {.bias_axes = each.bias, .bias_initializer = "ones"});
+    Shape batched = each.input;
+    batched.insert(batched.begin(), 3);
+    const at::Tensor x = at::randn(batched).set_requires_grad(true);
+    layer(x);
+    const at::Tensor kernel = layer->weights()[0].variable.value();
+    const auto einsum = [&] {
+      const at::Tensor y = at::einsum(each.equation, {x, kernel});
+      return each.bias ? y + layer->weights()[1].variable.value() : y;
+    };
+    expect_close(values_and_gradients(layer, x, [&] { return layer(x); }),
+                 values_and_gradients(layer, x, einsum));
+  }
 }
 
 TEST(EinsumDenseTest, NamesTheLayerInErrors) {

@@ -1,12 +1,9 @@
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <new>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -14,6 +11,8 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/conv_kernels.h"
+#include "kernels/fenced.h"
+#include "kernels/isas.h"
 #include "kernels/replica_like.h"
 #include "kernels/scratch.h"
 #include "strata/kernels/cpu_kernels.h"
@@ -55,70 +54,43 @@ struct Case {
   at::Tensor x, w, bias, y, dy, dx, dw, dbias;
 };
 
-#if defined(__x86_64__)
-
-/// The two ways of computing, behind one interface.
+/// One of the two ways of computing, in one instruction set.
 struct Kernels {
-  int64_t (*packed_floats)(const ConvShape&);
-  void (*pack)(const ConvShape&, const ConvWeights&, float*);
-  int64_t (*scratch_floats)(const ConvShape&);
-  void (*run)(const ConvShape&, int64_t, const float*, const float*, const float*, float*, float*);
-  int64_t (*weights_scratch_floats)(const ConvShape&, const ConvPart&);
-  void (*run_weights)(const ConvShape&, const ConvPart&, int64_t, const float*, const float*,
-                      float*, float*, float*);
-};
-constexpr Kernels kDirect = {conv_packed_floats, conv_pack_weights_avx512,    conv_scratch_floats,
-                             conv_avx512,        conv_weights_scratch_floats, conv_weights_avx512};
-constexpr Kernels kWinograd = {winograd_packed_floats,          winograd_pack_weights_avx512,
-                               winograd_scratch_floats,         winograd_avx512,
-                               winograd_weights_scratch_floats, winograd_weights_avx512};
+  CpuIsa isa;
+  bool winograd;
 
-bool takes(const Kernels& kernels, const ConvShape& shape) {
-  return &kernels == &kDirect || (shape.kernel_height == 3 && shape.kernel_width == 3);
+  const ConvImagesKernel& images() const {
+    const ConvKernels all = conv_kernels(isa);
+    return winograd ? all.winograd_images : all.images;
+  }
+  const ConvWeightsKernel& weights() const {
+    const ConvKernels all = conv_kernels(isa);
+    return winograd ? all.winograd_weights : all.weights;
+  }
+  bool takes(const ConvShape& shape) const {
+    return !winograd || (shape.kernel_height == 3 && shape.kernel_width == 3);
+  }
+};
+
+std::vector<Kernels> all_kernels() {
+  std::vector<Kernels> all;
+  for (const CpuIsa isa : supported_isas()) {
+    all.push_back({isa, false});
+    all.push_back({isa, true});
+  }
+  return all;
 }
-
-/// Memory between two pages that cannot be touched; the end of it is the end of a page.
-class Fenced {
- public:
-  explicit Fenced(const at::Tensor& values) : Fenced(values.numel()) {
-    std::memcpy(data_, values.const_data_ptr(), values.nbytes());
-  }
-  explicit Fenced(int64_t floats) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
-    size_ = (bytes + page - 1) / page * page + 2 * page;
-    start_ = static_cast<char*>(
-        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (start_ == MAP_FAILED) throw std::bad_alloc();
-    EXPECT_EQ(mprotect(start_, page, PROT_NONE), 0);
-    EXPECT_EQ(mprotect(start_ + size_ - page, page, PROT_NONE), 0);
-    data_ = reinterpret_cast<float*>(start_ + size_ - page - bytes);
-  }
-  ~Fenced() { munmap(start_, size_); }
-  Fenced(const Fenced&) = delete;
-  Fenced& operator=(const Fenced&) = delete;
-
-  float* data() const { return data_; }
-  at::Tensor tensor(at::IntArrayRef sizes) const {
-    return torch::from_blob(data_, sizes, at::kFloat).clone();
-  }
-
- private:
-  char* start_;
-  size_t size_;
-  float* data_;
-};
 
 at::Tensor forward(const Kernels& kernels, const Problem& problem, const ConvWeights& weights,
                    const float* x, const float* bias) {
   const ConvShape& s = problem.shape;
-  const Scratch packed(kernels.packed_floats(s));
-  const Scratch scratch(kernels.scratch_floats(s));
+  const Scratch packed(kernels.images().packed_floats(s));
+  const Scratch scratch(kernels.images().scratch_floats(s));
   const std::vector<int64_t> sizes = {problem.images, s.out_channels, s.out_height(),
                                       s.out_width()};
   const Fenced y(c10::multiply_integers(sizes));
-  kernels.pack(s, weights, packed.data());
-  kernels.run(s, problem.images, x, packed.data(), bias, y.data(), scratch.data());
+  kernels.images().pack(s, weights, packed.data());
+  kernels.images().run(s, problem.images, x, packed.data(), bias, y.data(), scratch.data());
   return y.tensor(sizes);
 }
 
@@ -148,26 +120,24 @@ std::vector<at::Tensor> backward_weights(const Kernels& kernels, const Problem& 
   for (int64_t out = 0; out < s.out_channels; out += kConvPanel) {
     for (int64_t in = 0; in < s.in_channels; in += channels) {
       const ConvPart part{out, in, std::min(s.in_channels, in + channels)};
-      const Scratch scratch(kernels.weights_scratch_floats(s, part));
-      kernels.run_weights(s, part, problem.images, x.data(), dy.data(), dw.data(), dbias.data(),
-                          scratch.data());
+      const Scratch scratch(kernels.weights().scratch_floats(s, part));
+      kernels.weights().run(s, part, problem.images, x.data(), dy.data(), dw.data(), dbias.data(),
+                            scratch.data());
     }
   }
   return {dw.tensor(given.w.sizes()), dbias.tensor({s.out_channels})};
 }
 
-class ConvKernelTest : public testing::TestWithParam<const Kernels*> {
+class ConvKernelTest : public testing::TestWithParam<Kernels> {
  protected:
-  void SetUp() override {
-    if (!cpu_supports(CpuIsa::kAvx512)) GTEST_SKIP() << "this processor has no AVX-512";
-    torch::manual_seed(21);
-  }
-  const Kernels& kernels() const { return *GetParam(); }
+  void SetUp() override { torch::manual_seed(21); }
+  static const Kernels& kernels() { return GetParam(); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kernels, ConvKernelTest, testing::Values(&kDirect, &kWinograd),
+INSTANTIATE_TEST_SUITE_P(Kernels, ConvKernelTest, testing::ValuesIn(all_kernels()),
                          [](const auto& info) {
-                           return info.param == &kDirect ? "Direct" : "Winograd";
+                           return name_of(info.param.isa) +
+                                  (info.param.winograd ? "Winograd" : "Direct");
                          });
 
 const std::vector<Problem>& problems() {
@@ -188,7 +158,7 @@ const std::vector<Problem>& problems() {
 
 TEST_P(ConvKernelTest, AgreesWithDoubleForAllSizes) {
   for (const Problem& problem : problems()) {
-    if (!takes(kernels(), problem.shape)) continue;
+    if (!kernels().takes(problem.shape)) continue;
     const Case given(problem);
     EXPECT_LT(largest_error(forward(kernels(), problem, given), given.y), 3e-6) << problem;
     const at::Tensor plain = given.y - given.bias.to(at::kDouble).view({1, -1, 1, 1});
@@ -202,7 +172,7 @@ TEST_P(ConvKernelTest, AgreesWithDoubleForAllSizes) {
 
 TEST_P(ConvKernelTest, AnImagesBitsDoNotDependOnTheOthers) {
   for (const Problem& problem : problems()) {
-    if (!takes(kernels(), problem.shape) || problem.images == 1) continue;
+    if (!kernels().takes(problem.shape) || problem.images == 1) continue;
     Case given(problem);
     const at::Tensor together = forward(kernels(), problem, given);
     given.x = given.x.narrow(0, problem.images - 1, 1).contiguous();
@@ -213,7 +183,7 @@ TEST_P(ConvKernelTest, AnImagesBitsDoNotDependOnTheOthers) {
 
 TEST_P(ConvKernelTest, AnyDivisionOfTheWeightsGradientGivesTheSameBits) {
   for (const Problem& problem : problems()) {
-    if (!takes(kernels(), problem.shape)) continue;
+    if (!kernels().takes(problem.shape)) continue;
     const Case given(problem);
     const auto whole = backward_weights(kernels(), problem, given, 1000);
     for (const int64_t channels : {1, 3, 16}) {
@@ -224,7 +194,28 @@ TEST_P(ConvKernelTest, AnyDivisionOfTheWeightsGradientGivesTheSameBits) {
   }
 }
 
-#endif
+TEST(ConvIsaTest, InstructionSetsGiveTheSameBits) {
+  torch::manual_seed(29);
+  for (const bool winograd : {false, true}) {
+    const Kernels plain{CpuIsa::kBaseline, winograd};
+    for (const Problem& problem : problems()) {
+      if (!plain.takes(problem.shape)) continue;
+      const Case given(problem);
+      const at::Tensor y = forward(plain, problem, given);
+      const at::Tensor dx = backward_data(plain, problem, given);
+      const auto weights = backward_weights(plain, problem, given, 1000);
+      for (const CpuIsa isa : supported_isas()) {
+        const Kernels other{isa, winograd};
+        SCOPED_TRACE(testing::Message() << problem << ", " << name_of(isa));
+        EXPECT_TRUE(same_bits(forward(other, problem, given), y));
+        EXPECT_TRUE(same_bits(backward_data(other, problem, given), dx));
+        const auto others = backward_weights(other, problem, given, 1000);
+        EXPECT_TRUE(same_bits(others[0], weights[0]));
+        EXPECT_TRUE(same_bits(others[1], weights[1]));
+      }
+    }
+  }
+}
 
 /// {y, dx, dw, dbias} through autograd.
 std::vector<at::Tensor> results(const Case& given, at::IntArrayRef padding) {
@@ -275,17 +266,20 @@ TEST(ConvolutionTest, SameBitsOnIntraOpThreadsAndAgain) {
     at::set_num_threads(1);
     const auto one = results(given, padding);
     const auto again = results(given, padding);
-    at::set_num_threads(3);
-    const auto three = results(given, padding);
-    at::set_num_threads(before);
     for (size_t i = 0; i < 4; ++i) {
       EXPECT_TRUE(same_bits(one[i], again[i])) << problem << ", result " << i;
-      EXPECT_TRUE(same_bits(one[i], three[i])) << problem << ", result " << i;
     }
+    for (int threads = 2; threads <= 7; ++threads) {
+      at::set_num_threads(threads);
+      const auto more = results(given, padding);
+      for (size_t i = 0; i < 4; ++i) {
+        EXPECT_TRUE(same_bits(one[i], more[i]))
+            << problem << ", result " << i << " on " << threads << " threads";
+      }
+    }
+    at::set_num_threads(before);
   }
 }
-
-#if defined(__x86_64__)
 
 TEST(ConvolutionTest, LayersUseTheKernels) {
   if (describe_cpu_kernels().find("convolution: strata") == std::string::npos) {
@@ -294,18 +288,17 @@ TEST(ConvolutionTest, LayersUseTheKernels) {
   torch::manual_seed(24);
   const Problem direct{2, {1, 28, 28, 32, 3, 3, 0, 0}};
   const Problem winograd{2, {32, 26, 26, 64, 3, 3, 0, 0}};
-  for (const auto& [problem, kernels] : {std::pair(direct, &kDirect), {winograd, &kWinograd}}) {
+  for (const Problem& problem : {direct, winograd}) {
+    const Kernels kernels{best_cpu_isa(), problem.shape.in_channels == 32};
     const Case given(problem);
     const ReplicaLike replica;
     const auto got = results(given, {0, 0});
-    const auto weights = backward_weights(*kernels, problem, given, 1000);
-    EXPECT_TRUE(same_bits(got[0], forward(*kernels, problem, given))) << problem;
+    const auto weights = backward_weights(kernels, problem, given, 1000);
+    EXPECT_TRUE(same_bits(got[0], forward(kernels, problem, given))) << problem;
     EXPECT_TRUE(same_bits(got[2], weights[0])) << problem;
     EXPECT_TRUE(same_bits(got[3], weights[1])) << problem;
   }
 }
-
-#endif
 
 // Everything else is libtorch's.
 TEST(ConvolutionTest, OtherConvolutionsEqualTheEnginesBitForBit) {

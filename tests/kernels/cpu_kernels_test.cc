@@ -11,31 +11,46 @@
 #include <vector>
 
 #include "core/cpu_isa.h"
+#include "kernels/fenced.h"
+#include "kernels/isas.h"
 #include "kernels/matmul_kernels.h"
 #include "kernels/matmul_problem.h"
 #include "kernels/replica_like.h"
+#include "kernels/scratch.h"
 
 namespace strata::kernels {
 namespace {
 
-#if defined(__x86_64__)
-
 /// Runs the kernel itself, whatever this processor's rule is.
-at::Tensor own_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {},
-                       int64_t padding = 0) {
+at::Tensor own_product(CpuIsa isa, const at::Tensor& a, const at::Tensor& b,
+                       const at::Tensor& bias = {}, int64_t padding = 0) {
+  const MatmulKernels& kernels = matmul_kernels(isa);
   at::Tensor c = torch::full({a.size(0), b.size(1) + padding}, -7.0f);
   const MatmulProblem problem = problem_of(a, b, bias, c);
-  const at::Tensor scratch = torch::empty({matmul_scratch_floats(problem)});
-  matmul_avx512(problem, scratch.mutable_data_ptr<float>());
+  const Scratch scratch(kernels.scratch_floats(problem));
+  kernels.multiply(problem, scratch.data());
   EXPECT_TRUE(c.narrow(1, b.size(1), padding).eq(-7).all().item<bool>()) << "wrote behind the row";
   return c.narrow(1, 0, b.size(1));
 }
 
-class MatmulKernelTest : public testing::Test {
+using Size = std::tuple<int64_t, int64_t, int64_t>;
+
+const std::vector<Size>& product_sizes() {
+  static const std::vector<Size> sizes = {
+      {1, 1, 1},      {1, 17, 3},     {17, 1, 5},     {4, 4, 2},     {6, 64, 192},  {7, 65, 193},
+      {13, 31, 385},  {16, 16, 16},   {64, 10, 63},   {64, 256, 16}, {64, 300, 40}, {33, 784, 20},
+      {97, 129, 200}, {200, 48, 500}, {5, 80, 1},     {130, 12, 7},  {12, 33, 900}, {100, 32, 11},
+      {3, 600, 300},  {600, 3, 300},  {64, 1100, 300}};
+  return sizes;
+}
+
+class MatmulKernelTest : public testing::TestWithParam<CpuIsa> {
  protected:
-  void SetUp() override {
-    if (!cpu_supports(CpuIsa::kAvx512)) GTEST_SKIP() << "this processor has no AVX-512";
-    torch::manual_seed(5);
+  void SetUp() override { torch::manual_seed(5); }
+
+  static at::Tensor own_product(const at::Tensor& a, const at::Tensor& b,
+                                const at::Tensor& bias = {}, int64_t padding = 0) {
+    return kernels::own_product(GetParam(), a, b, bias, padding);
   }
 
   /// [rows, columns], as `by_columns` asks.
@@ -44,13 +59,11 @@ class MatmulKernelTest : public testing::Test {
   }
 };
 
-TEST_F(MatmulKernelTest, AgreesWithDoubleForAllLayoutsAndSizes) {
-  const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
-      {1, 1, 1},      {1, 17, 3},     {17, 1, 5},     {4, 4, 2},     {6, 64, 192},  {7, 65, 193},
-      {13, 31, 385},  {16, 16, 16},   {64, 10, 63},   {64, 256, 16}, {64, 300, 40}, {33, 784, 20},
-      {97, 129, 200}, {200, 48, 500}, {5, 80, 1},     {130, 12, 7},  {12, 33, 900}, {100, 32, 11},
-      {3, 600, 300},  {600, 3, 300},  {64, 1100, 300}};
-  for (const auto& [m, n, k] : sizes) {
+INSTANTIATE_TEST_SUITE_P(Isas, MatmulKernelTest, testing::ValuesIn(supported_isas()),
+                         [](const auto& info) { return name_of(info.param); });
+
+TEST_P(MatmulKernelTest, AgreesWithDoubleForAllLayoutsAndSizes) {
+  for (const auto& [m, n, k] : product_sizes()) {
     for (int layout = 0; layout < 8; ++layout) {
       const at::Tensor a = matrix(m, k, (layout & 1) != 0);
       const at::Tensor b = matrix(k, n, (layout & 2) != 0);
@@ -63,7 +76,7 @@ TEST_F(MatmulKernelTest, AgreesWithDoubleForAllLayoutsAndSizes) {
   }
 }
 
-TEST_F(MatmulKernelTest, ReadsPartsOfLargerMatrices) {
+TEST_P(MatmulKernelTest, ReadsPartsOfLargerMatrices) {
   const at::Tensor a = torch::randn({70, 500}).narrow(1, 11, 300).narrow(0, 3, 60);
   const at::Tensor b = torch::randn({90, 400}).narrow(1, 7, 300).narrow(0, 1, 80).t();
   EXPECT_LT(largest_error(own_product(a, b), a.to(at::kDouble).mm(b.to(at::kDouble))), 1e-5);
@@ -74,7 +87,7 @@ TEST_F(MatmulKernelTest, ReadsPartsOfLargerMatrices) {
 
 // What a replica computes must not depend on how many examples its neighbours have, or where
 // tensors lie.
-TEST_F(MatmulKernelTest, BitsDependOnTheRowTheColumnAndTheLengthAlone) {
+TEST_P(MatmulKernelTest, BitsDependOnTheRowTheColumnAndTheLengthAlone) {
   const at::Tensor a = torch::randn({150, 777});
   const at::Tensor b = torch::randn({777, 333});
   const at::Tensor bias = torch::randn({333});
@@ -97,7 +110,7 @@ TEST_F(MatmulKernelTest, BitsDependOnTheRowTheColumnAndTheLengthAlone) {
   }
 }
 
-TEST_F(MatmulKernelTest, NanAndInfinityStayInTheirRowsAndColumns) {
+TEST_P(MatmulKernelTest, NanAndInfinityStayInTheirRowsAndColumns) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   at::Tensor a = torch::randn({9, 40});
   const at::Tensor b = torch::randn({40, 37});
@@ -110,7 +123,45 @@ TEST_F(MatmulKernelTest, NanAndInfinityStayInTheirRowsAndColumns) {
   for (const int64_t row : {0, 1, 3, 4, 6, 7, 8}) EXPECT_TRUE(same_bits(c[row], clean[row]));
 }
 
-#endif
+TEST_P(MatmulKernelTest, TouchesNothingBesideItsMatrices) {
+  for (const auto at : {Fenced::At::kEnd, Fenced::At::kStart}) {
+    for (const auto& [m, n, k] : product_sizes()) {
+      for (int layout = 0; layout < 4; ++layout) {
+        const at::Tensor a_values = torch::randn({m, k});
+        const at::Tensor b_values = torch::randn({k, n});
+        const Fenced a(a_values, at), b(b_values, at), bias(n, at), c(m * n, at);
+        const MatmulKernels& kernels = matmul_kernels(GetParam());
+        const MatmulProblem problem{
+            m,
+            n,
+            k,
+            (layout & 1) != 0 ? MatrixView{a.data(), 1, m} : MatrixView{a.data(), k, 1},
+            (layout & 2) != 0 ? MatrixView{b.data(), 1, k} : MatrixView{b.data(), n, 1},
+            bias.data(),
+            c.data(),
+            n};
+        const Scratch scratch(kernels.scratch_floats(problem));
+        kernels.multiply(problem, scratch.data());
+      }
+    }
+  }
+}
+
+TEST(MatmulIsaTest, InstructionSetsGiveTheSameBits) {
+  torch::manual_seed(12);
+  for (const auto& [m, n, k] : product_sizes()) {
+    for (int layout = 0; layout < 8; ++layout) {
+      const at::Tensor a = (layout & 1) != 0 ? torch::randn({k, m}).t() : torch::randn({m, k});
+      const at::Tensor b = (layout & 2) != 0 ? torch::randn({n, k}).t() : torch::randn({k, n});
+      const at::Tensor bias = (layout & 4) != 0 ? torch::randn({n}) : at::Tensor();
+      const at::Tensor want = own_product(CpuIsa::kBaseline, a, b, bias);
+      for (const CpuIsa isa : supported_isas()) {
+        EXPECT_TRUE(same_bits(own_product(isa, a, b, bias), want))
+            << m << " x " << k << " x " << n << " layout " << layout << " " << name_of(isa);
+      }
+    }
+  }
+}
 
 TEST(EngineKernelsTest, ProductsEqualTheEnginesAndEmptyOnesToo) {
   torch::manual_seed(6);
@@ -217,12 +268,12 @@ TEST(EngineKernelsTest, BitsDoNotDependOnIntraOpThreads) {
   at::set_num_threads(1);
   const at::Tensor one = a.mm(b);
   const at::Tensor one_tall = b.t().mm(a.t());
-  at::set_num_threads(3);
-  const at::Tensor three = a.mm(b);
-  const at::Tensor three_tall = b.t().mm(a.t());
+  for (int threads = 2; threads <= 7; ++threads) {
+    at::set_num_threads(threads);
+    EXPECT_TRUE(same_bits(one, a.mm(b))) << threads;
+    EXPECT_TRUE(same_bits(one_tall, b.t().mm(a.t()))) << threads;
+  }
   at::set_num_threads(before);
-  EXPECT_TRUE(same_bits(one, three));
-  EXPECT_TRUE(same_bits(one_tall, three_tall));
 }
 
 TEST(EngineKernelsTest, GradientsAndSecondGradients) {

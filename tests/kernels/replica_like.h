@@ -30,6 +30,11 @@ inline double largest_error(const at::Tensor& got, const at::Tensor& want) {
   return (got.to(at::kDouble) - reference).abs().max().item<double>() / scale;
 }
 
+/// Where a result is NaN or infinite: 0 if finite.
+inline at::Tensor kinds(const at::Tensor& t) {
+  return t.isnan().to(at::kByte) + t.isposinf().to(at::kByte) * 2 + t.isneginf().to(at::kByte) * 3;
+}
+
 inline bool same_bits(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor x = a.contiguous();
   const at::Tensor y = b.contiguous();

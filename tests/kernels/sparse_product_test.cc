@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "core/cpu_isa.h"
+#include "kernels/isas.h"
 #include "kernels/matmul_kernels.h"
 #include "kernels/matmul_problem.h"
 #include "kernels/replica_like.h"
+#include "kernels/scratch.h"
 
 namespace strata::kernels {
 namespace {
-
-#if defined(__x86_64__)
 
 constexpr int64_t kPadding = 3;
 
@@ -24,29 +24,32 @@ at::Tensor room_for(const at::Tensor& a, const at::Tensor& b) {
   return torch::full({a.size(0), b.size(1) + kPadding}, -7.0f);
 }
 
-at::Tensor dense_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {}) {
+at::Tensor dense_product(CpuIsa isa, const at::Tensor& a, const at::Tensor& b,
+                         const at::Tensor& bias) {
   at::Tensor c = room_for(a, b);
   const MatmulProblem problem = problem_of(a, b, bias, c);
-  const at::Tensor scratch = torch::empty({matmul_scratch_floats(problem)});
-  matmul_avx512(problem, scratch.mutable_data_ptr<float>());
+  const MatmulKernels& kernels = matmul_kernels(isa);
+  const Scratch scratch(kernels.scratch_floats(problem));
+  kernels.multiply(problem, scratch.data());
   return c.narrow(1, 0, b.size(1));
 }
 
-SparsePlan plan(const at::Tensor& a, const at::Tensor& b) {
+SparsePlan sparse_plan(CpuIsa isa, const at::Tensor& a, const at::Tensor& b) {
   at::Tensor c = room_for(a, b);
-  return plan_sparse_product(problem_of(a, b, {}, c));
+  return sparse_product(isa).plan(problem_of(a, b, {}, c));
 }
 
 /// Nothing if it gives up.
-std::optional<at::Tensor> sparse_product(const at::Tensor& a, const at::Tensor& b,
-                                         const at::Tensor& bias = {}) {
+std::optional<at::Tensor> sparse_result(CpuIsa isa, const at::Tensor& a, const at::Tensor& b,
+                                        const at::Tensor& bias) {
   at::Tensor c = room_for(a, b);
   const MatmulProblem problem = problem_of(a, b, bias, c);
-  const SparsePlan plan = plan_sparse_product(problem);
+  const SparseKernels& kernels = sparse_product(isa);
+  const SparsePlan plan = kernels.plan(problem);
   EXPECT_TRUE(plan.worthwhile);
   if (!plan.worthwhile) return std::nullopt;
-  const at::Tensor scratch = torch::empty({plan.scratch_floats});
-  if (!sparse_matmul_avx512(problem, plan, scratch.mutable_data_ptr<float>())) return std::nullopt;
+  const Scratch scratch(plan.scratch_floats);
+  if (!kernels.multiply(problem, plan, scratch.data())) return std::nullopt;
   EXPECT_TRUE(c.narrow(1, b.size(1), kPadding).eq(-7).all().item<bool>()) << "wrote behind the row";
   return c.narrow(1, 0, b.size(1));
 }
@@ -58,15 +61,27 @@ at::Tensor matrix(int64_t rows, int64_t columns, bool by_columns, double density
   return by_columns ? values.t().contiguous().t() : values;
 }
 
-class SparseProductTest : public testing::Test {
+class SparseProductTest : public testing::TestWithParam<CpuIsa> {
  protected:
-  void SetUp() override {
-    if (!cpu_supports(CpuIsa::kAvx512)) GTEST_SKIP() << "this processor has no AVX-512";
-    torch::manual_seed(9);
+  void SetUp() override { torch::manual_seed(9); }
+
+  static at::Tensor dense_product(const at::Tensor& a, const at::Tensor& b,
+                                  const at::Tensor& bias = {}) {
+    return kernels::dense_product(GetParam(), a, b, bias);
+  }
+  static SparsePlan plan(const at::Tensor& a, const at::Tensor& b) {
+    return sparse_plan(GetParam(), a, b);
+  }
+  static std::optional<at::Tensor> sparse_product(const at::Tensor& a, const at::Tensor& b,
+                                                  const at::Tensor& bias = {}) {
+    return sparse_result(GetParam(), a, b, bias);
   }
 };
 
-TEST_F(SparseProductTest, HasTheBitsOfTheDenseOneForAllLayoutsAndSizes) {
+INSTANTIATE_TEST_SUITE_P(Isas, SparseProductTest, testing::ValuesIn(supported_isas()),
+                         [](const auto& info) { return name_of(info.param); });
+
+TEST_P(SparseProductTest, HasTheBitsOfTheDenseOneForAllLayoutsAndSizes) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
       {64, 256, 784}, {256, 784, 64}, {784, 256, 64}, {70, 250, 301}, {131, 97, 193},
       {333, 65, 80},  {90, 345, 81},  {97, 131, 577}, {500, 129, 33}, {40, 1000, 192}};
@@ -86,7 +101,7 @@ TEST_F(SparseProductTest, HasTheBitsOfTheDenseOneForAllLayoutsAndSizes) {
   }
 }
 
-TEST_F(SparseProductTest, AgreesWithDouble) {
+TEST_P(SparseProductTest, AgreesWithDouble) {
   const at::Tensor a = matrix(64, 784, false, 0.2);
   const at::Tensor b = matrix(784, 256, true);
   const auto c = sparse_product(a, b);
@@ -94,7 +109,7 @@ TEST_F(SparseProductTest, AgreesWithDouble) {
   EXPECT_LT(largest_error(*c, a.to(at::kDouble).mm(b.to(at::kDouble))), 1e-5);
 }
 
-TEST_F(SparseProductTest, RowsOfZerosAndRowsWithoutAny) {
+TEST_P(SparseProductTest, RowsOfZerosAndRowsWithoutAny) {
   at::Tensor a = matrix(128, 400, false, 0.05);
   a[0].zero_();
   a[127].zero_();
@@ -111,19 +126,19 @@ TEST_F(SparseProductTest, RowsOfZerosAndRowsWithoutAny) {
   EXPECT_TRUE(same_bits(*nothing, dense_product(zero, b)));
 }
 
-TEST_F(SparseProductTest, TakesTheSparserSideAndLeavesDenseOnesAlone) {
+TEST_P(SparseProductTest, TakesTheSparserSideAndLeavesDenseOnesAlone) {
   const at::Tensor thin = matrix(256, 256, false, 0.1);
   const at::Tensor thinner = matrix(256, 256, false, 0.02);
   const at::Tensor full = matrix(256, 256, false);
   EXPECT_TRUE(plan(thin, thinner).of_b);
   EXPECT_FALSE(plan(thinner, thin).of_b);
   EXPECT_FALSE(plan(full, full).worthwhile);
-  EXPECT_FALSE(plan(matrix(256, 256, false, 0.7), full).worthwhile);
+  EXPECT_FALSE(plan(matrix(256, 256, false, 0.9), full).worthwhile);
   EXPECT_FALSE(plan(torch::zeros({16, 16}), torch::zeros({16, 16})).worthwhile) << "small";
 }
 
 // Zero times infinity is no zero.
-TEST_F(SparseProductTest, GivesUpWhenTheOtherSideIsNotFinite) {
+TEST_P(SparseProductTest, GivesUpWhenTheOtherSideIsNotFinite) {
   for (const float bad :
        {std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
         std::numeric_limits<float>::quiet_NaN()}) {
@@ -137,7 +152,7 @@ TEST_F(SparseProductTest, GivesUpWhenTheOtherSideIsNotFinite) {
   }
 }
 
-TEST_F(SparseProductTest, NanAndInfinityOfTheSparseSideCount) {
+TEST_P(SparseProductTest, NanAndInfinityOfTheSparseSideCount) {
   at::Tensor a = matrix(128, 200, false, 0.05);
   a[7][11] = std::numeric_limits<float>::quiet_NaN();
   a[9][199] = std::numeric_limits<float>::infinity();
@@ -149,7 +164,7 @@ TEST_F(SparseProductTest, NanAndInfinityOfTheSparseSideCount) {
   EXPECT_TRUE(same_bits((*c)[8], dense_product(a, b)[8]));
 }
 
-TEST_F(SparseProductTest, GivesUpWhenTheSampleWasWrong) {
+TEST_P(SparseProductTest, GivesUpWhenTheSampleWasWrong) {
   // Every third row is looked at.
   at::Tensor a = torch::ones({96, 1600});
   for (int64_t row = 0; row < 96; row += 3) a[row].zero_();
@@ -158,7 +173,8 @@ TEST_F(SparseProductTest, GivesUpWhenTheSampleWasWrong) {
   EXPECT_FALSE(sparse_product(a, b));
 }
 
-TEST_F(SparseProductTest, ReplicasUseItAndGetTheSameResults) {
+TEST(SparseProductsTest, ReplicasUseItAndGetTheSameResults) {
+  torch::manual_seed(9);
   const at::Tensor x = matrix(64, 784, false, 0.2);
   at::Tensor w = torch::randn({256, 784});
   const auto step = [&] {
@@ -177,8 +193,6 @@ TEST_F(SparseProductTest, ReplicasUseItAndGetTheSameResults) {
   EXPECT_TRUE(std::get<0>(step()).select(1, 3).isfinite().logical_not().all().item<bool>())
       << "0 * inf is NaN";
 }
-
-#endif
 
 }  // namespace
 }  // namespace strata::kernels

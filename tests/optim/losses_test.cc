@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/kernel_threads.h"
 #include "optim/losses/cross_entropy_kernels.h"
 #include "strata/core/error.h"
 #include "support/expect_error.h"
@@ -181,6 +182,60 @@ TEST(SparseCrossentropyTest, EqualsTheUnfusedOperators) {
       }
     }
   }
+}
+
+TEST(SparseCrossentropyTest, DecompositionsGiveTheSame) {
+  const auto call = [](const char* name, std::vector<c10::IValue> stack, bool decomposed) {
+    const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, "");
+    if (decomposed) {
+      op.callBoxedForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd, stack);
+    } else {
+      op.callBoxed(&stack);
+    }
+    return stack;
+  };
+  const Tensor logits = at::randn({4, 5, 300}), labels = at::randint(300, {4, 5}, at::kInt);
+  labels[2][3] = -1;
+  for (const c10::IValue ignored : {c10::IValue(-1), c10::IValue()}) {
+    const Tensor kept = ignored.isNone() ? labels.clamp_min(0) : labels;
+    const std::vector<c10::IValue> inputs = {logits, kept, ignored, true};
+    const auto own = call("strata::softmax_cross_entropy", inputs, false);
+    const auto want = call("strata::softmax_cross_entropy", inputs, true);
+    const auto meta = call("strata::softmax_cross_entropy",
+                           {logits.to(at::kMeta), kept.to(at::kMeta), ignored, true}, false);
+    for (size_t i = 0; i < 2; ++i) {
+      EXPECT_TRUE(at::allclose(own[i].toTensor(), want[i].toTensor(), 1e-5, 1e-6)) << i;
+      EXPECT_EQ(own[i].toTensor().sizes(), meta[i].toTensor().sizes()) << i;
+    }
+    const Tensor scale = at::randn({4, 5});
+    for (const char* name : {"strata::scale_rows", "strata::scale_rows_"}) {
+      const Tensor first = own[1].toTensor().clone(), second = own[1].toTensor().clone();
+      EXPECT_TRUE(at::equal(call(name, {first, scale}, false)[0].toTensor(),
+                            call(name, {second, scale}, true)[0].toTensor()));
+    }
+  }
+}
+
+TEST(SparseCrossentropyTest, ThreadsDoNotChangeBits) {
+  const Tensor logits = at::randn({500, 1000}).set_requires_grad(true);
+  const Tensor labels = at::randint(1000, {500}, at::kInt), weight = at::rand({500});
+  Tensor values, gradients;
+  for (int threads = 1; threads <= 7; ++threads) {
+    kernels::set_kernel_threads(threads);
+    const Tensor got = sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+    const Tensor slope = gradient((got * weight).sum(), logits);
+    if (threads == 1) values = got, gradients = slope;
+    EXPECT_TRUE(at::equal(got, values)) << threads;
+    EXPECT_TRUE(at::equal(slope, gradients)) << threads;
+    Tensor bad = labels.to(at::kLong);
+    bad[400] = 1000;
+    bad[123] = -1;
+    expect_error([&] { sparse_categorical_crossentropy(bad, logits, {.from_logits = true}); },
+                 ErrorCode::kInvalidArgument,
+                 "[losses] sparse_categorical_crossentropy: got label -1 in row 123; expected 0 to "
+                 "999, for the 1000 classes of y_pred");
+  }
+  kernels::set_kernel_threads(0);
 }
 
 TEST(SparseCrossentropyTest, TakesStridesMoreAxesAndHalfPrecision) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,8 @@
 #include "suites/core_distance.h"
 #include "suites/process.h"
 #include "suites/stats.h"
+#include "suites/step_cases.h"
+#include "suites/step_model_systems.h"
 #include "suites/step_systems.h"
 
 namespace strata::bench {
@@ -119,6 +122,56 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
     }
   }
   EXPECT_EQ(step_systems(options, "run", "/nonexistent/data", {0, 1}, ports).size(), 2);
+}
+
+TEST(BenchProcessTest, MemoryHasAPeakThatCanBeReset) {
+  // 40 MB for a moment, then little.
+  BenchProcess process(
+      shell(
+          "echo ready; read -r line; x=$(head -c 40000000 /dev/zero | tr '\\0' a); x=; echo done; "
+          "read -r line"),
+      log_path());
+  process.receive(soon());
+  const BenchProcess::Memory before = process.memory();
+  EXPECT_GT(before.peak, 100e3);
+  EXPECT_GE(before.peak, before.files);
+  process.send("go");
+  process.receive(soon());
+  const double peak = process.memory().peak;
+  EXPECT_GT(peak, before.peak + 30e6);
+  process.reset_peak_memory();
+  EXPECT_LE(process.memory().peak, peak);
+}
+
+TEST(BenchModelCasesTest, ComparesSystemsThatThereAre) {
+  BenchOptions options;
+  options.peers_dir = "/nonexistent/peers";
+  options.command = "/nonexistent/strata";
+  options.against = {"other"};
+  int models = 0;
+  for (const StepCase& each : step_cases()) {
+    if (!each.trains_model) continue;
+    ++models;
+    const auto systems = step_model_systems(options, each, "/nonexistent/data", {0, 1});
+    std::set<std::string> names;
+    for (const SystemSpec& system : systems) {
+      EXPECT_TRUE(names.insert(system.name).second) << each.name << ": " << system.name;
+      const bool ours = system.name.rfind("strata", 0) == 0 || system.name.rfind("other", 0) == 0 ||
+                        system.name == "independent-2";
+      EXPECT_EQ(system.missing.empty(), ours) << each.name << ": " << system.name;
+      for (const Variant& variant : system.variants) {
+        const size_t processes = system.name == "independent-2" || system.name == "ddp-2" ? 2 : 1;
+        EXPECT_EQ(variant.processes.size(), processes) << each.name << ": " << system.name;
+      }
+    }
+    for (const Ratio& ratio : step_model_ratios(each, true)) {
+      EXPECT_TRUE(names.contains(ratio.tested)) << each.name << ": " << ratio.tested;
+      EXPECT_TRUE(names.contains(ratio.baseline)) << each.name << ": " << ratio.baseline;
+    }
+    EXPECT_EQ(names.contains("strata-1-float32"), each.bf16) << each.name;
+    EXPECT_EQ(names.contains("torch-1-eager-attention"), each.name == "transformer-512");
+  }
+  EXPECT_EQ(models, 6);
 }
 
 }  // namespace

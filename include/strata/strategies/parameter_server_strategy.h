@@ -47,6 +47,10 @@ struct ParameterServerStrategyOptions {
   std::chrono::nanoseconds timeout = std::chrono::minutes(30);
 
   // Performance.
+  /// Asynchronous training: a step's push and pull are under way while the next one computes, whose
+  /// values are then one push of this worker's own older. What variables hold between two steps are
+  /// the values behind the push before the last; an error of a push is the next step's.
+  bool pull_ahead = false;
   ReplicaOptions replicas = {};
 };
 

@@ -181,6 +181,7 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
   for (const SymbolicTensor& output : outputs_) output_slots_.push_back(slot(output));
   fuse_steps();
+  fuse_sums_and_normalizations();
   std::unordered_map<size_t, size_t> last_use;  // slot to step
   for (size_t i = 0; i < steps_.size(); ++i) {
     for (size_t from : steps_[i].from) last_use[from] = i;
@@ -242,6 +243,62 @@ void Graph::fuse_steps() {
   steps_ = std::move(ordered);
 }
 
+/// The sum's other users get it too, so it may have any. The normalization moves to just behind it.
+void Graph::fuse_sums_and_normalizations() {
+  std::unordered_map<size_t, size_t> sums;  // slot to step
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const bool is_sum = role_of(*steps_[i].layer) == FusionRole::kSum && steps_[i].from.size() == 2;
+    const bool taken = i > 0 && steps_[i - 1].covers == 2;
+    if (is_sum && !taken) sums[steps_[i].to] = i;
+  }
+  std::unordered_map<size_t, size_t> behind;  // step of a sum to that of a normalization
+  std::vector<bool> moved(steps_.size());
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    const Step& norm = steps_[i];
+    if (role_of(*norm.layer) != FusionRole::kRowNormalization || norm.from.size() != 1) continue;
+    const auto sum = sums.find(norm.from[0]);
+    if (sum == sums.end() || behind.contains(sum->second)) continue;
+    Step& first = steps_[sum->second];
+    if (first.layer->dtype().compute_dtype() != norm.layer->dtype().compute_dtype()) continue;
+    first.before_normalization = true;
+    behind[sum->second] = i;
+    moved[i] = true;
+  }
+  if (behind.empty()) return;
+  std::vector<Step> ordered;
+  for (size_t i = 0; i < steps_.size(); ++i) {
+    if (moved[i]) continue;
+    ordered.push_back(steps_[i]);
+    if (const auto norm = behind.find(i); norm != behind.end()) {
+      ordered.push_back(steps_[norm->second]);
+    }
+  }
+  steps_ = std::move(ordered);
+}
+
+bool Graph::run_normalized_sum(size_t sum, const Call& call, Tensors& values) const {
+  const Step& first = steps_[sum];
+  const Step& norm = steps_[sum + 1];
+  const at::Tensor& x = values[first.from[0]];
+  const at::Tensor& beside = values[first.from[1]];
+  const at::ScalarType dtype = first.layer->dtype().compute_dtype();
+  if (x.sizes() != beside.sizes() || x.scalar_type() != dtype || beside.scalar_type() != dtype) {
+    return false;
+  }
+  Fusion fusion{.beside = beside};
+  LayerImpl::Outputs made;
+  {
+    const FusionGuard guard(&fusion);
+    made = (*norm.layer)({x}, {.training = call.training, .options = norm.node->options});
+  }
+  values[first.to] = std::move(fusion.sum);
+  values[norm.to] = std::move(made.values[0]);
+  for (const Step* step : {&first, &norm}) {
+    for (size_t spent : step->spent) values[spent] = at::Tensor();
+  }
+  return true;
+}
+
 std::vector<const Node*> Graph::nodes_as_made() const {
   std::vector<const Node*> nodes = nodes_;
   std::ranges::sort(nodes, {}, &Node::number);
@@ -259,6 +316,10 @@ LayerImpl::Outputs Graph::run(const Tensors& inputs, const Call& call) const {
   Call inner{.training = call.training};
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& step = steps_[i];
+    if (step.before_normalization && masks.empty() && run_normalized_sum(i, call, values)) {
+      ++i;
+      continue;
+    }
     arguments.clear();
     inner.masks.clear();
     for (size_t from : step.from) {

@@ -46,10 +46,15 @@ class Graph {
     /// adds there.
     size_t covers = 0;
     std::optional<size_t> beside = {};
+    /// A sum that the next step, a normalization of rows, may do at the same time.
+    bool before_normalization = false;
   };
 
   /// Puts what can be one pass side by side.
   void fuse_steps();
+  void fuse_sums_and_normalizations();
+  /// Both steps from `sum` on, if their values allow it. @return whether they were done.
+  bool run_normalized_sum(size_t sum, const Call& call, Tensors& values) const;
 
   std::vector<SymbolicTensor> inputs_;
   std::vector<SymbolicTensor> outputs_;

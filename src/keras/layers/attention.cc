@@ -11,6 +11,7 @@
 
 #include "keras/call_context.h"
 #include "keras/layers/layer_class.h"
+#include "kernels/attention.h"
 
 namespace strata::layers {
 namespace {
@@ -83,10 +84,34 @@ class AttentionImpl : public keras::LayerImpl {
     return option != nullptr && option->is_bool() && option->as_bool();
   }
 
+  static at::Tensor masked(const at::Tensor& y, const Call& call) {
+    if (!call.mask(0).defined()) return y;
+    return at::where(call.mask(0).to(at::kBool).unsqueeze(-1), y, at::zeros({}, y.options()));
+  }
+
+  virtual bool scores_are_products() const { return arguments_.options.score_mode == "dot"; }
+
+  /// Without a matrix of scores, where that gives what Keras does: with a mask of the values, a row
+  /// that sees nothing has gradients that depend on its scores.
+  std::optional<at::Tensor> in_tiles(const at::Tensor& query, const at::Tensor& key,
+                                     const at::Tensor& value, const Call& call) const {
+    const bool drops = call.training && arguments_.options.dropout > 0;
+    if (!scores_are_products() || drops || call.mask(1).defined() || query.dim() != 3 ||
+        key.dim() != 3 || value.dim() != 3 || asked(call.option("return_attention_scores"))) {
+      return std::nullopt;
+    }
+    const at::Tensor q = scale_ ? query * cast(scale_->value(), query) : query;
+    const auto y = kernels::attention(q.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1),
+                                      {.causal = asked(call.option("use_causal_mask"))},
+                                      /*scale=*/1, kernels::UnseeingQueries::kMean);
+    return y ? std::optional(y->squeeze(1)) : std::nullopt;
+  }
+
   Tensors call(const Tensors& inputs, const Call& call) override {
     check_count(inputs.size());
     const at::Tensor& value = inputs[1];
     const at::Tensor& key = inputs.size() > 2 ? inputs[2] : value;
+    if (const auto y = in_tiles(inputs[0], key, value, call)) return {masked(*y, call)};
     at::Tensor scores = this->scores(inputs[0], key);
     at::Tensor seen =
         call.mask(1).defined() ? call.mask(1).to(at::kBool).unsqueeze(-2) : at::Tensor();
@@ -103,10 +128,7 @@ class AttentionImpl : public keras::LayerImpl {
     if (call.training && arguments_.options.dropout > 0) {
       weights = at::dropout(weights, arguments_.options.dropout, true);
     }
-    at::Tensor y = at::matmul(weights, value);
-    if (call.mask(0).defined()) {
-      y = at::where(call.mask(0).to(at::kBool).unsqueeze(-1), y, at::zeros({}, y.options()));
-    }
+    const at::Tensor y = masked(at::matmul(weights, value), call);
     if (!asked(call.option("return_attention_scores"))) return {y};
     // After the dropout, as Keras.
     return {y, weights};
@@ -161,6 +183,8 @@ class AdditiveAttentionImpl final : public AttentionImpl {
       scale_ = add_weight("scale", {inputs[0].back()}, {.initializer = "glorot_uniform"});
     }
   }
+
+  bool scores_are_products() const override { return false; }
 
   at::Tensor scores(const at::Tensor& query, const at::Tensor& key) const override {
     const at::Tensor sum = at::tanh(query.unsqueeze(-2) + key.unsqueeze(-3));

@@ -16,6 +16,9 @@
 #include <set>
 
 #include "keras/call_options.h"
+#include "keras/layers/dense_projection.h"
+#include "kernels/attention.h"
+#include "kernels/projections.h"
 
 namespace strata::layers {
 
@@ -34,8 +37,15 @@ at::Tensor both(const at::Tensor& a, const at::Tensor& b) {
   return a.defined() ? a.logical_and(b) : b;
 }
 
-at::Tensor causal_mask(const at::Tensor& query, const at::Tensor& value) {
-  return at::ones({1, query.size(1), value.size(1)}, query.options().dtype(at::kBool)).tril();
+/// Which of `keys` steps each of `queries` steps sees: `[1, queries, keys]`.
+at::Tensor causal_mask(int64_t queries, int64_t keys, const at::TensorOptions& options) {
+  return at::ones({1, queries, keys}, options.dtype(at::kBool)).tril();
+}
+at::Tensor window_mask(int64_t queries, int64_t keys, int64_t window,
+                       const at::TensorOptions& options) {
+  const at::Tensor rows = at::arange(queries, options.dtype(at::kLong)).unsqueeze(-1);
+  const at::Tensor columns = at::arange(keys, options.dtype(at::kLong));
+  return ((rows - columns).abs() < window).unsqueeze(0);
 }
 
 /// With size-1 dimensions after the batch until it has `rank`.
@@ -119,27 +129,24 @@ Tensors HeadsImpl::call(const Tensors& inputs, const Call& call) {
   const at::Tensor& value = inputs[1];
   const at::Tensor& key = inputs.at(at.key);
   check_key(value.sizes().vec(), key.sizes().vec());
-  const bool causal = asked(call.option("use_causal_mask"));
   const bool wants_scores = asked(call.option("return_attention_scores"));
   const Settings settings = this->settings();
 
-  at::Tensor seen = masks_of_steps(inputs, at, call);
-  const at::Tensor mask = given(inputs, at.attention_mask, call, kTensorOptions[1]);
-  if (seen.defined() || settings.sliding_window || mask.defined()) {
-    if (causal) seen = both(seen, causal_mask(query, value));
-    if (settings.sliding_window) seen = both(seen, window_mask(query, value));
-    if (mask.defined()) seen = both(seen, mask.to(at::kBool));
-  }
-  const bool causal_only = causal && !seen.defined();
+  Seen seen = masks_of_steps(inputs, at, call);
+  seen.mask = given(inputs, at.attention_mask, call, kTensorOptions[1]);
+  if (seen.mask.defined()) seen.mask = seen.mask.to(at::kBool);
+  seen.causal = asked(call.option("use_causal_mask"));
+  seen.window = settings.sliding_window;
 
-  const Heads heads = project(query, key, value);
+  Heads heads = project(query, key, value);
   const bool plain = settings.dropout <= 0 && !wants_scores && heads.query.dim() == 4;
   Tensors outputs;
   if (plain) {
-    outputs = {finish(attend(heads, seen, causal_only, settings.scale), query)};
+    outputs = {finish(attend(heads, seen, settings.scale), query)};
   } else {
-    if (causal_only) seen = causal_mask(query, value);
-    const auto [output, scores] = attend_with_scores(heads, seen, settings, call.training);
+    heads = for_each_query_head(std::move(heads));
+    const auto [output, scores] =
+        attend_with_scores(heads, joined(seen, heads), settings, call.training);
     outputs = {finish(output, query)};
     if (wants_scores) outputs.push_back(scores);
   }
@@ -147,8 +154,8 @@ Tensors HeadsImpl::call(const Tensors& inputs, const Call& call) {
   return outputs;
 }
 
-at::Tensor HeadsImpl::masks_of_steps(const Tensors& inputs, const Places& at,
-                                     const Call& call) const {
+HeadsImpl::Seen HeadsImpl::masks_of_steps(const Tensors& inputs, const Places& at,
+                                          const Call& call) const {
   const auto option = [&](const std::optional<size_t>& place, int name) {
     return given(inputs, place, call, kTensorOptions[name]);
   };
@@ -156,41 +163,98 @@ at::Tensor HeadsImpl::masks_of_steps(const Tensors& inputs, const Places& at,
     const at::Tensor mask = first.defined() ? first : second;
     return mask.defined() ? mask.to(at::kBool) : mask;
   };
-  const at::Tensor query = takes_query_mask() ? either(option(at.query_mask, 2), call.mask(0))
-                                              : either(call.mask(0), {});
+  Seen seen;
+  seen.queries = takes_query_mask() ? either(option(at.query_mask, 2), call.mask(0))
+                                    : either(call.mask(0), {});
   const at::Tensor value = either(option(at.value_mask, 3), call.mask(1));
   const at::Tensor key =
       either(option(at.key_mask, 4), at.has_key ? call.mask(at.key) : at::Tensor());
-  at::Tensor seen;
-  if (query.defined()) seen = query.unsqueeze(-1);
-  if (value.defined()) seen = both(seen, value.unsqueeze(-2));
-  if (key.defined()) seen = both(seen, key.unsqueeze(-2));
+  if (value.defined()) seen.keys = value;
+  if (key.defined()) seen.keys = both(seen.keys, key);
   return seen;
 }
 
-at::Tensor HeadsImpl::window_mask(const at::Tensor& query, const at::Tensor& value) const {
-  const auto options = query.options().dtype(at::kLong);
-  const at::Tensor rows = at::arange(query.size(1), options).unsqueeze(-1);
-  const at::Tensor columns = at::arange(value.size(1), options);
-  return ((rows - columns).abs() < *settings().sliding_window).unsqueeze(0);
+at::Tensor HeadsImpl::joined(const Seen& seen, const Heads& heads) {
+  const int64_t queries = heads.query.size(1);
+  const int64_t keys = heads.key.size(1);
+  const auto options = heads.query.options();
+  at::Tensor all;
+  if (seen.queries.defined()) all = seen.queries.unsqueeze(-1);
+  if (seen.keys.defined()) all = both(all, seen.keys.unsqueeze(-2));
+  if (seen.causal) all = both(all, causal_mask(queries, keys, options));
+  if (seen.window) all = both(all, window_mask(queries, keys, *seen.window, options));
+  if (seen.mask.defined()) all = both(all, seen.mask);
+  return all;
 }
 
-at::Tensor HeadsImpl::attend(const Heads& heads, const at::Tensor& seen, bool causal,
-                             double scale) {
-  const at::Tensor q = heads.query.transpose(1, 2);
-  const at::Tensor k = heads.key.transpose(1, 2);
-  const at::Tensor v = heads.value.transpose(1, 2);
-  if (!seen.defined() && q.numel() > 0 && k.numel() > 0) {
-    return at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0, causal, scale)
+HeadsImpl::Heads HeadsImpl::project_with(const EinsumDense& query_dense,
+                                         const EinsumDense& key_dense,
+                                         const EinsumDense& value_dense, const at::Tensor& query,
+                                         const at::Tensor& key, const at::Tensor& value) {
+  const auto together = [&]() -> std::optional<Heads> {
+    if (!query.is_same(key) || !query.is_same(value) || query.numel() == 0) return std::nullopt;
+    Tensors weights;
+    Tensors biases;
+    std::vector<Shape> shapes;
+    for (const EinsumDense* dense : {&query_dense, &key_dense, &value_dense}) {
+      const auto projection = dense_projection(*dense, query);
+      // With one summed axis: all but the last are rows.
+      if (!projection || projection->kernel.size(0) != query.size(-1)) return std::nullopt;
+      weights.push_back(projection->kernel);
+      if (projection->bias.defined()) biases.push_back(projection->bias);
+      shapes.push_back(query.sizes().vec());
+      shapes.back().pop_back();
+      shapes.back().insert(shapes.back().end(), projection->features.begin(),
+                           projection->features.end());
+    }
+    const auto outputs = kernels::projections(query.flatten(0, -2), weights, biases);
+    if (!outputs) return std::nullopt;
+    return Heads{(*outputs)[0].view(shapes[0]), (*outputs)[1].view(shapes[1]),
+                 (*outputs)[2].view(shapes[2])};
+  };
+  if (auto heads = together()) return *std::move(heads);
+  return {query_dense(query), key_dense(key), value_dense(value)};
+}
+
+HeadsImpl::Heads HeadsImpl::for_each_query_head(Heads heads) {
+  const int64_t repeats = heads.query.size(-2) / heads.key.size(-2);
+  if (repeats == 1) return heads;
+  heads.key = heads.key.repeat_interleave(repeats, -2);
+  heads.value = heads.value.repeat_interleave(repeats, -2);
+  return heads;
+}
+
+at::Tensor HeadsImpl::attend(const Heads& heads, const Seen& seen, double scale) {
+  const auto tiled = [&] {
+    const auto optional = [](const at::Tensor& tensor) {
+      return tensor.defined() ? std::optional(tensor) : std::nullopt;
+    };
+    kernels::AttentionMask mask = {.queries = optional(seen.queries),
+                                   .keys = optional(seen.keys),
+                                   .causal = seen.causal,
+                                   .window = seen.window.value_or(0)};
+    if (seen.mask.defined()) mask.scores = widened(seen.mask, 4, -3);
+    return kernels::attention(heads.query.transpose(1, 2), heads.key.transpose(1, 2),
+                              heads.value.transpose(1, 2), mask, scale,
+                              kernels::UnseeingQueries::kMean);
+  };
+  if (const auto output = tiled()) return output->transpose(1, 2);
+  const Heads each = for_each_query_head(heads);
+  const at::Tensor q = each.query.transpose(1, 2);
+  const at::Tensor k = each.key.transpose(1, 2);
+  const at::Tensor v = each.value.transpose(1, 2);
+  const bool masked = seen.queries.defined() || seen.keys.defined() || seen.mask.defined();
+  if (!masked && !seen.window && q.numel() > 0 && k.numel() > 0) {
+    return at::scaled_dot_product_attention(q, k, v, {}, /*dropout_p=*/0, seen.causal, scale)
         .transpose(1, 2);
   }
   const bool half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
   at::Tensor scores = at::matmul(q, k.transpose(-2, -1));
   if (half) scores = scores.to(at::kFloat);
   scores = scores * scale;
-  if (seen.defined()) {
+  if (const at::Tensor all = joined(seen, each); all.defined()) {
     scores =
-        at::where(widened(seen, 4, -3), scores, at::full({}, -0.7 * 3.38953e38, scores.options()));
+        at::where(widened(all, 4, -3), scores, at::full({}, -0.7 * 3.38953e38, scores.options()));
   }
   return at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v).transpose(1, 2);
 }
@@ -198,7 +262,7 @@ at::Tensor HeadsImpl::attend(const Heads& heads, const at::Tensor& seen, bool ca
 std::pair<at::Tensor, at::Tensor> HeadsImpl::attend_with_scores(const Heads& heads,
                                                                 const at::Tensor& seen,
                                                                 const Settings& settings,
-                                                                bool training) const {
+                                                                bool training) {
   // [batch, not attended..., heads, | attended... | size]
   const int64_t rank = heads.query.dim();
   std::vector<int64_t> order;

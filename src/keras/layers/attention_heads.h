@@ -39,8 +39,16 @@ class HeadsImpl : public keras::LayerImpl {
  protected:
   struct Heads {
     at::Tensor query;  ///< `[batch, target..., heads, size]`
-    at::Tensor key;
+    at::Tensor key;    ///< Of as many heads, or of a number that divides it.
     at::Tensor value;
+  };
+  /// What each step of the query may see: that which all of these let it see. Undefined: all.
+  struct Seen {
+    at::Tensor queries;  ///< `[batch, queries]`
+    at::Tensor keys;     ///< `[batch, keys]`
+    at::Tensor mask;     ///< `[batch, (1 or heads,) queries, keys]` or with less in front.
+    bool causal = false;
+    std::optional<int64_t> window;
   };
   struct Settings {
     double dropout;
@@ -49,6 +57,10 @@ class HeadsImpl : public keras::LayerImpl {
     std::vector<int64_t> axes;  ///< Those that are attended over.
   };
   virtual Settings settings() const = 0;
+  /// What three projections give; of self-attention in one operator where there is one.
+  static Heads project_with(const EinsumDense& query_dense, const EinsumDense& key_dense,
+                            const EinsumDense& value_dense, const at::Tensor& query,
+                            const at::Tensor& key, const at::Tensor& value);
   virtual Heads project(const at::Tensor& query, const at::Tensor& key,
                         const at::Tensor& value) = 0;
   /// `query` is the layer's input: for the gate.
@@ -66,16 +78,20 @@ class HeadsImpl : public keras::LayerImpl {
   keras::Tensors call(const keras::Tensors& inputs, const keras::Call& call) override;
 
  private:
-  /// What each step of the query may see by the masks of steps; undefined: all.
-  at::Tensor masks_of_steps(const keras::Tensors& inputs, const Places& at,
-                            const keras::Call& call) const;
-  at::Tensor window_mask(const at::Tensor& query, const at::Tensor& value) const;
+  /// With keys and values repeated for all heads of the query.
+  static Heads for_each_query_head(Heads heads);
+  /// By the masks of steps.
+  Seen masks_of_steps(const keras::Tensors& inputs, const Places& at,
+                      const keras::Call& call) const;
+  /// In one tensor; undefined: all is seen.
+  static at::Tensor joined(const Seen& seen, const Heads& heads);
   /// keras.ops.dot_product_attention: a row that sees nothing is the mean of all values.
-  static at::Tensor attend(const Heads& heads, const at::Tensor& seen, bool causal, double scale);
+  static at::Tensor attend(const Heads& heads, const Seen& seen, double scale);
   /// keras.layers.Softmax with a mask: a row that sees nothing is 0.
-  std::pair<at::Tensor, at::Tensor> attend_with_scores(const Heads& heads, const at::Tensor& seen,
-                                                       const Settings& settings,
-                                                       bool training) const;
+  static std::pair<at::Tensor, at::Tensor> attend_with_scores(const Heads& heads,
+                                                              const at::Tensor& seen,
+                                                              const Settings& settings,
+                                                              bool training);
 
   bool supports_masking() const override { return true; }
 };

@@ -1,12 +1,15 @@
 #include "strata/keras/layers/einsum_dense.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/einsum.h>
+#include <ATen/ops/mm.h>
 
 #include <algorithm>
 #include <cctype>
 #include <map>
 
+#include "keras/layers/dense_projection.h"
 #include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/partial_shape.h"
@@ -174,7 +177,45 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
 
   std::string_view class_name() const override { return "EinsumDense"; }
 
+  /// The weights as matrices, if the equation is a product of matrices: "ab cd, cd ef -> ab ef".
+  std::optional<DenseProjection> as_matrices(const at::Tensor& x) const {
+    const size_t summed = summed_axes();
+    if (summed == 0 || static_cast<size_t>(x.dim()) != equation_.input.size()) return std::nullopt;
+    const at::Tensor kernel = cast(*kernel_, x);
+    DenseProjection result;
+    const auto axes = static_cast<int64_t>(summed);
+    result.features = kernel.sizes().slice(summed).vec();
+    // What does not fit is reported by einsum.
+    if (x.sizes().slice(equation_.input.size() - summed) != kernel.sizes().slice(0, summed)) {
+      return std::nullopt;
+    }
+    result.kernel = kernel.flatten(axes).flatten(0, axes - 1);
+    if (!bias_) return result;
+    const at::Tensor bias = cast(*bias_, x);
+    if (bias.sizes() != at::IntArrayRef(result.features)) return std::nullopt;
+    result.bias = bias.flatten();
+    return result;
+  }
+  bool is_linear() const {
+    return arguments_.options.activation.is_linear() && !arguments_.options.activity_regularizer;
+  }
+
  private:
+  /// How many letters are summed over, in a product of matrices; 0: it is none.
+  size_t summed_axes() const {
+    const auto& [input, kernel, output, left_elided, right_elided] = equation_;
+    if (left_elided || right_elided) return 0;
+    for (size_t summed = 1; summed < std::min(input.size(), kernel.size()); ++summed) {
+      const std::string kept = input.substr(0, input.size() - summed);
+      const std::string features = kernel.substr(summed);
+      if (input == kept + kernel.substr(0, summed) && output == kept + features &&
+          kept.find_first_of(kernel) == std::string::npos) {
+        return summed;
+      }
+    }
+    return 0;
+  }
+
   void describe(keras::ConfigWriter& config) const override {
     visit_einsum_dense(config, arguments_);
   }
@@ -199,8 +240,22 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
   }
 
   at::Tensor call(const at::Tensor& x, const keras::Call&) override {
-    at::Tensor y = at::einsum(arguments_.equation, {x, cast(*kernel_, x)});
-    if (bias_) y = y + cast(*bias_, x);
+    at::Tensor y;
+    if (const auto matrices = as_matrices(x)) {
+      const int64_t inputs = matrices->kernel.size(0);
+      const auto kept = x.sizes().slice(0, equation_.input.size() - summed_axes());
+      int64_t rows = 1;
+      for (int64_t size : kept) rows *= size;
+      const at::Tensor flat = x.reshape({rows, inputs});
+      y = bias_ ? at::addmm(matrices->bias, flat, matrices->kernel)
+                : at::mm(flat, matrices->kernel);
+      Shape sizes = kept.vec();
+      sizes.insert(sizes.end(), matrices->features.begin(), matrices->features.end());
+      y = y.view(sizes);
+    } else {
+      y = at::einsum(arguments_.equation, {x, cast(*kernel_, x)});
+      if (bias_) y = y + cast(*bias_, x);
+    }
     y = arguments_.options.activation(y);
     add_activity_loss(arguments_.options.activity_regularizer, y);
     return y;
@@ -215,6 +270,11 @@ class EinsumDenseImpl final : public keras::UnaryLayerImpl {
 };
 
 }  // namespace
+
+std::optional<DenseProjection> dense_projection(const EinsumDense& layer, const at::Tensor& x) {
+  const auto& impl = static_cast<const EinsumDenseImpl&>(*layer);
+  return impl.is_linear() ? impl.as_matrices(x) : std::nullopt;
+}
 
 EinsumDense::EinsumDense(const std::string& equation, const keras::Shape& output_shape,
                          const EinsumDenseOptions& options)

@@ -104,9 +104,7 @@ class GroupQueryAttentionImpl final : public HeadsImpl {
   }
 
   Heads project(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) override {
-    const int64_t repeats = arguments_.num_query_heads / arguments_.num_key_value_heads;
-    return {(*query_)(query), (*key_)(key).repeat_interleave(repeats, 2),
-            (*value_)(value).repeat_interleave(repeats, 2)};
+    return project_with(*query_, *key_, *value_, query, key, value);
   }
   at::Tensor finish(const at::Tensor& heads, const at::Tensor& query) override {
     return (*output_)(gate_ ? heads * (*gate_)(query) : heads);

@@ -137,7 +137,7 @@ class MultiHeadAttentionImpl final : public HeadsImpl {
   }
 
   Heads project(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) override {
-    return {(*query_)(query), (*key_)(key), (*value_)(value)};
+    return project_with(*query_, *key_, *value_, query, key, value);
   }
   at::Tensor finish(const at::Tensor& heads, const at::Tensor& query) override {
     return (*output_)(gate_ ? heads * (*gate_)(query) : heads);

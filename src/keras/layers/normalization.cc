@@ -6,8 +6,11 @@
 #include <ATen/ops/mean.h>
 #include <ATen/ops/ones.h>
 
+#include "keras/call_context.h"
+#include "keras/fusion.h"
 #include "keras/layers/layer_axes.h"
 #include "keras/layers/layer_class.h"
+#include "kernels/layer_norm.h"
 
 namespace strata::layers {
 namespace {
@@ -85,12 +88,15 @@ keras::WeightOptions beta_of(const Options& options) {
           .constraint = options.beta_constraint};
 }
 
-class LayerNormalizationImpl final : public keras::UnaryLayerImpl {
+class LayerNormalizationImpl final : public keras::UnaryLayerImpl, public keras::detail::Fusible {
  public:
   explicit LayerNormalizationImpl(const LayerNormalizationArguments& arguments)
       : UnaryLayerImpl(keras::base_options(arguments.options)), options_(arguments.options) {}
 
   std::string_view class_name() const override { return "LayerNormalization"; }
+  keras::detail::FusionRole fusion_role() const override {
+    return keras::detail::FusionRole::kRowNormalization;
+  }
 
  private:
   void describe(keras::ConfigWriter& config) const override {
@@ -107,13 +113,32 @@ class LayerNormalizationImpl final : public keras::UnaryLayerImpl {
   }
 
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
+    keras::detail::Fusion* const fusion =
+        std::exchange(keras::detail::call_context().fusion, nullptr);
+    if (fusion == nullptr) return normalized(given);
+    if (are_last(axes_, given.dim())) {
+      if (auto own = kernels::layer_norm_of_sum(
+              given, fusion->beside, gamma_ ? gamma_->value() : at::Tensor(),
+              beta_ ? beta_->value() : at::Tensor(), normalized_shape(given), options_.epsilon)) {
+        fusion->sum = std::move(own->sum);
+        return std::move(own->y);
+      }
+    }
+    fusion->sum = given + fusion->beside;
+    return normalized(fusion->sum);
+  }
+
+  at::IntArrayRef normalized_shape(const at::Tensor& x) const {
+    return x.sizes().slice(static_cast<size_t>(axes_[0]));
+  }
+
+  at::Tensor normalized(const at::Tensor& given) const {
     const at::Tensor x = widened(given);
     const at::Tensor gamma = gamma_ ? cast(*gamma_, x) : at::Tensor();
     const at::Tensor beta = beta_ ? cast(*beta_, x) : at::Tensor();
     at::Tensor y;
     if (are_last(axes_, x.dim())) {
-      y = at::layer_norm(x, x.sizes().slice(static_cast<size_t>(axes_[0])), gamma, beta,
-                         options_.epsilon);
+      y = at::layer_norm(x, normalized_shape(x), gamma, beta, options_.epsilon);
     } else {
       const at::Tensor apart = x - at::mean(x, axes_, /*keepdim=*/true);
       y = apart * (at::mean(apart.square(), axes_, true) + options_.epsilon).rsqrt();
@@ -255,10 +280,15 @@ class RMSNormalizationImpl final : public keras::UnaryLayerImpl {
 
   at::Tensor call(const at::Tensor& given, const keras::Call&) override {
     const at::Tensor x = widened(given);
+    const at::Tensor scale = cast(*scale_, x);
+    if (are_last(axes_, x.dim())) {
+      if (auto own = kernels::rms_norm(x, scale, options_.epsilon)) {
+        return own->to(given.scalar_type());
+      }
+    }
     const at::Tensor y =
         x * (at::mean(x.square(), axes_, /*keepdim=*/true) + options_.epsilon).rsqrt();
-    return (y * cast(*scale_, x).reshape(broadcast_shape(x.sizes(), axes_)))
-        .to(given.scalar_type());
+    return (y * scale.reshape(broadcast_shape(x.sizes(), axes_))).to(given.scalar_type());
   }
 
   keras::Shape compute_output_shape(const keras::Shape& input) const override {

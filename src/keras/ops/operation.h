@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "keras/fusion.h"
 #include "keras/saving/layer_registry.h"
 #include "strata/keras/layer_impl.h"
 
@@ -111,9 +112,13 @@ class OperationImpl : public LayerImpl {
 };
 
 /// One of a table.
-class TableOperationImpl final : public OperationImpl {
+class TableOperationImpl final : public OperationImpl, public Fusible {
  public:
   TableOperationImpl(const OperationRow& row, Json config, const std::string& name);
+
+  FusionRole fusion_role() const override {
+    return row_.name == "Add" ? FusionRole::kSum : FusionRole::kNone;
+  }
 
  protected:
   Tensors call(const Tensors& inputs, const Call& call) override;

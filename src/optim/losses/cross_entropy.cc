@@ -1,20 +1,28 @@
 #include "optim/losses/cross_entropy.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <atomic>
 #include <stdexcept>
 #include <string>
 #include <tuple>
 #include <utility>
 
 #include "kernels/autograd_node.h"
+#include "kernels/kernel_threads.h"
 #include "optim/losses/batch_rows.h"
 #include "optim/losses/cross_entropy_kernels.h"
 #include "strata/core/error.h"
@@ -49,7 +57,7 @@ void throw_bad_label(const at::Tensor& labels, int64_t index, int64_t classes) {
 
 namespace {
 
-using kernels::make_node;
+using strata::kernels::make_node;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
@@ -61,6 +69,18 @@ const CrossEntropyKernels& kernels() {
 // The two passes are operators of libtorch's dispatcher, so that whatever records a step below
 // autograd sees them too.
 
+int64_t size_of(LabelKind kind) {
+  switch (kind) {
+    case kLabelInt64:
+      return sizeof(int64_t);
+    case kLabelInt32:
+      return sizeof(int32_t);
+    case kLabelUint8:
+      return sizeof(uint8_t);
+  }
+  return 0;
+}
+
 template <typename T>
 int64_t forward(const CrossEntropyArguments<T>& arguments) {
   if constexpr (std::is_same_v<T, float>) {
@@ -68,6 +88,32 @@ int64_t forward(const CrossEntropyArguments<T>& arguments) {
   } else {
     return kernels().forward_f64(arguments);
   }
+}
+
+/// Rows that are worth a part of their own.
+int64_t rows_of_part(int64_t classes) {
+  return std::max<int64_t>(1, strata::kernels::kPartElements / (2 * classes));
+}
+
+/// The same on the replica's threads. A row's bits depend on the row alone.
+template <typename T>
+int64_t forward_in_parts(const CrossEntropyArguments<T>& all) {
+  std::atomic<int64_t> first_bad = all.rows;
+  strata::kernels::parallel_for(
+      0, all.rows, rows_of_part(all.classes), [&](int64_t begin, int64_t end) {
+        CrossEntropyArguments<T> part = all;
+        part.logits += begin * all.classes;
+        part.labels = static_cast<const char*>(all.labels) + begin * size_of(all.label_kind);
+        part.rows = end - begin;
+        part.losses += begin;
+        if (part.difference != nullptr) part.difference += begin * all.classes;
+        const int64_t bad = forward(part);
+        if (bad < 0) return;
+        int64_t known = first_bad;
+        while (begin + bad < known && !first_bad.compare_exchange_weak(known, begin + bad)) {
+        }
+      });
+  return first_bad == all.rows ? -1 : first_bad.load();
 }
 
 LabelKind kind_of(const at::Tensor& labels) {
@@ -95,7 +141,7 @@ void run_forward(const at::Tensor& logits, const at::Tensor& labels,
   arguments.ignored_label = ignore_class.value_or(0);
   arguments.losses = losses.mutable_data_ptr<T>();
   arguments.difference = difference == nullptr ? nullptr : difference->mutable_data_ptr<T>();
-  const int64_t bad = forward(arguments);
+  const int64_t bad = forward_in_parts(arguments);
   if (bad >= 0) throw_bad_label(labels, bad, arguments.classes);
 }
 
@@ -123,11 +169,16 @@ void run_backward(const at::Tensor& difference, const at::Tensor& scale, int64_t
   const int64_t rows = scale.numel();
   const T* const from = difference.const_data_ptr<T>();
   T* const to = out.mutable_data_ptr<T>();
-  if constexpr (std::is_same_v<T, float>) {
-    kernels().backward_f32(from, scale.const_data_ptr<T>(), stride, rows, classes, to);
-  } else {
-    kernels().backward_f64(from, scale.const_data_ptr<T>(), stride, rows, classes, to);
-  }
+  const T* const factors = scale.const_data_ptr<T>();
+  strata::kernels::parallel_for(0, rows, rows_of_part(classes), [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * classes;
+    const T* const factor = factors + begin * stride;
+    if constexpr (std::is_same_v<T, float>) {
+      kernels().backward_f32(from + first, factor, stride, end - begin, classes, to + first);
+    } else {
+      kernels().backward_f64(from + first, factor, stride, end - begin, classes, to + first);
+    }
+  });
 }
 
 void scale_rows_into(const at::Tensor& difference, const at::Tensor& scale, at::Tensor& out) {
@@ -155,6 +206,32 @@ at::Tensor scale_rows_cpu(const at::Tensor& difference, const at::Tensor& scale)
   return out;
 }
 
+// The same by libtorch's operators, for what records or lowers a step.
+
+std::tuple<at::Tensor, at::Tensor> forward_of_libtorch(const at::Tensor& logits,
+                                                       const at::Tensor& labels,
+                                                       std::optional<int64_t> ignore_class,
+                                                       bool wants_difference) {
+  const at::Tensor index = labels.to(at::kLong).unsqueeze(-1);
+  const at::Tensor ignored = ignore_class ? index == *ignore_class
+                                          : at::zeros_like(index, index.options().dtype(at::kBool));
+  const at::Tensor label = index.masked_fill(ignored, 0);
+  const at::Tensor logarithms = at::log_softmax(logits, -1);
+  at::Tensor losses = -logarithms.gather(-1, label).masked_fill(ignored, 0).squeeze(-1);
+  if (!wants_difference) return {std::move(losses), at::empty({0}, logits.options())};
+  const at::Tensor minus_one = at::full_like(label, -1, logits.options());
+  return {std::move(losses),
+          logarithms.exp().scatter_add(-1, label, minus_one).masked_fill(ignored, 0)};
+}
+
+at::Tensor scale_rows_of_libtorch(const at::Tensor& difference, const at::Tensor& scale) {
+  return difference * scale.unsqueeze(-1);
+}
+
+at::Tensor& scale_rows_of_libtorch_(at::Tensor& difference, const at::Tensor& scale) {
+  return difference.mul_(scale.unsqueeze(-1));
+}
+
 TORCH_LIBRARY_FRAGMENT(strata, library) {
   library.def(
       "softmax_cross_entropy(Tensor logits, Tensor labels, int? ignore_class, bool "
@@ -168,6 +245,19 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("softmax_cross_entropy", forward_cpu);
   library.impl("scale_rows", scale_rows_cpu);
   library.impl("scale_rows_", scale_rows_cpu_);
+}
+
+// What is registered for all devices would be taken at the replicas' key too.
+TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
+  library.impl("softmax_cross_entropy", torch::CppFunction::makeFallthrough());
+  library.impl("scale_rows", torch::CppFunction::makeFallthrough());
+  library.impl("scale_rows_", torch::CppFunction::makeFallthrough());
+}
+
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("softmax_cross_entropy", forward_of_libtorch);
+  library.impl("scale_rows", scale_rows_of_libtorch);
+  library.impl("scale_rows_", scale_rows_of_libtorch_);
 }
 
 template <typename Signature>

@@ -1,11 +1,14 @@
 #include "optim/step/remote_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/StorageImpl.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <span>
 #include <utility>
 
+#include "core/nontemporal_copy.h"
 #include "optim/step/flat_storage.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
@@ -18,6 +21,42 @@ namespace {
 template <typename T>
 std::span<T> elements_of(const tensor::Arena& arena) {
   return {static_cast<T*>(arena.flat().mutable_data_ptr()), static_cast<size_t>(arena.numel())};
+}
+
+/// Elements that are added at a time, in the first-level cache.
+constexpr int64_t kRemoteBlock = 1024;
+
+template <typename T>
+void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
+  for (const T factor : factors) {
+    if (factor == T(1)) continue;
+    for (int64_t i = 0; i < size; ++i) values[i] *= factor;
+  }
+}
+
+/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have read what is
+/// there: an ordinary store would ask its core for each line.
+template <typename T>
+void scaled_sum_past_caches(std::vector<const T*> sources, const std::array<T, 2>& factors,
+                            int64_t size, T* to) {
+  const auto copy = [&](int64_t begin, const T* from, int64_t count) {
+    strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
+                                     reinterpret_cast<const std::byte*>(from),
+                                     count * static_cast<int64_t>(sizeof(T)));
+  };
+  if (sources.size() == 1 && sources[0] != nullptr && factors == std::array<T, 2>{1, 1}) {
+    return copy(0, sources[0], size);
+  }
+  alignas(64) T block[kRemoteBlock];
+  for (int64_t begin = 0; begin < size; begin += kRemoteBlock) {
+    const int64_t count = std::min(kRemoteBlock, size - begin);
+    tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), count, block);
+    multiply(block, count, factors);
+    copy(begin, block, count);
+    for (const T*& source : sources) {
+      if (source != nullptr) source += count;
+    }
+  }
 }
 
 }  // namespace
@@ -38,6 +77,7 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
                       .decays = entries_[i].decays});
   }
   table_ = group_.placement().store()->make_table(rule_.options(), places, values_.flat());
+  if (table_->pulls_ahead()) arriving_ = values_.make_like(buffers());
   slots_.resize(static_cast<size_t>(rule_.num_slots()));
   show_values();
   for (const Entry& entry : entries_) entry.variable.state()->bump_version();
@@ -87,10 +127,9 @@ T* RemoteUpdate<T>::data(const tensor::Arena& arena, size_t entry) const {
   return elements_of<T>(arena).data() + arena.offset(static_cast<int64_t>(entry));
 }
 
-/// Each entry's sum over the replicas, unscaled.
+/// Each entry's sum over the replicas, which has been scaled or not.
 template <typename T>
-void RemoteUpdate<T>::add_gradients(const Step& step) {
-  if (added_) return;
+void RemoteUpdate<T>::add_gradients(const Step& step, bool scaled) {
   added_ = true;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const EntryGradient& gradient = step.gradients[i];
@@ -108,6 +147,7 @@ void RemoteUpdate<T>::add_gradients(const Step& step) {
         std::copy_n(values, width, sum + row * width);
         values += width;
       }
+      if (scaled) scale_gradient(step, i);
       continue;
     }
     std::vector<at::Tensor> kept;
@@ -116,17 +156,26 @@ void RemoteUpdate<T>::add_gradients(const Step& step) {
       kept.push_back(source.defined() ? source.cpu() : source);
       sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
     }
-    if (sources.size() == 1 && sources[0] != nullptr) {
-      std::copy_n(sources[0], size, sum);
-    } else {
-      tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), size, sum);
-    }
+    scaled_sum_past_caches(std::move(sources),
+                           scaled ? factors_of(step, i) : std::array<T, 2>{1, 1}, size, sum);
   }
+  strata::detail::nontemporal_fence();
+}
+
+template <typename T>
+std::array<T, 2> RemoteUpdate<T>::factors_of(const Step& step, size_t entry) const {
+  return {static_cast<T>(step.gradients[entry].scale),
+          static_cast<T>(table_->gradient_factor(step.weight))};
+}
+
+template <typename T>
+void RemoteUpdate<T>::scale_gradient(const Step& step, size_t entry) {
+  multiply(data(gradients_, entry), entries_[entry].variable.numel(), factors_of(step, entry));
 }
 
 template <typename T>
 void RemoteUpdate<T>::reduce_for_norms(Step& step, int replica) {
-  if (replica == 0) add_gradients(step);
+  if (replica == 0 && !added_) add_gradients(step, /*scaled=*/false);
 }
 
 template <typename T>
@@ -148,7 +197,7 @@ std::vector<double> RemoteUpdate<T>::squared_norms(Step& step) {
 template <typename T>
 void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
   if (replica != 0) return;
-  add_gradients(step);
+  if (!added_) add_gradients(step, /*scaled=*/false);
   added_ = false;  // `update` gets the accumulators
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!step.gradients[i].used) continue;
@@ -162,24 +211,46 @@ void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
 template <typename T>
 void RemoteUpdate<T>::update(const Step& step, int replica) {
   if (replica != 0) return;
+  if (begun_) finish_push();
   write_what_changed(step.scalars.iteration);
-  add_gradients(step);
-  added_ = false;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    const auto scale = static_cast<T>(step.gradients[i].scale);
-    if (scale == T(1)) continue;
-    T* gradient = data(gradients_, i);
-    for (int64_t j = 0; j < entries_[i].variable.numel(); ++j) gradient[j] *= scale;
+  if (!added_) {
+    add_gradients(step, /*scaled=*/true);
+  } else {
+    for (size_t i = 0; i < entries_.size(); ++i) scale_gradient(step, i);
   }
-  table_->step({.values = gradients_.flat(),
-                .learning_rate = step.scalars.learning_rate,
-                .weight = step.weight,
-                .weight_decay = step.weight_decay,
-                .clip_value = step.clip_value},
-               values_.flat());
-  show_values();
+  added_ = false;
+  const ParameterStore::Gradients gradients = {.values = gradients_.flat(),
+                                               .learning_rate = step.scalars.learning_rate,
+                                               .weight = step.weight,
+                                               .weight_decay = step.weight_decay,
+                                               .clip_value = step.clip_value};
+  if (table_->pulls_ahead()) {
+    table_->begin_step(gradients, arriving_.flat());
+    begun_ = true;
+  } else {
+    table_->step(gradients, values_.flat());
+    show_values();
+  }
   if (!step.clear_accumulators) return;
   std::ranges::fill(elements_of<T>(local_.back()), T(0));
+}
+
+/// The variables get the memory of the values that have arrived, which is the next ones' in turn:
+/// all aliases of a storage see its memory change. What the program has written meanwhile is newer
+/// than they.
+template <typename T>
+void RemoteUpdate<T>::finish_push() {
+  begun_ = false;
+  table_->finish_step();
+  if (overwritten_ || variables_changed()) return;
+  const at::Tensor values = values_.flat();
+  const at::Tensor arriving = arriving_.flat();
+  c10::StorageImpl* const other = arriving.storage().unsafeGetStorageImpl();
+  c10::DataPtr taken = other->set_data_ptr(c10::DataPtr());
+  other->set_data_ptr_noswap(
+      values.storage().unsafeGetStorageImpl()->set_data_ptr(std::move(taken)));
+  show_values();
+  note_versions();
 }
 
 template <typename T>
@@ -215,6 +286,16 @@ void RemoteUpdate<T>::note_versions() {
   for (const Entry& entry : entries_) {
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
+}
+
+template <typename T>
+bool RemoteUpdate<T>::variables_changed() const {
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    if (static_cast<int64_t>(entries_[i].variable.on_replica(0)._version()) != versions_[i]) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// A restored checkpoint, say.

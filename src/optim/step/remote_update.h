@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,8 +50,12 @@ class RemoteUpdate final : public UpdatePass {
   T* data(const tensor::Arena& arena, size_t entry) const;
   std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();
-  void add_gradients(const Step& step);
+  void add_gradients(const Step& step, bool scaled);
+  std::array<T, 2> factors_of(const Step& step, size_t entry) const;
+  void scale_gradient(const Step& step, size_t entry);
+  bool variables_changed() const;
   void write_what_changed(int64_t updates);
+  void finish_push();
   void show_values();
   void note_versions();
   SlotCopy& slot_copy(int slot) const;
@@ -61,6 +66,8 @@ class RemoteUpdate final : public UpdatePass {
   const ExtraSlots extras_;
   tensor::Arena values_;
   tensor::Arena gradients_;
+  tensor::Arena arriving_;            // where the table pulls ahead; else empty
+  bool begun_ = false;                // a push, whose values arrive there
   bool added_ = false;                // this step's gradients are there
   std::vector<tensor::Arena> local_;  // average, accumulator
   std::unique_ptr<ParameterStore::Table> table_;

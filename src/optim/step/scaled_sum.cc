@@ -33,7 +33,7 @@ void divided_sum(const at::Tensor& values, double divisor, at::Tensor& out) {
   *out.mutable_data_ptr<T>() = static_cast<T>(sum / divisor);
 }
 
-at::Tensor forward_cpu(const at::Tensor& values, double divisor) {
+at::Tensor scaled_sum_cpu(const at::Tensor& values, double divisor) {
   const auto dense = values.expect_contiguous();
   at::Tensor out = at::detail::empty_cpu({}, values.scalar_type());
   if (values.scalar_type() == at::kFloat) {
@@ -45,7 +45,7 @@ at::Tensor forward_cpu(const at::Tensor& values, double divisor) {
 }
 
 /// gradient / divisor for each value: one number in memory.
-at::Tensor backward_cpu(const at::Tensor& gradient, at::IntArrayRef sizes, double divisor) {
+at::Tensor scaled_sum_backward_cpu(const at::Tensor& gradient, at::IntArrayRef sizes, double divisor) {
   at::Tensor out = at::detail::empty_cpu({}, gradient.scalar_type());
   if (gradient.scalar_type() == at::kFloat) {
     divided_sum<float>(gradient, divisor, out);
@@ -63,8 +63,8 @@ TORCH_LIBRARY_FRAGMENT(strata, library) {
 }
 
 TORCH_LIBRARY_IMPL(strata, CPU, library) {
-  library.impl("scaled_sum", forward_cpu);
-  library.impl("scaled_sum_backward", backward_cpu);
+  library.impl("scaled_sum", scaled_sum_cpu);
+  library.impl("scaled_sum_backward", scaled_sum_backward_cpu);
 }
 
 template <typename Function>
@@ -79,7 +79,7 @@ struct ScaledSumBackward final : torch::autograd::Node {
     if (at::GradMode::is_enabled()) return {gradient.div(divisor).expand(sizes)};
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto backward =
-        find_operator("strata::scaled_sum_backward", static_cast<decltype(&backward_cpu)>(nullptr));
+        find_operator("strata::scaled_sum_backward", static_cast<decltype(&scaled_sum_backward_cpu)>(nullptr));
     return {backward.call(gradient, sizes, divisor)};
   }
   std::string name() const override { return "ScaledSumBackward"; }
@@ -101,7 +101,7 @@ at::Tensor scaled_sum(const at::Tensor& values, double divisor) {
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto forward =
-        find_operator("strata::scaled_sum", static_cast<decltype(&forward_cpu)>(nullptr));
+        find_operator("strata::scaled_sum", static_cast<decltype(&scaled_sum_cpu)>(nullptr));
     result = forward.call(values, divisor);
   }
   if (at::GradMode::is_enabled() && values.requires_grad()) {

@@ -18,7 +18,7 @@ constexpr size_t kLeast = 4096;
 /// Somewhat more, so that a call for somewhat more can use it.
 size_t round_up(size_t size) {
   const size_t step = std::max(kLeast, std::bit_floor(size) / 8);
-  const auto rounded = detail::checked_round_up(std::max(kLeast, size), step);
+  const auto rounded = strata::detail::checked_round_up(std::max(kLeast, size), step);
   if (!rounded.has_value()) throw std::bad_alloc();
   return *rounded;
 }

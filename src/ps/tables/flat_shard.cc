@@ -17,8 +17,6 @@ namespace {
 constexpr int64_t kBlock = 1024;
 /// And updated, in the second-level cache.
 constexpr int64_t kStrip = 16 << 10;
-/// Bytes of a table that leaves the caches between two steps.
-constexpr size_t kLarge = size_t{4} << 20;
 
 }  // namespace
 
@@ -153,8 +151,8 @@ void FlatShard<T>::check(const TableCall& push) const {
 }
 
 /// Message by message, so that what is updated is sent while the rest is still being updated; and
-/// strip by strip, so that it is copied while it is in the caches. One worker's large answer in its
-/// memory is written by the update itself.
+/// strip by strip, so that it is copied while it is in the caches. One worker's answer in its memory
+/// is written by the update itself.
 template <typename T>
 void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Update& update,
                          const std::vector<TableCall*>& answered) {
@@ -174,7 +172,7 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
     }
     for (TableCall* call : answered) send_values_of(*call, run, begin, end);
   });
-  detail::nontemporal_fence();
+  strata::detail::nontemporal_fence();
 }
 
 template <typename T>
@@ -208,13 +206,14 @@ void FlatShard<T>::send_values(TableCall& call) {
     put_values(call, run, call.request().slot, begin, end);
     send_values_of(call, run, begin, end);
   });
-  detail::nontemporal_fence();
+  strata::detail::nontemporal_fence();
 }
 
-/// What travels is read at once; a worker reads a large table from memory anyway.
+/// What travels is read at once. A worker's memory has been read by its core, which an ordinary
+/// store would ask for each line, one after the other: that takes ten times as long as the copy.
 template <typename T>
 bool FlatShard<T>::streams_to(const TableCall& call) const {
-  return call.in_place() && static_cast<size_t>(elements_) * sizeof(T) >= kLarge;
+  return call.in_place();
 }
 
 /// Where the answer has an element of a run.

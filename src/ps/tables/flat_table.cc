@@ -88,14 +88,36 @@ PushResult FlatTable::push_pull(const at::Tensor& gradients, const at::Tensor& v
   return push(gradients, &values, options);
 }
 
+void FlatTable::begin_push_pull(const at::Tensor& gradients, const at::Tensor& values,
+                                const PushOptions& options) {
+  check(values, "push_pull");
+  Push push = make_push(gradients, &values, options);
+  calls_->begin(std::move(push.exchanges), push_name());
+  encoded_ = std::move(push.encoded);
+}
+
+PushResult FlatTable::finish_push_pull() {
+  const std::vector<Reply> replies = calls_->finish();
+  encoded_.clear();
+  return take_replies(replies, versions_, steps_);
+}
+
+std::string FlatTable::push_name() const { return str_cat("push to table '", spec_.name, "'"); }
+
 PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values,
                            const PushOptions& options) {
+  Push push = make_push(gradients, values, options);
+  const std::vector<Reply> replies = calls_->run(std::move(push.exchanges), push_name());
+  return take_replies(replies, versions_, steps_);
+}
+
+FlatTable::Push FlatTable::make_push(const at::Tensor& gradients, const at::Tensor* values,
+                                     const PushOptions& options) {
   check(gradients, "push");
   Request request = push_request(RequestKind::kPush, spec_.name, options, ++pushes_);
   request.flag = values != nullptr;
   const bool whole = request.encoding == PushEncoding::kFull;
-  std::vector<BufferPool::Buffer> encoded;
-  std::vector<ServerCalls::Exchange> exchanges;
+  Push push;
   for (size_t server = 0; server < parts_.size(); ++server) {
     request.step = steps_[server];
     request.data_bytes = 0;
@@ -110,18 +132,17 @@ PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values
         exchange.out.emplace_back(data_of(gradients) + bytes_of(part.begin, gradients),
                                   bytes_of(size, gradients));
       } else {
-        encoded.push_back(calls_->memory().pool().take(static_cast<size_t>(size) * 2));
-        encode_part(gradients, part, request.encoding, encoded.back().data());
-        exchange.out.emplace_back(encoded.back().data(), encoded.back().size());
+        BufferPool::Buffer& encoded =
+            push.encoded.emplace_back(calls_->memory().pool().take(static_cast<size_t>(size) * 2));
+        encode_part(gradients, part, request.encoding, encoded.data());
+        exchange.out.emplace_back(encoded.data(), encoded.size());
       }
       request.data_bytes += exchange.out.back().size();
     }
     exchange.request = request;
-    exchanges.push_back(std::move(exchange));
+    push.exchanges.push_back(std::move(exchange));
   }
-  const std::vector<Reply> replies =
-      calls_->run(std::move(exchanges), str_cat("push to table '", spec_.name, "'"));
-  return take_replies(replies, versions_, steps_);
+  return push;
 }
 
 int64_t FlatTable::version() const { return *std::ranges::min_element(versions_); }

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
+#include "ps/tables/buffer_pool.h"
+#include "ps/tables/server_calls.h"
 #include "strata/ps/push.h"
 #include "strata/ps/table.h"
 
 namespace strata::ps {
-
-class ServerCalls;
 
 /// The worker's side of a flat table: the parameters of a model, say, one after the other. Values
 /// and gradients go straight from and to the tensors that are given, `[elements]`, contiguous, on
@@ -43,6 +43,13 @@ class FlatTable {
   PushResult push_pull(const at::Tensor& gradients, const at::Tensor& values,
                        const PushOptions& options);
 
+  /// push_pull in two parts: between them the caller computes, and both tensors are in use. The
+  /// values are those behind this push when `finish_push_pull` returns.
+  /// @throws Error  Of the servers' answers, from `finish_push_pull`.
+  void begin_push_pull(const at::Tensor& gradients, const at::Tensor& values,
+                       const PushOptions& options);
+  PushResult finish_push_pull();
+
   /// A slot of the update rule, for saving. `[elements]`. @param slot  From 0.
   at::Tensor read_slot(int slot);
   /// The values, without waiting for other workers.
@@ -59,8 +66,15 @@ class FlatTable {
   std::vector<TableCounters> counters();
 
  private:
+  /// A push's requests, and what they refer to.
+  struct Push {
+    std::vector<BufferPool::Buffer> encoded;
+    std::vector<ServerCalls::Exchange> exchanges;
+  };
+  Push make_push(const at::Tensor& gradients, const at::Tensor* values, const PushOptions& options);
   PushResult push(const at::Tensor& gradients, const at::Tensor* values,
                   const PushOptions& options);
+  std::string push_name() const;
   void read_into(const at::Tensor& values, int64_t slot, bool waits);
   void write_from(const at::Tensor& values, int64_t slot, int64_t version);
   void check(const at::Tensor& tensor, const char* call) const;
@@ -71,6 +85,7 @@ class FlatTable {
   std::vector<int64_t> versions_;              // by server
   std::vector<int64_t> steps_;                 // by server: of the values that came last
   uint64_t pushes_ = 0;                        // and fills
+  std::vector<BufferPool::Buffer> encoded_;    // of a push whose answer has not been taken
 };
 
 }  // namespace strata::ps

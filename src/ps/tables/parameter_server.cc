@@ -18,9 +18,9 @@ namespace {
 
 /// Calls of no more bytes are worked on by the thread that received them, which takes less time
 /// than waking another. It receives nothing meanwhile; where data are in place, there is little to
-/// come.
+/// come, and the worker that waits has left its core to this thread.
 constexpr uint64_t kShort = 256 << 10;
-constexpr uint64_t kShortInPlace = 1 << 20;
+constexpr uint64_t kShortInPlace = 4 << 20;
 
 bool is_about_worker(RequestKind kind) {
   return kind == RequestKind::kLeave || kind == RequestKind::kMapSegment ||

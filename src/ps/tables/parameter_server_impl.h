@@ -126,8 +126,8 @@ struct ParameterServer::Impl {
   const uint64_t memory_limit;  // bytes of tables
   const std::shared_ptr<wire::Transport> transport;
   FailureLog failures;
-  detail::LogLimiter refusals;
-  detail::LogLimiter losses;
+  strata::detail::LogLimiter refusals;
+  strata::detail::LogLimiter losses;
 
   BufferPool pool;                           // before the calls that use it
   std::unique_ptr<BackupReplicator> backup;  // null: no table has one; before the calls, too

@@ -5,7 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <c10/util/accumulate.h>
 
-#include <cstring>
+#include "core/nontemporal_copy.h"
 
 namespace strata::ps {
 
@@ -31,7 +31,9 @@ at::Tensor RequestMemory::within_reach(const at::Tensor& tensor) {
   const auto* data = static_cast<const std::byte*>(tensor.const_data_ptr());
   if (!shared_ || segments_.find({data, tensor.nbytes()})) return tensor;
   at::Tensor copy = make_tensor(tensor.sizes(), tensor.scalar_type());
-  std::memcpy(copy.mutable_data_ptr(), data, tensor.nbytes());
+  strata::detail::nontemporal_copy(static_cast<std::byte*>(copy.mutable_data_ptr()), data,
+                                   static_cast<int64_t>(tensor.nbytes()));
+  strata::detail::nontemporal_fence();
   return copy;
 }
 

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/nontemporal_copy.h"
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/message_blocks.h"
 #include "ps/tables/row_values.h"
@@ -179,6 +180,17 @@ void RowShard<T>::send_values(TableCall& call) {
   const size_t count = sizes[0] / width;
   call.make_room(pool_, sizes);
   std::byte* const to = call.room(0);
+  // Whole lines of the worker's memory: as in FlatShard.
+  const bool streams =
+      call.in_place() && width % 64 == 0 && reinterpret_cast<uintptr_t>(to) % 64 == 0;
+  const auto copy_row = [&](std::byte* target, const T* row) {
+    if (streams) {
+      strata::detail::nontemporal_copy(target, reinterpret_cast<const std::byte*>(row),
+                                       static_cast<int64_t>(width));
+    } else {
+      std::memcpy(target, row, width);
+    }
+  };
   size_t next = 0;  // row
   for_each_message(count * width, [&](size_t offset, size_t size) {
     for (; next * width < offset + size; ++next) {
@@ -186,10 +198,11 @@ void RowShard<T>::send_values(TableCall& call) {
         fetch(values + local(call.rows()[next + kAhead]) * spec_.width, spec_.width);
       }
       const int64_t row = all ? static_cast<int64_t>(next) : local(call.rows()[next]);
-      std::memcpy(to + next * width, values + row * spec_.width, width);
+      copy_row(to + next * width, values + row * spec_.width);
     }
     call.send(0, offset, size);
   });
+  strata::detail::nontemporal_fence();
 }
 
 template <typename T>

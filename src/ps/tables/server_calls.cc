@@ -254,14 +254,49 @@ void ServerCalls::fail(const Pending& pending, const Status& status,
 
 std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::string& what) {
   const MutexLock lock(call_mutex_);
+  take_open_answers();
   use_memory(exchanges, what);
   return exchange_all(std::move(exchanges), what);
 }
 
+void ServerCalls::begin(std::vector<Exchange> exchanges, const std::string& what) {
+  const MutexLock lock(call_mutex_);
+  STRATA_DCHECK(!open_);
+  use_memory(exchanges, what);
+  open_ = {.all = start_all(std::move(exchanges), what), .what = what};
+}
+
+std::vector<Reply> ServerCalls::finish() {
+  const MutexLock lock(call_mutex_);
+  STRATA_DCHECK(open_.has_value());
+  take_open_answers();
+  OpenRound round = std::move(*open_);
+  open_.reset();
+  if (round.error) std::rethrow_exception(round.error);
+  return std::move(round.replies);
+}
+
+/// Replies are for the round that waits, so an open one is brought to its end before another.
+void ServerCalls::take_open_answers() {
+  if (!open_ || open_->answered) return;
+  open_->answered = true;
+  try {
+    open_->replies = finish_all(open_->all, open_->what);
+  } catch (...) {
+    open_->error = std::current_exception();
+  }
+  open_->all.clear();
+}
+
 std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,
                                              const std::string& what) {
+  std::vector<Pending> all = start_all(std::move(exchanges), what);
+  return finish_all(all, what);
+}
+
+std::vector<ServerCalls::Pending> ServerCalls::start_all(std::vector<Exchange> exchanges,
+                                                         const std::string& what) {
   next_id();
-  const wire::Deadline deadline = wire::Deadline::after(options_.timeout);
   std::vector<Pending> all;
   for (Exchange& exchange : exchanges) {
     exchange.request.id = last_id_;
@@ -269,8 +304,17 @@ std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,
     all.back().at = all.back().exchange.server;
   }
   try {
-    for (Pending& pending : all) begin(pending, what);
-    wait_for_all(all, deadline, what);
+    for (Pending& pending : all) start_or_fail_over(pending, what);
+  } catch (const Error&) {
+    withdraw_from_lost(all);
+    throw;
+  }
+  return all;
+}
+
+std::vector<Reply> ServerCalls::finish_all(std::vector<Pending>& all, const std::string& what) {
+  try {
+    wait_for_all(all, wire::Deadline::after(options_.timeout), what);
   } catch (const Error&) {
     withdraw_from_lost(all);
     throw;
@@ -287,7 +331,7 @@ std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,
 }
 
 /// A server that is lost is asked no more, where there is a backup.
-void ServerCalls::begin(Pending& pending, const std::string& what) {
+void ServerCalls::start_or_fail_over(Pending& pending, const std::string& what) {
   Status status = status_of(pending.at);
   const bool replaced = pending.at != server_for(pending.exchange);
   if ((replaced || !status.ok()) && fail_over(pending, status)) {
@@ -331,7 +375,7 @@ void ServerCalls::wait_for_all(std::vector<Pending>& all, wire::Deadline deadlin
       }
       const bool lost = status.code() == ErrorCode::kUnavailable || !status_of(pending.at).ok();
       if (!lost || !fail_over(pending, status)) fail(pending, status, what);
-      if (!pending.reply) begin(pending, what);
+      if (!pending.reply) start_or_fail_over(pending, what);
       complete = false;
     }
     for (const Pending& pending : all) {

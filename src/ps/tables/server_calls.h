@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <set>
@@ -47,6 +48,13 @@ class ServerCalls {
   /// @throws Error  The first server's that refuses. kUnavailable, kDeadlineExceeded.
   std::vector<Reply> run(std::vector<Exchange> exchanges, const std::string& what);
 
+  /// `run` in two parts: requests now, and their answers when they are asked for; the caller
+  /// computes meanwhile. What `exchanges` refer to is in use until `finish` returns. One such round
+  /// at a time. Other calls in between wait for its answers first.
+  /// @throws Error  As `run`; of the answers, from `finish`.
+  void begin(std::vector<Exchange> exchanges, const std::string& what);
+  std::vector<Reply> finish();
+
   std::vector<TableCounters> counters(const std::string& table);
 
   RequestMemory& memory() { return memory_; }
@@ -78,6 +86,14 @@ class ServerCalls {
     std::vector<wire::Transfer> transfers = {};
     std::optional<Reply> reply = {};
   };
+  /// Of `begin`, until `finish`.
+  struct OpenRound {
+    std::vector<Pending> all = {};
+    std::string what;
+    bool answered = false;  // then all of the rest is empty but one of
+    std::vector<Reply> replies = {};
+    std::exception_ptr error = {};
+  };
 
   void connect(const cluster::ClusterSpec& spec, const cluster::TaskId& self);
   // Not checked: before there are other calls.
@@ -87,6 +103,11 @@ class ServerCalls {
   int server_for(const Exchange& exchange) const STRATA_REQUIRES(call_mutex_);
   std::vector<Reply> exchange_all(std::vector<Exchange> exchanges, const std::string& what)
       STRATA_REQUIRES(call_mutex_);
+  std::vector<Pending> start_all(std::vector<Exchange> exchanges, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
+  std::vector<Reply> finish_all(std::vector<Pending>& all, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
+  void take_open_answers() STRATA_REQUIRES(call_mutex_);
   void detect_shared_memory_peers();
   void use_memory(std::vector<Exchange>& exchanges, const std::string& what)
       STRATA_REQUIRES(call_mutex_);
@@ -102,7 +123,7 @@ class ServerCalls {
   Status outcome(Pending& pending, wire::Deadline deadline) STRATA_REQUIRES(call_mutex_);
   bool fail_over(Pending& pending, const Status& why) STRATA_REQUIRES(call_mutex_);
   void note(const Pending& pending);
-  void begin(Pending& pending, const std::string& what) STRATA_REQUIRES(call_mutex_);
+  void start_or_fail_over(Pending& pending, const std::string& what) STRATA_REQUIRES(call_mutex_);
   bool wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what)
       STRATA_REQUIRES(call_mutex_);
   void wait_for_all(std::vector<Pending>& all, wire::Deadline deadline, const std::string& what)
@@ -118,6 +139,7 @@ class ServerCalls {
   Mutex call_mutex_;
   uint32_t last_id_ STRATA_GUARDED_BY(call_mutex_) = 0;
   std::set<std::string> with_backup_ STRATA_GUARDED_BY(call_mutex_);  // tables
+  std::optional<OpenRound> open_ STRATA_GUARDED_BY(call_mutex_);
   Thread pulse_;
 };
 

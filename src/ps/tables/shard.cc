@@ -139,7 +139,7 @@ uint64_t Shard::state_bytes(const TableSpec& spec, int server, int servers) {
     elements = (spec.rows - server + servers - 1) / servers * spec.width;
   }
   const auto copies = static_cast<int64_t>(1 + tensor::make_rule(spec.rule)->num_slots());
-  const auto bytes = detail::checked_product<int64_t>(
+  const auto bytes = strata::detail::checked_product<int64_t>(
       {elements, static_cast<int64_t>(c10::elementSize(spec.dtype)), copies});
   STRATA_CHECK(bytes.has_value(), kInvalidArgument, "[ps] table '", spec.name, "': got ", elements,
                " elements with ", copies - 1, " slots, beyond 2^63 bytes; make the table smaller");

@@ -26,7 +26,7 @@ void WorkerMemory::open(Segment& segment, size_t bytes) {
   // Whole large pages, where there is one.
   const size_t page = bytes < kLargePage ? 1 : kLargePage;
   const size_t size = (bytes + kMemoryKeyBytes + page - 1) / page * page;
-  segment.key = detail::random_hex(kMemoryKeyBytes / 2);
+  segment.key = strata::detail::random_hex(kMemoryKeyBytes / 2);
   segment.file = wire::make_memory_file("strata worker", static_cast<int64_t>(size));
   segment.mapping = wire::SharedMapping(segment.file, 0, static_cast<int64_t>(size));
   segment.mapping.reserve(segment.file);

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "strata/data/example.h"
+#include "strata/optim/average_loss.h"
+#include "strata/optim/losses.h"
+#include "strata/strategies/replicate.h"
+#include "strata/strategies/strategy.h"
+#include "suites/serve.h"
+
+namespace strata::bench {
+
+/// Global batches, those of this process's replicas, on their devices.
+using Batches = std::vector<PerReplica<data::Example>>;
+
+/// Step i, replica r gets batch i * replicas + r.
+/// @param pool  x `[batches, batch, ...]`, y `[batches, batch, ...]`.
+Batches distribute_batches(const data::Example& pool, const Strategy& strategy);
+
+/// Serves a custom loop under any strategy, of logits and sparse cross-entropy.
+/// @param make_net  Returns a module.
+/// @param make_optimizer  Takes its variables.
+template <typename Factory, typename Optimizer>
+void serve_training(Strategy& strategy, const Batches& batches, const Factory& make_net,
+                    const Optimizer& make_optimizer) {
+  auto net = strategy.replicate(make_net);
+  auto optimizer = make_optimizer(net.variables());
+  const int64_t labels = batches.at(0).get(0).y().numel() * strategy.num_replicas_in_sync();
+  size_t at = 0;
+  serve([&](long count) {
+    PerReplica<at::Tensor> loss;
+    for (long i = 0; i < count; ++i, at = (at + 1) % batches.size()) {
+      loss = strategy.run(
+          [&](const data::Example& batch) {
+            const auto loss =
+                compute_average_loss(losses::sparse_categorical_crossentropy(
+                                         batch.y(), net->forward(batch.x()), {.from_logits = true}),
+                                     labels);
+            optimizer.minimize(loss);
+            return loss.detach();
+          },
+          batches[at]);
+    }
+    return strategy.reduce(ReduceOp::kSum, loss).template item<double>();
+  });
+}
+
+}  // namespace strata::bench

@@ -1,0 +1,131 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "kernels/attention.h"
+#include "kernels/attention_kernels.h"
+#include "kernels/scratch.h"
+
+/// Attention's tiles: which there are, and what hides in them.
+namespace strata::kernels::attention_tiles {
+
+/// Queries and keys of a tile. They decide the order of sums: the bits.
+inline constexpr int64_t kTileQueries = 64;
+inline constexpr int64_t kTileKeys = 128;
+
+/// `[batch, heads, rows, columns]`, columns contiguous.
+template <typename T>
+struct HeadsView {
+  T* data = nullptr;
+  int64_t batch = 0;
+  int64_t head = 0;
+  int64_t row = 0;
+
+  T* at(int64_t b, int64_t h, int64_t r) const { return data + b * batch + h * head + r * row; }
+};
+
+inline HeadsView<const float> view_of(const at::Tensor& x) {
+  return {x.const_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
+}
+inline HeadsView<float> mutable_view_of(const at::Tensor& x) {
+  return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+struct MaskView {
+  at::Tensor held;  // Of which `mask` is a view.
+  const uint8_t* seen = nullptr;
+  const float* added = nullptr;
+  std::array<int64_t, 4> strides = {};
+  at::Tensor held_queries, held_keys;
+  const uint8_t* queries = nullptr;
+  std::array<int64_t, 2> queries_strides = {};
+  const uint8_t* keys = nullptr;
+  std::array<int64_t, 2> keys_strides = {};
+  bool causal = false;
+  int64_t window = 0;
+
+  bool has_bias() const { return seen != nullptr || added != nullptr || keys != nullptr; }
+  bool sees_query(int64_t batch, int64_t query) const {
+    return queries == nullptr ||
+           queries[batch * queries_strides[0] + query * queries_strides[1]] != 0;
+  }
+  bool sees_key(int64_t batch, int64_t key) const {
+    return keys == nullptr || keys[batch * keys_strides[0] + key * keys_strides[1]] != 0;
+  }
+};
+
+/// What is common to the forward and the backward pass.
+struct Problem {
+  int64_t batches;
+  int64_t heads;
+  int64_t shared;  // heads of a head of keys and values
+  int64_t queries;
+  int64_t keys;
+  int64_t depth;
+  int64_t value_depth;
+  HeadsView<const float> query, key, value;
+  MaskView mask;
+  float scale;
+  int64_t tile_queries;
+
+  int64_t key_heads() const { return heads / shared; }
+  int64_t query_blocks() const { return (queries + tile_queries - 1) / tile_queries; }
+};
+
+/// @param mask  Broadcasts; rows of query, key and value are contiguous.
+Problem problem_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
+                   const AttentionMask& mask, double scale);
+
+/// Some queries of a head.
+struct Block {
+  int64_t batch;
+  int64_t head;
+  int64_t first;
+  int64_t rows;
+};
+
+/// A thread's memory.
+struct Workspace {
+  explicit Workspace(const Problem& problem)
+      : scores(kTileQueries * kTileKeys),
+        bias(problem.mask.has_bias() ? kTileQueries * kTileKeys : 0),
+        row(problem.value_depth) {}
+
+  RunningSoftmax running() { return {largest.data(), sum.data(), factor.data()}; }
+
+  Scratch scores;
+  Scratch bias;
+  Scratch row;
+  KeptScratch products;
+  std::array<int64_t, kTileQueries> begin, end;
+  std::array<float, kTileQueries> largest, sum, factor, delta;
+};
+
+/// The keys that some query of a block may see.
+struct KeyRange {
+  int64_t begin;
+  int64_t end;
+};
+KeyRange keys_of(const Problem& problem, const Block& block);
+
+/// Prepares the tile of a block's queries with `columns` keys from `first` on.
+/// @return False: all of it is hidden.
+bool prepare_tile(const Problem& problem, const Block& block, int64_t first, int64_t columns,
+                  Workspace& work, ScoreTile& tile);
+
+/// Calls visit(first key, tile) for the tiles of a block that are not hidden.
+template <typename Visit>
+void for_tiles(const Problem& problem, const Block& block, Workspace& work, const Visit& visit) {
+  const KeyRange keys = keys_of(problem, block);
+  for (int64_t first = keys.begin; first < keys.end; first += kTileKeys) {
+    const int64_t columns = std::min(kTileKeys, keys.end - first);
+    ScoreTile tile;
+    if (prepare_tile(problem, block, first, columns, work, tile)) visit(first, tile);
+  }
+}
+
+}  // namespace strata::kernels::attention_tiles
