@@ -1,5 +1,5 @@
 // Products of bfloat16 matrices with float sums for processors with AVX512_BF16. The way of
-// matmul_kernels_avx512.cc, with two steps of k in a lane: one side is packed as panels of pairs
+// matmul_kernels.inc, with two steps of k in a lane: one side is packed as panels of pairs
 // along the vectors, and the other one's pairs are broadcast, in place where k lies side by side.
 #include <immintrin.h>
 
@@ -185,9 +185,6 @@ constexpr const Tile* kTileTable[2][4] = {
     {kTiles<1, false>, kTiles<2, false>, kTiles<3, false>, kTiles<4, false>},
     {kTiles<1, true>, kTiles<2, true>, kTiles<3, true>, kTiles<4, true>},
 };
-
-/// Rows of a tile that is `vectors` wide: as many sums as the registers hold.
-constexpr int64_t tile_rows(int64_t vectors) { return vectors == 4 ? 6 : vectors == 3 ? 8 : 12; }
 
 /// Pairs that are summed before the sums are written.
 constexpr int64_t block_pairs(int64_t k) { return std::min((k + 1) / 2, kMaxPairs); }
