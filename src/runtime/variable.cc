@@ -337,7 +337,7 @@ bool VariableState::is_replicated() const {
 }
 
 at::Tensor VariableState::half_copy(int local) const {
-  return half_copies_->read(replicas_, local, shares_storage_ || is_replicated());
+  return half_copies_->read(replicas_, local, shares_storage_);
 }
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {
