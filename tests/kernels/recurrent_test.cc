@@ -102,13 +102,13 @@ class RecurrentKernelsTest : public testing::TestWithParam<int64_t> {
   }
 };
 
-/// The gradients of all leaves, of outputs with random factors.
+/// The gradients of all leaves, of outputs with different factors.
 std::vector<at::Tensor> gradients_of(const Sequences& sequences,
                                      const std::vector<at::Tensor>& outputs) {
-  torch::manual_seed(17);
   at::Tensor loss;
   for (const at::Tensor& each : outputs) {
-    const at::Tensor part = (each * torch::randn(each.sizes()).to(each.scalar_type())).sum();
+    const at::Tensor factors = torch::arange(each.numel(), each.options()).sin().view(each.sizes());
+    const at::Tensor part = (each * factors).sum();
     loss = loss.defined() ? loss + part : part;
   }
   return torch::autograd::grad({loss}, sequences.leaves());
@@ -171,6 +171,7 @@ TEST_P(RecurrentKernelsTest, TransposedWeightsGiveTheSameBits) {
 }
 
 TEST_P(RecurrentKernelsTest, LeftOutRowsDoNotChangeTheOthers) {
+  const ReplicaLike replica;  // libtorch's products have bits that depend on the number of rows
   Sequences all = make_sequences(GetParam(), 4, 3, 5, 18);
   // Row 1 ends after two steps.
   Sequences some = all;
@@ -211,7 +212,8 @@ TEST_P(RecurrentKernelsTest, SecondDerivativesAgreeWithDouble) {
   const auto got = second(sequences, sequences.own()), want = second(exact, exact.by_steps());
   for (size_t i = 0; i < got.size(); ++i) {
     ASSERT_EQ(got[i].defined(), want[i].defined()) << i;
-    if (got[i].defined()) EXPECT_LT(largest_error(got[i], want[i]), 2e-5) << i;
+    if (!got[i].defined()) continue;
+    EXPECT_LT(largest_error(got[i], want[i]), 2e-5) << i;
   }
 }
 
