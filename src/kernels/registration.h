@@ -22,5 +22,6 @@ void register_max_pool(torch::Library& library);
 void register_image_copy(torch::Library& library);
 void register_dense_layer(torch::Library& library);
 void register_relu_node(torch::Library& library);
+void register_recurrent(torch::Library& library);
 
 }  // namespace strata::kernels
