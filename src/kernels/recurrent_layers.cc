@@ -99,9 +99,8 @@ std::optional<StackResult> run_stack(at::Tensor x, const at::Tensor& h, const at
       const auto each = static_cast<size_t>(stack.params_each());
       const auto weights = stack.params.slice(static_cast<size_t>(place) * each, each);
       const at::Tensor c_first = c.defined() ? c.select(0, place) : at::Tensor();
-      auto result =
-          one_way(way == 0 ? x : x.index_select(0, there), h.select(0, place), c_first, weights,
-                  way == 0 ? steps : turned_steps);
+      auto result = one_way(way == 0 ? x : x.index_select(0, there), h.select(0, place), c_first,
+                            weights, way == 0 ? steps : turned_steps);
       if (!result) return std::nullopt;
       outputs.push_back(way == 0 ? result->y : result->y.index_select(0, back));
       last_h.push_back(result->h);

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 namespace strata::kernels {
 namespace {
@@ -67,27 +68,56 @@ inline Range range(int64_t begin, int64_t end) {
 inline bool any(Range range) { return range.count > 0; }
 inline void store_range(float* to, Range range, Vec value) {
   if (range.begin > 0) {
-    static constexpr int32_t kPlaces[2 * kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
-    const auto* const places = reinterpret_cast<const __m256i*>(kPlaces + range.begin);
+    static constexpr int32_t kTurned[2 * kLanes] = {0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7};
+    const auto* const places = reinterpret_cast<const __m256i*>(kTurned + range.begin);
     value = _mm256_permutevar8x32_ps(value, _mm256_loadu_si256(places));
   }
   store(to + range.begin, Lanes{range.count}, value);
 }
 
-struct Chosen {
-  explicit Chosen(uint32_t lanes_chosen) : first{__builtin_popcount(lanes_chosen)} {
-    alignas(32) int32_t places[kLanes] = {};
-    int32_t found = 0;
-    for (int32_t lane = 0; lane < kLanes; ++lane) {
-      if ((lanes_chosen >> lane & 1) != 0) places[found++] = lane;
+/// For each choice of lanes their numbers, a byte each.
+struct Places {
+  constexpr Places() {
+    for (uint32_t chosen = 0; chosen < 256; ++chosen) {
+      int found = 0;
+      for (uint64_t lane = 0; lane < 8; ++lane) {
+        if ((chosen >> lane & 1) != 0) bytes[chosen] |= lane << 8 * found++;
+      }
     }
-    from = _mm256_load_si256(reinterpret_cast<const __m256i*>(places));
   }
-  __m256i from;
+  uint64_t bytes[256] = {};
+};
+constexpr Places kPlaces;
+
+struct Chosen {
+  explicit Chosen(uint32_t lanes_chosen)
+      : places(kPlaces.bytes[lanes_chosen]), first{__builtin_popcount(lanes_chosen)} {}
+  uint64_t places;
   Lanes first;
 };
+inline int64_t chosen_count(const Chosen& chosen) { return chosen.first.count; }
 inline Vec gather_lanes(const Chosen& chosen, Vec value) {
-  return _mm256_permutevar8x32_ps(value, chosen.from);
+  const __m128i places = _mm_cvtsi64_si128(static_cast<int64_t>(chosen.places));
+  return _mm256_permutevar8x32_ps(value, _mm256_cvtepu8_epi32(places));
+}
+
+inline uint32_t nonzeros(Vec value) {
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(value, zero(), _CMP_NEQ_UQ)));
+}
+inline void store_places(const Chosen& chosen, int64_t first, uint8_t* to) {
+  const uint64_t places = chosen.places + static_cast<uint64_t>(first) * 0x0101010101010101;
+  std::memcpy(to, &places, sizeof(places));
+}
+inline bool any_nan(Vec value) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(value, value, _CMP_UNORD_Q)) != 0;
+}
+
+inline Vec load_four(const float* from) {
+  return _mm256_broadcast_ps(reinterpret_cast<const __m128*>(from));
+}
+template <int kElement>
+inline Vec all_of_four(Vec four) {
+  return _mm256_permute_ps(four, 0x55 * kElement);
 }
 
 inline Vec load_strided(const float* from, int64_t stride, int64_t count) {
@@ -97,9 +127,7 @@ inline Vec load_strided(const float* from, int64_t stride, int64_t count) {
   return _mm256_mask_i32gather_ps(zero(), from, at, _mm256_castsi256_ps(mask), sizeof(float));
 }
 
-inline Vec even(Vec a, Vec b) {
-  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14);
-}
+inline Vec even(Vec a, Vec b) { return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14); }
 inline Vec odd(Vec a, Vec b) { return __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15); }
 inline Vec alternate_low(Vec a, Vec b) {
   return __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11);

@@ -46,12 +46,32 @@ inline void store_range(float* to, Range range, Vec value) {
 
 struct Chosen {
   explicit Chosen(uint32_t lanes_chosen)
-      : from(static_cast<__mmask16>(lanes_chosen)), first(lanes(__builtin_popcount(lanes_chosen))) {}
+      : from(static_cast<__mmask16>(lanes_chosen)),
+        first(lanes(__builtin_popcount(lanes_chosen))) {}
   __mmask16 from;
   Lanes first;
 };
+inline int64_t chosen_count(const Chosen& chosen) { return __builtin_popcount(chosen.from); }
 inline Vec gather_lanes(const Chosen& chosen, Vec value) {
   return _mm512_maskz_compress_ps(chosen.from, value);
+}
+
+inline uint32_t nonzeros(Vec value) { return _mm512_cmp_ps_mask(value, zero(), _CMP_NEQ_UQ); }
+inline void store_places(const Chosen& chosen, int64_t first, uint8_t* to) {
+  const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+  const __m512i places = _mm512_add_epi32(lane, _mm512_set1_epi32(static_cast<int>(first)));
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(to),
+      _mm512_maskz_cvtepi32_epi8(0xffff, _mm512_maskz_compress_epi32(chosen.from, places)));
+}
+inline bool any_nan(Vec value) { return _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q) != 0; }
+
+inline Vec load_four(const float* from) {
+  return _mm512_maskz_broadcast_f32x4(0xffff, _mm_load_ps(from));
+}
+template <int kElement>
+inline Vec all_of_four(Vec four) {
+  return _mm512_maskz_permute_ps(0xffff, four, 0x55 * kElement);
 }
 
 inline Vec load_strided(const float* from, int64_t stride, int64_t count) {

@@ -52,7 +52,7 @@ inline void store(float* to, Lanes first, Vec value) {
   std::memcpy(to, &value, static_cast<size_t>(first.count) * sizeof(float));
 }
 
-/// Lanes [begin, end) of a vector, those of them that there are.
+/// Lanes [begin, end) of a vector, as far as there are any.
 struct Range {
   int64_t begin;
   int64_t count;
@@ -74,7 +74,9 @@ struct Chosen {
   uint32_t from;
   Lanes first;  ///< As many.
 };
-/// Those lanes, moved to the front.
+/// How many they are.
+inline int64_t chosen_count(const Chosen& chosen) { return chosen.first.count; }
+/// The chosen lanes, moved to the front.
 inline Vec gather_lanes(const Chosen& chosen, Vec value) {
   Vec gathered{};
   int found = 0;
@@ -82,6 +84,32 @@ inline Vec gather_lanes(const Chosen& chosen, Vec value) {
     if ((chosen.from >> i & 1) != 0) gathered[found++] = value[i];
   }
   return gathered;
+}
+
+/// Which lanes are not zero (a NaN is not), a bit for each.
+inline uint32_t nonzeros(Vec value) {
+  uint32_t found = 0;
+  for (int i = 0; i < kLanes; ++i) found |= (value[i] != 0 ? 1u : 0u) << i;
+  return found;
+}
+/// first + the number of each chosen lane, below 256. As many bytes as a vector has lanes are written.
+inline void store_places(const Chosen& chosen, int64_t first, uint8_t* to) {
+  int found = 0;
+  for (int i = 0; i < kLanes; ++i) {
+    if ((chosen.from >> i & 1) != 0) to[found++] = static_cast<uint8_t>(first + i);
+  }
+}
+inline bool any_nan(Vec value) {
+  bool found = false;
+  for (int i = 0; i < kLanes; ++i) found |= std::isnan(value[i]);
+  return found;
+}
+
+/// Four floats, repeated; and one of them in all lanes.
+inline Vec load_four(const float* from) { return load(from); }
+template <int kElement>
+inline Vec all_of_four(Vec four) {
+  return all(four[kElement]);
 }
 
 /// from[0], from[stride], ...: the first `count` lanes, zeros in the others.

@@ -72,7 +72,10 @@ TEST(RecurrentTest, HiddenStepsAndTheirAbsenceAgreeWithDouble) {
   const at::Tensor x = at::randn({4, 6, 3});
   const at::Tensor lengths = at::tensor({6, 2, 0, 4}, at::kLong).unsqueeze(1);
   const at::Tensor time = at::arange(6).unsqueeze(0);
-  const Tensors masks{{}, time < lengths, time >= 6 - lengths, at::rand({4, 6}) < 0.5,
+  const Tensors masks{{},
+                      time < lengths,
+                      time >= 6 - lengths,
+                      at::rand({4, 6}) < 0.5,
                       at::zeros({4, 6}, at::kBool)};
   for (int variant = 0; variant < 32; ++variant) {
     const int which = variant % 4;

@@ -17,7 +17,9 @@
 namespace strata::kernels {
 namespace {
 
-at::Tensor variable(const at::Tensor& value) { return value.detach().clone().set_requires_grad(true); }
+at::Tensor variable(const at::Tensor& value) {
+  return value.detach().clone().set_requires_grad(true);
+}
 
 /// A layer's inputs and weights, and which rows each step has.
 struct Sequences {
@@ -115,8 +117,8 @@ std::vector<at::Tensor> gradients_of(const Sequences& sequences,
 }
 
 TEST_P(RecurrentKernelsTest, ValuesAndGradientsAgreeWithDouble) {
-  const std::vector<std::vector<int64_t>> sizes = {
-      {1, 1, 1, 1}, {3, 2, 5, 7}, {4, 49, 3, 16}, {5, 7, 20, 33}, {2, 13, 64, 130}, {9, 5, 2, 65}};
+  const std::vector<std::vector<int64_t>> sizes = {{1, 1, 1, 1},   {3, 2, 5, 7},     {4, 49, 3, 16},
+                                                   {5, 7, 20, 33}, {2, 13, 64, 130}, {9, 5, 2, 65}};
   for (const auto& size : sizes) {
     for (const bool some : {false, true}) {
       for (const bool reset_first : {false, true}) {
@@ -127,7 +129,8 @@ TEST_P(RecurrentKernelsTest, ValuesAndGradientsAgreeWithDouble) {
         if (some) leave_out_some(sequences, size[0], size[1]);
         const Sequences exact = sequences.as_double();
         const auto got = sequences.own(), want = exact.by_steps();
-        for (size_t i = 0; i < want.size(); ++i) EXPECT_LT(largest_error(got[i], want[i]), 2e-6) << i;
+        for (size_t i = 0; i < want.size(); ++i)
+          EXPECT_LT(largest_error(got[i], want[i]), 2e-6) << i;
         const auto slopes = gradients_of(sequences, got), exact_slopes = gradients_of(exact, want);
         for (size_t i = 0; i < slopes.size(); ++i) {
           EXPECT_LT(largest_error(slopes[i], exact_slopes[i]), 5e-6) << i;
@@ -152,8 +155,7 @@ TEST_P(RecurrentKernelsTest, AgreesWithLibtorchsLayer) {
     std::tie(y, h, c) = torch::lstm(x, {exact.h.unsqueeze(0), exact.c.unsqueeze(0)}, weights, true,
                                     1, 0, true, false, false);
   } else {
-    std::tie(y, h) =
-        torch::gru(x, exact.h.unsqueeze(0), weights, true, 1, 0, true, false, false);
+    std::tie(y, h) = torch::gru(x, exact.h.unsqueeze(0), weights, true, 1, 0, true, false, false);
   }
   const auto own = torch_order.own();
   EXPECT_LT(largest_error(own[0], y.flatten(0, 1)), 2e-6);
@@ -205,8 +207,8 @@ TEST_P(RecurrentKernelsTest, SecondDerivativesAgreeWithDouble) {
   const Sequences sequences = make_sequences(GetParam(), 3, 2, 4, 5);
   const Sequences exact = sequences.as_double();
   const auto second = [](const Sequences& each, const std::vector<at::Tensor>& outputs) {
-    const auto first =
-        torch::autograd::grad({outputs[0].pow(3).sum() + outputs[1].sum()}, {each.x}, {}, true, true);
+    const auto first = torch::autograd::grad({outputs[0].pow(3).sum() + outputs[1].sum()}, {each.x},
+                                             {}, true, true);
     return torch::autograd::grad({first[0].square().sum()}, each.leaves(), {}, {}, false, true);
   };
   const auto got = second(sequences, sequences.own()), want = second(exact, exact.by_steps());
@@ -218,8 +220,8 @@ TEST_P(RecurrentKernelsTest, SecondDerivativesAgreeWithDouble) {
 }
 
 TEST_P(RecurrentKernelsTest, NaNsAndInfinitiesStayInTheirRow) {
-  for (const float value : {std::numeric_limits<float>::quiet_NaN(),
-                            std::numeric_limits<float>::infinity()}) {
+  for (const float value :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     Sequences sequences = make_sequences(GetParam(), 3, 4, 5, 18);
     sequences.x.data()[5][2] = value;  // step 1, row 1
     const auto own = sequences.own(), want = sequences.by_steps();
@@ -305,8 +307,8 @@ class Guarded {
 std::vector<at::Tensor> run_guarded(const RecurrentKernels& kernels, int64_t gates, int64_t units) {
   torch::manual_seed(3);
   const int64_t batch = 7;
-  const std::vector<int64_t> sizes = {7, 5, 3}, previous = {0, 1, 2,  3,  4,  5,  6, 7,
-                                                            8, 9, 10, 11, 14, 15, 16};
+  const std::vector<int64_t> sizes = {7, 5, 3},
+                             previous = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 14, 15, 16};
   const RecurrentSteps steps{batch, 3, sizes.data(), nullptr, previous.data()};
   const int64_t rows = 15;
   const Guarded recurrent(torch::randn({units, gates * units}) * 0.2),
