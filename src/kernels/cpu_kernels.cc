@@ -104,6 +104,7 @@ void register_cpu_kernels(torch::Library& library) {
 void register_cpu_nodes(torch::Library& library) {
   register_dense_layer(library);
   register_relu_node(library);
+  register_recurrent(library);
 }
 
 void use_cpu_kernels() {

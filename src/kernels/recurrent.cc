@@ -76,10 +76,9 @@ struct RecurrentNode : Node {
                                      .findSchemaOrThrow("strata::addmm_backward", "")
                                      .typed<Backward>();
     const bool by_columns = kernel_value.stride(0) == 1 && kernel_value.stride(1) != 1;
-    std::tie(results[kBias], results[kX], results[kKernel]) =
-        backward.call(dsums, wants_kernel ? OptionalTensor(x_value) : std::nullopt,
-                      wants_x ? OptionalTensor(kernel_value) : std::nullopt, by_columns,
-                      wants_bias);
+    std::tie(results[kBias], results[kX], results[kKernel]) = backward.call(
+        dsums, wants_kernel ? OptionalTensor(x_value) : std::nullopt,
+        wants_x ? OptionalTensor(kernel_value) : std::nullopt, by_columns, wants_bias);
   }
 
   SavedVariable x, h, kernel, recurrent, bias;
@@ -146,18 +145,16 @@ struct GruNode final : RecurrentNode {
     const bool wants_first = task_should_compute_output(kH);
     at::Tensor dinputs, dbias;
     if (at::GradMode::is_enabled() || !all_float(gradients)) {
-      const auto again = decomposed::gru(x_value, h.unpack(), kernel_value, recurrent_value,
-                                         if_defined(bias.unpack()),
-                                         if_defined(recurrent_bias.unpack()), rows, sizes,
-                                         reset_first);
+      const auto again = decomposed::gru(
+          x_value, h.unpack(), kernel_value, recurrent_value, if_defined(bias.unpack()),
+          if_defined(recurrent_bias.unpack()), rows, sizes, reset_first);
       std::tie(dinputs, results[kH], results[kRecurrent], dbias) = decomposed::gru_backward(
           dy, dh, std::get<0>(again), std::get<1>(again), std::get<2>(again), recurrent_value, rows,
           sizes, reset_first, wants_first);
     } else {
       const at::AutoDispatchBelowADInplaceOrView below;
-      std::tie(dinputs, results[kH], results[kRecurrent], dbias) =
-          call_gru_backward(dy, dh, states, gates, inner, recurrent_value, rows, sizes, reset_first,
-                            wants_first);
+      std::tie(dinputs, results[kH], results[kRecurrent], dbias) = call_gru_backward(
+          dy, dh, states, gates, inner, recurrent_value, rows, sizes, reset_first, wants_first);
       if (!wants_first) results[kH] = at::Tensor();
     }
     if (has_recurrent_bias) results[kOther] = std::move(dbias);
@@ -223,9 +220,8 @@ std::optional<LstmResult> lstm(const at::Tensor& x, const at::Tensor& h, const a
   at::Tensor states, cells, gates;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    std::tie(states, cells, gates, result.h, result.c) =
-        call_lstm(x, h, c, kernel, recurrent, if_defined(bias), if_defined(steps.rows),
-                  steps.sizes);
+    std::tie(states, cells, gates, result.h, result.c) = call_lstm(
+        x, h, c, kernel, recurrent, if_defined(bias), if_defined(steps.rows), steps.sizes);
     result.y = rows_of(states, h.size(0));
   }
   if (!wants_graph(x, h, c, kernel, recurrent, bias)) return result;
