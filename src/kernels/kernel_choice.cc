@@ -27,7 +27,7 @@ constexpr Row kRows[] = {
     // 1.15 to 1.4, 1.4 to 1.5.
     {CpuIsa::kAvx512, 6, {true, true, "Intel family 6 with AVX-512 and AMX (Sapphire Rapids)"}},
     {CpuIsa::kAvx512, kAnyFamily, {true, true, "the nearest: another with AVX-512"}},
-    // Held to AVX2 on both sides.
+    // 1.03 to 1.1, 1.4 to 2.9 (libtorch held to AVX2, too).
     {CpuIsa::kAvx2, kAnyFamily, {true, true, "AMD family 25 (Zen 4), held to AVX2"}},
     // Calls instead of fused multiply-adds.
     {CpuIsa::kBaseline, kAnyFamily, {false, false, "no AVX2"}},
