@@ -34,8 +34,8 @@ void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
   }
 }
 
-/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have read what is
-/// there: an ordinary store would ask its core for each line.
+/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have
+/// read what is there: an ordinary store would ask its core for each line.
 template <typename T>
 void scaled_sum_past_caches(std::vector<const T*> sources, const std::array<T, 2>& factors,
                             int64_t size, T* to) {
