@@ -6,6 +6,7 @@
 
 #include "checkpoint/session.h"
 #include "checkpoint/writer.h"
+#include "kernels/kernel_agreement.h"
 #include "runtime/group_agreement.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
@@ -21,6 +22,9 @@ using detail::RestoreSession;
 /// With the same bits the run continues only under the plan that was saved.
 void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& graph) {
   const checkpoint::ManifestPlan& saved = loaded.manifest.plan;
+  kernels::require_same_kernels(str_cat("[checkpoint] restore: ", loaded.path, " was saved with"),
+                                saved.kernels, checkpoint::kernels_of(*graph.groups[0]),
+                                kernels::mismatch_allowed());
   const int replicas = graph.groups[0]->num_replicas();
   if (saved.replicas == replicas) return;
   STRATA_LOG(kInfo) << "[checkpoint] " << loaded.path << " was saved by " << saved.replicas

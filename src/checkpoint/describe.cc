@@ -48,7 +48,9 @@ void print_manifest(std::ostream& out, const checkpoint::Manifest& manifest) {
       << manifest.strata_version << '\n'
       << "plan: " << manifest.plan.replicas << " replicas of " << manifest.plan.strategy << ", "
       << manifest.plan.threads_per_replica << " threads each, sums in order '"
-      << manifest.plan.order << "'\n";
+      << manifest.plan.order << "'";
+  if (!manifest.plan.kernels.empty()) out << ", kernels " << manifest.plan.kernels;
+  out << '\n';
   for (const auto& [name, value] : manifest.metrics)
     out << "metric " << name << ": " << printed(value) << '\n';
   out << manifest.shards.size() << (manifest.shards.size() == 1 ? " shard, " : " shards, ") << bytes

@@ -134,6 +134,7 @@ Manifest manifest_of(const Json& json, const std::string& path) {
                    .replicas = plan.at("replicas").as_int(),
                    .threads_per_replica = plan.at("threads_per_replica").as_int(),
                    .order = plan.at("order").as_string()};
+  if (const Json* kernels = plan.find("kernels")) manifest.plan.kernels = kernels->as_string();
   for (const Json& shard : json.at("shards").as_array()) {
     manifest.shards.push_back({.file = shard.at("file").as_string(),
                                .bytes = static_cast<uint64_t>(shard.at("bytes").as_int()),
@@ -162,6 +163,7 @@ std::string write_manifest(const Manifest& manifest) {
       .set("replicas", manifest.plan.replicas)
       .set("threads_per_replica", manifest.plan.threads_per_replica)
       .set("order", manifest.plan.order);
+  if (!manifest.plan.kernels.empty()) plan.set("kernels", manifest.plan.kernels);
   Json shards = Json::array();
   for (const ManifestShard& shard : manifest.shards) {
     Json json = Json::object();

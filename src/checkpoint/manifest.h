@@ -47,7 +47,8 @@ struct ManifestPlan {
   std::string strategy = {};
   int64_t replicas = 1;
   int64_t threads_per_replica = 1;
-  std::string order = {};  ///< "tree": fixed, by replica id.
+  std::string order = {};    ///< "tree": fixed, by replica id.
+  std::string kernels = {};  ///< As kernels_of_replicas names them; empty: GPUs', or not kept.
   bool operator==(const ManifestPlan&) const = default;
 };
 

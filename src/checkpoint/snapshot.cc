@@ -8,6 +8,7 @@
 
 #include "checkpoint/copy.h"
 #include "core/seconds.h"
+#include "kernels/kernel_agreement.h"
 #include "strata/core/error.h"
 #include "strata/runtime/replica_group.h"
 
@@ -140,10 +141,18 @@ ManifestPlan plan_of(const ReplicaGroup& group) {
   return {.strategy = group.name(),
           .replicas = group.num_replicas(),
           .threads_per_replica = group.options().replicas.threads_per_replica,
-          .order = "tree"};
+          .order = "tree",
+          .kernels = kernels_of(group)};
 }
 
 }  // namespace
+
+std::string kernels_of(const ReplicaGroup& group) {
+  for (int i = 0; i < group.num_local_replicas(); ++i) {
+    if (!group.device(i).physical.is_cpu()) return "";
+  }
+  return kernels::kernels_of_replicas(group.options().replicas.bits == Bits::kPortable);
+}
 
 std::byte* Staging::reserve(uint64_t bytes) {
   if (bytes > capacity_) {

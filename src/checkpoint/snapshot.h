@@ -58,4 +58,7 @@ struct SnapshotOptions {
 /// @throws Error kInvalidArgument, kUnimplemented: a tensor that the format cannot hold; names it.
 Snapshot take_snapshot(const Graph& graph, const SnapshotOptions& options, Staging* staging);
 
+/// What a group's replicas run, as manifests keep it; empty where they are on GPUs.
+std::string kernels_of(const ReplicaGroup& group);
+
 }  // namespace strata::checkpoint

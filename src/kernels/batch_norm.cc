@@ -15,6 +15,7 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/batch_norm_kernels.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
 #include "strata/core/error.h"
@@ -206,7 +207,7 @@ bool applies(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bi
   const auto fits = [&](const at::Tensor& each) {
     return is_plain(each) && each.dim() == 1 && each.size(0) == x.size(1);
   };
-  return is_plain(x) && x.dim() >= 2 && x.numel() > 0 && fits(weight) && fits(bias) &&
+  return runs_own(KernelClass::kBatchNorm) && is_plain(x) && x.dim() >= 2 && x.numel() > 0 && fits(weight) && fits(bias) &&
          (!beside.defined() || (is_plain(beside) && beside.sizes() == x.sizes()));
 }
 

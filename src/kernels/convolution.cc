@@ -18,9 +18,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -59,17 +57,8 @@ ConvKernels conv_kernels(CpuIsa isa) {
 }
 
 bool use_own_convolution() {
-  static const bool use = [] {
-    bool wanted = kernel_choice().own_convolutions;
-    if (const char* choice = std::getenv("STRATA_CONV"); choice != nullptr && *choice != '\0') {
-      const std::string_view name = choice;
-      STRATA_CHECK(name == "mkldnn" || name == "strata", kInvalidArgument,
-                   "[cpu_kernels] STRATA_CONV: got '", name, "'; expected mkldnn or strata");
-      wanted = name == "strata";
-    }
-    return wanted && best_cpu_isa() != CpuIsa::kBaseline;
-  }();
-  return use || portable_bits();
+  static const bool some = runs_own_of("convolution");
+  return some || portable_bits();
 }
 
 namespace {
@@ -174,6 +163,13 @@ std::optional<PointwiseShape> pointwise_shape(const Geometry& g) {
   return suits ? std::optional(shape) : std::nullopt;
 }
 
+KernelClass direct_class(const ConvShape& shape) {
+  constexpr int64_t kFewChannels = 16;
+  if (winograd_suits(shape)) return KernelClass::kConvWinograd;
+  return shape.in_channels < kFewChannels ? KernelClass::kConvFewChannels
+                                          : KernelClass::kConvManyChannels;
+}
+
 /// Images themselves: oneDNN has no good kernel for three channels in their own planes.
 std::optional<PhasedShape> phased_shape(const Geometry& g) {
   constexpr int64_t kFewChannels = 4;
@@ -272,8 +268,12 @@ class OwnConvolution {
     own.pointwise_ = pointwise_shape(*geometry);
     if (!own.pointwise_) own.direct_ = direct_shape(*geometry);
     if (!own.pointwise_ && !own.direct_) own.phased_ = phased_shape(*geometry);
+    if (!own.pointwise_ && !own.direct_ && !own.phased_) return std::nullopt;
+    const KernelClass id = own.pointwise_ ? KernelClass::kConvPointwise
+                           : own.phased_  ? KernelClass::kConvStrided
+                                          : direct_class(*own.direct_);
     if (own.phased_) own.direct_ = own.phased_->phases();
-    return own.pointwise_ || own.direct_ ? std::optional(own) : std::nullopt;
+    return runs_own(id) || portable_bits() ? std::optional(own) : std::nullopt;
   }
 
   std::vector<int64_t> out_sizes() const {
@@ -376,9 +376,9 @@ at::Tensor engine_convolution(const Call& call, const at::Tensor& input, const a
                                            call.output_padding, call.groups);
 }
 
-using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using ConvGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
-Gradients engine_convolution_backward(const Call& call, const at::Tensor& dy,
+ConvGradients engine_convolution_backward(const Call& call, const at::Tensor& dy,
                                       const at::Tensor& input, const at::Tensor& weight,
                                       at::OptionalSymIntArrayRef bias_sizes,
                                       std::array<bool, 3> mask) {
@@ -414,7 +414,7 @@ at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const 
   return output;
 }
 
-Gradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_output,
+ConvGradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_output,
                                const at::Tensor& input, const at::Tensor& weight,
                                at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
                                c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
@@ -431,7 +431,7 @@ Gradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_
   const at::Tensor dy = grad_output.contiguous();
   const Operands in{input.const_data_ptr<float>(), weight.const_data_ptr<float>(),
                     dy.const_data_ptr<float>()};
-  Gradients result;
+  ConvGradients result;
   auto& [dx, dw, dbias] = result;
   if (output_mask[0]) {
     dx = empty_float(input.sizes());

@@ -2,8 +2,8 @@
 
 namespace strata::kernels {
 
-/// Whether convolution.cc's kernels take the convolutions that they are made for. Decided once, by
-/// the processor and STRATA_CONV.
+/// Whether convolution.cc's kernels take convolutions of some class of shapes: by STRATA_KERNELS,
+/// else by the table (kernel_choice.h). Where bits are portable they take all that they can.
 bool use_own_convolution();
 
 }  // namespace strata::kernels

@@ -15,6 +15,7 @@
 #include "kernels/convolution.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
@@ -50,7 +51,7 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
 
 at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   const auto own = [&]() -> std::optional<at::Tensor> {
-    if (!use_own_matmul() || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
+    if (!runs_own_matmul(KernelClass::kMatmulBatched) || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
       return std::nullopt;
     const int64_t batches = a.size(0);
     const int64_t m = a.size(1);
@@ -108,9 +109,12 @@ void register_cpu_nodes(torch::Library& library) {
 }
 
 void use_cpu_kernels() {
-  // A wrong STRATA_MATMUL or STRATA_CONV is reported here rather than in the first product.
-  use_own_matmul();
-  use_own_convolution();
+  kernel_choice();  // reports a wrong STRATA_KERNELS here rather than in the first product
+}
+
+std::string kernel_table_name() {
+  static const std::string name = kernel_choice().name();
+  return name;
 }
 
 std::string describe_cpu_kernels() {
@@ -122,7 +126,8 @@ std::string describe_cpu_kernels() {
                  use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
                  "; bfloat16: ", kBf16Names[static_cast<int>(bf16_products())],
                  "; convolution: ", use_own_convolution() ? own : "libtorch",
-                 "; max_pool2d: ", own);
+                 "; max_pool2d: ", runs_own(KernelClass::kMaxPool) ? own : "libtorch",
+                 "; table ", kernel_table_name());
 }
 
 }  // namespace strata::kernels

@@ -18,6 +18,7 @@
 #include "kernels/autograd_node.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/half_dense_layer.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
@@ -145,7 +146,7 @@ bool is_plain_operand(const at::Tensor& tensor, int64_t dim) {
 /// At autograd's key, outside replica functions too: there libtorch's.
 at::Tensor addmm_with_node(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a,
                            const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
-  const bool layer = keys.has(kReplicaKey) && is_plain_operand(bias, 1) && is_plain_operand(a, 2) &&
+  const bool layer = keys.has(kReplicaKey) && runs_own(KernelClass::kDenseLayer) && is_plain_operand(bias, 1) && is_plain_operand(a, 2) &&
                      is_plain_operand(b, 2) && a.size(1) == b.size(0) &&
                      bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
   if (!layer) {

@@ -84,6 +84,8 @@ void register_cpu_nodes(torch::Library&) {}
 
 void use_cpu_kernels() {}
 
+std::string kernel_table_name() { return "libtorch"; }
+
 std::string describe_cpu_kernels() {
   return "libtorch's, since this strata was built with STRATA_CPU_KERNELS=OFF";
 }

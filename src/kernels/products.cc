@@ -11,7 +11,6 @@
 #include "kernels/kernel_threads.h"
 #include "kernels/portable/portable_bits.h"
 #include "kernels/scratch.h"
-#include "strata/core/error.h"
 
 namespace strata::kernels {
 
@@ -41,32 +40,29 @@ const SparseKernels& sparse_product(CpuIsa isa) {
   }
 }
 
+bool use_own_matmul() {
+  static const bool some = runs_own_of("matmul");
+  return some || portable_bits();
+}
+
+// Left out, zeros change the sign of a sum that underflows.
+bool leave_out_zeros() {
+  static const bool wanted = [] {
+    const char* const value = std::getenv("STRATA_MATMUL");
+    return value == nullptr || std::string_view(value) != "dense";
+  }();
+  return wanted && !portable_bits();
+}
+
+bool runs_own_matmul(KernelClass id) { return runs_own(id) || portable_bits(); }
+
 namespace {
 
-enum class Matmul { kEngine, kOwn, kOwnDense };
-
-Matmul chosen_matmul() {
-  static const Matmul chosen = [] {
-    const bool able = best_cpu_isa() != CpuIsa::kBaseline;
-    bool wanted = kernel_choice().own_products;
-    if (const char* choice = std::getenv("STRATA_MATMUL"); choice != nullptr && *choice != '\0') {
-      const std::string_view name = choice;
-      STRATA_CHECK(name == "mkl" || name == "strata" || name == "dense", kInvalidArgument,
-                   "[cpu_kernels] STRATA_MATMUL: got '", name, "'; expected mkl, strata or dense");
-      wanted = name != "mkl";
-      if (able && name == "dense") return Matmul::kOwnDense;
-    }
-    return able && wanted ? Matmul::kOwn : Matmul::kEngine;
-  }();
-  return chosen;
+bool lies_by_columns(const MatrixView& view) {
+  return view.row_stride == 1 && view.column_stride != 1;
 }
 
 }  // namespace
-
-bool use_own_matmul() { return portable_bits() || chosen_matmul() != Matmul::kEngine; }
-
-// Left out, zeros change the sign of a sum that underflows.
-bool leave_out_zeros() { return chosen_matmul() == Matmul::kOwn && !portable_bits(); }
 
 bool is_cpu_float(const at::Tensor& tensor) {
   return tensor.is_cpu() && tensor.scalar_type() == at::kFloat && tensor.layout() == at::kStrided;
@@ -150,11 +146,14 @@ void multiply(const MatmulProblem& problem) {
 
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
                                       const std::optional<Matrix>& b, const float* bias) {
-  if (!use_own_matmul() || !a || !b || a->columns != b->rows) return std::nullopt;
+  if (!a || !b || a->columns != b->rows) return std::nullopt;
   const int64_t m = a->rows;
   const int64_t n = b->columns;
   const int64_t k = a->columns;
-  if (!worthwhile_product(m, n, k)) return std::nullopt;
+  const bool transposed = lies_by_columns(a->view) || lies_by_columns(b->view);
+  if (!worthwhile_product(m, n, k) || !runs_own_matmul(matmul_class(m, n, k, transposed))) {
+    return std::nullopt;
+  }
   at::Tensor c = empty_float({m, n});
   multiply({m, n, k, a->view, b->view, bias, c.mutable_data_ptr<float>(), n});
   return c;

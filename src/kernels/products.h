@@ -4,13 +4,17 @@
 
 #include <optional>
 
+#include "kernels/kernel_class.h"
 #include "kernels/matmul_kernels.h"
 #include "kernels/scratch.h"
 
 namespace strata::kernels {
 
-/// Whether products of float matrices on the CPU are strata's (STRATA_MATMUL, else by processor).
+/// Whether products of float matrices on the CPU are strata's, for some class of shapes: by
+/// STRATA_KERNELS, else by the table (kernel_choice.h). Where bits are portable all are.
 bool use_own_matmul();
+/// The same of one class.
+bool runs_own_matmul(KernelClass id);
 /// Whether they leave zeros out where many of one side's elements are zero.
 bool leave_out_zeros();
 

@@ -5,6 +5,7 @@
 
 #include "core/first_line.h"
 #include "core/join.h"
+#include "kernels/kernel_agreement.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
@@ -81,7 +82,9 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
   joined.workers = std::make_shared<detail::WorkerGroup>(
       *cluster, options.server, options.communication_options, options.devices,
       detail::SharedSettings{.seed = group.seed,
-                             .threads_per_replica = options.replicas.threads_per_replica});
+                             .threads_per_replica = options.replicas.threads_per_replica,
+                             .kernels = kernels::kernels_of_replicas(options.replicas.bits ==
+                                                                     Bits::kPortable)});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();

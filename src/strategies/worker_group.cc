@@ -14,6 +14,7 @@
 #include "collective/shared_memory/shared_memory_communicator.h"
 #include "collective/wire/wire_communicator.h"
 #include "core/join.h"
+#include "kernels/kernel_agreement.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
@@ -58,6 +59,7 @@ struct Card {
   std::string host;
   bool all_cpu;
   SharedSettings common;
+  bool kernels_may_differ;
   uint64_t mends;
   uint64_t step;
 
@@ -68,6 +70,8 @@ struct Card {
     json.set("all_cpu", all_cpu);
     json.set("seed", std::to_string(common.seed));
     json.set("threads_per_replica", common.threads_per_replica);
+    json.set("kernels", common.kernels);
+    json.set("kernels_may_differ", kernels_may_differ);
     json.set("mends", std::to_string(mends));
     json.set("step", std::to_string(step));
     return json.dump();
@@ -79,7 +83,9 @@ struct Card {
             .all_cpu = json.at("all_cpu").as_bool(),
             .common = {.seed = std::stoull(json.at("seed").as_string()),
                        .threads_per_replica =
-                           static_cast<int>(json.at("threads_per_replica").as_int())},
+                           static_cast<int>(json.at("threads_per_replica").as_int()),
+                       .kernels = json.at("kernels").as_string()},
+            .kernels_may_differ = json.at("kernels_may_differ").as_bool(),
             .mends = std::stoull(json.at("mends").as_string()),
             .step = std::stoull(json.at("step").as_string())};
   }
@@ -165,6 +171,7 @@ WorkerGroup::WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerO
       timeout_(options.start_timeout),
       names_(devices),
       resources_(HostResources::of_this_process()),
+      kernels_(common.kernels),
       common_(common) {
   if (!names_.empty()) devices_ = find_devices("multi_worker_mirrored_strategy", names_);
   cluster::ServerOptions own = options;
@@ -225,16 +232,20 @@ uint64_t WorkerGroup::form(const Bond& bond) {
   const auto rank = static_cast<int>(std::ranges::find(tasks_, server_->task()) - tasks_.begin());
 
   meet_hosts(static_cast<size_t>(rank), deadline);
+  common_.kernels = kernels_;
   server_->set(key_of(server_->task()), Card{.replicas = replicas_,
                                              .host = wire::host_identity(),
                                              .all_cpu = all_cpu(devices_),
                                              .common = common_,
+                                             .kernels_may_differ = kernels::mismatch_allowed(),
                                              .mends = bond.mends,
                                              .step = bond.step}
                                             .write());
   uint64_t step = bond.step;
   std::vector<std::string> hosts;
   std::vector<bool> cpu_alone;
+  std::vector<std::string> kernels;
+  bool kernels_may_differ = true;
   for (size_t r = 0; r < tasks_.size(); ++r) {
     const Card card = Card::read(server_->get(key_of(tasks_[r]), deadline));
     for (const auto& [task, count] : card.replicas) {
@@ -252,9 +263,12 @@ uint64_t WorkerGroup::form(const Bond& bond) {
     step = std::max(step, card.step);
     hosts.push_back(card.host);
     cpu_alone.push_back(card.all_cpu);
+    kernels.push_back(card.all_cpu ? card.common.kernels : "");
+    kernels_may_differ = kernels_may_differ && card.kernels_may_differ;
     if (r == 0) common_ = card.common;
   }
   check_kinds(cpu_alone, deadline);
+  check_kernels(kernels, kernels_may_differ, deadline);
   collective::Placement placement;
   placement.rank_of_replica = ranks_of_replicas(workers, tasks_, replicas_);
   placement.host_of_rank = collective::hosts_of(hosts);
@@ -331,6 +345,26 @@ void WorkerGroup::check_kinds(const std::vector<bool>& all_cpu, wire::Deadline d
               str_cat("[multi_worker] ", name(gpu), " has GPUs and ", name(cpu),
                       " only CPUs; expected the same kind in all workers: give each a GPU, or all "
                       "of them devices = {\"cpu:0\"}"));
+}
+
+void WorkerGroup::check_kernels(const std::vector<std::string>& kernels, bool may_differ,
+                                wire::Deadline deadline) const {
+  const auto other = std::ranges::find_if(
+      kernels, [&](const std::string& each) { return each != kernels.front(); });
+  if (other == kernels.end()) return;
+  const auto rank = static_cast<size_t>(other - kernels.begin());
+  const std::string what =
+      str_cat("[multi_worker] ", tasks_.front().to_string(), " has the kernels '", kernels.front(),
+              "' and ", tasks_[rank].to_string(), " '", *other, "', which round otherwise");
+  if (!may_differ) {
+    server_->barrier("strata/kernels", deadline);  // no worker leaves before all know why
+    throw Error(ErrorCode::kFailedPrecondition,
+                str_cat(what, "; expected the same in all workers: set STRATA_KERNELS alike, or "
+                              "STRATA_KERNELS_MISMATCH=allow in all of them to go on with other "
+                              "bits than on one kind of processor"));
+  }
+  STRATA_LOG(kWarning) << what << ": bits depend on which worker has which replica "
+                       << "(STRATA_KERNELS_MISMATCH=allow)";
 }
 
 collective::LinkModel WorkerGroup::measure_links(

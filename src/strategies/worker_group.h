@@ -19,10 +19,12 @@
 
 namespace strata::detail {
 
-/// What the workers of a cluster must have in common; the chief's counts.
+/// What the workers of a cluster must have in common; the chief's counts, but for `kernels`, which
+/// are compared.
 struct SharedSettings {
   uint64_t seed = 0;
   int threads_per_replica = 0;  ///< 0: cores of the share / replicas
+  std::string kernels = {};     ///< a name, as kernels_of_replicas gives it; empty: any
 };
 
 /// The cluster that this process trains in with others; nullopt: it works alone, as the evaluator
@@ -39,7 +41,9 @@ class WorkerGroup {
   /// @param devices  Of this process's replicas, by name; none: its share of what the workers of
   ///   its machine may use, or, where it is started anew, as many as it had.
   /// @throws Error  kInvalidArgument, in all workers: some have only CPUs and some have not, and
-  ///                other sums would cross replicas. As cluster::Server.
+  ///                other sums would cross replicas. kFailedPrecondition, in all workers: their
+  ///                kernels differ, and STRATA_KERNELS_MISMATCH does not allow it in each. As
+  ///                cluster::Server.
   WorkerGroup(const cluster::Cluster& cluster, const cluster::ServerOptions& server,
               const collective::CommunicationOptions& communication,
               const std::vector<std::string>& devices, const SharedSettings& common);
@@ -78,6 +82,8 @@ class WorkerGroup {
   uint64_t form(const Bond& bond);
   void meet_hosts(size_t rank, wire::Deadline deadline);
   void check_kinds(const std::vector<bool>& all_cpu, wire::Deadline deadline) const;
+  void check_kernels(const std::vector<std::string>& kernels, bool may_differ,
+                     wire::Deadline deadline) const;
   collective::LinkModel measure_links(int rank, const collective::Placement& placement,
                                       const std::vector<std::shared_ptr<wire::Connection>>& peers,
                                       wire::Deadline deadline) const;
@@ -97,6 +103,7 @@ class WorkerGroup {
   std::optional<HostShare> share_;
   std::vector<LogicalDevice> devices_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
+  const std::string kernels_;  // of this process
   SharedSettings common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;

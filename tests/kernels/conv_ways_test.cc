@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/conv_by_phases.h"
-#include "kernels/convolution.h"
+#include "kernels/kernel_choice.h"
 #include "kernels/replica_like.h"
 #include "strata/kernels/cpu_kernels.h"
 
@@ -92,7 +92,7 @@ TEST_F(ConvWaysTest, AnImagesBitsDoNotDependOnTheOthersAndNoneOnThreads) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizer does not see how OpenMP's threads wait";
 #endif
-  if (!use_own_convolution()) GTEST_SKIP() << "the engine's convolutions promise less";
+  if (!runs_own_of("convolution")) GTEST_SKIP() << "the engine's convolutions promise less";
   const int before = at::get_num_threads();
   for (const Convolution& problem : convolutions()) {
     const Operands given(problem);
@@ -125,7 +125,7 @@ at::Tensor with_one(const at::Tensor& t, int place, float value) {
 }
 
 TEST_F(ConvWaysTest, NanAndInfinityReachOnlyWhatReadsThem) {
-  if (!use_own_convolution()) GTEST_SKIP() << "the engine's convolutions promise less";
+  if (!runs_own_of("convolution")) GTEST_SKIP() << "the engine's convolutions promise less";
   std::vector<Convolution> all = convolutions();
   all.push_back({2, 3, 20, 21, 8, {3, 3}, {1, 1}, {1, 1}});  // directly
   all.push_back({2, 5, 20, 21, 70, {5, 3}, {1, 1}, {0, 2}});

@@ -40,15 +40,21 @@ namespace strata::kernels {
 ///                    writes into its gradient where no one else holds that; grad_fn is
 ///                    ReluBackward.
 ///
-/// STRATA_MATMUL in the environment overrides the rule: `mkl` keeps libtorch's products everywhere,
-/// `strata` takes these wherever the processor has AVX-512, `dense` too, zeros multiplied.
-/// STRATA_CONV does the same for convolutions: `mkldnn` or `strata`. The choice decides bits in the
-/// last place, so it follows from CPUID alone (a table in src/kernels/kernel_choice.cc of what was
-/// measured) and never from a measurement at run time.
+/// Whether libtorch's kernel runs or strata's is decided for each class of shapes, since it decides
+/// bits in the last place, by CPUID alone: from a table in the source of what was measured, and
+/// never by a measurement at run time. STRATA_KERNELS in the environment overrides the table:
+/// `libtorch`, `strata`, or parts such as `matmul=libtorch,convolution=strata`; docs/kernels.md has
+/// all, and `strata kernels` prints what runs.
+/// @throws Error  kInvalidArgument: a wrong STRATA_KERNELS.
 STRATA_API void use_cpu_kernels();
 
 /// One line for logs and bug reports, e.g. "matmul: strata (AVX-512); convolution: strata
-/// (AVX-512); max_pool2d: strata (AVX-512)".
+/// (AVX-512); max_pool2d: strata (AVX-512); table zen4-avx512/1".
 STRATA_API std::string describe_cpu_kernels();
+
+/// The name of what runs, "zen4-avx512/1": the table's row, the version of the kernels' arithmetic,
+/// and what the environment overrides. The workers of a job agree on it, and checkpoints keep it:
+/// other kernels, other bits in the last place.
+STRATA_API std::string kernel_table_name();
 
 }  // namespace strata::kernels

@@ -13,7 +13,8 @@ namespace strata::ps {
 /// What a coordinator and a worker say to each other. Numbers are the wire's: never reuse one.
 enum class CallKind : uint32_t {
   // To the worker.
-  kOpen = 1,      ///< number: the registry's fingerprint; lines: its signatures
+  kOpen = 1,      ///< number: the registry's fingerprint; lines: its
+                  ///< signatures; text: the kernels that run
   kRun = 2,       ///< calls: one after the other, or several at a time
   kCreate = 3,    ///< calls: one; number: a ResourceId. Before what follows
   kRelease = 4,   ///< numbers: of per-worker values that are no longer needed

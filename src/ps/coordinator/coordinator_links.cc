@@ -7,6 +7,7 @@
 #include "core/wait_notice.h"
 #include "ps/coordinator/coordinator_core.h"
 #include "strata/core/log.h"
+#include "strata/kernels/cpu_kernels.h"
 
 namespace strata::ps::detail {
 namespace {
@@ -141,8 +142,10 @@ void CoordinatorCore::attach(Worker& worker, std::shared_ptr<wire::Connection> c
     worker.queued_ns = 0;
     worker.queued_bytes = 0;
     worker.taking_back = false;
+    const std::string kernels = kernels::kernel_table_name();
     send(worker, {.kind = CallKind::kOpen,
                   .number = registry_.fingerprint(),
+                  .text = kernels,
                   .lines = registry_.signatures()});
   }
   transport_->wake();

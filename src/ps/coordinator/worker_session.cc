@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "core/log_limiter.h"
+#include "kernels/kernel_agreement.h"
 #include "strata/core/log.h"
+#include "strata/kernels/cpu_kernels.h"
 
 namespace strata::ps {
 namespace {
@@ -47,6 +49,7 @@ void WorkerSession::handle(const CallMessage& message, Clock::time_point now) {
   switch (message.kind) {
     case CallKind::kOpen:
       asked_ = message;
+      asked_kernels_ = message.text;
       return;
     case CallKind::kRun:
       for (const Call& call : message.calls) add(call, false, now);
@@ -84,14 +87,24 @@ void WorkerSession::handle(const CallMessage& message, Clock::time_point now) {
 void WorkerSession::open_if_asked(int threads) {
   if (!asked_) return;
   const CallMessage asked = *std::exchange(asked_, std::nullopt);
-  if (asked.number == registry_.fingerprint()) {
+  std::string why;
+  if (asked.number != registry_.fingerprint()) {
+    why = str_cat(
+        "got a coordinator with other registered functions than this worker has; run one "
+        "program, which registers the same, as all tasks (",
+        registry_difference(registry_.signatures(), asked.lines), ")");
+  } else {
+    try {
+      kernels::require_same_kernels("got a coordinator with", asked_kernels_,
+                                    kernels::kernel_table_name(), kernels::mismatch_allowed());
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  if (why.empty()) {
     open_ = true;
     return send({.kind = CallKind::kReady, .number = static_cast<uint64_t>(threads)});
   }
-  const std::string why = str_cat(
-      "got a coordinator with other registered functions than this worker has; run one "
-      "program, which registers the same, as all tasks (",
-      registry_difference(registry_.signatures(), asked.lines), ")");
   static strata::detail::LogLimiter limiter;  // a coordinator may ask as often as it likes
   if (const auto more = limiter.admit()) {
     STRATA_LOG(kWarning) << "[ps] " << connection_->name() << ": " << why << *more;

@@ -58,7 +58,7 @@ class WorkerSession {
   /// Takes what has come, and sends what waits to be sent. @return whether a message has come.
   /// @throws Error  the connection has failed, or sent a malformed message.
   bool poll(Clock::time_point now);
-  /// Answers a coordinator that has the same registry: calls may come.
+  /// Answers a coordinator that has the same registry and kernels: calls may come.
   void open_if_asked(int threads);
 
   /// Whether `take` would give something.
@@ -103,6 +103,7 @@ class WorkerSession {
   const std::shared_ptr<wire::Connection> connection_;
   const FunctionRegistry& registry_;
   std::optional<CallMessage> asked_;  // kOpen that has no answer yet
+  std::string asked_kernels_;         // its text
   bool open_ = false;
   bool said_end_ = false;
 

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace strata::kernels {
+
+/// The name of what replica functions run: kernel_table_name, or, where their bits are portable
+/// (ReplicaOptions::bits), a name that all processors share.
+std::string kernels_of_replicas(bool portable);
+
+/// Whether STRATA_KERNELS_MISMATCH lets this process go on with kernels that round otherwise:
+/// `allow`; `refuse` or nothing: it does not.
+/// @throws Error  kInvalidArgument: another value.
+bool mismatch_allowed();
+
+/// That results of the kernels `theirs` are continued with this process's, `ours` (names as
+/// kernel_table_name has them). Nothing happens where they are equal, or either is empty: unknown.
+/// @param what  For messages: "[checkpoint] restore: /run/ckpt-1 was saved with".
+/// @param allowed  The bits may differ: a line in the log says so.
+/// @throws Error  kFailedPrecondition: they differ and may not.
+void require_same_kernels(std::string_view what, std::string_view theirs, std::string_view ours,
+                          bool allowed);
+
+}  // namespace strata::kernels
