@@ -258,16 +258,19 @@ void ReplicaGroup::set_seed(uint64_t seed) {
 void ReplicaGroup::observe(const std::shared_ptr<RunObserver>& observer) {
   const MutexLock lock(mutex_);
   observers_.push_back(observer);
+  observed_ = true;
 }
 
 std::vector<std::shared_ptr<RunObserver>> ReplicaGroup::observers() {
   std::vector<std::shared_ptr<RunObserver>> present;
+  if (!observed_) return present;
   const MutexLock lock(mutex_);
   std::erase_if(observers_, [&](const std::weak_ptr<RunObserver>& known) {
     auto observer = known.lock();
     if (observer) present.push_back(observer);
     return observer == nullptr;
   });
+  observed_ = !observers_.empty();
   return present;
 }
 

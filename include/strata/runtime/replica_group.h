@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -199,6 +200,8 @@ class STRATA_API ReplicaGroup : public std::enable_shared_from_this<ReplicaGroup
   ReplicaGroupOwner* owner_ = nullptr;
   Mutex mutex_;
   std::vector<std::weak_ptr<RunObserver>> observers_ STRATA_GUARDED_BY(mutex_);
+  /// Whether there are any: a run without takes no lock for them.
+  std::atomic<bool> observed_{false};
   std::unordered_set<detail::VariableState*> variables_ STRATA_GUARDED_BY(mutex_);
   std::unique_ptr<Threads> threads_;
 };
