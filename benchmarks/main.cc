@@ -12,6 +12,7 @@
 
 #include "strata/core/error.h"
 #include "suites/collective.h"
+#include "suites/kernels.h"
 #include "suites/options.h"
 #include "suites/processor.h"
 #include "suites/ps.h"
@@ -93,7 +94,7 @@ constexpr Suite kSuites[] = {{"step", run_step_suite},
                              {"checkpoint", run_checkpoint_suite},
                              {"data", run_data_suite}};
 
-// Processes that suites start.
+// Processes that suites, and `strata kernels`, start.
 struct Worker {
   const char* name;
   int (*run)(const std::vector<std::string>& arguments);
@@ -102,7 +103,8 @@ struct Worker {
 constexpr Worker kWorkers[] = {{"worker", run_worker},
                                {"data-worker", run_data_worker},
                                {"collective-worker", run_collective_worker},
-                               {"ps-worker", run_ps_worker}};
+                               {"ps-worker", run_ps_worker},
+                               {"measure-kernels", run_measure_kernels}};
 
 /// "1,16" as numbers.
 std::vector<int> batches_of(const std::string& list) {

@@ -36,7 +36,8 @@ constexpr int64_t kPartActivations = kPartElements / 4;
 
 /// Of any order of dimensions: the elements are one piece of memory.
 bool is_one_piece(const at::Tensor& x) {
-  return is_cpu_float(x) && x.is_non_overlapping_and_dense() && !x.is_neg();
+  return runs_here(KernelClass::kActivation) && is_cpu_float(x) &&
+         x.is_non_overlapping_and_dense() && !x.is_neg();
 }
 
 at::Tensor empty_like_piece(const at::Tensor& x) {

@@ -357,7 +357,7 @@ bool is_boolean(const OptionalTensor& tensor) {
 
 bool attention_kernels_apply(const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value, const AttentionMask& mask) {
-  if (!use_own_matmul() || !is_plain_heads(query) || !is_plain_heads(key) ||
+  if (!runs_here(KernelClass::kAttention) || !is_plain_heads(query) || !is_plain_heads(key) ||
       !is_plain_heads(value)) {
     return false;
   }

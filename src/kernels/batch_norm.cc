@@ -1,5 +1,6 @@
 #include "kernels/batch_norm.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/native_batch_norm_backward.h>
@@ -12,10 +13,10 @@
 #include <algorithm>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "kernels/autograd_node.h"
 #include "kernels/batch_norm_kernels.h"
-#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
 #include "strata/core/error.h"
@@ -127,6 +128,58 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("batch_norm_of_planes_backward", backward_cpu);
 }
 
+/// All dimensions but the channels'.
+std::vector<int64_t> dims_of_channels(const at::Tensor& x) {
+  std::vector<int64_t> dims = {0};
+  for (int64_t d = 2; d < x.dim(); ++d) dims.push_back(d);
+  return dims;
+}
+
+/// One number a channel, to go with x.
+at::Tensor along_channels(const at::Tensor& values, const at::Tensor& x) {
+  std::vector<int64_t> sizes(static_cast<size_t>(x.dim()), 1);
+  sizes[1] = values.size(0);
+  return values.view(sizes);
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_by_libtorch(
+    const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+    const OptionalTensor& beside, double epsilon, bool relu) {
+  const std::vector<int64_t> dims = dims_of_channels(x);
+  at::Tensor mean = x.mean(dims);
+  at::Tensor variance = (x - along_channels(mean, x)).square().mean(dims);
+  at::Tensor inverse = (variance + epsilon).rsqrt();
+  at::Tensor y =
+      (x - along_channels(mean, x)) * along_channels(inverse * weight, x) + along_channels(bias, x);
+  if (beside) y = y + *beside;
+  if (relu) y = y.relu();
+  return {std::move(y), std::move(mean), std::move(variance), std::move(inverse)};
+}
+
+std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_by_libtorch(
+    const at::Tensor& gradient, const at::Tensor& x, const OptionalTensor& y,
+    const at::Tensor& weight, const at::Tensor& mean, const at::Tensor& inverse,
+    const OptionalTensor& dx, bool wants_beside) {
+  const std::vector<int64_t> dims = dims_of_channels(x);
+  const at::Tensor g = y ? at::threshold_backward(gradient, *y, 0) : gradient;
+  const at::Tensor normalized = (x - along_channels(mean, x)) * along_channels(inverse, x);
+  at::Tensor dweight = (g * normalized).sum(dims);
+  at::Tensor dbias = g.sum(dims);
+  at::Tensor dbeside = wants_beside ? g.clone() : at::Tensor();
+  if (dx) {
+    const double count = static_cast<double>(x.numel() / x.size(1));
+    dx->copy_(
+        (g - along_channels(dbias / count, x) - normalized * along_channels(dweight / count, x)) *
+        along_channels(inverse * weight, x));
+  }
+  return {std::move(dweight), std::move(dbias), std::move(dbeside)};
+}
+
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("batch_norm_of_planes", forward_by_libtorch);
+  library.impl("batch_norm_of_planes_backward", backward_by_libtorch);
+}
+
 template <typename Function>
 auto find_operator(const char* name, Function*) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
@@ -207,7 +260,8 @@ bool applies(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bi
   const auto fits = [&](const at::Tensor& each) {
     return is_plain(each) && each.dim() == 1 && each.size(0) == x.size(1);
   };
-  return runs_own(KernelClass::kBatchNorm) && is_plain(x) && x.dim() >= 2 && x.numel() > 0 && fits(weight) && fits(bias) &&
+  return runs_here(KernelClass::kBatchNorm) && is_plain(x) && x.dim() >= 2 && x.numel() > 0 &&
+         fits(weight) && fits(bias) &&
          (!beside.defined() || (is_plain(beside) && beside.sizes() == x.sizes()));
 }
 

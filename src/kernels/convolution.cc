@@ -273,7 +273,7 @@ class OwnConvolution {
                            : own.phased_  ? KernelClass::kConvStrided
                                           : direct_class(*own.direct_);
     if (own.phased_) own.direct_ = own.phased_->phases();
-    return runs_own(id) || portable_bits() ? std::optional(own) : std::nullopt;
+    return runs_here(id) ? std::optional(own) : std::nullopt;
   }
 
   std::vector<int64_t> out_sizes() const {
@@ -379,9 +379,9 @@ at::Tensor engine_convolution(const Call& call, const at::Tensor& input, const a
 using ConvGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 ConvGradients engine_convolution_backward(const Call& call, const at::Tensor& dy,
-                                      const at::Tensor& input, const at::Tensor& weight,
-                                      at::OptionalSymIntArrayRef bias_sizes,
-                                      std::array<bool, 3> mask) {
+                                          const at::Tensor& input, const at::Tensor& weight,
+                                          at::OptionalSymIntArrayRef bias_sizes,
+                                          std::array<bool, 3> mask) {
   if (auto parts = convolution_backward_in_parts(call.keys, dy, input, weight, bias_sizes,
                                                  call.arguments(), mask)) {
     return *std::move(parts);
@@ -415,11 +415,12 @@ at::Tensor convolution(c10::DispatchKeySet keys, const at::Tensor& input, const 
 }
 
 ConvGradients convolution_backward(c10::DispatchKeySet keys, const at::Tensor& grad_output,
-                               const at::Tensor& input, const at::Tensor& weight,
-                               at::OptionalSymIntArrayRef bias_sizes, c10::SymIntArrayRef stride,
-                               c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-                               bool transposed, c10::SymIntArrayRef output_padding,
-                               c10::SymInt groups, std::array<bool, 3> output_mask) {
+                                   const at::Tensor& input, const at::Tensor& weight,
+                                   at::OptionalSymIntArrayRef bias_sizes,
+                                   c10::SymIntArrayRef stride, c10::SymIntArrayRef padding,
+                                   c10::SymIntArrayRef dilation, bool transposed,
+                                   c10::SymIntArrayRef output_padding, c10::SymInt groups,
+                                   std::array<bool, 3> output_mask) {
   const Call call{keys & kBelowReplicaKey, stride, padding, dilation, transposed,
                   output_padding,          groups};
   const auto own = call.own(input, weight);

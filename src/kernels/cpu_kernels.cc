@@ -51,7 +51,8 @@ at::Tensor addmm(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Ten
 
 at::Tensor bmm(c10::DispatchKeySet keys, const at::Tensor& a, const at::Tensor& b) {
   const auto own = [&]() -> std::optional<at::Tensor> {
-    if (!runs_own_matmul(KernelClass::kMatmulBatched) || a.dim() != 3 || b.dim() != 3 || !is_cpu_float(a) || !is_cpu_float(b))
+    if (!runs_here(KernelClass::kMatmulBatched) || a.dim() != 3 || b.dim() != 3 ||
+        !is_cpu_float(a) || !is_cpu_float(b))
       return std::nullopt;
     const int64_t batches = a.size(0);
     const int64_t m = a.size(1);
@@ -126,8 +127,8 @@ std::string describe_cpu_kernels() {
                  use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",
                  "; bfloat16: ", kBf16Names[static_cast<int>(bf16_products())],
                  "; convolution: ", use_own_convolution() ? own : "libtorch",
-                 "; max_pool2d: ", runs_own(KernelClass::kMaxPool) ? own : "libtorch",
-                 "; table ", kernel_table_name());
+                 "; max_pool2d: ", runs_own(KernelClass::kMaxPool) ? own : "libtorch", "; table ",
+                 kernel_table_name());
 }
 
 }  // namespace strata::kernels

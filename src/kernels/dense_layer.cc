@@ -18,7 +18,6 @@
 #include "kernels/autograd_node.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/half_dense_layer.h"
-#include "kernels/kernel_choice.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
@@ -103,6 +102,22 @@ TORCH_LIBRARY_FRAGMENT(strata, library) {
 
 TORCH_LIBRARY_IMPL(strata, CPU, library) { library.impl("addmm_backward", dense_backward_cpu); }
 
+std::tuple<at::Tensor, at::Tensor, at::Tensor> dense_backward_by_libtorch(
+    const at::Tensor& gradient, const OptionalTensor& a, const OptionalTensor& b, bool b_by_columns,
+    bool wants_bias) {
+  std::tuple<at::Tensor, at::Tensor, at::Tensor> result;
+  if (wants_bias) std::get<0>(result) = gradient.sum(0);
+  if (b) std::get<1>(result) = at::mm(gradient, b->t());
+  if (a) {
+    std::get<2>(result) = b_by_columns ? at::mm(gradient.t(), *a).t() : at::mm(a->t(), gradient);
+  }
+  return result;
+}
+
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("addmm_backward", dense_backward_by_libtorch);
+}
+
 /// Of bias + a b.
 struct DenseLayerBackward final : Node {
   variable_list apply(variable_list&& gradients) override {
@@ -146,7 +161,8 @@ bool is_plain_operand(const at::Tensor& tensor, int64_t dim) {
 /// At autograd's key, outside replica functions too: there libtorch's.
 at::Tensor addmm_with_node(c10::DispatchKeySet keys, const at::Tensor& bias, const at::Tensor& a,
                            const at::Tensor& b, const at::Scalar& beta, const at::Scalar& alpha) {
-  const bool layer = keys.has(kReplicaKey) && runs_own(KernelClass::kDenseLayer) && is_plain_operand(bias, 1) && is_plain_operand(a, 2) &&
+  const bool layer = keys.has(kReplicaKey) && runs_here(KernelClass::kDenseLayer) &&
+                     is_plain_operand(bias, 1) && is_plain_operand(a, 2) &&
                      is_plain_operand(b, 2) && a.size(1) == b.size(0) &&
                      bias.size(0) == b.size(1) && beta.equal(1) && alpha.equal(1);
   if (!layer) {

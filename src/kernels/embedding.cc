@@ -18,8 +18,9 @@ namespace {
 at::Tensor embedding_dense_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
                                     const at::Tensor& indices, c10::SymInt num_weights,
                                     c10::SymInt padding_idx, bool scale_grad_by_freq) {
-  const bool plain = is_cpu_float(gradient) && !gradient.is_neg() && indices.is_cpu() &&
-                     indices.layout() == at::kStrided && gradient.dim() == indices.dim() + 1 &&
+  const bool plain = runs_here(KernelClass::kEmbedding) && is_cpu_float(gradient) &&
+                     !gradient.is_neg() && indices.is_cpu() && indices.layout() == at::kStrided &&
+                     gradient.dim() == indices.dim() + 1 &&
                      (indices.scalar_type() == at::kLong || indices.scalar_type() == at::kInt);
   if (!plain || scale_grad_by_freq) {
     return at::_ops::embedding_dense_backward::redispatch(

@@ -9,7 +9,6 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/dispatch_key.h"
-#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/plane_kernels.h"
 #include "kernels/products.h"
@@ -52,7 +51,9 @@ int64_t size_of_piece(const at::Tensor& x, int64_t dim, int64_t end, int64_t str
 
 std::optional<Transposed> transposed_images(const at::Tensor& x) {
   constexpr int64_t kLeast = 4;  // below, runs in memory are too short to gain anything
-  if (!runs_own(KernelClass::kImageCopy) || !is_cpu_float(x) || x.dim() < 3 || x.dim() > 5 || x.numel() == 0) return std::nullopt;
+  if (!runs_here(KernelClass::kImageCopy) || !is_cpu_float(x) || x.dim() < 3 || x.dim() > 5 ||
+      x.numel() == 0)
+    return std::nullopt;
   const int64_t image = x.numel() / x.size(0);
   if (x.size(0) != 1 && x.stride(0) != image) return std::nullopt;
   for (int64_t split = 2; split < x.dim(); ++split) {

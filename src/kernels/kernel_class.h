@@ -26,7 +26,8 @@ enum class KernelClass : uint8_t {
   kConvStrided,
   kAttention,
   kLayerNorm,
-  kGelu,
+  kActivation,
+  kSoftmax,
   kLstm,
   kGru,
   kEmbedding,
@@ -47,7 +48,8 @@ struct KernelClassInfo {
   constexpr std::string_view family() const { return name.substr(0, name.find('.')); }
 };
 
-/// The narrowest instruction set with kernels for products and convolutions.
+/// The narrowest instruction set with kernels for products, and for what is made of them, that are
+/// faster than libtorch's.
 inline constexpr CpuIsa kProducts = CpuIsa::kAvx2;
 
 inline constexpr std::array kKernelClasses = {
@@ -75,15 +77,15 @@ inline constexpr std::array kKernelClasses = {
                     "stride 1, other kernels of 16 channels or more", kProducts, false},
     KernelClassInfo{KernelClass::kConvStrided, "convolution.strided",
                     "stride 2 over at most 4 channels", kProducts, false},
-    KernelClassInfo{KernelClass::kAttention, "attention", "scaled dot products",
-                    CpuIsa::kBaseline, true},
+    KernelClassInfo{KernelClass::kAttention, "attention", "scaled dot products", kProducts, true},
     KernelClassInfo{KernelClass::kLayerNorm, "layer_norm", "normalization of rows",
                     CpuIsa::kBaseline, true},
-    KernelClassInfo{KernelClass::kGelu, "gelu", "all", CpuIsa::kBaseline, true},
-    KernelClassInfo{KernelClass::kLstm, "recurrent.lstm", "all steps of an LSTM",
+    KernelClassInfo{KernelClass::kActivation, "activation", "gelu, tanh, sigmoid",
                     CpuIsa::kBaseline, true},
-    KernelClassInfo{KernelClass::kGru, "recurrent.gru", "all steps of a GRU", CpuIsa::kBaseline,
+    KernelClassInfo{KernelClass::kSoftmax, "softmax", "of the last dimension", CpuIsa::kBaseline,
                     true},
+    KernelClassInfo{KernelClass::kLstm, "recurrent.lstm", "all steps of an LSTM", kProducts, true},
+    KernelClassInfo{KernelClass::kGru, "recurrent.gru", "all steps of a GRU", kProducts, true},
     KernelClassInfo{KernelClass::kEmbedding, "embedding", "gradients of rows", CpuIsa::kBaseline,
                     true},
     KernelClassInfo{KernelClass::kDenseLayer, "dense_layer", "the node behind addmm",

@@ -153,7 +153,8 @@ Three backward_of_rows(const Rows& shape, const at::Tensor& gradient, const Opti
 std::optional<Rows> rows_to_take(const at::Tensor& x, c10::SymIntArrayRef normalized,
                                  const OptionalTensor& weight, const OptionalTensor& bias) {
   const auto count = static_cast<int64_t>(normalized.size());
-  if (!is_cpu_float(x) || x.is_neg() || x.numel() == 0 || count < 1 || count > x.dim()) {
+  if (!runs_here(KernelClass::kLayerNorm) || !is_cpu_float(x) || x.is_neg() || x.numel() == 0 ||
+      count < 1 || count > x.dim()) {
     return std::nullopt;
   }
   for (int64_t i = 0; i < count; ++i) {
@@ -484,7 +485,8 @@ struct RmsNormBackward final : Node {
 };
 
 bool is_plain_row_operand(const at::Tensor& tensor) {
-  return is_dense_float(tensor) && !tensor._fw_grad(0).defined();
+  return runs_here(KernelClass::kLayerNorm) && is_dense_float(tensor) &&
+         !tensor._fw_grad(0).defined();
 }
 
 /// Undefined, or of the last dimensions of x.

@@ -13,7 +13,6 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/dispatch_key.h"
-#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/pool_kernels.h"
 #include "kernels/products.h"
@@ -46,7 +45,8 @@ bool all_equal(at::IntArrayRef values, int64_t expected, bool or_none = false) {
 /// The size of windows that the pool kernels take, 2 or 3, two apart; 0: they do not.
 int64_t pool_size(const at::Tensor& input, at::IntArrayRef kernel, at::IntArrayRef stride,
                   at::IntArrayRef padding, at::IntArrayRef dilation, bool ceil_mode) {
-  if (!runs_own(KernelClass::kMaxPool) || !is_cpu_float(input) || (input.dim() != 3 && input.dim() != 4) || input.numel() == 0)
+  if (!runs_here(KernelClass::kMaxPool) || !is_cpu_float(input) ||
+      (input.dim() != 3 && input.dim() != 4) || input.numel() == 0)
     return 0;
   const int64_t height = input.size(-2);
   const int64_t width = input.size(-1);

@@ -54,7 +54,7 @@ bool leave_out_zeros() {
   return wanted && !portable_bits();
 }
 
-bool runs_own_matmul(KernelClass id) { return runs_own(id) || portable_bits(); }
+bool runs_here(KernelClass id) { return runs_own(id) || portable_bits(); }
 
 namespace {
 
@@ -151,7 +151,7 @@ std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
   const int64_t n = b->columns;
   const int64_t k = a->columns;
   const bool transposed = lies_by_columns(a->view) || lies_by_columns(b->view);
-  if (!worthwhile_product(m, n, k) || !runs_own_matmul(matmul_class(m, n, k, transposed))) {
+  if (!worthwhile_product(m, n, k) || !runs_here(matmul_class(m, n, k, transposed))) {
     return std::nullopt;
   }
   at::Tensor c = empty_float({m, n});

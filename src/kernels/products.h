@@ -13,8 +13,8 @@ namespace strata::kernels {
 /// Whether products of float matrices on the CPU are strata's, for some class of shapes: by
 /// STRATA_KERNELS, else by the table (kernel_choice.h). Where bits are portable all are.
 bool use_own_matmul();
-/// The same of one class.
-bool runs_own_matmul(KernelClass id);
+/// Whether strata's kernel runs on this thread for a class: always where bits are portable.
+bool runs_here(KernelClass id);
 /// Whether they leave zeros out where many of one side's elements are zero.
 bool leave_out_zeros();
 

@@ -183,9 +183,8 @@ bool is_plain_matrix(const at::Tensor& tensor, int64_t rows, int64_t columns) {
 bool recurrent_applies(const at::Tensor& x, const at::Tensor& h, const at::Tensor& kernel,
                        const at::Tensor& recurrent, const at::Tensor& bias,
                        const at::Tensor& recurrent_bias, int64_t gates) {
-#if defined(__x86_64__)
-  if (best_cpu_isa() == CpuIsa::kBaseline && !portable_bits()) return false;
-#endif
+  const KernelClass of = gates == 4 ? KernelClass::kLstm : KernelClass::kGru;
+  if (!runs_here(of)) return false;
   if (!x.defined() || x.dim() != 2 || !h.defined() || h.dim() != 2 || x.numel() == 0 ||
       h.numel() == 0)
     return false;

@@ -14,7 +14,6 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/dispatch_key.h"
-#include "kernels/kernel_choice.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
@@ -29,7 +28,8 @@ using torch::autograd::variable_list;
 
 /// Of any order of dimensions: the elements are one piece of memory.
 bool in_one_piece(const at::Tensor& x) {
-  return runs_own(KernelClass::kRelu) && is_cpu_float(x) && x.is_non_overlapping_and_dense() && !x.is_neg();
+  return runs_here(KernelClass::kRelu) && is_cpu_float(x) && x.is_non_overlapping_and_dense() &&
+         !x.is_neg();
 }
 
 bool alike(const at::Tensor& x, const at::Tensor& y) {

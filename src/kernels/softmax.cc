@@ -33,8 +33,8 @@ namespace {
 
 /// Whether `dim` is the last one of a contiguous tensor that has elements.
 bool has_float_rows(const at::Tensor& x, int64_t dim) {
-  return is_cpu_float(x) && x.is_contiguous() && !x.is_neg() && x.dim() > 0 && x.numel() > 0 &&
-         (dim == -1 || dim == x.dim() - 1);
+  return runs_here(KernelClass::kSoftmax) && is_cpu_float(x) && x.is_contiguous() && !x.is_neg() &&
+         x.dim() > 0 && x.numel() > 0 && (dim == -1 || dim == x.dim() - 1);
 }
 
 /// Where rows are so short that libtorch's vectors are mostly empty.

@@ -78,16 +78,16 @@ struct Card {
   }
   static Card read(const std::string& text) {
     const Json json = Json::parse(text);
-    return {.replicas = read_counts(json.at("replicas")),
-            .host = json.at("host").as_string(),
-            .all_cpu = json.at("all_cpu").as_bool(),
-            .common = {.seed = std::stoull(json.at("seed").as_string()),
-                       .threads_per_replica =
-                           static_cast<int>(json.at("threads_per_replica").as_int()),
-                       .kernels = json.at("kernels").as_string()},
-            .kernels_may_differ = json.at("kernels_may_differ").as_bool(),
-            .mends = std::stoull(json.at("mends").as_string()),
-            .step = std::stoull(json.at("step").as_string())};
+    return {
+        .replicas = read_counts(json.at("replicas")),
+        .host = json.at("host").as_string(),
+        .all_cpu = json.at("all_cpu").as_bool(),
+        .common = {.seed = std::stoull(json.at("seed").as_string()),
+                   .threads_per_replica = static_cast<int>(json.at("threads_per_replica").as_int()),
+                   .kernels = json.at("kernels").as_string()},
+        .kernels_may_differ = json.at("kernels_may_differ").as_bool(),
+        .mends = std::stoull(json.at("mends").as_string()),
+        .step = std::stoull(json.at("step").as_string())};
   }
 };
 
@@ -359,9 +359,10 @@ void WorkerGroup::check_kernels(const std::vector<std::string>& kernels, bool ma
   if (!may_differ) {
     server_->barrier("strata/kernels", deadline);  // no worker leaves before all know why
     throw Error(ErrorCode::kFailedPrecondition,
-                str_cat(what, "; expected the same in all workers: set STRATA_KERNELS alike, or "
-                              "STRATA_KERNELS_MISMATCH=allow in all of them to go on with other "
-                              "bits than on one kind of processor"));
+                str_cat(what,
+                        "; expected the same in all workers: set STRATA_KERNELS alike, or "
+                        "STRATA_KERNELS_MISMATCH=allow in all of them to go on with other "
+                        "bits than on one kind of processor"));
   }
   STRATA_LOG(kWarning) << what << ": bits depend on which worker has which replica "
                        << "(STRATA_KERNELS_MISMATCH=allow)";

@@ -103,7 +103,7 @@ class WorkerGroup {
   std::optional<HostShare> share_;
   std::vector<LogicalDevice> devices_;
   std::map<cluster::TaskId, int> replicas_;  // that each worker has by itself, lost ones, too
-  const std::string kernels_;  // of this process
+  const std::string kernels_;                // of this process
   SharedSettings common_;
   std::vector<cluster::TaskId> tasks_;
   std::shared_ptr<collective::Communicator> communicator_;

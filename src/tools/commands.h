@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace strata::tools {
 
@@ -9,6 +10,12 @@ std::string version_text();
 
 /// `strata bench SUITE ...`. @return the exit status.
 int bench_main(int argc, char** argv);
+
+/// Becomes strata-bench. @param words  Its name and its arguments.
+[[noreturn]] void run_bench_program(std::vector<std::string> words);
+
+/// `strata kernels`. @return the exit status.
+int kernels_main(int argc, char** argv);
 
 /// `strata engine`. @return the exit status.
 int engine_main(int argc, char** argv);

@@ -21,6 +21,7 @@ constexpr std::array kCommands = {
     Command{"inspect", "what a file is, and its first elements", strata::tools::inspect_main},
     Command{"engine", "find libtorch, or install it", strata::tools::engine_main},
     Command{"new", "make a project that uses strata", strata::tools::new_main},
+    Command{"kernels", "what runs on this processor; measure it", strata::tools::kernels_main},
     Command{"bench", "run a benchmark suite; a JSON line a result", strata::tools::bench_main},
 };
 

@@ -117,9 +117,8 @@ TEST(KernelChoiceTest, WrongValuesSayWhatIsExpected) {
 }
 
 TEST(KernelChoiceTest, OldVariablesAreAliases) {
-  const KernelChoice choice =
-      choose_kernels(CpuIsa::kAvx512, kZen4Family, kZen4Model,
-                     {.kernels = "", .matmul = "mkl", .conv = "mkldnn"});
+  const KernelChoice choice = choose_kernels(CpuIsa::kAvx512, kZen4Family, kZen4Model,
+                                             {.kernels = "", .matmul = "mkl", .conv = "mkldnn"});
   EXPECT_EQ(choice.name(), "zen4-avx512/1 matmul=libtorch convolution=libtorch");
   // The new one comes later.
   EXPECT_EQ(choose_kernels(CpuIsa::kAvx512, kZen4Family, kZen4Model,

@@ -58,6 +58,22 @@ TORCH_LIBRARY_FRAGMENT(strata, library) {
 }
 TORCH_LIBRARY_IMPL(strata, CPU, library) { library.impl("add_to_mean_", add_to_mean_on_cpu); }
 
+void add_to_mean_by_libtorch(Tensor& total, Tensor& count, const Tensor& values,
+                             const std::optional<Tensor>& weight, double inner) {
+  const Tensor terms = values.to(at::kDouble);
+  if (weight) {
+    const Tensor weights = weight->to(at::kDouble);
+    total.add_((terms * weights).sum() / inner);
+    count.add_(weights.sum() / inner);
+  } else {
+    total.add_(terms.sum() / inner);
+    count.add_(static_cast<double>(values.numel()) / inner);
+  }
+}
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("add_to_mean_", add_to_mean_by_libtorch);
+}
+
 /// The tensor that may be written to without asking anybody; null: ask the variable.
 const Tensor* own_tensor(const Variable& variable) {
   const detail::Context& context = detail::current_context();

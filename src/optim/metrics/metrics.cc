@@ -66,6 +66,13 @@ TORCH_LIBRARY_FRAGMENT(strata, library) {
 }
 TORCH_LIBRARY_IMPL(strata, CPU, library) { library.impl("argmax_matches", matches_on_cpu); }
 
+Tensor matches_by_libtorch(const Tensor& labels, const Tensor& scores) {
+  return (scores.argmax(-1) == labels).to(at::kFloat);
+}
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("argmax_matches", matches_by_libtorch);
+}
+
 Tensor matches(const Tensor& labels, const Tensor& y_pred) {
   if (y_pred.is_cpu() && labels.is_cpu() && y_pred.scalar_type() == at::kFloat) {
     static const auto operation = c10::Dispatcher::singleton()
@@ -74,7 +81,7 @@ Tensor matches(const Tensor& labels, const Tensor& y_pred) {
     const at::AutoDispatchBelowADInplaceOrView below;
     return operation.call(labels, y_pred);
   }
-  return (y_pred.argmax(-1) == labels).to(at::kFloat);
+  return matches_by_libtorch(labels, y_pred);
 }
 
 Tensor in_top_k(const Tensor& labels, const Tensor& y_pred, int64_t k) {

@@ -45,7 +45,8 @@ at::Tensor scaled_sum_cpu(const at::Tensor& values, double divisor) {
 }
 
 /// gradient / divisor for each value: one number in memory.
-at::Tensor scaled_sum_backward_cpu(const at::Tensor& gradient, at::IntArrayRef sizes, double divisor) {
+at::Tensor scaled_sum_backward_cpu(const at::Tensor& gradient, at::IntArrayRef sizes,
+                                   double divisor) {
   at::Tensor out = at::detail::empty_cpu({}, gradient.scalar_type());
   if (gradient.scalar_type() == at::kFloat) {
     divided_sum<float>(gradient, divisor, out);
@@ -67,6 +68,20 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("scaled_sum_backward", scaled_sum_backward_cpu);
 }
 
+at::Tensor scaled_sum_by_libtorch(const at::Tensor& values, double divisor) {
+  return (values.sum(at::kDouble) / divisor).to(values.scalar_type());
+}
+
+at::Tensor scaled_sum_backward_by_libtorch(const at::Tensor& gradient, at::IntArrayRef sizes,
+                                           double divisor) {
+  return scaled_sum_by_libtorch(gradient, divisor).expand(sizes);
+}
+
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("scaled_sum", scaled_sum_by_libtorch);
+  library.impl("scaled_sum_backward", scaled_sum_backward_by_libtorch);
+}
+
 template <typename Function>
 auto find_operator(const char* name, Function*) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Function>();
@@ -78,8 +93,8 @@ struct ScaledSumBackward final : torch::autograd::Node {
     if (!gradient.defined()) return {at::Tensor()};
     if (at::GradMode::is_enabled()) return {gradient.div(divisor).expand(sizes)};
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto backward =
-        find_operator("strata::scaled_sum_backward", static_cast<decltype(&scaled_sum_backward_cpu)>(nullptr));
+    static const auto backward = find_operator(
+        "strata::scaled_sum_backward", static_cast<decltype(&scaled_sum_backward_cpu)>(nullptr));
     return {backward.call(gradient, sizes, divisor)};
   }
   std::string name() const override { return "ScaledSumBackward"; }
