@@ -1,5 +1,5 @@
 // Products of bfloat16 matrices with float sums for processors with AVX512_BF16. The way of
-// matmul_kernels_avx512.cc, with two steps of k in a lane: one side is packed as panels of pairs
+// matmul_kernels.inc, with two steps of k in a lane: one side is packed as panels of pairs
 // along the vectors, and the other one's pairs are broadcast, in place where k lies side by side.
 #include <immintrin.h>
 
@@ -186,9 +186,6 @@ constexpr const Tile* kTileTable[2][4] = {
     {kTiles<1, true>, kTiles<2, true>, kTiles<3, true>, kTiles<4, true>},
 };
 
-/// Rows of a tile that is `vectors` wide: as many sums as the registers hold.
-constexpr int64_t bf16_tile_rows(int64_t vectors) { return vectors == 4 ? 6 : vectors == 3 ? 8 : 12; }
-
 /// Pairs that are summed before the sums are written.
 constexpr int64_t block_pairs(int64_t k) { return std::min((k + 1) / 2, kMaxPairs); }
 
@@ -234,7 +231,7 @@ void multiply(Bf16Product product, float* scratch) {
   }
   const bool pack_p = packs_p(product);
   const int64_t packed_height =
-      bf16_tile_rows(std::min(kPanel, round_up(product.columns, kLanes)) / kLanes);
+      tile_rows(std::min(kPanel, round_up(product.columns, kLanes)) / kLanes);
   for (int64_t k0 = 0; k0 < product.k; k0 += 2 * kMaxPairs) {
     const int64_t k = std::min(2 * kMaxPairs, product.k - k0);
     const int64_t pairs = (k + 1) / 2;
@@ -250,7 +247,7 @@ void multiply(Bf16Product product, float* scratch) {
           product.q.row_stride, product.q.column_stride};
       (q.column_stride == 1 ? pack_side_by_side : pack_by_columns)(q, k, columns, vectors * kLanes,
                                                                    panel);
-      const int64_t height = pack_p ? packed_height : bf16_tile_rows(vectors);
+      const int64_t height = pack_p ? packed_height : tile_rows(vectors);
       for (int64_t row = 0; row < product.rows; row += height) {
         const int64_t tall = std::min(height, product.rows - row);
         const int64_t at = row * product.d_stride + column;

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
+#include "kernels/bf16_float_product.h"
 #include "kernels/bf16_matmul_kernels.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/portable/portable_bits.h"
@@ -37,7 +38,7 @@ bool has_amx_bf16() {
 
 bool has_avx512_bf16() {
 #if defined(__x86_64__)
-  return cpu_supports(CpuIsa::kAvx512) && __builtin_cpu_supports("avx512bf16") != 0 &&
+  return best_cpu_isa() == CpuIsa::kAvx512 && __builtin_cpu_supports("avx512bf16") != 0 &&
          __builtin_cpu_supports("avx512bw") != 0 && __builtin_cpu_supports("avx512vl") != 0;
 #else
   return false;
@@ -106,7 +107,8 @@ namespace detail {
 
 Bf16Products bf16_products_for(bool has_amx, bool has_avx512_bf16, bool own_products) {
   if (has_amx) return Bf16Products::kEngine;
-  return has_avx512_bf16 && own_products ? Bf16Products::kOwn : Bf16Products::kFloat;
+  if (!own_products) return Bf16Products::kFloatCopy;
+  return has_avx512_bf16 ? Bf16Products::kOwn : Bf16Products::kOwnFloat;
 }
 
 at::Tensor product_of_floats(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
@@ -117,7 +119,8 @@ at::Tensor product_of_floats(const at::Tensor& a, const at::Tensor& b, const at:
 }
 
 std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor& b,
-                                           const at::Tensor& bias, at::ScalarType result) {
+                                           const at::Tensor& bias, at::ScalarType result,
+                                           Bf16Products way) {
   const auto a_view = bf16_view(a);
   const auto b_view = bf16_view(b);
   if (!a_view || !b_view) return std::nullopt;
@@ -138,8 +141,9 @@ std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor
       .c = result == at::kFloat ? nullptr : static_cast<uint16_t*>(c.mutable_data_ptr()),
       .c_float = result == at::kFloat ? c.mutable_data_ptr<float>() : nullptr,
       .c_stride = n};
+  const bool widens = way == Bf16Products::kOwnFloat;
   if (a.dim() == 2) {
-    multiply_bf16(problem);
+    (widens ? bf16_float_product : multiply_bf16)(problem);
     return c;
   }
   parallel_for(0, batches, std::max<int64_t>(1, 2 * kPartMultiplications / (m * n * k)),
@@ -153,7 +157,7 @@ std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor
                    } else {
                      part.c_float += i * m * n;
                    }
-                   multiply_bf16_here(part);
+                   (widens ? bf16_float_product : multiply_bf16_here)(part);
                  }
                });
   return c;
@@ -181,9 +185,12 @@ std::optional<at::Tensor> bf16_product(const at::Tensor& a, const at::Tensor& b,
     case Bf16Products::kEngine:
       return std::nullopt;
     case Bf16Products::kOwn:
-      if (auto own = detail::own_bf16_product(a, b, bias, result)) return own;
-      return detail::own_bf16_product(a.contiguous(), b.contiguous(), bias, result);
-    case Bf16Products::kFloat:
+    case Bf16Products::kOwnFloat: {
+      const Bf16Products way = bf16_products();
+      if (auto own = detail::own_bf16_product(a, b, bias, result, way)) return own;
+      return detail::own_bf16_product(a.contiguous(), b.contiguous(), bias, result, way);
+    }
+    case Bf16Products::kFloatCopy:
       return detail::product_of_floats(a, b, bias, result);
   }
   return std::nullopt;

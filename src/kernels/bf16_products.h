@@ -8,9 +8,10 @@ namespace strata::kernels {
 
 /// What multiplies matrices of bfloat16 in replica functions.
 enum class Bf16Products {
-  kEngine,  ///< libtorch, where the processor has AMX.
-  kOwn,     ///< Our kernels, with AVX512_BF16.
-  kFloat,   ///< Products of float copies, rounded at the end.
+  kEngine,     ///< libtorch, where the processor has AMX.
+  kOwn,        ///< Our kernels, with AVX512_BF16.
+  kOwnFloat,   ///< Our float kernels, of what is widened block by block.
+  kFloatCopy,  ///< libtorch's float products of float copies, rounded at the end.
 };
 Bf16Products bf16_products();
 
@@ -21,9 +22,11 @@ Bf16Products bf16_products_for(bool has_amx, bool has_avx512_bf16, bool own_prod
 /// a b (+ bias in each row) by float copies of the operands, rounded to `result` at the end.
 at::Tensor product_of_floats(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias,
                              at::ScalarType result);
-/// The same by the kernel, or nothing where an operand's rows and columns are both strided.
+/// The same by a kernel, or nothing where an operand's rows and columns are both strided.
+/// @param way  kOwn or kOwnFloat.
 std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor& b,
-                                           const at::Tensor& bias, at::ScalarType result);
+                                           const at::Tensor& bias, at::ScalarType result,
+                                           Bf16Products way = Bf16Products::kOwn);
 
 }  // namespace detail
 

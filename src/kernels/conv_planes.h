@@ -82,12 +82,18 @@ class PrefetchHint {
   int64_t step_ = 0;
 };
 
-/// dbias[width] (+)= the sums over `positions` rows of dy.
+/// dbias[width] (+)= the sums over `positions` rows of dy, in chains that are added in order.
 inline void add_columns(const float* dy, int64_t positions, int64_t width, bool add_to,
                         float* dbias) {
+  constexpr int64_t kRows = 32;
   for (int64_t v = 0; v < width; v += kLanes) {
     Vec sum = zero();
-    for (int64_t i = 0; i < positions; ++i) sum = add(sum, load_aligned(dy + i * width + v));
+    for (int64_t begin = 0; begin < positions; begin += kRows) {
+      Vec chain = zero();
+      const int64_t end = std::min(positions, begin + kRows);
+      for (int64_t i = begin; i < end; ++i) chain = add(chain, load_aligned(dy + i * width + v));
+      sum = add(sum, chain);
+    }
     store_aligned(dbias + v, add_to ? add(load_aligned(dbias + v), sum) : sum);
   }
 }

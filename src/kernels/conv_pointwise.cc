@@ -132,7 +132,7 @@ void pointwise_weights_gradient(const PointwiseShape& shape, const float* x, con
   const PixelGrid small = dense(shape.grid);
   constexpr int64_t kPart = 96;  // rows; any division gives the same bits
   // Pixels that are summed in one chain: longer ones round worse than libtorch's.
-  constexpr int64_t kChain = 64;
+  constexpr int64_t kChain = 48;
   const int64_t parts = (rows + kPart - 1) / kPart;
   const Columns x_columns(shape.grid, shape.in_channels, group);
   const Columns dy_columns(small, shape.out_channels, group);

@@ -345,7 +345,7 @@ void repeat_not_finite(const at::Tensor& checked, const at::Tensor& result, cons
   }
 }
 
-/// Those of an operator's call but its tensors.
+/// The arguments of an operator's call but its tensors.
 struct Call {
   c10::DispatchKeySet keys;
   c10::SymIntArrayRef stride;

@@ -106,6 +106,7 @@ void register_cpu_kernels(torch::Library& library) {
 void register_cpu_nodes(torch::Library& library) {
   register_dense_layer(library);
   register_relu_node(library);
+  register_recurrent(library);
 }
 
 void use_cpu_kernels() {
@@ -119,7 +120,8 @@ std::string kernel_table_name() {
 
 std::string describe_cpu_kernels() {
   constexpr const char* kIsaNames[kNumCpuIsas] = {"baseline", "AVX2", "AVX-512"};
-  constexpr const char* kBf16Names[] = {"libtorch (AMX)", "strata (AVX512_BF16)", "float copies"};
+  constexpr const char* kBf16Names[] = {"libtorch (AMX)", "strata (AVX512_BF16)",
+                                        "strata (float32)", "float copies"};
   const std::string own = str_cat("strata (", kIsaNames[static_cast<int>(best_cpu_isa())], ")");
   return str_cat("matmul: ", use_own_matmul() ? own : "libtorch",
                  use_own_matmul() && !leave_out_zeros() ? ", zeros too" : "",

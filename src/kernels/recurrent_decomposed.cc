@@ -125,11 +125,11 @@ Tensors4 lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh, const
     if (dy) dh_here = dh_here + step.of_rows(*dy);
     const at::Tensor tanh_c = step.of_states(cells, batch).tanh();
     const at::Tensor dc_here = step.take(dc_now) + through_tanh(dh_here * gate[3], tanh_c);
-    dgates.push_back(at::cat({through_sigmoid(dc_here * gate[2], gate[0]),
-                              through_sigmoid(dc_here * c_before[t], gate[1]),
-                              through_tanh(dc_here * gate[0], gate[2]),
-                              through_sigmoid(dh_here * tanh_c, gate[3])},
-                             1));
+    dgates.push_back(at::cat(
+        {through_sigmoid(dc_here * gate[2], gate[0]),
+         through_sigmoid(dc_here * c_before[t], gate[1]), through_tanh(dc_here * gate[0], gate[2]),
+         through_sigmoid(dh_here * tanh_c, gate[3])},
+        1));
     dh_now = step.put(dh_now, at::mm(dgates.back(), recurrent.t()));
     dc_now = step.put(dc_now, dc_here * gate[1]);
   }

@@ -373,6 +373,14 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("gru_backward", decomposed::gru_backward);
 }
 
+// In replica functions, too, the kernel of the tensors' device: libtorch counts that key among the
+// devices that a decomposition serves.
+TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
+  for (const char* name : {"lstm", "lstm_backward", "gru", "gru_backward"}) {
+    library.impl(name, torch::CppFunction::makeFallthrough());
+  }
+}
+
 template <typename Function>
 auto find_recurrent(const char* name, Function*) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();

@@ -53,11 +53,13 @@ decomposed::Tensors5 call_lstm(const at::Tensor& x, const at::Tensor& h, const a
                                const at::Tensor& kernel, const at::Tensor& recurrent,
                                const std::optional<at::Tensor>& bias,
                                const std::optional<at::Tensor>& rows, at::IntArrayRef sizes);
-decomposed::Tensors4 call_lstm_backward(
-    const std::optional<at::Tensor>& dy, const std::optional<at::Tensor>& dh,
-    const std::optional<at::Tensor>& dc, const at::Tensor& states, const at::Tensor& cells,
-    const at::Tensor& gates, const at::Tensor& recurrent, const std::optional<at::Tensor>& rows,
-    at::IntArrayRef sizes, bool wants_first);
+decomposed::Tensors4 call_lstm_backward(const std::optional<at::Tensor>& dy,
+                                        const std::optional<at::Tensor>& dh,
+                                        const std::optional<at::Tensor>& dc,
+                                        const at::Tensor& states, const at::Tensor& cells,
+                                        const at::Tensor& gates, const at::Tensor& recurrent,
+                                        const std::optional<at::Tensor>& rows,
+                                        at::IntArrayRef sizes, bool wants_first);
 decomposed::Tensors4 call_gru(const at::Tensor& x, const at::Tensor& h, const at::Tensor& kernel,
                               const at::Tensor& recurrent, const std::optional<at::Tensor>& bias,
                               const std::optional<at::Tensor>& recurrent_bias,
@@ -67,7 +69,7 @@ decomposed::Tensors4 call_gru_backward(const std::optional<at::Tensor>& dy,
                                        const std::optional<at::Tensor>& dh,
                                        const at::Tensor& states, const at::Tensor& gates,
                                        const at::Tensor& inner, const at::Tensor& recurrent,
-                                       const std::optional<at::Tensor>& rows,
-                                       at::IntArrayRef sizes, bool reset_first, bool wants_first);
+                                       const std::optional<at::Tensor>& rows, at::IntArrayRef sizes,
+                                       bool reset_first, bool wants_first);
 
 }  // namespace strata::kernels

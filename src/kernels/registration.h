@@ -27,5 +27,6 @@ void register_softmax(torch::Library& library);
 void register_attention(torch::Library& library);
 void register_dense_layer(torch::Library& library);
 void register_relu_node(torch::Library& library);
+void register_recurrent(torch::Library& library);
 
 }  // namespace strata::kernels

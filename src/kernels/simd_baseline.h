@@ -52,7 +52,7 @@ inline void store(float* to, Lanes first, Vec value) {
   std::memcpy(to, &value, static_cast<size_t>(first.count) * sizeof(float));
 }
 
-/// Lanes [begin, end) of a vector, those of them that there are.
+/// Lanes [begin, end) of a vector, as far as there are any.
 struct Range {
   int64_t begin;
   int64_t count;
@@ -76,7 +76,7 @@ struct Chosen {
 };
 /// How many they are.
 inline int64_t chosen_count(const Chosen& chosen) { return chosen.first.count; }
-/// Those lanes, moved to the front.
+/// The chosen lanes, moved to the front.
 inline Vec gather_lanes(const Chosen& chosen, Vec value) {
   Vec gathered{};
   int found = 0;

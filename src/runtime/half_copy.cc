@@ -18,26 +18,22 @@ std::vector<uint32_t> versions_of(const std::vector<at::Tensor>& replicas, size_
 
 }  // namespace
 
-bool HalfCopy::is_current(const Copy& copy, const std::vector<at::Tensor>& replicas, size_t first,
-                          size_t count) const {
-  if (!copy.value.defined() || copy.source != replicas[first].const_data_ptr()) return false;
-  if (copy.versions.size() != count) return false;
-  for (size_t i = 0; i < count; ++i) {
-    if (copy.versions[i] != static_cast<uint32_t>(replicas[first + i]._version())) return false;
-  }
-  return true;
+bool HalfCopy::is_current(const Copy& copy, const std::vector<at::Tensor>& replicas,
+                          size_t first) const {
+  return copy.value.defined() && copy.source == replicas[first].const_data_ptr() &&
+         copy.versions == versions_of(replicas, first, count(replicas));
 }
 
-at::Tensor HalfCopy::read(const std::vector<at::Tensor>& replicas, int local, bool one_value) {
+at::Tensor HalfCopy::read(const std::vector<at::Tensor>& replicas, int local, bool shared) {
   const MutexLock lock(mutex_);
-  const size_t count = one_value ? replicas.size() : 1;
-  const size_t first = one_value ? 0 : static_cast<size_t>(local);
-  if (one_value != one_value_ || copies_.size() != (one_value ? 1 : replicas.size())) {
-    one_value_ = one_value;
-    copies_.assign(one_value ? 1 : replicas.size(), {});
+  const size_t copies = shared ? 1 : replicas.size();
+  if (shared != shared_ || copies_.size() != copies) {
+    shared_ = shared;
+    copies_.assign(copies, {});
   }
+  const size_t first = shared ? 0 : static_cast<size_t>(local);
   Copy& copy = copies_[first];
-  if (is_current(copy, replicas, first, count)) return copy.value;
+  if (is_current(copy, replicas, first)) return copy.value;
   const c10::InferenceMode training(false);  // the copy outlives a prediction
   const at::NoGradGuard no_grad;
   const at::Tensor source = replicas[first].detach();
@@ -45,29 +41,31 @@ at::Tensor HalfCopy::read(const std::vector<at::Tensor>& replicas, int local, bo
     copy.value = at::empty_like(source, source.options().dtype(at::kBFloat16));
   }
   copy.value.copy_(source);
-  copy.versions = versions_of(replicas, first, count);
+  copy.versions = versions_of(replicas, first, count(replicas));
   copy.source = source.const_data_ptr();
   return copy.value;
 }
 
-at::Tensor HalfCopy::to_update(const std::vector<at::Tensor>& replicas) {
+std::vector<at::Tensor> HalfCopy::to_update(const std::vector<at::Tensor>& replicas) {
   const MutexLock lock(mutex_);
-  if (copies_.size() != 1 || !(one_value_ || replicas.size() == 1)) return {};
-  const Copy& copy = copies_[0];
-  const bool lies_alike = copy.value.defined() && copy.value.strides() == replicas[0].strides();
-  return lies_alike && is_current(copy, replicas, 0, replicas.size()) ? copy.value : at::Tensor();
+  if (copies_.size() != (shared_ ? 1 : replicas.size())) return {};
+  std::vector<at::Tensor> values;
+  for (size_t first = 0; first < copies_.size(); ++first) {
+    const Copy& copy = copies_[first];
+    if (!is_current(copy, replicas, first) || copy.value.strides() != replicas[first].strides()) {
+      return {};
+    }
+    values.push_back(copy.value);
+  }
+  return values;
 }
 
 void HalfCopy::updated(const std::vector<at::Tensor>& replicas) {
   const MutexLock lock(mutex_);
-  if (copies_.size() != 1) return;
-  copies_[0].versions = versions_of(replicas, 0, replicas.size());
-  copies_[0].value.unsafeGetTensorImpl()->bump_version();
-}
-
-void HalfCopy::forget() {
-  const MutexLock lock(mutex_);
-  for (Copy& copy : copies_) copy.versions.clear();
+  for (size_t first = 0; first < copies_.size(); ++first) {
+    copies_[first].versions = versions_of(replicas, first, count(replicas));
+    copies_[first].value.unsafeGetTensorImpl()->bump_version();
+  }
 }
 
 }  // namespace strata::detail

@@ -12,21 +12,20 @@ namespace strata::detail {
 /// are made when they are read for the first time, and again when the variable has changed (its
 /// version tells), unless the optimizer has rounded the new values while it wrote them.
 ///
-/// Replicas whose values are equal have one copy. It lies as the variable does.
+/// Each replica has one, or all together where they share the variable. It lies as the variable
+/// does.
 /// Threads: any; the caller sees to it that the variable is not written meanwhile.
 class HalfCopy {
  public:
   /// The copy for replica `local`, up to date.
-  /// @param one_value  The replicas' values are equal.
-  at::Tensor read(const std::vector<at::Tensor>& replicas, int local, bool one_value);
+  /// @param shared  The replicas' tensors are one storage.
+  at::Tensor read(const std::vector<at::Tensor>& replicas, int local, bool shared);
 
-  /// What an optimizer shall write beside the variable: the copy, if there is one for all replicas
-  /// and it is up to date; else undefined.
-  at::Tensor to_update(const std::vector<at::Tensor>& replicas);
-  /// The optimizer has written it.
+  /// What an optimizer that writes all elements of all replicas' tensors shall write beside them:
+  /// all copies, if all are up to date; else none.
+  std::vector<at::Tensor> to_update(const std::vector<at::Tensor>& replicas);
+  /// The optimizer has written them.
   void updated(const std::vector<at::Tensor>& replicas);
-  /// The variable's values have changed, and its version has not.
-  void forget();
 
  private:
   struct Copy {
@@ -34,12 +33,16 @@ class HalfCopy {
     std::vector<uint32_t> versions;  // of the replicas that it is for
     const void* source = nullptr;
   };
-  bool is_current(const Copy& copy, const std::vector<at::Tensor>& replicas, size_t first,
-                  size_t count) const STRATA_REQUIRES(mutex_);
+  /// Replicas [first, first + count) have copy number `first`.
+  size_t count(const std::vector<at::Tensor>& replicas) const STRATA_REQUIRES(mutex_) {
+    return shared_ ? replicas.size() : 1;
+  }
+  bool is_current(const Copy& copy, const std::vector<at::Tensor>& replicas, size_t first) const
+      STRATA_REQUIRES(mutex_);
 
   Mutex mutex_;
   std::vector<Copy> copies_ STRATA_GUARDED_BY(mutex_);  // by replica, or one
-  bool one_value_ STRATA_GUARDED_BY(mutex_) = false;
+  bool shared_ STRATA_GUARDED_BY(mutex_) = false;
 };
 
 }  // namespace strata::detail

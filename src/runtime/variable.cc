@@ -257,7 +257,8 @@ at::Tensor Variable::value_as(at::ScalarType dtype) const {
   const VariableState& state = *state_;
   const bool has_copy = dtype == at::kBFloat16 && value.scalar_type() == at::kFloat &&
                         value.is_cpu() && state.options().trainable && !state.on_read() &&
-                        !state.has_mirrors();
+                        !state.has_mirrors() && state.group()->placement().store() == nullptr;
+  // What parameter servers send is written without a new version, so there values are cast.
   if (!has_copy) return value.to(dtype);
   const Context& context = detail::current_context();
   const bool own = context.replica && context.group == state.group().get();
@@ -336,7 +337,7 @@ bool VariableState::is_replicated() const {
 }
 
 at::Tensor VariableState::half_copy(int local) const {
-  return half_copies_->read(replicas_, local, shares_storage_ || is_replicated());
+  return half_copies_->read(replicas_, local, shares_storage_);
 }
 
 void VariableState::move_to(int local, const at::Tensor& tensor) {

@@ -16,10 +16,14 @@ TEST(CpuIsaTest, TheWidestUnlessOneIsNamed) {
   EXPECT_EQ(chosen_cpu_isa(""), widest);
   EXPECT_TRUE(cpu_supports(widest));
   for (const CpuIsa isa : {CpuIsa::kBaseline, CpuIsa::kAvx2, CpuIsa::kAvx512}) {
-    if (cpu_supports(isa)) EXPECT_GE(widest, isa);
+    if (cpu_supports(isa)) {
+      EXPECT_GE(widest, isa);
+    }
   }
   EXPECT_EQ(chosen_cpu_isa("baseline"), CpuIsa::kBaseline);
-  if (cpu_supports(CpuIsa::kAvx2)) EXPECT_EQ(chosen_cpu_isa("avx2"), CpuIsa::kAvx2);
+  if (cpu_supports(CpuIsa::kAvx2)) {
+    EXPECT_EQ(chosen_cpu_isa("avx2"), CpuIsa::kAvx2);
+  }
 }
 
 TEST(CpuIsaTest, OtherNamesAreErrors) {

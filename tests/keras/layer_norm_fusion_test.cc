@@ -9,6 +9,7 @@
 
 #include "strata/keras/layers.h"
 #include "strata/keras/model.h"
+#include "strata/keras/ops.h"
 
 namespace strata::keras {
 namespace {

@@ -33,6 +33,75 @@ TEST(RecurrentTest, AllAtOnceEqualsStepByStep) {
   }
 }
 
+/// `layer`'s outputs for x and mask, and behind them the gradients of x and of its weights.
+Tensors values_and_gradients(const keras::Layer& layer, const at::Tensor& x,
+                             const at::Tensor& mask) {
+  const at::Tensor input = x.detach().clone().set_requires_grad(true);
+  keras::Call call;
+  if (mask.defined()) call.masks = {mask};
+  Tensors all = layer.call({input}, call);
+  at::Tensor loss;
+  for (const at::Tensor& y : all) {
+    const at::Tensor part = (y * at::arange(y.numel(), y.options()).sin().view(y.sizes())).sum();
+    loss = loss.defined() ? loss + part : part;
+  }
+  Tensors leaves{input};
+  for (const auto& weight : layer->weights()) leaves.push_back(weight.variable.value());
+  for (const at::Tensor& gradient : torch::autograd::grad({loss}, leaves)) all.push_back(gradient);
+  return all;
+}
+
+TEST(RecurrentTest, HiddenStepsAndTheirAbsenceAgreeWithDouble) {
+  // In double precision layers go step by step.
+  const auto made = [](int which, bool sequences, bool backwards, bool zero, const char* dtype) {
+    if (which == 0) {
+      return keras::Layer(LSTM(5, {.return_sequences = sequences,
+                                   .return_state = true,
+                                   .go_backwards = backwards,
+                                   .zero_output_for_mask = zero,
+                                   .dtype = dtype}));
+    }
+    if (which == 3) return keras::Layer(RNN(LSTMCell(5, {.dtype = dtype}), {.dtype = dtype}));
+    return keras::Layer(GRU(5, {.reset_after = which == 1,
+                                .return_sequences = sequences,
+                                .return_state = true,
+                                .go_backwards = backwards,
+                                .zero_output_for_mask = zero,
+                                .dtype = dtype}));
+  };
+  const at::Tensor x = at::randn({4, 6, 3});
+  const at::Tensor lengths = at::tensor({6, 2, 0, 4}, at::kLong).unsqueeze(1);
+  const at::Tensor time = at::arange(6).unsqueeze(0);
+  const Tensors masks{{},
+                      time < lengths,
+                      time >= 6 - lengths,
+                      at::rand({4, 6}) < 0.5,
+                      at::zeros({4, 6}, at::kBool)};
+  for (int variant = 0; variant < 32; ++variant) {
+    const int which = variant % 4;
+    if (which > 1 && variant > 4) continue;
+    const bool sequences = (variant & 4) != 0, backwards = (variant & 8) != 0,
+               zero = (variant & 16) != 0;
+    const keras::Layer layer = made(which, sequences, backwards, zero, "float32");
+    const keras::Layer exact = made(which, sequences, backwards, zero, "float64");
+    layer->ensure_built({{4, 6, 3}});
+    exact->ensure_built({{4, 6, 3}});
+    const auto from = layer->weights(), to = exact->weights();
+    for (size_t i = 0; i < from.size(); ++i) {
+      Variable(to[i].variable).assign(from[i].variable.value().to(at::kDouble));
+    }
+    for (size_t m = 0; m < masks.size(); ++m) {
+      SCOPED_TRACE(testing::Message() << variant << " mask " << m);
+      const Tensors got = values_and_gradients(layer, x, masks[m]);
+      const Tensors want = values_and_gradients(exact, x.to(at::kDouble), masks[m]);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(at::allclose(got[i].to(at::kDouble), want[i], 1e-4, 1e-5)) << i;
+      }
+    }
+  }
+}
+
 TEST(RecurrentTest, DropsTheSameInputsAtEveryStep) {
   at::manual_seed(3);
   // The state is the input, through an identity.

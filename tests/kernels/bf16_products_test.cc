@@ -18,7 +18,12 @@
 namespace strata::kernels {
 namespace {
 
-bool has_kernel() { return bf16_products() == Bf16Products::kOwn; }
+/// The ways of our own that this processor runs.
+std::vector<Bf16Products> own_ways() {
+  std::vector<Bf16Products> ways = {Bf16Products::kOwnFloat};
+  if (bf16_products() == Bf16Products::kOwn) ways.push_back(Bf16Products::kOwn);
+  return ways;
+}
 
 /// Of all elements, relative to the sums of the products' magnitudes; half a unit in the last place
 /// of bfloat16 is 2^-9.
@@ -42,7 +47,6 @@ const std::vector<std::tuple<int64_t, int64_t, int64_t>> kSizes = {
     {300, 3, 100},  {5, 70, 4101}, {70, 5, 8195}, {2, 70, 4097}, {24, 300, 150}};
 
 TEST(Bf16ProductsTest, SumsAreFloatsAndRoundedOnceForAllLayoutsAndSizes) {
-  if (!has_kernel()) GTEST_SKIP() << "this processor has no AVX512_BF16";
   torch::manual_seed(5);
   for (const auto& [m, n, k] : kSizes) {
     const at::Tensor a = matrix(m, k, false);
@@ -53,13 +57,15 @@ TEST(Bf16ProductsTest, SumsAreFloatsAndRoundedOnceForAllLayoutsAndSizes) {
       const at::Tensor left = (layout & 1) != 0 ? a.t().contiguous().t() : a;
       const at::Tensor right = (layout & 2) != 0 ? b.t().contiguous().t() : b;
       const at::Tensor row = (layout & 4) != 0 ? bias : at::Tensor();
-      const auto half = detail::own_bf16_product(left, right, row, at::kBFloat16);
-      const auto whole = detail::own_bf16_product(left, right, row, at::kFloat);
-      ASSERT_TRUE(half && whole);
-      EXPECT_LT(largest_error(*whole, row.defined() ? product + bias : product), 1e-5)
-          << m << " x " << k << " x " << n << " layout " << layout;
-      EXPECT_TRUE(same_bits(*half, whole->to(at::kBFloat16)))
-          << m << " x " << k << " x " << n << " layout " << layout;
+      for (const Bf16Products way : own_ways()) {
+        const auto half = detail::own_bf16_product(left, right, row, at::kBFloat16, way);
+        const auto whole = detail::own_bf16_product(left, right, row, at::kFloat, way);
+        ASSERT_TRUE(half && whole);
+        EXPECT_LT(largest_error(*whole, row.defined() ? product + bias : product), 1e-5)
+            << m << " x " << k << " x " << n << " layout " << layout;
+        EXPECT_TRUE(same_bits(*half, whole->to(at::kBFloat16)))
+            << m << " x " << k << " x " << n << " layout " << layout;
+      }
     }
   }
 }
@@ -71,7 +77,9 @@ TEST(Bf16ProductsTest, AsExactAsTheEnginesByEitherWay) {
     const at::Tensor b = matrix(k, n, true);
     const double engine = largest_error(a.mm(b), a.to(at::kDouble).mm(b.to(at::kDouble)));
     std::vector<at::Tensor> results = {detail::product_of_floats(a, b, {}, at::kBFloat16)};
-    if (has_kernel()) results.push_back(*detail::own_bf16_product(a, b, {}, at::kBFloat16));
+    for (const Bf16Products way : own_ways()) {
+      results.push_back(*detail::own_bf16_product(a, b, {}, at::kBFloat16, way));
+    }
     for (const at::Tensor& c : results) {
       ASSERT_EQ(c.scalar_type(), at::kBFloat16);
       EXPECT_LE(largest_error(c, a.to(at::kDouble).mm(b.to(at::kDouble))), engine + 1e-5)
@@ -101,37 +109,42 @@ TEST(Bf16ProductsTest, ReplicasMultiplyStridedPartsAndBatches) {
 }
 
 TEST(Bf16ProductsTest, BitsDependOnTheRowTheColumnAndTheLengthAlone) {
-  if (!has_kernel()) GTEST_SKIP() << "this processor has no AVX512_BF16";
   torch::manual_seed(8);
   const at::Tensor a = matrix(150, 777, false);
   const at::Tensor b = matrix(777, 333, false);
-  const auto product = [](const at::Tensor& x, const at::Tensor& y) {
-    return *detail::own_bf16_product(x, y, {}, at::kFloat);
-  };
-  const at::Tensor whole = product(a, b);
-  EXPECT_TRUE(same_bits(product(a.t().contiguous().t(), b), whole));
-  EXPECT_TRUE(same_bits(product(a, b.t().contiguous().t()), whole));
-  EXPECT_TRUE(same_bits(product(b.t(), a.t()), whole.t()));
-  EXPECT_TRUE(same_bits(product(a.narrow(0, 7, 5), b.t().contiguous().t()), whole.narrow(0, 7, 5)));
-  EXPECT_TRUE(same_bits(product(a, b.narrow(1, 5, 70)), whole.narrow(1, 5, 70)));
+  for (const Bf16Products way : own_ways()) {
+    const auto product = [way](const at::Tensor& x, const at::Tensor& y) {
+      return *detail::own_bf16_product(x, y, {}, at::kFloat, way);
+    };
+    const at::Tensor whole = product(a, b);
+    EXPECT_TRUE(same_bits(product(a.t().contiguous().t(), b), whole));
+    EXPECT_TRUE(same_bits(product(a, b.t().contiguous().t()), whole));
+    EXPECT_TRUE(same_bits(product(b.t(), a.t()), whole.t()));
+    EXPECT_TRUE(
+        same_bits(product(a.narrow(0, 7, 5), b.t().contiguous().t()), whole.narrow(0, 7, 5)));
+    EXPECT_TRUE(same_bits(product(a, b.narrow(1, 5, 70)), whole.narrow(1, 5, 70)));
+  }
 }
 
 TEST(Bf16ProductsTest, BitsDoNotDependOnTheNumberOfThreads) {
   torch::manual_seed(9);
-  const ReplicaLike replica;
+  const at::Tensor batch = torch::randn({9, 100, 129}).to(at::kBFloat16);
   for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
            {256, 300, 257}, {700, 65, 300}, {64, 1100, 300}}) {
     const at::Tensor a = matrix(m, k, false);
     const at::Tensor b = matrix(k, n, true);
-    const at::Tensor batch = torch::randn({9, 100, 129}).to(at::kBFloat16);
-    std::vector<at::Tensor> first;
-    for (int threads = 1; threads <= 7; ++threads) {
-      set_kernel_threads(threads);
-      const std::vector<at::Tensor> now = {a.mm(b), at::bmm(batch, batch.transpose(1, 2))};
-      if (threads == 1) first = now;
-      for (size_t i = 0; i < now.size(); ++i) EXPECT_TRUE(same_bits(now[i], first[i])) << threads;
+    for (const Bf16Products way : own_ways()) {
+      std::vector<at::Tensor> first;
+      for (int threads = 1; threads <= 7; ++threads) {
+        set_kernel_threads(threads);
+        const std::vector<at::Tensor> now = {
+            *detail::own_bf16_product(a, b, {}, at::kBFloat16, way),
+            *detail::own_bf16_product(batch, batch.transpose(1, 2), {}, at::kBFloat16, way)};
+        if (threads == 1) first = now;
+        for (size_t i = 0; i < now.size(); ++i) EXPECT_TRUE(same_bits(now[i], first[i])) << threads;
+      }
+      set_kernel_threads(0);
     }
-    set_kernel_threads(0);
   }
 }
 
@@ -149,11 +162,12 @@ TEST(Bf16ProductsTest, NanAndInfinityReachWhatTheyReachInTheEngine) {
   a = a.to(at::kBFloat16);
   b = b.to(at::kBFloat16);
   const at::Tensor want = a.to(at::kFloat).mm(b.to(at::kFloat));
-  const ReplicaLike replica;
-  const at::Tensor got = a.mm(b).to(at::kFloat);
-  EXPECT_TRUE(got.isnan().equal(want.isnan()));
-  EXPECT_TRUE(got.isposinf().equal(want.isposinf()));
-  EXPECT_TRUE(got.isneginf().equal(want.isneginf()));
+  for (const Bf16Products way : own_ways()) {
+    const at::Tensor got = detail::own_bf16_product(a, b, {}, at::kBFloat16, way)->to(at::kFloat);
+    EXPECT_TRUE(got.isnan().equal(want.isnan()));
+    EXPECT_TRUE(got.isposinf().equal(want.isposinf()));
+    EXPECT_TRUE(got.isneginf().equal(want.isneginf()));
+  }
 }
 
 /// A dense tensor of bfloat16 between two pages that cannot be touched, at the end or the start.
@@ -184,7 +198,6 @@ class Guarded {
 };
 
 TEST(Bf16ProductsTest, TouchesNothingBesideItsTensors) {
-  if (!has_kernel()) GTEST_SKIP() << "this processor has no AVX512_BF16";
   torch::manual_seed(11);
   for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
            {5, 33, 7}, {13, 70, 33}, {3, 200, 65}, {1, 1, 1}, {64, 15, 31}}) {
@@ -193,9 +206,12 @@ TEST(Bf16ProductsTest, TouchesNothingBesideItsTensors) {
         const Guarded a(matrix(m, k, (layout & 1) != 0), at_end);
         const Guarded b(matrix(k, n, (layout & 2) != 0), at_end);
         const Guarded bias(torch::randn({n}).to(at::kBFloat16), at_end);
-        const auto c = detail::own_bf16_product(a.tensor(), b.tensor(), bias.tensor(), at::kFloat);
-        at::Tensor want = a.tensor().to(at::kDouble).mm(b.tensor().to(at::kDouble));
-        EXPECT_LT(largest_error(*c, want + bias.tensor()), 1e-5);
+        const at::Tensor want = a.tensor().to(at::kDouble).mm(b.tensor().to(at::kDouble));
+        for (const Bf16Products way : own_ways()) {
+          const auto c =
+              detail::own_bf16_product(a.tensor(), b.tensor(), bias.tensor(), at::kFloat, way);
+          EXPECT_LT(largest_error(*c, want + bias.tensor()), 1e-5);
+        }
       }
     }
   }
@@ -205,8 +221,8 @@ TEST(Bf16ProductsTest, ProcessorsWithAmxUseTheEngineAndOthersFloats) {
   using detail::bf16_products_for;
   EXPECT_EQ(bf16_products_for(true, true, true), Bf16Products::kEngine);
   EXPECT_EQ(bf16_products_for(false, true, true), Bf16Products::kOwn);
-  EXPECT_EQ(bf16_products_for(false, true, false), Bf16Products::kFloat);
-  EXPECT_EQ(bf16_products_for(false, false, true), Bf16Products::kFloat);
+  EXPECT_EQ(bf16_products_for(false, true, false), Bf16Products::kFloatCopy);
+  EXPECT_EQ(bf16_products_for(false, false, true), Bf16Products::kOwnFloat);
 }
 
 }  // namespace

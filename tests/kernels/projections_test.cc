@@ -145,6 +145,39 @@ TEST_F(ProjectionsTest, TouchesNoMemoryBesideItsTensors) {
   }
 }
 
+ProjectionTensors through_the_dispatcher(const ProjectionInputs& given) {
+  return c10::Dispatcher::singleton()
+      .findSchemaOrThrow("strata::projections", "")
+      .typed<ProjectionTensors(const at::Tensor&, at::TensorList, at::TensorList)>()
+      .call(given.x, given.weights, given.biases);
+}
+
+TEST_F(ProjectionsTest, TheOperatorsOfATenSayTheSame) {
+  for (const bool has_biases : {true, false}) {
+    const ProjectionInputs given = ProjectionInputs::make(9, 12, {5, 6}, has_biases);
+    const ProjectionInputs exact = given.in_double();
+    const ProjectionTensors own = through_the_dispatcher(given);
+    const ProjectionTensors want = through_the_dispatcher(exact);
+    EXPECT_EQ(want[1].grad_fn()->name(), "ProjectionsBackward");
+    for (size_t i = 0; i < own.size(); ++i) {
+      EXPECT_LT(largest_error(own[i].detach(), want[i].detach()), 1e-6);
+    }
+    const auto got = torch::autograd::grad({projection_loss(own)}, given.all());
+    const auto gradients = torch::autograd::grad({projection_loss(want)}, exact.all());
+    for (size_t i = 0; i < got.size(); ++i) EXPECT_LT(largest_error(got[i], gradients[i]), 1e-6);
+  }
+  ProjectionInputs shapes = ProjectionInputs::make(9, 12, {5, 6}, true);
+  for (at::Tensor* each :
+       {&shapes.x, &shapes.weights[0], &shapes.weights[1], &shapes.biases[0], &shapes.biases[1]}) {
+    *each = torch::empty(each->sizes(), at::TensorOptions(at::kMeta)).set_requires_grad(true);
+  }
+  const ProjectionTensors outputs = through_the_dispatcher(shapes);
+  EXPECT_EQ(outputs[1].sizes(), (at::IntArrayRef{9, 6}));
+  const auto gradients = torch::autograd::grad({projection_loss(outputs)}, shapes.all());
+  EXPECT_EQ(gradients[0].sizes(), shapes.x.sizes());
+  EXPECT_EQ(gradients[2].sizes(), shapes.weights[1].sizes());
+}
+
 TEST_F(ProjectionsTest, OtherInputsAreNotTaken) {
   const ProjectionInputs given = ProjectionInputs::make(8, 12, {5, 6}, true);
   const ProjectionInputs exact = given.in_double();

@@ -196,7 +196,7 @@ TEST(SparseCrossentropyTest, DecompositionsGiveTheSame) {
   };
   const Tensor logits = at::randn({4, 5, 300}), labels = at::randint(300, {4, 5}, at::kInt);
   labels[2][3] = -1;
-  for (const c10::IValue ignored : {c10::IValue(-1), c10::IValue()}) {
+  for (const c10::IValue& ignored : {c10::IValue(-1), c10::IValue()}) {
     const Tensor kept = ignored.isNone() ? labels.clamp_min(0) : labels;
     const std::vector<c10::IValue> inputs = {logits, kept, ignored, true};
     const auto own = call("strata::softmax_cross_entropy", inputs, false);

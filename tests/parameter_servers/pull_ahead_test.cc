@@ -128,6 +128,22 @@ TEST(PullAheadTest, RowsAndALostServerComeBetween) {
   EXPECT_TRUE(rows[0].equal(rows[1]));
 }
 
+TEST(PullAheadTest, SeveralOptimizersHaveAPushUnderWayEach) {
+  PsCluster cluster(2, 1);
+  train_ahead(cluster, [&](ParameterServerStrategy& strategy, int) {
+    const Variable a = strategy.scope([] { return Variable(at::ones({3})); });
+    const Variable b = strategy.scope([] { return Variable(at::full({5}, 2.0)); });
+    optimizers::SGD first({a}, {.learning_rate = 0.5});
+    optimizers::SGD second({b}, {.learning_rate = 0.5});
+    for (int i = 0; i < 2; ++i) {
+      step_of(strategy, a, first);
+      step_of(strategy, b, second);
+    }
+    EXPECT_TRUE(a.value().equal(at::full({3}, 0.5)));
+    EXPECT_TRUE(b.value().equal(at::full({5}, 1.0)));
+  });
+}
+
 TEST(PullAheadTest, SeveralWorkersAndGradientsOf16Bits) {
   PsCluster cluster(2, 3);
   train_ahead(cluster,

@@ -67,8 +67,8 @@ Layer Model::get_layer(const std::string& name) const {
   for (const Layer& layer : all) {
     if (layer.name() == name) return layer;
   }
-  STRATA_CHECK(false, kNotFound, "[keras] Model '", this->name(), "': no layer '", name,
-               "'; there are ", join(all, &Layer::name));
+  throw Error(ErrorCode::kNotFound, str_cat("[keras] Model '", this->name(), "': no layer '", name,
+                                            "'; there are ", join(all, &Layer::name)));
 }
 
 Layer Model::get_layer(size_t index) const {

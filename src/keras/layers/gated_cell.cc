@@ -88,6 +88,17 @@ at::Tensor GatedRun::project(const at::Tensor& x) {
   return weights_.input_bias.defined() ? all + weights_.input_bias : all;
 }
 
+std::optional<at::Tensor> GatedRun::all_steps(const at::Tensor&, const kernels::SequenceSteps&,
+                                              Tensors&) {
+  return std::nullopt;
+}
+
+at::Tensor GatedRun::dropped_inputs(const at::Tensor& x) {
+  if (dropout_.input <= 0) return x;
+  if (input_masks_.empty()) input_masks_ = masks(x.size(0), x.size(2), dropout_.input, x);
+  return x * input_masks_[0].unsqueeze(1);
+}
+
 Tensors GatedRun::masked_states(const at::Tensor& h) {
   if (dropout_.recurrent <= 0) return {};
   if (state_masks_.empty()) state_masks_ = masks(h.size(0), h.size(1), dropout_.recurrent, h);

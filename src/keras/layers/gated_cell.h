@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+
+#include "kernels/recurrent.h"
 #include "strata/keras/layers/recurrent_cells.h"
 
 namespace strata::layers {
@@ -29,6 +32,19 @@ class GatedRun : public RNNCellImpl::Run {
   at::Tensor project(const at::Tensor& x) override;
 
   const GatedWeights& weights() const { return weights_; }
+
+  /// Whether all steps may be one operator: the gates are the usual ones, no state is dropped.
+  virtual bool may_take_all_steps() const { return false; }
+  /// All steps in one operator, where it applies.
+  /// @param x  `[rows of all steps, in]`, see kernels/recurrent.h.
+  /// @param states  Those before; in the end those after.
+  /// @return the outputs of all rows.
+  virtual std::optional<at::Tensor> all_steps(const at::Tensor& x,
+                                              const kernels::SequenceSteps& steps,
+                                              keras::Tensors& states);
+  bool drops_states() const { return dropout_.recurrent > 0; }
+  /// x `[batch, time, in]` with the inputs dropped that are dropped at every step.
+  at::Tensor dropped_inputs(const at::Tensor& x);
 
  protected:
   /// h recurrent + addend.

@@ -118,6 +118,12 @@ void visit_cell(Config& config, Arguments& cell) {
 }
 void visit(keras::ConfigReader& config, LSTMCellArguments& cell) { visit_cell(config, cell); }
 
+/// Those that the operators compute.
+template <typename Options>
+bool has_usual_gates(const Options& options) {
+  return options.activation.name() == "tanh" && options.recurrent_activation.name() == "sigmoid";
+}
+
 class LSTMRun final : public GatedRun {
  public:
   LSTMRun(const GatedWeights& weights, const CellDropout& dropout, const LSTMCellOptions& options)
@@ -131,6 +137,16 @@ class LSTMRun final : public GatedRun {
     const at::Tensor h = recurrent(gates[3]) * options_.activation(c);
     states = {h, c};
     return h;
+  }
+
+  bool may_take_all_steps() const override { return has_usual_gates(options_) && !drops_states(); }
+  std::optional<at::Tensor> all_steps(const at::Tensor& x, const kernels::SequenceSteps& steps,
+                                      Tensors& states) override {
+    auto result = kernels::lstm(x, states.at(0), states.at(1), weights().kernel,
+                                weights().recurrent, weights().input_bias, steps);
+    if (!result) return std::nullopt;
+    states = {std::move(result->h), std::move(result->c)};
+    return std::move(result->y);
   }
 
  private:
@@ -200,6 +216,19 @@ class GRURun final : public GatedRun {
     }
     states = {z * h + (1 - z) * candidate};
     return states[0];
+  }
+
+  bool may_take_all_steps() const override {
+    return has_usual_gates(options_) && !drops_states() && options_.reset_after;
+  }
+  std::optional<at::Tensor> all_steps(const at::Tensor& x, const kernels::SequenceSteps& steps,
+                                      Tensors& states) override {
+    auto result =
+        kernels::gru(x, states.at(0), weights().kernel, weights().recurrent, weights().input_bias,
+                     weights().recurrent_bias, steps, /*reset_first=*/false);
+    if (!result) return std::nullopt;
+    states = {std::move(result->h)};
+    return std::move(result->y);
   }
 
  private:

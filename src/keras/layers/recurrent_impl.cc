@@ -2,6 +2,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
@@ -145,16 +146,17 @@ Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& m
   states = first_states(x, std::move(states));
   if (options_.go_backwards) x = x.flip(1);
   std::optional<Result> result;
-  if (!mask.defined() && x.numel() > 0) result = try_fused_kernel(x, states, training);
-  if (!result) {
-    STRATA_CHECK(!mask.defined() ||
-                     (mask.dim() == 2 && mask.size(0) == x.size(0) && mask.size(1) == x.size(1)),
-                 kInvalidArgument, "[keras] Layer \"", name(), "\": got a mask of shape ",
-                 mask.defined() ? mask.sizes() : at::IntArrayRef(), "; expected ",
-                 x.sizes().slice(0, 2));
-    const at::Tensor steps = mask.defined() && options_.go_backwards ? mask.flip(1) : mask;
-    result = step_by_step(x, std::move(states), steps, training);
+  STRATA_CHECK(!mask.defined() ||
+                   (mask.dim() == 2 && mask.size(0) == x.size(0) && mask.size(1) == x.size(1)),
+               kInvalidArgument, "[keras] Layer \"", name(), "\": got a mask of shape ",
+               mask.defined() ? mask.sizes() : at::IntArrayRef(), "; expected ",
+               x.sizes().slice(0, 2));
+  const at::Tensor steps = mask.defined() && options_.go_backwards ? mask.flip(1) : mask;
+  if (x.numel() > 0) {
+    result = all_steps(x, states, steps, training);
+    if (!result && !mask.defined()) result = try_fused_kernel(x, states, training);
   }
+  if (!result) result = step_by_step(x, std::move(states), steps, training);
   if (!states_.empty()) {
     const at::NoGradGuard no_grad;
     for (size_t i = 0; i < states_.size(); ++i) states_[i].assign(result->states[i].detach());
@@ -172,6 +174,56 @@ Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& m
 
 std::optional<RNNImpl::Result> RNNImpl::try_fused_kernel(const at::Tensor&, const Tensors&, bool) {
   return std::nullopt;
+}
+
+std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors states,
+                                                  const at::Tensor& mask, bool training) {
+  if (!x.is_cpu() || x.dim() != 3 || x.scalar_type() != at::kFloat) return std::nullopt;
+  const auto run = cell_->start({.training = training});
+  auto* const gated = dynamic_cast<GatedRun*>(run.get());
+  if (gated == nullptr || !gated->may_take_all_steps()) return std::nullopt;
+  const int64_t batch = x.size(0);
+  const int64_t time = x.size(1);
+  kernels::SequenceSteps steps;
+  at::Tensor shown;   // [time, batch] which steps count
+  at::Tensor places;  // of them, among all
+  if (mask.defined()) {
+    shown = mask.to(at::kBool).t().contiguous();
+    const at::Tensor counts = shown.sum(1);
+    steps.sizes.assign(counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + time);
+    places = shown.flatten().nonzero().flatten();
+    if (places.numel() == 0) return std::nullopt;
+    steps.rows = places.remainder(batch);
+  } else {
+    steps.sizes.assign(static_cast<size_t>(time), batch);
+  }
+  at::Tensor rows = gated->dropped_inputs(x).transpose(0, 1).reshape({time * batch, x.size(2)});
+  if (places.defined()) rows = rows.index_select(0, places);
+  const std::optional<at::Tensor> y = gated->all_steps(rows, steps, states);
+  if (!y) return std::nullopt;
+  Result result{.last = states[0], .sequence = {}, .states = std::move(states)};
+  if (mask.defined()) {
+    const at::Tensor has_output =
+        options_.zero_output_for_mask ? shown.select(0, time - 1) : shown.any(0);
+    result.last = at::where(has_output.unsqueeze(1), result.last, at::zeros({}, x.options()));
+  }
+  if (!options_.return_sequences) return result;
+  if (!mask.defined()) {
+    result.sequence = y->view({time, batch, -1}).transpose(0, 1);
+    return result;
+  }
+  // Each step's row of y, or of its last step that counts; behind them all a row of zeros.
+  const int64_t none = y->size(0);
+  at::Tensor from = at::where(shown.flatten(), shown.flatten().cumsum(0) - 1, -1);
+  if (!options_.zero_output_for_mask) {
+    from = std::get<0>(from.view({time, batch}).cummax(0)).flatten();
+  }
+  from = at::where(from < 0, none, from);
+  result.sequence = at::cat({*y, at::zeros({1, y->size(1)}, x.options())})
+                        .index_select(0, from)
+                        .view({time, batch, -1})
+                        .transpose(0, 1);
+  return result;
 }
 
 RNNImpl::Result RNNImpl::step_by_step(const at::Tensor& x, Tensors states, const at::Tensor& mask,

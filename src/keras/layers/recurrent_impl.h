@@ -67,6 +67,9 @@ class RNNImpl : public keras::LayerImpl {
   bool supports_masking() const override { return true; }
 
   keras::Tensors first_states(const at::Tensor& x, keras::Tensors states) const;
+  /// In one operator, if there is one: steps that a mask hides are left out of it.
+  std::optional<Result> all_steps(const at::Tensor& x, keras::Tensors states,
+                                  const at::Tensor& mask, bool training);
   Result step_by_step(const at::Tensor& x, keras::Tensors states, const at::Tensor& mask,
                       bool training);
 

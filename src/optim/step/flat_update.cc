@@ -96,7 +96,7 @@ void FlatUpdate<T>::find_halves() {
 
 template <typename T>
 void FlatUpdate<T>::wrote(size_t entry) {
-  if (entry >= halves_.size() || !halves_[entry].defined()) return;
+  if (halves_[entry].empty()) return;
   const strata::detail::VariableState& state = *entries_[entry].variable.state();
   state.half_copies().updated(state.replicas());
 }
@@ -106,10 +106,10 @@ void FlatUpdate<T>::spread(size_t entry, int64_t begin, int64_t size) const {
   storage_.spread(entry, begin, size);
   if constexpr (std::is_same_v<T, float>) {
     static const auto round = tensor::tree_kernels(best_cpu_isa()).bf16.narrow;
-    const at::Tensor& half = halves_[entry];
-    if (!half.defined()) return;
-    round(storage_.parameters(entry)[0] + begin, size,
-          static_cast<uint16_t*>(half.data_ptr()) + begin);
+    for (const at::Tensor& half : halves_[entry]) {
+      round(storage_.parameters(entry)[0] + begin, size,
+            static_cast<uint16_t*>(half.mutable_data_ptr()) + begin);
+    }
   }
 }
 
@@ -288,7 +288,7 @@ void FlatUpdate<T>::for_each_block(const Step& step, const Part& part, bool skip
   const EntryGradient& gradient = step.gradients[part.entry];
   // Blocks are for the caches: what is neither added nor copied needs none.
   const bool whole = gradient.sources.size() == 1 && storage_.parameters(part.entry).size() == 1 &&
-                     !halves_[part.entry].defined();
+                     halves_[part.entry].empty();
   const int64_t block = whole ? part.end - part.begin : kBlock;
   for (int64_t begin = part.begin; begin < part.end; begin += block) {
     const int64_t size = std::min(block, part.end - begin);

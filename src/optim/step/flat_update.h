@@ -78,7 +78,7 @@ class FlatUpdate : public UpdatePass {
   std::vector<collective::Range> owned_;   // by entry; empty: all of each
   std::vector<std::vector<Part>> shares_;  // by replica: of the group if shared, else here
 
-  std::vector<at::Tensor> halves_;  // by entry: bfloat16 values to be written too; or undefined
+  std::vector<std::vector<at::Tensor>> halves_;  // by entry: copies in bfloat16 to be written too
 
   // For clipping by norm, finding infinities, and rules of whole variables.
   std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added

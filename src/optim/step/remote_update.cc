@@ -10,7 +10,6 @@
 
 #include "core/nontemporal_copy.h"
 #include "optim/step/flat_storage.h"
-#include "runtime/half_copy.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"
@@ -35,8 +34,8 @@ void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
   }
 }
 
-/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have read what is
-/// there: an ordinary store would ask its core for each line.
+/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have
+/// read what is there: an ordinary store would ask its core for each line.
 template <typename T>
 void scaled_sum_past_caches(std::vector<const T*> sources, const std::array<T, 2>& factors,
                             int64_t size, T* to) {
@@ -285,8 +284,6 @@ template <typename T>
 void RemoteUpdate<T>::note_versions() {
   versions_.clear();
   for (const Entry& entry : entries_) {
-    // A pull writes variables without gradients too.
-    entry.variable.state()->half_copies().forget();
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
 }

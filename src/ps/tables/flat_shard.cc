@@ -1,7 +1,10 @@
 #include "ps/tables/flat_shard.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <exception>
+#include <latch>
 #include <utility>
 
 #include "core/nontemporal_copy.h"
@@ -158,6 +161,11 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
                          const std::vector<TableCall*>& answered) {
   Gradients gradients(pushes);
   for (TableCall* call : answered) call->make_room(pool_, sizes_of_runs(sizeof(T)));
+  const auto in_place = [](const TableCall* call) { return call->in_place(); };
+  if (answered.size() > 1 && elements_ > kStrip && std::ranges::all_of(answered, in_place)) {
+    Gradients also(pushes);
+    return apply_by_two(gradients, also, update, answered);
+  }
   TableCall* const streamed =
       answered.size() == 1 && streams_to(*answered[0]) ? answered[0] : nullptr;
   auto segment = segments_.cbegin();
@@ -173,6 +181,57 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
     for (TableCall* call : answered) send_values_of(*call, run, begin, end);
   });
   strata::detail::nontemporal_fence();
+}
+
+/// Several workers of this host wait for the step, so that at least one core besides this one has
+/// nothing to do. Two threads take strips in turn; no element depends on another.
+template <typename T>
+void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Update& update,
+                                const std::vector<TableCall*>& answered) {
+  struct Strip {
+    size_t run;
+    int64_t begin;
+    int64_t end;
+  };
+  std::vector<Strip> strips;
+  for (size_t run = 0; run < runs_.size(); ++run) {
+    const int64_t end = runs_[run].begin + runs_[run].size;
+    for (int64_t at = runs_[run].begin; at < end; at += kStrip) {
+      strips.push_back({run, at, std::min(end, at + kStrip)});
+    }
+  }
+  std::atomic<size_t> next{0};
+  const auto work = [&](Gradients& mine) {
+    for (size_t i = next++; i < strips.size(); i = next++) {
+      const auto& [run, begin, end] = strips[i];
+      mine.set_run(run, runs_[run].begin);
+      auto segment = std::ranges::upper_bound(std::as_const(segments_), begin, {}, &Segment::end);
+      apply_strip(mine, update, segment, begin, end, nullptr);
+      for (TableCall* call : answered) put_values(*call, run, 0, begin, end);
+    }
+    detail::nontemporal_fence();
+  };
+  if (!helper_) helper_ = std::make_unique<SerialExecutor>("ps-helper");
+  std::exception_ptr error;
+  std::latch done(1);
+  helper_->run(
+      [&] {
+        try {
+          work(also);
+        } catch (...) {
+          error = std::current_exception();
+        }
+        done.count_down();
+      },
+      /*is_short=*/false);
+  try {
+    work(gradients);
+  } catch (...) {
+    done.wait();
+    throw;
+  }
+  done.wait();
+  if (error) std::rethrow_exception(error);
 }
 
 template <typename T>

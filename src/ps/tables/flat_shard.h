@@ -1,7 +1,9 @@
 #pragma once
 
+#include <memory>
 #include <vector>
 
+#include "ps/tables/serial_executor.h"
 #include "ps/tables/shard.h"
 #include "tensor/arena.h"
 
@@ -50,6 +52,8 @@ class FlatShard final : public Shard {
   T* values(int64_t slot) const;
   bool streams_to(const TableCall& call) const;
   T* room_of(const TableCall& call, size_t run, int64_t element) const;
+  void apply_by_two(Gradients& gradients, Gradients& also, const Update& update,
+                    const std::vector<TableCall*>& answered);
   /// @param copy  nullptr, or where the updated values go, too.
   void apply_strip(const Gradients& gradients, const Update& update,
                    typename std::vector<Segment>::const_iterator& segment, int64_t begin,
@@ -62,6 +66,7 @@ class FlatShard final : public Shard {
   int64_t elements_ = 0;
   tensor::Arena parameters_;
   std::vector<tensor::Arena> slots_;
+  std::unique_ptr<SerialExecutor> helper_;  // of `apply_by_two`, once it has been called
 };
 
 }  // namespace strata::ps

@@ -92,12 +92,12 @@ void FlatTable::begin_push_pull(const at::Tensor& gradients, const at::Tensor& v
                                 const PushOptions& options) {
   check(values, "push_pull");
   Push push = make_push(gradients, &values, options);
-  calls_->begin(std::move(push.exchanges), push_name());
+  round_ = calls_->begin(std::move(push.exchanges), push_name());
   encoded_ = std::move(push.encoded);
 }
 
 PushResult FlatTable::finish_push_pull() {
-  const std::vector<Reply> replies = calls_->finish();
+  const std::vector<Reply> replies = calls_->finish(round_);
   encoded_.clear();
   return take_replies(replies, versions_, steps_);
 }

@@ -43,8 +43,9 @@ class FlatTable {
   PushResult push_pull(const at::Tensor& gradients, const at::Tensor& values,
                        const PushOptions& options);
 
-  /// push_pull in two parts: between them the caller computes, and both tensors are in use. The
-  /// values are those behind this push when `finish_push_pull` returns.
+  /// push_pull in two parts: between them the caller computes, both tensors are in use, and no other
+  /// push or pull of this table is made. `finish_push_pull` returns when the values are those behind
+  /// this push.
   /// @throws Error  Of the servers' answers, from `finish_push_pull`.
   void begin_push_pull(const at::Tensor& gradients, const at::Tensor& values,
                        const PushOptions& options);
@@ -85,7 +86,9 @@ class FlatTable {
   std::vector<int64_t> versions_;              // by server
   std::vector<int64_t> steps_;                 // by server: of the values that came last
   uint64_t pushes_ = 0;                        // and fills
-  std::vector<BufferPool::Buffer> encoded_;    // of a push whose answer has not been taken
+  // Of a push whose answer has not been taken:
+  std::vector<BufferPool::Buffer> encoded_;
+  uint64_t round_ = 0;
 };
 
 }  // namespace strata::ps

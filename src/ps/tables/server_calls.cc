@@ -259,33 +259,35 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
   return exchange_all(std::move(exchanges), what);
 }
 
-void ServerCalls::begin(std::vector<Exchange> exchanges, const std::string& what) {
+uint64_t ServerCalls::begin(std::vector<Exchange> exchanges, const std::string& what) {
   const MutexLock lock(call_mutex_);
-  STRATA_DCHECK(!open_);
+  take_open_answers();
   use_memory(exchanges, what);
-  open_ = {.all = start_all(std::move(exchanges), what), .what = what};
+  OpenRound round{.all = start_all(std::move(exchanges), what), .what = what};
+  open_.emplace(++last_round_, std::move(round));
+  return last_round_;
 }
 
-std::vector<Reply> ServerCalls::finish() {
+std::vector<Reply> ServerCalls::finish(uint64_t round) {
   const MutexLock lock(call_mutex_);
-  STRATA_DCHECK(open_.has_value());
   take_open_answers();
-  OpenRound round = std::move(*open_);
-  open_.reset();
-  if (round.error) std::rethrow_exception(round.error);
-  return std::move(round.replies);
+  const auto node = open_.extract(round);
+  STRATA_DCHECK(!node.empty());
+  if (node.mapped().error) std::rethrow_exception(node.mapped().error);
+  return std::move(node.mapped().replies);
 }
 
 /// Replies are for the round that waits, so an open one is brought to its end before another.
 void ServerCalls::take_open_answers() {
-  if (!open_ || open_->answered) return;
-  open_->answered = true;
-  try {
-    open_->replies = finish_all(open_->all, open_->what);
-  } catch (...) {
-    open_->error = std::current_exception();
+  for (auto& [number, round] : open_) {
+    if (std::exchange(round.answered, true)) continue;
+    try {
+      round.replies = finish_all(round.all, round.what);
+    } catch (...) {
+      round.error = std::current_exception();
+    }
+    round.all.clear();
   }
-  open_->all.clear();
 }
 
 std::vector<Reply> ServerCalls::exchange_all(std::vector<Exchange> exchanges,

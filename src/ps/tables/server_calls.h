@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <exception>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -49,11 +50,12 @@ class ServerCalls {
   std::vector<Reply> run(std::vector<Exchange> exchanges, const std::string& what);
 
   /// `run` in two parts: requests now, and their answers when they are asked for; the caller
-  /// computes meanwhile. What `exchanges` refer to is in use until `finish` returns. One such round
-  /// at a time. Other calls in between wait for its answers first.
+  /// computes meanwhile. What `exchanges` refer to is in use until `finish` returns. Other calls in
+  /// between, also of `begin`, wait for the answers first.
+  /// @return for `finish`, which is called once.
   /// @throws Error  As `run`; of the answers, from `finish`.
-  void begin(std::vector<Exchange> exchanges, const std::string& what);
-  std::vector<Reply> finish();
+  uint64_t begin(std::vector<Exchange> exchanges, const std::string& what);
+  std::vector<Reply> finish(uint64_t round);
 
   std::vector<TableCounters> counters(const std::string& table);
 
@@ -90,7 +92,7 @@ class ServerCalls {
   struct OpenRound {
     std::vector<Pending> all = {};
     std::string what;
-    bool answered = false;  // then all of the rest is empty but one of
+    bool answered = false;  // then `all` is empty, and there is one of
     std::vector<Reply> replies = {};
     std::exception_ptr error = {};
   };
@@ -138,8 +140,9 @@ class ServerCalls {
   std::vector<std::unique_ptr<Server>> servers_;
   Mutex call_mutex_;
   uint32_t last_id_ STRATA_GUARDED_BY(call_mutex_) = 0;
-  std::set<std::string> with_backup_ STRATA_GUARDED_BY(call_mutex_);  // tables
-  std::optional<OpenRound> open_ STRATA_GUARDED_BY(call_mutex_);
+  std::set<std::string> with_backup_ STRATA_GUARDED_BY(call_mutex_);   // tables
+  std::map<uint64_t, OpenRound> open_ STRATA_GUARDED_BY(call_mutex_);  // by what `begin` returned
+  uint64_t last_round_ STRATA_GUARDED_BY(call_mutex_) = 0;
   Thread pulse_;
 };
 
