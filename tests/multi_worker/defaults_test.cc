@@ -20,7 +20,7 @@ using test::run_program;
 const std::string kTrainer = STRATA_DEFAULTS_TRAINER;
 using Environment = std::map<std::string, std::string>;
 
-const Environment kLibtorchs = {{"STRATA_MATMUL", "mkl"}, {"STRATA_CONV", "mkldnn"}};
+const Environment kLibtorchs = {{"STRATA_KERNELS", "libtorch"}};
 
 /// The lines "replicas <n>" and "sha256 <digest>" of a process.
 std::string report_of(const std::string& output) {
