@@ -31,7 +31,7 @@ void require_same_kernels(std::string_view what, std::string_view theirs, std::s
                "', which round otherwise; expected the same: set STRATA_KERNELS alike, or "
                "STRATA_KERNELS_MISMATCH=allow to go on with other bits");
   STRATA_LOG(kWarning) << what << " the kernels '" << theirs << "', and this process has '" << ours
-                       << "': it goes on with other bits (STRATA_KERNELS_MISMATCH=allow)";
+                       << "': the bits of what follows may differ (STRATA_KERNELS_MISMATCH=allow)";
 }
 
 }  // namespace strata::kernels

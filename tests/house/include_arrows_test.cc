@@ -84,13 +84,18 @@ struct Classes {
   Names declared;  // "class X;" alone
 };
 
-// Those at namespace scope, where lines are not indented.
+// Those at namespace scope, where lines are not indented, but for those of libtorch's namespaces.
 Classes classes_of(const std::string& text) {
   static const std::regex kPattern("(class|struct) (STRATA_API )?(\\w+)(.*)");
+  static const std::regex kForeign("namespace (at|c10|torch)(::\\w+)* \\{");
   Classes result;
   std::istringstream lines(text);
+  bool foreign = false;
   for (std::string line; std::getline(lines, line);) {
     std::smatch match;
+    if (std::regex_match(line, kForeign)) foreign = true;
+    if (line.starts_with("}")) foreign = false;
+    if (foreign) continue;
     if (!line.starts_with("class ") && !line.starts_with("struct ")) continue;
     if (!std::regex_match(line, match, kPattern)) continue;
     (match[4] == ";" ? result.declared : result.defined).insert(match[3]);
