@@ -25,13 +25,13 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
-using Gradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+using HalfGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 /// The decomposition.
-Gradients half_backward(const at::Tensor& gradient, const OptionalTensor& a,
+HalfGradients half_backward(const at::Tensor& gradient, const OptionalTensor& a,
                         const OptionalTensor& b, bool, bool wants_bias, at::ScalarType bias_dtype,
                         at::ScalarType weights_dtype) {
-  Gradients result;
+  HalfGradients result;
   if (wants_bias) std::get<0>(result) = at::sum(gradient, {0}, false, at::kFloat).to(bias_dtype);
   if (b) std::get<1>(result) = at::mm(gradient, b->t());
   if (a && weights_dtype == at::kFloat) {
@@ -52,13 +52,13 @@ at::Tensor weights_gradient(const at::Tensor& a, const at::Tensor& gradient, boo
   return by_columns ? result.t() : result;
 }
 
-Gradients half_backward_cpu(const at::Tensor& given, const OptionalTensor& a,
+HalfGradients half_backward_cpu(const at::Tensor& given, const OptionalTensor& a,
                             const OptionalTensor& b, bool b_by_columns, bool wants_bias,
                             at::ScalarType bias_dtype, at::ScalarType weights_dtype) {
   // An expanded gradient has strides of 0.
   const at::Tensor gradient =
       given.stride(0) == 1 || given.stride(1) == 1 ? given : given.contiguous();
-  Gradients result;
+  HalfGradients result;
   if (wants_bias) std::get<0>(result) = at::sum(gradient, {0}, false, at::kFloat).to(bias_dtype);
   if (b) {
     auto own = bf16_product(gradient, b->t());

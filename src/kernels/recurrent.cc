@@ -24,7 +24,7 @@ using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 using OptionalTensor = std::optional<at::Tensor>;
 
-OptionalTensor if_defined(const at::Tensor& tensor) {
+OptionalTensor or_none(const at::Tensor& tensor) {
   return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
 }
 
@@ -48,7 +48,7 @@ struct RecurrentNode : Node {
     recurrent = SavedVariable(recurrent_value, false);
     if (bias_value.defined()) bias = SavedVariable(bias_value, false);
     has_bias = bias_value.defined();
-    rows = if_defined(sequence.rows);
+    rows = or_none(sequence.rows);
     sizes = sequence.sizes;
   }
 
@@ -93,9 +93,9 @@ struct RecurrentNode : Node {
 struct LstmNode final : RecurrentNode {
   variable_list apply(variable_list&& gradients) override {
     variable_list results(kInputs);
-    const auto dy = if_defined(gradients[0]);
-    const auto dh = if_defined(gradients[1]);
-    const auto dc = if_defined(gradients[2]);
+    const auto dy = or_none(gradients[0]);
+    const auto dh = or_none(gradients[1]);
+    const auto dc = or_none(gradients[2]);
     if (!dy && !dh && !dc) return results;
     const at::Tensor x_value = x.unpack();
     const at::Tensor kernel_value = kernel.unpack();
@@ -107,7 +107,7 @@ struct LstmNode final : RecurrentNode {
     // of libtorch's.
     if (at::GradMode::is_enabled() || !all_float(gradients)) {
       const auto again = decomposed::lstm(x_value, h.unpack(), c.unpack(), kernel_value,
-                                          recurrent_value, if_defined(bias.unpack()), rows, sizes);
+                                          recurrent_value, or_none(bias.unpack()), rows, sizes);
       std::tie(dgates, results[kH], results[kOther], results[kRecurrent]) =
           decomposed::lstm_backward(dy, dh, dc, std::get<0>(again), std::get<1>(again),
                                     std::get<2>(again), recurrent_value, rows, sizes, wants_first);
@@ -135,8 +135,8 @@ struct LstmNode final : RecurrentNode {
 struct GruNode final : RecurrentNode {
   variable_list apply(variable_list&& gradients) override {
     variable_list results(kInputs);
-    const auto dy = if_defined(gradients[0]);
-    const auto dh = if_defined(gradients[1]);
+    const auto dy = or_none(gradients[0]);
+    const auto dh = or_none(gradients[1]);
     if (!dy && !dh) return results;
     const at::Tensor x_value = x.unpack();
     const at::Tensor kernel_value = kernel.unpack();
@@ -146,8 +146,8 @@ struct GruNode final : RecurrentNode {
     at::Tensor dinputs, dbias;
     if (at::GradMode::is_enabled() || !all_float(gradients)) {
       const auto again = decomposed::gru(
-          x_value, h.unpack(), kernel_value, recurrent_value, if_defined(bias.unpack()),
-          if_defined(recurrent_bias.unpack()), rows, sizes, reset_first);
+          x_value, h.unpack(), kernel_value, recurrent_value, or_none(bias.unpack()),
+          or_none(recurrent_bias.unpack()), rows, sizes, reset_first);
       std::tie(dinputs, results[kH], results[kRecurrent], dbias) = decomposed::gru_backward(
           dy, dh, std::get<0>(again), std::get<1>(again), std::get<2>(again), recurrent_value, rows,
           sizes, reset_first, wants_first);
@@ -203,7 +203,7 @@ bool wants_graph(const Inputs&... inputs) {
   return at::GradMode::is_enabled() && ((inputs.defined() && inputs.requires_grad()) || ...);
 }
 
-at::Tensor rows_of(const at::Tensor& states, int64_t batch) {
+at::Tensor rows_of_states(const at::Tensor& states, int64_t batch) {
   return states.narrow(0, batch, states.size(0) - batch);
 }
 
@@ -220,8 +220,8 @@ std::optional<LstmResult> lstm(const at::Tensor& x, const at::Tensor& h, const a
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     std::tie(states, cells, gates, result.h, result.c) = call_lstm(
-        x, h, c, kernel, recurrent, if_defined(bias), if_defined(steps.rows), steps.sizes);
-    result.y = rows_of(states, h.size(0));
+        x, h, c, kernel, recurrent, or_none(bias), or_none(steps.rows), steps.sizes);
+    result.y = rows_of_states(states, h.size(0));
   }
   if (!wants_graph(x, h, c, kernel, recurrent, bias)) return result;
   const auto node = make_node<LstmNode>();
@@ -246,9 +246,9 @@ std::optional<GruResult> gru(const at::Tensor& x, const at::Tensor& h, const at:
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     std::tie(states, gates, inner, result.h) =
-        call_gru(x, h, kernel, recurrent, if_defined(bias), if_defined(recurrent_bias),
-                 if_defined(steps.rows), steps.sizes, reset_first);
-    result.y = rows_of(states, h.size(0));
+        call_gru(x, h, kernel, recurrent, or_none(bias), or_none(recurrent_bias),
+                 or_none(steps.rows), steps.sizes, reset_first);
+    result.y = rows_of_states(states, h.size(0));
   }
   if (!wants_graph(x, h, kernel, recurrent, bias, recurrent_bias)) return result;
   const auto node = make_node<GruNode>();

@@ -173,7 +173,7 @@ OptionalTensor row_gradients(const OptionalTensor& dy, int64_t rows, int64_t uni
   check(is_matrix(*dy, rows, units), "expected a gradient of all steps' rows");
   return dy->contiguous();
 }
-const float* data_or_null(const OptionalTensor& tensor) {
+const float* floats_or_null(const OptionalTensor& tensor) {
   return tensor ? tensor->const_data_ptr<float>() : nullptr;
 }
 
@@ -254,7 +254,7 @@ Tensors4 lstm_backward_cpu(const OptionalTensor& dy, const OptionalTensor& dh,
                           .packed = packed.data(),
                           .gates = gates.const_data_ptr<float>(),
                           .cells = cells.const_data_ptr<float>(),
-                          .dy = data_or_null(dy_rows),
+                          .dy = floats_or_null(dy_rows),
                           .dh = dh_now.mutable_data_ptr<float>(),
                           .dc = dc_now.mutable_data_ptr<float>(),
                           .dgates = dgates.mutable_data_ptr<float>(),
@@ -289,7 +289,7 @@ Tensors4 gru_cpu(const at::Tensor& x, const at::Tensor& h, const at::Tensor& ker
                         .units = n,
                         .first = {z, n - z, 2 * n},
                         .packed = packed.data(),
-                        .recurrent_bias = data_or_null(added),
+                        .recurrent_bias = floats_or_null(added),
                         .gates = gates.mutable_data_ptr<float>(),
                         .inner = inner.mutable_data_ptr<float>(),
                         .states = states.mutable_data_ptr<float>()};
@@ -328,7 +328,7 @@ Tensors4 gru_backward_cpu(const OptionalTensor& dy, const OptionalTensor& dh,
                          .gates = gates.const_data_ptr<float>(),
                          .inner = inner.const_data_ptr<float>(),
                          .states = states.const_data_ptr<float>(),
-                         .dy = data_or_null(dy_rows),
+                         .dy = floats_or_null(dy_rows),
                          .dh = dh_now.mutable_data_ptr<float>(),
                          .dinputs = dinputs.mutable_data_ptr<float>(),
                          .dstates = dstates.mutable_data_ptr<float>(),

@@ -41,7 +41,7 @@ bool wants_portable_values() {
 
 Tensor portable_normal(const Draw& draw, double limit, double mean, double stddev) {
   Tensor values = empty(draw, draw.shape);
-  kernels::fill_normal(values, limit, generator(draw.seed));
+  kernels::portable::fill_normal(values, limit, generator(draw.seed));
   return values.mul_(stddev).add_(mean).to(draw.dtype);
 }
 
@@ -70,7 +70,7 @@ Tensor draw_truncated_normal(const Draw& draw, double mean, double stddev) {
 Tensor draw_uniform(const Draw& draw, double low, double high) {
   if (wants_portable_values()) {
     Tensor values = empty(draw, draw.shape);
-    kernels::fill_uniform(values, low, high, generator(draw.seed));
+    kernels::portable::fill_uniform(values, low, high, generator(draw.seed));
     return values.to(draw.dtype);
   }
   return empty(draw, draw.shape).uniform_(low, high, generator(draw.seed)).to(draw.dtype);
@@ -85,7 +85,7 @@ Tensor draw_orthogonal(const Draw& draw) {
   Tensor normal = empty(draw, {larger, smaller});
   Tensor uniform;
   if (wants_portable_values()) {
-    kernels::fill_normal(normal, std::numeric_limits<double>::infinity(), generator(draw.seed));
+    kernels::portable::fill_normal(normal, std::numeric_limits<double>::infinity(), generator(draw.seed));
     uniform = orthonormal_columns(normal);
   } else {
     const auto [q, r] = at::linalg_qr(normal.normal_(0, 1, generator(draw.seed)));

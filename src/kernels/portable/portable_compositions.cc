@@ -25,7 +25,7 @@
 #include "kernels/portable/portable_bits.h"
 #include "kernels/portable/register_portable.h"
 
-namespace strata::kernels {
+namespace strata::kernels::portable {
 namespace {
 
 using at::Scalar;
@@ -259,7 +259,7 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(
 
 }  // namespace
 
-void register_portable_compositions(torch::Library& library) {
+void register_compositions(torch::Library& library) {
   library.impl("add.Tensor", TORCH_FN(add));
   library.impl("add_.Tensor", TORCH_FN(add_));
   library.impl("add.out", TORCH_FN(add_out));
@@ -298,4 +298,4 @@ void register_portable_compositions(torch::Library& library) {
   library.impl("native_batch_norm_backward", TORCH_FN(batch_norm_backward));
 }
 
-}  // namespace strata::kernels
+}  // namespace strata::kernels::portable

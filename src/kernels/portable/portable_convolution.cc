@@ -19,7 +19,7 @@
 #include "kernels/portable/register_portable.h"
 #include "kernels/products.h"
 
-namespace strata::kernels {
+namespace strata::kernels::portable {
 namespace {
 
 using at::Tensor;
@@ -172,9 +172,9 @@ std::tuple<Tensor, Tensor, Tensor> convolution_backward(
 
 }  // namespace
 
-void register_portable_convolution(torch::Library& library) {
+void register_convolution(torch::Library& library) {
   library.impl("convolution", TORCH_FN(convolution));
   library.impl("convolution_backward", TORCH_FN(convolution_backward));
 }
 
-}  // namespace strata::kernels
+}  // namespace strata::kernels::portable

@@ -10,7 +10,7 @@
 #include "kernels/portable/portable_kernels.h"
 #include "kernels/portable/register_portable.h"
 
-namespace strata::kernels {
+namespace strata::kernels::portable {
 namespace {
 
 using Function = PortableFunction PortableKernels::*;
@@ -73,7 +73,7 @@ void register_function(torch::Library& library) {
 
 }  // namespace
 
-void register_portable_functions(torch::Library& library) {
+void register_functions(torch::Library& library) {
   register_function<&PortableKernels::exp, "exp">(library);
   register_function<&PortableKernels::log, "log">(library);
   register_function<&PortableKernels::tanh, "tanh">(library);
@@ -81,4 +81,4 @@ void register_portable_functions(torch::Library& library) {
   register_function<&PortableKernels::erf, "erf">(library);
 }
 
-}  // namespace strata::kernels
+}  // namespace strata::kernels::portable

@@ -17,6 +17,8 @@ namespace strata::kernels {
 
 bool has_portable_kernels() { return true; }
 
+namespace portable {
+
 void refuse_operator(std::string_view name) {
   throw Error(ErrorCode::kUnimplemented,
               str_cat("[strategy] run with .bits = \"portable\": got ", name,
@@ -131,13 +133,14 @@ TORCH_LIBRARY_IMPL(_, FPGA, library) {
 
 // One block, since the order matters: what is registered first is left alone by the last line.
 TORCH_LIBRARY_IMPL(aten, FPGA, library) {
-  register_portable_sums(library);
-  register_portable_products(library);
-  register_portable_convolution(library);
-  register_portable_functions(library);
-  register_portable_random(library);
-  register_portable_compositions(library);
+  register_sums(library);
+  register_products(library);
+  register_convolution(library);
+  register_functions(library);
+  register_random(library);
+  register_compositions(library);
   register_the_rest(library);
 }
 
+}  // namespace portable
 }  // namespace strata::kernels

@@ -14,7 +14,7 @@
 #include "kernels/products.h"
 #include "strata/core/error.h"
 
-namespace strata::kernels {
+namespace strata::kernels::portable {
 namespace {
 
 using at::Tensor;
@@ -102,7 +102,7 @@ Tensor& bmm_out(const Tensor& a, const Tensor& b, Tensor& out) {
 
 }  // namespace
 
-void register_portable_products(torch::Library& library) {
+void register_products(torch::Library& library) {
   library.impl("mm", TORCH_FN(multiply_matrices));
   library.impl("bmm", TORCH_FN(multiply_batches));
   library.impl("mv", TORCH_FN(mv));
@@ -117,4 +117,4 @@ void register_portable_products(torch::Library& library) {
   library.impl("bmm.out", TORCH_FN(bmm_out));
 }
 
-}  // namespace strata::kernels
+}  // namespace strata::kernels::portable

@@ -12,7 +12,7 @@
 #include "kernels/elementary.h"
 #include "kernels/portable/register_portable.h"
 
-namespace strata::kernels {
+namespace strata::kernels::portable {
 namespace {
 
 /// Numbers in [0, 1) with 53 random bits, or 24 for floats.
@@ -97,9 +97,9 @@ void fill_normal(at::Tensor& out, double limit, const std::optional<at::Generato
   });
 }
 
-void register_portable_random(torch::Library& library) {
+void register_random(torch::Library& library) {
   library.impl("uniform_", TORCH_FN(uniform));
   library.impl("normal_", TORCH_FN(normal));
 }
 
-}  // namespace strata::kernels
+}  // namespace strata::kernels::portable

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-namespace strata::kernels {
+namespace strata::kernels::portable {
 
 /// Fill a contiguous float or double tensor on the CPU, with the same bits on all processors.
 /// @param generator  Of libtorch's for CPUs; none: the global one.
@@ -15,4 +15,4 @@ void fill_uniform(at::Tensor& out, double low, double high,
 /// @param limit  Values farther than this from 0 are drawn again.
 void fill_normal(at::Tensor& out, double limit, const std::optional<at::Generator>& generator);
 
-}  // namespace strata::kernels
+}  // namespace strata::kernels::portable

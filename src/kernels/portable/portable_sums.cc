@@ -35,6 +35,8 @@ const PortableKernels& portable_kernels() {
   }
 }
 
+namespace portable {
+
 namespace {
 
 using OptionalType = std::optional<at::ScalarType>;
@@ -168,7 +170,7 @@ at::Tensor& mean_out(const at::Tensor& x, at::OptionalIntArrayRef dims, bool kee
 
 }  // namespace
 
-void register_portable_sums(torch::Library& library) {
+void register_sums(torch::Library& library) {
   library.impl("sum", TORCH_FN(sum));
   library.impl("sum.dim_IntList", TORCH_FN(sum_dims));
   library.impl("sum.IntList_out", TORCH_FN(sum_dims_out));
@@ -177,4 +179,5 @@ void register_portable_sums(torch::Library& library) {
   library.impl("mean.out", TORCH_FN(mean_out));
 }
 
+}  // namespace portable
 }  // namespace strata::kernels

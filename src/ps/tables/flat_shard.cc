@@ -209,7 +209,7 @@ void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Upd
       apply_strip(mine, update, segment, begin, end, nullptr);
       for (TableCall* call : answered) put_values(*call, run, 0, begin, end);
     }
-    detail::nontemporal_fence();
+    strata::detail::nontemporal_fence();
   };
   if (!helper_) helper_ = std::make_unique<SerialExecutor>("ps-helper");
   std::exception_ptr error;
