@@ -15,6 +15,8 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
+import torch_models  # noqa: E402
+
 torch.set_num_threads(1)
 torch.set_flush_denormal(True)
 torch.manual_seed(1)
@@ -43,10 +45,7 @@ else:
     a, b, c, d = peer.MLP_SIZES[args.case]
     net = nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Linear(b, c), nn.ReLU(), nn.Linear(c, d))
 net = DistributedDataParallel(net, gradient_as_bucket_view=True)
-if images:
-    opt = torch.optim.SGD(net.parameters(), lr=peer.SGD["learning_rate"], momentum=peer.SGD["momentum"], fused=True)
-else:
-    opt = torch.optim.Adam(net.parameters(), lr=peer.ADAM["learning_rate"], eps=peer.ADAM["epsilon"], fused=True)
+opt = torch_models.optimizer_of(net, images)
 entropy = nn.CrossEntropyLoss()
 at = args.rank % pool
 

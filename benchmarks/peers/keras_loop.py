@@ -8,6 +8,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
 import peer  # noqa: E402
+from epoch_clock import epoch_clock  # noqa: E402
 
 args = peer.arguments(("--replicas", 2), ("--execution", 50))
 os.environ["OMP_NUM_THREADS"] = str(args.replicas)
@@ -58,23 +59,9 @@ data = tf.data.Dataset.from_tensor_slices(flat).batch(peer.BATCH * args.replicas
 data = data.cache().repeat().prefetch(8)
 
 
-class EpochTime(keras.callbacks.Callback):
-    """The epoch alone: what fit does before it (iterators, callbacks) is paid once a training."""
-
-    def on_epoch_begin(self, epoch, logs=None):
-        import time
-
-        self.start = time.perf_counter()
-
-    def on_epoch_end(self, epoch, logs=None):
-        import time
-
-        self.seconds = time.perf_counter() - self.start
-
-
 def steps(count):
     whole = -(-count // args.execution) * args.execution
-    clock = EpochTime()
+    clock = epoch_clock(keras)
     with open(os.devnull, "w") as nowhere:
         terminal, sys.stdout = sys.stdout, nowhere
         history = net.fit(data, steps_per_epoch=whole, epochs=1, callbacks=[clock, keras.callbacks.TerminateOnNaN()])

@@ -4,12 +4,12 @@ a step, as TensorFlow's guide writes it. --xla 1: fit compiled by XLA; --bf16 1:
 
 import math
 import os
-import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
 import peer  # noqa: E402
+from epoch_clock import epoch_clock  # noqa: E402
 
 args = peer.arguments(("--replicas", 1), ("--mode", "fit"), ("--xla", 0), ("--bf16", 0), cases=peer.MODELS)
 os.environ["OMP_NUM_THREADS"] = str(args.replicas)
@@ -55,17 +55,8 @@ if args.mode == "fit":
     data = tf.data.Dataset.from_tensor_slices(flat).batch(global_batch, drop_remainder=True)
     data = data.cache().repeat().prefetch(2)
 
-    class EpochTime(keras.callbacks.Callback):
-        """The epoch alone: what fit does before it (iterators, callbacks) is paid once a training."""
-
-        def on_epoch_begin(self, epoch, logs=None):
-            self.start = time.perf_counter()
-
-        def on_epoch_end(self, epoch, logs=None):
-            self.seconds = time.perf_counter() - self.start
-
     def steps(count):
-        clock = EpochTime()
+        clock = epoch_clock(keras)
         history = net.fit(data, steps_per_epoch=count, epochs=1, verbose=0, callbacks=[clock])
         return history.history["loss"][-1], clock.seconds
 

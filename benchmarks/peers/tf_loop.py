@@ -10,6 +10,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["TF_USE_LEGACY_KERAS"] = "1"
 
 import peer  # noqa: E402
+from epoch_clock import epoch_clock  # noqa: E402
 
 args = peer.arguments(("--replicas", 1), ("--workers", 1), ("--mode", "loop"), ("--execution", 1))
 os.environ["OMP_NUM_THREADS"] = str(args.replicas)
@@ -65,7 +66,6 @@ def optimizer():
 
 
 if args.mode == "fit":
-    import time
 
     with strategy.scope():
         net = model()
@@ -79,18 +79,9 @@ if args.mode == "fit":
     data = tf.data.Dataset.from_tensor_slices((flat_x, flat_y)).batch(global_batch, drop_remainder=True)
     data = data.cache().repeat().prefetch(8)
 
-    class EpochTime(keras.callbacks.Callback):
-        """The epoch alone: what fit does before it (iterators, callbacks) is paid once a training."""
-
-        def on_epoch_begin(self, epoch, logs=None):
-            self.start = time.perf_counter()
-
-        def on_epoch_end(self, epoch, logs=None):
-            self.seconds = time.perf_counter() - self.start
-
     def steps(count):
         whole = -(-count // args.execution) * args.execution
-        clock = EpochTime()
+        clock = epoch_clock(keras)
         history = net.fit(data, steps_per_epoch=whole, epochs=1, verbose=0, callbacks=[clock])
         return history.history["loss"][-1], clock.seconds * count / whole
 

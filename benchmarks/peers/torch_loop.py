@@ -46,10 +46,7 @@ if images:
 if args.world > 1:
     dist.init_process_group("gloo", init_method=f"file://{args.store}", rank=args.rank, world_size=args.world)
     net = DistributedDataParallel(net, gradient_as_bucket_view=True)
-if images:
-    opt = torch.optim.SGD(net.parameters(), lr=peer.SGD["learning_rate"], momentum=peer.SGD["momentum"], fused=True)
-else:
-    opt = torch.optim.Adam(net.parameters(), lr=peer.ADAM["learning_rate"], eps=peer.ADAM["epsilon"], fused=True)
+opt = torch_models.optimizer_of(net, images)
 entropy = nn.CrossEntropyLoss()
 
 

@@ -109,3 +109,10 @@ def make(case, tokens, explicit_attention):
         return resnet20()
     a, b, c, d = peer.MLP_SIZES[case]
     return nn.Sequential(nn.Linear(a, b), nn.ReLU(), nn.Linear(b, c), nn.ReLU(), nn.Linear(c, d))
+
+
+def optimizer_of(net, images):
+    """Fused: PyTorch's fastest. SGD with momentum for images, else Adam."""
+    if images:
+        return torch.optim.SGD(net.parameters(), lr=peer.SGD["learning_rate"], momentum=peer.SGD["momentum"], fused=True)
+    return torch.optim.Adam(net.parameters(), lr=peer.ADAM["learning_rate"], eps=peer.ADAM["epsilon"], fused=True)

@@ -16,6 +16,17 @@ bool cpu_supports(CpuIsa isa);
 ///         processor does not run it.
 CpuIsa best_cpu_isa();
 
+/// `name_avx512()`, `name_avx2()` or `name_baseline()`: what strata_kernels() (cmake/StrataKernels.cmake)
+/// has compiled for `isa`.
+#if defined(__x86_64__)
+#define STRATA_KERNELS_FOR(isa, name)                   \
+  ((isa) == ::strata::CpuIsa::kAvx512 ? name##_avx512() \
+   : (isa) == ::strata::CpuIsa::kAvx2 ? name##_avx2()   \
+                                      : name##_baseline())
+#else
+#define STRATA_KERNELS_FOR(isa, name) (static_cast<void>(isa), name##_baseline())
+#endif
+
 namespace detail {
 
 /// The widest one, or the named one. @param name  Or null, or empty.

@@ -1,7 +1,6 @@
 #include "kernels/attention.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/saved_variable.h>
@@ -12,6 +11,8 @@
 
 #include "kernels/attention_operator.h"
 #include "kernels/autograd_node.h"
+#include "kernels/find_operator.h"
+#include "kernels/optional_tensor.h"
 
 namespace strata::kernels {
 namespace {
@@ -41,14 +42,8 @@ TORCH_LIBRARY_IMPL(strata, Meta, library) {
 }
 
 const auto& forward_operator() {
-  static const auto found = c10::Dispatcher::singleton()
-                                .findSchemaOrThrow("strata::attention", "")
-                                .typed<AttentionForward>();
+  static const auto found = find_operator<AttentionForward>("strata::attention");
   return found;
-}
-
-std::optional<at::Tensor> as_optional(const at::Tensor& tensor) {
-  return tensor.defined() ? std::optional(tensor) : std::nullopt;
 }
 
 struct TiledAttentionBackward final : torch::autograd::Node {
@@ -60,8 +55,8 @@ struct TiledAttentionBackward final : torch::autograd::Node {
     const auto compute = [&](AttentionBackward* backward) {
       std::tie(results[0], results[1], results[2]) =
           backward(gradient, query.unpack(), key.unpack(), value.unpack(), output_value, logsumexp,
-                   as_optional(mask.unpack()), as_optional(query_mask.unpack()),
-                   as_optional(key_mask.unpack()), causal, window, scale, mean_of_unseen);
+                   if_defined(mask.unpack()), if_defined(query_mask.unpack()),
+                   if_defined(key_mask.unpack()), causal, window, scale, mean_of_unseen);
     };
     // With a graph of the gradients they may be differentiated again.
     if (at::GradMode::is_enabled()) {
@@ -108,8 +103,7 @@ std::tuple<at::Tensor, at::Tensor> attention_with_node(
         forward_operator().redispatch(keys & c10::after_autograd_keyset, query, key, value, mask,
                                       query_mask, key_mask, causal, window, scale, mean_of_unseen);
   }
-  const bool wanted = query.requires_grad() || key.requires_grad() || value.requires_grad();
-  if (!at::GradMode::is_enabled() || !wanted) return result;
+  if (!wants_graph(query, key, value)) return result;
   const auto node = make_node<TiledAttentionBackward>();
   node->set_next_edges(torch::autograd::collect_next_edges(query, key, value));
   const auto saved = [](const std::optional<at::Tensor>& tensor) {
@@ -154,9 +148,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> call_attention_backward(
     const std::optional<at::Tensor>& mask, const std::optional<at::Tensor>& query_mask,
     const std::optional<at::Tensor>& key_mask, bool causal, int64_t window, double scale,
     bool mean_of_unseen) {
-  static const auto backward = c10::Dispatcher::singleton()
-                                   .findSchemaOrThrow("strata::attention_backward", "")
-                                   .typed<AttentionBackward>();
+  static const auto backward = find_operator<AttentionBackward>("strata::attention_backward");
   return backward.call(gradient, query, key, value, output, logsumexp, mask, query_mask, key_mask,
                        causal, window, scale, mean_of_unseen);
 }

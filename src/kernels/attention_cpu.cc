@@ -18,6 +18,7 @@
 #include "kernels/dispatch_key.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/layer_kernels.h"
+#include "kernels/optional_tensor.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
 #include "kernels/scratch.h"
@@ -25,22 +26,12 @@
 namespace strata::kernels {
 
 const AttentionKernels& attention_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return attention_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return attention_kernels_avx2();
-#endif
-    default:
-      return attention_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), attention_kernels);
 }
 
 namespace {
 
 using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
-using OptionalTensor = std::optional<at::Tensor>;
 
 /// c[m, n] (+)= a[m, k] b[k, n]
 void multiply(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/grad_mode.h>
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/autograd/function.h>
 
@@ -28,6 +29,12 @@ NodePointer pointer_to(N& node) {
   } else {
     return c10::intrusive_ptr<N>::unsafe_reclaim_from_nonowning(&node);
   }
+}
+
+/// Whether what is computed from these tensors has a history; undefined ones count for nothing.
+template <typename... Inputs>
+bool wants_graph(const Inputs&... inputs) {
+  return at::GradMode::is_enabled() && ((inputs.defined() && inputs.requires_grad()) || ...);
 }
 
 }  // namespace strata::kernels

@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/native_batch_norm_backward.h>
 #include <ATen/ops/threshold_backward.h>
 #include <torch/csrc/autograd/function.h>
@@ -17,23 +16,16 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/batch_norm_kernels.h"
+#include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/optional_tensor.h"
 #include "kernels/products.h"
 #include "strata/core/error.h"
 
 namespace strata::kernels {
 
 const BatchNormKernels& batch_norm_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return batch_norm_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return batch_norm_kernels_avx2();
-#endif
-    default:
-      return batch_norm_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), batch_norm_kernels);
 }
 
 namespace {
@@ -41,7 +33,6 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
-using OptionalTensor = std::optional<at::Tensor>;
 
 BatchNormShape shape_of(const at::Tensor& x) {
   return {x.size(0), x.size(1), x.numel() / (x.size(0) * x.size(1))};
@@ -52,10 +43,6 @@ template <typename Part>
 void for_channels(const BatchNormShape& shape, const Part& part) {
   const int64_t grain = std::max<int64_t>(1, (1 << 15) / (shape.images * shape.plane));
   parallel_for(0, shape.channels, grain, part);
-}
-
-const float* data_or_null(const OptionalTensor& tensor) {
-  return tensor ? tensor->const_data_ptr<float>() : nullptr;
 }
 
 // Operators of libtorch's dispatcher, so that whatever records a step below autograd sees them.
@@ -70,7 +57,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> forward_cpu(const at:
   at::Tensor variance = empty_float({shape.channels});
   at::Tensor inverse = empty_float({shape.channels});
   const BatchNormForward arrays{.x = x.const_data_ptr<float>(),
-                                .beside = data_or_null(beside),
+                                .beside = floats_or_null(beside),
                                 .weight = weight.const_data_ptr<float>(),
                                 .bias = bias.const_data_ptr<float>(),
                                 .epsilon = epsilon,
@@ -99,7 +86,7 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward_cpu(
   const BatchNormBackward arrays{
       .gradient = gradient.const_data_ptr<float>(),
       .x = x.const_data_ptr<float>(),
-      .y = data_or_null(y),
+      .y = floats_or_null(y),
       .weight = weight.const_data_ptr<float>(),
       .mean = mean.const_data_ptr<float>(),
       .inverse = inverse.const_data_ptr<float>(),
@@ -180,11 +167,6 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("batch_norm_of_planes_backward", backward_by_libtorch);
 }
 
-template <typename Function>
-auto find_operator(const char* name, Function*) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
-}
-
 /// No process else has this memory.
 bool owned(const at::Tensor& tensor) {
   return tensor.use_count() == 1 && tensor.storage().use_count() == 1 && tensor.is_contiguous() &&
@@ -218,8 +200,8 @@ struct BatchNormOfPlanesBackward final : Node {
     const bool reuse = owned(gradient);
     if (!reuse) gradient = gradient.contiguous();
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto backward = find_operator("strata::batch_norm_of_planes_backward",
-                                               static_cast<decltype(backward_cpu)*>(nullptr));
+    static const auto backward =
+        find_operator<decltype(backward_cpu)>("strata::batch_norm_of_planes_backward");
     // Without relu the gradient of what was beside is the gradient itself.
     const bool apart = wants_beside && relu;
     OptionalTensor dx;
@@ -277,15 +259,11 @@ std::optional<BatchNormResult> batch_norm_of_planes(const at::Tensor& x, const a
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto forward =
-        find_operator("strata::batch_norm_of_planes", static_cast<decltype(forward_cpu)*>(nullptr));
-    OptionalTensor added;
-    if (beside.defined()) added = beside;
+        find_operator<decltype(forward_cpu)>("strata::batch_norm_of_planes");
     std::tie(result.y, result.mean, result.variance, inverse) =
-        forward.call(x, weight, bias, added, epsilon, relu);
+        forward.call(x, weight, bias, if_defined(beside), epsilon, relu);
   }
-  const bool wanted = x.requires_grad() || weight.requires_grad() || bias.requires_grad() ||
-                      (beside.defined() && beside.requires_grad());
-  if (!at::GradMode::is_enabled() || !wanted) return result;
+  if (!wants_graph(x, weight, bias, beside)) return result;
   const auto node = make_node<BatchNormOfPlanesBackward>();
   node->set_next_edges(torch::autograd::collect_next_edges(x, weight, bias, beside));
   node->x = SavedVariable(x, /*is_output=*/false);

@@ -17,16 +17,7 @@ constexpr int64_t kBlockFloats = int64_t{1} << 17;
 constexpr int64_t kLeastRows = 32;
 
 const Bf16RowsKernels& bf16_rows_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return bf16_rows_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return bf16_rows_kernels_avx2();
-#endif
-    default:
-      return bf16_rows_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), bf16_rows_kernels);
 }
 
 /// `from[rows, columns]` as floats without gaps, in the same order of dimensions.

@@ -36,7 +36,8 @@ inline __m512i pair_of(__m256i even, __m256i odd) {
                          _mm512_slli_epi32(_mm512_cvtepu16_epi32(odd), 16));
 }
 
-/// Elements [0, count) of rows 2i and 2i + 1 as pairs; the second row is zeros if there is none.
+/// Pairs of elements [0, count) of rows 2i and 2i + 1. Where row 2i + 1 does not exist, it counts as
+/// zeros.
 inline __m512i load_pairs(const uint16_t* even, int64_t stride, bool has_odd, __mmask16 mask) {
   const __m256i odd =
       has_odd ? _mm256_maskz_loadu_epi16(mask, even + stride) : _mm256_setzero_si256();

@@ -47,14 +47,10 @@ bool has_avx512_bf16() {
 
 /// The last two dimensions, if rows or columns are contiguous.
 std::optional<Bf16View> bf16_view(const at::Tensor& tensor) {
-  const int64_t dim = tensor.dim();
-  int64_t row_stride = tensor.stride(dim - 2);
-  int64_t column_stride = tensor.stride(dim - 1);
-  // The stride of a dimension of size 1 means nothing.
-  if (tensor.size(dim - 1) == 1 && row_stride != 1) column_stride = 1;
-  if (tensor.size(dim - 2) == 1 && column_stride != 1) row_stride = 1;
-  if (row_stride != 1 && column_stride != 1) return std::nullopt;
-  return Bf16View{static_cast<const uint16_t*>(tensor.const_data_ptr()), row_stride, column_stride};
+  const auto strides = unit_strides(tensor);
+  if (!strides) return std::nullopt;
+  return Bf16View{static_cast<const uint16_t*>(tensor.const_data_ptr()), strides->first,
+                  strides->second};
 }
 
 void multiply_bf16_here(const Bf16Problem& problem) {

@@ -14,16 +14,7 @@ namespace strata::kernels {
 namespace {
 
 const PointwiseKernels& pointwise_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return conv_pointwise_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return conv_pointwise_kernels_avx2();
-#endif
-    default:
-      return conv_pointwise_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), conv_pointwise_kernels);
 }
 
 /// Planes below this size leave vectors half empty; several images' become one matrix then.

@@ -41,19 +41,8 @@
 namespace strata::kernels {
 
 ConvKernels conv_kernels(CpuIsa isa) {
-  switch (isa) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return {conv_images_avx512(), conv_winograd_images_avx512(), conv_weights_avx512(),
-              conv_winograd_weights_avx512()};
-    case CpuIsa::kAvx2:
-      return {conv_images_avx2(), conv_winograd_images_avx2(), conv_weights_avx2(),
-              conv_winograd_weights_avx2()};
-#endif
-    default:
-      return {conv_images_baseline(), conv_winograd_images_baseline(), conv_weights_baseline(),
-              conv_winograd_weights_baseline()};
-  }
+  return {STRATA_KERNELS_FOR(isa, conv_images), STRATA_KERNELS_FOR(isa, conv_winograd_images),
+          STRATA_KERNELS_FOR(isa, conv_weights), STRATA_KERNELS_FOR(isa, conv_winograd_weights)};
 }
 
 bool use_own_convolution() {

@@ -1,13 +1,11 @@
 #include "kernels/half_dense_layer.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm_ops.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/saved_variable.h>
 #include <torch/library.h>
 
 #include <tuple>
@@ -15,6 +13,8 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/bf16_products.h"
+#include "kernels/dense_node.h"
+#include "kernels/find_operator.h"
 #include "kernels/half_cast.h"
 
 namespace strata::kernels {
@@ -22,16 +22,12 @@ namespace {
 
 using torch::autograd::Edge;
 using torch::autograd::Node;
-using torch::autograd::SavedVariable;
-using torch::autograd::variable_list;
-using OptionalTensor = std::optional<at::Tensor>;
-using HalfGradients = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 /// The decomposition.
-HalfGradients half_backward(const at::Tensor& gradient, const OptionalTensor& a,
-                        const OptionalTensor& b, bool, bool wants_bias, at::ScalarType bias_dtype,
-                        at::ScalarType weights_dtype) {
-  HalfGradients result;
+DenseGradients half_backward(const at::Tensor& gradient, const OptionalTensor& a,
+                             const OptionalTensor& b, bool, bool wants_bias,
+                             at::ScalarType bias_dtype, at::ScalarType weights_dtype) {
+  DenseGradients result;
   if (wants_bias) std::get<0>(result) = at::sum(gradient, {0}, false, at::kFloat).to(bias_dtype);
   if (b) std::get<1>(result) = at::mm(gradient, b->t());
   if (a && weights_dtype == at::kFloat) {
@@ -52,13 +48,13 @@ at::Tensor weights_gradient(const at::Tensor& a, const at::Tensor& gradient, boo
   return by_columns ? result.t() : result;
 }
 
-HalfGradients half_backward_cpu(const at::Tensor& given, const OptionalTensor& a,
-                            const OptionalTensor& b, bool b_by_columns, bool wants_bias,
-                            at::ScalarType bias_dtype, at::ScalarType weights_dtype) {
+DenseGradients half_backward_cpu(const at::Tensor& given, const OptionalTensor& a,
+                                 const OptionalTensor& b, bool b_by_columns, bool wants_bias,
+                                 at::ScalarType bias_dtype, at::ScalarType weights_dtype) {
   // An expanded gradient has strides of 0.
   const at::Tensor gradient =
       given.stride(0) == 1 || given.stride(1) == 1 ? given : given.contiguous();
-  HalfGradients result;
+  DenseGradients result;
   if (wants_bias) std::get<0>(result) = at::sum(gradient, {0}, false, at::kFloat).to(bias_dtype);
   if (b) {
     auto own = bf16_product(gradient, b->t());
@@ -78,46 +74,26 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
 }
 TORCH_LIBRARY_IMPL(strata, CPU, library) { library.impl("half_addmm_backward", half_backward_cpu); }
 
-/// Of bias + a b.
-struct HalfDenseLayerBackward final : Node {
-  variable_list apply(variable_list&& gradients) override {
-    const at::Tensor& gradient = gradients[0];
-    variable_list results(3);
-    if (!gradient.defined()) return results;
-    const bool wants_bias = task_should_compute_output(0);
-    OptionalTensor a_value, b_value;
-    if (task_should_compute_output(1)) b_value = b.unpack();
-    if (task_should_compute_output(2)) a_value = a.unpack();
-    // With a graph of the gradients they may be differentiated again.
-    if (at::GradMode::is_enabled() || !is_cpu_bfloat16(gradient)) {
-      std::tie(results[0], results[1], results[2]) = half_backward(
-          gradient, a_value, b_value, b_by_columns, wants_bias, bias_dtype, weights_dtype);
-      return results;
-    }
-    const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto backward = c10::Dispatcher::singleton()
-                                     .findSchemaOrThrow("strata::half_addmm_backward", "")
-                                     .typed<decltype(half_backward_cpu)>();
-    std::tie(results[0], results[1], results[2]) = backward.call(
-        gradient, a_value, b_value, b_by_columns, wants_bias, bias_dtype, weights_dtype);
-    return results;
-  }
-  void release_variables() override {
-    a.reset_data();
-    b.reset_data();
-  }
+class HalfDenseLayerBackward final : public DenseNode {
+ public:
   std::string name() const override { return "HalfDenseLayerBackward"; }
 
-  SavedVariable a;
-  SavedVariable b;
-  bool b_by_columns = false;
   at::ScalarType bias_dtype = at::kBFloat16;
   at::ScalarType weights_dtype = at::kBFloat16;
-};
 
-bool is_plain_half(const at::Tensor& tensor, int64_t dim) {
-  return is_cpu_bfloat16(tensor) && tensor.dim() == dim && !tensor._fw_grad(0).defined();
-}
+ private:
+  DenseGradients gradients_of(const at::Tensor& gradient, const OptionalTensor& a,
+                              const OptionalTensor& b, bool wants_bias) override {
+    // With a graph of the gradients they may be differentiated again.
+    if (at::GradMode::is_enabled() || !is_cpu_bfloat16(gradient)) {
+      return half_backward(gradient, a, b, b_by_columns(), wants_bias, bias_dtype, weights_dtype);
+    }
+    const at::AutoDispatchBelowADInplaceOrView below;
+    static const auto backward =
+        find_operator<decltype(half_backward_cpu)>("strata::half_addmm_backward");
+    return backward.call(gradient, a, b, b_by_columns(), wants_bias, bias_dtype, weights_dtype);
+  }
+};
 
 /// Where the gradient of `tensor` goes: past a cast, to the variable. @param dtype  Of it there.
 Edge past_cast(const at::Tensor& tensor, at::ScalarType& dtype) {
@@ -132,25 +108,18 @@ Edge past_cast(const at::Tensor& tensor, at::ScalarType& dtype) {
 
 std::optional<at::Tensor> half_dense_layer(c10::DispatchKeySet keys, const at::Tensor& bias,
                                            const at::Tensor& a, const at::Tensor& b) {
-  if (!is_plain_half(bias, 1) || !is_plain_half(a, 2) || !is_plain_half(b, 2) ||
-      a.size(1) != b.size(0) || bias.size(0) != b.size(1)) {
-    return std::nullopt;
-  }
+  if (!is_dense_layer(bias, a, b, is_cpu_bfloat16)) return std::nullopt;
   at::Tensor output;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     output = at::_ops::addmm::redispatch(keys & c10::after_autograd_keyset, bias, a, b, 1, 1);
   }
-  const bool wants_a = a.requires_grad();
-  const bool wants_b = b.requires_grad();
-  if (!at::GradMode::is_enabled() || !(wants_a || wants_b || bias.requires_grad())) return output;
+  if (!wants_graph(bias, a, b)) return output;
   const auto node = make_node<HalfDenseLayerBackward>();
   node->add_next_edge(past_cast(bias, node->bias_dtype));
   node->add_next_edge(torch::autograd::collect_next_edges(a)[0]);
   node->add_next_edge(past_cast(b, node->weights_dtype));
-  if (wants_a) node->b = SavedVariable(b, /*is_output=*/false);
-  if (wants_b) node->a = SavedVariable(a, /*is_output=*/false);
-  node->b_by_columns = b.stride(0) == 1 && b.stride(1) != 1;
+  node->save(a, b);
   torch::autograd::set_history(output, node);
   return output;
 }

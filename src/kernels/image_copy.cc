@@ -16,18 +16,7 @@
 
 namespace strata::kernels {
 
-const PlaneKernels& plane_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return plane_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return plane_kernels_avx2();
-#endif
-    default:
-      return plane_kernels_baseline();
-  }
-}
+const PlaneKernels& plane_kernels() { return STRATA_KERNELS_FOR(best_cpu_isa(), plane_kernels); }
 
 namespace {
 

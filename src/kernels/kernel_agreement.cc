@@ -23,14 +23,14 @@ bool mismatch_allowed() {
   return wanted == "allow";
 }
 
-void require_same_kernels(std::string_view what, std::string_view theirs, std::string_view ours,
+void require_same_kernels(std::string_view what, std::string_view expected, std::string_view own,
                           bool allowed) {
-  if (theirs.empty() || ours.empty() || theirs == ours) return;
-  STRATA_CHECK(allowed, kFailedPrecondition, what, " the kernels '", theirs,
-               "', and this process has '", ours,
+  if (expected.empty() || own.empty() || expected == own) return;
+  STRATA_CHECK(allowed, kFailedPrecondition, what, " the kernels '", expected,
+               "', and this process has '", own,
                "', which round otherwise; expected the same: set STRATA_KERNELS alike, or "
                "STRATA_KERNELS_MISMATCH=allow to go on with other bits");
-  STRATA_LOG(kWarning) << what << " the kernels '" << theirs << "', and this process has '" << ours
+  STRATA_LOG(kWarning) << what << " the kernels '" << expected << "', and this process has '" << own
                        << "': the bits of what follows may differ (STRATA_KERNELS_MISMATCH=allow)";
 }
 

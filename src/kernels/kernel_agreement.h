@@ -14,12 +14,12 @@ std::string kernels_of_replicas(bool portable);
 /// @throws Error  kInvalidArgument: another value.
 bool mismatch_allowed();
 
-/// That results of the kernels `theirs` are continued with this process's, `ours` (names as
+/// Refuses to continue what the kernels `expected` computed with this process's, `own` (names as
 /// kernel_table_name has them). Nothing happens where they are equal, or either is empty: unknown.
 /// @param what  For messages: "[checkpoint] restore: /run/ckpt-1 was saved with".
 /// @param allowed  The bits may differ: a line in the log says so.
 /// @throws Error  kFailedPrecondition: they differ and may not.
-void require_same_kernels(std::string_view what, std::string_view theirs, std::string_view ours,
+void require_same_kernels(std::string_view what, std::string_view expected, std::string_view own,
                           bool allowed);
 
 }  // namespace strata::kernels

@@ -4,7 +4,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/mean.h>
 #include <ATen/ops/native_layer_norm_backward_ops.h>
 #include <ATen/ops/native_layer_norm_ops.h>
@@ -21,9 +20,11 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/dispatch_key.h"
+#include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/layer_kernels.h"
 #include "kernels/layer_norm_kernels.h"
+#include "kernels/optional_tensor.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
 #include "kernels/scratch.h"
@@ -31,16 +32,7 @@
 namespace strata::kernels {
 
 const LayerNormKernels& layer_norm_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return layer_norm_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return layer_norm_kernels_avx2();
-#endif
-    default:
-      return layer_norm_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), layer_norm_kernels);
 }
 
 namespace {
@@ -48,7 +40,6 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
-using OptionalTensor = std::optional<at::Tensor>;
 using Three = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 
 struct Rows {
@@ -374,24 +365,11 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("rms_norm_backward", rms_norm_backward_cpu);
 }
 
-// What is registered for all devices would be taken at the replicas' key too.
-TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
-  library.impl("layer_norm_of_sum", torch::CppFunction::makeFallthrough());
-  library.impl("layer_norm_of_sum_backward", torch::CppFunction::makeFallthrough());
-  library.impl("rms_norm", torch::CppFunction::makeFallthrough());
-  library.impl("rms_norm_backward", torch::CppFunction::makeFallthrough());
-}
-
 TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("layer_norm_of_sum", of_sum_by_libtorch);
   library.impl("layer_norm_of_sum_backward", of_sum_backward_by_libtorch);
   library.impl("rms_norm", rms_norm_by_libtorch);
   library.impl("rms_norm_backward", rms_norm_backward_by_libtorch);
-}
-
-template <typename Function>
-auto operator_named(const char* name, Function*) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
 }
 
 // --- Nodes of the graph
@@ -422,8 +400,7 @@ struct LayerNormOfSumBackward final : Node {
     } else {
       const at::AutoDispatchBelowADInplaceOrView below;
       static const auto backward =
-          operator_named("strata::layer_norm_of_sum_backward",
-                         static_cast<decltype(of_sum_backward_cpu)*>(nullptr));
+          find_operator<decltype(of_sum_backward_cpu)>("strata::layer_norm_of_sum_backward");
       std::tie(dx, dweight, dbias) =
           backward.call(of_y, other, sum_value, scale, mean, inverse, normalized);
     }
@@ -466,8 +443,8 @@ struct RmsNormBackward final : Node {
       return results;
     }
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto backward = operator_named(
-        "strata::rms_norm_backward", static_cast<decltype(rms_norm_backward_cpu)*>(nullptr));
+    static const auto backward =
+        find_operator<decltype(rms_norm_backward_cpu)>("strata::rms_norm_backward");
     std::tie(results[0], results[1]) = backward.call(gradient, x_value, weight_value, inverse);
     return results;
   }
@@ -494,17 +471,6 @@ bool fits_rows(const at::Tensor& each, at::IntArrayRef sizes) {
   return !each.defined() || (is_plain_row_operand(each) && each.sizes() == sizes);
 }
 
-bool wants_gradient(std::initializer_list<const at::Tensor*> tensors) {
-  return at::GradMode::is_enabled() &&
-         std::any_of(tensors.begin(), tensors.end(), [](const at::Tensor* each) {
-           return each->defined() && each->requires_grad();
-         });
-}
-
-OptionalTensor if_defined(const at::Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
-}
-
 }  // namespace
 
 std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor& x, const at::Tensor& beside,
@@ -521,12 +487,11 @@ std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor& x, const at::T
   at::Tensor mean, inverse;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto forward =
-        operator_named("strata::layer_norm_of_sum", static_cast<decltype(of_sum_cpu)*>(nullptr));
+    static const auto forward = find_operator<decltype(of_sum_cpu)>("strata::layer_norm_of_sum");
     std::tie(result.y, result.sum, mean, inverse) =
         forward.call(x, beside, if_defined(weight), if_defined(bias), normalized, epsilon);
   }
-  if (!wants_gradient({&x, &beside, &weight, &bias})) return result;
+  if (!wants_graph(x, beside, weight, bias)) return result;
   const auto node = make_node<LayerNormOfSumBackward>();
   node->set_next_edges(torch::autograd::collect_next_edges(x, beside, weight, bias));
   torch::autograd::set_history(variable_list{result.y, result.sum}, node);
@@ -548,11 +513,10 @@ std::optional<at::Tensor> rms_norm(const at::Tensor& x, const at::Tensor& weight
   at::Tensor y, inverse;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto forward =
-        operator_named("strata::rms_norm", static_cast<decltype(rms_norm_cpu)*>(nullptr));
+    static const auto forward = find_operator<decltype(rms_norm_cpu)>("strata::rms_norm");
     std::tie(y, inverse) = forward.call(x, weight, epsilon);
   }
-  if (!wants_gradient({&x, &weight})) return y;
+  if (!wants_graph(x, weight)) return y;
   const auto node = make_node<RmsNormBackward>();
   node->set_next_edges(torch::autograd::collect_next_edges(x, weight));
   torch::autograd::set_history(y, node);

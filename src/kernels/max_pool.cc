@@ -20,18 +20,7 @@
 
 namespace strata::kernels {
 
-const PoolKernels& pool_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return pool_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return pool_kernels_avx2();
-#endif
-    default:
-      return pool_kernels_baseline();
-  }
-}
+const PoolKernels& pool_kernels() { return STRATA_KERNELS_FOR(best_cpu_isa(), pool_kernels); }
 
 namespace {
 

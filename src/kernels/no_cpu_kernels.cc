@@ -21,7 +21,7 @@
 
 namespace strata::kernels {
 
-bool has_portable_kernels() { return false; }
+bool use_portable_kernels() { return false; }
 
 namespace {
 

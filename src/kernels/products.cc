@@ -14,31 +14,9 @@
 
 namespace strata::kernels {
 
-const MatmulKernels& matmul_kernels(CpuIsa isa) {
-  switch (isa) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return matmul_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return matmul_kernels_avx2();
-#endif
-    default:
-      return matmul_kernels_baseline();
-  }
-}
+const MatmulKernels& matmul_kernels(CpuIsa isa) { return STRATA_KERNELS_FOR(isa, matmul_kernels); }
 
-const SparseKernels& sparse_product(CpuIsa isa) {
-  switch (isa) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return sparse_product_avx512();
-    case CpuIsa::kAvx2:
-      return sparse_product_avx2();
-#endif
-    default:
-      return sparse_product_baseline();
-  }
-}
+const SparseKernels& sparse_product(CpuIsa isa) { return STRATA_KERNELS_FOR(isa, sparse_product); }
 
 bool use_own_matmul() {
   static const bool some = runs_own_of("matmul");
@@ -70,7 +48,7 @@ bool is_cpu_float(const at::Tensor& tensor) {
 
 at::Tensor empty_float(at::IntArrayRef sizes) { return at::detail::empty_cpu(sizes, at::kFloat); }
 
-std::optional<MatrixView> matrix_view(const at::Tensor& tensor) {
+std::optional<std::pair<int64_t, int64_t>> unit_strides(const at::Tensor& tensor) {
   const int64_t dim = tensor.dim();
   int64_t row_stride = tensor.stride(dim - 2);
   int64_t column_stride = tensor.stride(dim - 1);
@@ -78,7 +56,13 @@ std::optional<MatrixView> matrix_view(const at::Tensor& tensor) {
   if (tensor.size(dim - 1) == 1 && row_stride != 1) column_stride = 1;
   if (tensor.size(dim - 2) == 1 && column_stride != 1) row_stride = 1;
   if (row_stride != 1 && column_stride != 1) return std::nullopt;
-  return MatrixView{tensor.const_data_ptr<float>(), row_stride, column_stride};
+  return std::pair(row_stride, column_stride);
+}
+
+std::optional<MatrixView> matrix_view(const at::Tensor& tensor) {
+  const auto strides = unit_strides(tensor);
+  if (!strides) return std::nullopt;
+  return MatrixView{tensor.const_data_ptr<float>(), strides->first, strides->second};
 }
 
 std::optional<Matrix> matrix_of(const at::Tensor& tensor) {

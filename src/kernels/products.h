@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
+#include <utility>
 
 #include "kernels/kernel_class.h"
 #include "kernels/matmul_kernels.h"
@@ -31,6 +32,9 @@ struct Matrix {
     return {columns, rows, {view.data, view.column_stride, view.row_stride}};
   }
 };
+
+/// The strides of rows and columns of the last two dimensions, if one of them is 1.
+std::optional<std::pair<int64_t, int64_t>> unit_strides(const at::Tensor& tensor);
 
 /// The view of the last two dimensions, if rows or columns are contiguous.
 std::optional<MatrixView> matrix_view(const at::Tensor& tensor);

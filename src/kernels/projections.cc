@@ -1,7 +1,6 @@
 #include "kernels/projections.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
@@ -15,6 +14,7 @@
 #include <utility>
 
 #include "kernels/autograd_node.h"
+#include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/products.h"
 
@@ -182,11 +182,6 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("projections_backward", projections_backward_cpu);
 }
 
-template <typename Function>
-auto find_projections(const char* name, Function*) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
-}
-
 /// Gradients of x, the weights and the biases, in this order.
 struct ProjectionsBackward final : torch::autograd::Node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& given) override {
@@ -207,8 +202,7 @@ struct ProjectionsBackward final : torch::autograd::Node {
     } else {
       const at::AutoDispatchBelowADInplaceOrView below;
       static const auto backward =
-          find_projections("strata::projections_backward",
-                           static_cast<decltype(projections_backward_cpu)*>(nullptr));
+          find_operator<decltype(projections_backward_cpu)>("strata::projections_backward");
       result = backward.call(gradients, x_value, values, wants_x, has_biases);
     }
     auto& [of_x, of_weights, of_biases] = result;
@@ -247,8 +241,7 @@ Tensors projections_with_node(c10::DispatchKeySet keys, const at::Tensor& x, at:
   Tensors outputs;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto forward =
-        find_projections("strata::projections", static_cast<decltype(projections_cpu)*>(nullptr));
+    static const auto forward = find_operator<decltype(projections_cpu)>("strata::projections");
     outputs = forward.redispatch(keys & c10::after_autograd_keyset, x, weights, biases);
   }
   if (!at::GradMode::is_enabled() || !wanted) return outputs;
@@ -273,8 +266,7 @@ std::optional<std::vector<at::Tensor>> projections(const at::Tensor& x,
                                                    const std::vector<at::Tensor>& weights,
                                                    const std::vector<at::Tensor>& biases) {
   if (!are_projections(x, weights, biases)) return std::nullopt;
-  static const auto forward =
-      find_projections("strata::projections", static_cast<decltype(projections_cpu)*>(nullptr));
+  static const auto forward = find_operator<decltype(projections_cpu)>("strata::projections");
   return forward.call(x, weights, biases);
 }
 

@@ -1,7 +1,6 @@
 #include "kernels/recurrent.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -12,6 +11,8 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/autograd_node.h"
+#include "kernels/find_operator.h"
+#include "kernels/optional_tensor.h"
 #include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/recurrent_operators.h"
@@ -22,11 +23,6 @@ namespace {
 using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
-using OptionalTensor = std::optional<at::Tensor>;
-
-OptionalTensor or_none(const at::Tensor& tensor) {
-  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
-}
 
 bool all_float(const variable_list& tensors) {
   for (const at::Tensor& each : tensors) {
@@ -48,7 +44,7 @@ struct RecurrentNode : Node {
     recurrent = SavedVariable(recurrent_value, false);
     if (bias_value.defined()) bias = SavedVariable(bias_value, false);
     has_bias = bias_value.defined();
-    rows = or_none(sequence.rows);
+    rows = if_defined(sequence.rows);
     sizes = sequence.sizes;
   }
 
@@ -72,9 +68,7 @@ struct RecurrentNode : Node {
     }
     using Backward = std::tuple<at::Tensor, at::Tensor, at::Tensor>(
         const at::Tensor&, const OptionalTensor&, const OptionalTensor&, bool, bool);
-    static const auto backward = c10::Dispatcher::singleton()
-                                     .findSchemaOrThrow("strata::addmm_backward", "")
-                                     .typed<Backward>();
+    static const auto backward = find_operator<Backward>("strata::addmm_backward");
     const bool by_columns = kernel_value.stride(0) == 1 && kernel_value.stride(1) != 1;
     std::tie(results[kBias], results[kX], results[kKernel]) = backward.call(
         dsums, wants_kernel ? OptionalTensor(x_value) : std::nullopt,
@@ -93,9 +87,9 @@ struct RecurrentNode : Node {
 struct LstmNode final : RecurrentNode {
   variable_list apply(variable_list&& gradients) override {
     variable_list results(kInputs);
-    const auto dy = or_none(gradients[0]);
-    const auto dh = or_none(gradients[1]);
-    const auto dc = or_none(gradients[2]);
+    const auto dy = if_defined(gradients[0]);
+    const auto dh = if_defined(gradients[1]);
+    const auto dc = if_defined(gradients[2]);
     if (!dy && !dh && !dc) return results;
     const at::Tensor x_value = x.unpack();
     const at::Tensor kernel_value = kernel.unpack();
@@ -107,7 +101,7 @@ struct LstmNode final : RecurrentNode {
     // of libtorch's.
     if (at::GradMode::is_enabled() || !all_float(gradients)) {
       const auto again = decomposed::lstm(x_value, h.unpack(), c.unpack(), kernel_value,
-                                          recurrent_value, or_none(bias.unpack()), rows, sizes);
+                                          recurrent_value, if_defined(bias.unpack()), rows, sizes);
       std::tie(dgates, results[kH], results[kOther], results[kRecurrent]) =
           decomposed::lstm_backward(dy, dh, dc, std::get<0>(again), std::get<1>(again),
                                     std::get<2>(again), recurrent_value, rows, sizes, wants_first);
@@ -135,8 +129,8 @@ struct LstmNode final : RecurrentNode {
 struct GruNode final : RecurrentNode {
   variable_list apply(variable_list&& gradients) override {
     variable_list results(kInputs);
-    const auto dy = or_none(gradients[0]);
-    const auto dh = or_none(gradients[1]);
+    const auto dy = if_defined(gradients[0]);
+    const auto dh = if_defined(gradients[1]);
     if (!dy && !dh) return results;
     const at::Tensor x_value = x.unpack();
     const at::Tensor kernel_value = kernel.unpack();
@@ -146,8 +140,8 @@ struct GruNode final : RecurrentNode {
     at::Tensor dinputs, dbias;
     if (at::GradMode::is_enabled() || !all_float(gradients)) {
       const auto again = decomposed::gru(
-          x_value, h.unpack(), kernel_value, recurrent_value, or_none(bias.unpack()),
-          or_none(recurrent_bias.unpack()), rows, sizes, reset_first);
+          x_value, h.unpack(), kernel_value, recurrent_value, if_defined(bias.unpack()),
+          if_defined(recurrent_bias.unpack()), rows, sizes, reset_first);
       std::tie(dinputs, results[kH], results[kRecurrent], dbias) = decomposed::gru_backward(
           dy, dh, std::get<0>(again), std::get<1>(again), std::get<2>(again), recurrent_value, rows,
           sizes, reset_first, wants_first);
@@ -198,11 +192,6 @@ bool recurrent_applies(const at::Tensor& x, const at::Tensor& h, const at::Tenso
          is_plain_matrix(recurrent, h.size(1), columns) && fits(bias) && fits(recurrent_bias);
 }
 
-template <typename... Inputs>
-bool wants_graph(const Inputs&... inputs) {
-  return at::GradMode::is_enabled() && ((inputs.defined() && inputs.requires_grad()) || ...);
-}
-
 at::Tensor rows_of_states(const at::Tensor& states, int64_t batch) {
   return states.narrow(0, batch, states.size(0) - batch);
 }
@@ -220,7 +209,7 @@ std::optional<LstmResult> lstm(const at::Tensor& x, const at::Tensor& h, const a
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     std::tie(states, cells, gates, result.h, result.c) = call_lstm(
-        x, h, c, kernel, recurrent, or_none(bias), or_none(steps.rows), steps.sizes);
+        x, h, c, kernel, recurrent, if_defined(bias), if_defined(steps.rows), steps.sizes);
     result.y = rows_of_states(states, h.size(0));
   }
   if (!wants_graph(x, h, c, kernel, recurrent, bias)) return result;
@@ -246,8 +235,8 @@ std::optional<GruResult> gru(const at::Tensor& x, const at::Tensor& h, const at:
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     std::tie(states, gates, inner, result.h) =
-        call_gru(x, h, kernel, recurrent, or_none(bias), or_none(recurrent_bias),
-                 or_none(steps.rows), steps.sizes, reset_first);
+        call_gru(x, h, kernel, recurrent, if_defined(bias), if_defined(recurrent_bias),
+                 if_defined(steps.rows), steps.sizes, reset_first);
     result.y = rows_of_states(states, h.size(0));
   }
   if (!wants_graph(x, h, kernel, recurrent, bias, recurrent_bias)) return result;

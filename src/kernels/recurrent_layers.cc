@@ -17,14 +17,13 @@
 #include <vector>
 
 #include "kernels/dispatch_key.h"
+#include "kernels/optional_tensor.h"
 #include "kernels/products.h"
 #include "kernels/recurrent.h"
 #include "kernels/registration.h"
 
 namespace strata::kernels {
 namespace {
-
-using OptionalTensor = std::optional<at::Tensor>;
 
 /// Cells of a smaller batch are not worth packing the weights for.
 constexpr int64_t kMinCellBatch = 4;

@@ -1,6 +1,5 @@
 #include "kernels/recurrent_operators.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
@@ -10,7 +9,9 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/optional_tensor.h"
 #include "kernels/products.h"
 #include "kernels/recurrent_kernels.h"
 #include "kernels/scratch.h"
@@ -19,21 +20,11 @@
 namespace strata::kernels {
 
 const RecurrentKernels& recurrent_kernels(CpuIsa isa) {
-  switch (isa) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return recurrent_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return recurrent_kernels_avx2();
-#endif
-    default:
-      return recurrent_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(isa, recurrent_kernels);
 }
 
 namespace {
 
-using decomposed::OptionalTensor;
 using decomposed::Tensors4;
 using decomposed::Tensors5;
 
@@ -173,10 +164,6 @@ OptionalTensor row_gradients(const OptionalTensor& dy, int64_t rows, int64_t uni
   check(is_matrix(*dy, rows, units), "expected a gradient of all steps' rows");
   return dy->contiguous();
 }
-const float* floats_or_null(const OptionalTensor& tensor) {
-  return tensor ? tensor->const_data_ptr<float>() : nullptr;
-}
-
 /// Of saved tensors, which are contiguous.
 void check_saved(const at::Tensor& states, const at::Tensor& gates, const at::Tensor& recurrent,
                  int64_t count) {
@@ -373,25 +360,12 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("gru_backward", decomposed::gru_backward);
 }
 
-// In replica functions, too, the kernel of the tensors' device: libtorch counts that key among the
-// devices that a decomposition serves.
-TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
-  for (const char* name : {"lstm", "lstm_backward", "gru", "gru_backward"}) {
-    library.impl(name, torch::CppFunction::makeFallthrough());
-  }
-}
-
-template <typename Function>
-auto find_recurrent(const char* name, Function*) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
-}
-
 }  // namespace
 
 Tensors5 call_lstm(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                    const at::Tensor& kernel, const at::Tensor& recurrent,
                    const OptionalTensor& bias, const OptionalTensor& rows, at::IntArrayRef sizes) {
-  static const auto call = find_recurrent("strata::lstm", &lstm_cpu);
+  static const auto call = find_operator<decltype(lstm_cpu)>("strata::lstm");
   return call.call(x, h, c, kernel, recurrent, bias, rows, sizes);
 }
 
@@ -400,7 +374,7 @@ Tensors4 call_lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh,
                             const at::Tensor& cells, const at::Tensor& gates,
                             const at::Tensor& recurrent, const OptionalTensor& rows,
                             at::IntArrayRef sizes, bool wants_first) {
-  static const auto call = find_recurrent("strata::lstm_backward", &lstm_backward_cpu);
+  static const auto call = find_operator<decltype(lstm_backward_cpu)>("strata::lstm_backward");
   return call.call(dy, dh, dc, states, cells, gates, recurrent, rows, sizes, wants_first);
 }
 
@@ -408,7 +382,7 @@ Tensors4 call_gru(const at::Tensor& x, const at::Tensor& h, const at::Tensor& ke
                   const at::Tensor& recurrent, const OptionalTensor& bias,
                   const OptionalTensor& recurrent_bias, const OptionalTensor& rows,
                   at::IntArrayRef sizes, bool reset_first) {
-  static const auto call = find_recurrent("strata::gru", &gru_cpu);
+  static const auto call = find_operator<decltype(gru_cpu)>("strata::gru");
   return call.call(x, h, kernel, recurrent, bias, recurrent_bias, rows, sizes, reset_first);
 }
 
@@ -417,7 +391,7 @@ Tensors4 call_gru_backward(const OptionalTensor& dy, const OptionalTensor& dh,
                            const at::Tensor& inner, const at::Tensor& recurrent,
                            const OptionalTensor& rows, at::IntArrayRef sizes, bool reset_first,
                            bool wants_first) {
-  static const auto call = find_recurrent("strata::gru_backward", &gru_backward_cpu);
+  static const auto call = find_operator<decltype(gru_backward_cpu)>("strata::gru_backward");
   return call.call(dy, dh, states, gates, inner, recurrent, rows, sizes, reset_first, wants_first);
 }
 

@@ -5,6 +5,8 @@
 #include <optional>
 #include <tuple>
 
+#include "kernels/optional_tensor.h"
+
 namespace strata::kernels {
 
 /// What strata::lstm and strata::gru compute, in operators of libtorch's: it serves other devices
@@ -16,7 +18,6 @@ namespace strata::kernels {
 /// states are [batch + rows, units].
 namespace decomposed {
 
-using OptionalTensor = std::optional<at::Tensor>;
 using Tensors4 = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 using Tensors5 = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 

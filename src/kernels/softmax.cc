@@ -17,16 +17,7 @@
 namespace strata::kernels {
 
 const SoftmaxKernels& softmax_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return softmax_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return softmax_kernels_avx2();
-#endif
-    default:
-      return softmax_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), softmax_kernels);
 }
 
 namespace {

@@ -155,7 +155,8 @@ Moments join_moments(const Moments& left, const Moments& right) {
 Moments merge_range(const std::vector<const Moments*>& parts, size_t first, size_t count) {
   if (count == 1) return *parts[first];
   const auto left = static_cast<size_t>(tensor::tree_left_count(static_cast<int64_t>(count)));
-  return join_moments(merge_range(parts, first, left), merge_range(parts, first + left, count - left));
+  return join_moments(merge_range(parts, first, left),
+                      merge_range(parts, first + left, count - left));
 }
 
 }  // namespace

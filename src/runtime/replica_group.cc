@@ -49,7 +49,7 @@ ReplicaGroupOptions resolve(ReplicaGroupOptions options) {
                "; expected 0 (cores / replicas) or more");
   resolved.bits.check(str_cat("[", options.name, "] replicas"));
   if (resolved.bits == Bits::kPortable) {
-    STRATA_CHECK(kernels::has_portable_kernels(), kUnimplemented, "[", options.name,
+    STRATA_CHECK(kernels::use_portable_kernels(), kUnimplemented, "[", options.name,
                  "] replicas: got bits='portable' in a build without the CPU kernels; expected one "
                  "with -DSTRATA_CPU_KERNELS=ON");
     for (const LogicalDevice& device : options.devices) {

@@ -81,10 +81,10 @@ MultiWorkerMirroredStrategy::Joined MultiWorkerMirroredStrategy::Joined::make(
                "parameter servers");
   joined.workers = std::make_shared<detail::WorkerGroup>(
       *cluster, options.server, options.communication_options, options.devices,
-      detail::SharedSettings{.seed = group.seed,
-                             .threads_per_replica = options.replicas.threads_per_replica,
-                             .kernels = kernels::kernels_of_replicas(options.replicas.bits ==
-                                                                     Bits::kPortable)});
+      detail::SharedSettings{
+          .seed = group.seed,
+          .threads_per_replica = options.replicas.threads_per_replica,
+          .kernels = kernels::kernels_of_replicas(options.replicas.bits == Bits::kPortable)});
   joined.devices = joined.workers->devices();
   group.cores = joined.workers->share().cores;
   group.communicator = joined.workers->communicator();

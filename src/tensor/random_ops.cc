@@ -34,14 +34,7 @@
 
 namespace strata::tensor {
 
-const MaskKernels& mask_kernels(CpuIsa isa) {
-#if defined(__x86_64__)
-  if (isa == CpuIsa::kAvx512) return mask_kernels_avx512();
-  if (isa == CpuIsa::kAvx2) return mask_kernels_avx2();
-#endif
-  (void)isa;
-  return mask_kernels_baseline();
-}
+const MaskKernels& mask_kernels(CpuIsa isa) { return STRATA_KERNELS_FOR(isa, mask_kernels); }
 
 namespace detail {
 

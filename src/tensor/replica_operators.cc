@@ -6,7 +6,6 @@
 #include <string>
 
 #include "kernels/dispatch_key.h"
-#include "kernels/portable/portable_bits.h"
 #include "kernels/registration.h"
 
 namespace strata::tensor::detail {
@@ -17,8 +16,8 @@ namespace {
 /// for devices without one of their own, and are slower) would be taken at it. Those operators
 /// fall through explicitly. Not the ones that are generic only, and never
 /// CompositeImplicitAutograd ones: a registration would make them ambiguous for sparse tensors.
-bool must_fall_through(const c10::OperatorHandle& op, c10::DispatchKey key) {
-  if (op.hasKernelForDispatchKey(key)) return false;
+bool must_fall_through(const c10::OperatorHandle& op) {
+  if (op.hasKernelForDispatchKey(kernels::kReplicaKey)) return false;
   const bool generic =
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
       op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutogradNonFunctional);
@@ -37,30 +36,22 @@ void fall_through_elsewhere(torch::Library& library) {
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     if (!name.name.starts_with("aten::")) continue;
     const auto op = dispatcher.findSchema(name);
-    if (op && must_fall_through(*op, kernels::kReplicaKey)) fall_through(name, library);
+    if (op && must_fall_through(*op)) fall_through(name, library);
   }
 }
 
 /// The same for operators of this library and of programs, which are registered in any order at
-/// start. The portable key's own rule is for other libraries' operators: those are refused, or are
-/// the compositions that they are for unknown devices.
+/// start.
 void fall_through_beside_aten() {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     if (name.name.starts_with("aten::")) continue;
     const auto op = dispatcher.findSchema(name);
-    if (!op) continue;
-    const auto space = name.getNamespace();
-    for (const c10::DispatchKey key : {kernels::kReplicaKey, kernels::kPortableKey}) {
-      const bool ours = space == "strata";
-      const bool portable = ours && op->hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
-                            !op->hasKernelForDispatchKey(key);
-      if (key == kernels::kPortableKey ? !portable : !must_fall_through(*op, key)) continue;
-      // Registered for the life of the program.
-      auto* library =
-          new torch::Library(torch::Library::IMPL, std::string(*space), key, __FILE__, __LINE__);
-      fall_through(name, *library);
-    }
+    if (!op || !must_fall_through(*op)) continue;
+    // Registered for the life of the program.
+    auto* library = new torch::Library(torch::Library::IMPL, std::string(*name.getNamespace()),
+                                       kernels::kReplicaKey, __FILE__, __LINE__);
+    fall_through(name, *library);
   }
 }
 

@@ -14,21 +14,7 @@
 
 namespace strata::tensor {
 
-const TreeKernels& tree_kernels(CpuIsa isa) {
-#if defined(__x86_64__)
-  switch (isa) {
-    case CpuIsa::kBaseline:
-      break;
-    case CpuIsa::kAvx2:
-      return tree_kernels_avx2();
-    case CpuIsa::kAvx512:
-      return tree_kernels_avx512();
-  }
-#else
-  static_cast<void>(isa);
-#endif
-  return tree_kernels_baseline();
-}
+const TreeKernels& tree_kernels(CpuIsa isa) { return STRATA_KERNELS_FOR(isa, tree_kernels); }
 
 namespace {
 

@@ -22,21 +22,7 @@
 
 namespace strata::tensor {
 
-const UpdateKernels& update_kernels(CpuIsa isa) {
-#if defined(__x86_64__)
-  switch (isa) {
-    case CpuIsa::kBaseline:
-      break;
-    case CpuIsa::kAvx2:
-      return update_kernels_avx2();
-    case CpuIsa::kAvx512:
-      return update_kernels_avx512();
-  }
-#else
-  static_cast<void>(isa);
-#endif
-  return update_kernels_baseline();
-}
+const UpdateKernels& update_kernels(CpuIsa isa) { return STRATA_KERNELS_FOR(isa, update_kernels); }
 
 namespace {
 

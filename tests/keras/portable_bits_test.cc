@@ -35,21 +35,22 @@ MirroredStrategy portable_replicas() {
 }
 
 Model mlp() {
-  return Sequential(Input({28, 28}), {Flatten(), Dense(128, {.activation = "relu"}), Dropout(0.2),
-                     Dense(10)});
+  return Sequential(Input({28, 28}),
+                    {Flatten(), Dense(128, {.activation = "relu"}), Dropout(0.2), Dense(10)});
 }
 
 Model cnn() {
   return Sequential(Input({28, 28, 1}), {Conv2D(16, 3, {.activation = "relu"}), MaxPooling2D(),
-                     Conv2D(32, 3, {.activation = "relu"}), MaxPooling2D(), Flatten(),
-                     Dense(64, {.activation = "relu"}), Dense(10)});
+                                         Conv2D(32, 3, {.activation = "relu"}), MaxPooling2D(),
+                                         Flatten(), Dense(64, {.activation = "relu"}), Dense(10)});
 }
 
 /// He et al. 2015, section 4.2, n = 3.
 Model resnet20() {
   const SymbolicTensor input = Input({32, 32, 3});
   const auto normalized = [](const SymbolicTensor& x) { return BatchNormalization()(x); };
-  const auto convolved = [&](const SymbolicTensor& x, int64_t filters, int64_t size, int64_t stride) {
+  const auto convolved = [&](const SymbolicTensor& x, int64_t filters, int64_t size,
+                             int64_t stride) {
     return normalized(
         Conv2D(filters, size, {.strides = stride, .padding = "same", .use_bias = false})(x));
   };
@@ -69,9 +70,7 @@ Model resnet20() {
 constexpr int64_t kWords = 100;
 constexpr int64_t kTokens = 20;
 
-Model lstm() {
-  return Sequential(Input({kTokens}), {Embedding(kWords, 16), LSTM(32), Dense(10)});
-}
+Model lstm() { return Sequential(Input({kTokens}), {Embedding(kWords, 16), LSTM(32), Dense(10)}); }
 
 Model transformer() {
   const SymbolicTensor input = Input({kTokens});
@@ -117,8 +116,9 @@ TEST_P(PortableBitsTest, TwentyStepsEndInTheSameBitsOnEveryProcessor) {
                   .loss = losses::SparseCategoricalCrossentropy({.from_logits = true})});
     return made;
   });
-  const History history = model.fit(
-      data::Dataset::from_tensor_slices(rows(GetParam())).batch(kBatch), {.epochs = 1, .verbose = 0});
+  const History history =
+      model.fit(data::Dataset::from_tensor_slices(rows(GetParam())).batch(kBatch),
+                {.epochs = 1, .verbose = 0});
   std::vector<at::Tensor> state;
   for (const Weight& weight : model->weights()) state.push_back(weight.variable.value());
   EXPECT_EQ(tensor::fingerprint(state), GetParam().sha256) << history["loss"][0];
@@ -126,9 +126,26 @@ TEST_P(PortableBitsTest, TwentyStepsEndInTheSameBitsOnEveryProcessor) {
 
 INSTANTIATE_TEST_SUITE_P(
     Models, PortableBitsTest,
-    testing::Values(Case{"mlp", mlp, {28, 28}, "ea4effa8b7148c86871db654491fb9102aa1bfb6c89f4393cc70fc1fc020a0c1"}, Case{"cnn", cnn, {28, 28, 1}, "3a17d455602b71364cafb0a0c61dfc37fdde2d1c1f7aae83d134ab32c867c2aa"},
-                    Case{"resnet20", resnet20, {32, 32, 3}, "74a85f4022edd205a6b92d9c02ce1033dc52a909c44bcbedbd7863489c5174bd"}, Case{"lstm", lstm, {kTokens}, "fe8edd734ff33cbcd5f35e95625cbaf009c90298030b82eeec1988b4cb3529f8"},
-                    Case{"transformer", transformer, {kTokens}, "28141d41de20614161fdd15ecf9a9e481f775777772d48c7befca5886c7b0ee8"}),
+    testing::Values(Case{"mlp",
+                         mlp,
+                         {28, 28},
+                         "ea4effa8b7148c86871db654491fb9102aa1bfb6c89f4393cc70fc1fc020a0c1"},
+                    Case{"cnn",
+                         cnn,
+                         {28, 28, 1},
+                         "3a17d455602b71364cafb0a0c61dfc37fdde2d1c1f7aae83d134ab32c867c2aa"},
+                    Case{"resnet20",
+                         resnet20,
+                         {32, 32, 3},
+                         "74a85f4022edd205a6b92d9c02ce1033dc52a909c44bcbedbd7863489c5174bd"},
+                    Case{"lstm",
+                         lstm,
+                         {kTokens},
+                         "fe8edd734ff33cbcd5f35e95625cbaf009c90298030b82eeec1988b4cb3529f8"},
+                    Case{"transformer",
+                         transformer,
+                         {kTokens},
+                         "28141d41de20614161fdd15ecf9a9e481f775777772d48c7befca5886c7b0ee8"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(PortableOperatorsTest, AnOperatorWithoutAPortableKernelIsAnErrorThatNamesIt) {

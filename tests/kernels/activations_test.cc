@@ -64,15 +64,15 @@ TEST_F(ActivationsTest, AreAsNearToDoubleAsLibtorchs) {
       const at::Tensor x = torch::randn({size}) * 3;
       const at::Tensor dy = torch::randn({size});
       const auto own = run_activation(function, x, dy);
-      const auto theirs = in_libtorch([&] { return run_activation(function, x, dy); });
+      const auto libtorchs = in_libtorch([&] { return run_activation(function, x, dy); });
       const auto want = run_activation(function, x.to(at::kDouble), dy.to(at::kDouble));
       EXPECT_LT(largest_error(own.value, want.value), 3e-7);
       EXPECT_LT(largest_error(own.gradient, want.gradient), 5e-7);
       if (size < 1000) continue;
       EXPECT_LE(root_mean_square(own.value, want.value),
-                1.1 * root_mean_square(theirs.value, want.value));
+                1.1 * root_mean_square(libtorchs.value, want.value));
       EXPECT_LE(root_mean_square(own.gradient, want.gradient),
-                1.1 * root_mean_square(theirs.gradient, want.gradient));
+                1.1 * root_mean_square(libtorchs.gradient, want.gradient));
     }
   }
 }

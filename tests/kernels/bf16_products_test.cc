@@ -1,16 +1,13 @@
 #include "kernels/bf16_products.h"
 
 #include <gtest/gtest.h>
-#include <sys/mman.h>
 #include <torch/torch.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <limits>
-#include <new>
 #include <tuple>
 #include <vector>
 
+#include "kernels/fenced.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/replica_like.h"
 #include "strata/kernels/cpu_kernels.h"
@@ -170,42 +167,15 @@ TEST(Bf16ProductsTest, NanAndInfinityReachWhatTheyReachInTheEngine) {
   }
 }
 
-/// A dense tensor of bfloat16 between two pages that cannot be touched, at the end or the start.
-class Guarded {
- public:
-  Guarded(const at::Tensor& values, bool at_end) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t bytes = values.nbytes();
-    size_ = (bytes + page - 1) / page * page + 2 * page;
-    start_ = static_cast<char*>(
-        mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (start_ == MAP_FAILED) throw std::bad_alloc();
-    EXPECT_EQ(mprotect(start_, page, PROT_NONE), 0);
-    EXPECT_EQ(mprotect(start_ + size_ - page, page, PROT_NONE), 0);
-    char* const data = at_end ? start_ + size_ - page - bytes : start_ + page;
-    std::memcpy(data, values.const_data_ptr(), bytes);
-    tensor_ = torch::from_blob(data, values.sizes(), values.strides(), values.options());
-  }
-  ~Guarded() { munmap(start_, size_); }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-  const at::Tensor& tensor() const { return tensor_; }
-
- private:
-  char* start_;
-  size_t size_;
-  at::Tensor tensor_;
-};
-
 TEST(Bf16ProductsTest, TouchesNothingBesideItsTensors) {
   torch::manual_seed(11);
   for (const auto& [m, n, k] : std::vector<std::tuple<int64_t, int64_t, int64_t>>{
            {5, 33, 7}, {13, 70, 33}, {3, 200, 65}, {1, 1, 1}, {64, 15, 31}}) {
     for (int layout = 0; layout < 4; ++layout) {
-      for (const bool at_end : {true, false}) {
-        const Guarded a(matrix(m, k, (layout & 1) != 0), at_end);
-        const Guarded b(matrix(k, n, (layout & 2) != 0), at_end);
-        const Guarded bias(torch::randn({n}).to(at::kBFloat16), at_end);
+      for (const auto at : {FencedBytes::At::kEnd, FencedBytes::At::kStart}) {
+        const FencedTensor a(matrix(m, k, (layout & 1) != 0), at);
+        const FencedTensor b(matrix(k, n, (layout & 2) != 0), at);
+        const FencedTensor bias(torch::randn({n}).to(at::kBFloat16), at);
         const at::Tensor want = a.tensor().to(at::kDouble).mm(b.tensor().to(at::kDouble));
         for (const Bf16Products way : own_ways()) {
           const auto c =

@@ -11,38 +11,68 @@
 namespace strata {
 
 /// Memory between two pages that cannot be touched, at the end of its own pages or at the start.
-class Fenced {
+class FencedBytes {
  public:
   enum class At { kEnd, kStart };
 
-  explicit Fenced(const at::Tensor& values, At at = At::kEnd) : Fenced(values.numel(), at) {
-    std::memcpy(data_, values.const_data_ptr(), values.nbytes());
-  }
-  explicit Fenced(int64_t floats, At at = At::kEnd) {
+  explicit FencedBytes(size_t bytes, At at = At::kEnd) : bytes_(bytes) {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t bytes = static_cast<size_t>(floats) * sizeof(float);
     size_ = (bytes + page - 1) / page * page + 2 * page;
     start_ = static_cast<char*>(
         mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (start_ == MAP_FAILED) throw std::bad_alloc();
-    EXPECT_EQ(mprotect(start_, page, PROT_NONE), 0);
-    EXPECT_EQ(mprotect(start_ + size_ - page, page, PROT_NONE), 0);
-    char* const first = at == At::kStart ? start_ + page : start_ + size_ - page - bytes;
-    data_ = reinterpret_cast<float*>(first);
+    if (start_ == MAP_FAILED || mprotect(start_, page, PROT_NONE) != 0 ||
+        mprotect(start_ + size_ - page, page, PROT_NONE) != 0) {
+      throw std::bad_alloc();
+    }
+    data_ = at == At::kStart ? start_ + page : start_ + size_ - page - bytes;
   }
-  ~Fenced() { munmap(start_, size_); }
-  Fenced(const Fenced&) = delete;
-  Fenced& operator=(const Fenced&) = delete;
+  ~FencedBytes() { munmap(start_, size_); }
+  FencedBytes(const FencedBytes&) = delete;
+  FencedBytes& operator=(const FencedBytes&) = delete;
 
-  float* data() const { return data_; }
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  size_t bytes_;
+  char* start_;
+  size_t size_;
+  void* data_;
+};
+
+/// Floats in such memory.
+class Fenced {
+ public:
+  using At = FencedBytes::At;
+
+  explicit Fenced(const at::Tensor& values, At at = At::kEnd) : Fenced(values.numel(), at) {
+    std::memcpy(data(), values.const_data_ptr(), values.nbytes());
+  }
+  explicit Fenced(int64_t floats, At at = At::kEnd)
+      : memory_(static_cast<size_t>(floats) * sizeof(float), at) {}
+
+  float* data() const { return static_cast<float*>(memory_.data()); }
   at::Tensor tensor(at::IntArrayRef sizes) const {
-    return torch::from_blob(data_, sizes, at::kFloat).clone();
+    return torch::from_blob(data(), sizes, at::kFloat).clone();
   }
 
  private:
-  char* start_;
-  size_t size_;
-  float* data_;
+  FencedBytes memory_;
+};
+
+/// A copy of a dense tensor in such memory, with its strides.
+class FencedTensor {
+ public:
+  explicit FencedTensor(const at::Tensor& values, FencedBytes::At at)
+      : memory_(values.nbytes(), at) {
+    std::memcpy(memory_.data(), values.const_data_ptr(), values.nbytes());
+    tensor_ = torch::from_blob(memory_.data(), values.sizes(), values.strides(), values.options());
+  }
+  const at::Tensor& tensor() const { return tensor_; }
+
+ private:
+  FencedBytes memory_;
+  at::Tensor tensor_;
 };
 
 }  // namespace strata

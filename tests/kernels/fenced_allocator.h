@@ -1,15 +1,15 @@
 #pragma once
 
 #include <c10/core/CPUAllocator.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <mutex>
-#include <new>
+
+#include "kernels/fenced.h"
 
 namespace strata {
 
@@ -36,17 +36,10 @@ class FencedAllocator final : public c10::Allocator {
     if (bytes == 0) return {nullptr, c10::DeviceType::CPU};
     for (size_t seen = largest_; bytes > seen && !largest_.compare_exchange_weak(seen, bytes);) {
     }
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const size_t size = (bytes + page - 1) / page * page + 2 * page;
-    auto* const start = static_cast<char*>(
-        mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (start == MAP_FAILED || mprotect(start, page, PROT_NONE) != 0 ||
-        mprotect(start + size - page, page, PROT_NONE) != 0) {
-      throw std::bad_alloc();
-    }
-    char* const data = start + size - page - bytes;
+    auto memory = std::make_unique<FencedBytes>(bytes);
+    void* const data = memory->data();
     const std::lock_guard<std::mutex> lock(mutex());
-    sizes()[data] = {start, size, bytes};
+    memories()[data] = std::move(memory);
     in_use_ += bytes;
     peak_ = std::max(peak_.load(), in_use_.load());
     return {data, data, &release, c10::DeviceType::CPU};
@@ -58,26 +51,20 @@ class FencedAllocator final : public c10::Allocator {
 
  private:
   static constexpr uint8_t kPriority = 255;
-  struct Region {
-    void* start;
-    size_t size;
-    size_t bytes;
-  };
   static std::mutex& mutex() {
     static std::mutex it;
     return it;
   }
-  static std::map<void*, Region>& sizes() {
-    static auto* const it = new std::map<void*, Region>();
+  static std::map<void*, std::unique_ptr<FencedBytes>>& memories() {
+    static auto* const it = new std::map<void*, std::unique_ptr<FencedBytes>>();
     return *it;
   }
   static void release(void* data) {
     if (data == nullptr) return;
     const std::lock_guard<std::mutex> lock(mutex());
-    const auto found = sizes().find(data);
-    munmap(found->second.start, found->second.size);
-    in_use_ -= found->second.bytes;
-    sizes().erase(found);
+    const auto found = memories().find(data);
+    in_use_ -= found->second->bytes();
+    memories().erase(found);
   }
 
   c10::Allocator* before_ = c10::GetCPUAllocator();

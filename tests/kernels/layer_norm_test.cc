@@ -117,10 +117,10 @@ TEST_F(LayerNormTest, LibtorchsOperatorIsReplacedAndNoLessAccurate) {
       };
       const auto own = run(at::kFloat);
       const auto want = run(at::kDouble);
-      const auto theirs = outside([&] { return run(at::kFloat); });
+      const auto libtorchs = outside([&] { return run(at::kFloat); });
       for (size_t i = 0; i < own.size(); ++i) {
         EXPECT_LT(largest_error(own[i], want[i]),
-                  std::max(1e-6, 1.5 * largest_error(theirs[i], want[i])))
+                  std::max(1e-6, 1.5 * largest_error(libtorchs[i], want[i])))
             << i;
       }
     }

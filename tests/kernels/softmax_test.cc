@@ -44,14 +44,14 @@ TEST_F(SoftmaxTest, IsAsNearToDoubleAsLibtorchs) {
       const at::Tensor x = torch::randn({rows, columns}) * 4;
       const at::Tensor dy = torch::randn({rows, columns});
       const auto own = softmax_of(logarithm, x, dy);
-      const auto theirs = outside([&] { return softmax_of(logarithm, x, dy); });
+      const auto libtorchs = outside([&] { return softmax_of(logarithm, x, dy); });
       const auto want = softmax_of(logarithm, x.to(at::kDouble), dy.to(at::kDouble));
       const auto no_worse = [](const at::Tensor& got, const at::Tensor& other,
                                const at::Tensor& exact) {
         EXPECT_LE(largest_error(got, exact), std::max(3e-7, 1.2 * largest_error(other, exact)));
       };
-      no_worse(own.value, theirs.value, want.value);
-      no_worse(own.gradient, theirs.gradient, want.gradient);
+      no_worse(own.value, libtorchs.value, want.value);
+      no_worse(own.gradient, libtorchs.gradient, want.gradient);
     }
   }
 }

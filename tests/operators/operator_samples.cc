@@ -41,7 +41,7 @@ OperatorSamples half_addmm_backward() {
       {{half({9, 6}), half({9, 8}), half({8, 6}), false, true, type(at::kFloat), type(at::kFloat)},
        {half({9, 6}), half({9, 8}), half({8, 6}), true, true, type(at::kBFloat16),
         type(at::kBFloat16)}},
-          1e-2};
+      1e-2};
 }
 
 OperatorSamples batch_norm() {

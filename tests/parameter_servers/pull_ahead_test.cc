@@ -5,14 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "ps/ps_cluster.h"
-#include "strata/cluster/simple_resolver.h"
-#include "strata/optim/optimizers.h"
-#include "strata/runtime/devices.h"
-#include "strata/runtime/variable.h"
-#include "strata/strategies/parameter_server_strategy.h"
-#include "strata/strategies/server_embedding.h"
-#include "support/replicas.h"
+#include "parameter_servers/train_workers.h"
 
 namespace strata {
 namespace {
@@ -22,20 +15,9 @@ using test::PsCluster;
 /// Runs `body` as every worker of a cluster, each under a strategy that pulls ahead.
 void train_ahead(PsCluster& cluster,
                  const std::function<void(ParameterServerStrategy&, int worker)>& body,
-                 const ParameterServerStrategyOptions& options = {}) {
-  set_logical_devices("cpu", 2);
-  PsCluster::expect_ok(
-      cluster.run_tasks([&](const cluster::TaskId& task, cluster::ServerOptions server) {
-        ParameterServerStrategyOptions own = options;
-        own.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-            cluster.spec(), cluster::SimpleOptions{.task_type = task.job, .task_id = task.index});
-        if (own.devices.empty()) own.devices = {"cpu:0"};
-        own.server = std::move(server);
-        own.replicas.threads_per_replica = 1;
-        own.pull_ahead = true;
-        ParameterServerStrategy strategy(own);
-        body(strategy, task.index);
-      }));
+                 ParameterServerStrategyOptions options = {}) {
+  options.pull_ahead = true;
+  PsCluster::expect_ok(test::train_workers(cluster, body, options));
 }
 
 /// The gradient of each step is its variable's value.
@@ -99,33 +81,11 @@ TEST(PullAheadTest, WhatTheProgramWritesBetweenStepsIsNewerThanWhatArrives) {
 }
 
 TEST(PullAheadTest, RowsAndALostServerComeBetween) {
-  at::Tensor weights[2];
-  at::Tensor rows[2];
-  for (const bool lost : {false, true}) {
-    PsCluster cluster(2, 1, {.liveness = std::chrono::seconds(4)});
-    train_ahead(
-        cluster,
-        [&](ParameterServerStrategy& strategy, int) {
-          const Variable weight = strategy.scope([] { return Variable(at::ones({100})); });
-          optimizers::Adam adam({weight}, {.learning_rate = 0.1});
-          const ServerEmbedding table(
-              strategy,
-              {.rows = 20, .width = 3, .optimizer = optimizers::Adagrad({.learning_rate = 0.1})});
-          for (int64_t step = 0; step < 8; ++step) {
-            if (lost && step == 4) cluster.end_server(1);
-            strategy.run([&] {
-              const at::Tensor looked_up = table.lookup(at::arange(step, 20, 2, at::kLong));
-              adam.minimize(weight.value().square().sum() + (looked_up - 1).square().sum());
-            });
-          }
-          weights[lost ? 1 : 0] = weight.value().clone();
-          rows[lost ? 1 : 0] = table.table().read();
-        },
-        {.backup = true});
-  }
-  EXPECT_TRUE(weights[0].equal(weights[1]));
-  EXPECT_LT(weights[0].max().item<float>(), 0.6);
-  EXPECT_TRUE(rows[0].equal(rows[1]));
+  const test::WeightAndRows whole = test::train_weight_and_rows({.pull_ahead = true}, false);
+  const test::WeightAndRows with_loss = test::train_weight_and_rows({.pull_ahead = true}, true);
+  EXPECT_TRUE(whole.weight.equal(with_loss.weight));
+  EXPECT_LT(whole.weight.max().item<float>(), 0.6);
+  EXPECT_TRUE(whole.rows.equal(with_loss.rows));
 }
 
 TEST(PullAheadTest, SeveralOptimizersHaveAPushUnderWayEach) {

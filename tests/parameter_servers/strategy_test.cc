@@ -6,11 +6,11 @@
 #include <latch>
 #include <mutex>
 
+#include "parameter_servers/train_workers.h"
 #include "parity/models.h"
 #include "ps/ps_cluster.h"
 #include "runtime/span_observer.h"
 #include "strata/checkpoint/checkpoint.h"
-#include "strata/cluster/simple_resolver.h"
 #include "strata/core/log.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/strategies/server_embedding.h"
@@ -22,32 +22,15 @@ namespace {
 
 using namespace strata::parity;  // NOLINT
 using test::PsCluster;
+using test::train_workers;
 
 constexpr int kSteps = 12;
-
-/// Runs `body` as every worker of a cluster, each under a strategy of its own.
-std::vector<Status> train(PsCluster& cluster,
-                          const std::function<void(ParameterServerStrategy&, int worker)>& body,
-                          const ParameterServerStrategyOptions& options = {}) {
-  set_logical_devices("cpu", 2);
-  return cluster.run_tasks([&](const cluster::TaskId& task, cluster::ServerOptions server) {
-    ParameterServerStrategyOptions own = options;
-    own.cluster_resolver = std::make_shared<cluster::SimpleResolver>(
-        cluster.spec(), cluster::SimpleOptions{.task_type = task.job, .task_id = task.index});
-    if (own.devices.empty()) own.devices = {"cpu:0"};
-    own.seed = 5;
-    own.server = std::move(server);
-    own.replicas.threads_per_replica = 1;
-    ParameterServerStrategy strategy(own);
-    body(strategy, task.index);
-  });
-}
 
 std::vector<Status> train(int servers, int workers,
                           const std::function<void(ParameterServerStrategy&, int worker)>& body,
                           const ParameterServerStrategyOptions& options = {}) {
   PsCluster cluster(servers, workers);
-  return train(cluster, body, options);
+  return train_workers(cluster, body, options);
 }
 
 /// A worker's rows of each batch.
@@ -229,33 +212,11 @@ TEST(ParameterServerStrategyTest, ACheckpointGoesOnWithOtherNumbersOfServersAndW
 }
 
 TEST(ParameterServerStrategyTest, WithABackupALostServerCostsNoStepAndNoRow) {
-  at::Tensor weights[2];
-  at::Tensor rows[2];
-  for (const bool lost : {false, true}) {
-    PsCluster cluster(2, 1, {.liveness = std::chrono::seconds(4)});
-    PsCluster::expect_ok(train(
-        cluster,
-        [&](ParameterServerStrategy& strategy, int) {
-          const Variable weight = strategy.scope([] { return Variable(at::ones({100})); });
-          optimizers::Adam adam({weight}, {.learning_rate = 0.1});
-          const ServerEmbedding table(
-              strategy,
-              {.rows = 20, .width = 3, .optimizer = optimizers::Adagrad({.learning_rate = 0.1})});
-          for (int64_t step = 0; step < 8; ++step) {
-            if (lost && step == 4) cluster.end_server(1);
-            strategy.run([&] {
-              const at::Tensor looked_up = table.lookup(at::arange(step, 20, 2, at::kLong));
-              adam.minimize(weight.value().square().sum() + (looked_up - 1).square().sum());
-            });
-          }
-          weights[lost ? 1 : 0] = weight.value().clone();
-          rows[lost ? 1 : 0] = table.table().read();
-        },
-        {.backup = true}));
-  }
-  EXPECT_TRUE(weights[0].equal(weights[1]));
-  EXPECT_LT(weights[0].max().item<float>(), 0.5);
-  EXPECT_TRUE(rows[0].equal(rows[1]));
+  const test::WeightAndRows whole = test::train_weight_and_rows({}, /*lost=*/false);
+  const test::WeightAndRows with_loss = test::train_weight_and_rows({}, /*lost=*/true);
+  EXPECT_TRUE(whole.weight.equal(with_loss.weight));
+  EXPECT_LT(whole.weight.max().item<float>(), 0.5);
+  EXPECT_TRUE(whole.rows.equal(with_loss.rows));
 }
 
 TEST(ParameterServerStrategyTest, AGradientThatIsNotFiniteNamesItsVariable) {

@@ -12,8 +12,8 @@
 #include <numbers>
 #include <tuple>
 
-#include "kernels/portable/portable_random.h"
 #include "keras/initializers/orthonormal.h"
+#include "kernels/portable/portable_random.h"
 #include "strata/core/error.h"
 #include "strata/strategies/strategy.h"
 
@@ -85,7 +85,8 @@ Tensor draw_orthogonal(const Draw& draw) {
   Tensor normal = empty(draw, {larger, smaller});
   Tensor uniform;
   if (wants_portable_values()) {
-    kernels::portable::fill_normal(normal, std::numeric_limits<double>::infinity(), generator(draw.seed));
+    kernels::portable::fill_normal(normal, std::numeric_limits<double>::infinity(),
+                                   generator(draw.seed));
     uniform = orthonormal_columns(normal);
   } else {
     const auto [q, r] = at::linalg_qr(normal.normal_(0, 1, generator(draw.seed)));

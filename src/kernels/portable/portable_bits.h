@@ -19,6 +19,11 @@ inline const c10::DispatchKeySet kBelowPortableKey(c10::DispatchKeySet::FULL_AFT
 /// Whether the calling thread's bits are to be the same on all processors.
 inline bool portable_bits() { return c10::impl::tls_is_dispatch_key_included(kPortableKey); }
 
+/// Registers what there is at this key; later calls do nothing. Few programs want it, and it takes
+/// 15 ms and 5 MB. Call it before the first PortableBitsGuard. Threads: any.
+/// @return false: this build has no such kernels (STRATA_CPU_KERNELS=OFF).
+bool use_portable_kernels();
+
 /// Makes them so during its lifetime, if `wanted`. Threads: destroy it on the thread that made it.
 class PortableBitsGuard {
  public:
@@ -29,8 +34,5 @@ class PortableBitsGuard {
  private:
   std::optional<c10::impl::IncludeDispatchKeyGuard> key_;
 };
-
-/// Whether this build has the kernels: not with STRATA_CPU_KERNELS=OFF.
-bool has_portable_kernels();
 
 }  // namespace strata::kernels

@@ -31,43 +31,17 @@ namespace {
 using at::Scalar;
 using at::Tensor;
 
-bool is_one(const Scalar& scalar) { return scalar.equal(1) || scalar.equal(-1); }
+/// a + alpha b and a - alpha b. With another factor than 1 and -1 libtorch's kernel is a fused
+/// multiply-add where the processor has one.
+template <typename Op, typename First, typename... Out>
+decltype(auto) with_factor(c10::DispatchKeySet keys, First& a, const Tensor& b, const Scalar& alpha,
+                           Out&... out) {
+  if (alpha.equal(1) || alpha.equal(-1)) {
+    return Op::redispatch(keys & kBelowPortableKey, a, b, alpha, out...);
+  }
+  return Op::call(a, b * alpha, 1, out...);
+}
 
-// With another factor libtorch's kernel is a fused multiply-add where the processor has one.
-Tensor add(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, const Scalar& alpha) {
-  if (is_one(alpha)) return at::_ops::add_Tensor::redispatch(keys & kBelowPortableKey, a, b, alpha);
-  return at::_ops::add_Tensor::call(a, b * alpha, 1);
-}
-Tensor& add_(c10::DispatchKeySet keys, Tensor& a, const Tensor& b, const Scalar& alpha) {
-  if (is_one(alpha)) {
-    return at::_ops::add__Tensor::redispatch(keys & kBelowPortableKey, a, b, alpha);
-  }
-  return at::_ops::add__Tensor::call(a, b * alpha, 1);
-}
-Tensor& add_out(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, const Scalar& alpha,
-                Tensor& out) {
-  if (is_one(alpha)) {
-    return at::_ops::add_out::redispatch(keys & kBelowPortableKey, a, b, alpha, out);
-  }
-  return at::_ops::add_out::call(a, b * alpha, 1, out);
-}
-Tensor sub(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, const Scalar& alpha) {
-  if (is_one(alpha)) return at::_ops::sub_Tensor::redispatch(keys & kBelowPortableKey, a, b, alpha);
-  return at::_ops::sub_Tensor::call(a, b * alpha, 1);
-}
-Tensor& sub_(c10::DispatchKeySet keys, Tensor& a, const Tensor& b, const Scalar& alpha) {
-  if (is_one(alpha)) {
-    return at::_ops::sub__Tensor::redispatch(keys & kBelowPortableKey, a, b, alpha);
-  }
-  return at::_ops::sub__Tensor::call(a, b * alpha, 1);
-}
-Tensor& sub_out(c10::DispatchKeySet keys, const Tensor& a, const Tensor& b, const Scalar& alpha,
-                Tensor& out) {
-  if (is_one(alpha)) {
-    return at::_ops::sub_out::redispatch(keys & kBelowPortableKey, a, b, alpha, out);
-  }
-  return at::_ops::sub_out::call(a, b * alpha, 1, out);
-}
 Tensor addcmul(const Tensor& x, const Tensor& a, const Tensor& b, const Scalar& value) {
   return x + a * b * value;
 }
@@ -92,7 +66,8 @@ Tensor pow(const Tensor& x, const Scalar& exponent) {
   if (p == -0.5) return x.rsqrt();
   if (p == -1) return x.reciprocal();
   if (p == -2) return (x * x).reciprocal();
-  refuse_operator("aten::pow.Tensor_Scalar with another exponent than 1, 2, 3, 0.5, and -1, -2, -0.5");
+  refuse_operator(
+      "aten::pow.Tensor_Scalar with another exponent than 1, 2, 3, 0.5, and -1, -2, -0.5");
 }
 
 Tensor tanh_backward(const Tensor& gradient, const Tensor& y) { return gradient * (1 - y * y); }
@@ -126,9 +101,8 @@ Tensor& elu_(Tensor& x, const Scalar& alpha, const Scalar& scale, const Scalar& 
 }
 Tensor elu_backward(const Tensor& gradient, const Scalar& alpha, const Scalar& scale,
                     const Scalar& input_scale, bool is_result, const Tensor& x_or_y) {
-  const Tensor below = is_result
-                           ? (x_or_y + alpha.toDouble() * scale.toDouble()) * input_scale
-                           : at::exp(x_or_y * input_scale) * input_scale * alpha * scale;
+  const Tensor below = is_result ? (x_or_y + alpha.toDouble() * scale.toDouble()) * input_scale
+                                 : at::exp(x_or_y * input_scale) * input_scale * alpha * scale;
   return gradient * at::where(x_or_y > 0, at::scalar_tensor(scale, x_or_y.options()), below);
 }
 
@@ -147,16 +121,16 @@ Tensor log_softmax_backward(const Tensor& gradient, const Tensor& y, int64_t dim
   return gradient - at::exp(y) * gradient.sum(dim, /*keepdim=*/true);
 }
 
-Tensor variance(const Tensor& x, at::OptionalIntArrayRef dims, const std::optional<Scalar>& correction,
-                bool keepdim) {
+Tensor variance(const Tensor& x, at::OptionalIntArrayRef dims,
+                const std::optional<Scalar>& correction, bool keepdim) {
   const Tensor mean = x.mean(dims, /*keepdim=*/true);
   const Tensor centred = x - mean;
   const Tensor total = (centred * centred).sum(dims, keepdim);
   const double count = static_cast<double>(x.numel()) / static_cast<double>(mean.numel());
   return total / std::max(0.0, count - (correction ? correction->toDouble() : 1.0));
 }
-Tensor deviation(const Tensor& x, at::OptionalIntArrayRef dims, const std::optional<Scalar>& correction,
-                 bool keepdim) {
+Tensor deviation(const Tensor& x, at::OptionalIntArrayRef dims,
+                 const std::optional<Scalar>& correction, bool keepdim) {
   return variance(x, dims, correction, keepdim).sqrt();
 }
 
@@ -208,64 +182,72 @@ Tensor mse_loss_backward(const Tensor& gradient, const Tensor& x, const Tensor& 
   return spread(gradient, x, reduction) * ((x - target) * 2);
 }
 
+/// Of [n, channels, ...]: the dimensions that a channel's statistics are over, and how statistics
+/// are laid out beside x.
+struct Channels {
+  explicit Channels(const Tensor& x)
+      : beside(static_cast<size_t>(x.dim()), 1),
+        count(static_cast<double>(x.numel()) / static_cast<double>(x.size(1))) {
+    for (int64_t dim = 0; dim < x.dim(); ++dim) {
+      if (dim != 1) reduced.push_back(dim);
+    }
+    beside[1] = x.size(1);
+  }
+  at::DimVector reduced;
+  at::DimVector beside;
+  double count;  ///< Elements of a channel.
+};
+
 std::tuple<Tensor, Tensor, Tensor> batch_norm(const Tensor& x, const std::optional<Tensor>& weight,
                                               const std::optional<Tensor>& bias,
                                               const std::optional<Tensor>& running_mean,
                                               const std::optional<Tensor>& running_variance,
                                               bool training, double momentum, double epsilon) {
   const auto given = [](const std::optional<Tensor>& each) { return each && each->defined(); };
-  at::DimVector dims, sizes(static_cast<size_t>(x.dim()), 1);
-  for (int64_t dim = 0; dim < x.dim(); ++dim) {
-    if (dim != 1) dims.push_back(dim);
-  }
-  sizes[1] = x.size(1);
-  Tensor mean = training ? x.mean(dims) : *running_mean;
-  const Tensor centred = x - mean.view(sizes);
-  const Tensor variance = training ? (centred * centred).mean(dims) : *running_variance;
+  const Channels channels(x);
+  Tensor mean = training ? x.mean(channels.reduced) : *running_mean;
+  const Tensor centred = x - mean.view(channels.beside);
+  const Tensor variance = training ? (centred * centred).mean(channels.reduced) : *running_variance;
   Tensor inverse = (variance + epsilon).rsqrt();
-  Tensor y = centred * inverse.view(sizes);
-  if (given(weight)) y = y * weight->view(sizes);
-  if (given(bias)) y = y + bias->view(sizes);
+  Tensor y = centred * inverse.view(channels.beside);
+  if (given(weight)) y = y * weight->view(channels.beside);
+  if (given(bias)) y = y + bias->view(channels.beside);
   if (training && given(running_mean)) {
-    const double count = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
     running_mean->mul_(1 - momentum).add_(mean * momentum);
     running_variance->mul_(1 - momentum)
-        .add_(variance * (momentum * count / std::max(1.0, count - 1)));
+        .add_(variance * (momentum * channels.count / std::max(1.0, channels.count - 1)));
   }
   return {std::move(y), std::move(mean), std::move(inverse)};
 }
 std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(
     const Tensor& gradient, const Tensor& x, const std::optional<Tensor>& weight,
     const std::optional<Tensor>& running_mean, const std::optional<Tensor>& running_variance,
-    const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_inverse, bool training,
-    double epsilon, std::array<bool, 3>) {
-  at::DimVector dims, sizes(static_cast<size_t>(x.dim()), 1);
-  for (int64_t dim = 0; dim < x.dim(); ++dim) {
-    if (dim != 1) dims.push_back(dim);
-  }
-  sizes[1] = x.size(1);
+    const std::optional<Tensor>& save_mean, const std::optional<Tensor>& save_inverse,
+    bool training, double epsilon, std::array<bool, 3>) {
+  const Channels channels(x);
   const Tensor mean = training ? *save_mean : *running_mean;
   const Tensor inverse = training ? *save_inverse : (*running_variance + epsilon).rsqrt();
-  const Tensor normal = (x - mean.view(sizes)) * inverse.view(sizes);
-  const Tensor dbias = gradient.sum(dims);
-  const Tensor dweight = (gradient * normal).sum(dims);
-  Tensor scale = inverse.view(sizes);
-  if (weight && weight->defined()) scale = scale * weight->view(sizes);
+  const Tensor normal = (x - mean.view(channels.beside)) * inverse.view(channels.beside);
+  const Tensor dbias = gradient.sum(channels.reduced);
+  const Tensor dweight = (gradient * normal).sum(channels.reduced);
+  Tensor scale = inverse.view(channels.beside);
+  if (weight && weight->defined()) scale = scale * weight->view(channels.beside);
   if (!training) return {gradient * scale, dweight, dbias};
-  const double count = static_cast<double>(x.numel()) / static_cast<double>(x.size(1));
-  const Tensor dx = (gradient - (dbias / count).view(sizes) - normal * (dweight / count).view(sizes)) * scale;
+  const Tensor dx = (gradient - (dbias / channels.count).view(channels.beside) -
+                     normal * (dweight / channels.count).view(channels.beside)) *
+                    scale;
   return {dx, dweight, dbias};
 }
 
 }  // namespace
 
 void register_compositions(torch::Library& library) {
-  library.impl("add.Tensor", TORCH_FN(add));
-  library.impl("add_.Tensor", TORCH_FN(add_));
-  library.impl("add.out", TORCH_FN(add_out));
-  library.impl("sub.Tensor", TORCH_FN(sub));
-  library.impl("sub_.Tensor", TORCH_FN(sub_));
-  library.impl("sub.out", TORCH_FN(sub_out));
+  library.impl("add.Tensor", TORCH_FN((with_factor<at::_ops::add_Tensor, const Tensor>)));
+  library.impl("add_.Tensor", TORCH_FN((with_factor<at::_ops::add__Tensor, Tensor>)));
+  library.impl("add.out", TORCH_FN((with_factor<at::_ops::add_out, const Tensor, Tensor>)));
+  library.impl("sub.Tensor", TORCH_FN((with_factor<at::_ops::sub_Tensor, const Tensor>)));
+  library.impl("sub_.Tensor", TORCH_FN((with_factor<at::_ops::sub__Tensor, Tensor>)));
+  library.impl("sub.out", TORCH_FN((with_factor<at::_ops::sub_out, const Tensor, Tensor>)));
   library.impl("addcmul", TORCH_FN(addcmul));
   library.impl("addcmul_", TORCH_FN(addcmul_));
   library.impl("addcdiv", TORCH_FN(addcdiv));

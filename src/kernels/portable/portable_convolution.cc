@@ -70,8 +70,8 @@ class ConvolutionAsProducts {
       const Tensor columns = columns_of(group(wide, 1, g));  // [n, c kh kw, l]
       const Tensor rows = group(narrow, 1, g).flatten(2);    // [n, o, l]
       // One sum over images and places.
-      parts.push_back(at::mm(rows.transpose(0, 1).flatten(1),
-                             columns.transpose(1, 2).flatten(0, 1)));
+      parts.push_back(
+          at::mm(rows.transpose(0, 1).flatten(1), columns.transpose(1, 2).flatten(0, 1)));
     }
     const Tensor gradient = parts.size() == 1 ? parts[0] : at::cat(parts);
     return planes(gradient.view(weight_.sizes()));
@@ -157,8 +157,7 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const std::optiona
 std::tuple<Tensor, Tensor, Tensor> convolution_backward(
     const Tensor& dy, const Tensor& input, const Tensor& weight, at::OptionalSymIntArrayRef,
     c10::SymIntArrayRef stride, c10::SymIntArrayRef padding, c10::SymIntArrayRef dilation,
-    bool transposed, c10::SymIntArrayRef, c10::SymInt groups,
-    std::array<bool, 3> output_mask) {
+    bool transposed, c10::SymIntArrayRef, c10::SymInt groups, std::array<bool, 3> output_mask) {
   require_planes(input, weight, "aten::convolution_backward");
   const ConvolutionAsProducts products(weight, stride, padding, dilation, transposed, groups);
   std::tuple<Tensor, Tensor, Tensor> gradients;

@@ -25,8 +25,6 @@ struct PortableKernels {
   PortableSums<double> sums_f64;
   PortableFunction exp;
   PortableFunction log;
-  PortableFunction tanh;
-  PortableFunction sigmoid;
   PortableFunction erf;
 };
 

@@ -13,11 +13,7 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 
-namespace strata::kernels {
-
-bool has_portable_kernels() { return true; }
-
-namespace portable {
+namespace strata::kernels::portable {
 
 void refuse_operator(std::string_view name) {
   throw Error(ErrorCode::kUnimplemented,
@@ -35,36 +31,179 @@ namespace {
 const std::unordered_set<std::string_view>& exact_operators() {
   static const std::unordered_set<std::string_view> names = {
       // They move values.
-      "_copy_from", "_index_put_impl", "_local_scalar_dense", "_reshape_alias", "_reshape_copy", "_to_copy",
-      "_unsafe_view", "alias", "arange", "as_strided", "cat", "clone", "col2im", "constant_pad_nd",
-      "copy", "detach", "diag_embed", "diagonal", "diagonal_backward", "embedding", "empty",
-      "empty_like", "empty_permuted", "empty_strided", "expand", "eye", "fill", "flip", "full",
-      "full_like", "gather", "im2col", "index", "index_copy", "index_fill", "index_put", "index_select", "lift", "lift_fresh",
-      "masked_fill", "masked_select", "new_empty", "new_empty_strided", "new_full", "new_ones",
-      "new_zeros", "nonzero", "ones", "ones_like", "permute", "pixel_shuffle", "reflection_pad1d",
-      "reflection_pad2d", "repeat", "replication_pad1d", "replication_pad2d", "resize", "roll",
-      "scalar_tensor", "scatter", "select", "select_backward", "set", "slice", "slice_backward", "split",
-      "split_with_sizes", "squeeze", "stack", "t", "transpose", "tril", "triu", "unbind", "unfold",
-      "unfold_backward", "unsafe_split", "unsqueeze", "upsample_nearest1d", "upsample_nearest2d",
-      "upsample_nearest3d", "view", "where", "zero", "zeros", "zeros_like",
+      "_copy_from",
+      "_index_put_impl",
+      "_local_scalar_dense",
+      "_reshape_alias",
+      "_reshape_copy",
+      "_to_copy",
+      "_unsafe_view",
+      "alias",
+      "arange",
+      "as_strided",
+      "cat",
+      "clone",
+      "col2im",
+      "constant_pad_nd",
+      "copy",
+      "detach",
+      "diag_embed",
+      "diagonal",
+      "diagonal_backward",
+      "embedding",
+      "empty",
+      "empty_like",
+      "empty_permuted",
+      "empty_strided",
+      "expand",
+      "eye",
+      "fill",
+      "flip",
+      "full",
+      "full_like",
+      "gather",
+      "im2col",
+      "index",
+      "index_copy",
+      "index_fill",
+      "index_put",
+      "index_select",
+      "lift",
+      "lift_fresh",
+      "masked_fill",
+      "masked_select",
+      "new_empty",
+      "new_empty_strided",
+      "new_full",
+      "new_ones",
+      "new_zeros",
+      "nonzero",
+      "ones",
+      "ones_like",
+      "permute",
+      "pixel_shuffle",
+      "reflection_pad1d",
+      "reflection_pad2d",
+      "repeat",
+      "replication_pad1d",
+      "replication_pad2d",
+      "resize",
+      "roll",
+      "scalar_tensor",
+      "scatter",
+      "select",
+      "select_backward",
+      "set",
+      "slice",
+      "slice_backward",
+      "split",
+      "split_with_sizes",
+      "squeeze",
+      "stack",
+      "t",
+      "transpose",
+      "tril",
+      "triu",
+      "unbind",
+      "unfold",
+      "unfold_backward",
+      "unsafe_split",
+      "unsqueeze",
+      "upsample_nearest1d",
+      "upsample_nearest2d",
+      "upsample_nearest3d",
+      "view",
+      "where",
+      "zero",
+      "zeros",
+      "zeros_like",
       // They compare.
-      "all", "amax", "amin", "any", "argmax", "argmin", "argsort", "bitwise_and", "bitwise_not",
-      "bitwise_or", "bitwise_xor", "bucketize", "clamp", "clamp_max", "clamp_min", "eq", "equal",
-      "ge", "gt", "is_nonzero", "isfinite", "isinf", "isnan", "isneginf", "isposinf", "le",
-      "logical_and", "logical_not", "logical_or", "logical_xor", "lt", "max", "max_pool1d",
-      "max_pool2d_with_indices", "max_pool2d_with_indices_backward", "max_pool3d_with_indices",
-      "max_pool3d_with_indices_backward", "maximum", "min", "minimum", "ne", "searchsorted",
-      "signbit", "sort", "topk", "unique_dim", "_unique2",
+      "all",
+      "amax",
+      "amin",
+      "any",
+      "argmax",
+      "argmin",
+      "argsort",
+      "bitwise_and",
+      "bitwise_not",
+      "bitwise_or",
+      "bitwise_xor",
+      "bucketize",
+      "clamp",
+      "clamp_max",
+      "clamp_min",
+      "eq",
+      "equal",
+      "ge",
+      "gt",
+      "is_nonzero",
+      "isfinite",
+      "isinf",
+      "isnan",
+      "isneginf",
+      "isposinf",
+      "le",
+      "logical_and",
+      "logical_not",
+      "logical_or",
+      "logical_xor",
+      "lt",
+      "max",
+      "max_pool1d",
+      "max_pool2d_with_indices",
+      "max_pool2d_with_indices_backward",
+      "max_pool3d_with_indices",
+      "max_pool3d_with_indices_backward",
+      "maximum",
+      "min",
+      "minimum",
+      "ne",
+      "searchsorted",
+      "signbit",
+      "sort",
+      "topk",
+      "unique_dim",
+      "_unique2",
       // They round an element once.
-      "abs", "ceil", "div", "floor", "frac", "hardtanh", "hardtanh_backward", "leaky_relu",
-      "leaky_relu_backward", "mul", "neg", "reciprocal", "relu", "round", "rsqrt", "sgn", "sign",
-      "sqrt", "threshold", "threshold_backward", "trunc",
+      "abs",
+      "ceil",
+      "div",
+      "floor",
+      "frac",
+      "hardtanh",
+      "hardtanh_backward",
+      "leaky_relu",
+      "leaky_relu_backward",
+      "mul",
+      "neg",
+      "reciprocal",
+      "relu",
+      "round",
+      "rsqrt",
+      "sgn",
+      "sign",
+      "sqrt",
+      "threshold",
+      "threshold_backward",
+      "trunc",
       // They add one element after another, whatever the vector width.
-      "_adaptive_avg_pool2d", "_adaptive_avg_pool2d_backward", "_adaptive_avg_pool3d",
-      "_adaptive_avg_pool3d_backward", "avg_pool2d", "avg_pool2d_backward", "avg_pool3d",
-      "avg_pool3d_backward", "cumsum", "embedding_dense_backward", "index_add", "scatter_add",
+      "_adaptive_avg_pool2d",
+      "_adaptive_avg_pool2d_backward",
+      "_adaptive_avg_pool3d",
+      "_adaptive_avg_pool3d_backward",
+      "avg_pool2d",
+      "avg_pool2d_backward",
+      "avg_pool3d",
+      "avg_pool3d_backward",
+      "cumsum",
+      "embedding_dense_backward",
+      "index_add",
+      "scatter_add",
       // They draw bits: a stream's, or those of a generator of libtorch's.
-      "bernoulli", "random", "randperm",
+      "bernoulli",
+      "random",
+      "randperm",
   };
   return names;
 }
@@ -80,8 +219,7 @@ bool is_exact(const c10::OperatorName& name) {
 }
 
 bool holds_floats(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.is_cpu() &&
-         (tensor.is_floating_point() || tensor.is_complex());
+  return tensor.defined() && tensor.is_cpu() && (tensor.is_floating_point() || tensor.is_complex());
 }
 
 bool holds_floats(const c10::IValue& value) {
@@ -106,11 +244,13 @@ void only_whole_numbers(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
 }
 
 /// libtorch counts this key as a device, so the generic kernels of operators would be taken at it
-/// (see tensor/replica_operators.cc): each operator that has a kernel for CPUs is registered.
-void register_the_rest(torch::Library& library) {
+/// (see tensor/replica_operators.cc): each operator that has a kernel for CPUs is registered. This
+/// library's own have the same bits everywhere.
+void register_the_rest(torch::Library& of_aten, torch::Library& of_strata) {
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
-    if (!name.name.starts_with("aten::")) continue;
+    const bool ours = name.name.starts_with("strata::");
+    if (!ours && !name.name.starts_with("aten::")) continue;
     const auto op = dispatcher.findSchema(name);
     if (!op || op->hasKernelForDispatchKey(kPortableKey) ||
         !op->hasKernelForDispatchKey(c10::DispatchKey::CPU)) {
@@ -118,29 +258,40 @@ void register_the_rest(torch::Library& library) {
     }
     std::string full = name.name;
     if (!name.overload_name.empty()) full.append(".").append(name.overload_name);
-    library.impl(full.c_str(), is_exact(name)
-                                   ? torch::CppFunction::makeFallthrough()
-                                   : torch::CppFunction::makeFromBoxedFunction<
-                                         &only_whole_numbers>());
+    torch::Library& library = ours ? of_strata : of_aten;
+    library.impl(full.c_str(),
+                 ours || is_exact(name)
+                     ? torch::CppFunction::makeFallthrough()
+                     : torch::CppFunction::makeFromBoxedFunction<&only_whole_numbers>());
   }
 }
 
-}  // namespace
-
-TORCH_LIBRARY_IMPL(_, FPGA, library) {
-  library.fallback(torch::CppFunction::makeFromBoxedFunction<&only_whole_numbers>());
+/// For the life of the program.
+torch::Library& library_of(const char* space) {
+  return *new torch::Library(torch::Library::IMPL, space, kPortableKey, __FILE__, __LINE__);
 }
 
-// One block, since the order matters: what is registered first is left alone by the last line.
-TORCH_LIBRARY_IMPL(aten, FPGA, library) {
+void register_all() {
+  library_of("_").fallback(torch::CppFunction::makeFromBoxedFunction<&only_whole_numbers>());
+  torch::Library& library = library_of("aten");
   register_sums(library);
   register_products(library);
   register_convolution(library);
   register_functions(library);
   register_random(library);
   register_compositions(library);
-  register_the_rest(library);
+  // What is registered above is left alone.
+  register_the_rest(library, library_of("strata"));
 }
 
-}  // namespace portable
+}  // namespace
+}  // namespace strata::kernels::portable
+
+namespace strata::kernels {
+
+bool use_portable_kernels() {
+  static const bool done = (portable::register_all(), true);
+  return done;
+}
+
 }  // namespace strata::kernels

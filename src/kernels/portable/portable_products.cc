@@ -53,7 +53,9 @@ Tensor multiply_matrices(const Tensor& a, const Tensor& b) {
   return batched(a.unsqueeze(0), b.unsqueeze(0), "aten::mm").squeeze(0);
 }
 Tensor multiply_batches(const Tensor& a, const Tensor& b) { return batched(a, b, "aten::bmm"); }
-Tensor mv(const Tensor& a, const Tensor& x) { return multiply_matrices(a, x.unsqueeze(1)).squeeze(1); }
+Tensor mv(const Tensor& a, const Tensor& x) {
+  return multiply_matrices(a, x.unsqueeze(1)).squeeze(1);
+}
 Tensor dot(const Tensor& a, const Tensor& b) {
   return multiply_matrices(a.unsqueeze(0), b.unsqueeze(1)).squeeze();
 }

@@ -23,16 +23,7 @@
 namespace strata::kernels {
 
 const PortableKernels& portable_kernels() {
-  switch (best_cpu_isa()) {
-#if defined(__x86_64__)
-    case CpuIsa::kAvx512:
-      return portable_kernels_avx512();
-    case CpuIsa::kAvx2:
-      return portable_kernels_avx2();
-#endif
-    default:
-      return portable_kernels_baseline();
-  }
+  return STRATA_KERNELS_FOR(best_cpu_isa(), portable_kernels);
 }
 
 namespace portable {

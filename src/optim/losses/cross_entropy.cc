@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_cpu_dispatch.h>
 #include <ATen/ops/full_like.h>
@@ -22,6 +21,7 @@
 #include <utility>
 
 #include "kernels/autograd_node.h"
+#include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
 #include "optim/losses/batch_rows.h"
 #include "optim/losses/cross_entropy_kernels.h"
@@ -30,19 +30,7 @@
 namespace strata::losses {
 
 const CrossEntropyKernels& cross_entropy_kernels(CpuIsa isa) {
-#if defined(__x86_64__)
-  switch (isa) {
-    case CpuIsa::kBaseline:
-      break;
-    case CpuIsa::kAvx2:
-      return cross_entropy_kernels_avx2();
-    case CpuIsa::kAvx512:
-      return cross_entropy_kernels_avx512();
-  }
-#else
-  static_cast<void>(isa);
-#endif
-  return cross_entropy_kernels_baseline();
+  return STRATA_KERNELS_FOR(isa, cross_entropy_kernels);
 }
 
 void throw_bad_label(const at::Tensor& labels, int64_t index, int64_t classes) {
@@ -247,22 +235,10 @@ TORCH_LIBRARY_IMPL(strata, CPU, library) {
   library.impl("scale_rows_", scale_rows_cpu_);
 }
 
-// What is registered for all devices would be taken at the replicas' key too.
-TORCH_LIBRARY_IMPL(strata, CustomRNGKeyId, library) {
-  library.impl("softmax_cross_entropy", torch::CppFunction::makeFallthrough());
-  library.impl("scale_rows", torch::CppFunction::makeFallthrough());
-  library.impl("scale_rows_", torch::CppFunction::makeFallthrough());
-}
-
 TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("softmax_cross_entropy", forward_of_libtorch);
   library.impl("scale_rows", scale_rows_of_libtorch);
   library.impl("scale_rows_", scale_rows_of_libtorch_);
-}
-
-template <typename Signature>
-auto find_operator(const char* name) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
 }
 
 struct NoSecondDerivative final : Node {
@@ -283,9 +259,11 @@ struct SparseCategoricalCrossentropyBackward final : Node {
     {
       const at::AutoDispatchBelowADInplaceOrView below;
       static const auto scale_rows =
-          find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>("strata::scale_rows");
+          kernels::find_operator<at::Tensor(const at::Tensor&, const at::Tensor&)>(
+              "strata::scale_rows");
       static const auto scale_rows_ =
-          find_operator<at::Tensor&(at::Tensor&, const at::Tensor&)>("strata::scale_rows_");
+          kernels::find_operator<at::Tensor&(at::Tensor&, const at::Tensor&)>(
+              "strata::scale_rows_");
       if (may_overwrite) {
         result = std::move(difference);
         scale_rows_.call(result, gradients[0]);
@@ -321,7 +299,7 @@ bool has_fused_cross_entropy(const at::Tensor& logits) {
 
 at::Tensor softmax_cross_entropy(const at::Tensor& logits, const at::Tensor& labels,
                                  std::optional<int64_t> ignore_class) {
-  static const auto operation = find_operator<std::tuple<at::Tensor, at::Tensor>(
+  static const auto operation = kernels::find_operator<std::tuple<at::Tensor, at::Tensor>(
       const at::Tensor&, const at::Tensor&, std::optional<int64_t>, bool)>(
       "strata::softmax_cross_entropy");
   const bool differentiable = at::GradMode::is_enabled() && logits.requires_grad();

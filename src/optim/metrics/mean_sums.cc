@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <ATen/ops/zeros.h>
@@ -10,6 +9,7 @@
 
 #include <optional>
 
+#include "kernels/find_operator.h"
 #include "optim/shapes.h"
 #include "strata/core/error.h"
 
@@ -134,9 +134,7 @@ void add_to_mean(Variable& total, Variable& count, const Tensor& values, const T
   const Tensor* const my_count = own_tensor(count);
   if (my_total != nullptr && my_count != nullptr && my_total->is_cpu() && terms.is_cpu()) {
     using Signature = void(Tensor&, Tensor&, const Tensor&, const std::optional<Tensor>&, double);
-    static const auto operation = c10::Dispatcher::singleton()
-                                      .findSchemaOrThrow("strata::add_to_mean_", "")
-                                      .typed<Signature>();
+    static const auto operation = kernels::find_operator<Signature>("strata::add_to_mean_");
     const at::AutoDispatchBelowADInplaceOrView below;
     Tensor a = *my_total, b = *my_count;
     operation.call(a, b, terms.contiguous(),

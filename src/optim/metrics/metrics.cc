@@ -2,7 +2,6 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>
 #include <ATen/ops/empty.h>
@@ -13,6 +12,7 @@
 
 #include <cmath>
 
+#include "kernels/find_operator.h"
 #include "optim/shapes.h"
 #include "strata/core/error.h"
 
@@ -75,9 +75,8 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
 
 Tensor matches(const Tensor& labels, const Tensor& y_pred) {
   if (y_pred.is_cpu() && labels.is_cpu() && y_pred.scalar_type() == at::kFloat) {
-    static const auto operation = c10::Dispatcher::singleton()
-                                      .findSchemaOrThrow("strata::argmax_matches", "")
-                                      .typed<Tensor(const Tensor&, const Tensor&)>();
+    static const auto operation =
+        kernels::find_operator<Tensor(const Tensor&, const Tensor&)>("strata::argmax_matches");
     const at::AutoDispatchBelowADInplaceOrView below;
     return operation.call(labels, y_pred);
   }

@@ -3,7 +3,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/util/SmallVector.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "kernels/autograd_node.h"
+#include "kernels/find_operator.h"
 
 namespace strata::losses {
 namespace {
@@ -82,19 +82,14 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
   library.impl("scaled_sum_backward", scaled_sum_backward_by_libtorch);
 }
 
-template <typename Function>
-auto find_operator(const char* name, Function*) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Function>();
-}
-
 struct ScaledSumBackward final : torch::autograd::Node {
   variable_list apply(variable_list&& gradients) override {
     const at::Tensor& gradient = gradients[0];
     if (!gradient.defined()) return {at::Tensor()};
     if (at::GradMode::is_enabled()) return {gradient.div(divisor).expand(sizes)};
     const at::AutoDispatchBelowADInplaceOrView below;
-    static const auto backward = find_operator(
-        "strata::scaled_sum_backward", static_cast<decltype(&scaled_sum_backward_cpu)>(nullptr));
+    static const auto backward =
+        kernels::find_operator<decltype(scaled_sum_backward_cpu)>("strata::scaled_sum_backward");
     return {backward.call(gradient, sizes, divisor)};
   }
   std::string name() const override { return "ScaledSumBackward"; }
@@ -116,7 +111,7 @@ at::Tensor scaled_sum(const at::Tensor& values, double divisor) {
   {
     const at::AutoDispatchBelowADInplaceOrView below;
     static const auto forward =
-        find_operator("strata::scaled_sum", static_cast<decltype(&scaled_sum_cpu)>(nullptr));
+        kernels::find_operator<decltype(scaled_sum_cpu)>("strata::scaled_sum");
     result = forward.call(values, divisor);
   }
   if (at::GradMode::is_enabled() && values.requires_grad()) {

@@ -118,9 +118,9 @@ void check_table(const TableSpec& spec, int servers) {
                where(), "got an initializer with ", initializer.a, " and ", initializer.b,
                "; expected finite numbers");
   const int64_t element = static_cast<int64_t>(c10::elementSize(spec.dtype));
-  const auto bytes = spec.is_flat()
-                         ? strata::detail::checked_product<int64_t>({spec.parts.back().end, element})
-                         : strata::detail::checked_product<int64_t>({spec.rows, spec.width, element});
+  const auto bytes =
+      spec.is_flat() ? strata::detail::checked_product<int64_t>({spec.parts.back().end, element})
+                     : strata::detail::checked_product<int64_t>({spec.rows, spec.width, element});
   STRATA_CHECK(bytes.has_value(), kInvalidArgument, where(), "got ",
                spec.is_flat() ? str_cat(spec.parts.back().end, " elements")
                               : str_cat(spec.rows, " rows of width ", spec.width),
