@@ -329,8 +329,14 @@ std::vector<at::Tensor> run_guarded(const RecurrentKernels& kernels, int64_t gat
   kernels.pack(weights, packed.get());
   kernels.pack_transposed(weights, transposed.get());
   if (gates == 4) {
-    kernels.lstm_forward({steps, units, packed.get(), sums.data(), states.data(), cells.data()}, 0,
-                         batch);
+    kernels.lstm_forward({steps,
+                          units,
+                          packed.get(),
+                          {sums.data(), nullptr},
+                          sums.data(),
+                          states.data(),
+                          cells.data()},
+                         0, batch);
     kernels.lstm_backward({steps, units, transposed.get(), sums.data(), cells.data(), dy.data(),
                            dh.data(), dc.data(), dsums.data(), true},
                           0, batch);
@@ -340,6 +346,7 @@ std::vector<at::Tensor> run_guarded(const RecurrentKernels& kernels, int64_t gat
                          {0, units, 2 * units},
                          packed.get(),
                          bias.data(),
+                         {sums.data(), nullptr},
                          sums.data(),
                          inner.data(),
                          states.data()},

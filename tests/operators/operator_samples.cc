@@ -145,7 +145,7 @@ const std::vector<int64_t> kSizes = {3, 3, 2, 1, 1};
 
 OperatorSamples lstm() {
   return {{{some({10, 6}), some({3, 8}), some({3, 8}), some({6, 32}), some({8, 32}), some({32}),
-            kNone, kSizes}}};
+            kNone, kSizes, kNone}}};
 }
 
 OperatorSamples lstm_backward() {
@@ -157,9 +157,9 @@ OperatorSamples lstm_backward() {
 
 OperatorSamples gru() {
   return {{{some({10, 6}), some({3, 8}), some({6, 24}), some({8, 24}), some({24}), some({24}),
-            kNone, kSizes, false},
+            kNone, kSizes, false, kNone},
            {some({10, 6}), some({3, 8}), some({6, 24}), some({8, 24}), kNone, kNone, kNone, kSizes,
-            true}}};
+            true, kNone}}};
 }
 
 OperatorSamples gru_backward() {
