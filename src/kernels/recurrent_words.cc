@@ -1,8 +1,10 @@
 #include "kernels/recurrent_words.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/mm.h>
-#include <ATen/ops/searchsorted.h>
 #include <ATen/ops/zeros_like.h>
 #include <torch/library.h>
 
@@ -83,6 +85,20 @@ at::Tensor DistinctRows::scattered(const at::Tensor& distinct) const {
 
 namespace {
 
+/// Of each number the place of the first that equals it. In libtorch's operators, all of which know
+/// their shapes.
+at::Tensor first_of_equals(const at::Tensor& numbers) {
+  const int64_t count = numbers.size(0);
+  const auto [sorted, order] = numbers.sort(/*stable=*/true, 0, /*descending=*/false);
+  const at::Tensor differs =
+      at::cat({at::zeros_like(sorted.narrow(0, 0, 1)),
+               (sorted.narrow(0, 1, count - 1) != sorted.narrow(0, 0, count - 1)).to(at::kLong)});
+  const at::Tensor group = at::zeros_like(numbers).scatter(0, order, differs.cumsum(0));
+  return at::full_like(numbers, count)
+      .scatter_reduce(0, group, at::arange(count, numbers.options()), "amin")
+      .gather(0, group);
+}
+
 using InputsBackward = InputsGradients(const at::Tensor&, const OptionalTensor&,
                                        const OptionalTensor&, const at::Tensor&, bool, bool);
 
@@ -141,9 +157,7 @@ InputsGradients decomposed::recurrent_inputs_backward(const at::Tensor& gradient
   InputsGradients result;
   if (wants_bias) std::get<0>(result) = gradient.sum(0);
   if (kernel) {
-    const auto [sorted, order] = words.sort(/*stable=*/true, 0, /*descending=*/false);
-    const at::Tensor first = order.index_select(0, at::searchsorted(sorted, words));
-    const at::Tensor sums = at::zeros_like(gradient).index_add(0, first, gradient);
+    const at::Tensor sums = at::zeros_like(gradient).index_add(0, first_of_equals(words), gradient);
     std::get<1>(result) = at::mm(sums, kernel->t());
   }
   if (x) {

@@ -22,8 +22,9 @@ class DistinctRows {
   int64_t count() const { return static_cast<int64_t>(firsts_.size()); }
   /// Of each row, which of the distinct ones it is; these are in the order in which they come.
   const int64_t* places() const { return places_.data(); }
-  /// Whether products that are smaller by so much are worth copies and sums of rows.
-  bool worthwhile() const { return known_ && 4 * count() <= 3 * rows_; }
+  /// Whether products that are smaller by so much are worth copies and sums of rows. Products of
+  /// fewer than four rows are libtorch's, with other bits.
+  bool worthwhile() const { return known_ && count() >= 4 && 4 * count() <= 3 * rows_; }
 
   /// `[count, width]` of `[rows, width]`: the first of each.
   at::Tensor gathered(const at::Tensor& x) const;

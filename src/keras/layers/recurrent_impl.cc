@@ -7,6 +7,8 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <utility>
+
 #include "keras/call_context.h"
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
@@ -44,6 +46,11 @@ Json initial_state_option(size_t count) {
   Json options = Json::object();
   options.set("initial_state", std::move(states));
   return options;
+}
+
+at::Tensor take_words_of_input() {
+  const auto* const fusion = std::exchange(keras::detail::call_context().fusion, nullptr);
+  return fusion != nullptr ? fusion->words : at::Tensor();
 }
 
 RNNImpl::RNNImpl(const keras::Layer& cell, const RNNOptions& options)
@@ -110,9 +117,7 @@ Tensors RNNImpl::call(const Tensors& inputs, const Call& call) {
   if (const Tensors given = option_tensors(call.option("mask"), inputs); !given.empty()) {
     mask = given[0];
   }
-  const auto* const fusion = std::exchange(keras::detail::call_context().fusion, nullptr);
-  return go(inputs.at(0), states, mask, call.training,
-            fusion != nullptr ? fusion->words : at::Tensor());
+  return go(inputs.at(0), states, mask, call.training, take_words_of_input());
 }
 
 Tensors RNNImpl::first_states(const at::Tensor& x, Tensors states) const {

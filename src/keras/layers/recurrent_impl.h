@@ -14,6 +14,9 @@ keras::Tensors option_tensors(const Json* option, const keras::Tensors& inputs);
 /// `{"initial_state": [{"tensor": 1}, ...]}` for `count` of them; null for none.
 Json initial_state_option(size_t count);
 
+/// The words of the input of the call that has begun (keras/fusion.h), or an undefined tensor.
+at::Tensor take_words_of_input();
+
 /// A cell over time. What LSTM and the others add are fast ways.
 class RNNImpl : public keras::LayerImpl, public keras::detail::Fusible {
  public:
