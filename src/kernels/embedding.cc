@@ -11,8 +11,31 @@
 #include "kernels/layer_kernels.h"
 #include "kernels/products.h"
 #include "kernels/registration.h"
+#include "kernels/row_sums.h"
 
 namespace strata::kernels {
+
+void sum_rows(const RowSums& arrays, int64_t height) {
+  // Each part looks at all rows, so their number is that of the threads at most; cut by columns,
+  // parts are alike.
+  const int64_t work = (arrays.count + height) * arrays.width;
+  const int64_t parts = std::min<int64_t>(num_kernel_threads(), work / kPartElements);
+  constexpr int64_t kColumns = 16;
+  if (parts <= 1) {
+    layer_kernels().add_rows(arrays, 0, height, 0, arrays.width);
+  } else if (arrays.width >= parts * kColumns) {
+    const int64_t blocks = (arrays.width + kColumns - 1) / kColumns;
+    parallel_for(0, blocks, (blocks + parts - 1) / parts, [&](int64_t begin, int64_t end) {
+      layer_kernels().add_rows(arrays, 0, height, begin * kColumns,
+                               std::min(end * kColumns, arrays.width));
+    });
+  } else {
+    parallel_for(0, height, (height + parts - 1) / parts, [&](int64_t begin, int64_t end) {
+      layer_kernels().add_rows(arrays, begin, end, 0, arrays.width);
+    });
+  }
+}
+
 namespace {
 
 at::Tensor embedding_dense_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
@@ -39,24 +62,7 @@ at::Tensor embedding_dense_backward(c10::DispatchKeySet keys, const at::Tensor& 
                        .left_out = padding_idx.expect_int(),
                        .width = width,
                        .sums = result.mutable_data_ptr<float>()};
-  // Each part looks at all rows, so their number is that of the threads at most; cut by columns,
-  // parts are alike.
-  const int64_t work = (count + height) * width;
-  const int64_t parts = std::min<int64_t>(num_kernel_threads(), work / kPartElements);
-  constexpr int64_t kColumns = 16;
-  if (parts <= 1) {
-    layer_kernels().add_rows(arrays, 0, height, 0, width);
-  } else if (width >= parts * kColumns) {
-    const int64_t blocks = (width + kColumns - 1) / kColumns;
-    parallel_for(0, blocks, (blocks + parts - 1) / parts, [&](int64_t begin, int64_t end) {
-      layer_kernels().add_rows(arrays, 0, height, begin * kColumns,
-                               std::min(end * kColumns, width));
-    });
-  } else {
-    parallel_for(0, height, (height + parts - 1) / parts, [&](int64_t begin, int64_t end) {
-      layer_kernels().add_rows(arrays, begin, end, 0, width);
-    });
-  }
+  sum_rows(arrays, height);
   return result;
 }
 

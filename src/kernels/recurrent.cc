@@ -16,6 +16,7 @@
 #include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/recurrent_operators.h"
+#include "kernels/recurrent_words.h"
 
 namespace strata::kernels {
 namespace {
@@ -45,6 +46,7 @@ struct RecurrentNode : Node {
     if (bias_value.defined()) bias = SavedVariable(bias_value, false);
     has_bias = bias_value.defined();
     rows = if_defined(sequence.rows);
+    words = sequence.words;
     sizes = sequence.sizes;
   }
 
@@ -52,6 +54,7 @@ struct RecurrentNode : Node {
     for (SavedVariable* each : {&x, &h, &kernel, &recurrent, &bias, &y}) each->reset_data();
     for (at::Tensor* each : {&states, &gates}) each->reset();
     rows.reset();
+    words.reset();
   }
 
   /// Of the inputs' weights and of x, from those of their sums.
@@ -70,9 +73,12 @@ struct RecurrentNode : Node {
         const at::Tensor&, const OptionalTensor&, const OptionalTensor&, bool, bool);
     static const auto backward = find_operator<Backward>("strata::addmm_backward");
     const bool by_columns = kernel_value.stride(0) == 1 && kernel_value.stride(1) != 1;
-    std::tie(results[kBias], results[kX], results[kKernel]) = backward.call(
-        dsums, wants_kernel ? OptionalTensor(x_value) : std::nullopt,
-        wants_x ? OptionalTensor(kernel_value) : std::nullopt, by_columns, wants_bias);
+    const auto x_if = wants_kernel ? OptionalTensor(x_value) : std::nullopt;
+    const auto kernel_if = wants_x ? OptionalTensor(kernel_value) : std::nullopt;
+    std::tie(results[kBias], results[kX], results[kKernel]) =
+        words.defined()
+            ? call_recurrent_inputs_backward(dsums, x_if, kernel_if, words, by_columns, wants_bias)
+            : backward.call(dsums, x_if, kernel_if, by_columns, wants_bias);
   }
 
   SavedVariable x, h, kernel, recurrent, bias;
@@ -80,6 +86,7 @@ struct RecurrentNode : Node {
   at::Tensor states;
   at::Tensor gates;
   OptionalTensor rows;
+  at::Tensor words;
   std::vector<int64_t> sizes;
   bool has_bias = false;
 };
@@ -208,8 +215,9 @@ std::optional<LstmResult> lstm(const at::Tensor& x, const at::Tensor& h, const a
   at::Tensor states, cells, gates;
   {
     const at::AutoDispatchBelowADInplaceOrView below;
-    std::tie(states, cells, gates, result.h, result.c) = call_lstm(
-        x, h, c, kernel, recurrent, if_defined(bias), if_defined(steps.rows), steps.sizes);
+    std::tie(states, cells, gates, result.h, result.c) =
+        call_lstm(x, h, c, kernel, recurrent, if_defined(bias), if_defined(steps.rows), steps.sizes,
+                  if_defined(steps.words));
     result.y = rows_of_states(states, h.size(0));
   }
   if (!wants_graph(x, h, c, kernel, recurrent, bias)) return result;
@@ -236,7 +244,7 @@ std::optional<GruResult> gru(const at::Tensor& x, const at::Tensor& h, const at:
     const at::AutoDispatchBelowADInplaceOrView below;
     std::tie(states, gates, inner, result.h) =
         call_gru(x, h, kernel, recurrent, if_defined(bias), if_defined(recurrent_bias),
-                 if_defined(steps.rows), steps.sizes, reset_first);
+                 if_defined(steps.rows), steps.sizes, reset_first, if_defined(steps.words));
     result.y = rows_of_states(states, h.size(0));
   }
   if (!wants_graph(x, h, kernel, recurrent, bias, recurrent_bias)) return result;

@@ -13,6 +13,9 @@ struct SequenceSteps {
   /// [rows of all steps] the batch's row of each; undefined: a step's i-th is the batch's i-th.
   at::Tensor rows;
   std::vector<int64_t> sizes;  ///< Of each step.
+  /// [rows of all steps] rows of x with equal numbers are equal, as those of an embedding: they are
+  /// multiplied once, and the first of them gets the gradient of all. Undefined: none is known to be.
+  at::Tensor words = {};
 };
 
 struct LstmResult {

@@ -88,7 +88,7 @@ at::Tensor through_tanh(const at::Tensor& gradient, const at::Tensor& y) {
 
 Tensors5 lstm(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
               const at::Tensor& kernel, const at::Tensor& recurrent, const OptionalTensor& bias,
-              const OptionalTensor& rows, at::IntArrayRef sizes) {
+              const OptionalTensor& rows, at::IntArrayRef sizes, const OptionalTensor&) {
   const at::Tensor sums = sums_of_inputs(x, kernel, bias);
   std::vector<at::Tensor> states{h}, cells{c}, gates;
   at::Tensor h_now = h, c_now = c;
@@ -142,7 +142,7 @@ Tensors4 lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh, const
 Tensors4 gru(const at::Tensor& x, const at::Tensor& h, const at::Tensor& kernel,
              const at::Tensor& recurrent, const OptionalTensor& bias,
              const OptionalTensor& recurrent_bias, const OptionalTensor& rows,
-             at::IntArrayRef sizes, bool reset_first) {
+             at::IntArrayRef sizes, bool reset_first, const OptionalTensor&) {
   const at::Tensor sums = sums_of_inputs(x, kernel, bias);
   std::vector<at::Tensor> states{h}, gates, inner;
   at::Tensor h_now = h;

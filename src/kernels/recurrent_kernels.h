@@ -29,12 +29,21 @@ struct RecurrentSteps {
   const int64_t* previous;  ///< Of each row, the row of its state before in `states`, `cells`.
 };
 
+/// The inputs' part of the gates' sums, [*, gates * units]: maybe what the gates replace.
+struct InputSums {
+  const float* data;
+  const int64_t* rows;  ///< Of each row, where its sums are; null: at its own place.
+
+  int64_t row_of(int64_t row) const { return rows == nullptr ? row : rows[row]; }
+};
+
 /// `states` and `cells` [batch + rows, units] begin with the first states of the batch.
 struct LstmForward {
   RecurrentSteps steps;
   int64_t units;
   const float* packed;
-  float* gates;  ///< [rows, 4 * units] the inputs' part of the sums, replaced by i, f, g, o.
+  InputSums inputs;
+  float* gates;  ///< [rows, 4 * units] i, f, g, o.
   float* states;
   float* cells;
 };
@@ -59,8 +68,9 @@ struct GruForward {
   int64_t first[3];  ///< Where the columns of z, r and the candidate begin.
   const float* packed;
   const float* recurrent_bias;  ///< [3 * units], or null.
-  float* gates;                 ///< [rows, 3 * units], as LstmForward's.
-  float* inner;                 ///< [rows, units] the state's part of the candidate.
+  InputSums inputs;
+  float* gates;  ///< [rows, 3 * units], as LstmForward's.
+  float* inner;  ///< [rows, units] the state's part of the candidate.
   float* states;
 };
 

@@ -14,6 +14,7 @@
 #include "kernels/optional_tensor.h"
 #include "kernels/products.h"
 #include "kernels/recurrent_kernels.h"
+#include "kernels/recurrent_words.h"
 #include "kernels/scratch.h"
 #include "strata/core/error.h"
 
@@ -135,11 +136,29 @@ void check_forward(const at::Tensor& x, const at::Tensor& h, const at::Tensor& k
         "expected float matrices kernel [in, gates * units] and recurrent [units, gates * units]");
 }
 
-/// The inputs' part of all gates' sums: a product for all steps.
-at::Tensor sums_of_inputs(const at::Tensor& x, const at::Tensor& kernel,
-                          const OptionalTensor& bias) {
-  return (bias ? at::addmm(*bias, x, kernel) : at::mm(x, kernel)).contiguous();
-}
+/// The inputs' part of all gates' sums: a product for all steps, or for all words.
+class GateSums {
+ public:
+  GateSums(const at::Tensor& x, const at::Tensor& kernel, const OptionalTensor& bias,
+           const DistinctRows& distinct)
+      : distinct_(distinct), rows_(x.size(0)) {
+    const at::Tensor rows = distinct.worthwhile() ? distinct.gathered(x) : x;
+    sums_ = (bias ? at::addmm(*bias, rows, kernel) : at::mm(rows, kernel)).contiguous();
+  }
+
+  InputSums view() const {
+    return {sums_.const_data_ptr<float>(), distinct_.worthwhile() ? distinct_.places() : nullptr};
+  }
+  /// Memory for the gates: that of the sums if each row has its own.
+  at::Tensor gates() const {
+    return distinct_.worthwhile() ? empty_float({rows_, sums_.size(1)}) : sums_;
+  }
+
+ private:
+  const DistinctRows& distinct_;
+  int64_t rows_;
+  at::Tensor sums_;
+};
 
 at::Tensor with_first(const at::Tensor& first, int64_t rows) {
   at::Tensor states = empty_float({first.size(0) + rows, first.size(1)});
@@ -189,20 +208,23 @@ Scratch packed_forward(const at::Tensor& recurrent, std::initializer_list<int64_
 
 Tensors5 lstm_cpu(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                   const at::Tensor& kernel, const at::Tensor& recurrent, const OptionalTensor& bias,
-                  const OptionalTensor& rows, at::IntArrayRef sizes) {
+                  const OptionalTensor& rows, at::IntArrayRef sizes, const OptionalTensor& words) {
   if (!is_cpu_float(x)) return decomposed::lstm(x, h, c, kernel, recurrent, bias, rows, sizes);
   check_forward(x, h, kernel, recurrent, 4);
   const int64_t batch = h.size(0);
   const int64_t n = h.size(1);
   check(is_matrix(c, batch, n), "expected c of h's shape");
   const Steps steps(rows, sizes, batch, x.size(0));
-  at::Tensor gates = sums_of_inputs(x, kernel, bias);
+  const DistinctRows distinct(words, x.size(0));
+  const GateSums sums(x, kernel, bias, distinct);
+  at::Tensor gates = sums.gates();
   at::Tensor states = with_first(h, x.size(0));
   at::Tensor cells = with_first(c, x.size(0));
   const Scratch packed = packed_forward(recurrent, {0, n, 2 * n, 3 * n});
   const LstmForward call{.steps = steps.view(),
                          .units = n,
                          .packed = packed.data(),
+                         .inputs = sums.view(),
                          .gates = gates.mutable_data_ptr<float>(),
                          .states = states.mutable_data_ptr<float>(),
                          .cells = cells.mutable_data_ptr<float>()};
@@ -256,7 +278,7 @@ Tensors4 lstm_backward_cpu(const OptionalTensor& dy, const OptionalTensor& dh,
 Tensors4 gru_cpu(const at::Tensor& x, const at::Tensor& h, const at::Tensor& kernel,
                  const at::Tensor& recurrent, const OptionalTensor& bias,
                  const OptionalTensor& recurrent_bias, const OptionalTensor& rows,
-                 at::IntArrayRef sizes, bool reset_first) {
+                 at::IntArrayRef sizes, bool reset_first, const OptionalTensor& words) {
   if (!is_cpu_float(x)) {
     return decomposed::gru(x, h, kernel, recurrent, bias, recurrent_bias, rows, sizes, reset_first);
   }
@@ -265,7 +287,9 @@ Tensors4 gru_cpu(const at::Tensor& x, const at::Tensor& h, const at::Tensor& ker
   check(!recurrent_bias || (is_cpu_float(*recurrent_bias) && recurrent_bias->numel() == 3 * n),
         "expected a recurrent bias [3 * units]");
   const Steps steps(rows, sizes, h.size(0), x.size(0));
-  at::Tensor gates = sums_of_inputs(x, kernel, bias);
+  const DistinctRows distinct(words, x.size(0));
+  const GateSums sums(x, kernel, bias, distinct);
+  at::Tensor gates = sums.gates();
   at::Tensor states = with_first(h, x.size(0));
   at::Tensor inner = empty_float({x.size(0), n});
   OptionalTensor added;
@@ -277,6 +301,7 @@ Tensors4 gru_cpu(const at::Tensor& x, const at::Tensor& h, const at::Tensor& ker
                         .first = {z, n - z, 2 * n},
                         .packed = packed.data(),
                         .recurrent_bias = floats_or_null(added),
+                        .inputs = sums.view(),
                         .gates = gates.mutable_data_ptr<float>(),
                         .inner = inner.mutable_data_ptr<float>(),
                         .states = states.mutable_data_ptr<float>()};
@@ -331,14 +356,14 @@ Tensors4 gru_backward_cpu(const OptionalTensor& dy, const OptionalTensor& dh,
 TORCH_LIBRARY_FRAGMENT(strata, library) {
   library.def(
       "lstm(Tensor x, Tensor h, Tensor c, Tensor kernel, Tensor recurrent, Tensor? bias,"
-      " Tensor? rows, int[] sizes) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      " Tensor? rows, int[] sizes, Tensor? words) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
   library.def(
       "lstm_backward(Tensor? dy, Tensor? dh, Tensor? dc, Tensor states, Tensor cells,"
       " Tensor gates, Tensor recurrent, Tensor? rows, int[] sizes, bool wants_first)"
       " -> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
       "gru(Tensor x, Tensor h, Tensor kernel, Tensor recurrent, Tensor? bias,"
-      " Tensor? recurrent_bias, Tensor? rows, int[] sizes, bool reset_first)"
+      " Tensor? recurrent_bias, Tensor? rows, int[] sizes, bool reset_first, Tensor? words)"
       " -> (Tensor, Tensor, Tensor, Tensor)");
   library.def(
       "gru_backward(Tensor? dy, Tensor? dh, Tensor states, Tensor gates, Tensor inner,"
@@ -364,9 +389,10 @@ TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
 
 Tensors5 call_lstm(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                    const at::Tensor& kernel, const at::Tensor& recurrent,
-                   const OptionalTensor& bias, const OptionalTensor& rows, at::IntArrayRef sizes) {
+                   const OptionalTensor& bias, const OptionalTensor& rows, at::IntArrayRef sizes,
+                   const OptionalTensor& words) {
   static const auto call = find_operator<decltype(lstm_cpu)>("strata::lstm");
-  return call.call(x, h, c, kernel, recurrent, bias, rows, sizes);
+  return call.call(x, h, c, kernel, recurrent, bias, rows, sizes, words);
 }
 
 Tensors4 call_lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh,
@@ -381,9 +407,9 @@ Tensors4 call_lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh,
 Tensors4 call_gru(const at::Tensor& x, const at::Tensor& h, const at::Tensor& kernel,
                   const at::Tensor& recurrent, const OptionalTensor& bias,
                   const OptionalTensor& recurrent_bias, const OptionalTensor& rows,
-                  at::IntArrayRef sizes, bool reset_first) {
+                  at::IntArrayRef sizes, bool reset_first, const OptionalTensor& words) {
   static const auto call = find_operator<decltype(gru_cpu)>("strata::gru");
-  return call.call(x, h, kernel, recurrent, bias, recurrent_bias, rows, sizes, reset_first);
+  return call.call(x, h, kernel, recurrent, bias, recurrent_bias, rows, sizes, reset_first, words);
 }
 
 Tensors4 call_gru_backward(const OptionalTensor& dy, const OptionalTensor& dh,

@@ -15,7 +15,8 @@ namespace strata::kernels {
 /// Sequences are rows of all steps, one step behind the other: `x` is [rows, in], step t has
 /// sizes[t] rows. `rows` names the batch's row of each; undefined: a step's i-th is the batch's i-th.
 /// Rows that a step does not name keep their state. Results that begin with the batch's first
-/// states are [batch + rows, units].
+/// states are [batch + rows, units]. Rows of `x` with equal `words` are equal: this saves work, and
+/// nothing here depends on it.
 namespace decomposed {
 
 using Tensors4 = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
@@ -25,7 +26,7 @@ using Tensors5 = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::
 /// @return {states, cells, gates, last h, last c}
 Tensors5 lstm(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
               const at::Tensor& kernel, const at::Tensor& recurrent, const OptionalTensor& bias,
-              const OptionalTensor& rows, at::IntArrayRef sizes);
+              const OptionalTensor& rows, at::IntArrayRef sizes, const OptionalTensor& words = {});
 
 /// @return {of the sums of the gates, of h, of c, of `recurrent`}
 Tensors4 lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh, const OptionalTensor& dc,
@@ -39,7 +40,7 @@ Tensors4 lstm_backward(const OptionalTensor& dy, const OptionalTensor& dh, const
 Tensors4 gru(const at::Tensor& x, const at::Tensor& h, const at::Tensor& kernel,
              const at::Tensor& recurrent, const OptionalTensor& bias,
              const OptionalTensor& recurrent_bias, const OptionalTensor& rows,
-             at::IntArrayRef sizes, bool reset_first);
+             at::IntArrayRef sizes, bool reset_first, const OptionalTensor& words = {});
 
 /// @return {of the inputs' part of the sums, of h, of `recurrent`, of its bias}
 Tensors4 gru_backward(const OptionalTensor& dy, const OptionalTensor& dh, const at::Tensor& states,
@@ -53,7 +54,8 @@ Tensors4 gru_backward(const OptionalTensor& dy, const OptionalTensor& dh, const 
 decomposed::Tensors5 call_lstm(const at::Tensor& x, const at::Tensor& h, const at::Tensor& c,
                                const at::Tensor& kernel, const at::Tensor& recurrent,
                                const std::optional<at::Tensor>& bias,
-                               const std::optional<at::Tensor>& rows, at::IntArrayRef sizes);
+                               const std::optional<at::Tensor>& rows, at::IntArrayRef sizes,
+                               const std::optional<at::Tensor>& words = {});
 decomposed::Tensors4 call_lstm_backward(const std::optional<at::Tensor>& dy,
                                         const std::optional<at::Tensor>& dh,
                                         const std::optional<at::Tensor>& dc,
@@ -65,7 +67,7 @@ decomposed::Tensors4 call_gru(const at::Tensor& x, const at::Tensor& h, const at
                               const at::Tensor& recurrent, const std::optional<at::Tensor>& bias,
                               const std::optional<at::Tensor>& recurrent_bias,
                               const std::optional<at::Tensor>& rows, at::IntArrayRef sizes,
-                              bool reset_first);
+                              bool reset_first, const std::optional<at::Tensor>& words = {});
 decomposed::Tensors4 call_gru_backward(const std::optional<at::Tensor>& dy,
                                        const std::optional<at::Tensor>& dh,
                                        const at::Tensor& states, const at::Tensor& gates,

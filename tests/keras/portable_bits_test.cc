@@ -141,7 +141,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"lstm",
                          lstm,
                          {kTokens},
-                         "fe8edd734ff33cbcd5f35e95625cbaf009c90298030b82eeec1988b4cb3529f8"},
+                         "452ebc8395902d1db5d36fe1d3ab7d4b37b33806a9557316d8701a6e731a9b02"},
                     Case{"transformer",
                          transformer,
                          {kTokens},

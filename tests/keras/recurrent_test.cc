@@ -1,9 +1,11 @@
 #include <ATen/ATen.h>
+#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include "keras/saving/layer_registry.h"
+#include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/embedding.h"
 #include "strata/keras/layers/recurrent.h"
@@ -230,6 +232,121 @@ TEST(RecurrentTest, RunsCellsOfOnesOwn) {
             (Shape{keras::kNone, 2}));
   expect_error_containing([&] { RNN{Dense(3)}; }, ErrorCode::kInvalidArgument,
                           "expected an RNN cell");
+}
+
+struct Counter {
+  std::string_view name;
+  bool matrices_alone;
+  int count = 0;
+};
+
+/// How often an operator is called while `function` runs; `matrices_alone`: with one of float first.
+template <typename Function>
+int count_calls(std::string_view name, bool matrices_alone, const Function& function) {
+  static thread_local Counter counter;
+  counter = {name, matrices_alone};
+  auto callback = at::RecordFunctionCallback(
+      [](const at::RecordFunction& record) -> std::unique_ptr<at::ObserverContext> {
+        if (record.name() != counter.name) return nullptr;
+        if (counter.matrices_alone) {
+          const at::Tensor& first = record.inputs()[0].toTensor();
+          if (first.scalar_type() != at::kFloat || first.dim() != 2) return nullptr;
+        }
+        ++counter.count;
+        return nullptr;
+      });
+  const auto handle = at::addThreadLocalCallback(
+      callback.needsInputs(matrices_alone).scopes({at::RecordScope::FUNCTION}));
+  function();
+  at::removeCallback(handle);
+  return counter.count;
+}
+
+TEST(RecurrentTest, ReadsTheCopyOfItsWeightsInSixteenBits) {
+  const at::Tensor x = at::randn({3, 4, 5});
+  ASSERT_EQ(count_calls("aten::_to_copy", true, [&] { x[0].to(at::kBFloat16); }), 1);
+  for (const keras::Layer& layer : {keras::Layer(LSTM(6, {.dtype = "mixed_bfloat16"})),
+                                    keras::Layer(GRU(6, {.dtype = "mixed_bfloat16"})),
+                                    keras::Layer(SimpleRNN(6, {.dtype = "mixed_bfloat16"}))}) {
+    const at::Tensor first = layer(x);
+    at::Tensor second;
+    // x has three dimensions, so what is counted would be the weights.
+    EXPECT_EQ(count_calls("aten::_to_copy", true, [&] { second = layer(x); }), 0) << layer.name();
+    EXPECT_TRUE(at::equal(first, second));
+    for (const auto& weight : layer->weights()) {
+      strata::Variable(weight.variable).assign(weight.variable.value().detach() * 0.5);
+    }
+    const keras::Layer plain = keras::layer_from_config(keras::to_config(layer));
+    plain(x);
+    for (size_t i = 0; i < layer->weights().size(); ++i) {
+      strata::Variable(plain->weights()[i].variable)
+          .assign(layer->weights()[i].variable.value().detach());
+    }
+    EXPECT_TRUE(at::equal(layer(x), plain(x))) << "after an assignment";
+    EXPECT_FALSE(at::equal(layer(x), first));
+  }
+}
+
+/// A model's output, and the gradients of the weights of its layers.
+Tensors output_and_gradients(const keras::Model& model, const std::vector<keras::Layer>& layers,
+                             const at::Tensor& words) {
+  const at::Tensor y = model(words);
+  const at::Tensor loss = (y * at::arange(y.numel(), y.options()).sin().view(y.sizes())).sum();
+  Tensors all{y}, leaves;
+  for (const keras::Layer& layer : layers) {
+    for (const auto& weight : layer->weights()) leaves.push_back(weight.variable.value());
+  }
+  for (const at::Tensor& each : torch::autograd::grad({loss}, leaves)) {
+    all.push_back(each.is_sparse() ? each.to_dense() : each);
+  }
+  return all;
+}
+
+TEST(RecurrentTest, WordsThatComeAgainChangeNothing) {
+  // With a layer between them the recurrent layer does not know the embedding's words.
+  const char* const kInputsBackward = "strata::recurrent_inputs_backward";
+  for (int variant = 0; variant < 32; ++variant) {
+    SCOPED_TRACE(variant);
+    const bool lstm = variant & 1, mask_zero = variant & 2, backwards = variant & 4;
+    const bool sequences = variant & 8, both_ways = variant & 16;
+    if (both_ways && backwards) continue;
+    const keras::Layer embedding = Embedding(9, 4, {.mask_zero = mask_zero});
+    keras::Layer recurrent =
+        lstm ? keras::Layer(LSTM(5, {.return_sequences = sequences, .go_backwards = backwards}))
+             : keras::Layer(GRU(5, {.return_sequences = sequences, .go_backwards = backwards}));
+    if (both_ways) recurrent = Bidirectional(recurrent);
+    const auto model_of = [&](bool apart) {
+      const keras::SymbolicTensor words = Input({12}, {.dtype = at::kLong});
+      keras::SymbolicTensor x = embedding(words);
+      if (apart) x = Activation("linear")(x);
+      return keras::Model(words, recurrent(x));
+    };
+    const keras::Model plain = model_of(true), model = model_of(false);
+    for (const int64_t kinds : {9, 2}) {
+      const at::Tensor words = at::randint(0, kinds, {6, 12}, at::kLong);
+      Tensors want, got;
+      const auto run = [&](const keras::Model& each, Tensors& results) {
+        return count_calls(kInputsBackward, false, [&] {
+          results = output_and_gradients(each, {embedding, recurrent}, words);
+        });
+      };
+      EXPECT_EQ(run(plain, want), 0);
+      EXPECT_EQ(run(model, got), both_ways ? 2 : 1);
+      ASSERT_EQ(got.size(), want.size());
+      for (size_t i = 0; i < got.size(); ++i) {
+        EXPECT_TRUE(at::allclose(got[i], want[i], 1e-4, 1e-5)) << i;
+      }
+    }
+  }
+}
+
+TEST(RecurrentTest, AnEmbeddingThatOthersTakeHasTheGradientOfEachStep) {
+  const keras::SymbolicTensor words = Input({6}, {.dtype = at::kLong});
+  const keras::SymbolicTensor x = Embedding(3, 4)(words);
+  const keras::Model model({words}, {LSTM(5)(x), x});
+  const Tensors outputs = model.call({at::zeros({2, 6}, at::kLong)}, {});
+  const auto slopes = torch::autograd::grad({outputs[0].sum()}, {outputs[1]});
+  EXPECT_TRUE((slopes[0].abs().sum(-1) > 0).all().item<bool>());
 }
 
 TEST(RecurrentTest, SkipsPaddedTokensOfAnEmbedding) {

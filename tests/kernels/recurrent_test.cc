@@ -12,6 +12,7 @@
 
 #include "kernels/recurrent_kernels.h"
 #include "kernels/recurrent_operators.h"
+#include "kernels/recurrent_words.h"
 #include "kernels/replica_like.h"
 
 namespace strata::kernels {
@@ -104,8 +105,8 @@ class RecurrentKernelsTest : public testing::TestWithParam<int64_t> {
   }
 };
 
-/// The gradients of all leaves, of outputs with different factors.
-std::vector<at::Tensor> gradients_of(const Sequences& sequences,
+/// The gradients of leaves, of outputs with different factors.
+std::vector<at::Tensor> gradients_of(const std::vector<at::Tensor>& leaves,
                                      const std::vector<at::Tensor>& outputs) {
   at::Tensor loss;
   for (const at::Tensor& each : outputs) {
@@ -113,7 +114,11 @@ std::vector<at::Tensor> gradients_of(const Sequences& sequences,
     const at::Tensor part = (each * factors).sum();
     loss = loss.defined() ? loss + part : part;
   }
-  return torch::autograd::grad({loss}, sequences.leaves());
+  return torch::autograd::grad({loss}, leaves);
+}
+std::vector<at::Tensor> gradients_of(const Sequences& sequences,
+                                     const std::vector<at::Tensor>& outputs) {
+  return gradients_of(sequences.leaves(), outputs);
 }
 
 TEST_P(RecurrentKernelsTest, ValuesAndGradientsAgreeWithDouble) {
@@ -137,6 +142,65 @@ TEST_P(RecurrentKernelsTest, ValuesAndGradientsAgreeWithDouble) {
         }
       }
     }
+  }
+}
+
+/// Of an embedding's `table`: x is rows of it, known as such or not.
+Sequences with_words(const Sequences& sequences, const at::Tensor& table, const at::Tensor& words,
+                     bool known) {
+  Sequences made = sequences;
+  made.x = table.index_select(0, words);
+  if (known) made.steps.words = words;
+  return made;
+}
+
+TEST_P(RecurrentKernelsTest, WordsAreMultipliedOnce) {
+  for (const int64_t kinds : {1, 7, 1000}) {
+    for (const bool some : {false, true}) {
+      SCOPED_TRACE(testing::Message() << kinds << some);
+      const ReplicaLike replica;
+      Sequences sequences = make_sequences(GetParam(), 9, 8, 20, 33);
+      if (some) leave_out_some(sequences, 9, 8);
+      const int64_t rows = sequences.x.size(0);
+      const at::Tensor words = torch::randint(0, kinds, {rows}, at::kLong) * 1'000'000'007;
+      const auto numbers = std::get<1>(at::_unique(words, true, true));
+      const at::Tensor table = variable(torch::randn({100, 20}));
+      const DistinctRows distinct(words, rows);
+      EXPECT_EQ(distinct.count(), std::get<0>(at::_unique(words)).numel());
+      EXPECT_EQ(distinct.worthwhile(), kinds == 7);
+      const Sequences known = with_words(sequences, table, numbers, true);
+      const Sequences unknown = with_words(sequences, table, numbers, false);
+      const auto got = known.own(), want = unknown.own();
+      for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+      const Sequences exact =
+          with_words(sequences.as_double(), table.to(at::kDouble), numbers, false);
+      const auto slopes = [&](const Sequences& each, const std::vector<at::Tensor>& outputs) {
+        std::vector<at::Tensor> leaves = each.leaves();
+        leaves[0] = table;
+        return gradients_of(leaves, outputs);
+      };
+      const auto own = slopes(known, got), in_double = slopes(exact, exact.by_steps());
+      for (size_t i = 0; i < own.size(); ++i) {
+        EXPECT_LT(largest_error(own[i], in_double[i]), 5e-6) << i;
+      }
+    }
+  }
+}
+
+TEST_P(RecurrentKernelsTest, TheFirstOfAWordHasItsGradient) {
+  for (const int64_t kinds : {2, 12}) {
+    const ReplicaLike replica;
+    Sequences s = make_sequences(GetParam(), 4, 3, 5, 6);
+    const at::Tensor words = at::arange(12) % kinds;
+    s.x = variable(s.x.detach().index_select(0, words));
+    s.steps.words = words;
+    const at::Tensor slope = gradients_of(s, s.own())[0];
+    const at::Tensor others = slope.narrow(0, kinds, 12 - kinds);
+    EXPECT_TRUE(at::equal(others, at::zeros_like(others)));
+    s.steps.words = at::Tensor();
+    const at::Tensor each = gradients_of(s, s.own())[0];
+    const at::Tensor sums = at::zeros({kinds, 5}).index_add(0, words, each);
+    EXPECT_LT(largest_error(slope.narrow(0, 0, kinds), sums), 5e-6);
   }
 }
 
@@ -329,8 +393,14 @@ std::vector<at::Tensor> run_guarded(const RecurrentKernels& kernels, int64_t gat
   kernels.pack(weights, packed.get());
   kernels.pack_transposed(weights, transposed.get());
   if (gates == 4) {
-    kernels.lstm_forward({steps, units, packed.get(), sums.data(), states.data(), cells.data()}, 0,
-                         batch);
+    kernels.lstm_forward({steps,
+                          units,
+                          packed.get(),
+                          {sums.data(), nullptr},
+                          sums.data(),
+                          states.data(),
+                          cells.data()},
+                         0, batch);
     kernels.lstm_backward({steps, units, transposed.get(), sums.data(), cells.data(), dy.data(),
                            dh.data(), dc.data(), dsums.data(), true},
                           0, batch);
@@ -340,6 +410,7 @@ std::vector<at::Tensor> run_guarded(const RecurrentKernels& kernels, int64_t gat
                          {0, units, 2 * units},
                          packed.get(),
                          bias.data(),
+                         {sums.data(), nullptr},
                          sums.data(),
                          inner.data(),
                          states.data()},

@@ -144,8 +144,23 @@ OperatorSamples projections_backward() {
 const std::vector<int64_t> kSizes = {3, 3, 2, 1, 1};
 
 OperatorSamples lstm() {
+  const Tensor words = torch::tensor({1, 2, 1, 2, 2, 1, 1, 1, 2, 7}, at::kLong);
   return {{{some({10, 6}), some({3, 8}), some({3, 8}), some({6, 32}), some({8, 32}), some({32}),
-            kNone, kSizes}}};
+            kNone, kSizes, kNone},
+           {some({8, 6}).index_select(0, words), some({3, 8}), some({3, 8}), some({6, 32}),
+            some({8, 32}), kNone, kNone, kSizes, words}}};
+}
+
+/// Rows with equal words are equal.
+OperatorSamples recurrent_inputs_backward() {
+  const Tensor few = torch::tensor({3, 5, 3, 3, 8, 5}, at::kLong);
+  const Tensor many = torch::arange(6);
+  const auto x = [](const Tensor& words) { return some({9, 4}).index_select(0, words); };
+  return {{{some({6, 12}), x(few), some({4, 12}), few, false, true},
+           {some({6, 12}), x(few), some({4, 12}), few, true, false},
+           {some({6, 12}), kNone, some({4, 12}), few, false, true},
+           {some({6, 12}), x(few), kNone, few, false, true},
+           {some({6, 12}), x(many), some({4, 12}), many, true, true}}};
 }
 
 OperatorSamples lstm_backward() {
@@ -157,9 +172,9 @@ OperatorSamples lstm_backward() {
 
 OperatorSamples gru() {
   return {{{some({10, 6}), some({3, 8}), some({6, 24}), some({8, 24}), some({24}), some({24}),
-            kNone, kSizes, false},
+            kNone, kSizes, false, kNone},
            {some({10, 6}), some({3, 8}), some({6, 24}), some({8, 24}), kNone, kNone, kNone, kSizes,
-            true}}};
+            true, kNone}}};
 }
 
 OperatorSamples gru_backward() {
@@ -220,6 +235,7 @@ const std::map<std::string, std::function<OperatorSamples()>>& operator_samples(
       {"strata::lstm_backward", lstm_backward},
       {"strata::projections", projections},
       {"strata::projections_backward", projections_backward},
+      {"strata::recurrent_inputs_backward", recurrent_inputs_backward},
       {"strata::rms_norm", rms_norm},
       {"strata::rms_norm_backward", rms_norm_backward},
       {"strata::scale_rows", scale_rows},

@@ -182,9 +182,11 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   for (const SymbolicTensor& output : outputs_) output_slots_.push_back(slot(output));
   fuse_steps();
   fuse_sums_and_normalizations();
+  find_words();
   std::unordered_map<size_t, size_t> last_use;  // slot to step
   for (size_t i = 0; i < steps_.size(); ++i) {
     for (size_t from : steps_[i].from) last_use[from] = i;
+    if (steps_[i].words) last_use[*steps_[i].words] = i;
   }
   for (const auto& [value, step] : last_use) {
     if (std::find(output_slots_.begin(), output_slots_.end(), value) == output_slots_.end()) {
@@ -193,13 +195,18 @@ Graph::Graph(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> out
   }
 }
 
-void Graph::fuse_steps() {
+std::vector<size_t> Graph::count_uses() const {
   std::vector<size_t> uses(num_slots_);
   for (const Step& step : steps_) {
     for (size_t from : step.from) ++uses[from];
   }
   for (size_t slot : output_slots_) uses[slot] += 2;  // not for one layer alone
-  std::unordered_map<size_t, size_t> maker;           // slot to step
+  return uses;
+}
+
+void Graph::fuse_steps() {
+  const std::vector<size_t> uses = count_uses();
+  std::unordered_map<size_t, size_t> maker;  // slot to step
   for (size_t i = 0; i < steps_.size(); ++i) maker[steps_[i].to] = i;
 
   /// The step that makes `slot` for exactly one other, if it has this role.
@@ -276,6 +283,19 @@ void Graph::fuse_sums_and_normalizations() {
   steps_ = std::move(ordered);
 }
 
+void Graph::find_words() {
+  const std::vector<size_t> uses = count_uses();
+  std::unordered_map<size_t, size_t> words_of;  // an embedding's slot to that of its words
+  for (const Step& step : steps_) {
+    if (role_of(*step.layer) == FusionRole::kEmbedding) words_of[step.to] = step.from[0];
+  }
+  for (Step& step : steps_) {
+    if (role_of(*step.layer) != FusionRole::kRecurrent || uses[step.from[0]] != 1) continue;
+    const auto words = words_of.find(step.from[0]);
+    if (words != words_of.end()) step.words = words->second;
+  }
+}
+
 bool Graph::run_normalized_sum(size_t sum, const Call& call, Tensors& values) const {
   const Step& first = steps_[sum];
   const Step& norm = steps_[sum + 1];
@@ -332,7 +352,8 @@ LayerImpl::Outputs Graph::run(const Tensors& inputs, const Call& call) const {
     {
       const bool may = step.covers > 0 && masks.empty();
       if (may && step.beside) fusion.beside = values[*step.beside];
-      const FusionGuard guard(may ? &fusion : nullptr);
+      if (step.words) fusion.words = values[*step.words];
+      const FusionGuard guard(may || step.words ? &fusion : nullptr);
       made = (*step.layer)(arguments, inner);
     }
     if (fusion.done) {

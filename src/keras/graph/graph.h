@@ -48,11 +48,17 @@ class Graph {
     std::optional<size_t> beside = {};
     /// A sum that the next step, a normalization of rows, may do at the same time.
     bool before_normalization = false;
+    /// Of a recurrent layer: the slot of the words of the embedding in front of it.
+    std::optional<size_t> words = {};
   };
 
+  /// How many layers take each slot; what the model gives counts as two.
+  std::vector<size_t> count_uses() const;
   /// Puts what can be one pass side by side.
   void fuse_steps();
   void fuse_sums_and_normalizations();
+  /// Tells recurrent layers the words of what embeddings give them alone.
+  void find_words();
   /// Both steps from `sum` on, if their values allow it. @return whether they were done.
   bool run_normalized_sum(size_t sum, const Call& call, Tensors& values) const;
 

@@ -6,6 +6,7 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include "keras/fusion.h"
 #include "keras/layers/layer_class.h"
 
 namespace strata::layers {
@@ -33,7 +34,7 @@ void visit(keras::ConfigReader& config, EmbeddingArguments& arguments) {
   config.ignore("input_length");  // of old files
 }
 
-class EmbeddingImpl final : public keras::UnaryLayerImpl {
+class EmbeddingImpl final : public keras::UnaryLayerImpl, public keras::detail::Fusible {
  public:
   explicit EmbeddingImpl(const EmbeddingArguments& arguments)
       : UnaryLayerImpl(keras::base_options(arguments.options)), arguments_(arguments) {
@@ -47,6 +48,9 @@ class EmbeddingImpl final : public keras::UnaryLayerImpl {
   }
 
   std::string_view class_name() const override { return "Embedding"; }
+  keras::detail::FusionRole fusion_role() const override {
+    return keras::detail::FusionRole::kEmbedding;
+  }
 
  private:
   void describe(keras::ConfigWriter& config) const override { visit_embedding(config, arguments_); }

@@ -43,6 +43,7 @@ class GatedRun : public RNNCellImpl::Run {
                                               const kernels::SequenceSteps& steps,
                                               keras::Tensors& states);
   bool drops_states() const { return dropout_.recurrent > 0; }
+  bool drops_inputs() const { return dropout_.input > 0; }
   /// x `[batch, time, in]` with the inputs dropped that are dropped at every step.
   at::Tensor dropped_inputs(const at::Tensor& x);
 

@@ -67,7 +67,7 @@ class NamedRNNImpl : public RNNImpl {
     };
     Tensors all;
     for (const keras::Weight& weight : cell().own_weights()) {
-      const at::Tensor value = gates(weight.variable.value().to(x.scalar_type()));
+      const at::Tensor value = gates(weight.variable.value_as(x.scalar_type()));
       if (weight.name != "bias") {
         all.push_back(value.t().contiguous());
       } else if (value.dim() == 2) {

@@ -76,7 +76,7 @@ class GatedCellImpl : public RNNCellImpl {
 
   GatedWeights weights() const {
     const auto as_computed = [&](const std::optional<Variable>& variable) {
-      return variable ? variable->value().to(dtype().compute_dtype()) : at::Tensor();
+      return variable ? variable->value_as(dtype().compute_dtype()) : at::Tensor();
     };
     GatedWeights weights{.kernel = as_computed(kernel_),
                          .recurrent = as_computed(recurrent_),

@@ -7,6 +7,9 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
+#include <utility>
+
+#include "keras/call_context.h"
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/recurrent_visits.h"
@@ -43,6 +46,11 @@ Json initial_state_option(size_t count) {
   Json options = Json::object();
   options.set("initial_state", std::move(states));
   return options;
+}
+
+at::Tensor take_words_of_input() {
+  const auto* const fusion = std::exchange(keras::detail::call_context().fusion, nullptr);
+  return fusion != nullptr ? fusion->words : at::Tensor();
 }
 
 RNNImpl::RNNImpl(const keras::Layer& cell, const RNNOptions& options)
@@ -109,7 +117,7 @@ Tensors RNNImpl::call(const Tensors& inputs, const Call& call) {
   if (const Tensors given = option_tensors(call.option("mask"), inputs); !given.empty()) {
     mask = given[0];
   }
-  return go(inputs.at(0), states, mask, call.training);
+  return go(inputs.at(0), states, mask, call.training, take_words_of_input());
 }
 
 Tensors RNNImpl::first_states(const at::Tensor& x, Tensors states) const {
@@ -140,8 +148,8 @@ Tensors RNNImpl::first_states(const at::Tensor& x, Tensors states) const {
   return states;
 }
 
-Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& mask,
-                    bool training) {
+Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& mask, bool training,
+                    const at::Tensor& words) {
   at::Tensor x = given.to(cell_->dtype().compute_dtype());
   states = first_states(x, std::move(states));
   if (options_.go_backwards) x = x.flip(1);
@@ -153,7 +161,8 @@ Tensors RNNImpl::go(const at::Tensor& given, Tensors states, const at::Tensor& m
                x.sizes().slice(0, 2));
   const at::Tensor steps = mask.defined() && options_.go_backwards ? mask.flip(1) : mask;
   if (x.numel() > 0) {
-    result = all_steps(x, states, steps, training);
+    const bool turned = words.defined() && options_.go_backwards;
+    result = all_steps(x, states, steps, training, turned ? words.flip(1) : words);
     if (!result && !mask.defined()) result = try_fused_kernel(x, states, training);
   }
   if (!result) result = step_by_step(x, std::move(states), steps, training);
@@ -177,7 +186,8 @@ std::optional<RNNImpl::Result> RNNImpl::try_fused_kernel(const at::Tensor&, cons
 }
 
 std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors states,
-                                                  const at::Tensor& mask, bool training) {
+                                                  const at::Tensor& mask, bool training,
+                                                  const at::Tensor& words) {
   if (!x.is_cpu() || x.dim() != 3 || x.scalar_type() != at::kFloat) return std::nullopt;
   const auto run = cell_->start({.training = training});
   auto* const gated = dynamic_cast<GatedRun*>(run.get());
@@ -198,7 +208,13 @@ std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors s
     steps.sizes.assign(static_cast<size_t>(time), batch);
   }
   at::Tensor rows = gated->dropped_inputs(x).transpose(0, 1).reshape({time * batch, x.size(2)});
-  if (places.defined()) rows = rows.index_select(0, places);
+  if (words.defined() && !gated->drops_inputs()) {
+    steps.words = words.to(at::kLong).t().reshape({time * batch});
+  }
+  if (places.defined()) {
+    rows = rows.index_select(0, places);
+    if (steps.words.defined()) steps.words = steps.words.index_select(0, places);
+  }
   const std::optional<at::Tensor> y = gated->all_steps(rows, steps, states);
   if (!y) return std::nullopt;
   Result result{.last = states[0], .sequence = {}, .states = std::move(states)};

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "keras/fusion.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layers/recurrent.h"
 
@@ -13,8 +14,11 @@ keras::Tensors option_tensors(const Json* option, const keras::Tensors& inputs);
 /// `{"initial_state": [{"tensor": 1}, ...]}` for `count` of them; null for none.
 Json initial_state_option(size_t count);
 
+/// The words of the input of the call that has begun (keras/fusion.h), or an undefined tensor.
+at::Tensor take_words_of_input();
+
 /// A cell over time. What LSTM and the others add are fast ways.
-class RNNImpl : public keras::LayerImpl {
+class RNNImpl : public keras::LayerImpl, public keras::detail::Fusible {
  public:
   /// Of any class of recurrent layer.
   template <typename Options>
@@ -33,14 +37,18 @@ class RNNImpl : public keras::LayerImpl {
   RNNImpl(const keras::Layer& cell, const RNNOptions& options);
 
   std::string_view class_name() const override { return "RNN"; }
+  keras::detail::FusionRole fusion_role() const override {
+    return keras::detail::FusionRole::kRecurrent;
+  }
   const RNNOptions& options() const { return options_; }
   size_t num_states() const { return cell_->state_sizes().size(); }
 
   /// @param states  Empty: as the layer starts by itself.
   /// @param mask    `[batch, time]`, or undefined.
+  /// @param words   `[batch, time]`, whose rows of x are equal (keras/fusion.h), or undefined.
   /// @return {output, states...}, states only if they are asked for.
   keras::Tensors go(const at::Tensor& x, keras::Tensors states, const at::Tensor& mask,
-                    bool training);
+                    bool training, const at::Tensor& words = {});
   /// Bidirectional's: where steps are masked the other direction's output counts alone.
   void set_zero_output_for_mask(bool zero) { options_.zero_output_for_mask = zero; }
   void reset_states();
@@ -69,7 +77,7 @@ class RNNImpl : public keras::LayerImpl {
   keras::Tensors first_states(const at::Tensor& x, keras::Tensors states) const;
   /// In one operator, if there is one: steps that a mask hides are left out of it.
   std::optional<Result> all_steps(const at::Tensor& x, keras::Tensors states,
-                                  const at::Tensor& mask, bool training);
+                                  const at::Tensor& mask, bool training, const at::Tensor& words);
   Result step_by_step(const at::Tensor& x, keras::Tensors states, const at::Tensor& mask,
                       bool training);
 

@@ -51,7 +51,7 @@ RNNImpl& as_recurrent(const keras::Layer& layer) {
   return *impl;
 }
 
-class BidirectionalImpl final : public keras::LayerImpl {
+class BidirectionalImpl final : public keras::LayerImpl, public keras::detail::Fusible {
  public:
   explicit BidirectionalImpl(const BidirectionalArguments& arguments)
       : LayerImpl(keras::base_options(arguments.options)),
@@ -78,6 +78,9 @@ class BidirectionalImpl final : public keras::LayerImpl {
   }
 
   std::string_view class_name() const override { return "Bidirectional"; }
+  keras::detail::FusionRole fusion_role() const override {
+    return keras::detail::FusionRole::kRecurrent;
+  }
   void reset_states() {
     forward_->reset_states();
     backward_->reset_states();
@@ -139,9 +142,11 @@ class BidirectionalImpl final : public keras::LayerImpl {
     }
     const auto middle =
         states.begin() + static_cast<std::ptrdiff_t>(states.empty() ? 0 : forward_->num_states());
+    const at::Tensor words = take_words_of_input();
     Tensors ahead =
-        forward_->go(inputs.at(0), Tensors(states.begin(), middle), mask, call.training);
-    Tensors back = backward_->go(inputs[0], Tensors(middle, states.end()), mask, call.training);
+        forward_->go(inputs.at(0), Tensors(states.begin(), middle), mask, call.training, words);
+    Tensors back =
+        backward_->go(inputs[0], Tensors(middle, states.end()), mask, call.training, words);
     if (forward_->options().return_sequences) back[0] = back[0].flip(1);
     Tensors outputs = merged(ahead[0], back[0]);
     outputs.insert(outputs.end(), ahead.begin() + 1, ahead.end());
