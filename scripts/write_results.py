@@ -150,17 +150,18 @@ def commit():
 
 
 def rates(lines):
-    text = "| case | system | a second | 90 % interval | variant |\n| --- | --- | --- | --- | --- |\n"
+    text = "| case | system | a second | 90 % interval | of peak | variant |\n| --- | --- | --- | --- | --- | --- |\n"
     for line in lines:
         if line["metric"] not in ("images_per_s", "examples_per_s", "rows_per_s", "us"):
             continue
         name = f"| `{line['case']}` | `{line['system']}` "
         if "missing" in line:
-            text += f"{name}| missing: {line['missing']} | | |\n"
+            text += f"{name}| missing: {line['missing']} | | | |\n"
         else:
             unit = " us a call" if line["metric"] == "us" else ""
+            share = f"{100 * line['of_peak']:.0f} %" if "of_peak" in line else ""
             variant = "; ".join(filter(None, (line.get("variant"), line.get("failed"))))
-            text += f"{name}| {number(line['value'])}{unit} | {interval(line)} | {variant} |\n"
+            text += f"{name}| {number(line['value'])}{unit} | {interval(line)} | {share} | {variant} |\n"
     return text
 
 
@@ -173,7 +174,7 @@ def core_distance(lines):
 
 
 def ratios(lines):
-    text = "| case | ratio | value | 90 % interval | pairs | wanted |\n| --- | --- | --- | --- | --- | --- |\n"
+    text = "| case | ratio | value | 90 % interval | pairs | wanted | at most |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     for line in lines:
         if not line["metric"].startswith("vs_") or line["metric"] == "vs_memory":
             continue
@@ -183,10 +184,11 @@ def ratios(lines):
         bar = bar_of(line)
         wanted = "" if bar is None else f">= {bar}"
         if "missing" in line:
-            text += f"{name}| missing: {line['missing']} | | | {wanted} |\n"
+            text += f"{name}| missing: {line['missing']} | | | {wanted} | |\n"
         else:
             text += f"{name}| {line['value']:.3f} | {line['low']:.3f} - {line['high']:.3f} "
-            text += f"| {line['pairs']:.0f} | {wanted} |\n"
+            at_most = f"{line['at_most']:.2f}" if "at_most" in line else ""
+            text += f"| {line['pairs']:.0f} | {wanted} | {at_most} |\n"
     return text
 
 
@@ -303,7 +305,8 @@ def plot(lines):
 
 
 def step_section(lines, picture):
-    return f"""Above 1 strata is faster. `wanted` is what the project asks of itself.
+    return f"""Above 1 strata is faster. `wanted` is what the project asks of itself. `at most` and `of peak`: what the cores' float32
+peak leaves room for, see README.md.
 
 {ratios(lines)}
 ![rates]({picture})

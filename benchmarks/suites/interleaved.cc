@@ -231,6 +231,17 @@ class CaseRun {
     }
   }
 
+  double median_of(const System& system) const { return estimate(system.samples).median; }
+
+  /// How much of its limit's rate a system has; 0: it is not known.
+  double share_of_limit(const std::string& name) const {
+    const auto system = systems_.find(name);
+    if (system == systems_.end() || system->second.spec.limit.empty()) return 0;
+    const auto limit = systems_.find(system->second.spec.limit);
+    if (limit == systems_.end()) return 0;
+    return median_of(system->second) / median_of(limit->second);
+  }
+
   void report() const {
     for (const auto& [name, system] : systems_) {
       std::vector<double> values = system.samples;
@@ -243,6 +254,7 @@ class CaseRun {
       json.add("unit", unit()).add("samples", static_cast<double>(values.size()));
       if (!system.variant.empty()) json.add("variant", system.variant);
       if (!system.failed.empty()) json.add("failed", system.failed);
+      if (const double share = share_of_limit(name); share > 0) json.add("of_peak", share);
       if (options_.cpu_clock) json.add("clock", std::string("cpu"));
       json.print();
     }
@@ -263,6 +275,9 @@ class CaseRun {
       json.add("value", result.median).add("low", result.low).add("high", result.high);
       json.add("unit", std::string("ratio"))
           .add("pairs", static_cast<double>(found->second.size()));
+      if (const double share = share_of_limit(ratio.baseline); share > 0) {
+        json.add("at_most", 1 / share);
+      }
       if (options_.cpu_clock) json.add("clock", std::string("cpu"));
       json.print();
     }

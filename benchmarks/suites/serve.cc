@@ -7,9 +7,15 @@
 #include <iostream>
 #include <string>
 
-namespace strata::bench {
+#include "suites/multiplications.h"
 
-void serve(const std::function<double(long)>& steps, const std::function<void()>& before_clock) {
+namespace strata::bench {
+namespace {
+
+bool peak_of_steps = false;
+
+void serve_steps(const std::function<double(long)>& steps,
+                 const std::function<void()>& before_clock) {
   steps(3);
   std::cout << "ready strata " << STRATA_VERSION << " torch " << TORCH_VERSION << std::endl;
   std::string line;
@@ -23,6 +29,18 @@ void serve(const std::function<double(long)>& steps, const std::function<void()>
     std::printf("ok %.9f %.6f\n", elapsed.count(), value);
     std::fflush(stdout);
   }
+}
+
+}  // namespace
+
+void serve_peak_of_steps() { peak_of_steps = true; }
+
+void serve(const std::function<double(long)>& steps, const std::function<void()>& before_clock) {
+  if (!peak_of_steps) return serve_steps(steps, before_clock);
+  steps(1);  // what only the first one does
+  const int64_t multiplications = count_multiplications([&] { steps(1); });
+  std::cerr << "multiplications of a step: " << multiplications << std::endl;
+  serve_steps([=](long count) { return multiply_at_peak(count * multiplications); }, [] {});
 }
 
 }  // namespace strata::bench

@@ -1,5 +1,6 @@
 // Suite `step`: training steps per second.
 #include <algorithm>
+#include <utility>
 
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
@@ -95,13 +96,16 @@ void run_case(const BenchOptions& options, const StepCase& each) {
   const tools::PortReservation ports(kStepPorts);
   write_rows(data, each);
   const bool model = each.trains_model;
+  std::vector<SystemSpec> systems = model ? step_model_systems(options, each, data, cores)
+                                          : step_systems(options, each.model, data, cores, ports);
+  // A core's bfloat16 products have another peak.
+  if (each.rows != StepCase::Rows::kNone && !each.bf16) add_peaks(systems);
   run_interleaved(
       options,
       {.suite = "step",
        .name = each.name,
        .items = each.rows == StepCase::Rows::kNone ? "" : (model ? "examples" : "images"),
-       .systems = model ? step_model_systems(options, each, data, cores)
-                        : step_systems(options, each.model, data, cores, ports),
+       .systems = std::move(systems),
        .ratios = model ? step_model_ratios(each, !options.against.empty())
                        : ratios_of(options, each.model),
        .cores = cores},

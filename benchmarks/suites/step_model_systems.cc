@@ -1,5 +1,6 @@
 #include "suites/step_model_systems.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -196,6 +197,34 @@ std::vector<Ratio> step_model_ratios(const StepCase& step_case, bool against) {
     add("vs_other", "strata-2", "other-2");
   }
   return ratios;
+}
+
+void add_peaks(std::vector<SystemSpec>& systems) {
+  const auto of = [&](const char* name) {
+    return std::ranges::find(systems, name, &SystemSpec::name);
+  };
+  std::vector<SystemSpec> peaks;
+  for (const auto& [name, from] : {std::pair("peak-1", "strata-1"), {"peak-2", "independent-2"}}) {
+    const auto found = of(from);
+    if (found == systems.end()) continue;
+    SystemSpec peak = *found;
+    peak.name = name;
+    for (ProcessSpec& process : peak.variants.front().processes) {
+      process.argv.insert(process.argv.end(), {"--peak", "yes"});
+      // They multiply where it can be counted.
+      process.environment.emplace_back("STRATA_KERNELS", "libtorch");
+    }
+    peaks.push_back(std::move(peak));
+  }
+  for (SystemSpec& system : systems) {
+    size_t cores = 0;
+    if (system.variants.empty()) continue;
+    for (const ProcessSpec& process : system.variants.front().processes) {
+      cores += process.cpus.size();
+    }
+    system.limit = cores == 1 ? "peak-1" : "peak-2";
+  }
+  systems.insert(systems.end(), peaks.begin(), peaks.end());
 }
 
 }  // namespace strata::bench

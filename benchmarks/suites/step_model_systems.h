@@ -20,4 +20,8 @@ std::vector<SystemSpec> step_model_systems(const BenchOptions& options, const St
 /// What is compared in such a case. @param against  Another build is measured, too.
 std::vector<Ratio> step_model_ratios(const StepCase& step_case, bool against);
 
+/// Adds systems `peak-1` and `peak-2`, which make the multiplications of `strata-1`'s step at the
+/// peak of a core (of two) and nothing else, as limits of the others. None without `strata-1`.
+void add_peaks(std::vector<SystemSpec>& systems);
+
 }  // namespace strata::bench

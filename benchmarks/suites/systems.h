@@ -22,6 +22,9 @@ struct SystemSpec {
   double items = 1;  ///< In a step of the whole system.
   std::vector<Variant> variants;
   std::string missing;  ///< Why it cannot be started here; empty if it can.
+  /// The system that runs as fast as this one could at most, on as many cores; empty: none is
+  /// known.
+  std::string limit = {};
 };
 
 /// Two cores of those that this process may use. @throws Error kFailedPrecondition: there is one.

@@ -112,7 +112,7 @@ MirroredStrategy make_strategy(int replicas, const std::string& device,
 int run_worker(const std::vector<std::string>& arguments) {
   std::string name, data, cluster, storage;
   std::string layers = "keras";
-  bool bf16 = false;
+  bool bf16 = false, peak = false;
   std::string device = "cpu";
   std::optional<bool> overlap;
   int replicas = 1;
@@ -125,10 +125,12 @@ int run_worker(const std::vector<std::string>& arguments) {
   line.text("--storage", "central|...", "", storage);
   line.text("--layers", "keras|torch|encoder", "", layers);
   line.yes_or_no("--bf16", "", bf16);
+  line.yes_or_no("--peak", "", peak);
   line.option("--overlap", "yes|no", "",
               [&](const std::string& value) { overlap = value == "yes"; });
   STRATA_CHECK(line.read(arguments), kInvalidArgument, "[strata bench] got --help for a worker");
   if (name == "resnet50") return run_models_worker(data, replicas, device);
+  if (peak) serve_peak_of_steps();
   torch::manual_seed(1);
   if (cluster == "yes") {
     MultiWorkerMirroredStrategy strategy({.devices = {"cpu:0"},

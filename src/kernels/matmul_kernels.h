@@ -18,6 +18,9 @@ struct MatrixView {
 
 /// A packed panel of so many rows fills the first-level cache.
 inline constexpr int64_t kMaxBlockK = 192;
+/// A sum of so many terms is one block all the same: the second-level cache feeds its panel, and the
+/// result is written once.
+inline constexpr int64_t kMaxOnlyBlockK = 256;
 
 /// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row, + row_bias[m] in each column). One stride of
 /// `a` and one of `b` is 1; rows of c lie `c_stride` apart. Sizes are positive.

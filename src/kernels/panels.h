@@ -16,6 +16,7 @@ constexpr int64_t kPanel = kTileVectors * kLanes;  // columns of a packed panel 
 
 /// Whole lines, so that every block of an aligned row is aligned.
 constexpr int64_t block_k(int64_t k, int64_t most = kMaxBlockK) {
+  if (most == kMaxBlockK && k <= kMaxOnlyBlockK) return k;
   const int64_t blocks = (k + most - 1) / most;
   return blocks == 1 ? k : round_up((k + blocks - 1) / blocks, kLine);
 }

@@ -83,8 +83,9 @@ INSTANTIATE_TEST_SUITE_P(Isas, SparseProductTest, testing::ValuesIn(supported_is
 
 TEST_P(SparseProductTest, HasTheBitsOfTheDenseOneForAllLayoutsAndSizes) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
-      {64, 256, 784}, {256, 784, 64}, {784, 256, 64}, {70, 250, 301}, {131, 97, 193},
-      {333, 65, 80},  {90, 345, 81},  {97, 131, 577}, {500, 129, 33}, {40, 1000, 192}};
+      {64, 256, 784}, {256, 784, 64},  {784, 256, 64}, {70, 250, 301},
+      {131, 97, 193}, {333, 65, 80},   {90, 345, 81},  {97, 131, 577},
+      {500, 129, 33}, {40, 1000, 192}, {96, 130, 256}, {130, 96, 257}};
   for (const auto& [m, n, k] : sizes) {
     for (int layout = 0; layout < 8; ++layout) {
       const bool of_b = (layout & 4) != 0;

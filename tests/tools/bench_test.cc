@@ -174,5 +174,28 @@ TEST(BenchModelCasesTest, ComparesSystemsThatThereAre) {
   EXPECT_EQ(models, 6);
 }
 
+TEST(BenchModelCasesTest, HasThePeakOfAsManyCoresAsTheLimitOfEachSystem) {
+  BenchOptions options;
+  options.peers_dir = "/nonexistent/peers";
+  options.command = "/nonexistent/strata";
+  auto systems = step_model_systems(options, step_cases().back(), "/nonexistent/data", {0, 1});
+  add_peaks(systems);
+  for (const SystemSpec& system : systems) {
+    const bool peak = system.name.starts_with("peak-");
+    const bool one_core = system.name.find("-1") != std::string::npos;
+    EXPECT_EQ(system.limit, peak ? "" : (one_core ? "peak-1" : "peak-2")) << system.name;
+    const Variant& variant = system.variants.front();
+    if (peak) {
+      EXPECT_EQ(variant.processes.size(), one_core ? 1 : 2) << system.name;
+    }
+    for (const ProcessSpec& process : variant.processes) {
+      const auto& argv = process.argv;
+      EXPECT_EQ(std::ranges::find(argv, "--peak") != argv.end(), peak) << system.name;
+    }
+  }
+  EXPECT_EQ(std::ranges::count(systems, "peak-1", &SystemSpec::name), 1);
+  EXPECT_EQ(std::ranges::count(systems, "peak-2", &SystemSpec::name), 1);
+}
+
 }  // namespace
 }  // namespace strata::bench
