@@ -87,6 +87,12 @@ FlatShard<T>::FlatShard(const TableSpec& spec, int server, BufferPool& pool, Don
     const double initial = rule_->slot_initial_value(slot);
     if (initial != 0) std::fill_n(values(slot + 1), elements_, static_cast<T>(initial));
   }
+  // Made here: a thread may run only where the one that makes it may, which later visits cores.
+  const ConsistencyOptions& consistency = spec_.consistency;
+  if (consistency.kind == Consistency::kSynchronous && consistency.workers > 1 &&
+      elements_ > kStrip) {
+    helper_ = std::make_unique<SerialExecutor>("ps-helper");
+  }
 }
 
 template <typename T>
@@ -162,7 +168,7 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
   Gradients gradients(pushes);
   for (TableCall* call : answered) call->make_room(pool_, sizes_of_runs(sizeof(T)));
   const auto in_place = [](const TableCall* call) { return call->in_place(); };
-  if (answered.size() > 1 && elements_ > kStrip && std::ranges::all_of(answered, in_place)) {
+  if (helper_ && answered.size() > 1 && std::ranges::all_of(answered, in_place)) {
     Gradients also(pushes);
     return apply_by_two(gradients, also, update, answered);
   }
@@ -184,7 +190,9 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
 }
 
 /// Several workers of this host wait for the step, so that at least one core besides this one has
-/// nothing to do. Two threads take strips in turn; no element depends on another.
+/// nothing to do. Two threads take strips in turn; no element depends on another. The helper is
+/// waited for only if it has begun: where other programs keep the cores busy this thread may have
+/// done all strips before the helper gets one.
 template <typename T>
 void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Update& update,
                                 const std::vector<TableCall*>& answered) {
@@ -211,27 +219,35 @@ void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Upd
     }
     strata::detail::nontemporal_fence();
   };
-  if (!helper_) helper_ = std::make_unique<SerialExecutor>("ps-helper");
-  std::exception_ptr error;
-  std::latch done(1);
+  /// Outlives this call in a helper that comes too late.
+  struct Helper {
+    std::atomic<bool> decided{false};  // whether it takes part: by the first of both that asks
+    std::latch done{1};
+    std::exception_ptr error;
+  };
+  const auto helper = std::make_shared<Helper>();
   helper_->run(
-      [&] {
+      [helper, &work, &also] {
+        if (helper->decided.exchange(true)) return;  // `work` and `also` may be gone
         try {
           work(also);
         } catch (...) {
-          error = std::current_exception();
+          helper->error = std::current_exception();
         }
-        done.count_down();
+        helper->done.count_down();
       },
       /*is_short=*/false);
+  const auto end = [&] {
+    if (helper->decided.exchange(true)) helper->done.wait();
+  };
   try {
     work(gradients);
   } catch (...) {
-    done.wait();
+    end();
     throw;
   }
-  done.wait();
-  if (error) std::rethrow_exception(error);
+  end();
+  if (helper->error) std::rethrow_exception(helper->error);
 }
 
 template <typename T>
@@ -268,11 +284,12 @@ void FlatShard<T>::send_values(TableCall& call) {
   strata::detail::nontemporal_fence();
 }
 
-/// What travels is read at once. A worker's memory has been read by its core, which an ordinary
-/// store would ask for each line, one after the other: that takes ten times as long as the copy.
+/// What travels is read at once. A worker's memory has been read by its core: if that is another
+/// one, an ordinary store would ask it for each line, one after the other, which takes ten times as
+/// long as the copy. On the worker's own core the values stay in the caches in which it reads them.
 template <typename T>
 bool FlatShard<T>::streams_to(const TableCall& call) const {
-  return call.in_place();
+  return call.in_place() && !call.is_on_this_core();
 }
 
 /// Where the answer has an element of a run.

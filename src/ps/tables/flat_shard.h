@@ -66,7 +66,7 @@ class FlatShard final : public Shard {
   int64_t elements_ = 0;
   tensor::Arena parameters_;
   std::vector<tensor::Arena> slots_;
-  std::unique_ptr<SerialExecutor> helper_;  // of `apply_by_two`, once it has been called
+  std::unique_ptr<SerialExecutor> helper_;  // of `apply_by_two`; null: never needed
 };
 
 }  // namespace strata::ps
