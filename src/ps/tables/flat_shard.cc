@@ -81,9 +81,13 @@ FlatShard<T>::FlatShard(const TableSpec& spec, int server, BufferPool& pool, Don
     elements_ += part.end - part.begin;
   }
   make_segments();
-  parameters_ = tensor::Arena({{.sizes = {elements_}}}, spec_.dtype);
+  const auto keep = [this](tensor::Arena arena) {
+    data_.push_back(static_cast<T*>(arena.flat().mutable_data_ptr()));
+    arenas_.push_back(std::move(arena));
+  };
+  keep(tensor::Arena({{.sizes = {elements_}}}, spec_.dtype));
   for (int slot = 0; slot < rule_->num_slots(); ++slot) {
-    slots_.push_back(parameters_.make_like());
+    keep(arenas_[0].make_like());
     const double initial = rule_->slot_initial_value(slot);
     if (initial != 0) std::fill_n(values(slot + 1), elements_, static_cast<T>(initial));
   }
@@ -109,12 +113,6 @@ void FlatShard<T>::make_segments() {
     }
     add(run.size, true);
   }
-}
-
-template <typename T>
-T* FlatShard<T>::values(int64_t slot) const {
-  const tensor::Arena& arena = slot == 0 ? parameters_ : slots_[static_cast<size_t>(slot - 1)];
-  return static_cast<T*>(arena.flat().mutable_data_ptr());
 }
 
 template <typename T>
@@ -264,7 +262,7 @@ void FlatShard<T>::apply_strip(const Gradients& gradients, const Update& update,
                                  .clip_value = update.clip_value,
                                  .weight_decay = segment->decays ? update.weight_decay : 0,
                                  .copy = copy == nullptr ? nullptr : copy + (first - begin)};
-      for (size_t slot = 0; slot < slots_.size(); ++slot) {
+      for (size_t slot = 0; slot + 1 < data_.size(); ++slot) {
         span.slots[slot] = values(static_cast<int64_t>(slot) + 1) + first;
       }
       rule_->apply(span, update.step);
