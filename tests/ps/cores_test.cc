@@ -1,19 +1,15 @@
-// Where a server works on a push of a worker of its host: on the worker's core, if that is left to
-// it, and with which stores.
+// A server of the worker's host, on the worker's core and on another.
 #include <ATen/ops/randn.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 
 #include <functional>
-#include <latch>
 #include <memory>
-#include <vector>
 
 #include "core/current_core.h"
 #include "core/thread.h"
 #include "ps/ps_cluster.h"
-#include "ps/tables/core_visit.h"
 #include "ps/tables/flat_table.h"
 #include "strata/tensor/update_rule.h"
 
@@ -46,35 +42,6 @@ void run_on(const cpu_set_t& cores, const std::function<void()>& body) {
     body();
   });
   thread.join();
-}
-
-TEST(CoreVisitTest, TheThreadIsThereAndMayGoBackEverywhere) {
-  const cpu_set_t before = allowed();
-  for (uint32_t core = 1; core <= CPU_SETSIZE; ++core) {
-    if (!CPU_ISSET(core - 1, &before)) continue;
-    {
-      const CoreVisit visit(core);
-      EXPECT_EQ(current_core(), core);
-    }
-    const cpu_set_t after = allowed();
-    EXPECT_TRUE(CPU_EQUAL(&before, &after));
-  }
-}
-
-TEST(CoreVisitTest, ACoreThatIsNotItsOwnIsNotVisited) {
-  const cpu_set_t all = allowed();
-  const uint32_t here = current_core();
-  run_on(only(here), [&] {
-    EXPECT_EQ(allowed_cores(), 1);
-    for (uint32_t core = 0; core <= CPU_SETSIZE + 1; ++core) {
-      const CoreVisit visit(core);
-      const cpu_set_t set = allowed();
-      const cpu_set_t own = only(here);
-      ASSERT_TRUE(CPU_EQUAL(&set, &own)) << core;
-    }
-  });
-  const cpu_set_t after = allowed();
-  EXPECT_TRUE(CPU_EQUAL(&all, &after));
 }
 
 struct Outcome {
@@ -127,37 +94,6 @@ TEST(CoresTest, StoresPastTheCachesAndIntoThemHaveTheSameBits) {
     EXPECT_TRUE(apart.values.equal(wire.values));
     break;
   }
-}
-
-/// Two cores at most, and a worker on each: the server visits the one that waits.
-TEST(CoresTest, AServerVisitsWorkersThatTakeAllOfItsCores) {
-  const cpu_set_t all = allowed();
-  std::vector<uint32_t> cores;
-  for (uint32_t core = 1; core <= CPU_SETSIZE && cores.size() < 2; ++core) {
-    if (CPU_ISSET(core - 1, &all)) cores.push_back(core);
-  }
-  const int workers = static_cast<int>(cores.size());
-  cpu_set_t these;
-  CPU_ZERO(&these);
-  for (const uint32_t core : cores) CPU_SET(core - 1, &these);
-  std::unique_ptr<PsCluster> cluster;
-  run_on(these, [&] { cluster = std::make_unique<PsCluster>(1, workers); });
-  std::latch mapped(workers);
-  std::latch done(workers);
-  PsCluster::expect_ok(cluster->run([&](Client& client, int worker) {
-    allow(only(cores[static_cast<size_t>(worker)]));
-    at::Tensor values = client.make_buffer(100'000);
-    at::Tensor gradients = client.make_buffer(100'000).fill_(1);
-    const auto table =
-        client.create_flat({.name = "weights", .parts = {{0, 100'000, 0}}}, values, worker == 0);
-    table->push_pull(gradients, values, {.learning_rate = 1});  // the server maps the memory
-    mapped.arrive_and_wait();
-    for (int step = 0; step < 10; ++step) {
-      table->push_pull(gradients, values, {.learning_rate = 1});
-      EXPECT_TRUE(table->reads_on_this_core()) << step;
-    }
-    done.arrive_and_wait();  // a worker that has left takes no core
-  }));
 }
 
 }  // namespace

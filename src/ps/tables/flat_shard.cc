@@ -91,12 +91,6 @@ FlatShard<T>::FlatShard(const TableSpec& spec, int server, BufferPool& pool, Don
     const double initial = rule_->slot_initial_value(slot);
     if (initial != 0) std::fill_n(values(slot + 1), elements_, static_cast<T>(initial));
   }
-  // Made here: a thread may run only where the one that makes it may, which later visits cores.
-  const ConsistencyOptions& consistency = spec_.consistency;
-  if (consistency.kind == Consistency::kSynchronous && consistency.workers > 1 &&
-      elements_ > kStrip) {
-    helper_ = std::make_unique<SerialExecutor>("ps-helper");
-  }
 }
 
 template <typename T>
@@ -166,7 +160,7 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
   Gradients gradients(pushes);
   for (TableCall* call : answered) call->make_room(pool_, sizes_of_runs(sizeof(T)));
   const auto in_place = [](const TableCall* call) { return call->in_place(); };
-  if (helper_ && answered.size() > 1 && std::ranges::all_of(answered, in_place)) {
+  if (answered.size() > 1 && elements_ > kStrip && std::ranges::all_of(answered, in_place)) {
     Gradients also(pushes);
     return apply_by_two(gradients, also, update, answered);
   }
@@ -217,6 +211,7 @@ void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Upd
     }
     strata::detail::nontemporal_fence();
   };
+  if (!helper_) helper_ = std::make_unique<SerialExecutor>("ps-helper");
   /// Outlives this call in a helper that comes too late.
   struct Helper {
     std::atomic<bool> decided{false};  // whether it takes part: by the first of both that asks

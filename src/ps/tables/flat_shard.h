@@ -66,7 +66,7 @@ class FlatShard final : public Shard {
   int64_t elements_ = 0;
   std::vector<tensor::Arena> arenas_;       // the values, and each slot
   std::vector<T*> data_;                    // of the arenas
-  std::unique_ptr<SerialExecutor> helper_;  // of `apply_by_two`; null: never needed
+  std::unique_ptr<SerialExecutor> helper_;  // of `apply_by_two`, once it has been called
 };
 
 }  // namespace strata::ps

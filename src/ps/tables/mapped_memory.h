@@ -21,7 +21,6 @@ class MappedMemory {
   /// @return whether it can be mapped here: same host, same user, same processes to be seen.
   bool map(uint64_t segment, const std::string& introduction);
   void forget(uint64_t segment) { segments_.erase(segment); }
-  bool empty() const { return segments_.empty(); }
 
   /// Holds the segment.
   /// @throws Error  kInvalidArgument: not so many bytes there; names both.

@@ -345,24 +345,10 @@ void ParameterServer::Impl::hand_over(const Arriving& arriving) {
     Shard* const shard = arriving.table->shard.get();
     const uint64_t bytes = shard->bytes_of(call->request());
     const uint64_t most = call->in_place() ? kShortInPlace : kShort;
-    const bool goes_there =
-        call->in_place() && call->request().leaves_core && shares_cores_with_workers();
-    const uint32_t core = goes_there ? call->request().core : 0;
-    const auto work = [shard, call, core] {
-      const CoreVisit visit(core);
-      shard->run(call);
-    };
-    arriving.table->executor->run(work, bytes <= most);
+    arriving.table->executor->run([shard, call] { shard->run(call); }, bytes <= most);
   } catch (...) {
     refuse(call, Status::from_current_exception());
   }
-}
-
-/// Whether workers of this host may take all of this server's cores.
-bool ParameterServer::Impl::shares_cores_with_workers() const {
-  const auto here = std::ranges::count_if(
-      workers, [](const Worker& worker) { return !worker.left && !worker.memory.empty(); });
-  return here >= cores;
 }
 
 /// A call comes back: its answer is on its way. On a executor.

@@ -19,7 +19,6 @@
 #include "ps/failure_log.h"
 #include "ps/tables/backup_replicator.h"
 #include "ps/tables/buffer_pool.h"
-#include "ps/tables/core_visit.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/parameter_server.h"
 #include "ps/tables/request.h"
@@ -94,7 +93,6 @@ struct ParameterServer::Impl {
   bool has_come(const Arriving& arriving);
   void advance(Worker& worker);
   void hand_over(const Arriving& arriving);
-  bool shares_cores_with_workers() const;
   Table& table_of(const TableCall& call, Tables& among);
   Table& make_table(const TableCall& call, Tables& among);
   Tables& tables_for(const Request& request, const std::string& who);
@@ -126,7 +124,6 @@ struct ParameterServer::Impl {
   const ParameterServerOptions options;
   const int servers;
   const uint64_t memory_limit;  // bytes of tables
-  const int cores = allowed_cores();
   const std::shared_ptr<wire::Transport> transport;
   FailureLog failures;
   strata::detail::LogLimiter refusals;

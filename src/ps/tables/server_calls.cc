@@ -258,7 +258,6 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
   const MutexLock lock(call_mutex_);
   take_open_answers();
   use_memory(exchanges, what);
-  leave_core(exchanges);
   return exchange_all(std::move(exchanges), what);
 }
 

@@ -113,7 +113,6 @@ class ServerCalls {
   void detect_shared_memory_peers();
   void use_memory(std::vector<Exchange>& exchanges, const std::string& what)
       STRATA_REQUIRES(call_mutex_);
-  static void leave_core(std::vector<Exchange>& exchanges);
   std::optional<std::vector<uint64_t>> places_of(const Exchange& exchange) const;
   static std::optional<uint64_t> unseen_segment(const Server& server,
                                                 const std::vector<uint64_t>& places);

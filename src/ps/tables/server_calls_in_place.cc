@@ -78,13 +78,6 @@ void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string
   }
 }
 
-/// This thread waits for the answers. Several servers had better not all come to its core.
-void ServerCalls::leave_core(std::vector<Exchange>& exchanges) {
-  const auto in_place = [](const Exchange& exchange) { return !exchange.request.memory.empty(); };
-  if (std::ranges::count_if(exchanges, in_place) != 1) return;
-  std::ranges::find_if(exchanges, in_place)->request.leaves_core = true;
-}
-
 std::optional<uint64_t> ServerCalls::unseen_segment(const Server& server,
                                                     const std::vector<uint64_t>& places) {
   for (size_t i = 0; i < places.size(); i += 2) {
