@@ -66,7 +66,7 @@ struct Request {
   std::vector<uint64_t> memory = {};
   uint32_t on_behalf_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
   std::string worker = {};    ///< between servers: who has brought the sender this
-  uint32_t core = 0;          ///< 1 + the core that the sender runs on; 0: not said
+  uint32_t core = 0;          ///< 1 + the core that the sender runs on; 0: unknown
 
   friend bool operator==(const Request&, const Request&) = default;
 };
