@@ -45,6 +45,9 @@ class ParameterStore {
     /// processes.
     virtual void step(const Gradients& gradients, const at::Tensor& values) = 0;
 
+    /// Whether the last gradients were read on this thread's core: then the next ones should be
+    /// written to its caches, and else past them.
+    virtual bool reads_on_this_core() const { return false; }
     /// Whether the values of a step should be taken at the end of the next one, which computes
     /// meanwhile: then `begin_step` takes the place of `step`.
     virtual bool pulls_ahead() const { return false; }

@@ -50,6 +50,7 @@ class ServerTable final : public ParameterStore::Table {
     }
   }
 
+  bool reads_on_this_core() const override { return table_->reads_on_this_core(); }
   bool pulls_ahead() const override { return pulls_ahead_; }
   void begin_step(const ParameterStore::Gradients& gradients, const at::Tensor& values) override {
     table_->begin_push_pull(gradients.values, values, push_options(gradients, 0));

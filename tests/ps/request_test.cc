@@ -29,7 +29,8 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                            .encoding = PushEncoding::kBFloat16,
                            .memory = {0, 5, uint64_t{1} << 63},
                            .on_behalf_of = 2,
-                           .worker = "/job:worker/task:1"};
+                           .worker = "/job:worker/task:1",
+                           .core = 128};
   EXPECT_EQ(decode_request(encode(request)), request);
   EXPECT_EQ(decode_request(encode(Request{})), Request{});
   const Reply reply = {.id = 7,
@@ -38,7 +39,8 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                        .version = -3,
                        .flag = true,
                        .unreplicated = true,
-                       .promoted = true};
+                       .promoted = true,
+                       .same_core = true};
   EXPECT_EQ(decode_reply(encode(reply)), reply);
 }
 

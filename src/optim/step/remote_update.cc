@@ -34,12 +34,17 @@ void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
   }
 }
 
-/// `to` = the sum of the sources, times each of the factors. Non-temporal, since a server may have
-/// read what is there: an ordinary store would ask its core for each line.
+/// `to` = the sum of the sources, times each of the factors. @param cached  Whether the server reads
+/// `to` on this core. Else it has read what is there on another, which an ordinary store would ask
+/// for each line: then the stores are non-temporal.
 template <typename T>
-void scaled_sum_past_caches(std::vector<const T*> sources, const std::array<T, 2>& factors,
-                            int64_t size, T* to) {
+void write_scaled_sum(std::vector<const T*> sources, const std::array<T, 2>& factors, int64_t size,
+                      bool cached, T* to) {
   const auto copy = [&](int64_t begin, const T* from, int64_t count) {
+    if (cached) {
+      std::copy_n(from, count, to + begin);
+      return;
+    }
     strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
                                      reinterpret_cast<const std::byte*>(from),
                                      count * static_cast<int64_t>(sizeof(T)));
@@ -156,8 +161,8 @@ void RemoteUpdate<T>::add_gradients(const Step& step, bool scaled) {
       kept.push_back(source.defined() ? source.cpu() : source);
       sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
     }
-    scaled_sum_past_caches(std::move(sources),
-                           scaled ? factors_of(step, i) : std::array<T, 2>{1, 1}, size, sum);
+    write_scaled_sum(std::move(sources), scaled ? factors_of(step, i) : std::array<T, 2>{1, 1},
+                     size, table_->reads_on_this_core(), sum);
   }
   strata::detail::nontemporal_fence();
 }

@@ -81,9 +81,13 @@ FlatShard<T>::FlatShard(const TableSpec& spec, int server, BufferPool& pool, Don
     elements_ += part.end - part.begin;
   }
   make_segments();
-  parameters_ = tensor::Arena({{.sizes = {elements_}}}, spec_.dtype);
+  const auto keep = [this](tensor::Arena arena) {
+    data_.push_back(static_cast<T*>(arena.flat().mutable_data_ptr()));
+    arenas_.push_back(std::move(arena));
+  };
+  keep(tensor::Arena({{.sizes = {elements_}}}, spec_.dtype));
   for (int slot = 0; slot < rule_->num_slots(); ++slot) {
-    slots_.push_back(parameters_.make_like());
+    keep(arenas_[0].make_like());
     const double initial = rule_->slot_initial_value(slot);
     if (initial != 0) std::fill_n(values(slot + 1), elements_, static_cast<T>(initial));
   }
@@ -103,12 +107,6 @@ void FlatShard<T>::make_segments() {
     }
     add(run.size, true);
   }
-}
-
-template <typename T>
-T* FlatShard<T>::values(int64_t slot) const {
-  const tensor::Arena& arena = slot == 0 ? parameters_ : slots_[static_cast<size_t>(slot - 1)];
-  return static_cast<T*>(arena.flat().mutable_data_ptr());
 }
 
 template <typename T>
@@ -184,7 +182,9 @@ void FlatShard<T>::apply(const std::vector<const TableCall*>& pushes, const Upda
 }
 
 /// Several workers of this host wait for the step, so that at least one core besides this one has
-/// nothing to do. Two threads take strips in turn; no element depends on another.
+/// nothing to do. Two threads take strips in turn; no element depends on another. The helper is
+/// waited for only if it has begun: where other programs keep the cores busy this thread may have
+/// done all strips before the helper gets one.
 template <typename T>
 void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Update& update,
                                 const std::vector<TableCall*>& answered) {
@@ -212,26 +212,35 @@ void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Upd
     strata::detail::nontemporal_fence();
   };
   if (!helper_) helper_ = std::make_unique<SerialExecutor>("ps-helper");
-  std::exception_ptr error;
-  std::latch done(1);
+  /// Outlives this call in a helper that comes too late.
+  struct Helper {
+    std::atomic<bool> decided{false};  // whether it takes part: by the first of both that asks
+    std::latch done{1};
+    std::exception_ptr error;
+  };
+  const auto helper = std::make_shared<Helper>();
   helper_->run(
-      [&] {
+      [helper, &work, &also] {
+        if (helper->decided.exchange(true)) return;  // `work` and `also` may be gone
         try {
           work(also);
         } catch (...) {
-          error = std::current_exception();
+          helper->error = std::current_exception();
         }
-        done.count_down();
+        helper->done.count_down();
       },
       /*is_short=*/false);
+  const auto end = [&] {
+    if (helper->decided.exchange(true)) helper->done.wait();
+  };
   try {
     work(gradients);
   } catch (...) {
-    done.wait();
+    end();
     throw;
   }
-  done.wait();
-  if (error) std::rethrow_exception(error);
+  end();
+  if (helper->error) std::rethrow_exception(helper->error);
 }
 
 template <typename T>
@@ -248,7 +257,7 @@ void FlatShard<T>::apply_strip(const Gradients& gradients, const Update& update,
                                  .clip_value = update.clip_value,
                                  .weight_decay = segment->decays ? update.weight_decay : 0,
                                  .copy = copy == nullptr ? nullptr : copy + (first - begin)};
-      for (size_t slot = 0; slot < slots_.size(); ++slot) {
+      for (size_t slot = 0; slot + 1 < data_.size(); ++slot) {
         span.slots[slot] = values(static_cast<int64_t>(slot) + 1) + first;
       }
       rule_->apply(span, update.step);
@@ -268,11 +277,12 @@ void FlatShard<T>::send_values(TableCall& call) {
   strata::detail::nontemporal_fence();
 }
 
-/// What travels is read at once. A worker's memory has been read by its core, which an ordinary
-/// store would ask for each line, one after the other: that takes ten times as long as the copy.
+/// What travels is read at once. A worker's memory has been read by its core: if that is another
+/// one, an ordinary store would ask it for each line, one after the other, which takes ten times as
+/// long as the copy. On the worker's own core the values stay in the caches in which it reads them.
 template <typename T>
 bool FlatShard<T>::streams_to(const TableCall& call) const {
-  return call.in_place();
+  return call.in_place() && !call.is_on_this_core();
 }
 
 /// Where the answer has an element of a run.

@@ -49,7 +49,7 @@ class FlatShard final : public Shard {
   PartSizes sizes_of_runs(size_t element) const;
   template <typename Work>
   void for_each_message_of(Work work) const;
-  T* values(int64_t slot) const;
+  T* values(int64_t slot) const { return data_[static_cast<size_t>(slot)]; }
   bool streams_to(const TableCall& call) const;
   T* room_of(const TableCall& call, size_t run, int64_t element) const;
   void apply_by_two(Gradients& gradients, Gradients& also, const Update& update,
@@ -64,8 +64,8 @@ class FlatShard final : public Shard {
   std::vector<Run> runs_;
   std::vector<Segment> segments_;
   int64_t elements_ = 0;
-  tensor::Arena parameters_;
-  std::vector<tensor::Arena> slots_;
+  std::vector<tensor::Arena> arenas_;       // the values, and each slot
+  std::vector<T*> data_;                    // of the arenas
   std::unique_ptr<SerialExecutor> helper_;  // of `apply_by_two`, once it has been called
 };
 

@@ -99,7 +99,7 @@ void FlatTable::begin_push_pull(const at::Tensor& gradients, const at::Tensor& v
 PushResult FlatTable::finish_push_pull() {
   const std::vector<Reply> replies = calls_->finish(round_);
   encoded_.clear();
-  return take_replies(replies, versions_, steps_);
+  return take_push_replies(replies);
 }
 
 std::string FlatTable::push_name() const { return str_cat("push to table '", spec_.name, "'"); }
@@ -107,7 +107,11 @@ std::string FlatTable::push_name() const { return str_cat("push to table '", spe
 PushResult FlatTable::push(const at::Tensor& gradients, const at::Tensor* values,
                            const PushOptions& options) {
   Push push = make_push(gradients, values, options);
-  const std::vector<Reply> replies = calls_->run(std::move(push.exchanges), push_name());
+  return take_push_replies(calls_->run(std::move(push.exchanges), push_name()));
+}
+
+PushResult FlatTable::take_push_replies(const std::vector<Reply>& replies) {
+  reads_on_this_core_ = std::ranges::all_of(replies, &Reply::same_core);
   return take_replies(replies, versions_, steps_);
 }
 

@@ -51,6 +51,10 @@ class FlatTable {
                        const PushOptions& options);
   PushResult finish_push_pull();
 
+  /// Whether the servers have read the last push on this worker's core, so that the next gradients
+  /// are best written to its caches. Else to memory, past them.
+  bool reads_on_this_core() const { return reads_on_this_core_; }
+
   /// A slot of the update rule, for saving. `[elements]`. @param slot  From 0.
   at::Tensor read_slot(int slot);
   /// The values, without waiting for other workers.
@@ -75,6 +79,7 @@ class FlatTable {
   Push make_push(const at::Tensor& gradients, const at::Tensor* values, const PushOptions& options);
   PushResult push(const at::Tensor& gradients, const at::Tensor* values,
                   const PushOptions& options);
+  PushResult take_push_replies(const std::vector<Reply>& replies);
   std::string push_name() const;
   void read_into(const at::Tensor& values, int64_t slot, bool waits);
   void write_from(const at::Tensor& values, int64_t slot, int64_t version);
@@ -86,6 +91,7 @@ class FlatTable {
   std::vector<int64_t> versions_;              // by server
   std::vector<int64_t> steps_;                 // by server: of the values that came last
   uint64_t pushes_ = 0;                        // and fills
+  bool reads_on_this_core_ = false;
   // Of a push whose answer has not been taken:
   std::vector<BufferPool::Buffer> encoded_;
   uint64_t round_ = 0;

@@ -66,6 +66,7 @@ struct Request {
   std::vector<uint64_t> memory = {};
   uint32_t on_behalf_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
   std::string worker = {};    ///< between servers: who has brought the sender this
+  uint32_t core = 0;          ///< 1 + the core that the sender runs on; 0: unknown
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -80,6 +81,7 @@ struct Reply {
                           ///< kMapSegment: it is mapped
   bool unreplicated = false;  ///< the server has lost its backup: do not turn to that
   bool promoted = false;      ///< the server has taken the place of the one before it
+  bool same_core = false;     ///< kPush: the server has read the gradients on the worker's core
 
   friend bool operator==(const Reply&, const Reply&) = default;
 };
@@ -104,6 +106,7 @@ void visit_fields(auto& field, strata::detail::MessageOf<Request> auto& request)
   field(17, "memory", request.memory);
   field(18, "on_behalf_of", request.on_behalf_of);
   field(19, "worker", request.worker);
+  field(20, "core", request.core);
 }
 
 void visit_fields(auto& field, strata::detail::MessageOf<Reply> auto& reply) {
@@ -115,6 +118,7 @@ void visit_fields(auto& field, strata::detail::MessageOf<Reply> auto& reply) {
   field(6, "step", reply.step);
   field(7, "unreplicated", reply.unreplicated);
   field(8, "promoted", reply.promoted);
+  field(9, "same_core", reply.same_core);
 }
 
 /// Their contract is proto/strata/table_request.proto.

@@ -8,6 +8,7 @@
 #include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
 #include "core/call_notice.h"
+#include "core/current_core.h"
 #include "core/join.h"
 #include "core/wait_notice.h"
 #include "ps/tables/message_blocks.h"
@@ -119,6 +120,7 @@ void ServerCalls::start(Pending& pending) {
   const wire::Tag tag = {.channel = kDataChannel, .id = exchange.request.id};
   pending.started = true;
   if (!exchange.request.memory.empty()) {  // nothing else travels
+    exchange.request.core = strata::detail::current_core();
     connection.send_message(kTableChannel, encode(exchange.request));
     return;
   }

@@ -379,6 +379,7 @@ void Shard::update(const std::vector<CallPtr>& pushes) {
 void Shard::answer(const CallPtr& call, Reply reply) {
   reply.version = version_;
   reply.step = step_number_;
+  reply.same_core = call->in_place() && call->is_on_this_core();
   call->reply(std::move(reply));
   done_(call);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "core/current_core.h"
 #include "ps/tables/backup_replicator.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/core/error.h"
@@ -97,6 +98,10 @@ void TableCall::take_in_place(BufferPool& pool, const MappedMemory& memory, cons
   for (const size_t bytes : answer) room_parts_.push_back(take(bytes, alignments.answer));
   STRATA_CHECK(next == places.size(), kInvalidArgument, "[ps] got ", places.size() / 2,
                " places in the memory of ", worker_, "; expected ", next / 2);
+}
+
+bool TableCall::is_on_this_core() const {
+  return request_.core != 0 && request_.core == strata::detail::current_core();
 }
 
 bool TableCall::take_arrived(

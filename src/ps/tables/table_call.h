@@ -58,6 +58,9 @@ class TableCall {
   void take_in_place(BufferPool& pool, const MappedMemory& memory, const PartSizes& data,
                      const PartSizes& answer, const Alignments& alignments);
   bool in_place() const { return in_place_; }
+  /// Whether the worker runs, or waits, on the core of the thread that asks: then what either
+  /// writes for the other stays in this core's caches.
+  bool is_on_this_core() const;
 
   /// Calls `inspect(first, data, bytes)` for the data that have come since the last time, which are
   /// still in the caches; `first` bytes of data are before them. @return whether all have come, or
