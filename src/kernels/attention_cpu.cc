@@ -1,5 +1,11 @@
-// strata::attention on CPUs: tiles of queries and keys, whose scores stay in the second-level
+// strata::attention on CPUs: tiles of keys and queries, whose scores stay in the second-level
 // cache. Parts of the result are independent: a block of queries forward, a head of keys backward.
+//
+// Queries lie along the vectors, in all of a block's tiles. So a tile of scores, [keys, queries],
+// is what the products behind it read as it lies, on either side, and only what a head or a block
+// reads again and again is laid out otherwise, once. With P the weights, S the scores:
+//   forward   S^T = K Q^T;  O^T += V^T P^T
+//   backward  S^T = K Q^T;  dP^T = V dO^T;  dV += P^T dO;  dK += dS^T Q;  dQ^T += K^T dS^T
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
@@ -14,6 +20,7 @@
 
 #include "kernels/attention_kernels.h"
 #include "kernels/attention_operator.h"
+#include "kernels/attention_products.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/kernel_threads.h"
@@ -28,21 +35,13 @@ namespace strata::kernels {
 const AttentionKernels& attention_kernels() {
   return STRATA_KERNELS_FOR(best_cpu_isa(), attention_kernels);
 }
+const AttentionProducts& attention_products() {
+  return STRATA_KERNELS_FOR(best_cpu_isa(), attention_products);
+}
 
 namespace {
 
 using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
-
-/// c[m, n] (+)= a[m, k] b[k, n]
-void multiply(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
-              int64_t c_stride, bool add, Workspace& work) {
-  MatmulProblem product{m, n, k, a, b, nullptr, c, c_stride};
-  product.add = add;
-  multiply_dense_here(product, work.products);
-}
-
-MatrixView rows_of(const float* data, int64_t stride) { return {data, stride, 1}; }
-MatrixView transposed_rows_of(const float* data, int64_t stride) { return {data, 1, stride}; }
 
 /// Fetches the first rows of a head into the second-level cache while the one before is computed:
 /// the processor's own prefetchers do not follow short rows that are far apart.
@@ -63,33 +62,77 @@ void mean_value(const Problem& problem, const Block& block, float* mean) {
   for (int64_t c = 0; c < problem.value_depth; ++c) mean[c] *= factor;
 }
 
-void forward_block(const Problem& problem, const Block& block, bool mean_of_unseen,
-                   const HeadsView<float>& output, float* logsumexp, Workspace& work) {
+/// The block's queries times the scale, as the products read them.
+void pack_queries(const Problem& problem, const Block& block, Workspace& work) {
+  const AttentionProducts& products = attention_products();
+  const int64_t stride = padded(problem.depth);
+  products.copy_rows(problem.query.at(block.batch, block.head, block.first), problem.query.row,
+                     block.rows, problem.depth, problem.scale, work.query_rows.data(), stride);
+  products.transpose_padded(work.query_rows.data(), stride, block.rows, problem.depth,
+                            work.query_columns.data(), problem.tile_queries);
+}
+
+/// A tile's product: its keys times the block's queries.
+PanelProduct product_of_keys(const ScoreTile& tile, int64_t depth, const float* keys,
+                             int64_t keys_stride, const float* queries, float* scores) {
+  return {.rows = tile.keys,
+          .columns = tile.lanes,
+          .k = depth,
+          .p = keys,
+          .p_stride = keys_stride,
+          .q = queries,
+          .q_stride = tile.lanes,
+          .d = scores,
+          .d_stride = tile.lanes};
+}
+
+/// @param value_columns  The head's values, [value_depth, padded(keys)].
+void forward_block(const Problem& problem, const Block& block, const float* value_columns,
+                   bool mean_of_unseen, const HeadsView<float>& output, float* logsumexp,
+                   Workspace& work) {
   const AttentionKernels& kernels = attention_kernels();
+  const AttentionProducts& products = attention_products();
+  const int64_t lanes = problem.tile_queries;
   const int64_t key_head = block.head / problem.shared;
-  float* const out = output.at(block.batch, block.head, block.first);
+  float* const result = work.result.data();
   work.largest.fill(-std::numeric_limits<float>::infinity());
   work.sum.fill(0);
+  pack_queries(problem, block, work);
   bool add = false;
   for_tiles(problem, block, work, [&](int64_t first, const ScoreTile& tile) {
-    multiply(tile.rows, tile.columns, problem.depth,
-             rows_of(problem.query.at(block.batch, block.head, block.first), problem.query.row),
-             transposed_rows_of(problem.key.at(block.batch, key_head, first), problem.key.row),
-             tile.scores, tile.stride, /*add=*/false, work);
+    products.multiply(product_of_keys(tile, problem.depth,
+                                      problem.key.at(block.batch, key_head, first), problem.key.row,
+                                      work.query_columns.data(), tile.scores));
     kernels.softmax(tile, work.running());
-    if (add) {
-      kernels.scale_rows(out, output.row, tile.rows, problem.value_depth, work.factor.data());
-    }
-    multiply(tile.rows, problem.value_depth, tile.columns, rows_of(tile.scores, tile.stride),
-             rows_of(problem.value.at(block.batch, key_head, first), problem.value.row), out,
-             output.row, add, work);
+    products.multiply({.rows = problem.value_depth,
+                       .columns = lanes,
+                       .k = tile.keys,
+                       .p = value_columns + first,
+                       .p_stride = padded(problem.keys),
+                       .q = tile.scores,
+                       .q_stride = lanes,
+                       .d = result,
+                       .d_stride = lanes,
+                       .add = add,
+                       .factor = add ? work.factor.data() : nullptr});
     add = true;
   });
-  const auto rows = static_cast<size_t>(block.rows);
-  const bool some_unseeing = std::count(work.sum.begin(), work.sum.begin() + rows, 0.0F) != 0;
-  if (some_unseeing && mean_of_unseen) mean_value(problem, block, work.row.data());
-  kernels.finish(out, output.row, block.rows, problem.value_depth, work.running(),
-                 mean_of_unseen ? work.row.data() : nullptr, logsumexp);
+  if (!add) std::fill_n(result, problem.value_depth * lanes, 0.0F);
+  kernels.finish(result, problem.value_depth, lanes, work.running(), work.logsumexp.data());
+  std::copy_n(work.logsumexp.begin(), block.rows, logsumexp);
+  products.transpose_exactly(result, lanes, problem.value_depth, block.rows,
+                             output.at(block.batch, block.head, block.first), output.row);
+  // What saw nothing may have multiplied an infinity by zero.
+  bool have_mean = false;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    if (work.sum[static_cast<size_t>(r)] != 0) continue;
+    float* const row = output.at(block.batch, block.head, block.first + r);
+    std::fill_n(row, problem.value_depth, 0.0F);
+    if (!mean_of_unseen) continue;
+    if (!have_mean) mean_value(problem, block, work.row.data());
+    have_mean = true;
+    std::copy_n(work.row.data(), problem.value_depth, row);
+  }
 }
 
 /// The i-th of all blocks of all heads.
@@ -120,18 +163,27 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& query, const at::Te
   float* const sums = logsumexp.mutable_data_ptr<float>();
   const int64_t work_of_block =
       problem.tile_queries * problem.keys * (problem.depth + problem.value_depth);
-  parallel_for(0, problem.batches * problem.heads * problem.query_blocks(),
-               std::max<int64_t>(1, kPartMultiplications / work_of_block),
-               [&](int64_t begin, int64_t end) {
-                 Workspace work(problem);
-                 for (int64_t i = begin; i < end; ++i) {
-                   if (i + 1 < end) fetch_block(problem, block_of(problem, i + 1));
-                   const Block block = block_of(problem, i);
-                   const int64_t at = block.batch * problem.heads + block.head;
-                   forward_block(problem, block, mean_of_unseen, out,
-                                 sums + at * problem.queries + block.first, work);
-                 }
-               });
+  parallel_for(
+      0, problem.batches * problem.heads * problem.query_blocks(),
+      std::max<int64_t>(1, kPartMultiplications / work_of_block), [&](int64_t begin, int64_t end) {
+        Workspace work(problem);
+        const Scratch value_columns(problem.value_depth * padded(problem.keys));
+        int64_t packed = -1;  // the head whose values these are
+        for (int64_t i = begin; i < end; ++i) {
+          if (i + 1 < end) fetch_block(problem, block_of(problem, i + 1));
+          const Block block = block_of(problem, i);
+          const int64_t at = block.batch * problem.heads + block.head;
+          const int64_t key_head = block.head / problem.shared;
+          if (packed != block.batch * problem.key_heads() + key_head) {
+            packed = block.batch * problem.key_heads() + key_head;
+            attention_products().transpose_padded(
+                problem.value.at(block.batch, key_head, 0), problem.value.row, problem.keys,
+                problem.value_depth, value_columns.data(), padded(problem.keys));
+          }
+          forward_block(problem, block, value_columns.data(), mean_of_unseen, out,
+                        sums + at * problem.queries + block.first, work);
+        }
+      });
   return {std::move(output), std::move(logsumexp)};
 }
 
@@ -146,59 +198,111 @@ void fill_zeros(const HeadsView<float>& x, int64_t batch, int64_t head, int64_t 
   for (int64_t r = 0; r < rows; ++r) std::fill_n(x.at(batch, head, r), columns, 0.0F);
 }
 
-/// @param of_scores  A second tile.
+/// A thread's memory of the backward pass, beside a Workspace.
+struct BackwardWorkspace {
+  explicit BackwardWorkspace(const Problem& problem)
+      : of_scores(problem.tile_queries * kTileKeys),
+        gradient_rows(problem.tile_queries * padded(problem.value_depth)),
+        gradient_columns(problem.value_depth * problem.tile_queries),
+        key_columns(problem.depth * padded(problem.keys)) {}
+
+  Scratch of_scores;         // [keys, lanes]
+  Scratch gradient_rows;     // [lanes, value_depth]
+  Scratch gradient_columns;  // [value_depth, lanes]
+  Scratch key_columns;       // [depth, padded(keys)], of a head
+};
+
 void backward_block(const Problem& problem, const Block& block, const Gradients& arrays,
-                    float* of_scores, Workspace& work) {
+                    Workspace& work, BackwardWorkspace& more) {
   const AttentionKernels& kernels = attention_kernels();
+  const AttentionProducts& products = attention_products();
   const int64_t batch = block.batch;
   const int64_t head = block.head;
   const int64_t key_head = head / problem.shared;
-  const float* const query = problem.query.at(batch, head, block.first);
+  const int64_t lanes = problem.tile_queries;
   const float* const gradient = arrays.gradient.at(batch, head, block.first);
-  const float* const logsumexp =
-      arrays.logsumexp + (batch * problem.heads + head) * problem.queries + block.first;
   const KeyRange keys = keys_of(problem, block);
+  // What is behind the last query has weights of zero.
+  work.logsumexp.fill(std::numeric_limits<float>::infinity());
+  std::copy_n(arrays.logsumexp + (batch * problem.heads + head) * problem.queries + block.first,
+              block.rows, work.logsumexp.begin());
   // In one tile it is computed there: its rounding errors are smaller, as those of a softmax alone.
   const float* delta = nullptr;
   if (keys.end - keys.begin > kTileKeys) {
+    work.delta.fill(0);
     kernels.row_dots(gradient, arrays.gradient.row, arrays.output.at(batch, head, block.first),
                      arrays.output.row, block.rows, problem.value_depth, work.delta.data());
     delta = work.delta.data();
   }
+  pack_queries(problem, block, work);
+  products.copy_rows(gradient, arrays.gradient.row, block.rows, problem.value_depth, 1,
+                     more.gradient_rows.data(), padded(problem.value_depth));
+  products.transpose_padded(gradient, arrays.gradient.row, block.rows, problem.value_depth,
+                            more.gradient_columns.data(), lanes);
+  float* const of_scores = more.of_scores.data();
+  float* const of_query = work.result.data();
+  bool add = false;
   for_tiles(problem, block, work, [&](int64_t first, const ScoreTile& tile) {
-    const float* const key = problem.key.at(batch, key_head, first);
-    multiply(tile.rows, tile.columns, problem.depth, rows_of(query, problem.query.row),
-             transposed_rows_of(key, problem.key.row), tile.scores, tile.stride, false, work);
-    multiply(tile.rows, tile.columns, problem.value_depth, rows_of(gradient, arrays.gradient.row),
-             transposed_rows_of(problem.value.at(batch, key_head, first), problem.value.row),
-             of_scores, tile.stride, false, work);
-    kernels.softmax_backward(tile, logsumexp, delta, of_scores);
-    multiply(tile.columns, problem.value_depth, tile.rows,
-             transposed_rows_of(tile.scores, tile.stride), rows_of(gradient, arrays.gradient.row),
-             arrays.value.at(batch, key_head, first), arrays.value.row, true, work);
-    multiply(tile.columns, problem.depth, tile.rows, transposed_rows_of(of_scores, tile.stride),
-             rows_of(query, problem.query.row), arrays.key.at(batch, key_head, first),
-             arrays.key.row, true, work);
-    multiply(tile.rows, problem.depth, tile.columns, rows_of(of_scores, tile.stride),
-             rows_of(key, problem.key.row), arrays.query.at(batch, head, block.first),
-             arrays.query.row, true, work);
+    products.multiply(product_of_keys(tile, problem.depth, problem.key.at(batch, key_head, first),
+                                      problem.key.row, work.query_columns.data(), tile.scores));
+    products.multiply(product_of_keys(tile, problem.value_depth,
+                                      problem.value.at(batch, key_head, first), problem.value.row,
+                                      more.gradient_columns.data(), of_scores));
+    kernels.softmax_backward(tile, work.logsumexp.data(), delta, of_scores);
+    const auto add_to_keys = [&](const float* of_tile, const float* of_queries, int64_t columns,
+                                 const HeadsView<float>& to) {
+      products.multiply({.rows = tile.keys,
+                         .columns = columns,
+                         .k = block.rows,
+                         .p = of_tile,
+                         .p_stride = lanes,
+                         .q = of_queries,
+                         .q_stride = padded(columns),
+                         .d = to.at(batch, key_head, first),
+                         .d_stride = to.row,
+                         .add = true});
+    };
+    add_to_keys(tile.scores, more.gradient_rows.data(), problem.value_depth, arrays.value);
+    add_to_keys(of_scores, work.query_rows.data(), problem.depth, arrays.key);
+    products.multiply({.rows = problem.depth,
+                       .columns = lanes,
+                       .k = tile.keys,
+                       .p = more.key_columns.data() + first,
+                       .p_stride = padded(problem.keys),
+                       .q = of_scores,
+                       .q_stride = lanes,
+                       .d = of_query,
+                       .d_stride = lanes,
+                       .add = add});
+    add = true;
   });
+  if (!add) {
+    for (int64_t r = 0; r < block.rows; ++r) {
+      std::fill_n(arrays.query.at(batch, head, block.first + r), problem.depth, 0.0F);
+    }
+    return;
+  }
+  products.copy_rows(of_query, lanes, problem.depth, lanes, problem.scale, of_query, lanes);
+  products.transpose_exactly(of_query, lanes, problem.depth, block.rows,
+                             arrays.query.at(batch, head, block.first), arrays.query.row);
 }
 
 /// A head of keys and values with the heads of queries that share it.
 void backward_head(const Problem& problem, int64_t batch, int64_t key_head, bool mean_of_unseen,
-                   const Gradients& arrays, float* of_scores, Workspace& work) {
+                   const Gradients& arrays, Workspace& work, BackwardWorkspace& more) {
   const AttentionKernels& kernels = attention_kernels();
   fill_zeros(arrays.key, batch, key_head, problem.keys, problem.depth);
   fill_zeros(arrays.value, batch, key_head, problem.keys, problem.value_depth);
+  attention_products().transpose_padded(problem.key.at(batch, key_head, 0), problem.key.row,
+                                        problem.keys, problem.depth, more.key_columns.data(),
+                                        padded(problem.keys));
   float* const of_unseeing = work.row.data();
   std::fill_n(of_unseeing, problem.value_depth, 0.0F);
   bool some_unseeing = false;
   for (int64_t head = key_head * problem.shared; head < (key_head + 1) * problem.shared; ++head) {
-    fill_zeros(arrays.query, batch, head, problem.queries, problem.depth);
     for (int64_t first = 0; first < problem.queries; first += problem.tile_queries) {
       const int64_t rows = std::min(problem.tile_queries, problem.queries - first);
-      backward_block(problem, {batch, head, first, rows}, arrays, of_scores, work);
+      backward_block(problem, {batch, head, first, rows}, arrays, work, more);
     }
     const float* const logsumexp =
         arrays.logsumexp + (batch * problem.heads + head) * problem.queries;
@@ -251,10 +355,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
   const int64_t grain = std::max<int64_t>(1, kPartMultiplications / work_of_head);
   parallel_for(0, problem.batches * heads, grain, [&](int64_t begin, int64_t end) {
     Workspace work(problem);
-    const Scratch of_scores(kTileQueries * kTileKeys);
+    BackwardWorkspace more(problem);
     for (int64_t i = begin; i < end; ++i) {
       if (i + 1 < end) fetch_head(problem, (i + 1) / heads, (i + 1) % heads, arrays);
-      backward_head(problem, i / heads, i % heads, mean_of_unseen, arrays, of_scores.data(), work);
+      backward_head(problem, i / heads, i % heads, mean_of_unseen, arrays, work, more);
     }
   });
   return {std::move(of_query), std::move(of_key), std::move(of_value)};
