@@ -1,11 +1,11 @@
 // strata::attention on CPUs: tiles of keys and queries, whose scores stay in the second-level
 // cache. Parts of the result are independent: a block of queries forward, a head of keys backward.
 //
-// Queries lie along the vectors, in all of a block's tiles. So a tile of scores, [keys, queries],
-// is what the products behind it read as it lies, on either side, and only what a head or a block
-// reads again and again is laid out otherwise, once. With P the weights, S the scores:
-//   forward   S^T = K Q^T;  O^T += V^T P^T
-//   backward  S^T = K Q^T;  dP^T = V dO^T;  dV += P^T dO;  dK += dS^T Q;  dQ^T += K^T dS^T
+// Queries lie along the vectors of a tile of scores, [keys, queries]. So the products behind it read
+// it as it lies, by rows or by columns, and only a block's queries are transposed, once for all
+// their tiles. With P the weights and S the scores:
+//   forward   S^T = K Q^T;  O += P V
+//   backward  S^T = K Q^T;  dP^T = V dO^T;  dV += P^T dO;  dK += dS^T Q;  dQ += dS K
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
@@ -78,23 +78,43 @@ PanelProduct product_of_keys(const ScoreTile& tile, int64_t depth, const float* 
   return {.rows = tile.keys,
           .columns = tile.lanes,
           .k = depth,
-          .p = keys,
-          .p_stride = keys_stride,
+          .p = {keys, keys_stride, 1},
           .q = queries,
           .q_stride = tile.lanes,
           .d = scores,
           .d_stride = tile.lanes};
 }
 
-/// @param value_columns  The head's values, [value_depth, padded(keys)].
-void forward_block(const Problem& problem, const Block& block, const float* value_columns,
-                   bool mean_of_unseen, const HeadsView<float>& output, float* logsumexp,
-                   Workspace& work) {
+/// out[queries, columns] (+)= the tile's weights, or their gradients, times its keys or values.
+void add_to_queries(const ScoreTile& tile, int64_t queries, const float* weights, const float* keys,
+                    int64_t keys_stride, int64_t columns, float* out, int64_t out_stride,
+                    const float* factor, bool add, Workspace& work) {
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(keys) % 64 == 0 && keys_stride % 16 == 0 && columns % 16 == 0;
+  if (!aligned) {
+    attention_products().copy_rows(keys, keys_stride, tile.keys, columns, 1, work.panel.data(),
+                                   padded(columns));
+    keys = work.panel.data();
+    keys_stride = padded(columns);
+  }
+  attention_products().multiply({.rows = queries,
+                                 .columns = columns,
+                                 .k = tile.keys,
+                                 .p = {weights, 1, tile.lanes},
+                                 .q = keys,
+                                 .q_stride = keys_stride,
+                                 .d = out,
+                                 .d_stride = out_stride,
+                                 .add = add,
+                                 .factor = add ? factor : nullptr});
+}
+
+void forward_block(const Problem& problem, const Block& block, bool mean_of_unseen,
+                   const HeadsView<float>& output, float* logsumexp, Workspace& work) {
   const AttentionKernels& kernels = attention_kernels();
   const AttentionProducts& products = attention_products();
-  const int64_t lanes = problem.tile_queries;
   const int64_t key_head = block.head / problem.shared;
-  float* const result = work.result.data();
+  float* const out = output.at(block.batch, block.head, block.first);
   work.largest.fill(-std::numeric_limits<float>::infinity());
   work.sum.fill(0);
   pack_queries(problem, block, work);
@@ -104,35 +124,16 @@ void forward_block(const Problem& problem, const Block& block, const float* valu
                                       problem.key.at(block.batch, key_head, first), problem.key.row,
                                       work.query_columns.data(), tile.scores));
     kernels.softmax(tile, work.running());
-    products.multiply({.rows = problem.value_depth,
-                       .columns = lanes,
-                       .k = tile.keys,
-                       .p = value_columns + first,
-                       .p_stride = padded(problem.keys),
-                       .q = tile.scores,
-                       .q_stride = lanes,
-                       .d = result,
-                       .d_stride = lanes,
-                       .add = add,
-                       .factor = add ? work.factor.data() : nullptr});
+    add_to_queries(tile, block.rows, tile.scores, problem.value.at(block.batch, key_head, first),
+                   problem.value.row, problem.value_depth, out, output.row, work.factor.data(), add,
+                   work);
     add = true;
   });
-  if (!add) std::fill_n(result, problem.value_depth * lanes, 0.0F);
-  kernels.finish(result, problem.value_depth, lanes, work.running(), work.logsumexp.data());
-  std::copy_n(work.logsumexp.begin(), block.rows, logsumexp);
-  products.transpose_exactly(result, lanes, problem.value_depth, block.rows,
-                             output.at(block.batch, block.head, block.first), output.row);
-  // What saw nothing may have multiplied an infinity by zero.
-  bool have_mean = false;
-  for (int64_t r = 0; r < block.rows; ++r) {
-    if (work.sum[static_cast<size_t>(r)] != 0) continue;
-    float* const row = output.at(block.batch, block.head, block.first + r);
-    std::fill_n(row, problem.value_depth, 0.0F);
-    if (!mean_of_unseen) continue;
-    if (!have_mean) mean_value(problem, block, work.row.data());
-    have_mean = true;
-    std::copy_n(work.row.data(), problem.value_depth, row);
-  }
+  const auto rows = static_cast<size_t>(block.rows);
+  const bool some_unseeing = std::count(work.sum.begin(), work.sum.begin() + rows, 0.0F) != 0;
+  if (some_unseeing && mean_of_unseen) mean_value(problem, block, work.row.data());
+  kernels.finish(out, output.row, block.rows, problem.value_depth, work.running(),
+                 mean_of_unseen ? work.row.data() : nullptr, logsumexp);
 }
 
 /// The i-th of all blocks of all heads.
@@ -163,27 +164,18 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& query, const at::Te
   float* const sums = logsumexp.mutable_data_ptr<float>();
   const int64_t work_of_block =
       problem.tile_queries * problem.keys * (problem.depth + problem.value_depth);
-  parallel_for(
-      0, problem.batches * problem.heads * problem.query_blocks(),
-      std::max<int64_t>(1, kPartMultiplications / work_of_block), [&](int64_t begin, int64_t end) {
-        Workspace work(problem);
-        const Scratch value_columns(problem.value_depth * padded(problem.keys));
-        int64_t packed = -1;  // the head whose values these are
-        for (int64_t i = begin; i < end; ++i) {
-          if (i + 1 < end) fetch_block(problem, block_of(problem, i + 1));
-          const Block block = block_of(problem, i);
-          const int64_t at = block.batch * problem.heads + block.head;
-          const int64_t key_head = block.head / problem.shared;
-          if (packed != block.batch * problem.key_heads() + key_head) {
-            packed = block.batch * problem.key_heads() + key_head;
-            attention_products().transpose_padded(
-                problem.value.at(block.batch, key_head, 0), problem.value.row, problem.keys,
-                problem.value_depth, value_columns.data(), padded(problem.keys));
-          }
-          forward_block(problem, block, value_columns.data(), mean_of_unseen, out,
-                        sums + at * problem.queries + block.first, work);
-        }
-      });
+  parallel_for(0, problem.batches * problem.heads * problem.query_blocks(),
+               std::max<int64_t>(1, kPartMultiplications / work_of_block),
+               [&](int64_t begin, int64_t end) {
+                 Workspace work(problem);
+                 for (int64_t i = begin; i < end; ++i) {
+                   if (i + 1 < end) fetch_block(problem, block_of(problem, i + 1));
+                   const Block block = block_of(problem, i);
+                   const int64_t at = block.batch * problem.heads + block.head;
+                   forward_block(problem, block, mean_of_unseen, out,
+                                 sums + at * problem.queries + block.first, work);
+                 }
+               });
   return {std::move(output), std::move(logsumexp)};
 }
 
@@ -203,13 +195,11 @@ struct BackwardWorkspace {
   explicit BackwardWorkspace(const Problem& problem)
       : of_scores(problem.tile_queries * kTileKeys),
         gradient_rows(problem.tile_queries * padded(problem.value_depth)),
-        gradient_columns(problem.value_depth * problem.tile_queries),
-        key_columns(problem.depth * padded(problem.keys)) {}
+        gradient_columns(problem.value_depth * problem.tile_queries) {}
 
   Scratch of_scores;         // [keys, lanes]
   Scratch gradient_rows;     // [lanes, value_depth]
   Scratch gradient_columns;  // [value_depth, lanes]
-  Scratch key_columns;       // [depth, padded(keys)], of a head
 };
 
 void backward_block(const Problem& problem, const Block& block, const Gradients& arrays,
@@ -240,7 +230,7 @@ void backward_block(const Problem& problem, const Block& block, const Gradients&
   products.transpose_padded(gradient, arrays.gradient.row, block.rows, problem.value_depth,
                             more.gradient_columns.data(), lanes);
   float* const of_scores = more.of_scores.data();
-  float* const of_query = work.result.data();
+  float* const of_query = arrays.query.at(batch, head, block.first);
   bool add = false;
   for_tiles(problem, block, work, [&](int64_t first, const ScoreTile& tile) {
     products.multiply(product_of_keys(tile, problem.depth, problem.key.at(batch, key_head, first),
@@ -254,8 +244,7 @@ void backward_block(const Problem& problem, const Block& block, const Gradients&
       products.multiply({.rows = tile.keys,
                          .columns = columns,
                          .k = block.rows,
-                         .p = of_tile,
-                         .p_stride = lanes,
+                         .p = {of_tile, lanes, 1},
                          .q = of_queries,
                          .q_stride = padded(columns),
                          .d = to.at(batch, key_head, first),
@@ -264,27 +253,14 @@ void backward_block(const Problem& problem, const Block& block, const Gradients&
     };
     add_to_keys(tile.scores, more.gradient_rows.data(), problem.value_depth, arrays.value);
     add_to_keys(of_scores, work.query_rows.data(), problem.depth, arrays.key);
-    products.multiply({.rows = problem.depth,
-                       .columns = lanes,
-                       .k = tile.keys,
-                       .p = more.key_columns.data() + first,
-                       .p_stride = padded(problem.keys),
-                       .q = of_scores,
-                       .q_stride = lanes,
-                       .d = of_query,
-                       .d_stride = lanes,
-                       .add = add});
+    add_to_queries(tile, block.rows, of_scores, problem.key.at(batch, key_head, first),
+                   problem.key.row, problem.depth, of_query, arrays.query.row, nullptr, add, work);
     add = true;
   });
-  if (!add) {
-    for (int64_t r = 0; r < block.rows; ++r) {
-      std::fill_n(arrays.query.at(batch, head, block.first + r), problem.depth, 0.0F);
-    }
-    return;
+  for (int64_t r = 0; r < block.rows; ++r) {
+    float* const row = arrays.query.at(batch, head, block.first + r);
+    for (int64_t c = 0; c < problem.depth; ++c) row[c] = add ? row[c] * problem.scale : 0;
   }
-  products.copy_rows(of_query, lanes, problem.depth, lanes, problem.scale, of_query, lanes);
-  products.transpose_exactly(of_query, lanes, problem.depth, block.rows,
-                             arrays.query.at(batch, head, block.first), arrays.query.row);
 }
 
 /// A head of keys and values with the heads of queries that share it.
@@ -293,9 +269,6 @@ void backward_head(const Problem& problem, int64_t batch, int64_t key_head, bool
   const AttentionKernels& kernels = attention_kernels();
   fill_zeros(arrays.key, batch, key_head, problem.keys, problem.depth);
   fill_zeros(arrays.value, batch, key_head, problem.keys, problem.value_depth);
-  attention_products().transpose_padded(problem.key.at(batch, key_head, 0), problem.key.row,
-                                        problem.keys, problem.depth, more.key_columns.data(),
-                                        padded(problem.keys));
   float* const of_unseeing = work.row.data();
   std::fill_n(of_unseeing, problem.value_depth, 0.0F);
   bool some_unseeing = false;

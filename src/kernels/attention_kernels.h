@@ -54,10 +54,10 @@ struct AttentionKernels {
   /// out[r] := sum over c of a[r, c] b[r, c].
   void (*row_dots)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t rows,
                    int64_t columns, float* out);
-  /// Divides each lane of x[rows, lanes] by its sum, or multiplies it by 0 where it saw nothing;
-  /// then its logsumexp is +infinity.
-  void (*finish)(float* x, int64_t rows, int64_t lanes, const RunningSoftmax& running,
-                 float* logsumexp);
+  /// Divides rows of x by their sums. A row that saw nothing becomes `hidden` (null: zeros), its
+  /// logsumexp +infinity.
+  void (*finish)(float* x, int64_t stride, int64_t rows, int64_t columns,
+                 const RunningSoftmax& running, const float* hidden, float* logsumexp);
   /// x[r, :] += row * factor
   void (*add_to_rows)(float* x, int64_t stride, int64_t rows, int64_t columns, const float* row,
                       float factor);

@@ -3,24 +3,23 @@
 #include <cstdint>
 
 #include "core/cpu_isa.h"
+#include "kernels/matmul_kernels.h"
 
 namespace strata::kernels {
 
-/// d[rows, columns] = p[rows, k] q[k, columns], vectors along the columns. Rows of each lie their
-/// stride apart. Nothing is packed: tiles of attention come out of one product as the next one
-/// reads them.
+/// d[rows, columns] = p[rows, k] q[k, columns], vectors along the columns. Nothing is packed: tiles
+/// of attention come out of one product as the next one reads them.
 struct PanelProduct {
   int64_t rows;
   int64_t columns;
   int64_t k;
-  const float* p;
-  int64_t p_stride;
+  MatrixView p;    ///< One of its strides is 1.
   const float* q;  ///< Aligned to 64 bytes; rows are padded to a multiple of 16.
   int64_t q_stride;
   float* d;
   int64_t d_stride;
   bool add = false;               ///< To what d holds.
-  const float* factor = nullptr;  ///< With `add`: by which column d is multiplied first; or null.
+  const float* factor = nullptr;  ///< With `add`: by which row d is multiplied first; or null.
 };
 
 /// Each element is one chain of fused multiply-adds in the order of k: the same bits on every
@@ -34,9 +33,6 @@ struct AttentionProducts {
   /// out[c, r] = in[r, c], padded likewise.
   void (*transpose_padded)(const float* in, int64_t in_stride, int64_t rows, int64_t columns,
                            float* out, int64_t out_stride);
-  /// out[c, r] = in[r, c]; nothing beside it is written.
-  void (*transpose_exactly)(const float* in, int64_t in_stride, int64_t rows, int64_t columns,
-                            float* out, int64_t out_stride);
 };
 
 const AttentionProducts& attention_products();  // the best for this processor; in attention_cpu.cc

@@ -101,7 +101,7 @@ struct Workspace {
         bias_by_queries(problem.mask.has_bias() ? problem.tile_queries * padded(kTileKeys) : 0),
         query_rows(problem.tile_queries * padded(problem.depth)),
         query_columns(problem.depth * problem.tile_queries),
-        result(std::max(problem.depth, problem.value_depth) * problem.tile_queries),
+        panel(kTileKeys * padded(std::max(problem.depth, problem.value_depth))),
         row(problem.value_depth) {}
 
   RunningSoftmax running() { return {largest.data(), sum.data(), factor.data()}; }
@@ -111,7 +111,7 @@ struct Workspace {
   Scratch bias_by_queries;  // [lanes, keys]
   Scratch query_rows;       // [lanes, depth], times the scale
   Scratch query_columns;    // [depth, lanes], times the scale
-  Scratch result;           // of the block, [depth, lanes]
+  Scratch panel;            // of a tile's keys or values
   Scratch row;
   std::array<int32_t, kTileQueries> begin, end;
   alignas(64) std::array<float, kTileQueries> largest, sum, factor, logsumexp, delta;
