@@ -7,13 +7,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <ctime>
 #include <functional>
 #include <iostream>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -111,10 +109,16 @@ class AttentionStep {
   bool causal_;
 };
 
-double seconds_of_calls(const std::function<void()>& call, int calls) {
-  const auto begin = std::chrono::steady_clock::now();
+double seconds_now(bool of_cpu) {
+  timespec now{};
+  clock_gettime(of_cpu ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+double seconds_of_calls(const std::function<void()>& call, int calls, bool of_cpu) {
+  const double begin = seconds_now(of_cpu);
   for (int i = 0; i < calls; ++i) call();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / calls;
+  return (seconds_now(of_cpu) - begin) / calls;
 }
 
 struct AttentionSystem {
@@ -160,14 +164,14 @@ void run_attention_case(const AttentionCase& of, const BenchOptions& options) {
     const std::string against = peer.name.substr(peer.name.find('-') + 1);
     peer.call();
     const double peers_peak = peak(peer.call);
-    const int calls =
-        std::max(1, static_cast<int>(options.seconds_or(0.2) / seconds_of_calls(peer.call, 1)));
+    const int calls = std::max(
+        1, static_cast<int>(options.seconds_or(0.2) / seconds_of_calls(peer.call, 1, false)));
     std::vector<double> own_ms, peers_ms, ratios;
     for (int pair = 0; pair < options.pairs; ++pair) {
       const bool own_first = pair % 2 == 0;
-      if (own_first) own_ms.push_back(1e3 * seconds_of_calls(own.call, calls));
-      peers_ms.push_back(1e3 * seconds_of_calls(peer.call, calls));
-      if (!own_first) own_ms.push_back(1e3 * seconds_of_calls(own.call, calls));
+      if (own_first) own_ms.push_back(1e3 * seconds_of_calls(own.call, calls, options.cpu_clock));
+      peers_ms.push_back(1e3 * seconds_of_calls(peer.call, calls, options.cpu_clock));
+      if (!own_first) own_ms.push_back(1e3 * seconds_of_calls(own.call, calls, options.cpu_clock));
       ratios.push_back(peers_ms.back() / own_ms.back());
     }
     JsonLine time = attention_line(of, peer.name, "ms");
