@@ -46,6 +46,8 @@ machine first. benchmarks/README.md explains every number. Suites:
             cases: mlp-loop cnn-loop wide-loop resnet50
             systems: strata-gpu-1 strata-gpu-2 strata-gpu-4 (logical GPUs) libtorch-gpu
                      libtorch-gpu-tuned libtorch-gpu-channels-last
+  attention scaled dot products, forward and backward on one core, beside libtorch's
+            cases: 64 64-causal 512 512-causal
   reduce    the in-process all-reduce of two CPU replicas
   data      batches of input pipelines, strata beside tf.data and torch's DataLoader; and how
             long a training step waits for its input
@@ -87,6 +89,7 @@ struct Suite {
 constexpr Suite kSuites[] = {{"step", run_step_suite},
                              {"models", run_models_suite},
                              {"gpu", run_gpu_suite},
+                             {"attention", run_attention_suite},
                              {"reduce", run_reduce_suite},
                              {"collective", run_collective_suite},
                              {"network", run_network_suite},

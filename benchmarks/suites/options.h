@@ -34,6 +34,7 @@ struct BenchOptions {
 
 int run_step_suite(const BenchOptions& options);
 int run_reduce_suite(const BenchOptions& options);
+int run_attention_suite(const BenchOptions& options);
 int run_checkpoint_suite(const BenchOptions& options);
 int run_data_suite(const BenchOptions& options);
 int run_models_suite(const BenchOptions& options);

@@ -1,5 +1,11 @@
-// strata::attention on CPUs: tiles of queries and keys, whose scores stay in the second-level
+// strata::attention on CPUs: tiles of keys and queries, whose scores stay in the second-level
 // cache. Parts of the result are independent: a block of queries forward, a head of keys backward.
+//
+// Queries lie along the vectors of a tile of scores, [keys, queries]. So the products behind it read
+// it as it lies, by rows or by columns, and only a block's queries are transposed, once for all
+// their tiles. With P the weights and S the scores:
+//   forward   S^T = K Q^T;  O += P V
+//   backward  S^T = K Q^T;  dP^T = V dO^T;  dV += P^T dO;  dK += dS^T Q;  dQ += dS K
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
@@ -14,6 +20,7 @@
 
 #include "kernels/attention_kernels.h"
 #include "kernels/attention_operator.h"
+#include "kernels/attention_products.h"
 #include "kernels/attention_tiles.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/kernel_threads.h"
@@ -28,21 +35,13 @@ namespace strata::kernels {
 const AttentionKernels& attention_kernels() {
   return STRATA_KERNELS_FOR(best_cpu_isa(), attention_kernels);
 }
+const AttentionProducts& attention_products() {
+  return STRATA_KERNELS_FOR(best_cpu_isa(), attention_products);
+}
 
 namespace {
 
 using namespace attention_tiles;  // NOLINT(google-build-using-namespace)
-
-/// c[m, n] (+)= a[m, k] b[k, n]
-void multiply(int64_t m, int64_t n, int64_t k, const MatrixView& a, const MatrixView& b, float* c,
-              int64_t c_stride, bool add, Workspace& work) {
-  MatmulProblem product{m, n, k, a, b, nullptr, c, c_stride};
-  product.add = add;
-  multiply_dense_here(product, work.products);
-}
-
-MatrixView rows_of(const float* data, int64_t stride) { return {data, stride, 1}; }
-MatrixView transposed_rows_of(const float* data, int64_t stride) { return {data, 1, stride}; }
 
 /// Fetches the first rows of a head into the second-level cache while the one before is computed:
 /// the processor's own prefetchers do not follow short rows that are far apart.
@@ -63,26 +62,71 @@ void mean_value(const Problem& problem, const Block& block, float* mean) {
   for (int64_t c = 0; c < problem.value_depth; ++c) mean[c] *= factor;
 }
 
+/// The block's queries times the scale, as the products read them.
+void pack_queries(const Problem& problem, const Block& block, Workspace& work) {
+  const AttentionProducts& products = attention_products();
+  const int64_t stride = padded(problem.depth);
+  products.copy_rows(problem.query.at(block.batch, block.head, block.first), problem.query.row,
+                     block.rows, problem.depth, problem.scale, work.query_rows.data(), stride);
+  products.transpose_padded(work.query_rows.data(), stride, block.rows, problem.depth,
+                            work.query_columns.data(), problem.tile_queries);
+}
+
+/// A tile's product: its keys times the block's queries.
+PanelProduct product_of_keys(const ScoreTile& tile, int64_t depth, const float* keys,
+                             int64_t keys_stride, const float* queries, float* scores) {
+  return {.rows = tile.keys,
+          .columns = tile.lanes,
+          .k = depth,
+          .p = {keys, keys_stride, 1},
+          .q = queries,
+          .q_stride = tile.lanes,
+          .d = scores,
+          .d_stride = tile.lanes};
+}
+
+/// out[queries, columns] (+)= the tile's weights, or their gradients, times its keys or values.
+void add_to_queries(const ScoreTile& tile, int64_t queries, const float* weights, const float* keys,
+                    int64_t keys_stride, int64_t columns, float* out, int64_t out_stride,
+                    const float* factor, bool add, Workspace& work) {
+  const bool aligned =
+      reinterpret_cast<uintptr_t>(keys) % 64 == 0 && keys_stride % 16 == 0 && columns % 16 == 0;
+  if (!aligned) {
+    attention_products().copy_rows(keys, keys_stride, tile.keys, columns, 1, work.panel.data(),
+                                   padded(columns));
+    keys = work.panel.data();
+    keys_stride = padded(columns);
+  }
+  attention_products().multiply({.rows = queries,
+                                 .columns = columns,
+                                 .k = tile.keys,
+                                 .p = {weights, 1, tile.lanes},
+                                 .q = keys,
+                                 .q_stride = keys_stride,
+                                 .d = out,
+                                 .d_stride = out_stride,
+                                 .add = add,
+                                 .factor = add ? factor : nullptr});
+}
+
 void forward_block(const Problem& problem, const Block& block, bool mean_of_unseen,
                    const HeadsView<float>& output, float* logsumexp, Workspace& work) {
   const AttentionKernels& kernels = attention_kernels();
+  const AttentionProducts& products = attention_products();
   const int64_t key_head = block.head / problem.shared;
   float* const out = output.at(block.batch, block.head, block.first);
   work.largest.fill(-std::numeric_limits<float>::infinity());
   work.sum.fill(0);
+  pack_queries(problem, block, work);
   bool add = false;
   for_tiles(problem, block, work, [&](int64_t first, const ScoreTile& tile) {
-    multiply(tile.rows, tile.columns, problem.depth,
-             rows_of(problem.query.at(block.batch, block.head, block.first), problem.query.row),
-             transposed_rows_of(problem.key.at(block.batch, key_head, first), problem.key.row),
-             tile.scores, tile.stride, /*add=*/false, work);
+    products.multiply(product_of_keys(tile, problem.depth,
+                                      problem.key.at(block.batch, key_head, first), problem.key.row,
+                                      work.query_columns.data(), tile.scores));
     kernels.softmax(tile, work.running());
-    if (add) {
-      kernels.scale_rows(out, output.row, tile.rows, problem.value_depth, work.factor.data());
-    }
-    multiply(tile.rows, problem.value_depth, tile.columns, rows_of(tile.scores, tile.stride),
-             rows_of(problem.value.at(block.batch, key_head, first), problem.value.row), out,
-             output.row, add, work);
+    add_to_queries(tile, block.rows, tile.scores, problem.value.at(block.batch, key_head, first),
+                   problem.value.row, problem.value_depth, out, output.row, work.factor.data(), add,
+                   work);
     add = true;
   });
   const auto rows = static_cast<size_t>(block.rows);
@@ -146,48 +190,82 @@ void fill_zeros(const HeadsView<float>& x, int64_t batch, int64_t head, int64_t 
   for (int64_t r = 0; r < rows; ++r) std::fill_n(x.at(batch, head, r), columns, 0.0F);
 }
 
-/// @param of_scores  A second tile.
+/// A thread's memory of the backward pass, beside a Workspace.
+struct BackwardWorkspace {
+  explicit BackwardWorkspace(const Problem& problem)
+      : of_scores(problem.tile_queries * kTileKeys),
+        gradient_rows(problem.tile_queries * padded(problem.value_depth)),
+        gradient_columns(problem.value_depth * problem.tile_queries) {}
+
+  Scratch of_scores;         // [keys, lanes]
+  Scratch gradient_rows;     // [lanes, value_depth]
+  Scratch gradient_columns;  // [value_depth, lanes]
+};
+
 void backward_block(const Problem& problem, const Block& block, const Gradients& arrays,
-                    float* of_scores, Workspace& work) {
+                    Workspace& work, BackwardWorkspace& more) {
   const AttentionKernels& kernels = attention_kernels();
+  const AttentionProducts& products = attention_products();
   const int64_t batch = block.batch;
   const int64_t head = block.head;
   const int64_t key_head = head / problem.shared;
-  const float* const query = problem.query.at(batch, head, block.first);
+  const int64_t lanes = problem.tile_queries;
   const float* const gradient = arrays.gradient.at(batch, head, block.first);
-  const float* const logsumexp =
-      arrays.logsumexp + (batch * problem.heads + head) * problem.queries + block.first;
   const KeyRange keys = keys_of(problem, block);
+  // What is behind the last query has weights of zero.
+  work.logsumexp.fill(std::numeric_limits<float>::infinity());
+  std::copy_n(arrays.logsumexp + (batch * problem.heads + head) * problem.queries + block.first,
+              block.rows, work.logsumexp.begin());
   // In one tile it is computed there: its rounding errors are smaller, as those of a softmax alone.
   const float* delta = nullptr;
   if (keys.end - keys.begin > kTileKeys) {
+    work.delta.fill(0);
     kernels.row_dots(gradient, arrays.gradient.row, arrays.output.at(batch, head, block.first),
                      arrays.output.row, block.rows, problem.value_depth, work.delta.data());
     delta = work.delta.data();
   }
+  pack_queries(problem, block, work);
+  products.copy_rows(gradient, arrays.gradient.row, block.rows, problem.value_depth, 1,
+                     more.gradient_rows.data(), padded(problem.value_depth));
+  products.transpose_padded(gradient, arrays.gradient.row, block.rows, problem.value_depth,
+                            more.gradient_columns.data(), lanes);
+  float* const of_scores = more.of_scores.data();
+  float* const of_query = arrays.query.at(batch, head, block.first);
+  bool add = false;
   for_tiles(problem, block, work, [&](int64_t first, const ScoreTile& tile) {
-    const float* const key = problem.key.at(batch, key_head, first);
-    multiply(tile.rows, tile.columns, problem.depth, rows_of(query, problem.query.row),
-             transposed_rows_of(key, problem.key.row), tile.scores, tile.stride, false, work);
-    multiply(tile.rows, tile.columns, problem.value_depth, rows_of(gradient, arrays.gradient.row),
-             transposed_rows_of(problem.value.at(batch, key_head, first), problem.value.row),
-             of_scores, tile.stride, false, work);
-    kernels.softmax_backward(tile, logsumexp, delta, of_scores);
-    multiply(tile.columns, problem.value_depth, tile.rows,
-             transposed_rows_of(tile.scores, tile.stride), rows_of(gradient, arrays.gradient.row),
-             arrays.value.at(batch, key_head, first), arrays.value.row, true, work);
-    multiply(tile.columns, problem.depth, tile.rows, transposed_rows_of(of_scores, tile.stride),
-             rows_of(query, problem.query.row), arrays.key.at(batch, key_head, first),
-             arrays.key.row, true, work);
-    multiply(tile.rows, problem.depth, tile.columns, rows_of(of_scores, tile.stride),
-             rows_of(key, problem.key.row), arrays.query.at(batch, head, block.first),
-             arrays.query.row, true, work);
+    products.multiply(product_of_keys(tile, problem.depth, problem.key.at(batch, key_head, first),
+                                      problem.key.row, work.query_columns.data(), tile.scores));
+    products.multiply(product_of_keys(tile, problem.value_depth,
+                                      problem.value.at(batch, key_head, first), problem.value.row,
+                                      more.gradient_columns.data(), of_scores));
+    kernels.softmax_backward(tile, work.logsumexp.data(), delta, of_scores);
+    const auto add_to_keys = [&](const float* of_tile, const float* of_queries, int64_t columns,
+                                 const HeadsView<float>& to) {
+      products.multiply({.rows = tile.keys,
+                         .columns = columns,
+                         .k = block.rows,
+                         .p = {of_tile, lanes, 1},
+                         .q = of_queries,
+                         .q_stride = padded(columns),
+                         .d = to.at(batch, key_head, first),
+                         .d_stride = to.row,
+                         .add = true});
+    };
+    add_to_keys(tile.scores, more.gradient_rows.data(), problem.value_depth, arrays.value);
+    add_to_keys(of_scores, work.query_rows.data(), problem.depth, arrays.key);
+    add_to_queries(tile, block.rows, of_scores, problem.key.at(batch, key_head, first),
+                   problem.key.row, problem.depth, of_query, arrays.query.row, nullptr, add, work);
+    add = true;
   });
+  for (int64_t r = 0; r < block.rows; ++r) {
+    float* const row = arrays.query.at(batch, head, block.first + r);
+    for (int64_t c = 0; c < problem.depth; ++c) row[c] = add ? row[c] * problem.scale : 0;
+  }
 }
 
 /// A head of keys and values with the heads of queries that share it.
 void backward_head(const Problem& problem, int64_t batch, int64_t key_head, bool mean_of_unseen,
-                   const Gradients& arrays, float* of_scores, Workspace& work) {
+                   const Gradients& arrays, Workspace& work, BackwardWorkspace& more) {
   const AttentionKernels& kernels = attention_kernels();
   fill_zeros(arrays.key, batch, key_head, problem.keys, problem.depth);
   fill_zeros(arrays.value, batch, key_head, problem.keys, problem.value_depth);
@@ -195,10 +273,9 @@ void backward_head(const Problem& problem, int64_t batch, int64_t key_head, bool
   std::fill_n(of_unseeing, problem.value_depth, 0.0F);
   bool some_unseeing = false;
   for (int64_t head = key_head * problem.shared; head < (key_head + 1) * problem.shared; ++head) {
-    fill_zeros(arrays.query, batch, head, problem.queries, problem.depth);
     for (int64_t first = 0; first < problem.queries; first += problem.tile_queries) {
       const int64_t rows = std::min(problem.tile_queries, problem.queries - first);
-      backward_block(problem, {batch, head, first, rows}, arrays, of_scores, work);
+      backward_block(problem, {batch, head, first, rows}, arrays, work, more);
     }
     const float* const logsumexp =
         arrays.logsumexp + (batch * problem.heads + head) * problem.queries;
@@ -251,10 +328,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
   const int64_t grain = std::max<int64_t>(1, kPartMultiplications / work_of_head);
   parallel_for(0, problem.batches * heads, grain, [&](int64_t begin, int64_t end) {
     Workspace work(problem);
-    const Scratch of_scores(kTileQueries * kTileKeys);
+    BackwardWorkspace more(problem);
     for (int64_t i = begin; i < end; ++i) {
       if (i + 1 < end) fetch_head(problem, (i + 1) / heads, (i + 1) % heads, arrays);
-      backward_head(problem, i / heads, i % heads, mean_of_unseen, arrays, of_scores.data(), work);
+      backward_head(problem, i / heads, i % heads, mean_of_unseen, arrays, work, more);
     }
   });
   return {std::move(of_query), std::move(of_key), std::move(of_value)};

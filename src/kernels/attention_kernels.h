@@ -6,23 +6,19 @@
 
 namespace strata::kernels {
 
-/// A tile of scores: products of some queries with some keys. Rows lie `stride` apart, a multiple
-/// of 16; what is behind the last column up to there is scratch memory.
+/// A tile of scores: products of some keys, a row each, with some queries, a lane each. So what a
+/// softmax adds up lies in one lane.
 struct ScoreTile {
-  float* scores;
-  int64_t stride;
-  int64_t rows;
-  int64_t columns;
-  float scale;  ///< Of scores, before `bias` is added.
-  /// Added; -infinity hides, whatever the score. Null: nothing. Rows lie `bias_stride` apart (0: one
-  /// row for all), padded as scores are.
-  const float* bias;
-  int64_t bias_stride;
-  const int64_t* begin;  ///< Each row sees columns [begin, end) alone.
-  const int64_t* end;
+  float* scores;  ///< Scaled. Rows lie `lanes` apart.
+  int64_t lanes;  ///< 16, 32 or 64; those behind the last query hold anything.
+  int64_t keys;
+  const float* bias;  ///< Added; -infinity hides, whatever the score. Null: nothing.
+  /// Each lane sees keys [begin, end) alone; null: all.
+  const int32_t* begin;
+  const int32_t* end;
 };
 
-/// Of each row, over the tiles so far.
+/// Of each lane, over the tiles so far.
 struct RunningSoftmax {
   float* largest;  ///< At first -infinity.
   float* sum;      ///< Of exp(score - largest). At first 0.
@@ -42,13 +38,14 @@ struct TileMask {
 enum class Hides { kNothing, kSome, kAll };
 
 /// What attention computes beside products, tile by tile; Dao et al. 2022, Milakov & Gimelshein
-/// 2018. Sums over columns are 16 partial sums, added pairwise: the same bits on every processor.
+/// 2018. Sums over keys are in their order, those of row_dots 16 partial sums, added pairwise: the
+/// same bits on every processor.
 struct AttentionKernels {
-  /// scores := exp(score - the row's largest so far); 0 where hidden. Updates `running`.
+  /// scores := exp(score - the lane's largest so far); 0 where hidden. Updates `running`.
   void (*softmax)(const ScoreTile& tile, const RunningSoftmax& running);
   /// scores := weights, exp(score - logsumexp). gradients (laid out as scores), of the weights, :=
-  /// those of the products: weight * (gradient - delta) * scale. `delta` is the sum of weight *
-  /// gradient over a row; null: the tile has all of it.
+  /// those of the scores: weight * (gradient - delta). `delta` is the sum of weight * gradient over
+  /// a lane; null: the tile has all of it.
   void (*softmax_backward)(const ScoreTile& tile, const float* logsumexp, const float* delta,
                            float* gradients);
   /// bias[row, column] := the mask as numbers to add, one row where its row_stride is 0.
@@ -57,9 +54,7 @@ struct AttentionKernels {
   /// out[r] := sum over c of a[r, c] b[r, c].
   void (*row_dots)(const float* a, int64_t a_stride, const float* b, int64_t b_stride, int64_t rows,
                    int64_t columns, float* out);
-  /// x[r, :] *= factor[r]
-  void (*scale_rows)(float* x, int64_t stride, int64_t rows, int64_t columns, const float* factor);
-  /// Divides rows by their sums. A row that saw nothing becomes `hidden` (null: zeros), its
+  /// Divides rows of x by their sums. A row that saw nothing becomes `hidden` (null: zeros), its
   /// logsumexp +infinity.
   void (*finish)(float* x, int64_t stride, int64_t rows, int64_t columns,
                  const RunningSoftmax& running, const float* hidden, float* logsumexp);

@@ -13,9 +13,11 @@
 /// Attention's tiles: which there are, and what hides in them.
 namespace strata::kernels::attention_tiles {
 
-/// Queries and keys of a tile. They decide the order of sums: the bits.
+/// The most queries and keys of a tile. They decide the order of sums: the bits. Scores of two
+/// tiles fit the second-level cache beside what a head reads; the rows of a product's tile of sums
+/// divide the keys.
 inline constexpr int64_t kTileQueries = 64;
-inline constexpr int64_t kTileKeys = 128;
+inline constexpr int64_t kTileKeys = 96;
 
 /// `[batch, heads, rows, columns]`, columns contiguous.
 template <typename T>
@@ -70,7 +72,7 @@ struct Problem {
   HeadsView<const float> query, key, value;
   MaskView mask;
   float scale;
-  int64_t tile_queries;
+  int64_t tile_queries;  // 16, 32 or 64, which are also a tile's lanes
 
   int64_t key_heads() const { return heads / shared; }
   int64_t query_blocks() const { return (queries + tile_queries - 1) / tile_queries; }
@@ -88,21 +90,31 @@ struct Block {
   int64_t rows;
 };
 
+/// Of a panel's row.
+constexpr int64_t padded(int64_t columns) { return (columns + 15) / 16 * 16; }
+
 /// A thread's memory.
 struct Workspace {
   explicit Workspace(const Problem& problem)
-      : scores(kTileQueries * kTileKeys),
-        bias(problem.mask.has_bias() ? kTileQueries * kTileKeys : 0),
+      : scores(problem.tile_queries * kTileKeys),
+        bias(problem.mask.has_bias() ? problem.tile_queries * kTileKeys : 0),
+        bias_by_queries(problem.mask.has_bias() ? problem.tile_queries * padded(kTileKeys) : 0),
+        query_rows(problem.tile_queries * padded(problem.depth)),
+        query_columns(problem.depth * problem.tile_queries),
+        panel(kTileKeys * padded(std::max(problem.depth, problem.value_depth))),
         row(problem.value_depth) {}
 
   RunningSoftmax running() { return {largest.data(), sum.data(), factor.data()}; }
 
-  Scratch scores;
-  Scratch bias;
+  Scratch scores;           // [keys, lanes]
+  Scratch bias;             // the same
+  Scratch bias_by_queries;  // [lanes, keys]
+  Scratch query_rows;       // [lanes, depth], times the scale
+  Scratch query_columns;    // [depth, lanes], times the scale
+  Scratch panel;            // of a tile's keys or values
   Scratch row;
-  KeptScratch products;
-  std::array<int64_t, kTileQueries> begin, end;
-  std::array<float, kTileQueries> largest, sum, factor, delta;
+  std::array<int32_t, kTileQueries> begin, end;
+  alignas(64) std::array<float, kTileQueries> largest, sum, factor, logsumexp, delta;
 };
 
 /// The keys that some query of a block may see.
@@ -112,9 +124,9 @@ struct KeyRange {
 };
 KeyRange keys_of(const Problem& problem, const Block& block);
 
-/// Prepares the tile of a block's queries with `columns` keys from `first` on.
+/// Prepares the tile of a block's queries with `keys` keys from `first` on.
 /// @return False: all of it is hidden.
-bool prepare_tile(const Problem& problem, const Block& block, int64_t first, int64_t columns,
+bool prepare_tile(const Problem& problem, const Block& block, int64_t first, int64_t keys,
                   Workspace& work, ScoreTile& tile);
 
 /// Calls visit(first key, tile) for the tiles of a block that are not hidden.
@@ -122,9 +134,9 @@ template <typename Visit>
 void for_tiles(const Problem& problem, const Block& block, Workspace& work, const Visit& visit) {
   const KeyRange keys = keys_of(problem, block);
   for (int64_t first = keys.begin; first < keys.end; first += kTileKeys) {
-    const int64_t columns = std::min(kTileKeys, keys.end - first);
+    const int64_t count = std::min(kTileKeys, keys.end - first);
     ScoreTile tile;
-    if (prepare_tile(problem, block, first, columns, work, tile)) visit(first, tile);
+    if (prepare_tile(problem, block, first, count, work, tile)) visit(first, tile);
   }
 }
 

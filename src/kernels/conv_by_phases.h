@@ -8,8 +8,9 @@ namespace strata::kernels {
 
 /// A convolution of stride 2 as one of stride 1: the four phases of the padded image (even and odd
 /// rows and columns) become channels, and so do the kernel's. The kernels' odd ends are filled with
-/// zeros, so a NaN or an infinity may reach elements that do not read it: the caller computes
-/// images that have one in another way.
+/// zeros, which most kernels leave out; in the input's gradient they are multiplied, so a NaN or an
+/// infinity may reach elements that do not read it: the caller computes images that have one in
+/// another way.
 struct PhasedShape {
   int64_t images;
   int64_t in_channels;
@@ -34,7 +35,9 @@ struct PhasedShape {
             rows,
             columns,
             0,
-            0};
+            0,
+            kernel_height,
+            kernel_width};
   }
 };
 

@@ -20,11 +20,29 @@ struct ConvShape {
   int64_t kernel_width;
   int64_t pad_height;
   int64_t pad_width;
+  /// Where channels are phases (conv_by_phases.h) the size of the whole kernel: what a phase lacks of
+  /// it is zeros, and is left out. 0: nothing is.
+  int64_t whole_height = 0;
+  int64_t whole_width = 0;
 
   int64_t out_height() const { return height + 2 * pad_height - kernel_height + 1; }
   int64_t out_width() const { return width + 2 * pad_width - kernel_width + 1; }
   int64_t taps() const { return kernel_height * kernel_width; }
   int64_t depth() const { return in_channels * taps(); }
+  bool has_tap(int64_t channel, int64_t y, int64_t x) const {
+    return whole_height == 0 ||
+           (2 * y + channel % 4 / 2 < whole_height && 2 * x + channel % 2 < whole_width);
+  }
+  /// Of input channels [begin, end), those that are not left out.
+  int64_t depth_of(int64_t begin, int64_t end) const {
+    if (whole_height == 0) return (end - begin) * taps();
+    int64_t found = 0;
+    for (int64_t channel = begin; channel < end; ++channel) {
+      const int64_t rows = (whole_height + 1 - channel % 4 / 2) / 2;
+      found += rows * ((whole_width + 1 - channel % 2) / 2);
+    }
+    return found;
+  }
 
   /// The convolution of the output's gradient, with flipped kernels, that gives the input's.
   ConvShape backward() const {

@@ -51,13 +51,16 @@ struct Planes {
   int64_t stride;  ///< From plane to plane.
 };
 
-/// offset[channel, y, x] of each tap of the first `channels` channels.
-inline void fill_offsets(const ConvShape& shape, int64_t channels, int64_t plane_stride,
+/// offset[channel, y, x], from the first channel's plane on, of each tap of channels [begin, end)
+/// that is not left out.
+inline void fill_offsets(const ConvShape& shape, int64_t begin, int64_t end, int64_t plane_stride,
                          int64_t row_stride, int32_t* offset) {
-  for (int64_t channel = 0; channel < channels; ++channel) {
+  for (int64_t channel = begin; channel < end; ++channel) {
     for (int64_t y = 0; y < shape.kernel_height; ++y) {
-      for (int64_t x = 0; x < shape.kernel_width; ++x)
-        *offset++ = static_cast<int32_t>(channel * plane_stride + y * row_stride + x);
+      for (int64_t x = 0; x < shape.kernel_width; ++x) {
+        if (!shape.has_tap(channel, y, x)) continue;
+        *offset++ = static_cast<int32_t>((channel - begin) * plane_stride + y * row_stride + x);
+      }
     }
   }
 }

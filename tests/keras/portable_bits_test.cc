@@ -145,7 +145,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"transformer",
                          transformer,
                          {kTokens},
-                         "28141d41de20614161fdd15ecf9a9e481f775777772d48c7befca5886c7b0ee8"}),
+                         "f7c0c6870e4eeffd371fe2f0e371ed6f27dd6eccc3aa7d1cb04e1928b46a0e77"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 TEST(PortableOperatorsTest, AnOperatorWithoutAPortableKernelIsAnErrorThatNamesIt) {

@@ -13,6 +13,7 @@
 
 #include "kernels/attention_kernels.h"
 #include "kernels/attention_operator.h"
+#include "kernels/attention_products.h"
 #include "kernels/fenced_allocator.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/replica_like.h"
@@ -474,63 +475,101 @@ TEST_F(AttentionKernelTest, NoticesWhatWasChangedInPlace) {
   EXPECT_THROW(loss.backward(), std::exception);
 }
 
-/// Softmax of a tile and its backward, with one instruction set's kernels.
-std::vector<at::Tensor> tile_by(const AttentionKernels& kernels, bool masked, bool whole) {
+/// All kernels on a tile, with one instruction set's.
+std::vector<at::Tensor> tile_by(const AttentionKernels& kernels, const AttentionProducts& products,
+                                bool masked, bool whole, int64_t lanes) {
   torch::manual_seed(5);
-  const int64_t rows = 9, columns = 77, stride = 96;
-  const at::Tensor scores = torch::randn({rows, stride}) * 5;
-  const at::Tensor gradients = torch::randn({rows, stride});
+  const int64_t rows = 9, keys = 77, depth = 21;
+  const at::Tensor query = torch::randn({rows, depth}), key = torch::randn({keys, depth});
+  const at::Tensor queries = torch::zeros({depth, lanes}), scores = torch::zeros({keys, lanes});
+  products.transpose_padded(query.const_data_ptr<float>(), depth, rows, depth,
+                            queries.mutable_data_ptr<float>(), lanes);
+  products.multiply({.rows = keys,
+                     .columns = lanes,
+                     .k = depth,
+                     .p = {key.const_data_ptr<float>(), depth, 1},
+                     .q = queries.const_data_ptr<float>(),
+                     .q_stride = lanes,
+                     .d = scores.mutable_data_ptr<float>(),
+                     .d_stride = lanes});
+  const at::Tensor product = scores.clone(), again = scores.clone();
+  const at::Tensor gradients = torch::randn({keys, lanes});
   const at::Tensor bias =
-      torch::randn({rows, stride}).masked_fill(random_mask({rows, stride}, 0.2), -kInfinite);
-  std::vector<int64_t> begin, end;
-  for (int64_t r = 0; r < rows; ++r) {
-    begin.push_back(r * 3);
-    end.push_back(columns - r * 7);
+      torch::randn({keys, lanes}).masked_fill(random_mask({keys, lanes}, 0.2), -kInfinite);
+  std::vector<int32_t> begin, end;
+  for (int32_t lane = 0; lane < lanes; ++lane) {
+    begin.push_back(lane);
+    end.push_back(std::max(0, 77 - lane * 7));
   }
-  const at::Tensor again = scores.clone();
   ScoreTile tile = {.scores = scores.mutable_data_ptr<float>(),
-                    .stride = stride,
-                    .rows = rows,
-                    .columns = columns,
-                    .scale = 0.3F,
+                    .lanes = lanes,
+                    .keys = keys,
                     .bias = masked ? bias.const_data_ptr<float>() : nullptr,
-                    .bias_stride = stride,
-                    .begin = begin.data(),
-                    .end = end.data()};
-  at::Tensor largest = torch::full({rows}, -kInfinite), sum = torch::zeros({rows}),
-             factor = torch::zeros({rows}), sums = torch::zeros({rows}),
-             delta = torch::zeros({rows});
-  kernels.softmax(tile, {largest.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(),
-                         factor.mutable_data_ptr<float>()});
-  at::Tensor x = torch::randn({rows, 19});
-  kernels.row_dots(x.const_data_ptr<float>(), 19, x.const_data_ptr<float>(), 19, rows, 19,
+                    .begin = whole ? nullptr : begin.data(),
+                    .end = whole ? nullptr : end.data()};
+  at::Tensor largest = torch::full({lanes}, -kInfinite), sum = torch::zeros({lanes}),
+             factor = torch::zeros({lanes}), sums = torch::zeros({lanes}),
+             delta = torch::zeros({lanes});
+  const RunningSoftmax running = {largest.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(),
+                                  factor.mutable_data_ptr<float>()};
+  kernels.softmax(tile, running);
+  const at::Tensor value = torch::randn({keys, 32});
+  at::Tensor output = torch::randn({rows, depth});
+  products.multiply({.rows = rows,
+                     .columns = depth,
+                     .k = keys,
+                     .p = {scores.const_data_ptr<float>(), 1, lanes},
+                     .q = value.const_data_ptr<float>(),
+                     .q_stride = 32,
+                     .d = output.mutable_data_ptr<float>(),
+                     .d_stride = depth,
+                     .add = true,
+                     .factor = factor.const_data_ptr<float>()});
+  kernels.finish(output.mutable_data_ptr<float>(), depth, rows, depth, running, nullptr,
+                 sums.mutable_data_ptr<float>());
+  const at::Tensor x = torch::randn({lanes, 19});
+  kernels.row_dots(x.const_data_ptr<float>(), 19, x.const_data_ptr<float>(), 19, lanes, 19,
                    delta.mutable_data_ptr<float>());
-  kernels.finish(x.mutable_data_ptr<float>(), 19, rows, 19,
-                 {largest.mutable_data_ptr<float>(), sum.mutable_data_ptr<float>(), nullptr},
-                 nullptr, sums.mutable_data_ptr<float>());
   tile.scores = again.mutable_data_ptr<float>();
   kernels.softmax_backward(tile, sums.const_data_ptr<float>(),
                            whole ? nullptr : delta.const_data_ptr<float>(),
                            gradients.mutable_data_ptr<float>());
-  std::vector<at::Tensor> all = {largest, sum, factor, delta, x, sums};
-  for (const at::Tensor& each : {scores, again, gradients}) {
-    all.push_back(each.narrow(1, 0, columns));
-  }
-  return all;
+  const at::Tensor rows_of_query = torch::zeros({rows, 32}), of_keys = torch::randn({keys, depth});
+  products.copy_rows(query.const_data_ptr<float>(), depth, rows, depth, 0.3F,
+                     rows_of_query.mutable_data_ptr<float>(), 32);
+  products.multiply({.rows = keys,
+                     .columns = depth,
+                     .k = rows,
+                     .p = {gradients.const_data_ptr<float>(), lanes, 1},
+                     .q = rows_of_query.const_data_ptr<float>(),
+                     .q_stride = 32,
+                     .d = of_keys.mutable_data_ptr<float>(),
+                     .d_stride = depth,
+                     .add = true});
+  return {product, largest, sum,       factor,  delta,         output, sums,
+          scores,  again,   gradients, queries, rows_of_query, of_keys};
 }
 
 TEST_F(AttentionKernelTest, TilesHaveTheSameBitsOnEveryInstructionSet) {
-  for (const bool masked : {false, true}) {
-    for (const bool whole : {false, true}) {
-      const auto want = tile_by(attention_kernels_baseline(), masked, whole);
-      const auto expect_same = [&](const AttentionKernels& kernels) {
-        const auto got = tile_by(kernels, masked, whole);
-        for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
-      };
+  for (const int64_t lanes : {16, 32, 64}) {
+    for (const bool masked : {false, true}) {
+      for (const bool whole : {false, true}) {
+        const auto want = tile_by(attention_kernels_baseline(), attention_products_baseline(),
+                                  masked, whole, lanes);
+        const auto expect_same = [&](const AttentionKernels& kernels,
+                                     const AttentionProducts& products) {
+          const auto got = tile_by(kernels, products, masked, whole, lanes);
+          for (size_t i = 0; i < want.size(); ++i) EXPECT_TRUE(same_bits(got[i], want[i])) << i;
+        };
 #if defined(__x86_64__)
-      if (cpu_supports(CpuIsa::kAvx2)) expect_same(attention_kernels_avx2());
-      if (cpu_supports(CpuIsa::kAvx512)) expect_same(attention_kernels_avx512());
+        if (cpu_supports(CpuIsa::kAvx2)) {
+          expect_same(attention_kernels_avx2(), attention_products_avx2());
+        }
+        if (cpu_supports(CpuIsa::kAvx512)) {
+          expect_same(attention_kernels_avx512(), attention_products_avx512());
+        }
 #endif
+      }
     }
   }
 }
