@@ -28,14 +28,14 @@ const std::vector<Ratio> kRatios = {
     {"vs_libtorch_tuned", "strata-1", "libtorch-1-tuned"},
     {"vs_tf", "strata-1", "tf-1"},
     {"vs_jax", "strata-1", "jax-1"},
+    {"vs_native", "strata-portable-1", "strata-1"},
 };
 
 /// Of Model::fit, against our own loop and the others' best.
 const std::vector<Ratio> kFitRatios = {
-    {"vs_loop", "strata-2", "strata-2-loop"},
-    {"vs_ddp", "strata-2", "ddp-2"},
-    {"vs_tf_mirrored", "strata-2", "tf-mirrored-2"},
-    {"vs_keras", "strata-2", "keras-2"},
+    {"vs_loop", "strata-2", "strata-2-loop"},        {"vs_ddp", "strata-2", "ddp-2"},
+    {"vs_tf_mirrored", "strata-2", "tf-mirrored-2"}, {"vs_keras", "strata-2", "keras-2"},
+    {"vs_native", "strata-portable-1", "strata-1"},
 };
 
 /// Of this build, against another one.

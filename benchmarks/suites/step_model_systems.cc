@@ -43,7 +43,11 @@ class ModelCatalogue {
                                        // Keras's fit refuses XLA under MirroredStrategy.
                                        tensorflow("tf-1", 1, {"fit", "fit-xla"}),
                                        tensorflow("tf-mirrored-2", 2, {"fit", "call"}), jax()};
-    if (case_.bf16) systems.push_back(strata("strata-1-float32", 1, {}, Build::kThis, false));
+    if (case_.bf16) {
+      systems.push_back(strata("strata-1-float32", 1, {}, Build::kThis, false));
+    } else {
+      systems.push_back(strata("strata-portable-1", 1, {"--bits", "portable"}));
+    }
     if (has_modules(case_)) {
       systems.push_back(strata("strata-nn-1", 1, {"--layers", "torch"}));
       systems.push_back(strata("strata-nn-2", 2, {"--layers", "torch"}));
@@ -181,7 +185,11 @@ std::vector<Ratio> step_model_ratios(const StepCase& step_case, bool against) {
   const auto add = [&](const char* metric, const char* tested, const char* baseline) {
     ratios.push_back({metric, tested, baseline});
   };
-  if (step_case.bf16) add("vs_float32", "strata-1", "strata-1-float32");
+  if (step_case.bf16) {
+    add("vs_float32", "strata-1", "strata-1-float32");
+  } else {
+    add("vs_native", "strata-portable-1", "strata-1");
+  }
   if (has_modules(step_case)) {
     add("vs_torch", "strata-nn-1", "torch-1");
     add("vs_torch_best", "strata-nn-1", "torch-1-best");

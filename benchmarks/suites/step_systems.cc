@@ -56,6 +56,7 @@ class Catalogue {
       return {
           strata("strata-1", 1),
           strata("strata-2", 2),
+          portable(),
           {"strata-2-loop", images(2), {{"", {strata_process(Build::kThis, case_, 2, both_)}}}, {}},
           ddp(),
           tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
@@ -67,7 +68,7 @@ class Catalogue {
         // As TensorFlow's guides write it, a step a call; and with many steps in one call of a
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
-        tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}),
+        tensorflow("tf-mirrored-2-graph", 2, {{"loop", "1"}, {"fit", "32"}}), portable(),
         workers("strata-mw-2", 0), tf_workers(), stored("strata-central-2", "central"),
         stored("strata-2-shared", "shared"), stored("strata-2-copies", "copies")};
     if (case_ == "run") systems.resize(2);
@@ -94,6 +95,11 @@ class Catalogue {
             images(replicas),
             {{"", {strata_process(build, ours_, replicas, replicas == 1 ? one_ : both_)}}},
             {}};
+  }
+  SystemSpec portable() const {
+    ProcessSpec process = strata_process(Build::kThis, ours_, 1, one_);
+    process.argv.insert(process.argv.end(), {"--bits", "portable"});
+    return {"strata-portable-1", images(1), {{"", {process}}}, {}};
   }
   SystemSpec stored(const std::string& name, const std::string& storage) const {
     ProcessSpec process = strata_process(Build::kThis, ours_, 2, both_);

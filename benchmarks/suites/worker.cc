@@ -99,19 +99,19 @@ data::Example read_pool(const std::string& path, int64_t batch) {
 }
 
 MirroredStrategy make_strategy(int replicas, const std::string& device,
-                               std::optional<bool> share_storage) {
+                               const ReplicaOptions& replica_options) {
   set_logical_devices(device == "gpu" ? "gpu:0" : device, replicas);
   MirroredOptions options;
   for (int i = 0; i < replicas; ++i) options.devices.push_back(str_cat(device, ":", i));
   options.seed = 1;
+  options.replicas = replica_options;
   options.replicas.threads_per_replica = 1;
-  options.replicas.share_storage = share_storage;
   return MirroredStrategy(options);
 }
 
 int run_worker(const std::vector<std::string>& arguments) {
   std::string name, data, cluster, storage;
-  std::string layers = "keras";
+  std::string layers = "keras", bits = "native";
   bool bf16 = false, peak = false;
   std::string device = "cpu";
   std::optional<bool> overlap;
@@ -124,6 +124,7 @@ int run_worker(const std::vector<std::string>& arguments) {
   line.text("--cluster", "yes|servers|servers-ahead|servers-in-step", "", cluster);
   line.text("--storage", "central|...", "", storage);
   line.text("--layers", "keras|torch|encoder", "", layers);
+  line.text("--bits", "native|portable", "", bits);
   line.yes_or_no("--bf16", "", bf16);
   line.yes_or_no("--peak", "", peak);
   line.option("--overlap", "yes|no", "",
@@ -155,9 +156,11 @@ int run_worker(const std::vector<std::string>& arguments) {
     serve_case(strategy, name, data);
     return 0;
   }
-  std::optional<bool> share_storage;
-  if (storage == "shared" || storage == "copies") share_storage = storage == "shared";
-  MirroredStrategy strategy = make_strategy(replicas, device, share_storage);
+  ReplicaOptions replica_options{.bits = bits};
+  if (storage == "shared" || storage == "copies") {
+    replica_options.share_storage = storage == "shared";
+  }
+  MirroredStrategy strategy = make_strategy(replicas, device, replica_options);
   if (name == "dense" || name == "transformer" || name == "lstm" || name == "resnet20") {
     using Layers = StepModel::Layers;
     serve_step_model(strategy, {.model = name,

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
 #include "strata/data/example.h"
@@ -17,7 +16,7 @@ data::Example read_pool(const std::string& path, int64_t batch);
 
 /// A core and a thread a replica. @param device  "cpu"; "gpu": logical ones of the first card.
 MirroredStrategy make_strategy(int replicas, const std::string& device,
-                               std::optional<bool> share_storage = {});
+                               const ReplicaOptions& replica_options = {});
 
 /// Serves steps of Model::fit. @param rows  x `[n, 784]`, or `[n, 28, 28, 1]` for `images`; y
 /// `[n]`.

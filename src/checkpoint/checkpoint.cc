@@ -19,12 +19,24 @@ namespace {
 using detail::CheckpointState;
 using detail::RestoreSession;
 
+/// A run does not continue with other kernels' bits unnoticed. Weights alone, to predict or evaluate
+/// or as a start, may come from any processor.
+void compare_kernels(const checkpoint::Loaded& loaded, const checkpoint::Graph& graph) {
+  const std::string& saved = loaded.manifest.plan.kernels;
+  const std::string own = checkpoint::kernels_of(*graph.groups[0]);
+  const std::string what = str_cat("[checkpoint] restore: ", loaded.path, " was saved with");
+  if (graph.continues_run) {
+    kernels::require_same_kernels(what, saved, own, kernels::mismatch_allowed());
+  } else if (!saved.empty() && saved != own) {
+    STRATA_LOG(kInfo) << what << " the kernels '" << saved << "', and this process has '" << own
+                      << "': what is computed from it may differ in the last place";
+  }
+}
+
 /// With the same bits the run continues only under the plan that was saved.
 void compare_plans(const checkpoint::Loaded& loaded, const checkpoint::Graph& graph) {
+  compare_kernels(loaded, graph);
   const checkpoint::ManifestPlan& saved = loaded.manifest.plan;
-  kernels::require_same_kernels(str_cat("[checkpoint] restore: ", loaded.path, " was saved with"),
-                                saved.kernels, checkpoint::kernels_of(*graph.groups[0]),
-                                kernels::mismatch_allowed());
   const int replicas = graph.groups[0]->num_replicas();
   if (saved.replicas == replicas) return;
   STRATA_LOG(kInfo) << "[checkpoint] " << loaded.path << " was saved by " << saved.replicas
@@ -85,7 +97,8 @@ Checkpoint::~Checkpoint() {
 void Checkpoint::add(const std::string& name, const Tracked& object) {
   state_->objects.emplace_back(name, object);
   try {
-    (void)state_->graph();
+    const checkpoint::Graph graph = state_->graph();
+    if (state_->last_restore) compare_kernels(state_->last_restore->loaded(), graph);
   } catch (...) {
     state_->objects.pop_back();
     throw;

@@ -77,6 +77,7 @@ class Walk {
     object->settle();
     if (objects_.insert(object.get()).second) graph_.objects.push_back(object);
     ObjectState state = object->state();
+    graph_.continues_run = graph_.continues_run || state.continues_run;
     for (TensorState& tensor : state.tensors) add(name, std::move(tensor));
     for (ValueState& value : state.values) {
       graph_.values.push_back({unique(join(name, value.name)), std::move(value)});

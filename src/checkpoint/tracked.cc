@@ -143,6 +143,7 @@ class TrackedOptimizer final : public Trackable {
   explicit TrackedOptimizer(optimizers::Optimizer& optimizer) : optimizer_(optimizer) {}
   ObjectState state() override {
     ObjectState state;
+    state.continues_run = true;
     state.values.push_back({.name = "iterations",
                             .read = [this] { return optimizer_.iterations(); },
                             .write =

@@ -103,6 +103,7 @@ class TrackedTorchOptimizer final : public Trackable {
 
   ObjectState state() override {
     ObjectState state;
+    state.continues_run = true;
     for (size_t g = 0; g < front_.param_groups().size(); ++g) {
       const std::string name = front_.param_groups().size() == 1
                                    ? "learning_rate"

@@ -23,13 +23,12 @@ bool use_own_matmul() {
   return some || portable_bits();
 }
 
-// Left out, zeros change the sign of a sum that underflows.
 bool leave_out_zeros() {
   static const bool wanted = [] {
     const char* const value = std::getenv("STRATA_MATMUL");
     return value == nullptr || std::string_view(value) != "dense";
   }();
-  return wanted && !portable_bits();
+  return wanted;
 }
 
 bool runs_here(KernelClass id) { return runs_own(id) || portable_bits(); }

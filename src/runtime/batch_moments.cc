@@ -2,12 +2,18 @@
 
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
+#include <torch/library.h>
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
+#include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
 #include "strata/core/error.h"
 #include "tensor/tree_sum.h"
@@ -131,25 +137,44 @@ std::vector<T> rounded(const at::Tensor& values) {
 
 at::Tensor channel_zeros(int64_t channels) { return at::zeros({channels}, at::kDouble); }
 
+using MeanAndSquares = std::tuple<at::Tensor, at::Tensor>;
+
+MeanAndSquares join_moments_cpu(const at::Tensor& left_mean, const at::Tensor& left_m2,
+                                double left_count, const at::Tensor& right_mean,
+                                const at::Tensor& right_m2, double right_count) {
+  const int64_t channels = left_mean.numel();
+  const at::Tensor mean = channel_zeros(channels), m2 = channel_zeros(channels);
+  const double* const means[2] = {left_mean.const_data_ptr<double>(),
+                                  right_mean.const_data_ptr<double>()};
+  const double* const squares[2] = {left_m2.const_data_ptr<double>(),
+                                    right_m2.const_data_ptr<double>()};
+  double* const mean_of_both = mean.mutable_data_ptr<double>();
+  double* const m2_of_both = m2.mutable_data_ptr<double>();
+  const double share = right_count / (left_count + right_count);
+  for (int64_t c = 0; c < channels; ++c) {
+    const double apart = means[1][c] - means[0][c];
+    mean_of_both[c] = means[0][c] + apart * share;
+    m2_of_both[c] = (squares[0][c] + squares[1][c]) + apart * apart * left_count * share;
+  }
+  return {mean, m2};
+}
+
+MeanAndSquares join_moments_by_libtorch(const at::Tensor& left_mean, const at::Tensor& left_m2,
+                                        double left_count, const at::Tensor& right_mean,
+                                        const at::Tensor& right_m2, double right_count) {
+  const double share = right_count / (left_count + right_count);
+  const at::Tensor apart = right_mean - left_mean;
+  return {left_mean + apart * share, left_m2 + right_m2 + apart.square() * (left_count * share)};
+}
+
 /// Chan's rule for two parts.
 Moments join_moments(const Moments& left, const Moments& right) {
   if (left.count == 0) return right;
   if (right.count == 0) return left;
-  const int64_t channels = left.mean.numel();
-  Moments both{left.count + right.count, channel_zeros(channels), channel_zeros(channels)};
-  const double* left_mean = left.mean.const_data_ptr<double>();
-  const double* right_mean = right.mean.const_data_ptr<double>();
-  const double* left_m2 = left.m2.const_data_ptr<double>();
-  const double* right_m2 = right.m2.const_data_ptr<double>();
-  double* mean = both.mean.mutable_data_ptr<double>();
-  double* m2 = both.m2.mutable_data_ptr<double>();
-  const double share = right.count / both.count;
-  for (int64_t c = 0; c < channels; ++c) {
-    const double apart = right_mean[c] - left_mean[c];
-    mean[c] = left_mean[c] + apart * share;
-    m2[c] = (left_m2[c] + right_m2[c]) + apart * apart * left.count * share;
-  }
-  return both;
+  static const auto join =
+      kernels::find_operator<decltype(join_moments_cpu)>("strata::join_moments");
+  auto [mean, m2] = join.call(left.mean, left.m2, left.count, right.mean, right.m2, right.count);
+  return {left.count + right.count, std::move(mean), std::move(m2)};
 }
 
 Moments merge_range(const std::vector<const Moments*>& parts, size_t first, size_t count) {
@@ -159,39 +184,32 @@ Moments merge_range(const std::vector<const Moments*>& parts, size_t first, size
                       merge_range(parts, first + left, count - left));
 }
 
-}  // namespace
-
-Moments batch_moments(const at::Tensor& input) {
+MeanAndSquares batch_moments_cpu(const at::Tensor& input) {
   const at::MemoryFormat format = format_of(input);
   const at::Tensor x = input.contiguous(format);
   const Layout layout = layout_of(x, format);
-  Moments moments{static_cast<double>(layout.count()), channel_zeros(layout.channels),
-                  channel_zeros(layout.channels)};
-  if (layout.count() == 0) return moments;
-  double* mean = moments.mean.mutable_data_ptr<double>();
-  double* m2 = moments.m2.mutable_data_ptr<double>();
+  const at::Tensor means = channel_zeros(layout.channels), squares = channel_zeros(layout.channels);
+  if (layout.count() == 0) return {means, squares};
+  const auto count = static_cast<double>(layout.count());
+  double* mean = means.mutable_data_ptr<double>();
+  double* m2 = squares.mutable_data_ptr<double>();
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kHalf, at::kBFloat16, x.scalar_type(), "batch_moments", [&] {
     const scalar_t* values = x.const_data_ptr<scalar_t>();
     over_channels(layout, [&](int64_t begin, int64_t end) {
       sum_channels(layout, begin, end, mean,
                    [&](int64_t i, int64_t) { return as_double(values[i]); });
-      for (int64_t c = begin; c < end; ++c) mean[c] /= moments.count;
+      for (int64_t c = begin; c < end; ++c) mean[c] /= count;
       sum_channels(layout, begin, end, m2, [&](int64_t i, int64_t c) {
         const double apart = as_double(values[i]) - mean[c];
         return apart * apart;
       });
     });
   });
-  return moments;
+  return {means, squares};
 }
 
-Moments merge_in_tree_order(const std::vector<const Moments*>& parts) {
-  STRATA_DCHECK(!parts.empty());
-  return merge_range(parts, 0, parts.size());
-}
-
-at::Tensor normalize(const at::Tensor& input, const at::Tensor& mean, const at::Tensor& scale,
-                     const at::Tensor& shift) {
+at::Tensor normalize_channels_cpu(const at::Tensor& input, const at::Tensor& mean,
+                                  const at::Tensor& scale, const at::Tensor& shift) {
   const at::MemoryFormat format = format_of(input);
   const at::Tensor x = input.contiguous(format);
   const Layout layout = layout_of(x, format);
@@ -213,8 +231,8 @@ at::Tensor normalize(const at::Tensor& input, const at::Tensor& mean, const at::
   return out;
 }
 
-at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
-                         const at::Tensor& mean) {
+at::Tensor channel_gradient_sums_cpu(const at::Tensor& gradient, const at::Tensor& input,
+                                     const at::Tensor& mean) {
   const at::MemoryFormat format = format_of(input);
   const at::Tensor x = input.contiguous(format);
   const at::Tensor dy = gradient.to(x.scalar_type()).contiguous(format);
@@ -238,9 +256,9 @@ at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& input,
   return sums;
 }
 
-at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input,
-                          const at::Tensor& mean, const at::Tensor& a, const at::Tensor& b,
-                          const at::Tensor& scale) {
+at::Tensor channel_input_gradient_cpu(const at::Tensor& gradient, const at::Tensor& input,
+                                      const at::Tensor& mean, const at::Tensor& a,
+                                      const at::Tensor& b, const at::Tensor& scale) {
   const at::MemoryFormat format = format_of(input);
   const at::Tensor x = input.contiguous(format);
   const at::Tensor dy = gradient.to(x.scalar_type()).contiguous(format);
@@ -264,6 +282,120 @@ at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& input,
     });
   });
   return out;
+}
+
+/// A channel's number for each of its elements.
+at::Tensor by_channel(const at::Tensor& values, const at::Tensor& like) {
+  std::vector<int64_t> sizes(static_cast<size_t>(like.dim()), 1);
+  sizes[1] = values.numel();
+  return values.view(sizes);
+}
+
+std::vector<int64_t> all_but_channels(const at::Tensor& x) {
+  std::vector<int64_t> dimensions = {0};
+  for (int64_t i = 2; i < x.dim(); ++i) dimensions.push_back(i);
+  return dimensions;
+}
+
+MeanAndSquares batch_moments_by_libtorch(const at::Tensor& x) {
+  if (x.numel() == 0) {
+    const at::Tensor zeros = at::zeros({x.size(1)}, x.options().dtype(at::kDouble));
+    return {zeros, zeros.clone()};
+  }
+  const at::Tensor wide = x.to(at::kDouble);
+  const at::Tensor mean = wide.mean(all_but_channels(x));
+  return {mean, (wide - by_channel(mean, x)).square().sum(all_but_channels(x))};
+}
+
+at::Tensor normalize_channels_by_libtorch(const at::Tensor& x, const at::Tensor& mean,
+                                          const at::Tensor& scale, const at::Tensor& shift) {
+  const at::Tensor apart = x.to(at::kDouble) - by_channel(mean, x);
+  return (apart * by_channel(scale, x) + by_channel(shift, x)).to(x.scalar_type());
+}
+
+at::Tensor channel_gradient_sums_by_libtorch(const at::Tensor& gradient, const at::Tensor& x,
+                                             const at::Tensor& mean) {
+  const at::Tensor dy = gradient.to(x.scalar_type()).to(at::kDouble);
+  const at::Tensor apart = x.to(at::kDouble) - by_channel(mean, x);
+  return at::stack({dy.sum(all_but_channels(x)), (dy * apart).sum(all_but_channels(x))});
+}
+
+at::Tensor channel_input_gradient_by_libtorch(const at::Tensor& gradient, const at::Tensor& x,
+                                              const at::Tensor& mean, const at::Tensor& a,
+                                              const at::Tensor& b, const at::Tensor& scale) {
+  const at::Tensor dy = gradient.to(x.scalar_type()).to(at::kDouble);
+  const at::Tensor apart = x.to(at::kDouble) - by_channel(mean, x);
+  return ((dy - by_channel(a, x) - apart * by_channel(b, x)) * by_channel(scale, x))
+      .to(x.scalar_type());
+}
+
+TORCH_LIBRARY_FRAGMENT(strata, library) {
+  library.def("batch_moments(Tensor x) -> (Tensor mean, Tensor squares)");
+  library.def(
+      "join_moments(Tensor left_mean, Tensor left_squares, float left_count, "
+      "Tensor right_mean, Tensor right_squares, float right_count) -> (Tensor mean, Tensor "
+      "squares)");
+  library.def("normalize_channels(Tensor x, Tensor mean, Tensor scale, Tensor shift) -> Tensor");
+  library.def("channel_gradient_sums(Tensor gradient, Tensor x, Tensor mean) -> Tensor");
+  library.def(
+      "channel_input_gradient(Tensor gradient, Tensor x, Tensor mean, Tensor a, Tensor b, "
+      "Tensor scale) -> Tensor");
+}
+
+TORCH_LIBRARY_IMPL(strata, CPU, library) {
+  library.impl("batch_moments", batch_moments_cpu);
+  library.impl("join_moments", join_moments_cpu);
+  library.impl("normalize_channels", normalize_channels_cpu);
+  library.impl("channel_gradient_sums", channel_gradient_sums_cpu);
+  library.impl("channel_input_gradient", channel_input_gradient_cpu);
+}
+
+TORCH_LIBRARY_IMPL(strata, CompositeExplicitAutograd, library) {
+  library.impl("batch_moments", batch_moments_by_libtorch);
+  library.impl("join_moments", join_moments_by_libtorch);
+  library.impl("normalize_channels", normalize_channels_by_libtorch);
+  library.impl("channel_gradient_sums", channel_gradient_sums_by_libtorch);
+  library.impl("channel_input_gradient", channel_input_gradient_by_libtorch);
+}
+
+}  // namespace
+
+Moments batch_moments(const at::Tensor& x) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  static const auto moments =
+      kernels::find_operator<decltype(batch_moments_cpu)>("strata::batch_moments");
+  auto [mean, squares] = moments.call(x);
+  const int64_t channels = x.size(1);
+  return {channels == 0 ? 0 : static_cast<double>(x.numel() / channels), std::move(mean),
+          std::move(squares)};
+}
+
+Moments merge_in_tree_order(const std::vector<const Moments*>& parts) {
+  STRATA_DCHECK(!parts.empty());
+  return merge_range(parts, 0, parts.size());
+}
+
+at::Tensor normalize(const at::Tensor& x, const at::Tensor& mean, const at::Tensor& scale,
+                     const at::Tensor& shift) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  static const auto normalize =
+      kernels::find_operator<decltype(normalize_channels_cpu)>("strata::normalize_channels");
+  return normalize.call(x, mean, scale, shift);
+}
+
+at::Tensor gradient_sums(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& mean) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  static const auto sums =
+      kernels::find_operator<decltype(channel_gradient_sums_cpu)>("strata::channel_gradient_sums");
+  return sums.call(gradient, x, mean);
+}
+
+at::Tensor input_gradient(const at::Tensor& gradient, const at::Tensor& x, const at::Tensor& mean,
+                          const at::Tensor& a, const at::Tensor& b, const at::Tensor& scale) {
+  const at::AutoDispatchBelowADInplaceOrView below;
+  static const auto backward = kernels::find_operator<decltype(channel_input_gradient_cpu)>(
+      "strata::channel_input_gradient");
+  return backward.call(gradient, x, mean, a, b, scale);
 }
 
 }  // namespace strata::detail

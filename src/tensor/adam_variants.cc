@@ -1,13 +1,14 @@
 // Adamax, Nadam, Lion and Lamb, and the moving average of weights.
 
 #include <ATen/ops/abs.h>
+#include <ATen/ops/add.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/maximum.h>
 #include <ATen/ops/mul.h>
+#include <ATen/ops/rsub.h>
 #include <ATen/ops/sign.h>
 #include <ATen/ops/sqrt.h>
 #include <ATen/ops/square.h>
-#include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <array>
@@ -165,8 +166,11 @@ class Lamb final : public RuleOf<LambRule> {
     // On the device: the host does not wait for the norms.
     const at::Tensor weights = parameter.to(at::kDouble).square().sum();
     const at::Tensor updates = update.to(at::kDouble).square().sum();
-    const at::Tensor both = weights.gt(0).logical_and_(updates.gt(0));
-    const at::Tensor ratio = at::where(both, at::div(weights, updates).sqrt_(), 1.0);
+    // 1 where either is 0; without at::where, which has no shapes for tensors without memory.
+    const at::Tensor both = weights.gt(0).bitwise_and_(updates.gt(0)).to(at::kDouble);
+    const at::Tensor neither = at::rsub(both, 1);
+    const at::Tensor ratio =
+        at::div(weights, at::add(updates, neither)).sqrt_().mul_(both).add_(neither);
     parameter.sub_(at::mul(update, ratio.to(update.scalar_type())), step.learning_rate);
   }
 };

@@ -104,6 +104,12 @@ void UpdateRule::apply(const UpdateSpan<double>& span, const PreparedStep& step)
 void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
                        std::vector<at::Tensor>& slots, const UpdateModifiers& modifiers,
                        const StepScalars& step) const {
+  apply(parameter, gradient, slots, modifiers, prepare(step));
+}
+
+void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
+                       std::vector<at::Tensor>& slots, const UpdateModifiers& modifiers,
+                       const PreparedStep& step) const {
   STRATA_CHECK(static_cast<int>(slots.size()) == num_slots(), kInvalidArgument,
                "[update_rule] apply: got ", slots.size(), " slots for ", name(), "; expected ",
                num_slots());
@@ -111,11 +117,10 @@ void UpdateRule::apply(at::Tensor& parameter, const at::Tensor& gradient,
   at::Tensor g = gradient.defined() ? gradient : at::zeros_like(parameter);
   if (modifiers.gradient_scale != 1) g = at::mul(g, modifiers.gradient_scale);
   if (modifiers.clip_value > 0) g = at::clamp(g, -modifiers.clip_value, modifiers.clip_value);
-  const PreparedStep prepared = prepare(step);
   if (modifiers.weight_decay != 0) {
-    parameter.mul_(1 - modifiers.weight_decay * prepared.learning_rate);
+    parameter.mul_(1 - modifiers.weight_decay * step.learning_rate);
   }
-  do_apply(parameter, g, slots, prepared);
+  do_apply(parameter, g, slots, step);
 }
 
 namespace {

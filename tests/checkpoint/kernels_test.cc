@@ -12,7 +12,9 @@
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
+#include "strata/data/dataset.h"
 #include "strata/kernels/cpu_kernels.h"
+#include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "support/expect_error.h"
@@ -24,7 +26,9 @@ namespace {
 
 class CheckpointKernelsTest : public testing::Test {
  protected:
-  CheckpointKernelsTest() { Checkpoint({{"weight", weight_}}).save(folder_.path() + "/ckpt"); }
+  CheckpointKernelsTest() {
+    Checkpoint({{"weight", weight_}, {"optimizer", adam_}}).save(folder_.path() + "/ckpt");
+  }
   ~CheckpointKernelsTest() override { ::unsetenv("STRATA_KERNELS_MISMATCH"); }
 
   checkpoint::Manifest manifest() const { return checkpoint::read_manifest(path_); }
@@ -33,15 +37,23 @@ class CheckpointKernelsTest : public testing::Test {
     changed.plan.kernels = name;
     std::ofstream(path_ + "/" + checkpoint::kManifestFile) << checkpoint::write_manifest(changed);
   }
+  /// To evaluate.
   double restored() {
     weight_.assign(at::zeros({2}));
-    Checkpoint({{"weight", weight_}}).restore(path_).assert_consumed();
+    Checkpoint({{"weight", weight_}}).restore(path_).expect_partial();
+    return weight_.value().sum().item<double>();
+  }
+  /// To go on training.
+  double continued() {
+    weight_.assign(at::zeros({2}));
+    Checkpoint({{"weight", weight_}, {"optimizer", adam_}}).restore(path_).assert_consumed();
     return weight_.value().sum().item<double>();
   }
 
   const test::TempFolder folder_;
   const std::string path_ = folder_.path() + "/ckpt-1";
   Variable weight_{at::full({2}, 3.0)};
+  optimizers::Adam adam_;
 };
 
 TEST_F(CheckpointKernelsTest, ManifestsHaveTheirName) {
@@ -56,9 +68,46 @@ TEST_F(CheckpointKernelsTest, OldCheckpointsHaveNone) {
   EXPECT_EQ(restored(), 6);
 }
 
+TEST_F(CheckpointKernelsTest, WeightsAloneAreRestoredWithALineInTheLog) {
+  set_kernels("another-row/1");
+  std::string log;
+  const LogSink old =
+      set_log_sink([&](const LogRecord& record) { log += std::string(record.message); });
+  const int verbosity = log_verbosity();
+  set_log_verbosity(static_cast<int>(LogLevel::kInfo));
+  EXPECT_EQ(restored(), 6);
+  set_log_verbosity(verbosity);
+  set_log_sink(old);
+  EXPECT_NE(log.find("was saved with the kernels 'another-row/1'"), std::string::npos) << log;
+}
+
+TEST_F(CheckpointKernelsTest, AnObjectThatContinuesTheRunIsRefusedWhenItComesLater) {
+  set_kernels("another-row/1");
+  Checkpoint checkpoint({{"weight", weight_}});
+  checkpoint.restore(path_).expect_partial();
+  expect_error_containing([&] { checkpoint.add("optimizer", adam_); },
+                          ErrorCode::kFailedPrecondition, "which round otherwise");
+  EXPECT_EQ(adam_.iterations(), 0);
+}
+
+TEST_F(CheckpointKernelsTest, PlacesInTheInputContinueARun) {
+  data::Dataset numbers = data::Dataset::range(5);
+  data::Iterator iterator = numbers.iterator();
+  Checkpoint({{"input", iterator}}).save(folder_.path() + "/input");
+  const std::string file = folder_.path() + "/input-1/" + checkpoint::kManifestFile;
+  checkpoint::Manifest changed = checkpoint::read_manifest(folder_.path() + "/input-1");
+  changed.plan.kernels = "another-row/1";
+  std::ofstream(file) << checkpoint::write_manifest(changed);
+  expect_error_containing(
+      [&] {
+        Checkpoint({{"input", iterator}}).restore(folder_.path() + "/input-1");
+      },
+      ErrorCode::kFailedPrecondition, "which round otherwise");
+}
+
 TEST_F(CheckpointKernelsTest, OthersAreRefusedUnlessAllowed) {
   set_kernels("another-row/1");
-  expect_error_containing([&] { restored(); }, ErrorCode::kFailedPrecondition,
+  expect_error_containing([&] { continued(); }, ErrorCode::kFailedPrecondition,
                           "ckpt-1 was saved with the kernels 'another-row/1', and this process "
                           "has '" +
                               kernels::kernel_table_name() + "', which round otherwise");
@@ -68,13 +117,13 @@ TEST_F(CheckpointKernelsTest, OthersAreRefusedUnlessAllowed) {
   std::string log;
   const LogSink old =
       set_log_sink([&](const LogRecord& record) { log += std::string(record.message); });
-  EXPECT_EQ(restored(), 6);
+  EXPECT_EQ(continued(), 6);
   set_log_sink(old);
   EXPECT_NE(log.find("another-row/1"), std::string::npos) << log;
   EXPECT_NE(log.find("the bits of what follows may differ"), std::string::npos) << log;
 
   ::setenv("STRATA_KERNELS_MISMATCH", "maybe", 1);
-  expect_error_containing([&] { restored(); }, ErrorCode::kInvalidArgument,
+  expect_error_containing([&] { continued(); }, ErrorCode::kInvalidArgument,
                           "STRATA_KERNELS_MISMATCH: got 'maybe'; expected allow or refuse");
 }
 

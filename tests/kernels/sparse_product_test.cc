@@ -81,6 +81,24 @@ class SparseProductTest : public testing::TestWithParam<CpuIsa> {
 INSTANTIATE_TEST_SUITE_P(Isas, SparseProductTest, testing::ValuesIn(supported_isas()),
                          [](const auto& info) { return name_of(info.param); });
 
+/// A product of numbers that are too small is -0, and so would be their sum, if no product of a zero
+/// were added to it.
+TEST_P(SparseProductTest, SumsThatUnderflowHaveTheSameSign) {
+  for (const bool by_columns : {false, true}) {
+    const at::Tensor a = matrix(64, 784, by_columns, 0.05).sign().mul_(1e-30);
+    const at::Tensor b = matrix(784, 256, by_columns).sign().mul_(1e-30);
+    const auto sparse = sparse_product(a, b);
+    ASSERT_TRUE(sparse.has_value());
+    EXPECT_FALSE(sparse->signbit().any().item<bool>());
+    EXPECT_FALSE(dense_product(a, b).signbit().any().item<bool>());
+    // No element of a is zero: the last product alone decides.
+    EXPECT_FALSE(dense_product(torch::full({8, 3}, 1e-30), torch::full({3, 8}, -1e-30))
+                     .signbit()
+                     .any()
+                     .item<bool>());
+  }
+}
+
 TEST_P(SparseProductTest, HasTheBitsOfTheDenseOneForAllLayoutsAndSizes) {
   const std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = {
       {64, 256, 784}, {256, 784, 64},  {784, 256, 64}, {70, 250, 301},

@@ -7,6 +7,10 @@
 #include <optional>
 #include <utility>
 
+#include "strata/core/json.h"
+#include "strata/tensor/update_rule.h"
+#include "tensor/rule_json.h"
+
 namespace strata::test {
 namespace {
 
@@ -211,6 +215,140 @@ OperatorSamples add_to_mean() {
            {sum(0), sum(0), some({9}).to(at::kDouble), kNone, 3.0}}};
 }
 
+/// A step as rules prepare it, of sizes that are no multiple of a block.
+struct RuleCase {
+  tensor::RuleOptions options;
+  int64_t slots;
+};
+
+const std::vector<RuleCase>& rule_cases() {
+  static const std::vector<RuleCase> cases = {
+      {tensor::SGDRule{}, 0},
+      {tensor::SGDRule{.momentum = 0.9, .nesterov = true}, 1},
+      {tensor::AdamRule{}, 2},
+      {tensor::AdamRule{.amsgrad = true}, 3},
+      {tensor::RMSpropRule{.momentum = 0.5, .centered = true}, 3},
+      {tensor::MovingAverageRule{}, 0},
+      {tensor::LambRule{}, 2},
+  };
+  return cases;
+}
+
+IValue constants_of(const tensor::UpdateRule& rule) {
+  const tensor::PreparedStep step = rule.prepare({.learning_rate = 0.1, .iteration = 3});
+  return c10::List<double>(std::vector<double>(step.constants.begin(), step.constants.end()));
+}
+
+IValue doubles(const std::vector<double>& values) { return c10::List<double>(values); }
+
+std::vector<Tensor> positive(int64_t count, at::IntArrayRef sizes) {
+  std::vector<Tensor> tensors;
+  for (int64_t i = 0; i < count; ++i) tensors.push_back(torch::rand(sizes) + 0.5);
+  return tensors;
+}
+
+/// Two variables: one of which a part is updated, by two gradients with one missing between them,
+/// with copies; and one by one gradient.
+OperatorSamples update() {
+  OperatorSamples samples;
+  for (const RuleCase& each : rule_cases()) {
+    const auto rule = tensor::make_rule(each.options);
+    const int64_t first = rule->whole_variables() ? 0 : 100;
+    const int64_t end = rule->whole_variables() ? 1500 : 1400;
+    std::vector<Tensor> slots = positive(each.slots, {30, 50});
+    for (const Tensor& slot : positive(each.slots, {7})) slots.push_back(slot);
+    const Tensor p = some({30, 50});
+    samples.calls.push_back({tensor::rule_to_json(each.options).dump(), 0.1, constants_of(*rule),
+                             0.8, list_of({p, some({7})}), std::vector<int64_t>{first, end, 0, 7},
+                             list_of({some({30, 50}), some({0}), some({30, 50}), some({7})}),
+                             std::vector<int64_t>{3, 1}, doubles({0.5, 1}), doubles({0.01, 0}),
+                             list_of(slots), list_of({p.clone(), p.to(at::kBFloat16)}),
+                             std::vector<int64_t>{2, 0}, false});
+    const Tensor columns = some({20, 6}).t();  // lies in columns
+    std::vector<Tensor> alike;
+    for (const Tensor& slot : positive(each.slots, {20, 6})) alike.push_back(slot.t());
+    samples.calls.push_back({tensor::rule_to_json(each.options).dump(), 0.1, constants_of(*rule),
+                             0.0, list_of({columns}), std::vector<int64_t>{0, 120},
+                             list_of({some({20, 6}).t()}), std::vector<int64_t>{1}, doubles({1}),
+                             doubles({0}), list_of(alike), list_of({}), std::vector<int64_t>{0},
+                             false});
+  }
+  samples.tolerance = 4e-3;  // the copy in bfloat16 is rounded from neighbours
+  return samples;
+}
+
+OperatorSamples update_rows() {
+  OperatorSamples samples;
+  for (const RuleCase& each : rule_cases()) {
+    const auto rule = tensor::make_rule(each.options);
+    const bool whole = rule->whole_variables();
+    samples.calls.push_back({tensor::rule_to_json(each.options).dump(), 0.1, constants_of(*rule),
+                             0.0, some({9, 5}),
+                             std::vector<int64_t>{whole ? 0 : 7, whole ? 45 : 41},
+                             torch::tensor({0, 2, 3, 8}, at::kLong), some({4, 5}), 0.5, 0.0,
+                             list_of(positive(each.slots, {9, 5})), list_of({}), false});
+  }
+  return samples;
+}
+
+OperatorSamples add_rows() {
+  const auto rows = [](std::vector<int64_t> values) { return torch::tensor(values, at::kLong); };
+  return {{{list_of({rows({4, 0, 4}), rows({7, 0})}), list_of({some({3, 5}), some({2, 5})})},
+           {list_of({rows({3})}), list_of({some({1, 2, 3}).to(at::kDouble)})}}};
+}
+
+OperatorSamples add_gradients() {
+  return {{{list_of({some({100, 90}), some({5})}), torch::zeros({4}, at::kDouble),
+            list_of({some({100, 90}), some({0}), some({100, 90}), some({5})}),
+            std::vector<int64_t>{3, 1}, 1, 2},
+           {list_of({some({5})}), torch::ones({1}, at::kDouble), list_of({}),
+            std::vector<int64_t>{0}, 0, 1}}};
+}
+
+OperatorSamples add_scaled_gradients() {
+  return {{{list_of({some({50, 45}), some({5}), some({3})}),
+            list_of({some({50, 45}), some({0}), some({50, 45}), some({5})}),
+            std::vector<int64_t>{3, 1, 0}, doubles({0.5, 0.25, 1, 1, 1, 1}), false},
+           {list_of({some({5})}), list_of({some({5})}), std::vector<int64_t>{1}, doubles({1, 1}),
+            true}}};
+}
+
+OperatorSamples sums_of_blocks() {
+  return {{{torch::rand({4}, at::kDouble), std::vector<int64_t>{9000, 5, 0}}}};
+}
+
+OperatorSamples sum_of_squares() {
+  return {{{some({13, 7})}, {some({8}).to(at::kDouble)}, {some({0})}}};
+}
+
+Tensor channels(double least = 0) { return torch::rand({5}, at::kDouble) + least; }
+
+OperatorSamples batch_moments() {
+  return {{{some({6, 5})},
+           {some({3, 5, 4, 3})},
+           {some({3, 5, 4, 3}).contiguous(at::MemoryFormat::ChannelsLast)},
+           {some({0, 5, 2})}}};
+}
+
+OperatorSamples join_moments() {
+  return {{{channels(), channels(), 3.0, channels(), channels(), 5.0}}};
+}
+
+OperatorSamples normalize_channels() {
+  return {{{some({6, 5}), channels(), channels(), channels()},
+           {some({3, 5, 4}), channels(), channels(), channels()}}};
+}
+
+OperatorSamples channel_gradient_sums() {
+  return {
+      {{some({6, 5}), some({6, 5}), channels()}, {some({3, 5, 4}), some({3, 5, 4}), channels()}}};
+}
+
+OperatorSamples channel_input_gradient() {
+  return {{{some({6, 5}), some({6, 5}), channels(), channels(), channels(), channels()},
+           {some({3, 5, 4}), some({3, 5, 4}), channels(), channels(), channels(), channels()}}};
+}
+
 OperatorSamples argmax_matches() {
   return {{{torch::randint(0, 6, {40}, at::kLong), some({40, 6})}}};
 }
@@ -219,20 +357,28 @@ OperatorSamples argmax_matches() {
 
 const std::map<std::string, std::function<OperatorSamples()>>& operator_samples() {
   static const std::map<std::string, std::function<OperatorSamples()>> all = {
+      {"strata::add_gradients_", add_gradients},
+      {"strata::add_rows", add_rows},
+      {"strata::add_scaled_gradients_", add_scaled_gradients},
       {"strata::add_to_mean_", add_to_mean},
       {"strata::addmm_backward", addmm_backward},
       {"strata::argmax_matches", argmax_matches},
       {"strata::attention", attention},
       {"strata::attention_backward", attention_backward},
+      {"strata::batch_moments", batch_moments},
       {"strata::batch_norm_of_planes", batch_norm},
       {"strata::batch_norm_of_planes_backward", batch_norm_backward},
+      {"strata::channel_gradient_sums", channel_gradient_sums},
+      {"strata::channel_input_gradient", channel_input_gradient},
       {"strata::gru", gru},
       {"strata::gru_backward", gru_backward},
       {"strata::half_addmm_backward", half_addmm_backward},
+      {"strata::join_moments", join_moments},
       {"strata::layer_norm_of_sum", layer_norm_of_sum},
       {"strata::layer_norm_of_sum_backward", layer_norm_of_sum_backward},
       {"strata::lstm", lstm},
       {"strata::lstm_backward", lstm_backward},
+      {"strata::normalize_channels", normalize_channels},
       {"strata::projections", projections},
       {"strata::projections_backward", projections_backward},
       {"strata::recurrent_inputs_backward", recurrent_inputs_backward},
@@ -243,6 +389,10 @@ const std::map<std::string, std::function<OperatorSamples()>>& operator_samples(
       {"strata::scaled_sum", scaled_sum},
       {"strata::scaled_sum_backward", scaled_sum_backward},
       {"strata::softmax_cross_entropy", softmax_cross_entropy},
+      {"strata::sum_of_squares", sum_of_squares},
+      {"strata::sums_of_blocks", sums_of_blocks},
+      {"strata::update_", update},
+      {"strata::update_rows_", update_rows},
   };
   return all;
 }

@@ -133,7 +133,8 @@ class STRATA_API Checkpoint {
   ///                kUnimplemented (another format version). kInvalidArgument: shapes, dtypes or
   ///                values that do not fit, by name; positions of another number of workers, each
   ///                of which reads data of its own. kFailedPrecondition: workers see different
-  ///                folders; it was saved with other kernels (docs/kernels.md), and
+  ///                folders; it was saved with other kernels (docs/kernels.md), a run is to
+  ///                continue (there is an optimizer among the objects, or a place in the input), and
   ///                STRATA_KERNELS_MISMATCH=allow is not in the environment.
   /// Cost: reading and hashing everything; memory for one more copy.
   RestoreStatus restore(const std::string& path);

@@ -58,6 +58,9 @@ struct STRATA_API ObjectState {
   std::vector<TensorState> tensors = {};
   std::vector<ValueState> values = {};
   std::vector<std::pair<std::string, std::shared_ptr<Trackable>>> children = {};
+  /// A run is continued by it, not only its result used: an optimizer, a place in the input. It is
+  /// restored where the kernels are those that saved it (docs/kernels.md).
+  bool continues_run = false;
 };
 
 /// An object that a checkpoint can save and restore. Derive from it for state of your own; strata's

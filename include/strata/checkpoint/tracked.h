@@ -55,7 +55,8 @@ class TrackedIterator final : public Trackable {
                             [this](const CheckpointValue& value) {
                               iterator_.restore(data::Position::from_string(
                                   checkpoint_value<std::string>(value)));
-                            }}}};
+                            }}},
+            .continues_run = true};
   }
 
  private:

@@ -123,6 +123,8 @@ class STRATA_API UpdateRule {
   /// @throws Error kInvalidArgument: wrong number of slots.
   void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
              const UpdateModifiers& modifiers, const StepScalars& step) const;
+  void apply(at::Tensor& parameter, const at::Tensor& gradient, std::vector<at::Tensor>& slots,
+             const UpdateModifiers& modifiers, const PreparedStep& step) const;
 
  protected:
   UpdateRule(int kernel, const RuleRow& row, std::vector<RuleSlot> slots);

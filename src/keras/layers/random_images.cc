@@ -190,7 +190,7 @@ class RandomCropImpl final : public ImageLayerImpl {
     if (!training || rows < 0 || columns < 0) return smart_resize(y, height, width);
     const at::Tensor draws = uniform(y, 2, 0, 1).cpu();
     const auto start = [&](int64_t i, int64_t most) {
-      const double share = draws.data_ptr<float>()[i];
+      const double share = draws[i].item<float>();
       return std::min(most, static_cast<int64_t>(share * static_cast<double>(most + 1)));
     };
     return y.narrow(2, start(0, rows), height).narrow(3, start(1, columns), width);

@@ -222,6 +222,7 @@ class FitLoop::Place final : public Trackable {
 
   ObjectState state() override {
     ObjectState state;
+    state.continues_run = true;
     const auto number = [&](const char* name, int64_t& value) {
       state.values.push_back({.name = name,
                               .read = [&value] { return CheckpointValue(value); },

@@ -232,9 +232,9 @@ StepLoss Trainer::compute_loss(const Batch& batch, const LayerImpl::Outputs& out
                           ? part.terms.weight_sum.detach().to(at::kCPU, at::kDouble)
                           : at::scalar_tensor(part.terms.count, at::kDouble));
     }
-    const at::Tensor all =
-        get_replica_context()->all_reduce(ReduceOp::kSum, at::stack(local)).contiguous();
-    const double* sums = all.data_ptr<double>();
+    const at::Tensor all = get_replica_context()->all_reduce(ReduceOp::kSum, at::stack(local));
+    std::vector<double> sums;
+    for (const at::Tensor& sum : all.unbind()) sums.push_back(sum.item<double>());
     for (size_t i = 0; i < parts.size(); ++i) {
       const double divisor = parts[i].output->loss.divides() ? sums[i + 1] : 1;
       const at::Tensor value = parts[i].terms.sum * (divisor > 0 ? sums[0] / divisor : 0);

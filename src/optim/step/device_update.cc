@@ -1,5 +1,6 @@
 #include "optim/step/device_update.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_copy.h>
 #include <ATen/ops/_foreach_norm.h>
@@ -22,7 +23,7 @@ at::Tensor gradient_of(const EntryGradient& gradient, const at::Tensor& paramete
     const size_t source = gradient.sources.size() == 1 ? 0 : static_cast<size_t>(replica);
     return gradient.sources[source].to(parameter.device());
   }
-  const at::Tensor rows = at::tensor(gradient.rows->rows, at::kLong).to(parameter.device());
+  const at::Tensor rows = gradient.rows->rows.to(parameter.device());
   at::Tensor dense = at::full_like(parameter, 0).detach();
   dense.index_copy_(0, rows, gradient.rows->values.to(parameter.device()));
   return dense;
@@ -125,7 +126,9 @@ std::vector<double> DeviceUpdate::squared_norms(Step& step) {
   // The device is waited for once.
   const at::Tensor all =
       at::stack(at::_foreach_norm(gradients, /*ord=*/2, at::kDouble)).square_().cpu();
-  for (size_t i = 0; i < used.size(); ++i) norms[used[i]] = all.const_data_ptr<double>()[i];
+  for (size_t i = 0; i < used.size(); ++i) {
+    norms[used[i]] = all[static_cast<int64_t>(i)].item<double>();
+  }
   return norms;
 }
 
@@ -227,20 +230,14 @@ std::unique_ptr<UpdatePass> make_update_pass(const tensor::UpdateRule& rule, Rep
   const at::ScalarType dtype = entries[0].variable.dtype();
   const VariablePlacement& placement = group.placement();
   if (placement.store() != nullptr) {
-    if (dtype == at::kFloat) {
-      return std::make_unique<RemoteUpdate<float>>(rule, group, entries, extras);
-    }
-    STRATA_CHECK(dtype == at::kDouble, kUnimplemented, "[", rule.name(), "] build: got '",
-                 entries[0].variable.name(), "' of ", c10::toString(dtype),
+    STRATA_CHECK(dtype == at::kFloat || dtype == at::kDouble, kUnimplemented, "[", rule.name(),
+                 "] build: got '", entries[0].variable.name(), "' of ", c10::toString(dtype),
                  "; parameter servers hold float32 and float64");
-    return std::make_unique<RemoteUpdate<double>>(rule, group, entries, extras);
+    return std::make_unique<RemoteUpdate>(rule, group, entries, extras);
   }
   const bool flat = placement.updates_together(group);
-  if (flat && dtype == at::kFloat) {
-    return std::make_unique<FlatUpdate<float>>(rule, group, entries, extras);
-  }
-  if (flat && dtype == at::kDouble) {
-    return std::make_unique<FlatUpdate<double>>(rule, group, entries, extras);
+  if (flat && (dtype == at::kFloat || dtype == at::kDouble)) {
+    return std::make_unique<FlatUpdate>(rule, group, entries, extras);
   }
   return std::make_unique<DeviceUpdate>(rule, group, entries, extras);
 }

@@ -1,21 +1,15 @@
 #include "optim/step/flat_storage.h"
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <utility>
 
-#include "core/nontemporal_copy.h"
+#include "optim/step/update_operator.h"
 #include "runtime/variable_placement.h"
 #include "strata/collective/communicator.h"
 
 namespace strata::optimizers {
 namespace {
-
-template <typename T>
-T* data_of(const tensor::Arena& arena, size_t i) {
-  return arena.view(static_cast<int64_t>(i)).template mutable_data_ptr<T>();
-}
 
 /// Parameters of at most this many bytes fit into a core's own cache. From there a replica reads a
 /// copy of its own faster than, line by line, what others have just written in their copies.
@@ -48,9 +42,8 @@ tensor::ArenaEntry layout_of(const Variable& variable) {
   return {.sizes = tensor.sizes().vec(), .strides = tensor.strides().vec()};
 }
 
-template <typename T>
-FlatStorage<T>::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
-                            std::vector<tensor::Arena> slots)
+FlatStorage::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
+                         std::vector<tensor::Arena> slots)
     : group_(group),
       bytes_(bytes_of(entries)),
       share_storage_(shares_parameters(group, bytes_)),
@@ -60,15 +53,13 @@ FlatStorage<T>::FlatStorage(ReplicaGroup& group, std::vector<Entry> entries,
   take_slots(std::move(slots));
 }
 
-template <typename T>
-std::vector<tensor::ArenaEntry> FlatStorage<T>::layouts(const std::vector<size_t>& entries) const {
+std::vector<tensor::ArenaEntry> FlatStorage::layouts(const std::vector<size_t>& entries) const {
   std::vector<tensor::ArenaEntry> result;
   for (const size_t i : entries) result.push_back(layout_of(entries_[i].variable));
   return result;
 }
 
-template <typename T>
-void FlatStorage<T>::move_parameters() {
+void FlatStorage::move_parameters() {
   // A variable that another optimizer has moved stays where it is. The last variable comes first:
   // backward produces its gradient first.
   std::vector<size_t> order;
@@ -85,9 +76,8 @@ void FlatStorage<T>::move_parameters() {
 }
 
 /// Entry `order[i]` becomes tensor i of the arenas, one a copy.
-template <typename T>
-void FlatStorage<T>::bind_storage(const std::vector<size_t>& order,
-                                  const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
+void FlatStorage::bind_storage(const std::vector<size_t>& order,
+                               const std::shared_ptr<std::vector<tensor::Arena>>& arenas) {
   for (size_t place = 0; place < order.size(); ++place) {
     std::vector<at::Tensor> homes;
     for (size_t r = 0; r < static_cast<size_t>(group_.num_local_replicas()); ++r) {
@@ -97,8 +87,7 @@ void FlatStorage<T>::bind_storage(const std::vector<size_t>& order,
   }
 }
 
-template <typename T>
-void FlatStorage<T>::prepare(bool may_share) {
+void FlatStorage::prepare(bool may_share) {
   if (!owns_homes_) {
     find_parameters();  // the other optimizer may have moved them again
   } else if (!shared_ && may_share) {
@@ -106,8 +95,7 @@ void FlatStorage<T>::prepare(bool may_share) {
   }
 }
 
-template <typename T>
-void FlatStorage<T>::share(collective::Communicator& communicator) {
+void FlatStorage::share(collective::Communicator& communicator) {
   const at::ScalarType dtype = entries_[0].variable.dtype();
   std::vector<size_t> order(entries_.size());
   std::iota(order.rbegin(), order.rend(), 0);
@@ -146,37 +134,24 @@ void FlatStorage<T>::share(collective::Communicator& communicator) {
   communicator.barrier({.name = "parameters moved"});
 }
 
-template <typename T>
-void FlatStorage<T>::keep_slots_of(const std::vector<collective::Range>& elements) {
+void FlatStorage::keep_slots_of(const std::vector<collective::Range>& elements) {
   std::vector<tensor::Arena> slots;
   for (const tensor::Arena& slot : slots_) {
     slots.push_back(slot.make_like());  // what is not written takes no memory
     for (size_t e = 0; e < entries_.size(); ++e) {
-      std::copy(data_of<T>(slot, e) + elements[e].begin, data_of<T>(slot, e) + elements[e].end,
-                data_of<T>(slots.back(), e) + elements[e].begin);
+      const auto kept = [&](const tensor::Arena& arena) {
+        return in_memory_order(arena.view(static_cast<int64_t>(e)))
+            .slice(0, elements[e].begin, elements[e].end);
+      };
+      kept(slots.back()).copy_(kept(slot));
     }
   }
   take_slots(std::move(slots));
 }
 
-template <typename T>
-void FlatStorage<T>::spread(size_t entry, int64_t begin, int64_t size) const {
-  const std::vector<T*>& copies = parameters_[entry];
-  const auto bytes = static_cast<size_t>(size) * sizeof(T);
-  for (size_t i = 1; i < copies.size(); ++i) {
-    if (bytes_ > kLarge) {
-      strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(copies[i] + begin),
-                                       reinterpret_cast<const std::byte*>(copies[0] + begin),
-                                       static_cast<int64_t>(bytes));
-      strata::detail::nontemporal_fence();
-    } else {
-      std::memcpy(copies[i] + begin, copies[0] + begin, bytes);
-    }
-  }
-}
+bool FlatStorage::past_caches() const { return bytes_ > kLarge; }
 
-template <typename T>
-void FlatStorage<T>::reshape() {
+void FlatStorage::reshape() {
   if (shared_) {  // from here on with others, or alone: see prepare()
     shared_ = false;
     others_.clear();
@@ -190,34 +165,31 @@ void FlatStorage<T>::reshape() {
   find_parameters();
 }
 
-template <typename T>
-void FlatStorage<T>::find_parameters() {
+void FlatStorage::find_parameters() {
   parameters_.clear();
   for (const Entry& entry : entries_) {
     parameters_.emplace_back();
     const int copies = entry.variable.state()->shares_storage() ? 1 : group_.num_local_replicas();
     for (int r = 0; r < copies; ++r) {
-      parameters_.back().push_back(static_cast<T*>(entry.variable.on_replica(r).data_ptr()));
+      parameters_.back().push_back(entry.variable.on_replica(r));
     }
   }
   for (const tensor::Arena& arena : others_) {  // the last variable comes first
     for (size_t i = 0; i < parameters_.size(); ++i) {
-      parameters_[i].push_back(data_of<T>(arena, parameters_.size() - 1 - i));
+      parameters_[i].push_back(arena.view(static_cast<int64_t>(parameters_.size() - 1 - i)));
     }
   }
 }
 
-template <typename T>
-void FlatStorage<T>::take_slots(std::vector<tensor::Arena> slots) {
+void FlatStorage::take_slots(std::vector<tensor::Arena> slots) {
   slots_ = std::move(slots);
-  slot_data_.clear();
+  slot_views_.clear();
   for (const tensor::Arena& slot : slots_) {
-    slot_data_.emplace_back();
-    for (size_t e = 0; e < entries_.size(); ++e) slot_data_.back().push_back(data_of<T>(slot, e));
+    slot_views_.emplace_back();
+    for (size_t e = 0; e < entries_.size(); ++e) {
+      slot_views_.back().push_back(slot.view(static_cast<int64_t>(e)));
+    }
   }
 }
-
-template class FlatStorage<float>;
-template class FlatStorage<double>;
 
 }  // namespace strata::optimizers

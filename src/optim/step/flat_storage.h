@@ -16,8 +16,7 @@ tensor::ArenaEntry layout_of(const Variable& variable);
 ///
 /// Processes that share memory do as the threads of one: from the first step on the slots are in
 /// memory of all of them, and each sees all copies of the parameters. What a program does to its
-/// parameters between steps stays its process's own. T: float or double.
-template <typename T>
+/// parameters between steps stays its process's own.
 class FlatStorage {
  public:
   /// Moves the entries' variables into arenas, but those that another optimizer has moved.
@@ -35,11 +34,10 @@ class FlatStorage {
   /// With all processes of the group.
   bool shared() const { return shared_; }
   /// Every copy of an entry, this process's first.
-  const std::vector<T*>& parameters(size_t entry) const { return parameters_[entry]; }
-  /// What was written to the first copy of an entry, to elements [begin, begin + size), is copied
-  /// to the others.
-  void spread(size_t entry, int64_t begin, int64_t size) const;
-  T* slot(size_t slot, size_t entry) const { return slot_data_[slot][entry]; }
+  const std::vector<at::Tensor>& parameters(size_t entry) const { return parameters_[entry]; }
+  /// The copies are so large that they leave the caches before they are read.
+  bool past_caches() const;
+  const at::Tensor& slot(size_t slot, size_t entry) const { return slot_views_[slot][entry]; }
   at::Tensor slot_view(size_t slot, size_t entry) const {
     return slots_[slot].view(static_cast<int64_t>(entry));
   }
@@ -59,10 +57,10 @@ class FlatStorage {
   const std::vector<Entry> entries_;
   bool owns_homes_ = false;  // no other optimizer has moved its variables
   bool shared_ = false;
-  std::vector<tensor::Arena> others_;        // the other processes' parameters
-  std::vector<std::vector<T*>> parameters_;  // by entry and copy
+  std::vector<tensor::Arena> others_;                // the other processes' parameters
+  std::vector<std::vector<at::Tensor>> parameters_;  // by entry and copy
   std::vector<tensor::Arena> slots_;
-  std::vector<std::vector<T*>> slot_data_;  // by slot and entry
+  std::vector<std::vector<at::Tensor>> slot_views_;  // by slot and entry
 };
 
 }  // namespace strata::optimizers

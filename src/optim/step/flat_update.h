@@ -1,19 +1,20 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "optim/step/flat_storage.h"
 #include "optim/step/step.h"
+#include "optim/step/update_operator.h"
 #include "tensor/arena.h"
 
 namespace strata::optimizers {
 
 /// The CPU's update: parameters and slots in arenas, the replicas' gradients added where they are
 /// while the rule runs over them, block by block in the first-level cache. Nothing is packed or
-/// copied; each replica does one share of the elements. T: float or double.
+/// copied; each replica does one share of the elements, float32 or float64.
 /// Where processes share memory, the share is one for all of them.
-template <typename T>
 class FlatUpdate : public UpdatePass {
  public:
   FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group, const std::vector<Entry>& entries,
@@ -49,41 +50,36 @@ class FlatUpdate : public UpdatePass {
   }
   std::vector<tensor::Arena> make_slots() const;
   std::vector<std::vector<Part>> make_shares() const;
-  template <typename Work>
-  void for_each_block(const Step& step, const Part& part, bool skip_untouched,
-                      const Work& work) const;
-  template <typename Work>
-  void for_each_row(const Step& step, const Part& part, bool skip_untouched,
-                    const Work& work) const;
-  void update_whole(const Step& step, const Part& part) const;
-  void apply_in_row_order(const Step& step, size_t entry) const;
-  tensor::UpdateSpan<T> span_of(const Step& step, size_t entry, const T* gradient, int64_t begin,
-                                int64_t size) const;
-  void apply(const Step& step, size_t entry, const T* gradient, int64_t begin, int64_t size) const;
-
-  /// What was written to an entry's elements [begin, begin + size), to all copies.
-  void spread(size_t entry, int64_t begin, int64_t size) const;
+  /// What `part` is updated by, but for gradients, behind the lists' others.
+  void add_part(UpdateLists& lists, const Part& part, double weight_decay) const;
+  static at::Tensor elements_of(const at::Tensor& tensor, const Part& part);
+  UpdateSettings settings_of(const Step& step) const;
   void find_halves();
 
-  T* accumulator(size_t entry) const {
+  const at::Tensor& accumulator(size_t entry) const {
     return storage_.slot(static_cast<size_t>(rule_.num_slots() + extras_.average), entry);
   }
+  /// The entries whose gradients are dense.
+  std::vector<size_t> added_entries(const Step& step) const;
 
   const tensor::UpdateRule& rule_;
+  const std::string rule_text_;  // as operators take it
   const ExtraSlots extras_;
   ReplicaGroup& group_;
   int replicas_;  // of this process
   const std::vector<Entry> entries_;
-  FlatStorage<T> storage_;
+  FlatStorage storage_;
   std::vector<collective::Range> owned_;   // by entry; empty: all of each
   std::vector<std::vector<Part>> shares_;  // by replica: of the group if shared, else here
 
   std::vector<std::vector<at::Tensor>> halves_;  // by entry: copies in bfloat16 to be written too
 
-  // For clipping by norm, finding infinities, and rules of whole variables.
-  std::unique_ptr<tensor::Arena> reduced_;          // the gradients, added
-  std::vector<T*> reduced_data_;                    // by entry
-  std::vector<std::vector<double>> partial_norms_;  // by entry and block
+  std::vector<UpdateLists> lists_;  // by replica of this process: memory of the last step's
+
+  // For clipping by norm, and finding infinities.
+  std::unique_ptr<tensor::Arena> reduced_;  // the gradients, added
+  std::vector<at::Tensor> reduced_views_;   // by entry
+  at::Tensor squares_;                      // by entry and block
 };
 
 }  // namespace strata::optimizers

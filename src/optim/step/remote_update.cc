@@ -1,77 +1,26 @@
 #include "optim/step/remote_update.h"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/StorageImpl.h>
 
-#include <algorithm>
-#include <cstddef>
-#include <span>
 #include <utility>
 
-#include "core/nontemporal_copy.h"
 #include "optim/step/flat_storage.h"
+#include "optim/step/gradient_sums.h"
+#include "optim/step/update_operator.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
-#include "tensor/sum_of_squares.h"
-#include "tensor/tree_sum.h"
 
 namespace strata::optimizers {
-namespace {
-
-template <typename T>
-std::span<T> elements_of(const tensor::Arena& arena) {
-  return {static_cast<T*>(arena.flat().mutable_data_ptr()), static_cast<size_t>(arena.numel())};
-}
-
-/// Elements that are added at a time, in the first-level cache.
-constexpr int64_t kRemoteBlock = 1024;
-
-template <typename T>
-void multiply(T* values, int64_t size, const std::array<T, 2>& factors) {
-  for (const T factor : factors) {
-    if (factor == T(1)) continue;
-    for (int64_t i = 0; i < size; ++i) values[i] *= factor;
-  }
-}
-
-/// `to` = the sum of the sources, times each of the factors. @param cached  Whether the server reads
-/// `to` on this core. Else it has read what is there on another, which an ordinary store would ask
-/// for each line: then the stores are non-temporal.
-template <typename T>
-void write_scaled_sum(std::vector<const T*> sources, const std::array<T, 2>& factors, int64_t size,
-                      bool cached, T* to) {
-  const auto copy = [&](int64_t begin, const T* from, int64_t count) {
-    if (cached) {
-      std::copy_n(from, count, to + begin);
-      return;
-    }
-    strata::detail::nontemporal_copy(reinterpret_cast<std::byte*>(to + begin),
-                                     reinterpret_cast<const std::byte*>(from),
-                                     count * static_cast<int64_t>(sizeof(T)));
-  };
-  if (sources.size() == 1 && sources[0] != nullptr && factors == std::array<T, 2>{1, 1}) {
-    return copy(0, sources[0], size);
-  }
-  alignas(64) T block[kRemoteBlock];
-  for (int64_t begin = 0; begin < size; begin += kRemoteBlock) {
-    const int64_t count = std::min(kRemoteBlock, size - begin);
-    tensor::sum_in_tree_order(sources.data(), static_cast<int>(sources.size()), count, block);
-    multiply(block, count, factors);
-    copy(begin, block, count);
-    for (const T*& source : sources) {
-      if (source != nullptr) source += count;
-    }
-  }
-}
-
-}  // namespace
-
-template <typename T>
-RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
-                              const std::vector<Entry>& entries, const ExtraSlots& extras)
+RemoteUpdate::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
+                           const std::vector<Entry>& entries, const ExtraSlots& extras)
     : rule_(rule), group_(group), entries_(entries), extras_(extras) {
   move_variables();
   gradients_ = values_.make_like(buffers());
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    gradient_views_.push_back(gradients_.view(static_cast<int64_t>(i)));
+  }
   for (int i = 0; i < extras_.count(); ++i) local_.push_back(values_.make_like());
   std::vector<ParameterStore::Entry> places;
   for (size_t i = 0; i < entries_.size(); ++i) {
@@ -89,21 +38,16 @@ RemoteUpdate<T>::RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& grou
   note_versions();
 }
 
-template <typename T>
-bool RemoteUpdate<T>::in_place() const {
-  return group_.placement().may_share_storage(group_);
-}
+bool RemoteUpdate::in_place() const { return group_.placement().may_share_storage(group_); }
 
 /// Memory that the store can reach.
-template <typename T>
-std::function<at::Tensor(int64_t)> RemoteUpdate<T>::buffers() const {
+std::function<at::Tensor(int64_t)> RemoteUpdate::buffers() const {
   return [this](int64_t elements) {
-    return group_.placement().store()->make_buffer(elements, c10::CppTypeToScalarType<T>());
+    return group_.placement().store()->make_buffer(elements, entries_[0].variable.dtype());
   };
 }
 
-template <typename T>
-void RemoteUpdate<T>::move_variables() {
+void RemoteUpdate::move_variables() {
   std::vector<tensor::ArenaEntry> layouts;
   for (const Entry& entry : entries_) {
     STRATA_CHECK(!entry.variable.state()->has_bound_storage(), kFailedPrecondition, "[",
@@ -127,94 +71,76 @@ void RemoteUpdate<T>::move_variables() {
   }
 }
 
-template <typename T>
-T* RemoteUpdate<T>::data(const tensor::Arena& arena, size_t entry) const {
-  return elements_of<T>(arena).data() + arena.offset(static_cast<int64_t>(entry));
-}
-
 /// Each entry's sum over the replicas, which has been scaled or not.
-template <typename T>
-void RemoteUpdate<T>::add_gradients(const Step& step, bool scaled) {
+void RemoteUpdate::add_gradients(const Step& step, bool scaled) {
   added_ = true;
+  std::vector<at::Tensor> sums;
+  std::vector<double> factors;
+  UpdateLists lists;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const EntryGradient& gradient = step.gradients[i];
-    const int64_t size = entries_[i].variable.numel();
-    T* const sum = data(gradients_, i);
-    if (!gradient.used) {
-      std::fill_n(sum, size, T(0));
-      continue;
-    }
-    if (gradient.rows) {
-      std::fill_n(sum, size, T(0));
-      const T* values = gradient.rows->values.template const_data_ptr<T>();
-      const int64_t width = gradient.rows->row_size;
-      for (const int64_t row : gradient.rows->rows) {
-        std::copy_n(values, width, sum + row * width);
-        values += width;
-      }
+    at::Tensor& sum = gradient_views_[i];
+    if (!gradient.used || gradient.rows) {
+      sum.zero_();
+      if (!gradient.rows) continue;
+      sum.index_copy_(0, gradient.rows->rows, gradient.rows->values);
       if (scaled) scale_gradient(step, i);
       continue;
     }
-    std::vector<at::Tensor> kept;
-    std::vector<const T*> sources;
-    for (const at::Tensor& source : gradient.sources) {
-      kept.push_back(source.defined() ? source.cpu() : source);
-      sources.push_back(source.defined() ? kept.back().template const_data_ptr<T>() : nullptr);
+    std::vector<at::Tensor> sources = gradient.sources;
+    for (at::Tensor& source : sources) {
+      if (source.defined()) source = source.cpu();
     }
-    write_scaled_sum(std::move(sources), scaled ? factors_of(step, i) : std::array<T, 2>{1, 1},
-                     size, table_->reads_on_this_core(), sum);
+    lists.add_gradients(sources);
+    sums.push_back(sum);
+    const std::array<double, 2> both = scaled ? factors_of(step, i) : std::array<double, 2>{1, 1};
+    factors.insert(factors.end(), both.begin(), both.end());
   }
-  strata::detail::nontemporal_fence();
+  add_scaled_gradients_(sums, lists.gradients, lists.num_gradients, factors,
+                        table_->reads_on_this_core());
 }
 
-template <typename T>
-std::array<T, 2> RemoteUpdate<T>::factors_of(const Step& step, size_t entry) const {
-  return {static_cast<T>(step.gradients[entry].scale),
-          static_cast<T>(table_->gradient_factor(step.weight))};
+std::array<double, 2> RemoteUpdate::factors_of(const Step& step, size_t entry) const {
+  return {step.gradients[entry].scale, table_->gradient_factor(step.weight)};
 }
 
-template <typename T>
-void RemoteUpdate<T>::scale_gradient(const Step& step, size_t entry) {
-  multiply(data(gradients_, entry), entries_[entry].variable.numel(), factors_of(step, entry));
+void RemoteUpdate::scale_gradient(const Step& step, size_t entry) {
+  for (const double factor : factors_of(step, entry)) {
+    if (factor != 1) gradient_views_[entry].mul_(factor);
+  }
 }
 
-template <typename T>
-void RemoteUpdate<T>::reduce_for_norms(Step& step, int replica) {
+void RemoteUpdate::reduce_for_norms(Step& step, int replica) {
   if (replica == 0 && !added_) add_gradients(step, /*scaled=*/false);
 }
 
-template <typename T>
-std::vector<double> RemoteUpdate<T>::squared_norms(Step& step) {
-  std::vector<double> norms;
+std::vector<double> RemoteUpdate::squared_norms(Step& step) {
+  std::vector<double> norms(entries_.size());
   for (size_t i = 0; i < entries_.size(); ++i) {
-    EntryGradient& gradient = step.gradients[i];
-    const int64_t size = entries_[i].variable.numel();
-    double sum = 0;
-    for (int64_t begin = 0; gradient.used && begin < size; begin += tensor::kNormBlock) {
-      sum += tensor::sum_of_squares(data(gradients_, i) + begin,
-                                    std::min(tensor::kNormBlock, size - begin));
-    }
-    norms.push_back(sum);
+    if (!step.gradients[i].used) continue;
+    at::Tensor squares = at::zeros({num_norm_blocks(entries_[i].variable.numel())}, at::kDouble);
+    add_gradients_(gradient_views_[i], squares, gradient_views_[i], 1, 0, 1);
+    norms[i] = sums_of_blocks(squares, entries_[i].variable.numel()).item<double>();
   }
   return norms;
 }
 
-template <typename T>
-void RemoteUpdate<T>::accumulate(const Step& step, int replica) {
+void RemoteUpdate::accumulate(const Step& step, int replica) {
   if (replica != 0) return;
   if (!added_) add_gradients(step, /*scaled=*/false);
   added_ = false;  // `update` gets the accumulators
+  UpdateLists lists;
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (!step.gradients[i].used) continue;
-    const T* gradient = data(gradients_, i);
-    T* sum = data(local_.back(), i);
-    const auto scale = static_cast<T>(step.gradients[i].scale);
-    for (int64_t j = 0; j < entries_[i].variable.numel(); ++j) sum[j] += gradient[j] * scale;
+    lists.add_variable(local_.back().view(static_cast<int64_t>(i)), 0,
+                       entries_[i].variable.numel());
+    lists.scales.push_back(step.gradients[i].scale);
+    lists.add_gradients({gradient_views_[i]});
   }
+  add_scaled_(lists);
 }
 
-template <typename T>
-void RemoteUpdate<T>::update(const Step& step, int replica) {
+void RemoteUpdate::update(const Step& step, int replica) {
   if (replica != 0) return;
   if (begun_) finish_push();
   write_what_changed(step.scalars.iteration);
@@ -237,14 +163,13 @@ void RemoteUpdate<T>::update(const Step& step, int replica) {
     show_values();
   }
   if (!step.clear_accumulators) return;
-  std::ranges::fill(elements_of<T>(local_.back()), T(0));
+  local_.back().flat().zero_();
 }
 
 /// The variables get the memory of the values that have arrived, which is the next ones' in turn:
 /// all aliases of a storage see its memory change. What the program has written meanwhile is newer
 /// than they.
-template <typename T>
-void RemoteUpdate<T>::finish_push() {
+void RemoteUpdate::finish_push() {
   begun_ = false;
   table_->finish_step();
   if (overwritten_ || variables_changed()) return;
@@ -258,24 +183,21 @@ void RemoteUpdate<T>::finish_push() {
   note_versions();
 }
 
-template <typename T>
-void RemoteUpdate<T>::average(const Step& step, int replica) {
+void RemoteUpdate::average(const Step& step, int replica) {
   if (replica != 0) return;
-  const std::span<T> average = elements_of<T>(local_.front());
-  const std::span<T> values = elements_of<T>(values_);
-  const auto rate = static_cast<T>(step.average_rate);
-  for (size_t i = 0; i < average.size(); ++i) {
-    average[i] = average[i] * (1 - rate) + values[i] * rate;
-  }
+  UpdateLists lists;
+  lists.add_variable(local_.front().flat(), 0, local_.front().numel());
+  lists.scales.push_back(1);
+  lists.add_gradients({values_.flat()});
+  average_(lists, step.average_rate);
   if (!step.overwrite_by_average) return;
-  std::ranges::copy(average, values.begin());
+  values_.flat().copy_(local_.front().flat());
   overwritten_ = true;
   show_values();
 }
 
 /// Where the replicas' variables are not these values themselves.
-template <typename T>
-void RemoteUpdate<T>::show_values() {
+void RemoteUpdate::show_values() {
   if (in_place()) return;
   const at::NoGradGuard no_grad;
   for (size_t i = 0; i < entries_.size(); ++i) {
@@ -285,16 +207,14 @@ void RemoteUpdate<T>::show_values() {
   }
 }
 
-template <typename T>
-void RemoteUpdate<T>::note_versions() {
+void RemoteUpdate::note_versions() {
   versions_.clear();
   for (const Entry& entry : entries_) {
     versions_.push_back(static_cast<int64_t>(entry.variable.on_replica(0)._version()));
   }
 }
 
-template <typename T>
-bool RemoteUpdate<T>::variables_changed() const {
+bool RemoteUpdate::variables_changed() const {
   for (size_t i = 0; i < entries_.size(); ++i) {
     if (static_cast<int64_t>(entries_[i].variable.on_replica(0)._version()) != versions_[i]) {
       return true;
@@ -304,8 +224,7 @@ bool RemoteUpdate<T>::variables_changed() const {
 }
 
 /// A restored checkpoint, say.
-template <typename T>
-void RemoteUpdate<T>::write_what_changed(int64_t updates) {
+void RemoteUpdate::write_what_changed(int64_t updates) {
   bool changed = std::exchange(overwritten_, false);
   for (size_t i = 0; i < entries_.size(); ++i) {
     const at::Tensor& tensor = entries_[i].variable.on_replica(0);
@@ -325,8 +244,7 @@ void RemoteUpdate<T>::write_what_changed(int64_t updates) {
   }
 }
 
-template <typename T>
-typename RemoteUpdate<T>::SlotCopy& RemoteUpdate<T>::slot_copy(int slot) const {
+RemoteUpdate::SlotCopy& RemoteUpdate::slot_copy(int slot) const {
   SlotCopy& copy = slots_[static_cast<size_t>(slot)];
   if (!copy.views.empty()) return copy;
   copy.values = values_.make_like();
@@ -338,13 +256,9 @@ typename RemoteUpdate<T>::SlotCopy& RemoteUpdate<T>::slot_copy(int slot) const {
   return copy;
 }
 
-template <typename T>
-at::Tensor RemoteUpdate<T>::slot(size_t entry, int slot) const {
+at::Tensor RemoteUpdate::slot(size_t entry, int slot) const {
   if (slot < rule_.num_slots()) return slot_copy(slot).views[entry];
   return local_[static_cast<size_t>(slot - rule_.num_slots())].view(static_cast<int64_t>(entry));
 }
-
-template class RemoteUpdate<float>;
-template class RemoteUpdate<double>;
 
 }  // namespace strata::optimizers

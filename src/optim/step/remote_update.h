@@ -20,7 +20,6 @@ namespace strata::optimizers {
 ///
 /// A sparse gradient counts as a dense one, and a variable that no loss depends on has a gradient
 /// of zero.
-template <typename T>
 class RemoteUpdate final : public UpdatePass {
  public:
   RemoteUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,
@@ -47,11 +46,10 @@ class RemoteUpdate final : public UpdatePass {
   };
 
   bool in_place() const;  // the replicas' variables are these values themselves
-  T* data(const tensor::Arena& arena, size_t entry) const;
   std::function<at::Tensor(int64_t)> buffers() const;
   void move_variables();
   void add_gradients(const Step& step, bool scaled);
-  std::array<T, 2> factors_of(const Step& step, size_t entry) const;
+  std::array<double, 2> factors_of(const Step& step, size_t entry) const;
   void scale_gradient(const Step& step, size_t entry);
   bool variables_changed() const;
   void write_what_changed(int64_t updates);
@@ -66,10 +64,11 @@ class RemoteUpdate final : public UpdatePass {
   const ExtraSlots extras_;
   tensor::Arena values_;
   tensor::Arena gradients_;
-  tensor::Arena arriving_;            // where the table pulls ahead; else empty
-  bool begun_ = false;                // a push, whose values arrive there
-  bool added_ = false;                // this step's gradients are there
-  std::vector<tensor::Arena> local_;  // average, accumulator
+  std::vector<at::Tensor> gradient_views_;  // by entry
+  tensor::Arena arriving_;                  // where the table pulls ahead; else empty
+  bool begun_ = false;                      // a push, whose values arrive there
+  bool added_ = false;                      // this step's gradients are there
+  std::vector<tensor::Arena> local_;        // average, accumulator
   std::unique_ptr<ParameterStore::Table> table_;
   std::vector<int64_t> versions_;  // of the variables, as this pass has left them
   bool overwritten_ = false;       // by their averages

@@ -20,9 +20,8 @@ struct Entry {
 
 /// Gradient of some rows of a variable, equal rows added up.
 struct RowGradient {
-  std::vector<int64_t> rows;  ///< Ascending.
-  at::Tensor values;          ///< `[rows.size(), *shape[1:]]`, contiguous.
-  int64_t row_size = 0;       ///< Elements.
+  at::Tensor rows;    ///< `[n]`, int64, ascending.
+  at::Tensor values;  ///< `[n, *shape[1:]]`, contiguous.
 };
 
 /// What a step knows of one variable's gradient.
