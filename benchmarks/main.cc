@@ -36,7 +36,8 @@ machine first. benchmarks/README.md explains every number. Suites:
             systems: strata-1 strata-2 independent-2 libtorch-1 libtorch-1-tuned
                      tf-1 jax-1 ddp-2 tf-mirrored-2 tf-mirrored-2-graph strata-mw-2 tf-mw-2
                      strata-central-2 strata-2-shared strata-2-copies strata-portable-1
-            models, examples/s: dense transformer transformer-512 transformer-bf16 lstm resnet20
+            models, examples/s: dense dense-bf16 transformer transformer-512 transformer-bf16 lstm
+                     resnet20
             systems: strata-1 strata-2 independent-2 strata-nn-1 strata-nn-2 strata-encoder-1
                      strata-1-float32 strata-portable-1 torch-1 torch-1-best torch-1-eager-attention tf-1 jax-1
                      ddp-2 tf-mirrored-2 peak-1 peak-2

@@ -45,14 +45,15 @@ def layer_norm(p, x):
     return ((wide - mean) * jax.lax.rsqrt(variance + peer.EPSILON) * p["scale"] + p["shift"]).astype(x.dtype)
 
 
-def dense(sizes):
+def dense(sizes, dtype):
     weights = Weights()
     params = [weights.linear(a, b) for a, b in zip(sizes[:-1], sizes[1:])]
 
     def forward(params, statistics, x):
+        x = x.astype(dtype)
         for p in params[:-1]:
             x = jax.nn.relu(linear(p, x))
-        return linear(params[-1], x), statistics
+        return linear(params[-1], x).astype(jnp.float32), statistics
 
     return params, (), forward
 
@@ -155,11 +156,11 @@ def resnet20():
 
 
 def make(case, tokens, dtype):
-    """@param tokens  Of a row of words. @param dtype  Of the transformer's arithmetic; its weights are float32."""
+    """@param tokens  Of a row of words. @param dtype  Of arithmetic; weights are float32."""
     if case == "transformer":
         return transformer(tokens, dtype, **peer.TRANSFORMER)
     if case == "lstm":
         return lstm(**peer.LSTM)
     if case == "resnet20":
         return resnet20()
-    return dense(peer.MLP_SIZES[case])
+    return dense(peer.MLP_SIZES[case], dtype)

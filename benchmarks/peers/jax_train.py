@@ -1,5 +1,5 @@
 """jax-1 of the models of suite step: JAX on one core. --mode step: one jitted step a call, dispatched ahead from
-Python; --mode scan: K steps inside one jitted call. --bf16 1: the transformer's arithmetic in bfloat16."""
+Python; --mode scan: K steps inside one jitted call. --bf16 1: dense's and the transformer's arithmetic in bfloat16."""
 
 import os
 

@@ -11,6 +11,17 @@ StepCase loop(const char* name, int64_t features, int64_t classes) {
           .classes = classes};
 }
 
+StepCase dense(const char* name, bool bf16) {
+  return {.name = name,
+          .model = "dense",
+          .rows = StepCase::Rows::kPixels,
+          .features = 784,
+          .classes = 10,
+          .zeros = false,
+          .bf16 = bf16,
+          .trains_model = true};
+}
+
 StepCase transformer(const char* name, int64_t tokens, bool bf16) {
   return {.name = name,
           .model = "transformer",
@@ -31,13 +42,8 @@ const std::vector<StepCase>& step_cases() {
                                               loop("wide-loop", 1024, 1000),
                                               loop("mlp-fit", 784, 10),
                                               loop("cnn-fit", 784, 10),
-                                              {.name = "dense",
-                                               .model = "dense",
-                                               .rows = StepCase::Rows::kPixels,
-                                               .features = 784,
-                                               .classes = 10,
-                                               .zeros = false,
-                                               .trains_model = true},
+                                              dense("dense", false),
+                                              dense("dense-bf16", true),
                                               transformer("transformer", 64, false),
                                               transformer("transformer-512", 512, false),
                                               transformer("transformer-bf16", 64, true),
