@@ -5,9 +5,10 @@
 #include <numeric>
 #include <utility>
 
+#include "collective/communicator.h"
 #include "core/nontemporal_copy.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
-#include "strata/collective/communicator.h"
 
 namespace strata::optimizers {
 namespace {

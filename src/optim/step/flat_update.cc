@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "runtime/half_copy.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"
 #include "tensor/tree_kernels.h"

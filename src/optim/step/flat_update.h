@@ -5,6 +5,7 @@
 
 #include "optim/step/flat_storage.h"
 #include "optim/step/step.h"
+#include "runtime/replica_group.h"
 #include "tensor/arena.h"
 
 namespace strata::optimizers {

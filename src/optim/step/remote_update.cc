@@ -10,6 +10,7 @@
 
 #include "core/nontemporal_copy.h"
 #include "optim/step/flat_storage.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 #include "tensor/sum_of_squares.h"

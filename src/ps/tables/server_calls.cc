@@ -9,12 +9,12 @@
 #include "cluster/make_transport.h"
 #include "core/call_notice.h"
 #include "core/join.h"
+#include "core/mutex.h"
 #include "core/wait_notice.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::ps {
 namespace {
