@@ -16,8 +16,8 @@
 
 #include "collective/shared_memory/shared_memory_communicator.h"
 #include "collective/wire/wire_communicator.h"
-#include "strata/wire/socket_transport.h"
 #include "suites/stats.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace {
 

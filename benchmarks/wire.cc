@@ -13,9 +13,9 @@
 #include <string>
 #include <vector>
 
-#include "strata/wire/certificates.h"
-#include "strata/wire/socket_transport.h"
 #include "suites/stats.h"
+#include "wire/tcp/socket_transport.h"
+#include "wire/tls/certificates.h"
 #include "wire/ucx/ucx_transport.h"
 
 namespace {

@@ -18,7 +18,7 @@
 #include "strata/core/str_cat.h"
 #include "strata/kernels/cpu_kernels.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/tensor/random_streams.h"
+#include "tensor/random_streams.h"
 #include "suites/options.h"
 #include "suites/stats.h"
 

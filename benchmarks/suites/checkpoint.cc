@@ -19,7 +19,6 @@
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/optim/average_loss.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"

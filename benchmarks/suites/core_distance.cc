@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-#include "strata/tensor/thread_setup.h"
+#include "tensor/thread_setup.h"
 
 namespace strata::bench {
 

@@ -24,9 +24,9 @@
 #include "strata/data/tf_example.h"
 #include "strata/data/tf_record.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/tensor/thread_setup.h"
 #include "suites/interleaved.h"
 #include "suites/stats.h"
+#include "tensor/thread_setup.h"
 
 namespace strata::bench {
 namespace {

@@ -10,11 +10,11 @@
 
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/data/bytes.h"
 #include "strata/data/dataset.h"
-#include "strata/data/example_parser.h"
+#include "strata/data/example.h"
 #include "strata/data/image_codec.h"
 #include "strata/data/image_ops.h"
+#include "strata/data/tf_example.h"
 #include "strata/data/tf_record.h"
 #include "strata/tensor/cpu_allocator.h"
 #include "suites/data.h"

@@ -17,8 +17,8 @@
 #include "strata/core/error.h"
 #include "strata/kernels/cpu_kernels.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/tensor/random_streams.h"
 #include "suites/stats.h"
+#include "tensor/random_streams.h"
 
 namespace strata::bench {
 namespace {

@@ -9,9 +9,9 @@
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/ps/table.h"
-#include "strata/wire/socket_transport.h"
 #include "suites/calls.h"
 #include "suites/ps.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::bench {
 namespace {

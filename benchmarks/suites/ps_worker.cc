@@ -17,10 +17,10 @@
 #include "strata/core/str_cat.h"
 #include "strata/ps/row_table.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/wire/socket_transport.h"
 #include "suites/calls.h"
 #include "suites/ps.h"
 #include "tools/command_line.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::bench {
 namespace {

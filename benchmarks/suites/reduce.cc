@@ -10,7 +10,8 @@
 #include <iostream>
 #include <vector>
 
-#include "strata/collective/in_process.h"
+#include "collective/in_process/in_process.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/runtime/devices.h"

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "strata/data/example.h"
-#include "strata/optim/average_loss.h"
 #include "strata/optim/losses.h"
 #include "strata/strategies/replicate.h"
 #include "strata/strategies/strategy.h"

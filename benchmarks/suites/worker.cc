@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "strata/core/str_cat.h"
 #include "strata/data/example.h"

@@ -4,9 +4,9 @@
 #include <functional>
 #include <optional>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 
 namespace strata::checkpoint {
 

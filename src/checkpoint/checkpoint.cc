@@ -7,11 +7,12 @@
 #include "checkpoint/session.h"
 #include "checkpoint/writer.h"
 #include "kernels/kernel_agreement.h"
+#include "runtime/context.h"
 #include "runtime/group_agreement.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/runtime/replica_context.h"
-#include "strata/runtime/replica_group.h"
 
 namespace strata {
 namespace {

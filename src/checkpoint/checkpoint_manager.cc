@@ -6,12 +6,14 @@
 #include "checkpoint/manager_state.h"
 #include "checkpoint/session.h"
 #include "checkpoint/temporary_folder.h"
+#include "core/mutex.h"
 #include "core/seconds.h"
+#include "runtime/context.h"
 #include "runtime/group_agreement.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata {

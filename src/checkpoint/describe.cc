@@ -1,4 +1,4 @@
-#include "strata/checkpoint/describe.h"
+#include "checkpoint/describe.h"
 
 #include <chrono>
 #include <ctime>

@@ -1,4 +1,4 @@
-#include "strata/checkpoint/follow_checkpoints.h"
+#include "strata/checkpoint/checkpoint_manager.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,13 +7,13 @@
 
 #include "checkpoint/manager_state.h"
 #include "core/join.h"
+#include "core/mutex.h"
 #include "core/termination.h"
 #include "core/wait_notice.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {

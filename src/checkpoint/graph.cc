@@ -7,10 +7,10 @@
 #include <set>
 #include <unordered_map>
 
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 #include "strata/runtime/replica_context.h"
-#include "strata/runtime/replica_group.h"
 
 namespace strata::checkpoint {
 namespace {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/checkpoint/tracked.h"
 
 namespace strata::checkpoint {

@@ -1,4 +1,4 @@
-#include "strata/checkpoint/load_variable.h"
+#include "strata/checkpoint/checkpoint.h"
 
 #include <ATen/ops/scalar_tensor.h>
 
@@ -7,10 +7,9 @@
 #include <unordered_map>
 #include <variant>
 
+#include "checkpoint/describe.h"
 #include "checkpoint/reader.h"
 #include "core/join.h"
-#include "strata/checkpoint/checkpoint.h"
-#include "strata/checkpoint/describe.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 

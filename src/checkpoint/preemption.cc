@@ -1,6 +1,8 @@
 #include "strata/checkpoint/preemption.h"
 
+#include "core/clock.h"
 #include "core/termination.h"
+#include "runtime/replica_group.h"
 #include "strata/core/log.h"
 
 namespace strata {
@@ -12,6 +14,10 @@ class OneProcess final : public StopConsensus {
     return preempted ? std::optional(finished_steps) : std::nullopt;
   }
 };
+
+Clock& clock_of(const PreemptionOptions& options) {
+  return options.clock == nullptr ? Clock::system() : *options.clock;
+}
 
 /// What an earlier save failed of must not keep the last one from being made.
 void finish_earlier_save(Checkpoint& checkpoint) {
@@ -74,7 +80,7 @@ bool PreemptionCheckpointHandler::preempted() const {
 void PreemptionCheckpointHandler::check(int64_t finished_steps) {
   if (!noticed_ && options_.termination_watcher) noticed_ = options_.termination_watcher();
   // The grace period ends as it began: by a step that all agree on.
-  const bool stop = deadline_ ? options_.clock->now() >= *deadline_ : preempted();
+  const bool stop = deadline_ ? clock_of(options_).now() >= *deadline_ : preempted();
   const std::optional<int64_t> agreed = agreement_->agree(finished_steps, stop);
   if (!agreed || finished_steps < *agreed) return;
   if (agreement_->membership_changes()) {
@@ -86,7 +92,7 @@ void PreemptionCheckpointHandler::check(int64_t finished_steps) {
                        << "; saving, and training on for " << options_.grace_period.count()
                        << " ms";
   save_();
-  deadline_ = options_.clock->now() + options_.grace_period;
+  deadline_ = clock_of(options_).now() + options_.grace_period;
 }
 
 void PreemptionCheckpointHandler::save_and_end() {

@@ -9,6 +9,7 @@
 #include "checkpoint/graph.h"
 #include "checkpoint/reader.h"
 #include "checkpoint/snapshot.h"
+#include "runtime/replica_group.h"
 #include "strata/checkpoint/checkpoint.h"
 
 namespace strata::detail {

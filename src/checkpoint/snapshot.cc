@@ -9,8 +9,8 @@
 #include "checkpoint/copy.h"
 #include "core/seconds.h"
 #include "kernels/kernel_agreement.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
-#include "strata/runtime/replica_group.h"
 
 namespace strata::checkpoint {
 namespace {

@@ -12,6 +12,7 @@
 #include "checkpoint/graph.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors_format.h"
+#include "runtime/replica_group.h"
 #include "tensor/arena.h"
 
 namespace strata::checkpoint {

@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "cluster/pending_request.h"
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 
 namespace strata::cluster {
 

@@ -1,11 +1,8 @@
 #include "strata/cluster/cluster_resolver.h"
 
 #include "cluster/master_url.h"
-#include "strata/cluster/kubernetes_resolver.h"
-#include "strata/cluster/mpi_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/slurm_resolver.h"
-#include "strata/cluster/tf_config_resolver.h"
 #include "strata/core/error.h"
 
 namespace strata::cluster {

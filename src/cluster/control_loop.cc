@@ -4,9 +4,9 @@
 #include <condition_variable>
 #include <utility>
 
+#include "core/mutex.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::cluster {
 namespace {

@@ -14,11 +14,11 @@
 #include "cluster/failure_detector.h"
 #include "cluster/membership_leader.h"
 #include "core/log_limiter.h"
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "strata/cluster/server.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/connection.h"
-#include "strata/wire/transport.h"
+#include "wire/connection.h"
+#include "wire/transport.h"
 
 namespace strata::cluster {
 

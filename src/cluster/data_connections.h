@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "core/log_limiter.h"
-#include "strata/cluster/task_id.h"
+#include "core/mutex.h"
+#include "strata/cluster/cluster_spec.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/connection.h"
-#include "strata/wire/transport.h"
+#include "wire/connection.h"
+#include "wire/transport.h"
 
 namespace strata::cluster {
 

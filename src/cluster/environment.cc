@@ -1,4 +1,4 @@
-#include "strata/cluster/environment.h"
+#include "strata/cluster/resolvers.h"
 
 #include <charconv>
 

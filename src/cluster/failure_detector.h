@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/core/clock.h"
+#include "core/clock.h"
 
 namespace strata::cluster {
 

@@ -2,8 +2,8 @@
 
 #include <optional>
 
-#include "strata/cluster/environment.h"
-#include "strata/wire/job_secret.h"
+#include "strata/cluster/resolvers.h"
+#include "strata/wire/security.h"
 
 namespace strata::cluster {
 

@@ -1,4 +1,4 @@
-#include "strata/cluster/kubernetes_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include <charconv>
 

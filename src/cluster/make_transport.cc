@@ -4,7 +4,7 @@
 
 #include "cluster/job_secret_environment.h"
 #include "strata/core/error.h"
-#include "strata/wire/socket_transport.h"
+#include "wire/tcp/socket_transport.h"
 #include "wire/ucx/ucx_transport.h"
 
 namespace strata::cluster {

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "strata/cluster/environment.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/server.h"
-#include "strata/wire/transport.h"
+#include "wire/transport.h"
 
 namespace strata::cluster {
 

@@ -1,7 +1,6 @@
-#include "strata/cluster/mpi_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include "cluster/most_tasks.h"
-#include "strata/cluster/slurm_resolver.h"
 #include "strata/core/error.h"
 
 namespace strata::cluster {

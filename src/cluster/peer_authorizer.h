@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "core/mutex.h"
 #include "strata/cluster/cluster_spec.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/hello.h"
+#include "wire/hello.h"
 
 namespace strata::cluster {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cluster/control_message.h"
-#include "strata/core/clock.h"
+#include "core/clock.h"
 
 namespace strata::cluster {
 

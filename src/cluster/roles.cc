@@ -6,7 +6,7 @@
 
 #include "core/edit_distance.h"
 #include "strata/core/error.h"
-#include "strata/wire/address.h"
+#include "wire/address.h"
 
 namespace strata::cluster {
 namespace {

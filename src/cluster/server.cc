@@ -11,11 +11,11 @@
 #include "cluster/make_transport.h"
 #include "cluster/peer_authorizer.h"
 #include "core/log_limiter.h"
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::cluster {
 namespace {

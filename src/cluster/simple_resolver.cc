@@ -1,4 +1,4 @@
-#include "strata/cluster/simple_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include "cluster/master_url.h"
 

@@ -5,7 +5,7 @@
 
 #include "cluster/most_tasks.h"
 #include "core/checked_size.h"
-#include "strata/cluster/slurm_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/core/error.h"
 
 namespace strata::cluster {

@@ -1,4 +1,4 @@
-#include "strata/cluster/slurm_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"

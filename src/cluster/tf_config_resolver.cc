@@ -1,4 +1,4 @@
-#include "strata/cluster/tf_config_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include <algorithm>
 #include <array>
@@ -9,10 +9,10 @@
 #include "cluster/master_url.h"
 #include "core/escaped.h"
 #include "core/join.h"
+#include "core/mutex.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::cluster {
 namespace {

@@ -3,9 +3,9 @@
 #include <optional>
 #include <string>
 
-#include "strata/cluster/environment.h"
-#include "strata/cluster/task_id.h"
-#include "strata/wire/socket_transport.h"
+#include "strata/cluster/cluster_spec.h"
+#include "strata/cluster/resolvers.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::cluster {
 

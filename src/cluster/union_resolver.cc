@@ -1,4 +1,4 @@
-#include "strata/cluster/union_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include <set>
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "strata/cluster/environment.h"
+#include "strata/cluster/resolvers.h"
 
 namespace strata::cluster {
 

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "strata/collective/communicator.h"
+#include "collective/communicator.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {

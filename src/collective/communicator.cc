@@ -1,4 +1,4 @@
-#include "strata/collective/communicator.h"
+#include "collective/communicator.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>

@@ -1,4 +1,4 @@
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 
 #include <algorithm>
 

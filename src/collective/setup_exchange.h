@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "collective/communicator.h"
 #include "core/wait_notice.h"
-#include "strata/collective/communicator.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {

@@ -1,4 +1,4 @@
-#include "strata/core/clock.h"
+#include "core/clock.h"
 
 namespace strata {
 namespace {

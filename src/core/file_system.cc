@@ -2,8 +2,8 @@
 
 #include <map>
 
+#include "core/mutex.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {

@@ -9,7 +9,7 @@
 #include <ctime>
 #include <utility>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 
 namespace strata {
 namespace {

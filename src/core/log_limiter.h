@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 
 namespace strata::detail {
 

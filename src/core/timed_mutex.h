@@ -5,7 +5,8 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "strata/core/thread_annotations.h"
+#include "core/mutex.h"
+#include "core/thread_annotations.h"
 
 namespace strata {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "strata/core/clock.h"
+#include "core/clock.h"
 
 namespace strata::detail {
 

@@ -1,4 +1,4 @@
-#include "strata/data/bytes.h"
+#include "strata/data/example.h"
 
 #include <cstring>
 

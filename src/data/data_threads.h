@@ -6,8 +6,8 @@
 #include <deque>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/thread.h"
-#include "strata/core/mutex.h"
 
 namespace strata::data::detail {
 

@@ -5,7 +5,7 @@
 #include "data/element_specs.h"
 #include "data/source.h"
 #include "data/transforms/functions.h"
-#include "strata/data/idx_file.h"
+#include "strata/data/mnist.h"
 
 namespace strata::data {
 namespace {

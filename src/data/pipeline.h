@@ -6,7 +6,7 @@
 
 #include "data/data_threads.h"
 #include "strata/data/example.h"
-#include "strata/data/iterator_stats.h"
+#include "strata/data/iterator.h"
 #include "strata/data/options.h"
 
 namespace strata::data::detail {

@@ -1,4 +1,4 @@
-#include "strata/data/position.h"
+#include "strata/data/iterator.h"
 
 #include <charconv>
 #include <limits>

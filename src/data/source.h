@@ -9,10 +9,9 @@
 
 #include "data/needed_elements.h"
 #include "strata/core/error.h"
-#include "strata/data/element_spec.h"
 #include "strata/data/example.h"
+#include "strata/data/iterator.h"
 #include "strata/data/options.h"
-#include "strata/data/position.h"
 
 // What every source and transform implements. A Source is immutable and shared; a Stream is one
 // pass over it. Streams refer to their source: the owner of a stream keeps the source alive

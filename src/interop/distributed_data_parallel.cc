@@ -10,6 +10,7 @@
 
 #include "optim/step/gradient_reducer.h"
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 #include "strategies/worker_group.h"
 
 namespace strata::detail {

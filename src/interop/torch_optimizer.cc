@@ -7,11 +7,12 @@
 #include <numeric>
 #include <utility>
 
+#include "collective/in_process/in_process.h"
 #include "interop/torch_optimizer_state.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
-#include "strata/collective/in_process.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::interop::detail {

@@ -2,9 +2,9 @@
 
 #include <ATen/Context.h>
 
+#include "core/mutex.h"
 #include "keras_files/model_layout.h"
-#include "strata/core/mutex.h"
-#include "strata/keras/session.h"
+#include "strata/keras/layer.h"
 
 namespace strata::keras {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <tuple>
 
+#include "core/mutex.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 #include "strata/keras/config.h"
 
 namespace strata::keras {

@@ -12,11 +12,12 @@
 
 #include "core/checked_size.h"
 #include "core/memory_limit.h"
+#include "core/mutex.h"
 #include "keras/call_context.h"
 #include "keras/call_options.h"
 #include "keras/default_name.h"
 #include "keras/penalties.h"
-#include "strata/core/mutex.h"
+#include "runtime/context.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::keras {

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/mutex.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 
 /// HDF5's C interface, with owners and errors. For writing alone: h5_file.h reads, and says why.
 namespace strata::keras_files::h5 {

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 
 namespace strata::kernels {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/optim/any_optimizer.h"
+#include "strata/optim/optimizer.h"
 
 #include <algorithm>
 #include <vector>

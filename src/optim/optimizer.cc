@@ -9,6 +9,7 @@
 #include <map>
 
 #include "optim/optimizer_impl.h"
+#include "runtime/context.h"
 #include "runtime/variable_placement.h"
 
 namespace strata::optimizers {
@@ -225,8 +226,8 @@ void Optimizer::Impl::meet_processes(std::string_view where) {
   group_->communicator()->barrier({.name = str_cat(rule_->name(), ", ", where)});
 }
 
-Optimizer::Optimizer(std::unique_ptr<tensor::UpdateRule> rule, OptimizerOptions options)
-    : impl_(std::make_shared<Impl>(std::move(rule), std::move(options))) {}
+Optimizer::Optimizer(const tensor::RuleOptions& rule, OptimizerOptions options)
+    : impl_(std::make_shared<Impl>(tensor::make_rule(rule), std::move(options))) {}
 Optimizer::Optimizer(Optimizer& other, double initial_scale, int64_t growth_steps)
     : impl_(other.impl_) {
   impl_->scale_dynamically(initial_scale, growth_steps);

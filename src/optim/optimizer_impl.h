@@ -12,6 +12,7 @@
 #include "optim/step/gradients.h"
 #include "optim/step/step.h"
 #include "runtime/gradient_hooks.h"
+#include "runtime/replica_group.h"
 #include "strata/optim/optimizer.h"
 
 namespace strata::optimizers {

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <string_view>
 
+#include "core/mutex.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::ps {
 

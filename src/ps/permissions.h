@@ -4,7 +4,6 @@
 
 #include "ps/tables/request.h"
 #include "strata/cluster/cluster_spec.h"
-#include "strata/cluster/task_id.h"
 #include "strata/core/error.h"
 
 namespace strata::ps {

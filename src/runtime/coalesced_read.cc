@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 
 namespace strata::detail {
 namespace {

@@ -1,7 +1,8 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 
-#include "strata/runtime/replica_context.h"
+#include "runtime/context.h"
+#include "runtime/replica_group.h"
 #include "strata/summary/recording.h"
 
 namespace strata {

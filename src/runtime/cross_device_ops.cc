@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <set>
 
+#include "collective/in_process/in_process.h"
 #include "runtime/group_exchange.h"
 #include "runtime/nccl_available.h"
-#include "strata/collective/in_process.h"
 #include "tensor/tree_sum.h"
 
 namespace strata {

@@ -7,10 +7,10 @@
 #include <thread>
 
 #include "core/join.h"
+#include "core/mutex.h"
 #include "runtime/logical_cpus.h"
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {

@@ -1,4 +1,5 @@
 #include "runtime/group_agreement.h"
+#include "runtime/replica_group.h"
 
 #include <exception>
 

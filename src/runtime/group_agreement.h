@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/runtime/replica_group.h"
+#include "runtime/replica_group.h"
 
 /// What the processes of a group decide together. Every process makes the same calls in the same
 /// order, outside `run`. Where there is one process they cost nothing.

@@ -9,7 +9,8 @@
 #include <cstring>
 #include <string_view>
 
-#include "strata/collective/in_process.h"
+#include "collective/in_process/in_process.h"
+#include "runtime/replica_group.h"
 
 namespace strata::detail {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/collective/reduce_op.h"
-#include "strata/runtime/replica_group.h"
 
 /// Values of a group's replicas brought together, whichever processes they live in. Every process
 /// makes the same calls in the same order, while none of its replicas makes another. `what` is for

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 
 namespace strata::detail {
 

@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "collective/in_process/in_process.h"
 #include "runtime/nccl_available.h"
-#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata {
 

@@ -5,9 +5,11 @@
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "collective/in_process/in_process.h"
+#include "runtime/context.h"
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 #include "runtime/saved_context.h"
-#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata {
@@ -170,6 +172,13 @@ class AllGather : public torch::autograd::Function<AllGather> {
 };
 
 }  // namespace
+
+ReplicaContext::ReplicaContext(ReplicaGroup& group, int local)
+    : group_(group), local_(local), replica_id_(group.replica_id(local)) {}
+
+int ReplicaContext::num_replicas_in_sync() const { return group_.num_replicas(); }
+
+const LogicalDevice& ReplicaContext::device() const { return group_.device(local_); }
 
 at::Tensor ReplicaContext::all_reduce(ReduceOp op, const at::Tensor& value) const {
   detail::check_value("replica_context", "all_reduce", value);

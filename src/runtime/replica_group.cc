@@ -1,4 +1,4 @@
-#include "strata/runtime/replica_group.h"
+#include "runtime/replica_group.h"
 
 #include <ATen/ThreadLocalState.h>
 #include <c10/core/DeviceGuard.h>
@@ -9,19 +9,20 @@
 #include <system_error>
 #include <thread>
 
+#include "core/mutex.h"
 #include "core/spin.h"
 #include "kernels/portable/portable_bits.h"
+#include "runtime/context.h"
+#include "runtime/replica_group_owner.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/interrupt.h"
-#include "strata/core/mutex.h"
 #include "strata/kernels/cpu_kernels.h"
 #include "strata/runtime/replica_context.h"
-#include "strata/runtime/replica_group_owner.h"
 #include "strata/runtime/stop_consensus.h"
 #include "strata/runtime/variable.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "strata/tensor/random_streams.h"
-#include "strata/tensor/thread_setup.h"
+#include "tensor/random_streams.h"
+#include "tensor/thread_setup.h"
 
 namespace strata {
 namespace {

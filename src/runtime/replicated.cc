@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "runtime/context.h"
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/log.h"
 
@@ -94,8 +96,10 @@ void copy_modes(const std::vector<torch::nn::Module*>& from,
 
 }  // namespace
 
-bool ReplicatedModules::needs_outside(const ReplicaGroup& group) {
-  return group.num_replicas() > 1 || !group.placement().has_copy_per_replica();
+int ReplicatedModules::count(const ReplicaGroup& group) {
+  require_cross_replica("replicate");
+  const bool needs_outside = group.num_replicas() > 1 || !group.placement().has_copy_per_replica();
+  return group.num_local_replicas() + (needs_outside ? 1 : 0);
 }
 
 std::shared_ptr<ReplicatedModules> ReplicatedModules::make(

@@ -14,6 +14,7 @@
 #include <ostream>
 
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 #include "runtime/saved_context.h"
 #include "runtime/sync_batch_norm_paths.h"
 #include "strata/runtime/replica_context.h"

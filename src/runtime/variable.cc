@@ -4,12 +4,14 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "core/mutex.h"
 #include "kernels/half_cast.h"
 #include "runtime/coalesced_read.h"
+#include "runtime/context.h"
 #include "runtime/group_exchange.h"
 #include "runtime/half_copy.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
-#include "strata/core/mutex.h"
 
 namespace strata {
 namespace {

@@ -1,4 +1,5 @@
 #include "runtime/variable_placement.h"
+#include "runtime/replica_group.h"
 
 namespace strata {
 

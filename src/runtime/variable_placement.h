@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "strata/runtime/replica_group.h"
+#include "runtime/replica_group.h"
 
 namespace strata {
 

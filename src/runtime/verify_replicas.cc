@@ -5,6 +5,7 @@
 
 #include "core/join.h"
 #include "runtime/group_agreement.h"
+#include "runtime/replica_group.h"
 #include "strata/core/json.h"
 #include "strata/tensor/fingerprint.h"
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strata/runtime/replica_group.h"
+#include "runtime/replica_group.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::detail {

@@ -1,4 +1,5 @@
 #include "strategies/central_placement.h"
+#include "runtime/replica_group.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -3,6 +3,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 
 namespace strata::detail {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/replica_group.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/central_placement.h"

@@ -1,4 +1,5 @@
-#include "strata/strategies/default_strategy.h"
+#include "runtime/context.h"
+#include "strata/strategies/strategy.h"
 
 namespace strata {
 

@@ -7,7 +7,7 @@
 #include "data/source.h"
 #include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
-#include "strata/strategies/worker_input.h"
+#include "runtime/replica_group.h"
 
 namespace strata {
 namespace {

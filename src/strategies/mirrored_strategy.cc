@@ -1,5 +1,6 @@
 #include "strata/strategies/mirrored_strategy.h"
 
+#include "runtime/replica_group.h"
 #include "strata/core/log.h"
 #include "strategies/default_seed.h"
 #include "strategies/find_devices.h"

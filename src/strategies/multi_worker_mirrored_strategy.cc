@@ -6,6 +6,7 @@
 #include "core/first_line.h"
 #include "core/join.h"
 #include "kernels/kernel_agreement.h"
+#include "runtime/replica_group.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
@@ -13,6 +14,7 @@
 #include "strategies/find_devices.h"
 #include "strategies/worker_group.h"
 #include "strategies/worker_stop_consensus.h"
+#include "wire/transport.h"
 
 namespace strata {
 namespace {

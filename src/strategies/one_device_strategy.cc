@@ -1,5 +1,6 @@
 #include "strata/strategies/one_device_strategy.h"
 
+#include "runtime/replica_group.h"
 #include "strategies/default_seed.h"
 
 namespace strata {

@@ -7,6 +7,7 @@
 #include "cluster/wire_environment.h"
 #include "ps/tables/client.h"
 #include "ps/tables/parameter_server.h"
+#include "runtime/replica_group.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"

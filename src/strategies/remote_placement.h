@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "runtime/parameter_store.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 
 namespace strata::detail {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <exception>
 
-#include "strata/core/exit_error.h"
+#include "strata/core/error.h"
 #include "strata/core/interrupt.h"
 #include "strata/strategies/cluster_coordinator.h"
 #include "strata/strategies/parameter_server_strategy.h"

@@ -8,9 +8,11 @@
 #include "ps/tables/client.h"
 #include "ps/tables/parameter_server.h"
 #include "runtime/gradient_hooks.h"
+#include "runtime/replica_group.h"
 #include "runtime/span.h"
 #include "strata/core/error.h"
 #include "strata/strategies/parameter_server_strategy.h"
+#include "tensor/update_rule.h"
 #include "wire/memory/memory_network.h"
 
 namespace strata {

@@ -5,7 +5,6 @@
 #include "ps/tables/client.h"
 #include "runtime/parameter_store.h"
 #include "strata/ps/placement.h"
-#include "strata/ps/push.h"
 #include "strata/ps/table.h"
 
 namespace strata::detail {

@@ -3,12 +3,14 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/scalar_tensor.h>
 
+#include "collective/in_process/in_process.h"
+#include "runtime/context.h"
 #include "runtime/group_agreement.h"
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
+#include "runtime/replica_group_owner.h"
 #include "runtime/verify_replicas.h"
-#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
-#include "strata/strategies/default_strategy.h"
 
 namespace strata {
 namespace {
@@ -97,21 +99,59 @@ void Strategy::require_own(std::string_view call) const {
 Strategy::Strategy(ReplicaGroupOptions options)
     : Strategy(std::make_shared<ReplicaGroup>(std::move(options))) {}
 
-Strategy::Strategy(std::shared_ptr<ReplicaGroup> group) : group_(std::move(group)) {
-  group_->set_owner(this);
+/// The strategy as its group knows it.
+class Strategy::Owner final : public ReplicaGroupOwner {
+ public:
+  explicit Owner(Strategy& strategy) : strategy_(strategy) {}
+  Strategy& strategy() const { return strategy_; }
+
+ private:
+  Status do_step_failed(const Status& status, const std::string& when) override {
+    return strategy_.do_step_failed(status, when);
+  }
+  void do_mend() override { strategy_.do_mend(); }
+  std::shared_ptr<StopConsensus> do_make_stop_consensus() override {
+    return strategy_.do_make_stop_consensus();
+  }
+
+  Strategy& strategy_;
+};
+
+Strategy::Strategy(std::shared_ptr<ReplicaGroup> group)
+    : group_(std::move(group)), owner_(std::make_unique<Owner>(*this)) {
+  group_->set_owner(owner_.get());
 }
 
 Strategy::~Strategy() { group_->set_owner(nullptr); }
 
-detail::Context Strategy::enter_scope() const {
+Status Strategy::do_step_failed(const Status& status, const std::string&) { return status; }
+
+std::shared_ptr<StopConsensus> Strategy::do_make_stop_consensus() { return nullptr; }
+
+Strategy* Strategy::owner_of(const ReplicaGroup& group) {
+  auto* const owner = dynamic_cast<Owner*>(group.owner());
+  return owner == nullptr ? nullptr : &owner->strategy();
+}
+
+int Strategy::num_replicas_in_sync() const { return group_->num_replicas(); }
+
+const std::string& Strategy::name() const { return group_->name(); }
+
+int Strategy::num_local_replicas() const { return group_->num_local_replicas(); }
+
+int Strategy::replica_id(int local) const { return group_->replica_id(local); }
+
+void Strategy::run_replicas(const std::function<void(ReplicaContext&)>& body) { group_->run(body); }
+
+std::shared_ptr<void> Strategy::enter_scope() const {
   detail::require_cross_replica("scope");
   const detail::Context& context = detail::current_context();
   STRATA_CHECK(context.group == group_.get() || context.group == detail::default_group().get(),
                kFailedPrecondition, "[", name(), "] scope: entered inside the scope of ",
                context.group->name(),
                "; Mixing different tf.distribute.Strategy objects is not possible");
-  if (group_ == detail::default_group()) return context;
-  return {group_.get(), nullptr};
+  return std::make_shared<detail::ContextGuard>(
+      group_ == detail::default_group() ? context : detail::Context{group_.get(), nullptr});
 }
 
 at::Tensor Strategy::reduce(ReduceOp op, const PerReplica<at::Tensor>& value,
@@ -225,14 +265,14 @@ DistributedDataset Strategy::distribute_from_function(
 bool Strategy::is_chief() const { return detail::is_chief(*group_); }
 
 Strategy& detail::strategy_of(const ReplicaGroup& group) {
-  auto* const strategy = dynamic_cast<Strategy*>(group.owner());
+  Strategy* const strategy = Strategy::owner_of(group);
   STRATA_CHECK(strategy, kFailedPrecondition, "[", group.name(),
                "] strategy: the strategy of this replica context no longer exists");
   return *strategy;
 }
 
 Strategy& get_strategy() {
-  auto* const strategy = dynamic_cast<Strategy*>(detail::current_context().group->owner());
+  Strategy* const strategy = Strategy::owner_of(*detail::current_context().group);
   return strategy ? *strategy : default_strategy();
 }
 

@@ -8,14 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "collective/communicator.h"
 #include "collective/planner/link_model.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
-#include "strata/collective/communicator.h"
 #include "strata/runtime/devices.h"
-#include "strata/wire/connection.h"
 #include "strategies/host_share.h"
+#include "wire/connection.h"
 
 namespace strata::detail {
 

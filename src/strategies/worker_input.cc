@@ -1,4 +1,4 @@
-#include "strata/strategies/worker_input.h"
+#include "strata/strategies/distributed_dataset.h"
 
 #include <algorithm>
 

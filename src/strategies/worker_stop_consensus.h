@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "strata/cluster/server.h"
-#include "strata/core/mutex.h"
 #include "strata/runtime/stop_consensus.h"
 
 namespace strata::detail {

@@ -6,8 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "strata/summary/graph.h"
-#include "strata/summary/hparams.h"
+#include "strata/summary/summary_writer.h"
 
 // The messages of event files, as bytes: proto/tensorflow/event.proto and hparams.proto.
 namespace strata::summary::detail {

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/core/mutex.h"
 
 namespace strata::summary::detail {
 

@@ -1,4 +1,4 @@
-#include "strata/summary/graph.h"
+#include "strata/summary/summary_writer.h"
 
 #include <string_view>
 

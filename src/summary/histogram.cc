@@ -1,4 +1,4 @@
-#include "strata/summary/histogram.h"
+#include "summary/histogram.h"
 
 #include <algorithm>
 #include <cmath>

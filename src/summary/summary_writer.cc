@@ -8,11 +8,11 @@
 #include "core/sha256.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/summary/histogram.h"
 #include "strata/summary/recording.h"
 #include "summary/event_file_name.h"
 #include "summary/event_proto.h"
 #include "summary/event_queue.h"
+#include "summary/histogram.h"
 
 namespace strata::summary {
 namespace {

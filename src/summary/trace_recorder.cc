@@ -5,9 +5,9 @@
 #include <chrono>
 #include <map>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 
 namespace strata::summary {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "strata/tensor/cpu_allocator.h"
 
 namespace strata::tensor {

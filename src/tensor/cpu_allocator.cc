@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "tensor/block_cache.h"
 
 #if defined(__SANITIZE_ADDRESS__)

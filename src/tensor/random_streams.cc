@@ -1,4 +1,4 @@
-#include "strata/tensor/random_streams.h"
+#include "tensor/random_streams.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
@@ -10,8 +10,8 @@
 #include <mutex>
 #include <utility>
 
+#include "core/mutex.h"
 #include "core/split_mix64.h"
-#include "strata/core/mutex.h"
 #include "tensor/random_ops.h"
 #include "tensor/replica_operators.h"
 #include "tensor/torch_version.h"

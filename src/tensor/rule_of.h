@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata::tensor {
 

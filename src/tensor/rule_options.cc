@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata::tensor {
 

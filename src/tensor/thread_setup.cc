@@ -1,4 +1,4 @@
-#include "strata/tensor/thread_setup.h"
+#include "tensor/thread_setup.h"
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>

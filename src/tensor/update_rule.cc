@@ -1,4 +1,4 @@
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_fused_adam.h>

@@ -1,4 +1,4 @@
-#include "strata/wire/connection.h"
+#include "wire/connection.h"
 
 #include <utility>
 

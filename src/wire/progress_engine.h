@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/log_limiter.h"
+#include "core/mutex.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 #include "wire/reactor.h"
 

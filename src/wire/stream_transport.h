@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/log_limiter.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/job_secret.h"
-#include "strata/wire/transport.h"
+#include "core/mutex.h"
+#include "strata/wire/security.h"
 #include "wire/handshake/handshake.h"
 #include "wire/progress_engine.h"
 #include "wire/session/session.h"
+#include "wire/transport.h"
 
 namespace strata::wire {
 

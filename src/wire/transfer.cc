@@ -1,4 +1,4 @@
-#include "strata/wire/transfer.h"
+#include "wire/transfer.h"
 
 namespace strata::wire {
 

@@ -1,4 +1,4 @@
-#include "strata/wire/transport.h"
+#include "wire/transport.h"
 
 #include <algorithm>
 

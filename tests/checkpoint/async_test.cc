@@ -5,8 +5,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "checkpoint/describe.h"
 #include "strata/checkpoint/checkpoint_manager.h"
-#include "strata/checkpoint/describe.h"
 #include "strata/core/log.h"
 #include "support/faulty_file_system.h"
 #include "support/replicas.h"

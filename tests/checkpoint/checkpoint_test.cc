@@ -10,6 +10,7 @@
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include "runtime/replica_group.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
 #include "strata/data/dataset.h"

@@ -9,9 +9,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "checkpoint/describe.h"
 #include "checkpoint/temporary_folder.h"
 #include "strata/checkpoint/checkpoint_manager.h"
-#include "strata/checkpoint/describe.h"
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
 #include "support/faulty_file_system.h"

@@ -1,4 +1,4 @@
-#include "strata/checkpoint/follow_checkpoints.h"
+#include "strata/checkpoint/checkpoint_manager.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/thread.h"
-#include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/interrupt.h"
 #include "support/expect_error.h"

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "strata/core/log.h"
-#include "strata/strategies/default_strategy.h"
+#include "strata/strategies/strategy.h"
 #include "support/fake_clock.h"
 #include "support/faulty_file_system.h"
 #include "support/replicas.h"

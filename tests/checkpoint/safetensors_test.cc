@@ -10,7 +10,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "strata/checkpoint/describe.h"
+#include "checkpoint/describe.h"
 #include "strata/core/file_system.h"
 #include "support/expect_error.h"
 #include "support/source_path.h"

@@ -8,9 +8,9 @@
 #include <regex>
 
 #include "strata/core/str_cat.h"
-#include "strata/wire/socket_transport.h"
 #include "support/process_cluster.h"
 #include "support/source_path.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::test {
 namespace {

@@ -9,11 +9,11 @@
 #include "cluster/make_transport.h"
 #include "core/thread.h"
 #include "strata/cluster/server.h"
-#include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
 #include "support/temp_folder.h"
 #include "wire/server.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::cluster {
 namespace {

@@ -7,6 +7,7 @@
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
 #include "support/thread_cluster.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::cluster {
 namespace {

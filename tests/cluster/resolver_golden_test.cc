@@ -4,11 +4,8 @@
 
 #include <fstream>
 
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/simple_resolver.h"
-#include "strata/cluster/slurm_resolver.h"
-#include "strata/cluster/tf_config_resolver.h"
-#include "strata/cluster/union_resolver.h"
 #include "strata/core/error.h"
 #include "strata/core/json.h"
 #include "support/source_path.h"

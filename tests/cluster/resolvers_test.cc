@@ -3,11 +3,7 @@
 
 #include <cstdlib>
 
-#include "strata/cluster/kubernetes_resolver.h"
-#include "strata/cluster/mpi_resolver.h"
-#include "strata/cluster/slurm_resolver.h"
-#include "strata/cluster/tf_config_resolver.h"
-#include "strata/cluster/union_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "support/expect_error.h"
 
 namespace strata::cluster {

@@ -1,8 +1,8 @@
 // Bad TF_CONFIGs: each error quotes the offending part and says how to mend it.
 #include <gtest/gtest.h>
 
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/tf_config_resolver.h"
 #include "strata/core/log.h"
 #include "support/expect_error.h"
 

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 
 #include "collective/algorithms/tree_op.h"
-#include "strata/collective/in_process.h"
+#include "collective/in_process/in_process.h"
 #include "support/replicas.h"
 
 namespace strata::collective {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "strata/collective/communicator.h"
-#include "strata/collective/in_process.h"
+#include "collective/communicator.h"
+#include "collective/in_process/in_process.h"
 
 namespace strata::collective {
 

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <string>
 
+#include "collective/in_process/in_process.h"
 #include "collective/replica_values.h"
 #include "core/sha256.h"
-#include "strata/collective/in_process.h"
 #include "strata/core/str_cat.h"
 #include "support/process_cluster.h"
 

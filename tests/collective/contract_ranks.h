@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/collective/communicator.h"
+#include "collective/communicator.h"
 
 namespace strata::collective {
 

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 
 namespace strata::collective {
 namespace {

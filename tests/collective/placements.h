@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 
 namespace strata::collective {
 

@@ -1,9 +1,9 @@
-#include "strata/core/clock.h"
+#include "core/clock.h"
 
 #include <gtest/gtest.h>
 
+#include "core/mutex.h"
 #include "core/thread.h"
-#include "strata/core/mutex.h"
 #include "support/fake_clock.h"
 
 namespace strata {

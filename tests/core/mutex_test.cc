@@ -1,4 +1,4 @@
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 
 #include <gtest/gtest.h>
 

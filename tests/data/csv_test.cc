@@ -4,7 +4,7 @@
 
 #include "data/elements.h"
 #include "data/files_support.h"
-#include "strata/data/bytes.h"
+#include "strata/data/example.h"
 #include "strata/data/text_file.h"
 #include "support/temp_folder.h"
 

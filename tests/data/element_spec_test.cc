@@ -1,4 +1,4 @@
-#include "strata/data/element_spec.h"
+#include "strata/data/example.h"
 
 #include <ATen/ops/zeros.h>
 

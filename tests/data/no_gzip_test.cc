@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "data/elements.h"
-#include "strata/data/idx_file.h"
+#include "strata/data/mnist.h"
 
 namespace strata::data {
 namespace {

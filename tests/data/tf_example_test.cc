@@ -4,8 +4,7 @@
 
 #include "data/elements.h"
 #include "data/files/proto_wire.h"
-#include "strata/data/bytes.h"
-#include "strata/data/example_parser.h"
+#include "strata/data/example.h"
 #include "support/proto_schema.h"
 
 namespace strata::data {

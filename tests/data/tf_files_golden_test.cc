@@ -8,10 +8,10 @@
 #include "data/elements.h"
 #include "data/files_support.h"
 #include "strata/data/csv.h"
-#include "strata/data/example_parser.h"
 #include "strata/data/image_codec.h"
 #include "strata/data/image_ops.h"
 #include "strata/data/text_file.h"
+#include "strata/data/tf_example.h"
 #include "strata/data/tf_record.h"
 
 namespace strata::data {

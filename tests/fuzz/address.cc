@@ -1,5 +1,5 @@
 // Addresses of tasks.
-#include "strata/wire/address.h"
+#include "wire/address.h"
 
 #include "fuzz/fuzz_target.h"
 

@@ -1,5 +1,5 @@
 // Certificates in PEM form.
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 
 #include "fuzz/fuzz_target.h"
 

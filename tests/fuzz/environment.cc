@@ -1,14 +1,11 @@
 // What started this process, as its environment says: lines NAME=VALUE.
-#include "strata/cluster/environment.h"
+#include "strata/cluster/resolvers.h"
 
 #include <map>
 
 #include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
 #include "fuzz/fuzz_target.h"
-#include "strata/cluster/kubernetes_resolver.h"
-#include "strata/cluster/mpi_resolver.h"
-#include "strata/cluster/slurm_resolver.h"
 
 namespace {
 

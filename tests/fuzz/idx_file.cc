@@ -1,5 +1,5 @@
 // IDX files, gzipped ones too.
-#include "strata/data/idx_file.h"
+#include "strata/data/mnist.h"
 
 #include "fuzz/fuzz_target.h"
 

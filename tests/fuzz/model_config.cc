@@ -1,5 +1,5 @@
 // Models, from Keras's JSON.
-#include "strata/keras/model_config.h"
+#include "strata/keras/saving.h"
 
 #include "core/memory_limit.h"
 #include "fuzz/fuzz_target.h"

@@ -1,5 +1,5 @@
 // Optimizers and schedules, from Keras's JSON.
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 
 #include "fuzz/fuzz_target.h"
 

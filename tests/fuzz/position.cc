@@ -1,5 +1,5 @@
 // Where an iterator was, as a checkpoint holds it.
-#include "strata/data/position.h"
+#include "strata/data/iterator.h"
 
 #include "fuzz/fuzz_target.h"
 

@@ -1,6 +1,6 @@
 // SLURM's short forms of lists.
 #include "fuzz/fuzz_target.h"
-#include "strata/cluster/slurm_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::cluster;

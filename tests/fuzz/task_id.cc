@@ -1,8 +1,8 @@
 // Names of tasks, and what their certificates are called.
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 
 #include "fuzz/fuzz_target.h"
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using strata::cluster::TaskId;

@@ -1,5 +1,5 @@
 // TF_CONFIG, up to the cluster that it makes.
-#include "strata/cluster/tf_config_resolver.h"
+#include "strata/cluster/resolvers.h"
 
 #include "fuzz/fuzz_target.h"
 

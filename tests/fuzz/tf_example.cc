@@ -2,7 +2,6 @@
 #include "strata/data/tf_example.h"
 
 #include "fuzz/fuzz_target.h"
-#include "strata/data/example_parser.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::data;

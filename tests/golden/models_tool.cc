@@ -27,7 +27,6 @@
 #include "strata/keras/layers/attention.h"
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/core.h"
-#include "strata/keras/layers/embedding.h"
 #include "strata/keras/layers/merging.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/keras/layers/pooling.h"

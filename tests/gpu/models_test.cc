@@ -11,6 +11,7 @@
 
 #include "gpu/gpus.h"
 #include "parity/noisy_net.h"
+#include "runtime/replica_group.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/data/mnist.h"
 #include "strata/keras/layers.h"

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 // Mutexes that no annotation can name, and why: file, name.
 const std::map<std::string, const char*>& exceptions() {
   static const std::map<std::string, const char*> all = {
-      {"include/strata/core/mutex.h mutex_", "the one behind strata::Mutex"},
+      {"src/core/mutex.h mutex_", "the one behind strata::Mutex"},
       {"src/core/timed_mutex.h mutex_", "guards no data: its waiters' way to sleep"},
       {"src/checkpoint/follow_checkpoints.cc mutex", "local, for a wait that only a stop ends"},
       {"src/cluster/control_loop.cc mutex", "local, for a wait that only a stop ends"},
@@ -148,7 +148,7 @@ TEST(MutexesTest, EveryMutexIsNamedByAnAnnotation) {
       for (const auto& complaint : complaints(path, text, read_if_there(beside), used)) {
         ADD_FAILURE() << complaint;
       }
-      if (path == "include/strata/core/thread_annotations.h") continue;
+      if (path == "src/core/thread_annotations.h") continue;
       for (const auto& complaint : unexplained(path, text)) ADD_FAILURE() << complaint;
     }
   }

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/cluster/simple_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/tensor/fingerprint.h"
 #include "support/thread_cluster.h"
 

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "strata/core/file_system.h"
-#include "strata/keras/session.h"
+#include "strata/keras/layer.h"
 #include "support/expect_error.h"
 #include "support/source_path.h"
 

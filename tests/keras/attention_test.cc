@@ -12,8 +12,6 @@
 #include "strata/data/dataset.h"
 #include "strata/keras/layer_impl.h"
 #include "strata/keras/layers/core.h"
-#include "strata/keras/layers/einsum_dense.h"
-#include "strata/keras/layers/embedding.h"
 #include "strata/keras/layers/merging.h"
 #include "strata/keras/layers/normalization.h"
 #include "strata/keras/losses.h"

@@ -11,9 +11,9 @@
 #include <ATen/ops/zeros.h>
 
 #include "keras/custom_layer.h"
+#include "strata/keras/layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/session.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"

@@ -12,11 +12,11 @@
 #include <map>
 
 #include "keras/custom_layer.h"
+#include "strata/keras/layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/metrics.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/session.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/mirrored_strategy.h"

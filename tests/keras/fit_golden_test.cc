@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "keras/saving/layer_registry.h"
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 #include "strata/keras/sequential.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/strategies/mirrored_strategy.h"

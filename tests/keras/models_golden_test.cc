@@ -5,12 +5,10 @@
 #include "keras_files/keras_archive.h"
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/core.h"
-#include "strata/keras/layers/embedding.h"
 #include "strata/keras/layers/pooling.h"
 #include "strata/keras/layers/recurrent.h"
-#include "strata/keras/model_config.h"
+#include "strata/keras/printing.h"
 #include "strata/keras/saving.h"
-#include "strata/keras/summary.h"
 #include "support/temp_folder.h"
 
 // Models that real Keras saved: read, computed, written, read.

@@ -1,10 +1,10 @@
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 
 #include <gtest/gtest.h>
 
 #include "strata/core/file_system.h"
-#include "strata/optim/any_optimizer.h"
 #include "strata/optim/loss_scale_optimizer.h"
+#include "strata/optim/optimizer.h"
 #include "strata/optim/optimizers.h"
 #include "support/expect_error.h"
 #include "support/source_path.h"
@@ -70,7 +70,7 @@ TEST(OptimizerConfigTest, TheRateIsTodaysAndOptionsThatAreAbsentHaveDefaults) {
 
 class Mine : public optimizers::Optimizer {
  public:
-  Mine() : Optimizer(tensor::SGDRule{}.make(), {}) {}
+  Mine() : Optimizer(tensor::SGDRule{}, {}) {}
 };
 
 TEST(OptimizerConfigTest, ErrorsNameOptimizerAndOption) {

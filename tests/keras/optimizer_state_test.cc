@@ -10,10 +10,10 @@
 
 #include "strata/core/file_system.h"
 #include "strata/core/json.h"
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 #include "strata/optim/optimizers.h"
-#include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
+#include "strata/strategies/strategy.h"
 #include "support/expect_error.h"
 #include "support/replicas.h"
 #include "support/source_path.h"

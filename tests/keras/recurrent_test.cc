@@ -7,7 +7,6 @@
 #include "keras/saving/layer_registry.h"
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/core.h"
-#include "strata/keras/layers/embedding.h"
 #include "strata/keras/layers/recurrent.h"
 #include "strata/keras/layers/wrappers.h"
 #include "strata/keras/model.h"

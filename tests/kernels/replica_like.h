@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "strata/kernels/cpu_kernels.h"
-#include "strata/tensor/random_streams.h"
+#include "tensor/random_streams.h"
 
 namespace strata {
 

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "multi_worker/spread.h"
+#include "runtime/replica_group.h"
 #include "strata/optim/optimizers.h"
 #include "strata/tensor/fingerprint.h"
 

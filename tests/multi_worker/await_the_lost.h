@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
+#include "wire/transport.h"
 
 namespace strata::test {
 

@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "strata/data/mnist.h"
+#include "strata/keras/layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/session.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/tensor/fingerprint.h"
 

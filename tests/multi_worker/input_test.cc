@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "multi_worker/spread.h"
+#include "runtime/replica_group.h"
 #include "strata/data/random_numbers.h"
 
 namespace strata {

@@ -4,7 +4,6 @@
 #include <functional>
 
 #include "strata/data/example.h"
-#include "strata/optim/average_loss.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizer.h"
 #include "strata/strategies/distributed_dataset.h"

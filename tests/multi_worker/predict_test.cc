@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "multi_worker/spread.h"
+#include "strata/keras/layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/session.h"
 
 namespace strata {
 namespace {

@@ -21,6 +21,7 @@
 
 #include "multi_worker/spread.h"
 #include "runtime/coalesced_read.h"
+#include "runtime/replica_group.h"
 #include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/core/file_system.h"
 #include "strata/optim/optimizers.h"

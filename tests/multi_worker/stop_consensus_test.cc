@@ -11,6 +11,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/cluster/server.h"
 #include "strata/runtime/stop_consensus.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"

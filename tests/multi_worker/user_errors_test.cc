@@ -13,10 +13,10 @@
 
 #include "multi_worker/spread.h"
 #include "strata/keras/callback.h"
+#include "strata/keras/layer.h"
 #include "strata/keras/layers.h"
 #include "strata/keras/losses.h"
 #include "strata/keras/sequential.h"
-#include "strata/keras/session.h"
 #include "strata/tensor/fingerprint.h"
 
 namespace strata {

@@ -20,7 +20,7 @@
 #include "multi_worker/spread.h"
 #include "strata/collective/algorithms.h"
 #include "strata/optim/optimizers.h"
-#include "strata/strategies/default_strategy.h"
+#include "strata/strategies/strategy.h"
 #include "strata/tensor/fingerprint.h"
 
 namespace strata {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "strata/core/json.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 #include "tensor/rule_json.h"
 
 namespace strata::test {

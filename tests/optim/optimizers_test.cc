@@ -6,7 +6,8 @@
 #include <string>
 
 #include "core/join.h"
-#include "strata/optim/any_optimizer.h"
+#include "strata/optim/optimizer.h"
+#include "tensor/update_rule.h"
 
 namespace strata::optimizers {
 namespace {

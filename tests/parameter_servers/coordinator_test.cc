@@ -13,7 +13,7 @@
 #include "core/thread.h"
 #include "parity/models.h"
 #include "ps/tables/parameter_server.h"
-#include "strata/cluster/simple_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/strategies/cluster_coordinator.h"
 #include "strata/strategies/parameter_server_strategy.h"
 #include "support/replicas.h"

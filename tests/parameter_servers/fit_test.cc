@@ -8,7 +8,7 @@
 
 #include "keras/training/training_run.h"
 #include "ps/ps_cluster.h"
-#include "strata/cluster/simple_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/core/file_system.h"
 #include "strata/keras/callbacks.h"
 #include "strata/keras/layers/core.h"

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 #include "support/process_cluster.h"
 
 namespace strata::test {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ps/ps_cluster.h"
-#include "strata/cluster/simple_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/devices.h"
 #include "strata/runtime/variable.h"

@@ -18,14 +18,13 @@
 #include <vector>
 
 #include "strata/data/dataset.h"
-#include "strata/optim/average_loss.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/losses.h"
 #include "strata/optim/optimizers.h"
 #include "strata/runtime/sync_batch_norm.h"
-#include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
+#include "strata/strategies/strategy.h"
 
 namespace strata::parity {
 

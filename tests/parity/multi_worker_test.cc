@@ -15,6 +15,7 @@
 
 #include "parity/models.h"
 #include "parity/noisy_net.h"
+#include "runtime/replica_group.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "strata/tensor/fingerprint.h"
 #include "support/replicas.h"

@@ -14,8 +14,8 @@
 #include "optim/golden.h"
 #include "strata/optim/loss_scale_optimizer.h"
 #include "strata/optim/optimizers.h"
-#include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
+#include "strata/strategies/strategy.h"
 #include "support/replicas.h"
 
 namespace strata::optimizers {

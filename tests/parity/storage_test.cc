@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"

@@ -16,6 +16,7 @@
 #include "strata/ps/row_table.h"
 #include "strata/tensor/fingerprint.h"
 #include "support/expect_error.h"
+#include "tensor/update_rule.h"
 
 namespace strata::ps {
 namespace {

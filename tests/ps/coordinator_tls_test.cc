@@ -3,8 +3,8 @@
 
 #include "cluster/tls_environment.h"
 #include "ps/coordinator_processes.h"
-#include "strata/wire/certificates.h"
 #include "support/temp_folder.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::test {
 namespace {

@@ -11,7 +11,7 @@
 #include "core/thread.h"
 #include "ps/ps_cluster.h"
 #include "ps/tables/flat_table.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata::ps {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/ps/partitioner.h"
+#include "strata/ps/placement.h"
 
 #include <gtest/gtest.h>
 

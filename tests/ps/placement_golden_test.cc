@@ -6,8 +6,8 @@
 
 #include "strata/core/error.h"
 #include "strata/core/json.h"
+#include "strata/ps/device_setter.h"
 #include "strata/ps/placement.h"
-#include "strata/ps/replica_device_setter.h"
 #include "support/source_path.h"
 
 namespace strata::ps {

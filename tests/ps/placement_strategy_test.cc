@@ -1,8 +1,8 @@
-#include "strata/ps/placement_strategy.h"
+#include "strata/ps/placement.h"
 
 #include <gtest/gtest.h>
 
-#include "strata/ps/param_server_device_setter.h"
+#include "strata/ps/device_setter.h"
 #include "support/expect_error.h"
 
 namespace strata::ps {

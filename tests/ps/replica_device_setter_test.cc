@@ -1,5 +1,5 @@
 // More of it, against TensorFlow itself, is in placement_golden_test.cc.
-#include "strata/ps/replica_device_setter.h"
+#include "strata/ps/device_setter.h"
 
 #include <gtest/gtest.h>
 

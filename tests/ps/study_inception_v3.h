@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "strata/ps/variable_spec.h"
+#include "strata/ps/placement.h"
 
 namespace strata::ps {
 

@@ -15,6 +15,7 @@
 #include "ps/tables/flat_table.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
+#include "tensor/update_rule.h"
 
 namespace strata::ps {
 namespace {

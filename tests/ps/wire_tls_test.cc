@@ -1,8 +1,8 @@
 // With certificates; only where this build has OpenSSL.
 #include "ps/tables_by_wire.h"
-#include "strata/wire/certificates.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::test {
 namespace {

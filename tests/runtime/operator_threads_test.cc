@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/runtime/replica_context.h"
-#include "strata/runtime/replica_group.h"
 
 namespace strata {
 namespace {

@@ -5,8 +5,8 @@
 #include <map>
 #include <stdexcept>
 
-#include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
+#include "strata/strategies/strategy.h"
 #include "support/replicas.h"
 #include "support/this_replica.h"
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <sstream>
 
+#include "runtime/replica_group.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"

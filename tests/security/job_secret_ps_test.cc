@@ -6,8 +6,8 @@
 #include "ps/coordinator/coordinator.h"
 #include "ps/tables_by_wire.h"
 #include "strata/ps/worker_server.h"
-#include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata {
 namespace {

@@ -1,6 +1,6 @@
 // Without certificates: what a stranger tries who can reach a task, knows the job's name and the
 // tasks', speaks the protocol, and has seen or even carried what others said; but not the secret.
-#include "strata/wire/job_secret.h"
+#include "strata/wire/security.h"
 
 #include <gtest/gtest.h>
 

@@ -17,11 +17,11 @@
 #include "strata/ps/function_registry.h"
 #include "strata/ps/table.h"
 #include "strata/ps/worker_server.h"
-#include "strata/wire/certificates.h"
-#include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
 #include "support/temp_folder.h"
+#include "wire/tcp/socket_transport.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::ps {
 namespace {

@@ -11,8 +11,8 @@
 
 #include "ps/tables/request.h"
 #include "strata/core/error.h"
-#include "strata/wire/transport.h"
 #include "wire/memory/memory_network.h"
+#include "wire/transport.h"
 
 namespace strata::test {
 

@@ -6,9 +6,8 @@
 
 #include <atomic>
 
-#include "strata/optim/average_loss.h"
 #include "strata/optim/losses.h"
-#include "strata/optim/mean.h"
+#include "strata/optim/metrics.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"

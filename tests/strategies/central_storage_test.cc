@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "runtime/replica_group.h"
 #include "strata/interop/torch_optimizer.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "core/thread.h"
-#include "strata/cluster/simple_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "runtime/replica_group.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"

@@ -8,8 +8,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "strata/optim/average_loss.h"
-#include "strata/optim/mean.h"
+#include "strata/optim/losses.h"
+#include "strata/optim/metrics.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"

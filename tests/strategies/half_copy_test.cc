@@ -9,8 +9,8 @@
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/optim/optimizers.h"
 #include "strata/strategies/central_storage_strategy.h"
-#include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
+#include "strata/strategies/strategy.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
 

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <stdexcept>
 
-#include "strata/core/exit_error.h"
+#include "strata/core/error.h"
 #include "strata/core/interrupt.h"
 
 namespace strata {

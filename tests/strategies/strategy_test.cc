@@ -6,7 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "strata/strategies/default_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/one_device_strategy.h"
 #include "support/replicas.h"

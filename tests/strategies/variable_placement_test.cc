@@ -8,6 +8,7 @@
 
 #include "runtime/group_agreement.h"
 #include "runtime/parameter_store.h"
+#include "runtime/replica_group.h"
 #include "strata/strategies/central_storage_strategy.h"
 #include "strata/strategies/mirrored_strategy.h"
 #include "strategies/remote_placement.h"

@@ -1,6 +1,6 @@
 // Rules 37 to 41 of the reference; the numbers are what TensorFlow printed.
 
-#include "strata/strategies/worker_input.h"
+#include "strata/strategies/distributed_dataset.h"
 
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>

@@ -7,8 +7,8 @@
 
 #include "core/record_format.h"
 #include "strata/core/file_system.h"
-#include "strata/summary/histogram.h"
 #include "strata/summary/summary_writer.h"
+#include "summary/histogram.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

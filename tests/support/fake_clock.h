@@ -2,8 +2,8 @@
 
 #include <atomic>
 
-#include "strata/core/clock.h"
-#include "strata/core/mutex.h"
+#include "core/clock.h"
+#include "core/mutex.h"
 
 namespace strata::testing {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/mutex.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::test {
 

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/replica_group.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strata/runtime/devices.h"
 #include "strata/strategies/strategy.h"

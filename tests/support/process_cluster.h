@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "strata/cluster/cluster_spec.h"
-#include "strata/core/mutex.h"
 
 namespace strata::test {
 

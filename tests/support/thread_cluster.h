@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "core/thread.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
 #include "strata/cluster/server.h"
-#include "strata/cluster/simple_resolver.h"
 #include "wire/memory/memory_network.h"
 
 namespace strata::test {

@@ -1,4 +1,4 @@
-#include "strata/tensor/random_streams.h"
+#include "tensor/random_streams.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>

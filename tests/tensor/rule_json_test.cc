@@ -5,8 +5,8 @@
 #include <string>
 
 #include "strata/core/error.h"
-#include "strata/tensor/update_rule.h"
 #include "support/expect_error.h"
+#include "tensor/update_rule.h"
 
 namespace strata::tensor {
 namespace {

@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "strata/tensor/update_rule.h"
 #include "support/source_path.h"
+#include "tensor/update_rule.h"
 
 namespace strata::tensor {
 namespace {

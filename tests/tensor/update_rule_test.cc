@@ -1,4 +1,4 @@
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

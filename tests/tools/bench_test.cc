@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "strata/core/error.h"
-#include "strata/tensor/thread_setup.h"
 #include "suites/core_distance.h"
 #include "suites/process.h"
 #include "suites/stats.h"
 #include "suites/step_cases.h"
 #include "suites/step_model_systems.h"
 #include "suites/step_systems.h"
+#include "tensor/thread_setup.h"
 
 namespace strata::bench {
 namespace {

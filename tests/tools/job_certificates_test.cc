@@ -8,10 +8,10 @@
 
 #include "core/join.h"
 #include "strata/core/file_system.h"
-#include "strata/wire/certificates.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 #include "tools/launch/task_list.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::tools {
 namespace {

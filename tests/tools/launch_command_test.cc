@@ -9,14 +9,14 @@
 #include <regex>
 #include <sstream>
 
-#include "strata/cluster/tf_config_resolver.h"
-#include "strata/wire/socket_transport.h"
+#include "strata/cluster/resolvers.h"
 #include "support/expect_error.h"
 #include "support/source_path.h"
 #include "tools/launch/child_process.h"
 #include "tools/launch/orphan_reaper.h"
 #include "tools/launch/port_reservation.h"
 #include "tools/launched.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::tools {
 namespace {

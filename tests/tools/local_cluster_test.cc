@@ -9,10 +9,10 @@
 
 #include <set>
 
-#include "strata/cluster/tf_config_resolver.h"
-#include "strata/wire/socket_transport.h"
+#include "strata/cluster/resolvers.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::tools {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "core/thread.h"
 #include "strata/core/error.h"
-#include "strata/wire/socket_transport.h"
 #include "support/expect_error.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::bench {
 namespace {

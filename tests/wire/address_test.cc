@@ -1,4 +1,4 @@
-#include "strata/wire/address.h"
+#include "wire/address.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What a job's secret may be, where it is read from, and the proofs that are made of it.
-#include "strata/wire/job_secret.h"
+#include "strata/wire/security.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "strata/wire/address.h"
+#include "wire/address.h"
 #include "wire/tcp/file_descriptor.h"
 
 namespace strata::wire {

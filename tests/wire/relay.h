@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/thread.h"
-#include "strata/wire/address.h"
+#include "wire/address.h"
 #include "wire/tcp/file_descriptor.h"
 
 namespace strata::wire {

@@ -7,11 +7,11 @@
 
 #include "core/thread.h"
 #include "strata/core/str_cat.h"
-#include "strata/wire/certificates.h"
-#include "strata/wire/socket_transport.h"
-#include "strata/wire/transport.h"
 #include "support/temp_folder.h"
 #include "wire/memory/memory_network.h"
+#include "wire/tcp/socket_transport.h"
+#include "wire/tls/certificates.h"
+#include "wire/transport.h"
 #include "wire/ucx/ucx_transport.h"
 
 namespace strata::wire {

@@ -10,12 +10,13 @@
 #include <utility>
 
 #include "strata/checkpoint/checkpoint_manager.h"
-#include "strata/core/clock.h"
-#include "strata/core/exit_error.h"
+#include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/runtime/stop_consensus.h"
 
 namespace strata {
+
+class Clock;
 
 namespace detail {
 class TerminationGuard;
@@ -40,7 +41,7 @@ struct PreemptionOptions {
   std::function<bool()> termination_watcher = {};
   /// Null: the consensus of the workers of the saved state.
   std::shared_ptr<StopConsensus> agreement = {};
-  Clock* clock = &Clock::system();
+  Clock* clock = nullptr;  ///< Null: the system's; for tests.
 };
 
 /// While one exists, SIGTERM does not kill the process: after the current step the state is saved
@@ -98,7 +99,8 @@ class STRATA_API PreemptionCheckpointHandler {
   const PreemptionOptions options_;
   std::shared_ptr<StopConsensus> agreement_;
   std::unique_ptr<detail::TerminationGuard> termination_;
-  std::optional<Clock::TimePoint> deadline_;  // the end of the grace period, once begun
+  std::optional<std::chrono::steady_clock::time_point>
+      deadline_;  // the end of the grace period, once begun
   bool noticed_ = false;
   int64_t calls_ = 0;
 };

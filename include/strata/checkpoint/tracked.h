@@ -11,10 +11,9 @@
 
 #include "strata/checkpoint/state.h"
 #include "strata/core/export.h"
-#include "strata/data/position.h"
-#include "strata/optim/mean.h"
+#include "strata/data/iterator.h"
+#include "strata/optim/metrics.h"
 #include "strata/optim/optimizer.h"
-#include "strata/optim/sum.h"
 #include "strata/runtime/variable.h"
 
 namespace strata {

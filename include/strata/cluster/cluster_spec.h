@@ -1,5 +1,6 @@
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -9,11 +10,27 @@
 #include <utility>
 #include <vector>
 
-#include "strata/cluster/task_id.h"
 #include "strata/core/export.h"
 #include "strata/core/json.h"
 
 namespace strata::cluster {
+
+/// A process of a cluster: its job and its index in the job.
+struct STRATA_API TaskId {
+  std::string job;  ///< "chief", "worker", "ps", "evaluator"
+  int index = 0;
+
+  /// Reads `/job:worker/task:1` (also with `/replica:0` in between) and `worker:1`.
+  /// @throws Error  kInvalidArgument: not such a name.
+  static TaskId parse(std::string_view text);
+
+  /// `/job:worker/task:1`.
+  std::string to_string() const;
+  /// `worker:1`, for logs and prefixes of lines.
+  std::string short_name() const;
+
+  friend auto operator<=>(const TaskId&, const TaskId&) = default;
+};
 
 /// The tasks of a cluster and their addresses: jobs, each with addresses by task index. `roles.h`
 /// defines what the jobs mean; an address is any text here (`check_cluster` looks at it).

@@ -13,11 +13,13 @@
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/core/one_of.h"
-#include "strata/wire/connection.h"
 #include "strata/wire/deadline.h"
-#include "strata/wire/job_secret.h"
-#include "strata/wire/socket_transport.h"
-#include "strata/wire/transport.h"
+#include "strata/wire/security.h"
+
+namespace strata::wire {
+class Connection;
+class Transport;
+}  // namespace strata::wire
 
 namespace strata::cluster {
 

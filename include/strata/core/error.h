@@ -90,3 +90,20 @@ namespace detail {
     if (!(condition)) [[unlikely]]                                      \
       ::strata::detail::throw_internal(#condition, __FILE__, __LINE__); \
   } while (false)
+
+namespace strata {
+
+/// An error after which the program ends with an exit code of its own, from which a launcher knows
+/// what to do: `Preempted`, for example. `run_main` returns it.
+class STRATA_API ExitError : public Error {
+ public:
+  ExitError(int exit_code, ErrorCode code, const std::string& message)
+      : Error(code, message), exit_code_(exit_code) {}
+
+  int exit_code() const noexcept { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+}  // namespace strata

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/data/compression.h"
 #include "strata/data/dataset.h"
+#include "strata/data/options.h"
 
 namespace strata::data {
 

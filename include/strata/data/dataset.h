@@ -10,11 +10,9 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/data/element_spec.h"
 #include "strata/data/example.h"
 #include "strata/data/iterator.h"
 #include "strata/data/options.h"
-#include "strata/data/transform_options.h"
 
 namespace strata::data {
 
@@ -72,7 +70,7 @@ class STRATA_API Dataset {
   static Dataset range(int64_t stop) { return range(0, stop); }
   static Dataset range(int64_t start, int64_t stop, int64_t step = 1);
 
-  /// Slices of two IDX files (see idx_file.h), plain or .gz: x of `images`, y of `labels`.
+  /// Slices of two IDX files (see mnist.h), plain or .gz: x of `images`, y of `labels`.
   /// @throws Error kInvalidArgument: different numbers of rows; and as read_idx_file.
   static Dataset idx_files(const std::string& images, const std::string& labels);
 

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "strata/core/export.h"
@@ -38,5 +42,28 @@ struct STRATA_API Example {
  private:
   const at::Tensor& field(int64_t index, const char* name) const;
 };
+
+/// The shape and dtype of a field before it is read. Source: tf.TensorSpec.
+struct STRATA_API TensorSpec {
+  std::vector<int64_t> shape;  ///< -1: varies, or unknown
+  at::ScalarType dtype = at::kFloat;
+
+  /// Prints "Float[-1, 28, 28]".
+  std::string to_string() const;
+  friend bool operator==(const TensorSpec&, const TensorSpec&) = default;
+};
+
+/// One for each field.
+using ElementSpec = std::vector<TensorSpec>;
+
+/// Copies `bytes` into a uint8 tensor `[length]`: libtorch has no tensors of strings.
+STRATA_API at::Tensor bytes_tensor(std::string_view bytes);
+
+/// The bytes of `tensor` as text: a view, valid as long as the tensor's data.
+/// @throws Error kInvalidArgument: not a contiguous uint8 tensor of one dimension on the CPU.
+STRATA_API std::string_view bytes_of(const at::Tensor& tensor);
+
+/// Copies the same to a string.
+STRATA_API std::string to_string(const at::Tensor& tensor);
 
 }  // namespace strata::data

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/data/bytes.h"
 #include "strata/data/dataset.h"
+#include "strata/data/example.h"
 #include "strata/data/image_codec.h"
 
 namespace strata::data {

@@ -1,15 +1,61 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "strata/core/export.h"
 #include "strata/data/example.h"
-#include "strata/data/iterator_stats.h"
-#include "strata/data/position.h"
 
 namespace strata::data {
+
+/// The position of an iterator: an immutable tree with one node for each transform (its name and a
+/// few numbers), never the elements themselves. Copies are cheap; it converts to text and back
+/// unchanged, so a checkpoint saves it as a string:
+///
+///     iterator[3](batch(shuffle[256,256,0,10000,7,1](slices[0])))
+class STRATA_API Position {
+ public:
+  Position() = default;  // empty; so is `to_string()`
+  Position(std::string kind, std::vector<int64_t> numbers, std::vector<Position> children = {});
+
+  const std::string& kind() const;
+  const std::vector<int64_t>& numbers() const;
+  const std::vector<Position>& children() const;
+
+  std::string to_string() const;
+
+  /// @throws Error kInvalidArgument: `text` is not from `to_string`; names the offset.
+  static Position from_string(std::string_view text);
+
+  friend bool operator==(const Position& a, const Position& b) { return a.equals(b); }
+
+ private:
+  struct Node;
+  const Node& node() const;
+  bool equals(const Position& other) const;
+
+  std::shared_ptr<const Node> node_;
+};
+
+/// Statistics of a pipeline since its iterator was made. To find out whether training waits for
+/// input, compare `wait_time` with the duration of the loop.
+struct IteratorStats {
+  int64_t elements = 0;  ///< returned by `next`
+  int64_t bytes = 0;     ///< in their tensors
+  /// The duration of `next`, all calls together. Without threads that is computing the elements.
+  std::chrono::nanoseconds wait_time{0};
+  /// The time that threads worked on this iterator's elements, added up; without waiting for room
+  /// or for each other.
+  std::chrono::nanoseconds produce_time{0};
+  int64_t buffered_bytes = 0;  ///< now, made ahead by prefetch, map and interleave
+  /// elements that `ignore_errors` left out, also those read ahead
+  int64_t ignored_errors = 0;
+};
 
 namespace detail {
 class Pipeline;

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/data/bytes.h"
-#include "strata/data/compression.h"
 #include "strata/data/dataset.h"
+#include "strata/data/example.h"
+#include "strata/data/options.h"
 
 namespace strata::data {
 

@@ -9,7 +9,7 @@
 
 #include "strata/core/json.h"
 #include "strata/core/one_of.h"
-#include "strata/keras/metric_options.h"
+#include "strata/keras/metric.h"
 
 /// Metrics from counts of true and false positives and negatives at thresholds. `y_true` is 0 or 1
 /// (all but 0 is 1), `y_pred` in [0, 1], of equal shape; a prediction is positive above the

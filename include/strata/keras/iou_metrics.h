@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/keras/metric_options.h"
+#include "strata/keras/metric.h"
 
 /// Intersection over union of classes, from a confusion matrix: true / (true + false positives +
 /// false negatives), the mean of the classes that occur. Any shapes with equal numbers of elements;

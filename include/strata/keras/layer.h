@@ -1,7 +1,9 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -15,10 +17,43 @@
 #include "strata/keras/initializers.h"
 #include "strata/keras/regularizers.h"
 #include "strata/keras/shape.h"
-#include "strata/keras/symbolic_tensor.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::keras {
+
+namespace detail {
+struct Node;
+}
+
+/// A tensor of a model's description: it has a shape and a history, and no values. Copies are the
+/// same tensor. Source: keras.KerasTensor.
+class STRATA_API SymbolicTensor {
+ public:
+  /// The shape with the batch first: (None, 784).
+  const Shape& shape() const;
+  at::ScalarType dtype() const;
+
+  /// Makes output `index` of a call; used by layers.
+  SymbolicTensor(std::shared_ptr<detail::Node> node, size_t index)
+      : node_(std::move(node)), index_(index) {}
+  const std::shared_ptr<detail::Node>& node() const { return node_; }
+  size_t index() const { return index_; }
+  friend bool operator==(const SymbolicTensor&, const SymbolicTensor&) = default;
+
+ private:
+  std::shared_ptr<detail::Node> node_;
+  size_t index_;
+};
+
+struct InputOptions {
+  std::string name = {};
+  int64_t batch_size = kNone;
+  at::ScalarType dtype = at::kFloat;
+};
+
+/// Makes a model's input. @param shape  Without the batch: {784}, {28, 28, 1}; kNone for a size
+/// that varies.
+STRATA_API SymbolicTensor Input(const Shape& shape, const InputOptions& options = {});
 
 class LayerImpl;
 
@@ -98,5 +133,14 @@ template <typename Impl, typename... Arguments>
 LayerOf<Impl> make_layer(Arguments&&... arguments) {
   return LayerOf<Impl>(std::make_shared<Impl>(std::forward<Arguments>(arguments)...));
 }
+
+/// Seeds libtorch's generator, from which initializers without a seed of their own draw. The
+/// replicas' draws in training depend on their strategy's seed.
+/// Source: keras.utils.set_random_seed.
+STRATA_API void set_random_seed(uint64_t seed);
+
+/// Restarts the default names of layers: `dense`, `dense_1`, ... Existing layers keep their names.
+/// Source: keras.utils.clear_session.
+STRATA_API void clear_session();
 
 }  // namespace strata::keras

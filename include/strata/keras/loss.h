@@ -2,13 +2,32 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
 #include "strata/optim/losses.h"
+
+namespace strata::keras {
+
+/// A Keras class name as a template argument: one template implements all classes that differ by
+/// name alone.
+template <size_t N>
+struct ClassName {
+  constexpr ClassName(const char (&text)[N]) {  // NOLINT(google-explicit-constructor)
+    std::copy_n(text, N, characters);
+  }
+  constexpr std::string_view view() const { return {characters, N - 1}; }
+
+  char characters[N] = {};
+};
+
+}  // namespace strata::keras
 
 /// Losses as objects, for Model::compile and custom loops. The classes are in losses.h.
 /// Source: keras.losses 3.15.

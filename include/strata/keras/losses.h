@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/keras/class_name.h"
 #include "strata/keras/loss.h"
 
 /// Keras's loss classes: losses::Huber({.delta = 0.5}). strata/optim/losses.h documents their

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "strata/keras/metric_options.h"
+#include "strata/keras/metric.h"
 
 /// Metrics that are the weighted mean of one value for each example. strata/optim/metrics.h and
 /// losses.h document their formulas. Source: keras.metrics 3.15, names and defaults.

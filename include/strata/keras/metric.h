@@ -14,8 +14,7 @@
 #include "strata/core/json.h"
 #include "strata/keras/loss.h"
 #include "strata/keras/shape.h"
-#include "strata/optim/mean.h"
-#include "strata/optim/sum.h"
+#include "strata/optim/metrics.h"
 #include "strata/runtime/variable.h"
 
 /// Metrics as objects, for Model::compile and custom loops. The classes are in metrics.h, and in
@@ -178,5 +177,22 @@ STRATA_API void make_names_unique(std::vector<Metric>& metrics);
 STRATA_API Json to_config(const Metric& metric);
 /// @throws Error  kDataLoss: not a metric. kUnimplemented: an unknown class or option.
 STRATA_API Metric metric_from_config(const Json& json);
+
+/// Options of every metric.
+struct MetricOptions {
+  std::string name = {};          ///< Empty: Keras's, such as "mean_squared_error".
+  std::string dtype = "float32";  ///< Saved in Keras's files; state is kept in float64.
+};
+
+/// Makes the class of that name. There is one overload for each kind of options, beside them.
+STRATA_API std::shared_ptr<MetricImpl> make_metric(std::string_view class_name,
+                                                   const MetricOptions& options);
+
+/// One of Keras's classes; it adds only a constructor to Metric.
+template <keras::ClassName kName, typename Options = MetricOptions>
+class MetricClass : public Metric {
+ public:
+  explicit MetricClass(const Options& options = {}) : Metric(make_metric(kName.view(), options)) {}
+};
 
 }  // namespace strata::metrics

@@ -10,9 +10,8 @@
 #include "strata/checkpoint/state.h"
 #include "strata/core/export.h"
 #include "strata/data/dataset.h"
-#include "strata/keras/history.h"
+#include "strata/keras/callback.h"
 #include "strata/keras/layer_impl.h"
-#include "strata/keras/logs.h"
 #include "strata/keras/training.h"
 #include "strata/strategies/strategy.h"
 
@@ -125,7 +124,7 @@ class STRATA_API Model : public LayerOf<ModelImpl> {
   void save(const std::string& path) const;
   void save_weights(const std::string& path) const;
   void load_weights(const std::string& path) const;
-  /// Prints Keras's table of layers; keras/summary.h has options.
+  /// Prints Keras's table of layers; keras/printing.h has options.
   void summary(std::ostream& out) const;
   /// Returns model_to_config, as text.
   std::string to_json() const;

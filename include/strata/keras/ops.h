@@ -9,7 +9,7 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
-#include "strata/keras/symbolic_tensor.h"
+#include "strata/keras/layer.h"
 
 /// Functions of symbolic tensors: nodes of a graph that are no layers. They have no weights, and
 /// have Keras's names in files. Source: keras.ops.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "strata/core/one_of.h"
-#include "strata/keras/metric_options.h"
+#include "strata/keras/metric.h"
 
 /// Scores with state for each class or output: `y_true` and `y_pred` are `[batch, n]`.
 /// Source: keras.metrics 3.15, names and defaults.

@@ -14,7 +14,7 @@
 #include "strata/keras/callback.h"
 #include "strata/keras/loss.h"
 #include "strata/keras/metric.h"
-#include "strata/optim/any_optimizer.h"
+#include "strata/optim/optimizer.h"
 
 namespace strata {
 class Strategy;
@@ -136,6 +136,15 @@ struct PredictOptions {
   int verbose = kVerboseAuto;
   int64_t steps = 0;        ///< 0: all.
   int64_t batch_size = 32;  ///< For tensors.
+};
+
+/// The result of `fit`: each value at the epochs' ends. Source: keras.callbacks.History.
+struct STRATA_API History {
+  std::vector<int64_t> epoch;  ///< From 0.
+  std::map<std::string, std::vector<double>> history;
+
+  /// @throws Error kNotFound: lists the known names.
+  const std::vector<double>& operator[](const std::string& name) const;
 };
 
 }  // namespace strata::keras

@@ -30,10 +30,10 @@ OptimizerOptions common_options_of(const Options& options) {
   return common;
 }
 template <typename Options>
-std::unique_ptr<tensor::UpdateRule> make_rule_of(const Options& options) {
+typename Options::Rule rule_of(const Options& options) {
   typename Options::Rule rule;
   rule.visit_options([](const char*, auto& to, const auto& from) { to = from; }, rule, options);
-  return rule.make();
+  return rule;
 }
 
 /// An optimizer that keeps the options it was made with.
@@ -42,7 +42,7 @@ template <typename Options>
 class ConfiguredOptimizer : public Optimizer {
  public:
   explicit ConfiguredOptimizer(const Options& options = {})
-      : Optimizer(make_rule_of(options), common_options_of(options)), options_(options) {}
+      : Optimizer(rule_of(options), common_options_of(options)), options_(options) {}
   /// Makes an optimizer and builds it with these variables.
   ConfiguredOptimizer(std::vector<Variable> variables, const Options& options)
       : ConfiguredOptimizer(options) {

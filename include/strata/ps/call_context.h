@@ -8,7 +8,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/ps/value.h"

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <concepts>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <tuple>
@@ -123,6 +124,32 @@ class RemoteValue {
 
  private:
   detail::RemoteHandle handle_;
+};
+
+/// A value on every worker: an object that a factory has made there, or the result of a function.
+/// As an argument of a scheduled function it is the value of the worker that runs it. A handle;
+/// when the last copy is destroyed, and the last call that takes it has ended, the workers release
+/// it.
+/// Threads: any. Source: tf.distribute.coordinator.PerWorkerValues.
+class STRATA_API PerWorkerValues {
+ public:
+  operator Value() const { return Value(*id_); }
+  uint64_t number() const { return id_->number; }
+
+  explicit PerWorkerValues(std::shared_ptr<const ResourceId> id) : id_(std::move(id)) {}
+
+ private:
+  std::shared_ptr<const ResourceId> id_;
+};
+
+/// Counters since a ClusterCoordinator was made.
+struct CoordinatorCounts {
+  uint64_t scheduled = 0;
+  uint64_t finished = 0;   ///< functions that returned
+  uint64_t failed = 0;     ///< functions that threw
+  uint64_t cancelled = 0;  ///< before they ended
+  uint64_t retried = 0;    ///< requeued since their worker was lost
+  uint64_t lost = 0;       ///< lost workers, each time
 };
 
 }  // namespace strata::ps

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "strata/core/export.h"
-#include "strata/ps/push.h"
 #include "strata/ps/table.h"
 
 namespace strata::ps {

@@ -8,7 +8,6 @@
 
 #include "strata/cluster/cluster_spec.h"
 #include "strata/cluster/server.h"
-#include "strata/cluster/task_id.h"
 #include "strata/core/export.h"
 #include "strata/ps/function_registry.h"
 

@@ -3,17 +3,16 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
 #include "strata/collective/reduce_op.h"
 #include "strata/core/export.h"
-#include "strata/runtime/replica_group.h"
-#include "strata/tensor/thread_setup.h"
 
 namespace strata {
+
+struct LogicalDevice;
+class ReplicaGroup;
 
 /// The interface of a function in `Strategy::run` to its replica.
 ///
@@ -21,15 +20,14 @@ namespace strata {
 /// same order; otherwise all of them end with one error. Source: tf.distribute.ReplicaContext.
 class STRATA_API ReplicaContext {
  public:
-  ReplicaContext(ReplicaGroup& group, int local)
-      : group_(group), local_(local), replica_id_(group.replica_id(local)) {}
+  ReplicaContext(ReplicaGroup& group, int local);
 
   /// This replica's number among the replicas of all processes.
   int replica_id_in_sync_group() const { return replica_id_; }
-  int num_replicas_in_sync() const { return group_.num_replicas(); }
+  int num_replicas_in_sync() const;
   /// This replica's number among those of this process, from 0.
   int local_replica() const { return local_; }
-  const LogicalDevice& device() const { return group_.device(local_); }
+  const LogicalDevice& device() const;
   /// The strategy of these replicas. Defined in strata/strategies/merge_call.h, which strategy.h
   /// includes: this module does not know the class.
   /// @throws Error  kFailedPrecondition: it no longer exists.
@@ -81,40 +79,16 @@ STRATA_API ReplicaContext* get_replica_context();
 /// Source: tf.distribute.in_cross_replica_context.
 STRATA_API bool in_cross_replica_context();
 
-namespace detail {
-
-/// The state of a thread: the group it works for, and the replica (null: all of them).
-struct Context {
-  ReplicaGroup* group;
-  ReplicaContext* replica;
-};
-
-STRATA_API const Context& current_context();
-
-/// Sets `context` for this thread during its lifetime.
-class STRATA_API ContextGuard {
+/// Called when a replica of this process enters and leaves a `run`, on the replica's thread.
+class STRATA_API RunObserver {
  public:
-  explicit ContextGuard(const Context& context);
-  ~ContextGuard();
-  ContextGuard(const ContextGuard&) = delete;
-  ContextGuard& operator=(const ContextGuard&) = delete;
-
- private:
-  Context previous_;
-  std::optional<tensor::ThreadSetupGuard> one_thread_;
+  virtual ~RunObserver() = default;
+  virtual void before_run() {}  ///< On the caller's thread, before any replica enters.
+  virtual void on_run_begin(int local) = 0;
+  virtual void on_run_end(int local) = 0;  ///< Not called where the function threw.
+  virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
+  /// The same replicas have got another communicator: state of the one before is invalid.
+  virtual void reconnected() {}
 };
 
-/// The group of the default strategy: one replica, the CPU, the caller's own thread and random
-/// state.
-STRATA_API const std::shared_ptr<ReplicaGroup>& default_group();
-
-/// @throws Error  kFailedPrecondition, called by a replica function; names merge_call as the
-/// remedy.
-STRATA_API void require_cross_replica(std::string_view call);
-
-/// @throws Error  kFailedPrecondition: this thread is in the scope of another strategy than
-///   `group`'s; the default one mixes with all.
-STRATA_API void require_unmixed(const ReplicaGroup& group, std::string_view call);
-
-}  // namespace detail
 }  // namespace strata

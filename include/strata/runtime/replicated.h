@@ -34,11 +34,10 @@ namespace detail {
 /// as variables, and their upkeep between runs.
 class STRATA_API ReplicatedModules : public RunObserver {
  public:
-  /// True if a module of its own represents the replicas outside `run`. False: it is one replica's,
-  /// which has the variables themselves.
-  static bool needs_outside(const ReplicaGroup& group);
-  /// @param modules  One per replica of this process, and, if `needs_outside`, one for the time
-  ///   outside `run`.
+  /// The number of modules that `make` takes: one per replica of this process, and one for the time
+  /// outside `run`, unless the only replica's, which has the variables themselves, serves there.
+  /// @throws Error  kFailedPrecondition: called by a replica function.
+  static int count(const ReplicaGroup& group);
   /// @param more  Makes another one.
   static std::shared_ptr<ReplicatedModules> make(
       ReplicaGroup& group, std::vector<std::shared_ptr<torch::nn::Module>> modules,

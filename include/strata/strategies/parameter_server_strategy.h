@@ -11,7 +11,6 @@
 #include "strata/cluster/server.h"
 #include "strata/core/export.h"
 #include "strata/ps/placement.h"
-#include "strata/ps/push.h"
 #include "strata/ps/table.h"
 #include "strata/strategies/strategy.h"
 

@@ -12,7 +12,7 @@ namespace strata {
 
 template <typename Factory>
 auto Strategy::replicate(Factory&& factory, const ReplicateOptions& options) {
-  detail::require_cross_replica("replicate");
+  const int count = detail::ReplicatedModules::count(*group_);
   using Maker = detail::ModuleOf<std::decay_t<std::invoke_result_t<Factory&>>>;
   using Module = typename Maker::type;
   auto modules = std::make_shared<std::vector<std::shared_ptr<Module>>>();
@@ -21,8 +21,6 @@ auto Strategy::replicate(Factory&& factory, const ReplicateOptions& options) {
     modules->push_back(Maker::make(make));
     return modules->back();
   };
-  const int outside = detail::ReplicatedModules::needs_outside(*group_) ? 1 : 0;
-  const int count = group_->num_local_replicas() + outside;
   std::vector<std::shared_ptr<torch::nn::Module>> plain;
   for (int i = 0; i < count; ++i) plain.push_back(make_one());
   auto shared = detail::ReplicatedModules::make(*group_, std::move(plain), make_one, options);

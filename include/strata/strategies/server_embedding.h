@@ -7,9 +7,8 @@
 #include <string>
 
 #include "strata/core/export.h"
-#include "strata/optim/any_optimizer.h"
+#include "strata/optim/optimizer.h"
 #include "strata/optim/optimizers.h"
-#include "strata/ps/push.h"
 #include "strata/ps/row_table.h"
 #include "strata/ps/table.h"
 

@@ -14,17 +14,20 @@
 #include "strata/collective/reduce_op.h"
 #include "strata/core/export.h"
 #include "strata/data/dataset.h"
+#include "strata/runtime/devices.h"
 #include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_context.h"
-#include "strata/runtime/replica_group.h"
-#include "strata/runtime/replica_group_owner.h"
+#include "strata/runtime/replica_options.h"
 #include "strata/runtime/variable.h"
 #include "strata/strategies/distributed_dataset.h"
 #include "strata/strategies/merge_call.h"
 
 namespace strata {
 
+struct ReplicaGroupOptions;
+class ReplicaGroupOwner;
 struct ReplicateOptions;
+class StopConsensus;
 
 namespace detail {
 
@@ -57,14 +60,14 @@ void check_replicas(const PerReplica<T>& values, int replicas, const std::string
 /// Calls of one strategy inside the scope of another are kFailedPrecondition, as in TensorFlow.
 /// Threads: any outside replica functions; calls run one at a time.
 /// Source: tf.distribute.Strategy.
-class STRATA_API Strategy : public ReplicaGroupOwner {
+class STRATA_API Strategy {
  public:
-  ~Strategy() override;
+  virtual ~Strategy();
   Strategy(const Strategy&) = delete;
   Strategy& operator=(const Strategy&) = delete;
 
-  int num_replicas_in_sync() const { return group_->num_replicas(); }
-  const std::string& name() const { return group_->name(); }
+  int num_replicas_in_sync() const;
+  const std::string& name() const;
   /// True in the chief, the process that writes checkpoints, logs and progress. Always true in a
   /// job of one process.
   bool is_chief() const;
@@ -78,7 +81,7 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   /// @throws Error  kFailedPrecondition: inside another strategy's scope, or in a replica function.
   template <typename Body>
   decltype(auto) scope(Body&& body) {
-    const detail::ContextGuard guard(enter_scope());
+    const std::shared_ptr<void> guard = enter_scope();
     return std::forward<Body>(body)();
   }
 
@@ -103,16 +106,16 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   ///         (core/interrupt.h).
   template <typename Fn, typename... Arguments>
   auto run(Fn&& fn, const Arguments&... arguments) {
-    (detail::check_replicas(arguments, group_->num_local_replicas(), name()), ...);
+    (detail::check_replicas(arguments, num_local_replicas(), name()), ...);
     using Result =
         std::decay_t<std::invoke_result_t<Fn&, decltype(detail::part_of(arguments, 0))...>>;
     if constexpr (std::is_void_v<Result>) {
-      group_->run([&](ReplicaContext& context) {
+      run_replicas([&](ReplicaContext& context) {
         fn(detail::part_of(arguments, context.local_replica())...);
       });
     } else {
-      std::vector<std::optional<Result>> results(static_cast<size_t>(group_->num_local_replicas()));
-      group_->run([&](ReplicaContext& context) {
+      std::vector<std::optional<Result>> results(static_cast<size_t>(num_local_replicas()));
+      run_replicas([&](ReplicaContext& context) {
         const int local = context.local_replica();
         results[static_cast<size_t>(local)].emplace(fn(detail::part_of(arguments, local)...));
       });
@@ -192,8 +195,8 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   auto values_from_function(Fn&& fn) {
     using Value = std::decay_t<std::invoke_result_t<Fn&, const ValueContext&>>;
     std::vector<Value> values;
-    for (int local = 0; local < group_->num_local_replicas(); ++local) {
-      values.push_back(fn(ValueContext{.replica_id_in_sync_group = group_->replica_id(local),
+    for (int local = 0; local < num_local_replicas(); ++local) {
+      values.push_back(fn(ValueContext{.replica_id_in_sync_group = replica_id(local),
                                        .num_replicas_in_sync = num_replicas_in_sync()}));
     }
     return PerReplica<Value>(std::move(values));
@@ -204,11 +207,26 @@ class STRATA_API Strategy : public ReplicaGroupOwner {
   explicit Strategy(std::shared_ptr<ReplicaGroup> group);
 
  private:
+  class Owner;
+
   virtual bool do_recover(const Error&) { return false; }
-  detail::Context enter_scope() const;
+  // See ReplicaGroupOwner.
+  virtual Status do_step_failed(const Status& status, const std::string& when);
+  virtual void do_mend() {}
+  virtual std::shared_ptr<StopConsensus> do_make_stop_consensus();
+
+  static Strategy* owner_of(const ReplicaGroup& group);  // null: it no longer exists
+  int num_local_replicas() const;
+  int replica_id(int local) const;
+  void run_replicas(const std::function<void(ReplicaContext&)>& body);
+  std::shared_ptr<void> enter_scope() const;
   void require_own(std::string_view call) const;
 
+  friend STRATA_API Strategy& detail::strategy_of(const ReplicaGroup& group);
+  friend STRATA_API Strategy& get_strategy();
+
   std::shared_ptr<ReplicaGroup> group_;
+  std::unique_ptr<ReplicaGroupOwner> owner_;
 };
 
 /// The strategy of this thread's scope or replica function; the default strategy outside.
@@ -217,5 +235,16 @@ STRATA_API Strategy& get_strategy();
 
 /// True inside the scope, or a replica function, of a strategy other than the default one.
 STRATA_API bool has_strategy();
+
+/// The strategy of a program that chose none: one replica, on the CPU, on the caller's thread.
+/// Outside every scope a thread is in this strategy's replica context, so optimizers and losses
+/// work there unchanged.
+class STRATA_API DefaultStrategy : public Strategy {
+ private:
+  DefaultStrategy();
+  friend STRATA_API DefaultStrategy& default_strategy();
+};
+
+STRATA_API DefaultStrategy& default_strategy();
 
 }  // namespace strata

@@ -5,15 +5,59 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <unordered_set>
+#include <variant>
+#include <vector>
 
 #include "strata/core/export.h"
-#include "strata/summary/graph.h"
-#include "strata/summary/hparams.h"
 
 namespace strata::summary {
+
+/// A hyperparameter: a number, a text or a flag.
+struct HparamValue {
+  HparamValue(bool flag) : value(flag) {}                      // NOLINT: so that {"lr", 0.1} works
+  HparamValue(const char* text) : value(std::string(text)) {}  // NOLINT
+  HparamValue(std::string text) : value(std::move(text)) {}    // NOLINT
+  template <class T>
+  requires std::is_arithmetic_v<T> HparamValue(T number)  // NOLINT
+      : value(static_cast<double>(number)) {}
+
+  std::variant<double, std::string, bool> value;
+};
+
+/// The outcome of a run; TensorBoard's numbers.
+enum class SessionStatus { kSuccess = 1, kFailure = 2, kRunning = 3 };
+
+struct GraphNode {
+  std::string name;  ///< "dense/MatMul" is drawn in the box "dense"
+  std::string op;    ///< "MatMul"
+  std::vector<std::string>
+      inputs;               ///< names of nodes; "^name": runs after it; "name:1": its output 1
+  std::string device = {};  ///< "/job:worker/task:0/device:GPU:0"; colours the graph
+  std::optional<std::vector<int64_t>> output_shape = {};  ///< written beside the edge; -1 is "any"
+};
+
+/// A graph on TensorBoard's Graphs page.
+class STRATA_API GraphDef {
+ public:
+  /// Adds a node, in any order. @return itself, for the next call.
+  /// @throws Error  kInvalidArgument: no name, no op, or an existing name.
+  GraphDef& add(GraphNode node);
+
+  const std::vector<GraphNode>& nodes() const { return nodes_; }
+
+  /// @throws Error  kInvalidArgument: an input that is no node's name.
+  void check_inputs() const;
+
+ private:
+  std::vector<GraphNode> nodes_;
+  std::unordered_set<std::string> names_;
+};
 
 struct SummaryWriterOptions {
   /// The number of events that are written together.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 
 namespace strata::collective {
 

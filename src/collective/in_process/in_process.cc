@@ -1,4 +1,4 @@
-#include "strata/collective/in_process.h"
+#include "collective/in_process/in_process.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/sparse_coo_tensor.h>

@@ -1,4 +1,4 @@
-#include "strata/collective/rendezvous.h"
+#include "collective/in_process/rendezvous.h"
 
 #include "core/spin.h"
 

@@ -1,4 +1,4 @@
-#include "strata/collective/run_slots.h"
+#include "collective/in_process/run_slots.h"
 
 namespace strata::collective {
 

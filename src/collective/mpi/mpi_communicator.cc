@@ -15,7 +15,7 @@
 #include "collective/mpi/mpi_channel.h"
 #include "collective/mpi/mpi_collectives.h"
 #include "collective/mpi/mpi_setup.h"
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {

@@ -7,8 +7,8 @@
 #include <stop_token>
 #include <string>
 
+#include "collective/communicator.h"
 #include "strata/collective/algorithms.h"
-#include "strata/collective/communicator.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "core/timed_mutex.h"
-#include "strata/core/mutex.h"
 
 namespace strata::collective {
 

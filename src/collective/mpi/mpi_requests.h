@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "collective/mpi/mpi_process.h"
-#include "strata/core/clock.h"
+#include "core/clock.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {

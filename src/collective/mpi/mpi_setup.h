@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "collective/communicator.h"
 #include "collective/mpi/mpi_communicator.h"
-#include "strata/collective/communicator.h"
 
 namespace strata::collective {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 #include "strata/collective/schedule.h"
 
 namespace strata::collective {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "collective/planner/link_model.h"
-#include "strata/collective/placement.h"
-#include "strata/wire/transport.h"
+#include "strata/collective/algorithms.h"
+#include "wire/transport.h"
 
 namespace strata::collective {
 

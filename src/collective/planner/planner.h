@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "collective/planner/link_model.h"
+#include "core/mutex.h"
 #include "strata/collective/algorithms.h"
 #include "strata/collective/communication_options.h"
 #include "strata/collective/schedule.h"
-#include "strata/core/mutex.h"
 
 namespace strata::collective {
 

@@ -7,7 +7,7 @@
 #include <memory>
 #include <optional>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "wire/shared_memory.h"
 
 namespace strata::collective {

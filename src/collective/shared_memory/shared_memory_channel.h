@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "strata/core/clock.h"
+#include "core/clock.h"
 #include "strata/core/error.h"
 #include "wire/shared_memory.h"
 

@@ -17,8 +17,8 @@
 #include "collective/shared_memory/in_place_call.h"
 #include "collective/shared_memory/shared_setup.h"
 #include "collective/shared_memory/staged_call.h"
+#include "core/mutex.h"
 #include "core/timed_mutex.h"
-#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
 
 namespace strata::collective {

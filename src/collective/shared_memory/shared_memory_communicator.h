@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/collective/communicator.h"
+#include "collective/communicator.h"
 #include "strata/core/error.h"
 
 namespace strata::collective {

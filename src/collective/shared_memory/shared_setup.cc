@@ -7,7 +7,7 @@
 
 #include "collective/setup_exchange.h"
 #include "collective/shared_memory/shared_memory_channel.h"
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 #include "strata/core/error.h"
 #include "wire/host_identity.h"
 

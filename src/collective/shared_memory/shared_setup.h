@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "collective/communicator.h"
 #include "collective/shared_memory/descriptor_exchange.h"
 #include "collective/shared_memory/shared_memory_communicator.h"
-#include "strata/collective/communicator.h"
 #include "wire/shared_memory.h"
 
 namespace strata::collective {

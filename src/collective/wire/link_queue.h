@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "strata/wire/transfer.h"
+#include "wire/transfer.h"
 
 namespace strata::collective {
 

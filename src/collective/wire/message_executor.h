@@ -9,7 +9,7 @@
 #include "collective/algorithms/reduction.h"
 #include "collective/algorithms/scratch_layout.h"
 #include "strata/collective/schedule.h"
-#include "strata/wire/transport.h"
+#include "wire/transport.h"
 
 namespace strata::collective {
 

@@ -8,8 +8,8 @@
 #include "collective/call_fingerprint.h"
 #include "collective/collective_call.h"
 #include "collective/wire/message_executor.h"
+#include "core/mutex.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 
 namespace strata::collective {
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "collective/communicator.h"
 #include "collective/planner/planner.h"
-#include "strata/collective/communicator.h"
-#include "strata/wire/transport.h"
+#include "wire/transport.h"
 
 namespace strata::collective {
 

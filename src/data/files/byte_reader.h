@@ -7,7 +7,7 @@
 #include <string>
 
 #include "strata/core/file_system.h"
-#include "strata/data/compression.h"
+#include "strata/data/options.h"
 
 namespace strata::data::detail {
 

@@ -3,7 +3,7 @@
 #include "data/bytes.h"
 #include "data/files/csv_file.h"
 #include "data/files/parse_number.h"
-#include "strata/data/bytes.h"
+#include "strata/data/example.h"
 
 namespace strata::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/data/example_parser.h"
+#include "strata/data/tf_example.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 #include "data/bytes.h"
 #include "data/files/tf_feature.h"
 #include "strata/core/error.h"
-#include "strata/data/bytes.h"
+#include "strata/data/example.h"
 
 namespace strata::data {
 namespace {

@@ -1,4 +1,4 @@
-#include "strata/data/idx_file.h"
+#include "strata/data/mnist.h"
 
 #include <ATen/ops/empty.h>
 

@@ -6,7 +6,6 @@
 
 #include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/data/idx_file.h"
 
 namespace strata::data {
 namespace {

@@ -2,10 +2,10 @@
 #include <exception>
 #include <limits>
 
+#include "core/mutex.h"
 #include "data/copy_rows.h"
 #include "data/pipeline.h"
 #include "data/source.h"
-#include "strata/core/mutex.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {

@@ -1,8 +1,8 @@
 #include <limits>
 
+#include "core/mutex.h"
 #include "data/files/cache_file.h"
 #include "data/source.h"
-#include "strata/core/mutex.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {

@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <exception>
 
+#include "core/mutex.h"
 #include "data/pipeline.h"
 #include "data/single_thread.h"
 #include "data/transforms/chunks.h"
 #include "data/transforms/interleave.h"
-#include "strata/core/mutex.h"
 
 namespace strata::data::detail {
 namespace {

@@ -3,12 +3,12 @@
 #include <exception>
 #include <optional>
 
+#include "core/mutex.h"
 #include "data/pipeline.h"
 #include "data/single_thread.h"
 #include "data/transforms/chunks.h"
 #include "data/transforms/functions.h"
 #include "data/transforms/map_position.h"
-#include "strata/core/mutex.h"
 
 namespace strata::data::detail {
 namespace {

@@ -8,11 +8,11 @@
 #include <optional>
 #include <stop_token>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "data/pipeline.h"
 #include "data/single_thread.h"
 #include "data/source.h"
-#include "strata/core/mutex.h"
 #include "strata/data/dataset.h"
 
 namespace strata::data::detail {

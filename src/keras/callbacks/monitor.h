@@ -3,8 +3,8 @@
 #include <optional>
 #include <string>
 
+#include "strata/keras/callback.h"
 #include "strata/keras/callbacks/early_stopping.h"
-#include "strata/keras/logs.h"
 
 namespace strata::callbacks::detail {
 

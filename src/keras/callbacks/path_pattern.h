@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "strata/keras/logs.h"
+#include "strata/keras/callback.h"
 
 namespace strata::callbacks::detail {
 

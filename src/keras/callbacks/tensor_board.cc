@@ -12,7 +12,7 @@
 #include "strata/core/file_system.h"
 #include "strata/core/log.h"
 #include "strata/data/image_codec.h"
-#include "strata/keras/model_config.h"
+#include "strata/keras/saving.h"
 #include "strata/summary/summary_writer.h"
 #include "summary/trace_recorder.h"
 

@@ -1,4 +1,4 @@
-#include "strata/keras/symbolic_tensor.h"
+#include "strata/keras/layer.h"
 
 #include "keras/graph/input_layer.h"
 #include "keras/graph/node.h"

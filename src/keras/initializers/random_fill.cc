@@ -14,6 +14,7 @@
 
 #include "keras/initializers/orthonormal.h"
 #include "kernels/portable/portable_random.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 #include "strata/strategies/strategy.h"
 

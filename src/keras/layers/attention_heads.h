@@ -8,7 +8,7 @@
 #include "keras/layers/kernel_weights.h"
 #include "keras/layers/layer_class.h"
 #include "strata/keras/layers/attention.h"
-#include "strata/keras/layers/einsum_dense.h"
+#include "strata/keras/layers/core.h"
 
 /// What MultiHeadAttention and GroupQueryAttention have in common.
 namespace strata::layers {

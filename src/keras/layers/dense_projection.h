@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "strata/keras/layers/einsum_dense.h"
+#include "strata/keras/layers/core.h"
 
 namespace strata::layers {
 

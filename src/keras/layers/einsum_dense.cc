@@ -1,4 +1,4 @@
-#include "strata/keras/layers/einsum_dense.h"
+#include "strata/keras/layers/core.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/addmm.h>

@@ -1,4 +1,4 @@
-#include "strata/keras/layers/embedding.h"
+#include "strata/keras/layers/core.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/any.h>

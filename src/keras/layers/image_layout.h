@@ -7,7 +7,7 @@
 
 #include "strata/core/error.h"
 #include "strata/keras/layer_impl.h"
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 // Where the channels of images are, for layers that compute with them. The rule for all layers:
 //

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 namespace strata::layers {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "strata/core/error.h"
-#include "strata/keras/layers/axes.h"
+#include "strata/keras/layers/option_types.h"
 #include "strata/keras/shape.h"
 
 namespace strata::layers {

@@ -14,6 +14,7 @@
 #include "keras/layers/layer_class.h"
 #include "keras/layers/recurrent_visits.h"
 #include "keras/saving/layer_registry.h"
+#include "runtime/context.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::layers {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 #include "strata/keras/shape.h"
 
 // Windows that slide over the spatial dimensions, as convolutions and pooling have them.

@@ -10,6 +10,7 @@
 #include "keras/losses/rule.h"
 #include "keras/metrics/registry.h"
 #include "optim/metrics/mean_sums.h"
+#include "runtime/context.h"
 #include "strata/checkpoint/tracked.h"
 
 namespace strata::metrics {

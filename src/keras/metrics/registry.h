@@ -11,7 +11,6 @@
 #include "strata/core/error.h"
 #include "strata/keras/config.h"
 #include "strata/keras/metric.h"
-#include "strata/keras/metric_options.h"
 
 // How Keras's classes are listed. A family is a source: it says which classes there are for each
 // kind of options, and has one `visit` for each kind.

@@ -1,7 +1,7 @@
 #include <map>
 
+#include "core/mutex.h"
 #include "keras/ops/operation.h"
-#include "strata/core/mutex.h"
 
 namespace strata::keras {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/keras/plot_model.h"
+#include "strata/keras/printing.h"
 
 namespace strata::keras::detail {
 

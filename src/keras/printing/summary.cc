@@ -1,4 +1,4 @@
-#include "strata/keras/summary.h"
+#include "strata/keras/printing.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

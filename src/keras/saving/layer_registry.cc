@@ -2,10 +2,10 @@
 
 #include <map>
 
+#include "core/mutex.h"
 #include "keras/graph/model_entry.h"
 #include "keras/layers/layer_class.h"
 #include "keras/ops/operation.h"
-#include "strata/core/mutex.h"
 
 namespace strata::keras {
 namespace {

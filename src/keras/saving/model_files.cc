@@ -1,9 +1,8 @@
 #include "strata/keras/model.h"
 
 #include "strata/checkpoint/tracked.h"
-#include "strata/keras/model_config.h"
+#include "strata/keras/printing.h"
 #include "strata/keras/saving.h"
-#include "strata/keras/summary.h"
 
 namespace strata::keras {
 

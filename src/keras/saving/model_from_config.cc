@@ -10,7 +10,7 @@
 #include "keras/ops/operation.h"
 #include "keras/saving/layer_registry.h"
 #include "keras_files/keras_history.h"
-#include "strata/keras/model_config.h"
+#include "strata/keras/saving.h"
 #include "strata/keras/sequential.h"
 
 namespace strata::keras {

@@ -13,7 +13,7 @@
 #include "keras/ops/operation.h"
 #include "keras/saving/layer_registry.h"
 #include "keras_files/model_layout.h"
-#include "strata/keras/model_config.h"
+#include "strata/keras/saving.h"
 
 namespace strata::keras {
 namespace detail {

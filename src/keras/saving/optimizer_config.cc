@@ -1,4 +1,4 @@
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 
 #include <algorithm>
 #include <string>

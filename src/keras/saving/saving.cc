@@ -12,7 +12,6 @@
 #include "keras_files/weights_file.h"
 #include "runtime/group_agreement.h"
 #include "strata/checkpoint/safetensors.h"
-#include "strata/keras/model_config.h"
 
 namespace strata::keras {
 namespace {

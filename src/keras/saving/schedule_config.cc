@@ -4,7 +4,7 @@
 #include <type_traits>
 
 #include "strata/keras/config.h"
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 
 namespace strata::schedules {
 namespace {

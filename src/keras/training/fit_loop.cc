@@ -11,6 +11,7 @@
 #include "keras/training/default_callbacks.h"
 #include "keras/training/trace_spans.h"
 #include "optim/losses/batch_rows.h"
+#include "runtime/replica_group.h"
 #include "strata/checkpoint/preemption.h"
 #include "strata/core/log.h"
 #include "strata/keras/callbacks/backup_and_restore.h"

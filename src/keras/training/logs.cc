@@ -1,10 +1,10 @@
-#include "strata/keras/logs.h"
+#include "strata/keras/callback.h"
 
 #include <algorithm>
 
 #include "core/join.h"
 #include "strata/core/error.h"
-#include "strata/keras/history.h"
+#include "strata/keras/training.h"
 
 namespace strata::keras {
 namespace {

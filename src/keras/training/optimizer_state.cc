@@ -9,7 +9,8 @@
 #include "keras_files/optimizer_layout.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
+#include "tensor/update_rule.h"
 
 namespace strata::keras {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "checkpoint/describe.h"
 #include "core/join.h"
 #include "strata/checkpoint/checkpoint.h"
-#include "strata/checkpoint/describe.h"
-#include "strata/checkpoint/follow_checkpoints.h"
+#include "strata/checkpoint/checkpoint_manager.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string_view>
 
+#include "core/mutex.h"
 #include "runtime/span_observer.h"
-#include "strata/core/mutex.h"
 #include "summary/trace_recorder.h"
 
 namespace strata::keras::detail {

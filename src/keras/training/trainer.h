@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "strata/keras/model.h"
-#include "strata/optim/mean.h"
+#include "strata/optim/metrics.h"
 
 namespace strata::keras::detail {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "strata/checkpoint/tracked.h"
-#include "strata/keras/history.h"
 #include "strata/keras/model.h"
+#include "strata/keras/training.h"
 
 namespace strata::summary {
 class TraceRecorder;

@@ -4,7 +4,7 @@
 
 #include "keras/training/optimizer_state.h"
 #include "keras_files/optimizer_layout.h"
-#include "strata/keras/optimizer_config.h"
+#include "strata/keras/saving.h"
 #include "strata/optim/loss_scale_optimizer.h"
 
 namespace strata::keras::detail {

@@ -1,4 +1,4 @@
-#include "strata/optim/average_loss.h"
+#include "strata/optim/losses.h"
 
 #include <ATen/TensorOperators.h>
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/context.h"
 #include "strata/core/str_cat.h"
 #include "strata/runtime/replica_context.h"
 

@@ -1,9 +1,8 @@
-#include "strata/optim/mean.h"
+#include "strata/optim/metrics.h"
 
 #include <ATen/ops/scalar_tensor.h>
 
 #include "optim/metrics/mean_sums.h"
-#include "strata/optim/sum.h"
 
 namespace strata::metrics {
 

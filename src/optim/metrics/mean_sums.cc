@@ -11,6 +11,8 @@
 
 #include "kernels/find_operator.h"
 #include "optim/shapes.h"
+#include "runtime/context.h"
+#include "runtime/replica_group.h"
 #include "strata/core/error.h"
 
 namespace strata::metrics {

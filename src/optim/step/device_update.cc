@@ -12,6 +12,7 @@
 
 #include "optim/step/flat_update.h"
 #include "optim/step/remote_update.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 
 namespace strata::optimizers {

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "optim/step/step.h"
+#include "runtime/replica_group.h"
 #include "tensor/arena.h"
 
 namespace strata::optimizers {

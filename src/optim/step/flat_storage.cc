@@ -4,9 +4,10 @@
 #include <numeric>
 #include <utility>
 
+#include "collective/communicator.h"
 #include "optim/step/update_operator.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
-#include "strata/collective/communicator.h"
 
 namespace strata::optimizers {
 namespace {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "optim/step/step.h"
+#include "runtime/replica_group.h"
 #include "tensor/arena.h"
 
 namespace strata::optimizers {

@@ -8,6 +8,7 @@
 
 #include "optim/step/gradient_sums.h"
 #include "runtime/half_copy.h"
+#include "runtime/replica_group.h"
 
 namespace strata::optimizers {
 FlatUpdate::FlatUpdate(const tensor::UpdateRule& rule, ReplicaGroup& group,

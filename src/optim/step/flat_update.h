@@ -7,6 +7,7 @@
 #include "optim/step/flat_storage.h"
 #include "optim/step/step.h"
 #include "optim/step/update_operator.h"
+#include "runtime/replica_group.h"
 #include "tensor/arena.h"
 
 namespace strata::optimizers {

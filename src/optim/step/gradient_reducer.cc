@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/group_exchange.h"
+#include "runtime/replica_group.h"
 #include "runtime/span.h"
 #include "runtime/variable_placement.h"
 #include "strata/collective/communication_options.h"

@@ -11,10 +11,11 @@
 #include <string_view>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/thread.h"
+#include "runtime/replica_group.h"
 #include "runtime/span_observer.h"
 #include "strata/collective/schedule.h"
-#include "strata/core/mutex.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::optimizers {

@@ -9,6 +9,8 @@
 #include <utility>
 
 #include "optim/step/backward.h"
+#include "runtime/context.h"
+#include "runtime/replica_group.h"
 #include "runtime/span.h"
 #include "strata/runtime/cross_device_ops.h"
 

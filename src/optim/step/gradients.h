@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "optim/step/backward.h"
+#include "runtime/replica_group.h"
 #include "strata/runtime/per_replica.h"
 #include "strata/runtime/replica_context.h"
 #include "strata/runtime/variable.h"

@@ -7,11 +7,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "collective/in_process/in_process.h"
 #include "optim/optimizer_impl.h"
 #include "optim/step/row_gradient.h"
 #include "runtime/group_exchange.h"
 #include "runtime/variable_placement.h"
-#include "strata/collective/in_process.h"
 #include "strata/runtime/cross_device_ops.h"
 
 namespace strata::optimizers {

@@ -9,6 +9,7 @@
 #include "optim/step/flat_storage.h"
 #include "optim/step/gradient_sums.h"
 #include "optim/step/update_operator.h"
+#include "runtime/replica_group.h"
 #include "runtime/variable_placement.h"
 #include "strata/core/error.h"
 

@@ -9,6 +9,7 @@
 
 #include "optim/step/step.h"
 #include "runtime/parameter_store.h"
+#include "runtime/replica_group.h"
 #include "tensor/arena.h"
 
 namespace strata::optimizers {

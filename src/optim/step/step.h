@@ -5,10 +5,11 @@
 #include <optional>
 #include <vector>
 
+#include "runtime/replica_group.h"
 #include "strata/collective/schedule.h"
 #include "strata/core/error.h"
 #include "strata/runtime/variable.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata::optimizers {
 

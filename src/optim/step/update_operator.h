@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "optim/step/step.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata::optimizers {
 

@@ -13,7 +13,6 @@
 
 #include "ps/coordinator/value_codec.h"
 #include "strata/core/error.h"
-#include "strata/ps/coordinator_counts.h"
 #include "strata/ps/remote_value.h"
 
 namespace strata::ps {

@@ -9,10 +9,7 @@
 
 #include "strata/cluster/cluster_spec.h"
 #include "strata/cluster/server.h"
-#include "strata/cluster/task_id.h"
-#include "strata/ps/coordinator_counts.h"
 #include "strata/ps/function_registry.h"
-#include "strata/ps/per_worker_values.h"
 #include "strata/ps/remote_value.h"
 #include "strata/ps/value.h"
 #include "strata/wire/deadline.h"

@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "cluster/failure_detector.h"
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/closure_queue.h"
 #include "ps/coordinator/coordinator.h"
 #include "ps/coordinator/progress_thread.h"
 #include "ps/failure_log.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/connection.h"
-#include "strata/wire/transport.h"
+#include "wire/connection.h"
+#include "wire/transport.h"
 
 namespace strata::ps::detail {
 

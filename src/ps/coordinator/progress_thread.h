@@ -8,10 +8,10 @@
 #include <stop_token>
 #include <string>
 
+#include "core/mutex.h"
 #include "core/thread.h"
-#include "strata/core/mutex.h"
 #include "strata/wire/deadline.h"
-#include "strata/wire/transport.h"
+#include "wire/transport.h"
 
 namespace strata::ps {
 

@@ -12,6 +12,7 @@
 
 #include "cluster/failure_detector.h"
 #include "cluster/make_transport.h"
+#include "core/mutex.h"
 #include "core/seconds.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
@@ -22,7 +23,6 @@
 #include "strata/cluster/roles.h"
 #include "strata/core/interrupt.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::ps {
 namespace {

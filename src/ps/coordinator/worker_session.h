@@ -14,10 +14,10 @@
 
 #include "ps/coordinator/call_message.h"
 #include "ps/coordinator/value_codec.h"
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 #include "strata/ps/call_context.h"
 #include "strata/ps/function_registry.h"
-#include "strata/wire/connection.h"
+#include "wire/connection.h"
 
 namespace strata::ps {
 

@@ -1,4 +1,4 @@
-#include "strata/ps/placement_strategy.h"
+#include "strata/ps/placement.h"
 
 #include <algorithm>
 #include <utility>

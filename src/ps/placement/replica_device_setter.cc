@@ -1,4 +1,4 @@
-#include "strata/ps/replica_device_setter.h"
+#include "strata/ps/device_setter.h"
 
 #include <utility>
 

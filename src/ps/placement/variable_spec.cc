@@ -1,4 +1,4 @@
-#include "strata/ps/variable_spec.h"
+#include "strata/ps/placement.h"
 
 #include "strata/core/error.h"
 

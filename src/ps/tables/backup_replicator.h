@@ -8,15 +8,15 @@
 #include <vector>
 
 #include "cluster/failure_detector.h"
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "ps/tables/request.h"
 #include "ps/tables/table_call.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/address.h"
-#include "strata/wire/connection.h"
-#include "strata/wire/hello.h"
-#include "strata/wire/transfer.h"
-#include "strata/wire/transport.h"
+#include "wire/address.h"
+#include "wire/connection.h"
+#include "wire/hello.h"
+#include "wire/transfer.h"
+#include "wire/transport.h"
 
 namespace strata::ps {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 
 namespace strata::ps {
 

@@ -9,7 +9,6 @@
 
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/server_calls.h"
-#include "strata/ps/push.h"
 #include "strata/ps/table.h"
 
 namespace strata::ps {

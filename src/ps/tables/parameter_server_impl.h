@@ -14,6 +14,7 @@
 
 #include "cluster/failure_detector.h"
 #include "core/log_limiter.h"
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "core/wait_notice.h"
 #include "ps/failure_log.h"
@@ -26,10 +27,9 @@
 #include "ps/tables/shard.h"
 #include "ps/tables/table_call.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
-#include "strata/wire/connection.h"
-#include "strata/wire/hello.h"
-#include "strata/wire/transport.h"
+#include "wire/connection.h"
+#include "wire/hello.h"
+#include "wire/transport.h"
 
 namespace strata::ps {
 

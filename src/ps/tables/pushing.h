@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "ps/tables/request.h"
-#include "strata/ps/push.h"
+#include "strata/ps/table.h"
 
 namespace strata::ps {
 

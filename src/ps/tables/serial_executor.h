@@ -4,8 +4,8 @@
 #include <functional>
 #include <string>
 
+#include "core/mutex.h"
 #include "core/thread.h"
-#include "strata/core/mutex.h"
 
 namespace strata::ps {
 

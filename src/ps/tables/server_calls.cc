@@ -10,12 +10,12 @@
 #include "core/call_notice.h"
 #include "core/current_core.h"
 #include "core/join.h"
+#include "core/mutex.h"
 #include "core/wait_notice.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/cluster/roles.h"
 #include "strata/core/error.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::ps {
 namespace {

@@ -12,14 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "core/mutex.h"
 #include "core/thread.h"
 #include "ps/tables/client.h"
 #include "ps/tables/request.h"
 #include "ps/tables/request_memory.h"
-#include "strata/core/mutex.h"
-#include "strata/ps/push.h"
-#include "strata/wire/connection.h"
-#include "strata/wire/transport.h"
+#include "strata/ps/table.h"
+#include "wire/connection.h"
+#include "wire/transport.h"
 
 namespace strata::ps {
 

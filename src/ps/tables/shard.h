@@ -13,7 +13,7 @@
 #include "ps/tables/worker_clocks.h"
 #include "strata/core/json.h"
 #include "strata/ps/table.h"
-#include "strata/tensor/update_rule.h"
+#include "tensor/update_rule.h"
 
 namespace strata::ps {
 

@@ -8,6 +8,7 @@
 #include "core/checked_size.h"
 #include "strata/core/error.h"
 #include "tensor/rule_json.h"
+#include "tensor/update_rule.h"
 
 namespace strata::ps {
 namespace {

@@ -13,7 +13,7 @@
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
-#include "strata/wire/connection.h"
+#include "wire/connection.h"
 
 namespace strata::ps {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "wire/shared_memory.h"
 #include "wire/tcp/file_descriptor.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/resolvers.h"
 #include "strata/cluster/roles.h"
-#include "strata/cluster/tf_config_resolver.h"
 #include "strata/core/error.h"
 #include "tools/certs/job_certificates.h"
 #include "tools/command_line.h"

@@ -7,7 +7,7 @@
 #include "cluster/tls_environment.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::tools {
 namespace {

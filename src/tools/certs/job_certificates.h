@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/cluster/task_id.h"
+#include "strata/cluster/cluster_spec.h"
 
 namespace strata::tools {
 

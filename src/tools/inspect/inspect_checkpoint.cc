@@ -1,6 +1,6 @@
 #include <iostream>
 
-#include "strata/checkpoint/describe.h"
+#include "checkpoint/describe.h"
 #include "strata/core/error.h"
 #include "tools/inspect/inspect.h"
 

@@ -6,7 +6,7 @@
 #include <iostream>
 
 #include "strata/core/str_cat.h"
-#include "strata/data/idx_file.h"
+#include "strata/data/mnist.h"
 #include "tools/inspect/inspect.h"
 
 namespace strata::tools {

@@ -7,8 +7,8 @@
 
 #include "core/escaped.h"
 #include "core/hmac_sha256.h"
-#include "strata/wire/certificates.h"
 #include "wire/handshake/proof.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::wire {
 namespace {

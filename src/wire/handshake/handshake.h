@@ -5,10 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "strata/core/mutex.h"
-#include "strata/wire/address.h"
+#include "core/mutex.h"
 #include "strata/wire/deadline.h"
-#include "strata/wire/job_secret.h"
+#include "strata/wire/security.h"
+#include "wire/address.h"
 #include "wire/handshake/handshake_message.h"
 #include "wire/progress_engine.h"
 #include "wire/stream.h"

@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "strata/core/error.h"
-#include "strata/wire/hello.h"
+#include "wire/hello.h"
 
 namespace strata::wire {
 

@@ -1,4 +1,4 @@
-#include "strata/wire/job_secret.h"
+#include "strata/wire/security.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "strata/wire/job_secret.h"
+#include "strata/wire/security.h"
 
 namespace strata::wire {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
-#include "strata/wire/job_secret.h"
-#include "strata/wire/transport.h"
+#include "strata/wire/security.h"
+#include "wire/transport.h"
 
 namespace strata::wire {
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "wire/reactor.h"
 
 namespace strata::wire {

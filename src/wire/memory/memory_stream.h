@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/core/mutex.h"
+#include "core/mutex.h"
 #include "wire/memory/memory_network.h"
 #include "wire/memory/memory_reactor.h"
 #include "wire/stream.h"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "strata/wire/connection.h"
+#include "wire/connection.h"
 
 namespace strata::wire {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "strata/wire/connection.h"
+#include "wire/connection.h"
 
 namespace strata::wire {
 

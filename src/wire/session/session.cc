@@ -4,8 +4,8 @@
 #include <new>
 #include <utility>
 
+#include "core/mutex.h"
 #include "strata/core/log.h"
-#include "strata/core/mutex.h"
 
 namespace strata::wire {
 

@@ -15,8 +15,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "strata/core/mutex.h"
-#include "strata/wire/connection.h"
+#include "core/mutex.h"
+#include "wire/connection.h"
 #include "wire/progress_engine.h"
 #include "wire/session/frame.h"
 #include "wire/session/operations.h"

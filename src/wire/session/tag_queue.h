@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/wire/transfer.h"
+#include "wire/transfer.h"
 
 namespace strata::wire {
 

@@ -6,8 +6,8 @@
 #include <stop_token>
 #include <vector>
 
-#include "strata/wire/address.h"
 #include "strata/wire/deadline.h"
+#include "wire/address.h"
 #include "wire/progress_engine.h"
 
 namespace strata::wire {

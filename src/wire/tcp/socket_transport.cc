@@ -1,4 +1,4 @@
-#include "strata/wire/socket_transport.h"
+#include "wire/tcp/socket_transport.h"
 
 #include <utility>
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "strata/wire/address.h"
+#include "wire/address.h"
 #include "wire/stream.h"
 #include "wire/tcp/epoll_reactor.h"
 #include "wire/tcp/file_descriptor.h"

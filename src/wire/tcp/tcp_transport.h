@@ -4,10 +4,10 @@
 #include <functional>
 #include <memory>
 
-#include "strata/wire/transport.h"
 #include "wire/stream.h"
 #include "wire/stream_transport.h"
 #include "wire/tcp/epoll_reactor.h"
+#include "wire/transport.h"
 
 namespace strata::wire {
 

@@ -1,6 +1,6 @@
 #include "strata/core/device_name.h"
 #include "strata/core/error.h"
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::wire {
 

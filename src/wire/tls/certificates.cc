@@ -1,4 +1,4 @@
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 
 #include <openssl/err.h>
 #include <openssl/rand.h>

@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "strata/core/error.h"
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 #include "wire/tls/openssl_memory.h"
 
 namespace strata::wire {

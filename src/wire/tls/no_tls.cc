@@ -1,6 +1,6 @@
 // In place of tls.cc, certificates.cc and inspect_certificate.cc where OpenSSL is missing.
 #include "strata/core/error.h"
-#include "strata/wire/certificates.h"
+#include "wire/tls/certificates.h"
 #include "wire/tls/tls.h"
 
 namespace strata::wire {

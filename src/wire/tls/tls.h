@@ -4,8 +4,8 @@
 #include <memory>
 #include <optional>
 
-#include "strata/wire/socket_transport.h"
 #include "wire/stream.h"
+#include "wire/tcp/socket_transport.h"
 
 namespace strata::wire {
 

@@ -7,8 +7,8 @@
 
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "strata/wire/certificates.h"
 #include "wire/tcp/file_descriptor.h"
+#include "wire/tls/certificates.h"
 
 namespace strata::wire {
 namespace {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <optional>
 
-#include "strata/wire/job_secret.h"
-#include "strata/wire/transport.h"
+#include "strata/wire/security.h"
+#include "wire/transport.h"
 
 namespace strata::wire {
 

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/mutex.h"
 #include "strata/core/error.h"
-#include "strata/core/mutex.h"
 #include "wire/tcp/epoll_reactor.h"
 
 namespace strata::wire {

@@ -8,7 +8,7 @@
 #include "strata/core/export.h"
 #include "strata/core/one_of.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/axes.h"
+#include "strata/keras/layers/option_types.h"
 
 namespace strata::layers {
 

@@ -8,7 +8,7 @@
 #include "strata/core/export.h"
 #include "strata/keras/activations.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 /// Convolutions: `[batch, spatial..., channels]` to `[batch, spatial..., filters]`, or with
 /// channels first both ways. Kernels have Keras's shape, (spatial..., in, out).

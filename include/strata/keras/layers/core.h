@@ -62,4 +62,58 @@ class STRATA_API Lambda : public keras::Layer {
   explicit Lambda(CallFunction function, const LambdaOptions& options = {});
 };
 
+struct EinsumDenseOptions {
+  activations::Activation activation = {};
+  std::optional<std::string> bias_axes = {};  ///< Letters of the output; unset: no bias.
+  initializers::Initializer kernel_initializer = "glorot_uniform";
+  initializers::Initializer bias_initializer = "zeros";
+  regularizers::Regularizer kernel_regularizer = {};
+  regularizers::Regularizer bias_regularizer = {};
+  regularizers::Regularizer activity_regularizer = {};
+  constraints::Constraint kernel_constraint = {};
+  constraints::Constraint bias_constraint = {};
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Computes activation(einsum(equation, x, kernel) + bias). Equations: "ab,bc->ac",
+/// "...ab,bc->...ac", "ab...,bc->ac...".
+/// @param output_shape  Without the batch; kNone: the input's size.
+class STRATA_API EinsumDense : public keras::Layer {
+ public:
+  EinsumDense(const std::string& equation, const keras::Shape& output_shape,
+              const EinsumDenseOptions& options = {});
+};
+
+struct EmbeddingOptions {
+  initializers::Initializer embeddings_initializer = "uniform";
+  regularizers::Regularizer embeddings_regularizer = {};
+  regularizers::Regularizer activity_regularizer = {};
+  constraints::Constraint embeddings_constraint = {};
+  bool mask_zero = false;  ///< Token 0 is padding: the output's mask excludes it.
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Maps tokens `[batch, ...]` in [0, input_dim) to rows of a table, `[batch, ..., output_dim]`. The
+/// table's gradient is sparse: the cost of a step depends on the tokens in a batch, not on the
+/// table.
+/// @throws Error kOutOfRange, when called: a token outside the table (on the CPU).
+class STRATA_API Embedding : public keras::Layer {
+ public:
+  Embedding(int64_t input_dim, int64_t output_dim, const EmbeddingOptions& options = {});
+};
+
+struct MaskingOptions {
+  double mask_value = 0;
+  std::string name = {};
+  keras::DTypePolicy dtype = {};
+};
+
+/// Masks the steps of `[batch, time, ...]` in which every value is `mask_value`, and zeroes them.
+class STRATA_API Masking : public keras::Layer {
+ public:
+  explicit Masking(const MaskingOptions& options = {});
+};
+
 }  // namespace strata::layers

@@ -6,7 +6,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 /// Layers for images, `[batch, height, width, channels]` or one without the batch, or with channels
 /// first. The random ones change images in training and leave them unchanged at inference; they

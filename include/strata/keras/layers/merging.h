@@ -6,7 +6,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/axes.h"
+#include "strata/keras/layers/option_types.h"
 
 /// Layers that merge several tensors into one: `layers::Add()({a, b})`, or `layers::add({a, b})`.
 namespace strata::layers {

@@ -5,7 +5,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/axes.h"
+#include "strata/keras/layers/option_types.h"
 
 namespace strata::layers {
 

@@ -7,7 +7,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 /// Pooling of `[batch, spatial..., channels]`, or with channels first.
 /// Source: keras.layers 3.15.

@@ -7,7 +7,7 @@
 
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 /// Noise in training, no effect at inference. All keep the shape; masks are propagated.
 ///

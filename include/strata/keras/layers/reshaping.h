@@ -10,7 +10,7 @@
 #include "strata/core/error.h"
 #include "strata/core/export.h"
 #include "strata/keras/layer.h"
-#include "strata/keras/layers/layer_words.h"
+#include "strata/keras/layers/option_types.h"
 
 /// Layers that move values without changing them. Integers stay integers.
 /// Source: keras.layers 3.15.

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "core/mutex.h"
 #include "strata/core/export.h"
-#include "strata/core/mutex.h"
 
 namespace strata::collective {
 

@@ -7,18 +7,10 @@
 #include <string>
 
 #include "strata/core/export.h"
-#include "strata/wire/job_secret.h"
-#include "strata/wire/transport.h"
+#include "strata/wire/security.h"
+#include "wire/transport.h"
 
 namespace strata::wire {
-
-/// Files in PEM form. Both sides present a certificate (TLS 1.3): it must be signed by the
-/// authority, be valid now, and name the task of its owner's hello (see certificates.h).
-struct TlsOptions {
-  std::string authority_file = {};    ///< the job's own authority
-  std::string certificate_file = {};  ///< this task's certificate
-  std::string key_file = {};          ///< this task's secret key
-};
 
 struct SocketOptions {
   std::optional<TlsOptions> tls = std::nullopt;  ///< unset: not encrypted

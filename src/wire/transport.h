@@ -9,11 +9,11 @@
 
 #include "strata/core/error.h"
 #include "strata/core/export.h"
-#include "strata/wire/address.h"
-#include "strata/wire/connection.h"
 #include "strata/wire/deadline.h"
-#include "strata/wire/hello.h"
-#include "strata/wire/transfer.h"
+#include "wire/address.h"
+#include "wire/connection.h"
+#include "wire/hello.h"
+#include "wire/transfer.h"
 
 namespace strata::wire {
 

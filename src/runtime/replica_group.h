@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "strata/collective/communicator.h"
-#include "strata/collective/rendezvous.h"
+#include "collective/communicator.h"
+#include "collective/in_process/rendezvous.h"
+#include "core/mutex.h"
 #include "strata/core/export.h"
-#include "strata/core/mutex.h"
 #include "strata/runtime/devices.h"
 #include "strata/runtime/replica_options.h"
 
@@ -22,6 +22,7 @@ namespace strata {
 class CrossDeviceOps;
 class ReplicaContext;
 class ReplicaGroupOwner;
+class RunObserver;
 class StopConsensus;
 class VariablePlacement;
 
@@ -74,18 +75,6 @@ struct ReplicaGroupOptions {
   ReplicaOptions replicas = {};
   /// Enables the caching allocator for CPU tensors, and faster kernels in replica functions.
   bool use_cpu_kernels = true;
-};
-
-/// Called when a replica of this process enters and leaves a `run`, on the replica's thread.
-class STRATA_API RunObserver {
- public:
-  virtual ~RunObserver() = default;
-  virtual void before_run() {}  ///< On the caller's thread, before any replica enters.
-  virtual void on_run_begin(int local) = 0;
-  virtual void on_run_end(int local) = 0;  ///< Not called where the function threw.
-  virtual void on_resize() {}              ///< The group has got other replicas; outside `run`.
-  /// The same replicas have got another communicator: state of the one before is invalid.
-  virtual void reconnected() {}
 };
 
 namespace detail {

@@ -8,6 +8,15 @@
 
 namespace strata::wire {
 
+/// Files in PEM form. Both sides present a certificate (TLS 1.3): it must be signed by the
+/// authority, be valid now, and name its owner's task. `strata certs` makes
+/// them.
+struct TlsOptions {
+  std::string authority_file = {};    ///< the job's own authority
+  std::string certificate_file = {};  ///< this task's certificate
+  std::string key_file = {};          ///< this task's secret key
+};
+
 /// A secret that all tasks of a job share. With it each end of a new connection proves to the other
 /// that it belongs to the job, without sending the secret: by an HMAC-SHA-256 over the hello
 /// messages of both sides, which contain fresh random bytes. It decides admission. It does not

@@ -3,8 +3,8 @@
 #include <chrono>
 #include <functional>
 
+#include "core/mutex.h"
 #include "strata/core/export.h"
-#include "strata/core/mutex.h"
 
 namespace strata {
 

@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-#include "strata/core/thread_annotations.h"
+#include "core/thread_annotations.h"
 
 namespace strata {
 

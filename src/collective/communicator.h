@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "strata/collective/placement.h"
+#include "strata/collective/algorithms.h"
 #include "strata/collective/reduce_op.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "strata/collective/run_slots.h"
-#include "strata/core/clock.h"
+#include "collective/in_process/run_slots.h"
+#include "core/clock.h"
+#include "core/mutex.h"
 #include "strata/core/error.h"
 #include "strata/core/export.h"
-#include "strata/core/mutex.h"
 
 namespace strata::collective {
 
