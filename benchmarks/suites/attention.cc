@@ -18,9 +18,9 @@
 #include "strata/core/str_cat.h"
 #include "strata/kernels/cpu_kernels.h"
 #include "strata/tensor/cpu_allocator.h"
-#include "tensor/random_streams.h"
 #include "suites/options.h"
 #include "suites/stats.h"
+#include "tensor/random_streams.h"
 
 namespace strata::bench {
 namespace {

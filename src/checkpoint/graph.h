@@ -30,7 +30,7 @@ struct Graph {
   std::vector<GraphValue> values = {};
   std::vector<std::shared_ptr<Trackable>> objects = {};  ///< Each once.
   std::vector<std::shared_ptr<ReplicaGroup>> groups =
-      {};  ///< Of the variables, each once, in order.
+      {};                      ///< Of the variables, each once, in order.
   bool continues_run = false;  ///< Some object says so.
   /// In whose processes the objects live.
   std::shared_ptr<ReplicaGroup> workers = {};

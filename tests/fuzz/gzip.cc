@@ -8,7 +8,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (const Compression compression :
        {Compression::kAuto, Compression::kGzip, Compression::kZlib}) {
     (void)strata::fuzz::takes([&] {
-      const auto reader = detail::open_byte_reader(path, compression);
+      const auto reader = strata::data::detail::open_byte_reader(path, compression);
       std::string bytes(1 << 16, '\0');
       uint64_t total = 0;
       while (total < (16u << 20)) {

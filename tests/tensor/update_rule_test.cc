@@ -361,7 +361,8 @@ TEST(UpdateRuleInterfaceTest, RefusesValuesOutsideTheirRange) {
       [] {
         at::Tensor parameter = at::zeros({2});
         std::vector<at::Tensor> slots;
-        AdamRule{}.make()->apply(parameter, at::zeros({2}), slots, {}, {});
+        AdamRule{}.make()->apply(parameter, at::zeros({2}), slots, UpdateModifiers{},
+                                 StepScalars{});
       },
       ErrorCode::kInvalidArgument, "[update_rule] apply: got 0 slots for adam; expected 2");
 }
