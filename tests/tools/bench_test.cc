@@ -111,7 +111,7 @@ TEST(BenchSystemsTest, WhatIsNotInstalledIsMissing) {
   options.command = "/nonexistent/strata";
   const tools::PortReservation ports(kStepPorts);
   const auto systems = step_systems(options, "cnn-loop", "/nonexistent/data", {0, 1}, ports);
-  ASSERT_EQ(systems.size(), 15);
+  ASSERT_EQ(systems.size(), 16);
   for (const SystemSpec& system : systems) {
     const bool always_present =
         system.name.rfind("strata", 0) == 0 || system.name == "independent-2";
@@ -171,7 +171,7 @@ TEST(BenchModelCasesTest, ComparesSystemsThatThereAre) {
     EXPECT_EQ(names.contains("strata-1-float32"), each.bf16) << each.name;
     EXPECT_EQ(names.contains("torch-1-eager-attention"), each.name == "transformer-512");
   }
-  EXPECT_EQ(models, 6);
+  EXPECT_EQ(models, 7);
 }
 
 TEST(BenchModelCasesTest, HasThePeakOfAsManyCoresAsTheLimitOfEachSystem) {
