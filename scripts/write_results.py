@@ -94,6 +94,8 @@ def bar_of(line):
     if case == "transformer-bf16":
         amx = "amx_bf16" in line["instructions"].split()
         return {"vs_float32": 2 if amx else 1, "vs_torch_best": 1.1 if amx else None}.get(metric)
+    if metric == "vs_native":
+        return 0.909
     if metric == "vs_memory":
         return BARS.get((case, metric, line["against"]))
     if (case, metric) in BARS:
@@ -107,7 +109,9 @@ def bar_of(line):
             return 5 if metric in ("vs_rpc", "vs_tf_ps") else None
         if case.startswith("dense/"):
             return {"vs_rpc": 3, "vs_tf_ps": 3, "vs_limit": 0.6, "vs_limit_tcp": 0.6}.get(metric)
-        return 5 if case == "mnist" else None
+        if case == "mnist":
+            return {"vs_limit": 0.6, "vs_tf_ps": 5}.get(metric)
+        return 0.5 if case == "mnist-sync" and metric == "vs_limit" else None
     if line["suite"] == "network":
         if metric == "vs_law":
             return 0.87

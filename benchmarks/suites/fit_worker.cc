@@ -50,14 +50,16 @@ void serve_fit(Strategy& strategy, const data::Example& rows, int64_t global_bat
                         .cache()
                         .repeat();
   const std::unique_ptr<std::FILE, Close> nowhere(std::fopen("/dev/null", "w"));
-  serve([&](long count) {
+  const auto weights = model.get_weights();
+  const auto steps = [&](long count) {
     const keras::History history =
         model.fit(data, {.callbacks = {callbacks::ProgressBar({.file = nowhere.get()}),
                                        callbacks::TerminateOnNaN()},
                          .verbose = 1,
                          .steps_per_epoch = count});
     return history["loss"].back();
-  });
+  };
+  serve(steps, [&] { model.set_weights(weights); });
 }
 
 }  // namespace strata::bench

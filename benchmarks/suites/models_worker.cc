@@ -17,9 +17,12 @@ void serve_plain_fit(const keras::Model& model, const data::Example& rows, int64
                         .batch(global_batch, {.drop_remainder = true})
                         .cache()
                         .repeat();
-  serve([&](long count) {
-    return model.fit(data, {.verbose = 0, .steps_per_epoch = count})["loss"].back();
-  });
+  const auto weights = model.get_weights();
+  serve(
+      [&](long count) {
+        return model.fit(data, {.verbose = 0, .steps_per_epoch = count})["loss"].back();
+      },
+      [&] { model.set_weights(weights); });
 }
 
 int run_models_worker(const std::string& path, int replicas, const std::string& device) {
