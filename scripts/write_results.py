@@ -347,13 +347,14 @@ def network_section(lines):
 
 
 def servers_section(lines):
-    mnist = [x for x in lines if x["case"] == "mnist"]
-    others = [x for x in lines if x["case"] != "mnist"]
-    return f"""Microseconds a call. A pull of 1 KiB may take at most 30.
+    mnist = [x for x in lines if x["case"].startswith("mnist")]
+    others = [x for x in lines if not x["case"].startswith("mnist")]
+    messages = f"""Microseconds a call. A pull of 1 KiB may take at most 30.
 
 {calls(others)}
 {rows_a_second(others)}
-MNIST, two workers and a server, images a second:
+"""
+    return f"""{messages if others else ""}MNIST, two workers and a server, images a second:
 
 {ratios(mnist)}
 {rates(mnist)}"""
