@@ -5,12 +5,7 @@
 
 #include <algorithm>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include "core/all_finite.h"
-#include "core/cpu_isa.h"
 
 namespace strata::ps {
 namespace {
@@ -29,55 +24,6 @@ void encode(const T* values, int64_t size, std::byte* data) {
   Half* to = reinterpret_cast<Half*>(data);
   for (int64_t i = 0; i < size; ++i) to[i] = static_cast<Half>(static_cast<float>(values[i]));
 }
-
-#if defined(__x86_64__)
-
-/// How many values from the front on are finite, in whole vectors: not all bits of an exponent are
-/// set.
-__attribute__((target("avx512f"))) int64_t finite_vectors(const float* values, int64_t size) {
-  const __m512i exponent = _mm512_set1_epi32(0x7F800000);
-  int64_t i = 0;
-  for (; i + 64 <= size; i += 64) {
-    int found = 0;
-    for (int64_t j = 0; j < 64; j += 16) {
-      const __m512i bits = _mm512_and_si512(_mm512_loadu_si512(values + i + j), exponent);
-      found |= _mm512_cmpeq_epi32_mask(bits, exponent);
-    }
-    if (found != 0) break;
-  }
-  return i;
-}
-
-__attribute__((target("avx512f"))) int64_t finite_vectors(const double* values, int64_t size) {
-  const __m512i exponent = _mm512_set1_epi64(0x7FF0000000000000);
-  int64_t i = 0;
-  for (; i + 32 <= size; i += 32) {
-    int found = 0;
-    for (int64_t j = 0; j < 32; j += 8) {
-      const __m512i bits = _mm512_and_si512(_mm512_loadu_si512(values + i + j), exponent);
-      found |= _mm512_cmpeq_epi64_mask(bits, exponent);
-    }
-    if (found != 0) break;
-  }
-  return i;
-}
-
-/// A push is looked at as a whole before any of it is applied, at the speed of memory.
-template <typename T>
-bool gradients_finite(const T* values, int64_t size) {
-  const bool wide = best_cpu_isa() == CpuIsa::kAvx512;
-  const int64_t begin = wide ? finite_vectors(values, size) : 0;
-  return all_finite(values + begin, size - begin);
-}
-
-#else
-
-template <typename T>
-bool gradients_finite(const T* values, int64_t size) {
-  return all_finite(values, size);
-}
-
-#endif
 
 }  // namespace
 
@@ -101,7 +47,7 @@ int64_t find_not_finite(const std::byte* data, PushEncoding encoding, int64_t si
   for (int64_t begin = 0; begin < size; begin += kGradientBlock) {
     const int64_t count = std::min(kGradientBlock, size - begin);
     const T* values = gradient_values(data, encoding, begin, count, buffer);
-    if (gradients_finite(values, count)) continue;
+    if (all_finite(values, count)) continue;
     return begin + (std::find_if(values, values + count,
                                  [](const T& value) { return !all_finite(&value, 1); }) -
                     values);
