@@ -19,6 +19,8 @@ function(strata_module)
     add_library(${target} STATIC ${arg_SOURCES})
     target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src")
     target_link_libraries(${target} PRIVATE ${arg_PRIVATE_DEPENDS})
+    # Headers are half of a batch's compilation; a change in one source compiles the batch again.
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
     if(arg_NO_TORCH)
       strata_precompile(${target})
     else()

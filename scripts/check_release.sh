@@ -115,8 +115,9 @@ check_readme() {
 apt-get update -qq
 apt-get install -qq -y --no-install-recommends git make ca-certificates >/dev/null
 cd /in/strata
-make demo
-make test"
+TIMEFORMAT='check_release: %R s, %U s of the processors for the user and %S s for the system'
+time make demo
+time make test"
 }
 
 make_bare

@@ -1,4 +1,4 @@
-#include "cluster/tls_environment.h"
+#include "strata/cluster/tls_environment.h"
 
 #include <array>
 #include <utility>

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "keras/fusion.h"
-#include "summary/trace_recorder.h"
+#include "strata/summary/trace_recorder.h"
 
 namespace strata::keras::detail {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
-#include "runtime/span_observer.h"
 #include "strata/core/str_cat.h"
+#include "strata/runtime/span_observer.h"
 
 namespace strata::detail {
 

@@ -1,4 +1,4 @@
-#include "runtime/span_observer.h"
+#include "strata/runtime/span_observer.h"
 
 #include <utility>
 

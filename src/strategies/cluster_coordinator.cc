@@ -1,9 +1,9 @@
 #include "strata/strategies/cluster_coordinator.h"
 
-#include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
 #include "ps/coordinator/coordinator.h"
 #include "strata/cluster/roles.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/core/error.h"
 
 namespace strata {

@@ -3,12 +3,12 @@
 #include <optional>
 #include <utility>
 
-#include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
 #include "ps/tables/client.h"
 #include "ps/tables/parameter_server.h"
 #include "runtime/replica_group.h"
 #include "strata/cluster/roles.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/core/log.h"
 #include "strata/runtime/cross_device_ops.h"
 #include "strategies/default_seed.h"
@@ -78,7 +78,8 @@ ParameterServerStrategy::Joined ParameterServerStrategy::Joined::make(
   joined.client = std::make_shared<ps::Client>(
       cluster->spec, cluster->task,
       ps::ClientOptions{.server = with_environment(options.server, cluster->task),
-                        .timeout = options.timeout});
+                        .timeout = options.timeout,
+                        .share_memory = options.share_memory});
   ps::ConsistencyOptions consistency = options.consistency;
   consistency.workers = workers.count;
   const auto store = std::make_shared<detail::ServerStore>(
@@ -117,8 +118,9 @@ int ParameterServerStrategy::num_servers() const { return client_ ? client_->num
 bool run_parameter_server(const RunParameterServerOptions& options) {
   const std::optional<cluster::Cluster> cluster = find_cluster(options.cluster_resolver);
   if (!cluster || cluster->task.job != cluster::kPs) return false;
-  ps::ParameterServer server(cluster->spec, cluster->task,
-                             {.server = with_environment(options.server, cluster->task)});
+  ps::ParameterServer server(
+      cluster->spec, cluster->task,
+      {.server = with_environment(options.server, cluster->task), .limits = options.limits});
   server.join();
   return true;
 }

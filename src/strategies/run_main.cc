@@ -38,8 +38,9 @@ int run_main(const std::function<void()>& train, const MainOptions& options) noe
   // A parameter server ends at once by Ctrl-C: it has nothing to save.
   bool served = false;
   const int code = exit_code_of([&] {
-    served = run_parameter_server(
-        {.cluster_resolver = options.cluster_resolver, .server = options.server});
+    served = run_parameter_server({.cluster_resolver = options.cluster_resolver,
+                                   .server = options.server,
+                                   .limits = options.limits});
   });
   if (served || code != 0) return code;
   const InterruptGuard interrupt;

@@ -79,7 +79,7 @@ ServerEmbedding::ServerEmbedding(ParameterServerStrategy& strategy, ServerEmbedd
     : impl_(std::make_shared<Impl>()) {
   check_optimizer(options);
   impl_->group = strategy.group().shared_from_this();
-  impl_->client = strategy.client();
+  impl_->client = strategy.client_;
   if (!impl_->client) {
     impl_->own = std::make_unique<OwnServer>();
     impl_->client = impl_->own->client;

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
 #include "collective/mpi/mpi_communicator.h"
 #include "collective/planner/measure_links.h"
@@ -16,6 +15,7 @@
 #include "core/join.h"
 #include "kernels/kernel_agreement.h"
 #include "strata/cluster/roles.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/core/json.h"
 #include "strata/core/log.h"
 #include "strategies/find_devices.h"

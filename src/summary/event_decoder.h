@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "summary/event_reader.h"
+#include "strata/summary/event_reader.h"
 
 namespace strata::summary::detail {
 

@@ -1,4 +1,4 @@
-#include "summary/event_reader.h"
+#include "strata/summary/event_reader.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "summary/trace_recorder.h"
+#include "strata/summary/trace_recorder.h"
 
 #include <algorithm>
 #include <atomic>

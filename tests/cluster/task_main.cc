@@ -15,9 +15,12 @@
 #include <string>
 #include <vector>
 
-#include "cluster/tls_environment.h"
 #include "strata/cluster/cluster_resolver.h"
 #include "strata/cluster/server.h"
+#include "strata/cluster/tls_environment.h"
+#include "wire/connection.h"
+#include "wire/transfer.h"
+#include "wire/transport.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 
 #include <map>
 
-#include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
 #include "fuzz/fuzz_target.h"
+#include "strata/cluster/tls_environment.h"
 
 namespace {
 

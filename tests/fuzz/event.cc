@@ -2,7 +2,7 @@
 #include "summary/event_decoder.h"
 
 #include "fuzz/fuzz_target.h"
-#include "summary/event_reader.h"
+#include "strata/summary/event_reader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace strata::summary;

@@ -9,9 +9,9 @@
 
 #include "core/thread.h"
 #include "strata/core/error.h"
+#include "strata/summary/event_reader.h"
 #include "strata/summary/summary_writer.h"
-#include "summary/event_reader.h"
-#include "summary/trace_recorder.h"
+#include "strata/summary/trace_recorder.h"
 
 namespace {
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -134,6 +135,84 @@ TEST(DocsTest, FilesThatTheMapNamesExist) {
     }
   }
   EXPECT_GT(paths, 40);
+}
+
+// Names that a private header declares and no public header has a word for.
+std::set<std::string> private_names(const fs::path& root) {
+  static const std::regex kWord("\\w+");
+  static const std::regex kDeclared(
+      R"((?:^|\n)(?:class|struct|enum class) (\w+)[^;\n]*\{|(?:^|\n)[\w:<>,&* ]+[ &*](\w+_\w+)\()");
+  std::set<std::string> public_words;
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "include")) {
+    if (entry.path().extension() != ".h") continue;
+    const std::string text = read_file(entry.path());
+    for (std::sregex_iterator it(text.begin(), text.end(), kWord), end; it != end; ++it) {
+      public_words.insert(it->str());
+    }
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(root / "src")) {
+    if (entry.path().extension() != ".h") continue;
+    const std::string text = read_file(entry.path());
+    for (std::sregex_iterator it(text.begin(), text.end(), kDeclared), end; it != end; ++it) {
+      const std::string name = (*it)[(*it)[1].matched ? 1 : 2];
+      if (!public_words.contains(name)) names.insert(name);
+    }
+  }
+  return names;
+}
+
+// The private names in the code of a document. A line that names a file of src/ is for readers of
+// the source.
+std::vector<std::string> private_names_in(const std::string& text,
+                                          const std::set<std::string>& names) {
+  static const std::regex kCode("`[^`]+`");
+  static const std::regex kWord("\\w+");
+  std::vector<std::string> result;
+  bool block = false;
+  for (const auto& line : lines_of(text)) {
+    if (line.starts_with("```")) block = !block;
+    if (line.starts_with("```") || line.find("src/") != std::string::npos) continue;
+    std::string code = block ? line : "";
+    for (std::sregex_iterator it(line.begin(), line.end(), kCode), end; !block && it != end; ++it) {
+      code += it->str();
+    }
+    for (std::sregex_iterator it(code.begin(), code.end(), kWord), end; it != end; ++it) {
+      if (names.contains(it->str())) result.push_back(it->str());
+    }
+  }
+  return result;
+}
+
+TEST(DocsTest, WhatUsersAreToldOfIsInPublicHeaders) {
+  const fs::path root = test::source_path();
+  const auto names = private_names(root);
+  ASSERT_GT(names.size(), 300u);
+  // About the library's inside.
+  const std::set<std::string> for_readers_of_the_source = {"algorithms.md", "glossary.md",
+                                                           "kernels.md", "thread_model.md"};
+  std::vector<fs::path> documents = {root / "README.md"};
+  for (const auto& entry : fs::directory_iterator(root / "docs")) {
+    const fs::path& path = entry.path();
+    if (path.extension() == ".md" && !for_readers_of_the_source.contains(path.filename())) {
+      documents.push_back(path);
+    }
+  }
+  for (const auto& document : documents) {
+    for (const auto& name : private_names_in(read_file(document), names)) {
+      ADD_FAILURE()
+          << fs::relative(document, root).string() << " names " << name
+          << ", which only a header in src/ declares: install that header, or leave it out";
+    }
+  }
+}
+
+TEST(DocsTest, SeesANameThatIsNotInstalled) {
+  const std::set<std::string> names = {"Hidden"};
+  EXPECT_EQ(private_names_in("Call `a::Hidden::x()`.\n", names).size(), 1u);
+  EXPECT_EQ(private_names_in("```cpp\nHidden h;\n```\n", names).size(), 1u);
+  EXPECT_TRUE(private_names_in("Hidden, in words.\n", names).empty());
+  EXPECT_TRUE(private_names_in("`Hidden` is in src/x.h.\n", names).empty());
 }
 
 TEST(DocsTest, SeesABlockThatIsNotQuoted) {

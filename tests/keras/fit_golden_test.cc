@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "keras/saving/layer_registry.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/saving.h"
 #include "strata/keras/sequential.h"
 #include "strata/optim/loss_scale_optimizer.h"

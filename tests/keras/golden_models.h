@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "keras/graph/input_layer.h"
-#include "keras/saving/layer_registry.h"
 #include "strata/core/file_system.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/model.h"
 #include "support/source_path.h"
 

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "core/memory_limit.h"
-#include "keras/saving/layer_registry.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/core.h"

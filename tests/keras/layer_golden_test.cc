@@ -18,8 +18,8 @@
 #include <sstream>
 
 #include "keras/call_context.h"
-#include "keras/saving/layer_registry.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/strategies/one_device_strategy.h"
 #include "support/source_path.h"
 #include "support/test_devices.h"

@@ -1,6 +1,6 @@
 // State in Keras's order against tests/golden/keras_optimizer_state.json.
 
-#include "keras/training/optimizer_state.h"
+#include "strata/keras/optimizer_state.h"
 
 #include <ATen/Functions.h>
 #include <gtest/gtest.h>

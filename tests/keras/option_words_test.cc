@@ -1,10 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "keras/saving/layer_registry.h"
 #include "strata/cluster/server.h"
 #include "strata/collective/communication_options.h"
 #include "strata/keras/confusion_metrics.h"
 #include "strata/keras/initializers.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/attention.h"
 #include "strata/keras/layers/convolutional.h"
 #include "strata/keras/layers/image_preprocessing.h"

@@ -15,8 +15,8 @@
 #include <cmath>
 #include <set>
 
-#include "keras/saving/layer_registry.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/image_preprocessing.h"
 #include "strata/keras/layers/regularization.h"
 #include "strata/runtime/devices.h"

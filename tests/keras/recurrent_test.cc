@@ -4,7 +4,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include "keras/saving/layer_registry.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/activation.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/recurrent.h"

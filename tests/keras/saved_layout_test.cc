@@ -8,9 +8,9 @@
 #include <map>
 #include <sstream>
 
-#include "keras/saving/layer_registry.h"
 #include "keras_files/model_layout.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
 #include "support/source_path.h"
 
 namespace strata::keras {

@@ -9,13 +9,14 @@
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <sstream>
 
 #include "keras/call_options.h"
-#include "keras/saving/layer_registry.h"
 #include "keras_files/keras_archive.h"
 #include "runtime/replica_group.h"
 #include "strata/core/file_system.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/attention.h"
 #include "strata/keras/layers/core.h"
 #include "strata/keras/layers/normalization.h"
@@ -157,6 +158,21 @@ void rewrite(const std::string& file, const std::string& from, const std::string
   ASSERT_NE(at, std::string::npos) << text;
   archive.config = Json::parse(text.replace(at, from.size(), to));
   keras_files::save_keras_archive(archive, file);
+}
+
+TEST_F(SavingTest, LimitsOfReadersAreTheCallers) {
+  const Sequential model = small();
+  save_model(model, path("m.keras"));
+  save_weights(model, path("m.weights.h5"));
+  const ReadLimits few{.parts = 3};
+  for (const auto& load :
+       {std::function([&] { load_model(path("m.keras"), {.limits = few}); }),
+        std::function([&] { load_weights(model, path("m.keras"), few); }),
+        std::function([&] { model->load_weights(path("m.weights.h5"), few); })}) {
+    expect_error_containing(load, ErrorCode::kResourceExhausted, "parts");
+  }
+  load_model(path("m.keras"));
+  load_weights(model, path("m.weights.h5"));
 }
 
 TEST_F(SavingTest, ClassesAndOptionsThatAreNotKnown) {

@@ -15,7 +15,7 @@
 #include "strata/keras/saving.h"
 #include "strata/keras/sequential.h"
 #include "strata/optim/optimizers.h"
-#include "summary/event_reader.h"
+#include "strata/summary/event_reader.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

@@ -3,16 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <latch>
 #include <mutex>
 
 #include "parameter_servers/train_workers.h"
 #include "parity/models.h"
 #include "ps/ps_cluster.h"
-#include "runtime/span_observer.h"
 #include "strata/checkpoint/checkpoint.h"
 #include "strata/core/log.h"
 #include "strata/optim/loss_scale_optimizer.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/strategies/server_embedding.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
@@ -313,6 +314,18 @@ TEST(ParameterServerStrategyTest, AParameterServerDoesNotTrain) {
   const auto worker = std::make_shared<cluster::SimpleResolver>(
       spec, cluster::SimpleOptions{.task_type = "worker", .task_id = 0});
   EXPECT_FALSE(run_parameter_server({.cluster_resolver = worker}));
+}
+
+TEST(ParameterServerStrategyTest, AServerHasTheLimitsOfItsProgram) {
+  const cluster::ClusterSpec spec = {{"ps", {"ps-0:1"}}, {"worker", {"worker-0:1"}}};
+  const auto resolver = std::make_shared<cluster::SimpleResolver>(
+      spec, cluster::SimpleOptions{.task_type = "ps", .task_id = 0});
+  wire::MemoryNetwork network;
+  EXPECT_TRUE(throws(ErrorCode::kDeadlineExceeded, {"no worker was connected for 0.05 s"}, [&] {
+    run_parameter_server({.cluster_resolver = resolver,
+                          .server = {.transport = network.transport("ps-0")},
+                          .limits = {.lonely = std::chrono::milliseconds(50)}});
+  }));
 }
 
 // Training alone should be no surprise.

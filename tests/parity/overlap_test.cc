@@ -17,7 +17,7 @@
 
 #include "kernels/autograd_node.h"
 #include "parity/models.h"
-#include "runtime/span_observer.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/strategies/multi_worker_mirrored_strategy.h"
 #include "support/replicas.h"
 #include "support/thread_cluster.h"

@@ -19,10 +19,10 @@
 #include <thread>
 #include <vector>
 
-#include "cluster/tls_environment.h"
 #include "cluster/wire_environment.h"
 #include "ps/coordinator/coordinator.h"
 #include "strata/cluster/cluster_resolver.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/ps/worker_server.h"
 
 namespace {

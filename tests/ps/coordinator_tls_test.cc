@@ -1,8 +1,8 @@
 // With certificates; only where this build has OpenSSL.
 #include <gtest/gtest.h>
 
-#include "cluster/tls_environment.h"
 #include "ps/coordinator_processes.h"
+#include "strata/cluster/tls_environment.h"
 #include "support/temp_folder.h"
 #include "wire/tls/certificates.h"
 

@@ -176,7 +176,8 @@ TEST(FailuresTest, AServerThatNobodyComesToEnds) {
   const cluster::ClusterSpec spec = {{"ps", {"ps-0:1"}}, {"worker", {"worker-0:1"}}};
   wire::MemoryNetwork network;
   ParameterServer server(
-      spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .lonely_limit = 50ms});
+      spec, {"ps", 0},
+      {.server = {.transport = network.transport("ps-0")}, .limits = {.lonely = 50ms}});
   expect_error_containing([&] { server.join(); }, ErrorCode::kDeadlineExceeded,
                           "[ps] /job:ps/task:0: no worker was connected for 0.05 s");
 }

@@ -98,7 +98,7 @@ TEST_F(PsAttacksTest, ATableWhoseSizeOverflowsIsRefused) {
 
 TEST_F(PsAttacksTest, ATableBeyondTheServersMemoryIsRefused) {
   expect_refused(create({.name = "large", .rows = int64_t{1} << 50, .width = 1}),
-                 "ParameterServerOptions::memory_limit", ErrorCode::kResourceExhausted);
+                 "ServerLimits::memory", ErrorCode::kResourceExhausted);
   expect_served();
 }
 
@@ -295,7 +295,8 @@ TEST(PsLimitsTest, AWorkersWaitingRequestsHaveABound) {
   const cluster::ClusterSpec spec({{"worker", {"worker-0:1", "worker-1:1"}}, {"ps", {"ps-0:1"}}});
   wire::MemoryNetwork network;
   const ParameterServer server(
-      spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .pending_limit = 1000});
+      spec, {"ps", 0},
+      {.server = {.transport = network.transport("ps-0")}, .limits = {.pending = 1000}});
   RawWorker worker(network, "worker-0", "/job:worker/task:0");
   const TableSpec table = flat_table();
   ASSERT_EQ(worker
@@ -309,7 +310,7 @@ TEST(PsLimitsTest, AWorkersWaitingRequestsHaveABound) {
                                   .data_bytes = kElements * sizeof(float),
                                   .learning_rate = 1});
   EXPECT_EQ(reply.code, ErrorCode::kResourceExhausted) << reply.text;
-  EXPECT_NE(reply.text.find("pending_limit"), std::string::npos) << reply.text;
+  EXPECT_NE(reply.text.find("ServerLimits::pending"), std::string::npos) << reply.text;
   // What was refused holds nothing.
   EXPECT_EQ(worker.ask({.kind = RequestKind::kCounters, .table = table.name}).code, ErrorCode::kOk);
   // Another's are counted apart.
@@ -321,7 +322,8 @@ TEST(PsLimitsTest, TheTablesOfAServerHaveABound) {
   const cluster::ClusterSpec spec({{"worker", {"worker-0:1"}}, {"ps", {"ps-0:1"}}});
   wire::MemoryNetwork network;
   const ParameterServer server(
-      spec, {"ps", 0}, {.server = {.transport = network.transport("ps-0")}, .memory_limit = 1000});
+      spec, {"ps", 0},
+      {.server = {.transport = network.transport("ps-0")}, .limits = {.memory = 1000}});
   RawWorker worker(network, "worker-0", "/job:worker/task:0");
   const auto create = [&](const std::string& name, int64_t rows) {
     const TableSpec table = {.name = name, .rows = rows, .width = 1};
@@ -332,7 +334,7 @@ TEST(PsLimitsTest, TheTablesOfAServerHaveABound) {
   const Reply refused = create("two", 150);
   EXPECT_EQ(refused.code, ErrorCode::kResourceExhausted);
   EXPECT_NE(refused.text.find("table 'two': got 600 bytes for /job:ps/task:0, which keeps 600 and "
-                              "may keep 1000 (ParameterServerOptions::memory_limit)"),
+                              "may keep 1000 (ServerLimits::memory)"),
             std::string::npos)
       << refused.text;
   EXPECT_EQ(create("two", 100).code, ErrorCode::kOk);  // just fits

@@ -9,11 +9,11 @@
 #include <optional>
 #include <set>
 
-#include "cluster/tls_environment.h"
 #include "ps/coordinator/call_message.h"
 #include "ps/tables/parameter_server.h"
 #include "ps/tables/request.h"
 #include "strata/cluster/cluster_spec.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/ps/function_registry.h"
 #include "strata/ps/table.h"
 #include "strata/ps/worker_server.h"

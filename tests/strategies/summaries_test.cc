@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "strata/strategies/mirrored_strategy.h"
+#include "strata/summary/event_reader.h"
 #include "strata/summary/recording.h"
 #include "strata/summary/summary_writer.h"
-#include "summary/event_reader.h"
 #include "support/replicas.h"
 #include "support/temp_folder.h"
 

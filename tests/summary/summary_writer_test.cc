@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "strata/core/file_system.h"
-#include "summary/event_reader.h"
+#include "strata/summary/event_reader.h"
 #include "support/expect_error.h"
 #include "support/temp_folder.h"
 

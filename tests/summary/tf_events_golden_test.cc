@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "strata/core/file_system.h"
+#include "strata/summary/event_reader.h"
 #include "strata/summary/summary_writer.h"
-#include "summary/event_reader.h"
 #include "summary/histogram.h"
 #include "support/source_path.h"
 #include "support/temp_folder.h"

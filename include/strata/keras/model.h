@@ -123,7 +123,7 @@ class STRATA_API Model : public LayerOf<ModelImpl> {
   /// Saves in Keras's files (see keras/saving.h); keras::load_model reads them.
   void save(const std::string& path) const;
   void save_weights(const std::string& path) const;
-  void load_weights(const std::string& path) const;
+  void load_weights(const std::string& path, const ReadLimits& limits = {}) const;
   /// Prints Keras's table of layers; keras/printing.h has options.
   void summary(std::ostream& out) const;
   /// Returns model_to_config, as text.

@@ -5,6 +5,7 @@
 
 #include "strata/core/export.h"
 #include "strata/core/json.h"
+#include "strata/core/read_limits.h"
 #include "strata/keras/model.h"
 #include "strata/optim/optimizer.h"
 #include "strata/optim/schedule.h"
@@ -18,30 +19,35 @@ namespace strata::keras {
 
 /// Writes `NAME.keras`: structure, weights, and the compile options, with the optimizer's state.
 /// @throws Error kInvalidArgument: another ending. kFailedPrecondition: not built. Errors of
-///         model_to_config and save_keras_archive.
+///         model_to_config, and of writing files.
 STRATA_API void save_model(const Model& model, const std::string& path);
 
 struct LoadModelOptions {
   /// Compiles the model by the file's options, with the optimizer's state.
   bool compile = true;
+  /// Bounds on what reading the file may cost.
+  ReadLimits limits = {};
 };
 
 /// Loads a model from a `.keras` file, or a whole-model `.h5` file of older Keras, in the current
 /// scope.
-/// @throws Errors of model_from_config, load_keras_archive, load_legacy_model and load_weights.
+/// @throws Error kDataLoss: a damaged file; names the part. kResourceExhausted: names the limit that
+///         the file exceeds. Errors of model_from_config and load_weights.
 STRATA_API Model load_model(const std::string& path, const LoadModelOptions& options = {});
 
 /// Writes the weights alone: `NAME.weights.h5` as Keras does, or `NAME.safetensors` by the
 /// variables' paths ("dense/kernel", in nested models "block/dense/kernel").
 /// @throws Error kInvalidArgument: another ending. kFailedPrecondition: not built. Errors of
-///         save_weights_file and save_safetensors.
+///         writing files.
 STRATA_API void save_weights(const Model& model, const std::string& path);
 
 /// Loads weights into a built model, from `.weights.h5`, `.weights.json` (shards), `.keras`,
 /// `.safetensors`, or a whole-model `.h5`: all of them or, if anything does not match, none.
 /// @throws Error kInvalidArgument: another number or shape than the model has; names the file, the
 ///         layer, the variable and both shapes. kFailedPrecondition: the model is not built.
-STRATA_API void load_weights(const Model& model, const std::string& path);
+///         kDataLoss, kResourceExhausted: as load_model.
+STRATA_API void load_weights(const Model& model, const std::string& path,
+                             const ReadLimits& limits = {});
 
 /// Converts a model to Keras's JSON, `{"module", "class_name", "config", ...}`: its layers, their
 /// options and how they are connected; no weights. Keras 3.6 and later make the same model of it.

@@ -11,6 +11,7 @@
 #include "strata/cluster/server.h"
 #include "strata/core/export.h"
 #include "strata/ps/placement.h"
+#include "strata/ps/server_limits.h"
 #include "strata/ps/table.h"
 #include "strata/strategies/strategy.h"
 
@@ -50,6 +51,9 @@ struct ParameterServerStrategyOptions {
   /// values are then one push of this worker's own older. What variables hold between two steps are
   /// the values behind the push before the last; an error of a push is the next step's.
   bool pull_ahead = false;
+  /// Servers on this host read gradients and write values in memory that this process shares with
+  /// them; false: all bytes travel.
+  bool share_memory = true;
   ReplicaOptions replicas = {};
 };
 
@@ -87,22 +91,22 @@ class STRATA_API ParameterServerStrategy : public Strategy {
   int worker() const;
   int num_servers() const;
 
-  /// Null without servers.
-  const std::shared_ptr<ps::Client>& client() const { return client_; }
   /// True if tables have a backup.
   bool has_backup() const { return backup_; }
 
  private:
+  friend class ServerEmbedding;
   struct Joined;
   explicit ParameterServerStrategy(Joined joined);
 
-  std::shared_ptr<ps::Client> client_;
+  std::shared_ptr<ps::Client> client_;  // null without servers
   bool backup_;
 };
 
 struct RunParameterServerOptions {
   std::shared_ptr<const cluster::ClusterResolver> cluster_resolver = {};
   cluster::ServerOptions server = {};
+  ps::ServerLimits limits = {};
 };
 
 /// In a process that is a parameter server, serves until the chief and all workers have ended.

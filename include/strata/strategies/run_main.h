@@ -7,6 +7,7 @@
 #include "strata/cluster/server.h"
 #include "strata/core/export.h"
 #include "strata/ps/function_registry.h"
+#include "strata/ps/server_limits.h"
 
 namespace strata {
 
@@ -16,6 +17,8 @@ struct MainOptions {
   std::shared_ptr<cluster::ClusterResolver> cluster_resolver = {};
   /// Wire, TLS and liveness interval, as in the strategy's options.
   cluster::ServerOptions server = {};
+  /// Of a parameter server.
+  ps::ServerLimits limits = {};
 };
 
 /// Implements `main` of a cluster's program. A parameter server serves until the job has ended;

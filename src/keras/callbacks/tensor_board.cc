@@ -14,7 +14,7 @@
 #include "strata/data/image_codec.h"
 #include "strata/keras/saving.h"
 #include "strata/summary/summary_writer.h"
-#include "summary/trace_recorder.h"
+#include "strata/summary/trace_recorder.h"
 
 namespace strata::callbacks {
 namespace {

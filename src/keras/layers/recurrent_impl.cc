@@ -13,8 +13,8 @@
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
 #include "keras/layers/recurrent_visits.h"
-#include "keras/saving/layer_registry.h"
 #include "runtime/context.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/runtime/replica_context.h"
 
 namespace strata::layers {

@@ -7,7 +7,7 @@
 
 #include "keras/layers/layer_class.h"
 #include "keras/layers/recurrent_impl.h"
-#include "keras/saving/layer_registry.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/wrappers.h"
 
 namespace strata::layers {

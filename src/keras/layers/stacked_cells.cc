@@ -2,8 +2,8 @@
 
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
-#include "keras/saving/layer_registry.h"
 #include "keras_files/model_layout.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/layers/recurrent_cells.h"
 
 namespace strata::layers {

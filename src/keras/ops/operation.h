@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "keras/fusion.h"
-#include "keras/saving/layer_registry.h"
 #include "strata/keras/layer_impl.h"
+#include "strata/keras/layer_registry.h"
 
 /// Operations: nodes of a graph that Keras's files keep beside the layers. A table says what each
 /// computes; one LayerImpl implements all of them.

@@ -1,4 +1,4 @@
-#include "keras/saving/layer_registry.h"
+#include "strata/keras/layer_registry.h"
 
 #include <map>
 

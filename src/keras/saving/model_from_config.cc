@@ -8,8 +8,8 @@
 #include "keras/graph/input_layer.h"
 #include "keras/graph/model_entry.h"
 #include "keras/ops/operation.h"
-#include "keras/saving/layer_registry.h"
 #include "keras_files/keras_history.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/saving.h"
 #include "strata/keras/sequential.h"
 

@@ -11,8 +11,8 @@
 #include "keras/layers/attention_heads.h"
 #include "keras/layers/recurrent_impl.h"
 #include "keras/ops/operation.h"
-#include "keras/saving/layer_registry.h"
 #include "keras_files/model_layout.h"
+#include "strata/keras/layer_registry.h"
 #include "strata/keras/saving.h"
 
 namespace strata::keras {

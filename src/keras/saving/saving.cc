@@ -146,7 +146,7 @@ void restore_compiled(const Model& model, const Json& compile,
 
 Model load_legacy(const std::string& path, const LoadModelOptions& options) {
   keras_files::LegacyModel file;
-  read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path); });
+  read_by_all(get_strategy(), [&] { file = keras_files::load_legacy_model(path, options.limits); });
   Model model = with_path("load_model", path, [&] { return model_from_config(file.model_config); });
   assign_legacy(model, file, path);
   // Keras itself does not bring the optimizer's slots back.
@@ -204,7 +204,8 @@ void save_model(const Model& model, const std::string& path) {
 Model load_model(const std::string& path, const LoadModelOptions& options) {
   if (path.ends_with(".h5")) return load_legacy(path, options);
   keras_files::KerasArchive archive;
-  read_by_all(get_strategy(), [&] { archive = keras_files::load_keras_archive(path); });
+  read_by_all(get_strategy(),
+              [&] { archive = keras_files::load_keras_archive(path, {.limits = options.limits}); });
   Model model = model_of(archive, path);
   if (model->built()) detail::assign_weights(model, archive.config, archive.weights, path);
   const Json* compile = archive.config.find("compile_config");
@@ -230,21 +231,22 @@ void save_weights(const Model& model, const std::string& path) {
   write_by_chief(model, [&] { keras_files::save_weights_file(tree, path); });
 }
 
-void load_weights(const Model& model, const std::string& path) {
+void load_weights(const Model& model, const std::string& path, const ReadLimits& limits) {
   check_built(model, "load_weights");
   if (path.ends_with(".safetensors")) {
     read_safetensors(model, path);
   } else if (path.ends_with(".keras")) {
     keras_files::KerasArchive archive;
-    read_by_all(model->strategy(), [&] { archive = keras_files::load_keras_archive(path); });
+    read_by_all(model->strategy(),
+                [&] { archive = keras_files::load_keras_archive(path, {.limits = limits}); });
     load_tree(model, archive.weights, path);
   } else if (path.ends_with(".h5") && !path.ends_with(".weights.h5")) {
     keras_files::LegacyModel file;
-    read_by_all(model->strategy(), [&] { file = keras_files::load_legacy_model(path); });
+    read_by_all(model->strategy(), [&] { file = keras_files::load_legacy_model(path, limits); });
     assign_legacy(model, file, path);
   } else {
     WeightsGroup weights;
-    read_by_all(model->strategy(), [&] { weights = keras_files::load_weights_file(path); });
+    read_by_all(model->strategy(), [&] { weights = keras_files::load_weights_file(path, limits); });
     load_tree(model, weights, path);
   }
 }

@@ -1,4 +1,4 @@
-#include "keras/training/optimizer_state.h"
+#include "strata/keras/optimizer_state.h"
 
 #include <ATen/ops/full.h>
 

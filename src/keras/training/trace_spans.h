@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "core/mutex.h"
-#include "runtime/span_observer.h"
-#include "summary/trace_recorder.h"
+#include "strata/runtime/span_observer.h"
+#include "strata/summary/trace_recorder.h"
 
 namespace strata::keras::detail {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "keras/training/optimizer_state.h"
 #include "keras_files/optimizer_layout.h"
+#include "strata/keras/optimizer_state.h"
 #include "strata/keras/saving.h"
 #include "strata/optim/loss_scale_optimizer.h"
 

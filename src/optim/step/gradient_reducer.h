@@ -14,8 +14,8 @@
 #include "core/mutex.h"
 #include "core/thread.h"
 #include "runtime/replica_group.h"
-#include "runtime/span_observer.h"
 #include "strata/collective/schedule.h"
+#include "strata/runtime/span_observer.h"
 #include "strata/runtime/variable.h"
 
 namespace strata::optimizers {

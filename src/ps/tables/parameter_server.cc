@@ -50,7 +50,7 @@ ParameterServer::Impl::Impl(const cluster::ClusterSpec& all, const cluster::Task
       task(self),
       options(std::move(chosen)),
       servers(all.has_job(cluster::kPs) ? all.num_tasks(cluster::kPs) : 0),
-      memory_limit(options.memory_limit != 0 ? options.memory_limit : default_memory_limit()),
+      memory_limit(options.limits.memory != 0 ? options.limits.memory : default_memory_limit()),
       transport(cluster::make_transport(options.server)),
       own{.server = task.index},
       copied{.server = backup_peer(-1).index},
@@ -294,7 +294,7 @@ ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall&
   STRATA_CHECK(bytes <= memory_limit - std::min(kept, memory_limit), kResourceExhausted,
                "[ps] table '", asked.name, "': got ", bytes, " bytes for ", task.to_string(),
                ", which keeps ", kept, " and may keep ", memory_limit,
-               " (ParameterServerOptions::memory_limit); use more servers or a smaller table");
+               " (ServerLimits::memory); use more servers or a smaller table");
   Table table;
   table.spec = request.text;
   table.bytes = bytes;
@@ -316,7 +316,7 @@ void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const
 
 /// Of a worker: two requests at a time for all that the tables hold, and some for small ones.
 uint64_t ParameterServer::Impl::pending_limit() const {
-  return options.pending_limit != 0 ? options.pending_limit : 2 * table_bytes() + kPendingFloor;
+  return options.limits.pending != 0 ? options.limits.pending : 2 * table_bytes() + kPendingFloor;
 }
 
 uint64_t ParameterServer::Impl::table_bytes() const {
@@ -433,7 +433,7 @@ void ParameterServer::Impl::check_liveness() {
   // A worker may still be starting when another finds nothing left to do.
   const bool late = !all_have_come() && now - last_there <= options.server.liveness;
   const bool over = (job_done && !there && !late) || needless;
-  all_workers_gone = now - last_there > options.lonely_limit;
+  all_workers_gone = now - last_there > options.limits.lonely;
   if (over || all_workers_gone) {
     ended = true;
     changed.notify_all();
@@ -453,7 +453,7 @@ void ParameterServer::Impl::say_that_none_is_there(Clock::time_point now) {
                      ": waits for a worker; ", came.empty() ? "none has come" : "all have left",
                      "; are the workers' specs the same? ", spec.to_string());
     };
-    alone_notice.emplace(say, last_there, last_there + options.lonely_limit);
+    alone_notice.emplace(say, last_there, last_there + options.limits.lonely);
   }
   alone_notice->look(now);
 }
@@ -468,7 +468,7 @@ void ParameterServer::join(std::stop_token stop) {
   impl_->changed.wait(lock, stop, [&]() STRATA_REQUIRES(impl_->mutex) { return impl_->ended; });
   STRATA_CHECK(!impl_->all_workers_gone || impl_->job_done, kDeadlineExceeded, "[ps] ",
                impl_->task.to_string(), ": no worker was connected for ",
-               std::chrono::duration<double>(impl_->options.lonely_limit).count(),
+               std::chrono::duration<double>(impl_->options.limits.lonely).count(),
                " s; are the workers' specs the same? ", impl_->spec.to_string());
 }
 

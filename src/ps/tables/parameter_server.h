@@ -1,27 +1,18 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
 #include <memory>
 #include <stop_token>
 
 #include "strata/cluster/cluster_spec.h"
 #include "strata/cluster/server.h"
+#include "strata/ps/server_limits.h"
 
 namespace strata::ps {
 
 struct ParameterServerOptions {
   /// Certificates, the wire, where to listen, how soon a silent worker is lost.
   cluster::ServerOptions server = {};
-  /// `join` gives up when no worker has been there for so long.
-  std::chrono::nanoseconds lonely_limit = std::chrono::minutes(10);
-  /// Bytes that all tables, copies for another server among them, may take here; a table beyond it
-  /// is refused with kResourceExhausted. 0: nine tenths of the host's memory.
-  uint64_t memory_limit = 0;
-  /// Bytes that the requests of one worker may hold here while they wait for their data, their turn
-  /// or for their answers to be taken; one more is refused with kResourceExhausted. 0: two requests
-  /// for all that the tables hold, and 64 MiB.
-  uint64_t pending_limit = 0;
+  ServerLimits limits = {};
 };
 
 /// A task of the job `ps`: holds its parts of tables, which the workers make, and updates them with
@@ -45,7 +36,7 @@ class ParameterServer {
   /// Serves until the chief (or worker 0) has said that the job is done and all workers have ended
   /// (one that has never come is waited for as long as a silent one, ServerOptions::liveness),
   /// until its backup has its place and no worker is connected any more, or until `stop`.
-  /// @throws Error  kDeadlineExceeded: no worker was connected for `lonely_limit`.
+  /// @throws Error  kDeadlineExceeded: no worker was connected for `ServerLimits::lonely`.
   void join(std::stop_token stop = {});
 
  private:

@@ -43,7 +43,7 @@ void TableCall::charge(std::shared_ptr<std::atomic<uint64_t>> pending, uint64_t 
   STRATA_CHECK(charged_ <= limit - std::min(others, limit), kResourceExhausted,
                "[ps] got a request of ", charged_, " bytes from ", worker_, " while requests of ",
                others, " bytes wait for their turn; a worker may have ", limit,
-               " under way (ParameterServerOptions::pending_limit); take the answers first, or "
+               " under way (ServerLimits::pending); take the answers first, or "
                "raise it");
 }
 

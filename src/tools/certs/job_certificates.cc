@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cluster/tls_environment.h"
+#include "strata/cluster/tls_environment.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
 #include "wire/tls/certificates.h"

@@ -7,7 +7,7 @@
 #include "core/join.h"
 #include "strata/core/error.h"
 #include "strata/core/file_system.h"
-#include "summary/event_reader.h"
+#include "strata/summary/event_reader.h"
 #include "tools/inspect/inspect.h"
 
 namespace strata::tools {

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "strata/core/export.h"
 #include "strata/keras/layer.h"
 
 namespace strata::keras {
@@ -12,7 +13,7 @@ using LayerFactory = std::function<Layer(const Json& config)>;
 
 /// Lets files hold a user-defined class.
 ///
-///     keras::register_layer("mine>Scale", [](const Json& config) {
+///     keras::register_layer("shop>Scale", [](const Json& config) {
 ///       return keras::make_layer<ScaleImpl>(
 ///           keras::LayerOptions{.name = config.at("name").as_string()});
 ///     });
@@ -21,7 +22,7 @@ using LayerFactory = std::function<Layer(const Json& config)>;
 ///              `@keras.saving.register_keras_serializable(package="mine")`. Without a package it
 ///              is Keras's default one, "Custom". `Class` is the layer's class_name().
 /// @throws Error kAlreadyExists: there is one of that name.
-void register_layer(const std::string& name, LayerFactory factory);
+STRATA_API void register_layer(const std::string& name, LayerFactory factory);
 
 /// What an operation of a graph is called with, as files have it: constants as they stand, a tensor
 /// as `{"tensor": <its index among the inputs>}`.
@@ -44,14 +45,14 @@ using OperationFunction =
 /// @param function  Called on several replicas at once. The shapes are found by calls with zeros,
 ///                  the dtype that symbolic tensors show is the one that the inputs have in common.
 /// @throws Error kAlreadyExists: this library has it, or it was registered.
-void register_operation(const std::string& name, OperationFunction function);
+STRATA_API void register_operation(const std::string& name, OperationFunction function);
 
 /// @param object  `{"class_name": "Dense", "config": {...}}`, as a model's config lists it.
 /// @throws Error kUnimplemented: a class that is not known; names layer and class, and how to
 ///         register one. kDataLoss: options that do not fit.
-Layer layer_from_config(const Json& object);
+STRATA_API Layer layer_from_config(const Json& object);
 
 /// `{"module": "keras.layers", "class_name": "Dense", "config": {...}, "registered_name": null}`.
-Json to_config(const Layer& layer);
+STRATA_API Json to_config(const Layer& layer);
 
 }  // namespace strata::keras

@@ -5,10 +5,11 @@
 #include <span>
 #include <vector>
 
+#include "strata/core/export.h"
 #include "strata/optim/optimizer.h"
 
 /// What Keras keeps of an optimizer in `optimizer/vars` of a weights file: in which order, says
-/// keras_files/optimizer_layout.h.
+/// src/keras_files/optimizer_layout.h.
 namespace strata::keras {
 
 /// The optimizer's state as Keras would write it: iterations (int64), learning rate (float32,
@@ -18,8 +19,8 @@ namespace strata::keras {
 /// @return On the CPU, copies. Of an optimizer without variables only the first two.
 /// @throws Error  kInvalidArgument: `trainable` are not the optimizer's variables.
 ///                kUnimplemented: a user-defined class.
-std::vector<at::Tensor> export_state(const optimizers::Optimizer& optimizer,
-                                     std::span<const Variable> trainable);
+STRATA_API std::vector<at::Tensor> export_state(const optimizers::Optimizer& optimizer,
+                                                std::span<const Variable> trainable);
 
 /// The way back, bit for bit, on every replica. Outside `run`.
 ///
@@ -29,7 +30,7 @@ std::vector<at::Tensor> export_state(const optimizers::Optimizer& optimizer,
 ///
 /// @return False if it was left.
 /// @throws Error  kInvalidArgument: a tensor of another shape than its slot; `trainable` as above.
-bool import_state(optimizers::Optimizer& optimizer, std::span<const Variable> trainable,
-                  std::span<const at::Tensor> state);
+STRATA_API bool import_state(optimizers::Optimizer& optimizer, std::span<const Variable> trainable,
+                             std::span<const at::Tensor> state);
 
 }  // namespace strata::keras

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "strata/core/export.h"
+
 namespace strata::summary {
 
 /// What a summary holds: numbers, or strings.
@@ -43,7 +45,7 @@ struct EventFileDamage {
 /// own server does; `damage` has a line for each. Where a length is damaged it is unknown where the
 /// next record starts: `next` stops there. A record that is cut off at the end is no damage: its
 /// writer may be at work, and a later `next` looks again. Threads: one at a time.
-class EventReader {
+class STRATA_API EventReader {
  public:
   /// @throws Error  as FileSystem::open; kDataLoss: its beginning is no record.
   explicit EventReader(const std::string& path);
@@ -65,11 +67,11 @@ class EventReader {
 };
 
 /// All of a file. Damage is logged.
-std::vector<Event> read_events(const std::string& path);
+STRATA_API std::vector<Event> read_events(const std::string& path);
 
 /// The event files in `folder` (not below it) in the order of their names: what TensorBoard takes
 /// for one run. Damage is logged.
-std::vector<Event> read_run(const std::string& folder);
+STRATA_API std::vector<Event> read_run(const std::string& folder);
 
 struct ScalarPoint {
   int64_t step;
@@ -79,6 +81,7 @@ struct ScalarPoint {
 
 /// The curves that TensorBoard shows: where the steps of a tag go back, since a run was resumed
 /// from a checkpoint, the older points from there on are dropped.
-std::map<std::string, std::vector<ScalarPoint>> scalars_of(const std::vector<Event>& events);
+STRATA_API std::map<std::string, std::vector<ScalarPoint>> scalars_of(
+    const std::vector<Event>& events);
 
 }  // namespace strata::summary

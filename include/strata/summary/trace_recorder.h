@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "strata/core/export.h"
 #include "strata/summary/trace.h"
 
 namespace strata::summary {
@@ -22,7 +23,7 @@ struct TraceRecorderOptions {
 ///
 /// Threads: any, at once. Recording threads must end before the recorder is destroyed.
 /// Cost: about 0.2 us a span.
-class TraceRecorder {
+class STRATA_API TraceRecorder {
  public:
   explicit TraceRecorder(const TraceRecorderOptions& options = {});
   ~TraceRecorder();
@@ -30,7 +31,7 @@ class TraceRecorder {
   TraceRecorder& operator=(const TraceRecorder&) = delete;
 
   /// Its destructor ends the span, on the thread that began it.
-  class Scope {
+  class STRATA_API Scope {
    public:
     /// Without a recorder it does nothing: code can hold one that is often null.
     Scope(TraceRecorder* recorder, std::string_view name);
