@@ -19,7 +19,7 @@ using LayerFactory = std::function<Layer(const Json& config)>;
 ///     });
 ///
 /// @param name  What Keras registers the class by, "package>Class", where it is decorated with
-///              `@keras.saving.register_keras_serializable(package="mine")`. Without a package it
+///              `@keras.saving.register_keras_serializable(package="shop")`. Without a package it
 ///              is Keras's default one, "Custom". `Class` is the layer's class_name().
 /// @throws Error kAlreadyExists: there is one of that name.
 STRATA_API void register_layer(const std::string& name, LayerFactory factory);
