@@ -168,7 +168,7 @@ TEST_F(SavingTest, LimitsOfReadersAreTheCallers) {
   for (const auto& load :
        {std::function([&] { load_model(path("m.keras"), {.limits = few}); }),
         std::function([&] { load_weights(model, path("m.keras"), few); }),
-        std::function([&] { model->load_weights(path("m.weights.h5"), few); })}) {
+        std::function([&] { model.load_weights(path("m.weights.h5"), few); })}) {
     expect_error_containing(load, ErrorCode::kResourceExhausted, "parts");
   }
   load_model(path("m.keras"));
