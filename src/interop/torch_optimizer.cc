@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "collective/in_process/in_process.h"
+#include "graph/host_call.h"
 #include "interop/torch_optimizer_state.h"
 #include "optim/step/gradient_reducer.h"
 #include "optim/step/gradients.h"
@@ -72,6 +73,7 @@ class TorchOptimizerCore::Impl {
 
  private:
   void apply(const ReplicaContext& context, Contribution& local_part);
+  void apply_now(const ReplicaContext& context, Contribution& local_part);
   void prepare(const std::vector<void*>& all);
   void take_sums(const std::vector<const Contribution*>& local_parts);
   void update(size_t replica, const std::vector<at::Tensor>& gradients);
@@ -173,7 +175,11 @@ void TorchOptimizerCore::Impl::minimize(const at::Tensor& loss,
   optimizers::OnGradient early;
   if (reducer_) {
     early = [this, local](size_t variable, const at::Tensor& gradient) {
-      reducer_->mark_ready(local, variable, gradient);
+      graph::call_host("strata::mark_ready", {gradient}, {},
+                       [this, local, variable](const std::vector<at::Tensor>& given) {
+                         reducer_->mark_ready(local, variable, given[0]);
+                         return std::vector<at::Tensor>();
+                       });
     };
   }
   local_part.gradients = optimizers::backward_to(kName, loss, variables_, local, early);
@@ -196,7 +202,23 @@ void TorchOptimizerCore::Impl::step(const TorchStepOptions& options) {
   apply(context, local_part);
 }
 
+/// What counts, and meets the other replicas: one node of a step that is traced.
 void TorchOptimizerCore::Impl::apply(const ReplicaContext& context, Contribution& local_part) {
+  if (!graph::tracing()) return apply_now(context, local_part);
+  graph::call_host("strata::torch_optimizer", local_part.gradients, {},
+                   [this, &context, factor = local_part.factor,
+                    weight = local_part.weight](const std::vector<at::Tensor>& gradients) {
+                     Contribution again;
+                     again.gradients = gradients;
+                     again.factor = factor;
+                     again.weight = weight;
+                     apply_now(context, again);
+                     return std::vector<at::Tensor>();
+                   },
+                   {local_part.factor, local_part.weight});
+}
+
+void TorchOptimizerCore::Impl::apply_now(const ReplicaContext& context, Contribution& local_part) {
   const at::NoGradGuard no_grad;
   const int id = context.local_replica();
   if (local_part.factor != 1) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/trace_key.h"
 #include "optim/optimizer_impl.h"
 #include "runtime/context.h"
 #include "runtime/variable_placement.h"
@@ -104,7 +105,10 @@ void Optimizer::Impl::scale_dynamically(double initial_scale, int64_t growth_ste
 }
 
 double Optimizer::Impl::loss_scale() const {
-  if (dynamic_scale_) return dynamic_scale_->value();
+  if (dynamic_scale_) {
+    const graph::NoTraceGuard read_now;  // the optimizer's own: a trace asks whether there is one
+    return dynamic_scale_->value();
+  }
   return options_.loss_scale_factor > 0 ? options_.loss_scale_factor : 1;
 }
 

@@ -73,6 +73,8 @@ class Optimizer::Impl : public RunObserver, public std::enable_shared_from_this<
   int64_t updates() const {  // that have been finished
     return accumulates() ? iterations_ / options_.gradient_accumulation_steps : iterations_;
   }
+  void meet_for_loss_factor(double weight);
+  void update_together(int id, std::vector<at::Tensor> gradients, double weight);
   /// What takes a replica's gradients while its backward runs.
   OnGradient early(int local) const;
   std::vector<at::Tensor> gradients_of(const at::Tensor& loss, int local,

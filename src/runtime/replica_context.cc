@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "collective/in_process/in_process.h"
+#include "graph/host_call.h"
 #include "runtime/context.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
@@ -78,13 +79,27 @@ at::Tensor all_reduce_sparse(const ReplicaContext& context, ReduceOp op, const a
   return visit.out.to(value.device()).clone();
 }
 
+/// In a step that is traced: a node that makes the same call.
+at::Tensor all_reduce_here(const ReplicaContext& context, ReduceOp op, const at::Tensor& value) {
+  if (!graph::tracing() || context.num_replicas_in_sync() == 1) {
+    return all_reduce_values(context, op, value);
+  }
+  const bool counts = op == ReduceOp::kMean && !value.is_floating_point() && !value.is_complex();
+  const at::ScalarType dtype = counts ? at::kDouble : value.scalar_type();
+  return graph::call_host("strata::all_reduce", {value}, {{value.sizes().vec(), dtype}},
+                          [&context, op](const std::vector<at::Tensor>& values) {
+                            const at::Tensor sum = all_reduce_values(context, op, values[0]);
+                            return std::vector<at::Tensor>{sum.contiguous()};
+                          })[0];
+}
+
 class AllReduce : public torch::autograd::Function<AllReduce> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, int64_t op,
                             const c10::IValue& context) {
     ctx->saved_data["op"] = op;
     ctx->saved_data["context"] = context;
-    return all_reduce_values(*detail::saved_context(context), static_cast<ReduceOp>(op), value);
+    return all_reduce_here(*detail::saved_context(context), static_cast<ReduceOp>(op), value);
   }
 
   static variable_list backward(AutogradContext* ctx, variable_list gradients) {
@@ -135,6 +150,18 @@ at::Tensor gather_values(const ReplicaContext& context, const at::Tensor& value,
   return visit.out.to(value.device());
 }
 
+/// In a step that is traced: a node that makes the same call, if all replicas have as many rows.
+at::Tensor gather_here(const ReplicaContext& context, const at::Tensor& value, int64_t axis) {
+  if (!graph::tracing()) return gather_values(context, value, axis);
+  std::vector<int64_t> sizes = value.sizes().vec();
+  sizes[static_cast<size_t>(axis)] *= context.num_replicas_in_sync();
+  return graph::call_host("strata::all_gather", {value}, {{sizes, value.scalar_type()}},
+                          [&context, axis](const std::vector<at::Tensor>& values) {
+                            const at::Tensor all = gather_values(context, values[0], axis);
+                            return std::vector<at::Tensor>{all.contiguous()};
+                          })[0];
+}
+
 class AllGather : public torch::autograd::Function<AllGather> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& value, int64_t axis,
@@ -142,7 +169,7 @@ class AllGather : public torch::autograd::Function<AllGather> {
     ctx->saved_data["axis"] = axis;
     ctx->saved_data["rows"] = value.size(axis);
     ctx->saved_data["context"] = context;
-    return gather_values(*detail::saved_context(context), value, axis);
+    return gather_here(*detail::saved_context(context), value, axis);
   }
 
   /// Every replica's loss may use this replica's rows: their gradients are summed.
@@ -151,6 +178,9 @@ class AllGather : public torch::autograd::Function<AllGather> {
     const int64_t axis = ctx->saved_data["axis"].toInt();
     const int64_t rows = ctx->saved_data["rows"].toInt();
     const at::Tensor total = context.all_reduce(ReduceOp::kSum, gradients[0]);
+    if (graph::tracing()) {  // as many rows on every replica: the node in forward checks it
+      return {total.narrow(axis, rows * context.replica_id_in_sync_group(), rows), {}, {}};
+    }
     struct Visit {
       int64_t rows;
       std::vector<at::Tensor> all;
@@ -211,6 +241,8 @@ at::Tensor ReplicaContext::all_gather(const at::Tensor& value, int64_t axis) con
 void ReplicaContext::synchronize(std::string_view name, void* payload,
                                  const std::function<void(const std::vector<void*>&)>& together,
                                  uint64_t key) const {
+  graph::refuse_in_trace(str_cat(name, " waits for the other replicas, which a trace does not"),
+                         "make this call outside the function, or run the function eagerly");
   if (group_.num_local_replicas() == 1) {  // The default strategy's may be many threads.
     const detail::ContextGuard cross_replica({&group_, nullptr});
     return together({payload});

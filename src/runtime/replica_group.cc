@@ -11,6 +11,7 @@
 
 #include "core/mutex.h"
 #include "core/spin.h"
+#include "graph/host_call.h"
 #include "kernels/portable/portable_bits.h"
 #include "runtime/context.h"
 #include "runtime/replica_group_owner.h"
@@ -89,6 +90,7 @@ struct ReplicaGroup::Threads {
         rendezvous(owner.num_local_replicas(),
                    {.timeout = owner.options_.timeout, .permits = limited ? &permits : nullptr}) {
     for (int i = 0; i < owner.num_local_replicas(); ++i) contexts.emplace_back(owner, i);
+    for (int i = 0; i < owner.num_local_replicas(); ++i) places.push_back(graph::new_place());
     // What the caller's thread starts inside `run` may use all of them.
     const std::vector<int>& chosen = owner.options_.cores;
     if (owner.options_.replicas.pin_threads && owner.all_cpu_ &&
@@ -170,6 +172,7 @@ struct ReplicaGroup::Threads {
     if (limited) permits.acquire();
     try {
       const detail::ContextGuard context({&group, &contexts[static_cast<size_t>(local)]});
+      const graph::PlaceGuard place(places[static_cast<size_t>(local)]);
       tensor::RandomStream& stream = *streams[static_cast<size_t>(local)];
       stream.set_step(step);
       const tensor::RandomStreamGuard random(stream);
@@ -193,6 +196,7 @@ struct ReplicaGroup::Threads {
   collective::RunSlots permits;
   collective::Rendezvous rendezvous;
   std::vector<ReplicaContext> contexts;
+  std::vector<uint64_t> places;   // what functions know the replicas by
   std::vector<int> caller_cores;  // of the caller's thread inside `run`; empty: its own
   std::vector<std::unique_ptr<tensor::RandomStream>> streams;
   std::vector<std::thread> workers;

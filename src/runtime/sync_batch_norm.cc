@@ -13,6 +13,7 @@
 #include <optional>
 #include <ostream>
 
+#include "graph/host_call.h"
 #include "runtime/group_exchange.h"
 #include "runtime/replica_group.h"
 #include "runtime/saved_context.h"
@@ -47,9 +48,8 @@ Moments merge_over_group(const ReplicaGroup& group, const std::vector<const Mome
   return merge_in_tree_order(pointers);
 }
 
-/// The moments of the global batch.
-Moments merge(const ReplicaContext* context, const Moments& local) {
-  if (alone(context)) return local;
+/// By all replicas together.
+Moments merge_now(const ReplicaContext* context, const Moments& local) {
   struct Visit {
     const Moments* in;
     Moments out;
@@ -65,6 +65,32 @@ Moments merge(const ReplicaContext* context, const Moments& local) {
       },
       /*key=*/static_cast<uint64_t>(local.mean.numel()));
   return visit.out;
+}
+
+/// A node of a step that is traced. How many elements there are is a number, and numbers stay.
+Moments merge_in_trace(const ReplicaContext* context, const Moments& local) {
+  const double count = local.count;
+  const double total = count * context->num_replicas_in_sync();
+  const auto merge_again = [context, count, total](const std::vector<at::Tensor>& values) {
+    const Moments merged = merge_now(context, {count, values[0], values[1]});
+    STRATA_CHECK(merged.count == total, kFailedPrecondition, "[sync_batch_norm] forward: got ",
+                 merged.count, " elements a channel in the global batch; this replica's ", count,
+                 " times ", context->num_replicas_in_sync(),
+                 " replicas were traced; bring equal batches "
+                 "on all replicas (drop_remainder), or run the function eagerly");
+    return std::vector<at::Tensor>{merged.mean, merged.m2};
+  };
+  const std::vector<at::Tensor> merged = graph::call_host(
+      "strata::merge_moments", {local.mean, local.m2},
+      {{local.mean.sizes().vec(), at::kDouble}, {local.m2.sizes().vec(), at::kDouble}},
+      merge_again);
+  return {total, merged[0], merged[1]};
+}
+
+/// The moments of the global batch.
+Moments merge(const ReplicaContext* context, const Moments& local) {
+  if (alone(context)) return local;
+  return graph::tracing() ? merge_in_trace(context, local) : merge_now(context, local);
 }
 
 /// Sums over the replicas, in backward.

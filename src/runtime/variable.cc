@@ -5,6 +5,7 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include "core/mutex.h"
+#include "graph/host_call.h"
 #include "kernels/half_cast.h"
 #include "runtime/coalesced_read.h"
 #include "runtime/context.h"
@@ -89,6 +90,21 @@ WriteRequest aggregate(const ReplicaGroup& group, const std::vector<WriteRequest
   return result;
 }
 
+/// By all replicas of this process.
+void write_together(VariableState& variable, const ReplicaContext& replica, WriteRequest request) {
+  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
+                   static_cast<uint64_t>(request.write);
+  replica.synchronize(
+      kWriteNames[static_cast<int>(request.write)], &request,
+      [&](const std::vector<void*>& all) {
+        std::vector<WriteRequest*> requests;
+        for (void* each : all) requests.push_back(static_cast<WriteRequest*>(each));
+        apply_to_all(variable,
+                     aggregate(*variable.group(), requests, variable.options().aggregation));
+      },
+      key);
+}
+
 void write_by_replica(VariableState& variable, const ReplicaContext& replica,
                       WriteRequest& request) {
   const auto aggregation = variable.options().aggregation;
@@ -111,16 +127,14 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
     variable.record_version(replica.local_replica());
     return;
   }
-  const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(&variable)) * 4 +
-                   static_cast<uint64_t>(request.write);
-  replica.synchronize(
-      kWriteNames[static_cast<int>(request.write)], &request,
-      [&](const std::vector<void*>& all) {
-        std::vector<WriteRequest*> requests;
-        for (void* each : all) requests.push_back(static_cast<WriteRequest*>(each));
-        apply_to_all(variable, aggregate(*variable.group(), requests, aggregation));
-      },
-      key);
+  // In a step that is traced a node, which writes again.
+  graph::call_host(
+      str_cat("strata::", kWriteNames[static_cast<int>(request.write)]),
+      {request.indices, request.value}, {},
+      [&variable, &replica, write = request.write](const std::vector<at::Tensor>& given) {
+        write_together(variable, replica, {&variable, write, given[0], given[1]});
+        return std::vector<at::Tensor>();
+      });
 }
 
 void write_cross_replica(VariableState& variable, WriteRequest request) {

@@ -233,7 +233,7 @@ TEST(IncludeArrowsTest, EveryFileKeepsToTheTable) {
 
 TEST(IncludeArrowsTest, TheTableIsRead) {
   EXPECT_EQ(table().at("runtime").may_include,
-            (std::set<std::string>{"collective", "tensor", "summary"}));
+            (std::set<std::string>{"collective", "tensor", "summary", "graph"}));
   EXPECT_TRUE(table().at("core").may_include.empty());
   EXPECT_TRUE(table().at("wire").without_torch);
   EXPECT_FALSE(table().at("tensor").without_torch);

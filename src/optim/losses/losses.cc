@@ -24,6 +24,7 @@
 #include <limits>
 #include <numbers>
 
+#include "graph/host_call.h"
 #include "optim/losses/cross_entropy.h"
 #include "optim/shapes.h"
 #include "strata/core/error.h"
@@ -116,13 +117,17 @@ Tensor class_labels(const Tensor& y_true, const Tensor& y_pred) {
 
 void check_labels(const Tensor& labels, int64_t classes, std::optional<int64_t> ignore_class) {
   if (!labels.is_cpu()) return;
-  const Tensor flat = labels.to(at::kLong).contiguous();
-  const int64_t* const values = flat.const_data_ptr<int64_t>();
-  for (int64_t i = 0; i < flat.numel(); ++i) {
-    if ((values[i] < 0 || values[i] >= classes) && values[i] != ignore_class) {
-      throw_bad_label(labels, i, classes);
+  const auto check = [classes, ignore_class](const std::vector<Tensor>& given) {
+    const Tensor flat = given[0].to(at::kLong).contiguous();
+    const int64_t* const values = flat.const_data_ptr<int64_t>();
+    for (int64_t i = 0; i < flat.numel(); ++i) {
+      if ((values[i] < 0 || values[i] >= classes) && values[i] != ignore_class) {
+        throw_bad_label(given[0], i, classes);
+      }
     }
-  }
+    return std::vector<Tensor>();
+  };
+  graph::call_host("strata::check_labels", {labels}, {}, check);
 }
 
 // Half precision and GPUs.

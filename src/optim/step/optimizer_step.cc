@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "collective/in_process/in_process.h"
+#include "graph/host_call.h"
 #include "optim/optimizer_impl.h"
 #include "optim/step/row_gradient.h"
 #include "runtime/group_exchange.h"
@@ -16,16 +17,43 @@
 
 namespace strata::optimizers {
 
+namespace {
+
+/// A tensor that operators take for the number it holds.
+at::Tensor as_number(double value) {
+  at::Tensor number = at::scalar_tensor(value, at::kDouble);
+  number.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return number;
+}
+
+}  // namespace
+
 void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& options) {
   const ReplicaContext& context = replica("minimize");
   const int id = context.local_replica();
-  if (loss_scale() == 1 || !loss.defined()) {
+  // A replay may find another scale than the trace.
+  const bool scales = loss_scale() != 1 || (dynamic_scale_ && graph::tracing());
+  if (!scales || !loss.defined()) {
     apply_gradients(gradients_of(loss, id, {.weight = options.weight}), options);
     return;
   }
   // Gradients in 16 bits must be as large as one device's, so the loss is divided first.
   check_weight(rule_->name(), options.weight);
-  double weight = options.weight;
+  at::Tensor factor =
+      graph::call_host("strata::loss_factor", {}, {{{}, at::kDouble}},
+                       [this, weight = options.weight](const std::vector<at::Tensor>&) {
+                         meet_for_loss_factor(weight);
+                         return std::vector<at::Tensor>{as_number(loss_factor_)};
+                       },
+                       {options.weight})[0];
+  factor.unsafeGetTensorImpl()->set_wrapped_number(true);
+  const at::Tensor scaled = at::mul(loss, factor);
+  apply_gradients(gradients_of(scaled, id, {.scale = 1 / loss_scale()}), {});
+}
+
+/// What the loss is multiplied by: one number for all replicas, before the backward of any.
+void Optimizer::Impl::meet_for_loss_factor(double weight) {
+  const ReplicaContext& context = replica("minimize");
   context.synchronize(
       "minimize (scale)", &weight,
       [&](const std::vector<void*>& all) {
@@ -40,13 +68,16 @@ void Optimizer::Impl::minimize(const at::Tensor& loss, const MinimizeOptions& op
         loss_factor_ = loss_scale() / (sum > 0 ? sum : 1);
       },
       reinterpret_cast<uintptr_t>(this));
-  apply_gradients(gradients_of(at::mul(loss, loss_factor_), id, {.scale = 1 / loss_scale()}), {});
 }
 
 /// The variables' gradients; those of taps go where they belong.
 std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, int local,
                                                       const strata::detail::GradientShare& share) {
   const std::vector<strata::detail::GradientHook> taps = strata::detail::take_gradient_hooks();
+  if (!taps.empty()) {
+    graph::refuse_in_trace("a table on parameter servers takes a gradient",
+                           "run the function eagerly");
+  }
   std::vector<at::Tensor> leaves;
   for (const auto& tap : taps) leaves.push_back(tap.leaf);
   std::vector<at::Tensor> gradients =
@@ -62,7 +93,12 @@ std::vector<at::Tensor> Optimizer::Impl::gradients_of(const at::Tensor& loss, in
 OnGradient Optimizer::Impl::early(int local) const {
   if (!reducer_) return {};
   return [this, local](size_t variable, const at::Tensor& gradient) {
-    reducer_->mark_ready(local, variable, gradient);
+    if (!graph::tracing()) return reducer_->mark_ready(local, variable, gradient);
+    graph::call_host("strata::mark_ready", {gradient}, {},
+                     [this, local, variable](const std::vector<at::Tensor>& given) {
+                       reducer_->mark_ready(local, variable, given[0]);
+                       return std::vector<at::Tensor>();
+                     });
   };
 }
 
@@ -87,9 +123,21 @@ void Optimizer::Impl::apply_gradients(std::vector<at::Tensor> gradients,
     if (gradient.strides() != parameter.strides())
       gradient = at::zeros_like(parameter).copy_(gradient);
   }
+  if (!graph::tracing()) return update_together(id, std::move(gradients), options.weight);
+  graph::call_host(str_cat("strata::", rule_->name()), gradients, {},
+                   [this, id, weight = options.weight](const std::vector<at::Tensor>& given) {
+                     update_together(id, given, weight);
+                     return std::vector<at::Tensor>();
+                   },
+                   {options.weight});
+}
 
+/// By all replicas: what counts, and meets others, so that a trace has it as one node.
+void Optimizer::Impl::update_together(int id, std::vector<at::Tensor> gradients, double weight) {
+  const ReplicaContext& context = replica("apply_gradients");
+  const at::NoGradGuard no_grad;
   if (reducer_) reducer_->add(id, gradients);
-  Contribution local_part{.gradients = std::move(gradients), .weight = options.weight};
+  Contribution local_part{.gradients = std::move(gradients), .weight = weight};
   const auto key = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(this));
   context.synchronize(
       "minimize", &local_part,

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <any>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "strata/core/export.h"
+#include "strata/graph/graph.h"
+#include "strata/graph/structure.h"
+
+namespace strata {
+
+struct FunctionOptions {
+  std::string name = "function";  ///< For messages and printed graphs.
+  /// Every call runs the function as it is written.
+  bool run_eagerly = false;
+  /// Graphs are compiled. There is no executor that does so yet: true is an error when the function is
+  /// made.
+  bool jit_compile = false;
+  /// How many signatures a replica keeps the graphs of; the one that was called longest ago is dropped.
+  size_t max_graphs = 64;
+};
+
+namespace graph {
+
+/// What `strata::function` is without the types of its arguments.
+class STRATA_API FunctionCore {
+ public:
+  /// The function on flat lists; `structure` gets the result with everything that is no tensor.
+  using Step =
+      std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&, std::any& structure)>;
+  struct Result {
+    std::vector<at::Tensor> tensors;
+    std::any structure;
+  };
+
+  explicit FunctionCore(FunctionOptions options);
+  ~FunctionCore();
+
+  Result call(const Leaves& arguments, const Step& step);
+  int64_t tracing_count() const;
+  std::vector<std::shared_ptr<const Graph>> graphs() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace graph
+
+/// A function that is recorded as a graph of operators once for each signature and then replayed,
+/// without the program's own code, autograd's and the modules': `strata::function(fn)` has `fn`'s
+/// arguments and results. Made for steps of few or small operators, where that code is what takes the
+/// time. Copies share their graphs.
+///
+/// A signature is the dtypes, shapes, strides and devices of the tensors among the arguments, and the
+/// values of all others. The first call with one runs `fn` as it is written, so that variables, slots of
+/// optimizers and the like are made; the second and third also record it, and compare; all later ones
+/// replay. Every call has the effects and the bits that `fn` itself would have, if `fn`
+/// - computes with tensors alone: `item()`, `data_ptr()` and conditions on elements are errors;
+/// - has no number that changes from call to call but in tensors, strata's optimizers and metrics: an
+///   error names it (`torch::optim::Adam` counts its steps in one), if it changes between the second
+///   and the third call, and goes unnoticed if later;
+/// - reads no other tensors than arguments, and those that stay, such as weights;
+/// - does nothing else that counts, such as printing: replays leave it out.
+/// Results are detached: backward belongs into the function. Within a replica function each replica has
+/// graphs of its own; sums over replicas, synchronized BatchNormalization, metrics and random numbers
+/// are as they would be without.
+///
+/// Threads: any; calls with one signature on one replica take turns.
+/// Source: tf.function.
+template <typename Fn>
+class Function {
+ public:
+  Function(Fn fn, FunctionOptions options)
+      : shared_(std::make_shared<Shared>(std::move(fn), std::move(options))) {}
+
+  /// @throws Error  kFailedPrecondition: `fn` cannot be recorded; says where, and what to do.
+  ///   kUnimplemented: sparse tensors, tensors on a GPU.
+  template <typename... Arguments>
+  auto operator()(const Arguments&... arguments) const {
+    using Result = std::decay_t<std::invoke_result_t<Fn&, const Arguments&...>>;
+    graph::Leaves leaves;
+    (graph::Structure<Arguments>::take(arguments, leaves), ...);
+    const auto step = [&](const std::vector<at::Tensor>& tensors, std::any& structure) {
+      const at::Tensor* next = tensors.data();
+      const std::tuple<Arguments...> made{graph::Structure<Arguments>::make(arguments, next)...};
+      graph::Leaves results;
+      if constexpr (std::is_void_v<Result>) {
+        std::apply(shared_->fn, made);
+      } else {
+        Result result = std::apply(shared_->fn, made);
+        graph::Structure<Result>::take(result, results);
+        const std::vector<at::Tensor> none(results.tensors.size());
+        const at::Tensor* no_tensor = none.data();
+        structure = graph::Structure<Result>::make(result, no_tensor);
+      }
+      return results.tensors;
+    };
+    const graph::FunctionCore::Result result = shared_->core.call(leaves, step);
+    if constexpr (!std::is_void_v<Result>) {
+      const at::Tensor* next = result.tensors.data();
+      return graph::Structure<Result>::make(std::any_cast<const Result&>(result.structure), next);
+    }
+  }
+
+  /// How many graphs were recorded, on all replicas. Source: experimental_get_tracing_count.
+  int64_t tracing_count() const { return shared_->core.tracing_count(); }
+  /// Those that are kept, the one that was called last first.
+  std::vector<std::shared_ptr<const graph::Graph>> graphs() const { return shared_->core.graphs(); }
+
+ private:
+  struct Shared {
+    Shared(Fn function, FunctionOptions options)
+        : fn(std::move(function)), core(std::move(options)) {}
+    Fn fn;
+    graph::FunctionCore core;
+  };
+  std::shared_ptr<Shared> shared_;
+};
+
+template <typename Fn>
+Function<std::decay_t<Fn>> function(Fn&& fn, FunctionOptions options = {}) {
+  return {std::forward<Fn>(fn), std::move(options)};
+}
+
+}  // namespace strata

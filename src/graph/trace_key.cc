@@ -1,0 +1,76 @@
+// What hangs on the key of a trace: one kernel, which records, for every operator.
+#include "graph/trace_key.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/Exception.h>
+
+#include <unordered_set>
+#include <vector>
+
+#include "core/mutex.h"
+#include "graph/tracer.h"
+#include "kernels/dispatch_key.h"
+#include "kernels/portable/portable_bits.h"
+
+namespace strata::graph {
+namespace {
+
+void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/,
+                     torch::jit::Stack* stack) {
+  Tracer::current().record(op, *stack);
+}
+
+/// Operators that are only compositions of others: what they are made of is recorded.
+bool is_composition(const c10::OperatorHandle& op) {
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+         !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
+         !op.hasKernelForDispatchKey(kernels::kReplicaKey);
+}
+
+/// For the program's life.
+struct Registered {
+  Mutex mutex;
+  std::unordered_set<c10::OperatorName> names STRATA_GUARDED_BY(mutex);
+  std::vector<c10::RegistrationHandleRAII> handles STRATA_GUARDED_BY(mutex);
+};
+
+class NoWarnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& /*warning*/) override {}
+};
+
+c10::impl::LocalDispatchKeySet keys_without(c10::DispatchKeySet removed) {
+  c10::impl::LocalDispatchKeySet keys = c10::impl::tls_local_dispatch_key_set();
+  keys.included_ = keys.included_ - removed;
+  return keys;
+}
+
+}  // namespace
+
+void register_trace_kernels() {
+  static auto* registered = new Registered();
+  const MutexLock lock(registered->mutex);
+  auto& dispatcher = c10::Dispatcher::singleton();
+  const std::vector<c10::OperatorName> names = dispatcher.getAllOpNames();
+  if (names.size() == registered->names.size()) return;
+  // functorch has kernels for some views, which are taken over: libtorch would warn of that.
+  NoWarnings handler;
+  const c10::WarningUtils::WarningHandlerGuard quiet(&handler);
+  for (const c10::OperatorName& name : names) {
+    if (!registered->names.insert(name).second) continue;
+    const auto op = dispatcher.findSchema(name);
+    if (!op) continue;
+    registered->handles.push_back(dispatcher.registerImpl(
+        name, kTraceKey,
+        is_composition(*op) ? c10::KernelFunction::makeFallthrough()
+                            : c10::KernelFunction::makeFromBoxedFunction<&record_operator>(),
+        std::nullopt, nullptr, "strata::graph"));
+  }
+}
+
+NoTraceGuard::NoTraceGuard(bool replica_kernels)
+    : keys_(keys_without(replica_kernels ? c10::DispatchKeySet(kTraceKey)
+                                         : c10::DispatchKeySet({kTraceKey, kernels::kReplicaKey,
+                                                                kernels::kPortableKey}))) {}
+
+}  // namespace strata::graph

@@ -1,0 +1,108 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph/host_call.h"
+#include "graph/layouts.h"
+#include "strata/graph/graph.h"
+
+namespace strata::graph {
+
+/// What happens to a leaf's `.grad()` in the step, which no operator says.
+struct GradientEffect {
+  at::Tensor leaf;
+  /// The sum of these takes the place of the earlier gradient, or is added to it. None: there is no
+  /// gradient afterwards.
+  std::vector<ValueId> gradients;
+  bool adds = false;
+};
+
+struct Trace {
+  Graph graph;
+  std::vector<GradientEffect> effects;
+};
+
+/// Records a step: this thread's operators below autograd, while its function runs. Nothing is computed;
+/// results are tensors with sizes and no elements. Values are told apart by (memory, offset, sizes,
+/// strides, dtype), not by their objects: autograd makes copies of those without an operator. Memory
+/// that the trace has not seen before is a capture.
+/// Threads: the one that made it.
+class Tracer {
+ public:
+  using Step = std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>;
+
+  /// Runs `step` with stand-ins for `inputs`.
+  /// @param layouts  What earlier traces of the step have found.
+  /// @param leaves  That an earlier trace of the step had effects on. Only if it knows them beforehand, a
+  ///   trace sees whether the step adds to an earlier gradient or replaces it.
+  /// @param name  Of the function, for messages.
+  /// @throws Error  kFailedPrecondition: the step asks for elements of a tensor, or has another reason
+  ///   why it cannot be recorded. kUnimplemented: sparse tensors, other devices than the CPU.
+  static Trace trace(const std::string& name, const std::vector<at::Tensor>& inputs,
+                     const Step& step, Layouts& layouts,
+                     const std::vector<at::Tensor>& leaves = {});
+
+  /// This thread's.
+  /// @throws Error  kInternal: it has none.
+  static Tracer& current();
+  static bool active();
+
+  void record(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+
+  std::vector<at::Tensor> record_host(std::string_view name, const std::vector<at::Tensor>& inputs,
+                                      const std::vector<HostResult>& layouts, HostFunction function,
+                                      const std::vector<double>& numbers);
+
+  /// @throws Error  kFailedPrecondition: always; with the function's name and the last operator.
+  [[noreturn]] void refuse(const std::string& what, const std::string& hint) const;
+
+ private:
+  enum class Origin { kStep, kProgram, kNumbers };
+  struct Memory {
+    c10::Storage storage;
+    Origin origin;
+    std::vector<ValueId> values;
+  };
+
+  Tracer(const std::string& name, Layouts& layouts);
+
+  ValueId value_of(const at::Tensor& tensor);
+  ValueId add_value(const at::Tensor& tensor, ValueKind kind, Memory& memory);
+  ValueId find(const Memory& memory, const at::Tensor& tensor) const;
+  ValueId derive(Memory& memory, const at::Tensor& tensor);
+  Memory& memory_of(const at::Tensor& tensor, Origin origin);
+  Operand operand_of(const c10::IValue& value);
+  Operand result_of(const c10::IValue& value, bool& is_new);
+  void write(Node& node, const c10::IValue& value);
+  void add_node(Node node, const torch::jit::Stack& results);
+  void check_arguments(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  bool compares_with_itself(const c10::OperatorHandle& op, const torch::jit::Stack& stack);
+  bool keeps_real(const c10::OperatorHandle& op, torch::jit::Stack& stack);
+  void expect_gradient(const at::Tensor& leaf);
+  void note_leaf(const at::Tensor& tensor);
+  void finish(const std::vector<at::Tensor>& outputs);
+  GradientEffect effect_on_expected(const at::Tensor& leaf, const at::Tensor& earlier);
+  void put_gradients_back();
+
+  Trace trace_;
+  Layouts& layouts_;
+  std::unordered_map<c10::StorageImpl*, Memory> memories_;
+  struct Leaf {
+    at::Tensor tensor;
+    at::Tensor before;   // its gradient
+    at::Tensor earlier;  // the stand-in for that; undefined: not expected
+  };
+  std::vector<Leaf> leaves_;
+};
+
+}  // namespace strata::graph
