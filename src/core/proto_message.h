@@ -84,6 +84,7 @@ class FieldWriter {
  private:
   void write(uint32_t number, std::string_view text) { put_bytes(number, text, out_); }
   void write(uint32_t number, double value) { put_double(number, value, out_); }
+  void write(uint32_t number, float value) { put_float(number, value, out_); }
   template <typename T>
   requires(std::integral<T> || std::is_enum_v<T>) void write(uint32_t number, T value) {
     put_integer(number, static_cast<int64_t>(value), out_);
@@ -156,6 +157,10 @@ class FieldReader {
   void read(double& value) {
     expect(WireType::kFixed64);
     value = std::bit_cast<double>(reader_.fixed<uint64_t>());
+  }
+  void read(float& value) {
+    expect(WireType::kFixed32);
+    value = std::bit_cast<float>(reader_.fixed<uint32_t>());
   }
   template <typename T>
   requires(std::integral<T> || std::is_enum_v<T>) void read(T& value) {

@@ -149,4 +149,9 @@ inline void put_double(uint32_t field, double value, std::string& out) {
   put_fixed(std::bit_cast<uint64_t>(value), out);
 }
 
+inline void put_float(uint32_t field, float value, std::string& out) {
+  put_key(field, WireType::kFixed32, out);
+  put_fixed(std::bit_cast<uint32_t>(value), out);
+}
+
 }  // namespace strata::detail

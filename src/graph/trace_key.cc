@@ -20,9 +20,11 @@ void record_operator(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/
   Tracer::current().record(op, *stack);
 }
 
-/// Operators that are only compositions of others: what they are made of is recorded.
+/// Operators that are only compositions of others: what they are made of is recorded. Not that of
+/// libtorch's which reads elements itself where nothing is differentiated.
 bool is_composition(const c10::OperatorHandle& op) {
-  return op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
+  return op.schema().name() != "aten::max_pool1d" &&
+         op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd) &&
          !op.hasKernelForDispatchKey(c10::DispatchKey::CPU) &&
          !op.hasKernelForDispatchKey(kernels::kReplicaKey);
 }

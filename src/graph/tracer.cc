@@ -10,6 +10,7 @@
 #include <set>
 
 #include "graph/fake.h"
+#include "graph/inference_mode.h"
 #include "graph/trace_key.h"
 #include "strata/core/error.h"
 
@@ -357,6 +358,7 @@ bool Tracer::keeps_real(const c10::OperatorHandle& op, Stack& stack) {
 }
 
 void Tracer::record(const c10::OperatorHandle& op, Stack& whole_stack) {
+  if (call_decomposition(op, whole_stack)) return;
   const c10::FunctionSchema& schema = op.schema();
   const auto begin = whole_stack.end() - static_cast<int64_t>(schema.arguments().size());
   Stack stack(begin, whole_stack.end());

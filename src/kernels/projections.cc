@@ -50,7 +50,7 @@ Tensors projections_of_aten(const at::Tensor& x, at::TensorList weights, at::Ten
 }
 
 bool is_matrix(const at::Tensor& x) {
-  return is_cpu_float(x) && x.dim() == 2 && x.numel() > 0 && matrix_view(x).has_value();
+  return is_cpu_float(x) && x.dim() == 2 && x.numel() > 0 && unit_strides(x).has_value();
 }
 
 bool are_projections(const at::Tensor& x, at::TensorList weights, at::TensorList biases) {

@@ -23,6 +23,9 @@ int engine_main(int argc, char** argv);
 /// `strata inspect PATH...`. @return the exit status.
 int inspect_main(int argc, char** argv);
 
+/// `strata export MODEL FILE`. @return the exit status.
+int export_main(int argc, char** argv);
+
 /// `strata launch -n N -- PROGRAM ...`. @return the exit status.
 int launch_main(int argc, char** argv);
 

@@ -132,6 +132,8 @@ class ProtoContract::Comparison {
   static std::string type_name(const char* text_type) {
     if constexpr (std::is_same_v<T, bool>) return "bool";
     if constexpr (std::is_same_v<T, double>) return "double";
+    if constexpr (std::is_same_v<T, float>) return "float";
+    if constexpr (std::is_same_v<T, int32_t>) return "int32";
     if constexpr (std::is_same_v<T, uint32_t>) return "uint32";
     if constexpr (std::is_same_v<T, uint64_t>) return "uint64";
     if constexpr (std::is_same_v<T, int64_t>) return "int64";

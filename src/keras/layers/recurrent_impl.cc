@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "graph/inference_mode.h"
 #include "keras/call_context.h"
 #include "keras/layers/gated_cell.h"
 #include "keras/layers/layer_class.h"
@@ -190,6 +191,8 @@ std::optional<RNNImpl::Result> RNNImpl::all_steps(const at::Tensor& x, Tensors s
                                                   const at::Tensor& mask, bool training,
                                                   const at::Tensor& words) {
   if (!x.is_cpu() || x.dim() != 3 || x.scalar_type() != at::kFloat) return std::nullopt;
+  // The steps that a mask shows are known only where its values are.
+  if (mask.defined() && graph::tracing_inference()) return std::nullopt;
   const auto run = cell_->start({.training = training});
   auto* const gated = dynamic_cast<GatedRun*>(run.get());
   if (gated == nullptr || !gated->may_take_all_steps()) return std::nullopt;

@@ -40,6 +40,7 @@ extern const InspectKind kInspectCheckpoint;
 extern const InspectKind kInspectSafetensors;
 extern const InspectKind kInspectKeras;
 extern const InspectKind kInspectKerasH5;
+extern const InspectKind kInspectOnnx;
 extern const InspectKind kInspectCsv;
 extern const InspectKind kInspectText;  // last: any text
 
