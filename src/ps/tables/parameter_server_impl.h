@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cluster/failure_detector.h"
+#include "core/core_follower.h"
 #include "core/log_limiter.h"
 #include "core/mutex.h"
 #include "core/thread.h"
@@ -20,6 +21,8 @@
 #include "ps/failure_log.h"
 #include "ps/tables/backup_replicator.h"
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/mailbox.h"
+#include "ps/tables/mailbox_server.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/parameter_server.h"
 #include "ps/tables/request.h"
@@ -35,7 +38,8 @@ namespace strata::ps {
 
 /// One thread serves: parameter_server.cc has what it does for workers,
 /// parameter_server_replication.cc what it does for its backup, and as the backup of another
-/// server.
+/// server. Beside it a thread for each worker of this host takes requests from that worker's mailbox
+/// (parameter_server_mailboxes.cc).
 struct ParameterServer::Impl {
   using Clock = std::chrono::steady_clock;
 
@@ -73,9 +77,10 @@ struct ParameterServer::Impl {
     uint64_t id = 0;         // for the failure detector
     std::vector<std::string> inbox = {};  // requests that were not handled yet
     std::list<Arriving> receiving = {};
-    MappedMemory memory = {};
+    std::shared_ptr<MappedMemory> memory = std::make_shared<MappedMemory>();
     std::shared_ptr<std::atomic<uint64_t>> pending = std::make_shared<std::atomic<uint64_t>>(0);
     bool left = false;
+    std::unique_ptr<MailboxServer> mailbox = {};  // behind what its thread uses
   };
 
   Impl(const cluster::ClusterSpec& all, const cluster::TaskId& self, ParameterServerOptions chosen);
@@ -89,7 +94,12 @@ struct ParameterServer::Impl {
   void accept();
   void take_requests(Worker& worker);
   void begin(Worker& worker, const std::string& bytes);
+  void check_permitted(const TableCall& call) const;
+  void take_data(Worker& worker, TableCall& call, const Shard& shard, uint64_t limit);
   void serve_worker(Worker& worker, TableCall& call);
+  void open_mailbox(Worker& worker, const TableCall& call);
+  void serve_mailbox(Worker& worker, const std::shared_ptr<Mailbox>& mailbox,
+                     strata::detail::CoreFollower& follower, const std::string& bytes);
   bool has_come(const Arriving& arriving);
   void advance(Worker& worker);
   void hand_over(const Arriving& arriving);
@@ -131,7 +141,9 @@ struct ParameterServer::Impl {
 
   BufferPool pool;                           // before the calls that use it
   std::unique_ptr<BackupReplicator> backup;  // null: no table has one; before the calls, too
-  Tables own;                                // the serving thread's, as all here
+  // To change which tables there are, and to look for one on a mailbox's thread.
+  Mutex tables_mutex;
+  Tables own;  // the serving thread's, as all here
   Tables copied;
   Copies copies = Copies::kBackup;
   std::list<Worker> workers;

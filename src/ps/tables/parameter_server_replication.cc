@@ -56,6 +56,7 @@ void ParameterServer::Impl::greet(Worker& server, const Request& request) {
     reply.code = ErrorCode::kAborted;
   } else if (request.flag) {
     copies = Copies::kStale;
+    const MutexLock lock(tables_mutex);
     copied.by_name.clear();
   } else if (copies == Copies::kStale) {
     reply.code = ErrorCode::kFailedPrecondition;

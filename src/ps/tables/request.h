@@ -33,6 +33,7 @@ enum class RequestKind : uint32_t {
   kUnmapSegment = 11,  ///< slot: a segment that is no more
   kBackup = 12,    ///< a server to its backup, the first: its copies begin; flag: are worth nothing
   kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `on_behalf_of`'s place
+  kOpenMailbox = 14,  ///< memory: of a mailbox, from which requests are taken, too
 };
 
 /// Whether a table is another one behind it: its backup must have it, too.
