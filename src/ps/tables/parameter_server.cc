@@ -24,8 +24,7 @@ constexpr uint64_t kShortInPlace = 4 << 20;
 
 bool is_about_worker(RequestKind kind) {
   return kind == RequestKind::kLeave || kind == RequestKind::kMapSegment ||
-         kind == RequestKind::kUnmapSegment || kind == RequestKind::kReplaces ||
-         kind == RequestKind::kOpenMailbox;
+         kind == RequestKind::kUnmapSegment || kind == RequestKind::kReplaces;
 }
 
 /// Each has a thread.
@@ -209,6 +208,7 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   STRATA_CHECK(call->request().worker.empty(), kDataLoss, "[ps] got a request of ", worker.name,
                " in another task's name, which only servers send");
   if (is_about_worker(call->request().kind)) return serve_worker(worker, *call);
+  if (call->request().kind == RequestKind::kOpenMailbox) return open_mailbox(worker, call);
   Arriving arriving{.call = call, .table = nullptr};
   try {
     Tables& among = tables_for(call->request(), worker.name);
@@ -253,11 +253,6 @@ void ParameterServer::Impl::serve_worker(Worker& worker, TableCall& call) {
   const auto segment = static_cast<uint64_t>(request.slot);
   if (request.kind == RequestKind::kMapSegment) {
     call.reply({.flag = worker.memory->map(segment, request.text)});
-    return;
-  }
-  if (request.kind == RequestKind::kOpenMailbox) {
-    open_mailbox(worker, call);
-    call.reply({.flag = true});
     return;
   }
   if (request.kind == RequestKind::kReplaces) {

@@ -97,7 +97,7 @@ struct ParameterServer::Impl {
   void check_permitted(const TableCall& call) const;
   void take_data(Worker& worker, TableCall& call, const Shard& shard, uint64_t limit);
   void serve_worker(Worker& worker, TableCall& call);
-  void open_mailbox(Worker& worker, const TableCall& call);
+  void open_mailbox(Worker& worker, const std::shared_ptr<TableCall>& call);
   void serve_mailbox(Worker& worker, const std::shared_ptr<Mailbox>& mailbox,
                      strata::detail::CoreFollower& follower, const std::string& bytes);
   bool has_come(const Arriving& arriving);

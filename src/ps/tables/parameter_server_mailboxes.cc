@@ -5,21 +5,26 @@
 
 namespace strata::ps {
 
-void ParameterServer::Impl::open_mailbox(Worker& worker, const TableCall& call) {
-  const std::vector<uint64_t>& place = call.request().memory;
-  STRATA_CHECK(place.size() == 2 && place[1] % alignof(Mailbox::Memory) == 0, kInvalidArgument,
-               "[ps] got ", place.size() / 2, " places, the first at offset ",
-               place.empty() ? 0 : place[1], ", for the mailbox of ", worker.name,
-               "; expected one, at a multiple of ", alignof(Mailbox::Memory));
-  STRATA_CHECK(worker.mailbox == nullptr, kAlreadyExists, "[ps] got a second mailbox of ",
-               worker.name, "; a worker has one");
-  const auto mailbox =
-      std::make_shared<Mailbox>(worker.memory->at(place[0], place[1], sizeof(Mailbox::Memory)));
-  worker.mailbox = std::make_unique<MailboxServer>(
-      mailbox,
-      [this, &worker, mailbox, follower = strata::detail::CoreFollower()](
-          const std::string& bytes) mutable { serve_mailbox(worker, mailbox, follower, bytes); },
-      [connection = worker.connection](const Status& why) { connection->fail(why); });
+void ParameterServer::Impl::open_mailbox(Worker& worker, const std::shared_ptr<TableCall>& call) {
+  try {
+    const std::vector<uint64_t>& place = call->request().memory;
+    STRATA_CHECK(place.size() == 2 && place[1] % alignof(Mailbox::Memory) == 0, kInvalidArgument,
+                 "[ps] got ", place.size() / 2, " places, the first at offset ",
+                 place.size() < 2 ? 0 : place[1], ", for the mailbox of ", worker.name,
+                 "; expected one, at a multiple of ", alignof(Mailbox::Memory));
+    STRATA_CHECK(worker.mailbox == nullptr, kAlreadyExists, "[ps] got a second mailbox of ",
+                 worker.name, "; a worker has one");
+    const auto mailbox =
+        std::make_shared<Mailbox>(worker.memory->at(place[0], place[1], sizeof(Mailbox::Memory)));
+    worker.mailbox = std::make_unique<MailboxServer>(
+        mailbox,
+        [this, &worker, mailbox, follower = strata::detail::CoreFollower()](
+            const std::string& bytes) mutable { serve_mailbox(worker, mailbox, follower, bytes); },
+        [connection = worker.connection](const Status& why) { connection->fail(why); });
+  } catch (...) {
+    return refuse(call, Status::from_current_exception());
+  }
+  call->reply({.flag = true});
 }
 
 /// On the mailbox's thread. What does not speak this language costs its worker the connection, as in

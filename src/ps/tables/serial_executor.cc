@@ -42,9 +42,17 @@ SerialExecutor::~SerialExecutor() {
 
 void SerialExecutor::run(std::function<void()> task, bool is_short) {
   MutexLock lock(mutex_);
-  if (is_short && !busy_ && turns_.empty()) return perform(task, lock);
-  turns_.push_back({.task = std::move(task)});
-  if (!busy_) wake_next();
+  if (!is_short || busy_ || !turns_.empty()) {
+    turns_.push_back({.task = std::move(task)});
+    if (!busy_) wake_next();
+    return;
+  }
+  busy_ = true;
+  lock.unlock();
+  call(task);
+  lock.lock();
+  busy_ = false;
+  wake_next();
 }
 
 void SerialExecutor::run_in_turn(const std::function<void()>& task) {
@@ -57,11 +65,6 @@ void SerialExecutor::run_in_turn(const std::function<void()>& task) {
     });
     turns_.pop_front();
   }
-  perform(task, lock);
-}
-
-/// With the lock released meanwhile.
-void SerialExecutor::perform(const std::function<void()>& task, MutexLock& lock) {
   busy_ = true;
   lock.unlock();
   call(task);
@@ -86,7 +89,12 @@ void SerialExecutor::work() {
     if (ending_) return;
     const std::function<void()> task = std::move(turns_.front().task);
     turns_.pop_front();
-    perform(task, lock);
+    busy_ = true;
+    lock.unlock();
+    call(task);
+    lock.lock();
+    busy_ = false;
+    wake_next();
   }
 }
 

@@ -31,7 +31,6 @@ class SerialExecutor {
   };
 
   void work();
-  void perform(const std::function<void()>& task, MutexLock& lock) STRATA_REQUIRES(mutex_);
   void wake_next() STRATA_REQUIRES(mutex_);
 
   Mutex mutex_;
