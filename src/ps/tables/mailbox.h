@@ -30,7 +30,7 @@ class MessageSlot {
   explicit MessageSlot(Memory* memory) : memory_(memory) {}
 
   /// @return false: it is too long, or the last one has not been taken; it has to go another way.
-  bool put(std::string_view message);
+  bool put(std::string_view message) STRATA_EXCLUDES(put_mutex_);
   /// @throws Error  kDataLoss: what is there is no message.
   std::optional<std::string> take();
   /// Waits until a message is there, at most for about `limit`; may return early.

@@ -319,8 +319,9 @@ ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall&
                   [this](std::shared_ptr<TableCall> answered) { done(std::move(answered)); });
   table.executor = std::make_unique<SerialExecutor>(str_cat("ps-", request.table));
   if (&among == &own && table.shard->spec().backup && !backup) start_backup();
-  const MutexLock lock(tables_mutex);
-  return among.by_name.emplace(request.table, std::move(table)).first->second;
+  Table& made = among.by_name.emplace(request.table, std::move(table)).first->second;
+  note_tables();
+  return made;
 }
 
 void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Status& why) {

@@ -97,6 +97,7 @@ struct ParameterServer::Impl {
   void check_permitted(const TableCall& call) const;
   void take_data(Worker& worker, TableCall& call, const Shard& shard, uint64_t limit);
   void serve_worker(Worker& worker, TableCall& call);
+  void note_tables();
   void open_mailbox(Worker& worker, const std::shared_ptr<TableCall>& call);
   void serve_mailbox(Worker& worker, const std::shared_ptr<Mailbox>& mailbox,
                      strata::detail::CoreFollower& follower, const std::string& bytes);
@@ -141,9 +142,7 @@ struct ParameterServer::Impl {
 
   BufferPool pool;                           // before the calls that use it
   std::unique_ptr<BackupReplicator> backup;  // null: no table has one; before the calls, too
-  // To change which tables there are, and to look for one on a mailbox's thread.
-  Mutex tables_mutex;
-  Tables own;  // the serving thread's, as all here
+  Tables own;                                // the serving thread's, as all here
   Tables copied;
   Copies copies = Copies::kBackup;
   std::list<Worker> workers;
@@ -155,6 +154,11 @@ struct ParameterServer::Impl {
   std::optional<strata::detail::WaitNotice> alone_notice;  // while no worker is there
   std::set<std::string> came;                              // workers that ever were there
   bool demoted = false;
+
+  // What the mailboxes' threads know of tables.
+  Mutex mailbox_mutex;
+  std::map<std::string, Table*> mailbox_tables STRATA_GUARDED_BY(mailbox_mutex);  // of `own`
+  uint64_t mailbox_pending_limit STRATA_GUARDED_BY(mailbox_mutex) = 0;
 
   std::atomic<bool> arrived{false};
   std::atomic<bool> finished{false};  // calls came back from their shards

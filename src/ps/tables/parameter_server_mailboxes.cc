@@ -27,6 +27,15 @@ void ParameterServer::Impl::open_mailbox(Worker& worker, const std::shared_ptr<T
   call->reply({.flag = true});
 }
 
+/// Tables with a backup are left out: what changes them is replicated by the serving thread.
+void ParameterServer::Impl::note_tables() {
+  const MutexLock lock(mailbox_mutex);
+  mailbox_pending_limit = pending_limit();
+  for (auto& [name, table] : own.by_name) {
+    if (!table.shard->spec().backup) mailbox_tables.emplace(name, &table);
+  }
+}
+
 /// On the mailbox's thread. What does not speak this language costs its worker the connection, as in
 /// `take_requests`; `advance` then sees it.
 void ParameterServer::Impl::serve_mailbox(Worker& worker, const std::shared_ptr<Mailbox>& mailbox,
@@ -34,24 +43,23 @@ void ParameterServer::Impl::serve_mailbox(Worker& worker, const std::shared_ptr<
                                           const std::string& bytes) {
   const auto call =
       std::make_shared<TableCall>(decode_request(bytes), worker.connection, worker.name, mailbox);
-  follower.follow(call->request().core);
+  const Request& request = call->request();
+  follower.follow(request.core);
   try {
     check_permitted(*call);
-    const Request& request = call->request();
     Table* table = nullptr;
     uint64_t limit = 0;
-    if (!request.memory.empty() && request.kind != RequestKind::kCreate) {
-      const MutexLock lock(tables_mutex);
-      table = &table_of(*call, own);
-      limit = pending_limit();
+    {
+      const MutexLock lock(mailbox_mutex);
+      const auto found = mailbox_tables.find(request.table);
+      if (found != mailbox_tables.end()) table = found->second;
+      limit = mailbox_pending_limit;
     }
-    const bool has_backup = table != nullptr && table->shard->spec().backup;
-    STRATA_CHECK(
-        table != nullptr && !has_backup && request.worker.empty() && request.on_behalf_of == 0,
-        kInvalidArgument, "[ps] got request ", static_cast<uint32_t>(request.kind), " of ",
-        worker.name,
-        " in its mailbox; expected one for a table without a backup, whose "
-        "data are in shared memory");
+    STRATA_CHECK(table != nullptr && !request.memory.empty() && request.worker.empty() &&
+                     request.on_behalf_of == 0 && request.kind != RequestKind::kCreate,
+                 kInvalidArgument, "[ps] got request ", static_cast<uint32_t>(request.kind), " of ",
+                 worker.name, " in its mailbox, for the table '", request.table,
+                 "'; expected one for a table without a backup, whose data are in shared memory");
     Shard* const shard = table->shard.get();
     take_data(worker, *call, *shard, limit);
     // The answer wakes the worker, which takes this core: the table must not wait for that until

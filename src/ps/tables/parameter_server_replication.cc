@@ -56,8 +56,8 @@ void ParameterServer::Impl::greet(Worker& server, const Request& request) {
     reply.code = ErrorCode::kAborted;
   } else if (request.flag) {
     copies = Copies::kStale;
-    const MutexLock lock(tables_mutex);
     copied.by_name.clear();
+    note_tables();
   } else if (copies == Copies::kStale) {
     reply.code = ErrorCode::kFailedPrecondition;
     reply.text = "a previous incarnation of this server continued without its backup";
