@@ -20,7 +20,10 @@ MailboxServer::MailboxServer(std::shared_ptr<Mailbox> mailbox,
         try {
           while (!stop.stop_requested()) {
             mailbox_->request.wait(kStopLook);
-            if (const auto request = mailbox_->request.take()) serve(*request);
+            const auto request = mailbox_->request.take();
+            if (!request) continue;
+            took_request_.store(true, std::memory_order_relaxed);
+            serve(*request);
           }
         } catch (...) {
           failed(Status::from_current_exception());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -24,8 +25,12 @@ class MailboxServer {
   MailboxServer(const MailboxServer&) = delete;
   MailboxServer& operator=(const MailboxServer&) = delete;
 
+  /// Whether a request has been taken since the last call: a sign of life.
+  bool took_request() { return took_request_.exchange(false); }
+
  private:
   const std::shared_ptr<Mailbox> mailbox_;
+  std::atomic<bool> took_request_{false};
   Thread thread_;
 };
 

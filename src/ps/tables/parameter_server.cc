@@ -420,6 +420,7 @@ void ParameterServer::Impl::check_liveness() {
   const Clock::time_point now = Clock::now();
   for (Worker& worker : workers) {
     if (worker.left) continue;
+    if (worker.mailbox && worker.mailbox->took_request()) detector.heard(worker.id, now);
     try {
       while (worker.connection->try_receive_message(kHeartbeatChannel)) {
         detector.heard(worker.id, now);

@@ -44,7 +44,7 @@ void ParameterServer::Impl::serve_mailbox(Worker& worker, const std::shared_ptr<
   const auto call =
       std::make_shared<TableCall>(decode_request(bytes), worker.connection, worker.name, mailbox);
   const Request& request = call->request();
-  follower.follow(request.core);
+  if (request.waits) follower.follow(request.core);
   try {
     check_permitted(*call);
     Table* table = nullptr;

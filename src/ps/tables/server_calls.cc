@@ -272,6 +272,7 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
   const MutexLock lock(call_mutex_);
   take_open_answers();
   use_memory(exchanges, what);
+  for (Exchange& exchange : exchanges) exchange.request.waits = true;
   return exchange_all(std::move(exchanges), what);
 }
 
