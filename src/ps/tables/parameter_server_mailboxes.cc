@@ -1,4 +1,5 @@
 // What a server does for workers of its host that ask it through mailboxes.
+#include <system_error>
 #include <utility>
 
 #include "ps/tables/parameter_server_impl.h"
@@ -21,6 +22,8 @@ void ParameterServer::Impl::open_mailbox(Worker& worker, const std::shared_ptr<T
         [this, &worker, mailbox, follower = strata::detail::CoreFollower()](
             const std::string& bytes) mutable { serve_mailbox(worker, mailbox, follower, bytes); },
         [connection = worker.connection](const Status& why) { connection->fail(why); });
+  } catch (const std::system_error&) {
+    return call->reply({.flag = false});  // no thread is left: requests come over the connection
   } catch (...) {
     return refuse(call, Status::from_current_exception());
   }
