@@ -85,8 +85,8 @@ void ServerCalls::introduce_segments(std::vector<Exchange>& exchanges, const std
   }
 }
 
-/// Each server that shares memory is asked once. Tables with a backup do without: what comes in a
-/// mailbox is served on another thread than what comes from a lost server's workers.
+/// Each server that shares memory is asked once. Tables with a backup do without: a server's serving
+/// thread replicates what changes them, and mailboxes have threads of their own.
 void ServerCalls::open_mailboxes(const std::vector<Exchange>& exchanges, const std::string& what) {
   std::vector<Exchange> openings;
   std::vector<std::unique_ptr<Mailbox>> mailboxes;
