@@ -12,11 +12,6 @@
 namespace strata::wire {
 namespace {
 
-// About the cost of a context switch and a wake-up.
-constexpr std::chrono::microseconds kSpin(60);
-// Spinning stops after this many more long waits than short ones, and resumes as slowly: during
-// bulk transfers it would take cores from the ranks that compute.
-constexpr int kMostScore = 8;
 // Handshakes have deadlines of their own, which are checked when they are polled.
 constexpr std::chrono::milliseconds kLongestSleep(500);
 
@@ -101,12 +96,6 @@ bool ProgressEngine::progress() {
   return worked;
 }
 
-void ProgressEngine::count_wait(Clock::duration waited) {
-  const int score = short_waits_.load(std::memory_order_relaxed);
-  const int next = waited <= 2 * kSpin ? score + 1 : score - 1;
-  short_waits_.store(std::clamp(next, -kMostScore, kMostScore), std::memory_order_relaxed);
-}
-
 bool ProgressEngine::wait_until(const std::function<bool()>& done, Deadline deadline,
                                 const std::stop_token& stop) {
   if (done()) return true;
@@ -127,7 +116,7 @@ bool ProgressEngine::wait_until(const std::function<bool()>& done, Deadline dead
     if (!leading) leading = !leader_active_.exchange(true);
     const bool worked = leading && poll_as_leader(Clock::time_point::min());
     if (worked && idle_since != Clock::time_point::min()) {
-      count_wait(Clock::now() - idle_since);
+      spin_.count(Clock::now() - idle_since);
       idle_since = Clock::time_point::min();
     }
     if (done()) return true;
@@ -135,11 +124,12 @@ bool ProgressEngine::wait_until(const std::function<bool()>& done, Deadline dead
     const auto now = Clock::now();
     if (now >= deadline.time() || (can_stop && stop.stop_requested())) return false;
     if (idle_since == Clock::time_point::min()) idle_since = now;
-    if (now < idle_since + kSpin && short_waits_.load(std::memory_order_relaxed) >= 0) {
+    if (now < idle_since + AdaptiveSpin::kLimit && spin_.pays()) {
       if (leading) {
         sched_yield();
       } else {
-        spin_until([&] { return events_.load() != seen || !leader_active_.load(); }, kSpin);
+        spin_until([&] { return events_.load() != seen || !leader_active_.load(); },
+                   AdaptiveSpin::kLimit);
       }
       continue;
     }
@@ -152,7 +142,7 @@ bool ProgressEngine::wait_until(const std::function<bool()>& done, Deadline dead
         continue;
       }
       if (poll_as_leader(until)) {
-        count_wait(Clock::now() - idle_since);
+        spin_.count(Clock::now() - idle_since);
         idle_since = Clock::time_point::min();
       }
     } else {

@@ -8,6 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/adaptive_spin.h"
 #include "core/log_limiter.h"
 #include "core/mutex.h"
 #include "strata/core/error.h"
@@ -58,7 +59,6 @@ class ProgressEngine {
  private:
   // One round of the leader's. @return whether any work was done.
   bool poll_as_leader(Clock::time_point until);
-  void count_wait(Clock::duration waited);
   // Called by a thread that stops waiting: a leader hands over to a follower.
   void stop_waiting(bool leading) STRATA_EXCLUDES(followers_mutex_);
 
@@ -79,8 +79,7 @@ class ProgressEngine {
   ConditionVariable followers_wake_;
 
   std::vector<uint64_t> ready_;  // the leader's
-  // Recent short waits minus long ones: spinning pays while it is not negative.
-  std::atomic<int> short_waits_{0};
+  AdaptiveSpin spin_;
 };
 
 }  // namespace strata::wire

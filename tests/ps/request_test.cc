@@ -30,7 +30,8 @@ TEST(RequestTest, WhatIsWrittenComesBack) {
                            .memory = {0, 5, uint64_t{1} << 63},
                            .on_behalf_of = 2,
                            .worker = "/job:worker/task:1",
-                           .core = 128};
+                           .core = 128,
+                           .waits = true};
   EXPECT_EQ(decode_request(encode(request)), request);
   EXPECT_EQ(decode_request(encode(Request{})), Request{});
   const Reply reply = {.id = 7,

@@ -14,6 +14,7 @@
 #include "ps/ps_cluster.h"
 #include "ps/tables/buffer_pool.h"
 #include "ps/tables/flat_table.h"
+#include "ps/tables/mailbox.h"
 #include "ps/tables/worker_memory.h"
 #include "security/raw_worker.h"
 #include "strata/core/log.h"
@@ -37,6 +38,15 @@ TableSpec row_table() { return {.name = "rows", .rows = 50, .width = 4}; }
 std::vector<std::byte> bytes_of(const std::vector<int64_t>& numbers) {
   const auto bytes = std::as_bytes(std::span(numbers));
   return {bytes.begin(), bytes.end()};
+}
+
+Reply answer_in(Mailbox& mailbox) {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - start < std::chrono::seconds(30)) {
+    mailbox.reply.wait(std::chrono::seconds(1));
+    if (const auto answer = mailbox.reply.take()) return decode_reply(*answer);
+  }
+  return {.code = ErrorCode::kDeadlineExceeded, .text = "no answer in the mailbox"};
 }
 
 class PsAttacksTest : public testing::Test {
@@ -167,7 +177,7 @@ TEST_F(PsAttacksTest, ARequestMustFitTheTablesForm) {
   for (const RequestKind kind : {RequestKind::kPull, RequestKind::kPush}) {
     expect_refused(attacker_.ask({.kind = kind, .table = "rows"}), "is for flat tables");
   }
-  for (uint32_t kind : {12U, 14U, 77U, 4000000000U}) {
+  for (uint32_t kind : {12U, 15U, 77U, 4000000000U}) {
     expect_refused(attacker_.ask({.kind = static_cast<RequestKind>(kind), .table = "flat"}),
                    "which no table takes");
   }
@@ -282,6 +292,48 @@ TEST_F(PsAttacksTest, PlacesInSharedMemoryThatAreNotAlignedAreRefused) {
   expect_served();
 }
 
+// What is in a mailbox may be anything, and may change while it is read.
+TEST_F(PsAttacksTest, WhatIsNoRequestInAMailboxCostsItsWorkerTheConnection) {
+  for (const uint32_t bytes : {uint32_t{5}, uint32_t{MessageSlot::kMostBytes + 1}, ~uint32_t{0}}) {
+    RawWorker worker(cluster_.network(), "worker-1", "/job:worker/task:1");
+    WorkerMemory memory;
+    const auto block = memory.take(sizeof(Mailbox::Memory));
+    ASSERT_NE(block, nullptr);
+    const uint64_t segment = memory.find({block.get(), 1})->segment;
+    ASSERT_TRUE(worker
+                    .ask({.kind = RequestKind::kMapSegment,
+                          .text = memory.introduce(segment),
+                          .slot = static_cast<int64_t>(segment)})
+                    .flag);
+    const auto open = [&](const std::vector<uint64_t>& place) {
+      return worker.ask({.kind = RequestKind::kOpenMailbox, .memory = place});
+    };
+    expect_refused(open({}), "got 0 places");
+    expect_refused(open({segment, 4}), "a multiple of 64");
+    expect_refused(open({segment, 64}), "bytes 64 to");
+    ASSERT_TRUE(open({segment, 0}).flag);
+    EXPECT_EQ(open({segment, 0}).code, ErrorCode::kAlreadyExists);
+    Mailbox mailbox(block);
+    // Of requests only those for tables, whose data are in place.
+    for (const RequestKind kind :
+         {RequestKind::kCounters, RequestKind::kLeave, RequestKind::kCreate}) {
+      ASSERT_TRUE(mailbox.request.put(encode(Request{.kind = kind, .id = 1, .table = "flat"})));
+      const Reply reply = answer_in(mailbox);
+      EXPECT_EQ(reply.code, ErrorCode::kInvalidArgument) << reply.text;
+      EXPECT_NE(reply.text.find("in its mailbox"), std::string::npos) << reply.text;
+    }
+    auto* const slot = reinterpret_cast<MessageSlot::Memory*>(block.get());
+    slot->text[0] = std::byte{0xFF};
+    slot->bytes.store(bytes);
+    mailbox.request.interrupt();
+    const auto start = std::chrono::steady_clock::now();
+    while (worker.ask({.kind = RequestKind::kCounters, .table = "flat"}).code == ErrorCode::kOk) {
+      ASSERT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+    }
+    expect_served();
+  }
+}
+
 // Names stand in errors and logs.
 TEST_F(PsAttacksTest, NamesThatAreNoTextAreRefused) {
   for (const std::string& name : {std::string("a\nfake line"), std::string("\x1b[2J"),
@@ -367,7 +419,7 @@ TEST_F(PsAttacksTest, RandomRequestsAreAnsweredOrRefused) {
     if (i % 50 == 0 || !peer->connection().status().ok()) {
       peer.emplace(cluster_.network(), "worker-1", "/job:worker/task:1");
     }
-    Request request = {.kind = static_cast<RequestKind>(random() % 15),
+    Request request = {.kind = static_cast<RequestKind>(random() % 16),
                        .id = static_cast<uint32_t>(i + 1),
                        .table = random() % 2 == 0 ? "flat" : "rows",
                        .text = random() % 4 == 0 ? "{\"host\": \"x\"}" : "",

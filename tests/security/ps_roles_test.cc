@@ -69,7 +69,7 @@ TEST(PermissionsTest, EveryRequestIsAnAction) {
       {RequestKind::kRead, Action::kRead},          {RequestKind::kCounters, Action::kRead},
       {RequestKind::kLeave, Action::kRead},         {RequestKind::kMapSegment, Action::kTrain},
       {RequestKind::kUnmapSegment, Action::kTrain}, {RequestKind::kBackup, Action::kTrain},
-      {RequestKind::kReplaces, Action::kTrain}};
+      {RequestKind::kReplaces, Action::kTrain},     {RequestKind::kOpenMailbox, Action::kTrain}};
   for (const auto& [kind, action] : expected) {
     EXPECT_EQ(action_of({.kind = kind}), action) << static_cast<uint32_t>(kind);
   }
@@ -100,9 +100,9 @@ TEST_F(RolesTest, AnEvaluatorReadsAndNothingElse) {
       ask("evaluator-0", "/job:evaluator/task:0", {.kind = RequestKind::kCounters, .table = "rows"})
           .code,
       ErrorCode::kOk);
-  for (const RequestKind kind :
-       {RequestKind::kFill, RequestKind::kPullRows, RequestKind::kPushRows,
-        RequestKind::kMapSegment, RequestKind::kUnmapSegment, RequestKind::kReplaces}) {
+  for (const RequestKind kind : {RequestKind::kFill, RequestKind::kPullRows, RequestKind::kPushRows,
+                                 RequestKind::kMapSegment, RequestKind::kUnmapSegment,
+                                 RequestKind::kReplaces, RequestKind::kOpenMailbox}) {
     EXPECT_EQ(ask("evaluator-0", "/job:evaluator/task:0", {.kind = kind, .table = "rows"}).code,
               ErrorCode::kPermissionDenied)
         << static_cast<uint32_t>(kind);

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cstring>
 
-#include "collective/shared_memory/futex.h"
 #include "collective/shared_memory/pages.h"
 #include "core/call_notice.h"
+#include "core/futex.h"
 #include "core/spin.h"
 
 namespace strata::collective {

@@ -22,6 +22,7 @@ constexpr size_t kMostSegments = 4096;
 }  // namespace
 
 bool MappedMemory::map(uint64_t segment, const std::string& introduction) {
+  const MutexLock lock(mutex_);
   STRATA_CHECK(segments_.size() < kMostSegments || segments_.contains(segment), kResourceExhausted,
                "[ps] got segment ", segment, " of a worker's memory behind ", segments_.size(),
                " others; a server maps ", kMostSegments, " of each worker");
@@ -56,6 +57,7 @@ bool MappedMemory::map(uint64_t segment, const std::string& introduction) {
 }
 
 std::shared_ptr<std::byte> MappedMemory::at(uint64_t segment, uint64_t offset, size_t bytes) const {
+  const MutexLock lock(mutex_);
   const auto found = segments_.find(segment);
   STRATA_CHECK(found != segments_.end(), kInvalidArgument, "[ps] got segment ", segment,
                " of a worker's memory, which this server has not mapped");

@@ -72,6 +72,7 @@ ParameterServer::Impl::~Impl() {
   thread.request_stop();
   transport->wake();
   thread.join();
+  for (Worker& worker : workers) worker.mailbox.reset();
   for (Tables* each : {&own, &copied}) {
     for (auto& [name, table] : each->by_name) table.executor.reset();
   }
@@ -198,28 +199,23 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   Request request = decode_request(bytes);
   if (worker.is_server) return begin_input(worker, std::move(request));
   const auto call = std::make_shared<TableCall>(std::move(request), worker.connection, worker.name);
-  if (const Status may = permitted(spec, worker.name, action_of(call->request())); !may.ok()) {
-    return refuse(call,
-                  Status(may.code(), str_cat("[ps] ", task.to_string(), ": ", may.message())));
+  try {
+    check_permitted(*call);
+  } catch (...) {
+    return refuse(call, Status::from_current_exception());
   }
   // Between servers: a worker that set it would have no answer, and its pushes no copy.
   STRATA_CHECK(call->request().worker.empty(), kDataLoss, "[ps] got a request of ", worker.name,
                " in another task's name, which only servers send");
   if (is_about_worker(call->request().kind)) return serve_worker(worker, *call);
+  if (call->request().kind == RequestKind::kOpenMailbox) return open_mailbox(worker, call);
   Arriving arriving{.call = call, .table = nullptr};
   try {
     Tables& among = tables_for(call->request(), worker.name);
     arriving.table = &table_of(*call, among);
     const Shard& shard = *arriving.table->shard;
     if (&among == &own && shard.spec().backup) call->answer_through(*backup);
-    const PartSizes data = shard.data_sizes_of(call->request());
-    const PartSizes answer = shard.answer_sizes_of(call->request());
-    call->charge(worker.pending, pending_limit(), answer);
-    if (call->request().memory.empty()) {
-      call->receive(pool, data);
-    } else {
-      call->take_in_place(pool, worker.memory, data, answer, shard.alignments_of(call->request()));
-    }
+    take_data(worker, *call, shard, pending_limit());
   } catch (...) {
     refuse(call, Status::from_current_exception());
     return;
@@ -231,12 +227,32 @@ void ParameterServer::Impl::begin(Worker& worker, const std::string& bytes) {
   }
 }
 
+void ParameterServer::Impl::check_permitted(const TableCall& call) const {
+  const Status may = permitted(spec, call.worker(), action_of(call.request()));
+  if (may.ok()) return;
+  throw Error(may.code(), str_cat("[ps] ", task.to_string(), ": ", may.message()));
+}
+
+/// Finds them in the worker's memory, or starts to receive them.
+void ParameterServer::Impl::take_data(Worker& worker, TableCall& call, const Shard& shard,
+                                      uint64_t limit) {
+  const Request& request = call.request();
+  const PartSizes data = shard.data_sizes_of(request);
+  const PartSizes answer = shard.answer_sizes_of(request);
+  call.charge(worker.pending, limit, answer);
+  if (request.memory.empty()) {
+    call.receive(pool, data);
+  } else {
+    call.take_in_place(pool, *worker.memory, data, answer, shard.alignments_of(request));
+  }
+}
+
 /// What is not a table's.
 void ParameterServer::Impl::serve_worker(Worker& worker, TableCall& call) {
   const Request& request = call.request();
   const auto segment = static_cast<uint64_t>(request.slot);
   if (request.kind == RequestKind::kMapSegment) {
-    call.reply({.flag = worker.memory.map(segment, request.text)});
+    call.reply({.flag = worker.memory->map(segment, request.text)});
     return;
   }
   if (request.kind == RequestKind::kReplaces) {
@@ -244,7 +260,7 @@ void ParameterServer::Impl::serve_worker(Worker& worker, TableCall& call) {
     call.reply({.flag = is_next && may_replace()});
     return;
   }
-  if (request.kind == RequestKind::kUnmapSegment) worker.memory.forget(segment);
+  if (request.kind == RequestKind::kUnmapSegment) worker.memory->forget(segment);
   call.reply({});
   if (request.kind != RequestKind::kLeave) return;
   draining.push_back({.connection = worker.connection});
@@ -303,7 +319,9 @@ ParameterServer::Impl::Table& ParameterServer::Impl::make_table(const TableCall&
                   [this](std::shared_ptr<TableCall> answered) { done(std::move(answered)); });
   table.executor = std::make_unique<SerialExecutor>(str_cat("ps-", request.table));
   if (&among == &own && table.shard->spec().backup && !backup) start_backup();
-  return among.by_name.emplace(request.table, std::move(table)).first->second;
+  Table& made = among.by_name.emplace(request.table, std::move(table)).first->second;
+  note_tables();
+  return made;
 }
 
 void ParameterServer::Impl::refuse(const std::shared_ptr<TableCall>& call, const Status& why) {
@@ -365,6 +383,7 @@ void ParameterServer::Impl::done(std::shared_ptr<TableCall> call) {
 /// Ok: it has left in order.
 void ParameterServer::Impl::lose(Worker& worker, const Status& why) {
   worker.left = true;
+  worker.mailbox.reset();
   if (worker.is_server) {  // workers will say whether it is
     STRATA_VLOG(4) << "[ps] the line from " << worker.name << " has ended: " << why.message();
     worker.receiving.clear();
@@ -401,6 +420,7 @@ void ParameterServer::Impl::check_liveness() {
   const Clock::time_point now = Clock::now();
   for (Worker& worker : workers) {
     if (worker.left) continue;
+    if (worker.mailbox && worker.mailbox->took_request()) detector.heard(worker.id, now);
     try {
       while (worker.connection->try_receive_message(kHeartbeatChannel)) {
         detector.heard(worker.id, now);

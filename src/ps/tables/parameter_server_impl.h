@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cluster/failure_detector.h"
+#include "core/core_follower.h"
 #include "core/log_limiter.h"
 #include "core/mutex.h"
 #include "core/thread.h"
@@ -20,6 +21,8 @@
 #include "ps/failure_log.h"
 #include "ps/tables/backup_replicator.h"
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/mailbox.h"
+#include "ps/tables/mailbox_server.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/parameter_server.h"
 #include "ps/tables/request.h"
@@ -35,7 +38,8 @@ namespace strata::ps {
 
 /// One thread serves: parameter_server.cc has what it does for workers,
 /// parameter_server_replication.cc what it does for its backup, and as the backup of another
-/// server.
+/// server. Beside it a thread for each worker of this host takes requests from that worker's mailbox
+/// (parameter_server_mailboxes.cc).
 struct ParameterServer::Impl {
   using Clock = std::chrono::steady_clock;
 
@@ -73,9 +77,10 @@ struct ParameterServer::Impl {
     uint64_t id = 0;         // for the failure detector
     std::vector<std::string> inbox = {};  // requests that were not handled yet
     std::list<Arriving> receiving = {};
-    MappedMemory memory = {};
+    std::shared_ptr<MappedMemory> memory = std::make_shared<MappedMemory>();
     std::shared_ptr<std::atomic<uint64_t>> pending = std::make_shared<std::atomic<uint64_t>>(0);
     bool left = false;
+    std::unique_ptr<MailboxServer> mailbox = {};  // behind what its thread uses
   };
 
   Impl(const cluster::ClusterSpec& all, const cluster::TaskId& self, ParameterServerOptions chosen);
@@ -89,7 +94,13 @@ struct ParameterServer::Impl {
   void accept();
   void take_requests(Worker& worker);
   void begin(Worker& worker, const std::string& bytes);
+  void check_permitted(const TableCall& call) const;
+  void take_data(Worker& worker, TableCall& call, const Shard& shard, uint64_t limit);
   void serve_worker(Worker& worker, TableCall& call);
+  void note_tables();
+  void open_mailbox(Worker& worker, const std::shared_ptr<TableCall>& call);
+  void serve_mailbox(Worker& worker, const std::shared_ptr<Mailbox>& mailbox,
+                     strata::detail::CoreFollower& follower, const std::string& bytes);
   bool has_come(const Arriving& arriving);
   void advance(Worker& worker);
   void hand_over(const Arriving& arriving);
@@ -143,6 +154,11 @@ struct ParameterServer::Impl {
   std::optional<strata::detail::WaitNotice> alone_notice;  // while no worker is there
   std::set<std::string> came;                              // workers that ever were there
   bool demoted = false;
+
+  // What the mailboxes' threads know of tables.
+  Mutex mailbox_mutex;
+  std::map<std::string, Table*> mailbox_tables STRATA_GUARDED_BY(mailbox_mutex);  // of `own`
+  uint64_t mailbox_pending_limit STRATA_GUARDED_BY(mailbox_mutex) = 0;
 
   std::atomic<bool> arrived{false};
   std::atomic<bool> finished{false};  // calls came back from their shards

@@ -57,6 +57,7 @@ void ParameterServer::Impl::greet(Worker& server, const Request& request) {
   } else if (request.flag) {
     copies = Copies::kStale;
     copied.by_name.clear();
+    note_tables();
   } else if (copies == Copies::kStale) {
     reply.code = ErrorCode::kFailedPrecondition;
     reply.text = "a previous incarnation of this server continued without its backup";

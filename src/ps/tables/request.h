@@ -33,6 +33,7 @@ enum class RequestKind : uint32_t {
   kUnmapSegment = 11,  ///< slot: a segment that is no more
   kBackup = 12,    ///< a server to its backup, the first: its copies begin; flag: are worth nothing
   kReplaces = 13,  ///< reply's flag: whether the receiver has (or can take) `on_behalf_of`'s place
+  kOpenMailbox = 14,  ///< memory: of a mailbox, from which requests are taken, too
 };
 
 /// Whether a table is another one behind it: its backup must have it, too.
@@ -67,6 +68,7 @@ struct Request {
   uint32_t on_behalf_of = 0;  ///< 0, or 1 + the server in whose place the receiver is asked
   std::string worker = {};    ///< between servers: who has brought the sender this
   uint32_t core = 0;          ///< 1 + the core that the sender runs on; 0: unknown
+  bool waits = false;         ///< the sender leaves that core until it has the answer
 
   friend bool operator==(const Request&, const Request&) = default;
 };
@@ -107,6 +109,7 @@ void visit_fields(auto& field, strata::detail::MessageOf<Request> auto& request)
   field(18, "on_behalf_of", request.on_behalf_of);
   field(19, "worker", request.worker);
   field(20, "core", request.core);
+  field(21, "waits", request.waits);
 }
 
 void visit_fields(auto& field, strata::detail::MessageOf<Reply> auto& reply) {

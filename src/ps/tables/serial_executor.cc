@@ -12,7 +12,7 @@ namespace {
 
 /// Tasks answer for their own errors. What is left is want of memory, which must neither end the
 /// process nor leave the executor busy.
-void perform(const std::function<void()>& task) noexcept {
+void call(const std::function<void()>& task) noexcept {
   try {
     task();
   } catch (...) {
@@ -36,38 +36,65 @@ SerialExecutor::~SerialExecutor() {
     const MutexLock lock(mutex_);
     ending_ = true;
   }
-  changed_.notify_all();
+  changed_.notify_one();
   thread_.join();
 }
 
 void SerialExecutor::run(std::function<void()> task, bool is_short) {
   MutexLock lock(mutex_);
-  if (!is_short || busy_ || !tasks_.empty()) {
-    tasks_.push_back(std::move(task));
-    changed_.notify_all();
+  if (!is_short || busy_ || !turns_.empty()) {
+    turns_.push_back({.task = std::move(task)});
+    if (!busy_) wake_next();
     return;
   }
   busy_ = true;
   lock.unlock();
-  perform(task);
+  call(task);
   lock.lock();
   busy_ = false;
-  if (!tasks_.empty() || ending_) changed_.notify_all();
+  wake_next();
+}
+
+void SerialExecutor::run_in_turn(const std::function<void()>& task) {
+  MutexLock lock(mutex_);
+  if (busy_ || !turns_.empty()) {
+    ConditionVariable is_next;
+    turns_.push_back({.task = {}, .caller = &is_next});
+    is_next.wait(lock, [&]() STRATA_REQUIRES(mutex_) {
+      return !busy_ && turns_.front().caller == &is_next;
+    });
+    turns_.pop_front();
+  }
+  busy_ = true;
+  lock.unlock();
+  call(task);
+  lock.lock();
+  busy_ = false;
+  wake_next();
+}
+
+/// Alone: others would only look and sleep again.
+void SerialExecutor::wake_next() {
+  if (turns_.empty()) return;
+  ConditionVariable* const caller = turns_.front().caller;
+  (caller != nullptr ? *caller : changed_).notify_one();
 }
 
 void SerialExecutor::work() {
   MutexLock lock(mutex_);
   while (true) {
-    changed_.wait(lock,
-                  [&]() STRATA_REQUIRES(mutex_) { return ending_ || (!busy_ && !tasks_.empty()); });
+    changed_.wait(lock, [&]() STRATA_REQUIRES(mutex_) {
+      return ending_ || (!busy_ && !turns_.empty() && turns_.front().task);
+    });
     if (ending_) return;
-    const std::function<void()> task = std::move(tasks_.front());
-    tasks_.pop_front();
+    const std::function<void()> task = std::move(turns_.front().task);
+    turns_.pop_front();
     busy_ = true;
     lock.unlock();
-    perform(task);
+    call(task);
     lock.lock();
     busy_ = false;
+    wake_next();
   }
 }
 

@@ -26,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kFirstTry{1};
 // Shorter than until a connection's own notice: the one of all tries suffices.
 constexpr std::chrono::seconds kLongestTry{4};
+/// While it waits at a mailbox.
+constexpr std::chrono::milliseconds kConnectionLook{10};
 
 }  // namespace
 
@@ -121,7 +123,10 @@ void ServerCalls::start(Pending& pending) {
   pending.started = true;
   if (!exchange.request.memory.empty()) {  // nothing else travels
     exchange.request.core = strata::detail::current_core();
-    connection.send_message(kTableChannel, encode(exchange.request));
+    const std::string bytes = encode(exchange.request);
+    const auto& mailbox = servers_[static_cast<size_t>(pending.at)]->mailbox;
+    pending.by_mailbox = pending.by_mailbox && mailbox->request.put(bytes);
+    if (!pending.by_mailbox) connection.send_message(kTableChannel, bytes);
     return;
   }
   for (const std::span<std::byte> part : exchange.in) {
@@ -141,6 +146,14 @@ void ServerCalls::next_id() {
   if (++last_id_ == 0) ++last_id_;
 }
 
+/// Answers to what a mailbox brought come there, too, if there is room.
+std::optional<std::string> ServerCalls::next_answer(Server& server) {
+  if (server.mailbox != nullptr) {
+    if (auto answer = server.mailbox->reply.take()) return answer;
+  }
+  return server.connection->try_receive_message(kTableChannel);
+}
+
 /// Takes the replies that have come. @return whether all have, or there is something to do first.
 bool ServerCalls::look(std::vector<Pending>& all) {
   bool complete = true;
@@ -148,7 +161,7 @@ bool ServerCalls::look(std::vector<Pending>& all) {
     if (pending.reply) continue;
     Server& server = *servers_[static_cast<size_t>(pending.at)];
     try {
-      while (const auto message = server.connection->try_receive_message(kTableChannel)) {
+      while (const auto message = next_answer(server)) {
         Reply reply = decode_reply(*message);
         server.heard = Clock::now().time_since_epoch().count();
         // Of two requests to this server, or of one that was given up.
@@ -205,6 +218,7 @@ bool ServerCalls::fail_over(Pending& pending, const Status& why) {
   pending.transfers.clear();  // their memory is no longer accessed
   pending.reply.reset();
   pending.at = backup_of(index);
+  pending.by_mailbox = false;
   exchange.request.on_behalf_of = static_cast<uint32_t>(index) + 1;
   next_id();
   exchange.request.id = last_id_;  // the backup may be asked for parts of its own, too
@@ -258,6 +272,7 @@ std::vector<Reply> ServerCalls::run(std::vector<Exchange> exchanges, const std::
   const MutexLock lock(call_mutex_);
   take_open_answers();
   use_memory(exchanges, what);
+  for (Exchange& exchange : exchanges) exchange.request.waits = true;
   return exchange_all(std::move(exchanges), what);
 }
 
@@ -307,6 +322,11 @@ std::vector<ServerCalls::Pending> ServerCalls::start_all(std::vector<Exchange> e
     all.push_back({.exchange = std::move(exchange)});
     all.back().at = all.back().exchange.server;
   }
+  const bool by_mailbox =
+      std::ranges::all_of(all, [&](const Pending& pending) STRATA_REQUIRES(call_mutex_) {
+        return can_use_mailbox(pending.exchange);
+      });
+  for (Pending& pending : all) pending.by_mailbox = by_mailbox;
   try {
     for (Pending& pending : all) start_or_fail_over(pending, what);
   } catch (const Error&) {
@@ -346,6 +366,21 @@ void ServerCalls::start_or_fail_over(Pending& pending, const std::string& what) 
   start(pending);
 }
 
+/// Waits until `look` has something to say, or for a while. The connections are looked at between:
+/// a server that is lost answers in no mailbox, and a long answer comes over the connection.
+bool ServerCalls::wait_for_any(std::vector<Pending>& all, wire::Deadline until) {
+  const auto asked =
+      std::ranges::find_if(all, [](const Pending& each) { return each.by_mailbox && !each.reply; });
+  if (asked == all.end()) return transport_->wait_until([&] { return look(all); }, until);
+  if (look(all)) return true;
+  const auto left = std::max(until.time() - Clock::now(), Clock::duration::zero());
+  servers_[static_cast<size_t>(asked->at)]->mailbox->reply.wait(
+      std::min<Clock::duration>(left, kConnectionLook));
+  if (look(all)) return true;
+  transport_->progress();
+  return false;
+}
+
 bool ServerCalls::wait_for_answers(std::vector<Pending>& all, wire::Deadline deadline,
                                    const std::string& what) {
   strata::detail::CallNotice notice(
@@ -360,7 +395,7 @@ bool ServerCalls::wait_for_answers(std::vector<Pending>& all, wire::Deadline dea
       Clock::now(), deadline.time());
   while (true) {
     const auto until = wire::Deadline::sooner(deadline, wire::Deadline::at(notice.next()));
-    if (transport_->wait_until([&] { return look(all); }, until)) return !deadline.passed();
+    if (wait_for_any(all, until)) return !deadline.passed();
     if (deadline.passed()) return false;
     notice.look(Clock::now());
   }

@@ -15,6 +15,7 @@
 #include "core/mutex.h"
 #include "core/thread.h"
 #include "ps/tables/client.h"
+#include "ps/tables/mailbox.h"
 #include "ps/tables/request.h"
 #include "ps/tables/request_memory.h"
 #include "strata/ps/table.h"
@@ -67,17 +68,20 @@ class ServerCalls {
     std::shared_ptr<wire::Connection> connection;  // null: its backup had its place already
     std::atomic<std::chrono::steady_clock::rep> heard{0};
     // The rest under call_mutex_.
-    bool shares_memory = true;         // it maps this worker's memory, as far as one knows,
-    std::set<uint64_t> segments = {};  // and these of it
-    bool replaced = false;             // tables with a backup are served by that
-    bool unreplicated = false;         // it has lost its backup,
-    bool changed_alone = false;        // and has taken what its backup does not have
+    bool shares_memory = true;              // it maps this worker's memory, as far as one knows,
+    std::set<uint64_t> segments = {};       // and these of it
+    bool replaced = false;                  // tables with a backup are served by that
+    bool unreplicated = false;              // it has lost its backup,
+    bool changed_alone = false;             // and has taken what its backup does not have
+    bool has_been_asked = false;            // to open a mailbox
+    std::unique_ptr<Mailbox> mailbox = {};  // null: it has none
   };
   /// One request under way.
   struct Pending {
     Exchange exchange;
     int at = 0;  // the server that is asked: the exchange's, or its backup
     bool started = false;
+    bool by_mailbox = false;  // its request is put into the server's mailbox
     /// An answer of the backup, which waits until the lost server writes elsewhere.
     struct DeferredCopy {
       std::vector<std::byte> bytes;
@@ -117,11 +121,18 @@ class ServerCalls {
   static std::optional<uint64_t> unseen_segment(const Server& server,
                                                 const std::vector<uint64_t>& places);
   static void add_segments(const std::vector<uint64_t>& places, std::vector<uint64_t>& segments);
+  void introduce_segments(std::vector<Exchange>& exchanges, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
+  void open_mailboxes(const std::vector<Exchange>& exchanges, const std::string& what)
+      STRATA_REQUIRES(call_mutex_);
+  bool can_use_mailbox(const Exchange& exchange) const STRATA_REQUIRES(call_mutex_);
   void forget_gone() STRATA_REQUIRES(call_mutex_);
   void withdraw_from_lost(std::vector<Pending>& all) STRATA_REQUIRES(call_mutex_);
   void next_id() STRATA_REQUIRES(call_mutex_);
   void start(Pending& pending);
+  static std::optional<std::string> next_answer(Server& server);
   bool look(std::vector<Pending>& all);
+  bool wait_for_any(std::vector<Pending>& all, wire::Deadline until);
   Status outcome(Pending& pending, wire::Deadline deadline) STRATA_REQUIRES(call_mutex_);
   bool fail_over(Pending& pending, const Status& why) STRATA_REQUIRES(call_mutex_);
   void note(const Pending& pending);

@@ -53,10 +53,17 @@ void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string
     if (with_backup_.contains(exchange.request.table) && overlap(exchange)) continue;
     if (auto places = places_of(exchange)) exchange.request.memory = std::move(*places);
   }
-  while (true) {  // segments that a server has not seen are introduced to it, one a round
+  introduce_segments(exchanges, what);
+  open_mailboxes(exchanges, what);
+}
+
+/// Segments that a server has not seen are introduced to it, one a round. Where a server cannot map
+/// them the exchange has no memory any more.
+void ServerCalls::introduce_segments(std::vector<Exchange>& exchanges, const std::string& what) {
+  while (true) {
     std::vector<Exchange> introductions;
     for (Exchange& exchange : exchanges) {
-      Server& server = server_of(exchange);
+      Server& server = *servers_[static_cast<size_t>(server_for(exchange))];
       if (!server.shares_memory) exchange.request.memory.clear();
       const std::optional<uint64_t> segment = unseen_segment(server, exchange.request.memory);
       const bool is_met = std::ranges::find(introductions, server_for(exchange),
@@ -76,6 +83,38 @@ void ServerCalls::use_memory(std::vector<Exchange>& exchanges, const std::string
     }
     detect_shared_memory_peers();
   }
+}
+
+/// Each server that shares memory is asked once. Tables with a backup do without: a server's serving
+/// thread replicates what changes them, and mailboxes have threads of their own.
+void ServerCalls::open_mailboxes(const std::vector<Exchange>& exchanges, const std::string& what) {
+  std::vector<Exchange> openings;
+  std::vector<std::unique_ptr<Mailbox>> mailboxes;
+  for (const Exchange& exchange : exchanges) {
+    Server& server = *servers_[static_cast<size_t>(exchange.server)];
+    const Request& request = exchange.request;
+    if (request.memory.empty() || with_backup_.contains(request.table)) continue;
+    if (std::exchange(server.has_been_asked, true)) continue;
+    auto block = memory_.segments().take(sizeof(Mailbox::Memory));
+    if (block == nullptr) continue;
+    const auto place = memory_.segments().find({block.get(), sizeof(Mailbox::Memory)});
+    openings.push_back({.server = exchange.server,
+                        .request = {.kind = RequestKind::kOpenMailbox,
+                                    .memory = {place->segment, place->offset}}});
+    mailboxes.push_back(std::make_unique<Mailbox>(std::move(block)));
+  }
+  introduce_segments(openings, what);
+  for (size_t i = 0; i < openings.size(); ++i) {
+    if (openings[i].request.memory.empty()) continue;
+    if (!exchange_all({openings[i]}, what)[0].flag) continue;
+    servers_[static_cast<size_t>(openings[i].server)]->mailbox = std::move(mailboxes[i]);
+  }
+}
+
+bool ServerCalls::can_use_mailbox(const Exchange& exchange) const {
+  const Request& request = exchange.request;
+  return !request.memory.empty() && !with_backup_.contains(request.table) &&
+         servers_[static_cast<size_t>(exchange.server)]->mailbox != nullptr;
 }
 
 std::optional<uint64_t> ServerCalls::unseen_segment(const Server& server,

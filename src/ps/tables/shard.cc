@@ -168,6 +168,7 @@ void Shard::dispatch(const CallPtr& call) {
     case RequestKind::kUnmapSegment:
     case RequestKind::kBackup:
     case RequestKind::kReplaces:
+    case RequestKind::kOpenMailbox:
       break;  // the server's
   }
   throw Error(ErrorCode::kInvalidArgument,

@@ -141,11 +141,19 @@ void TableCall::send(size_t part, size_t offset, size_t bytes) noexcept {
 void TableCall::reply(Reply reply) {
   if (!request_.worker.empty()) return;  // that server answers
   reply.id = request_.id;
+  if (keeps_reply_) {
+    kept_reply_ = std::move(reply);
+    return;
+  }
   if (backup_ != nullptr) {
     backup_->pass(connection_, std::move(reply));
-  } else {
+  } else if (mailbox_ == nullptr || !mailbox_->reply.put(encode(reply))) {
     send_reply(*connection_, reply);
   }
+}
+
+void TableCall::send_kept_reply() {
+  if (kept_reply_) reply(*std::exchange(kept_reply_, std::nullopt));
 }
 
 bool TableCall::sent() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ps/tables/buffer_pool.h"
+#include "ps/tables/mailbox.h"
 #include "ps/tables/mapped_memory.h"
 #include "ps/tables/request.h"
 #include "wire/connection.h"
@@ -27,10 +28,13 @@ using PartSizes = std::vector<size_t>;
 /// for the answer are there. One thread at a time has it.
 class TableCall {
  public:
-  TableCall(Request request, std::shared_ptr<wire::Connection> connection, std::string worker)
+  /// @param mailbox  Where the answer is put, if there is room; null: it goes over the connection.
+  TableCall(Request request, std::shared_ptr<wire::Connection> connection, std::string worker,
+            std::shared_ptr<Mailbox> mailbox = nullptr)
       : request_(std::move(request)),
         connection_(std::move(connection)),
-        worker_(std::move(worker)) {}
+        worker_(std::move(worker)),
+        mailbox_(std::move(mailbox)) {}
 
   ~TableCall();
   TableCall(const TableCall&) = delete;
@@ -90,6 +94,11 @@ class TableCall {
   void send(size_t part, size_t offset, size_t bytes) noexcept;
   /// The answer; the data stand before it. Nothing where a backup does what its server did.
   void reply(Reply reply);
+  /// From now on `reply` keeps the answer for `send_kept_reply`.
+  void keep_reply() { keeps_reply_ = true; }
+  /// And no more.
+  void stop_keeping_reply() { keeps_reply_ = false; }
+  void send_kept_reply();
   /// All of the answer has been sent, or never will.
   bool sent() const;
 
@@ -99,6 +108,7 @@ class TableCall {
   const Request request_;
   const std::shared_ptr<wire::Connection> connection_;
   const std::string worker_;
+  const std::shared_ptr<Mailbox> mailbox_;
   BackupReplicator* backup_ = nullptr;
   const std::byte* rows_ = nullptr;
   std::vector<const std::byte*> data_parts_;
@@ -107,6 +117,9 @@ class TableCall {
 
   bool in_place_ = false;
   std::vector<std::shared_ptr<std::byte>> memory_;  // of the worker, that is held
+
+  bool keeps_reply_ = false;
+  std::optional<Reply> kept_reply_;
 
   std::shared_ptr<std::atomic<uint64_t>> pending_;  // null: not charged
   uint64_t charged_ = 0;

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <ctime>
 
-namespace strata::collective {
+namespace strata {
 
 static_assert(sizeof(std::atomic<uint32_t>) == 4 && std::atomic<uint32_t>::is_always_lock_free,
               "a futex is a word of memory");
@@ -27,4 +27,4 @@ inline void futex_wake_all(std::atomic<uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
 }
 
-}  // namespace strata::collective
+}  // namespace strata
