@@ -20,6 +20,13 @@ struct ActivationKernels {
   Backward* gelu_tanh_backward;
   Forward* sigmoid;
   Forward* tanh;
+
+  // bfloat16, as bits, has 65,536 values: a function of it is a table of them.
+  /// out[i] = table[x[i]]
+  void (*look_up)(const uint16_t* table, const uint16_t* x, int64_t size, uint16_t* out);
+  /// out[i] = gradient[i] * slopes[x[i]], rounded.
+  void (*scale_by)(const float* slopes, const uint16_t* gradient, const uint16_t* x, int64_t size,
+                   uint16_t* out);
 };
 
 const ActivationKernels& activation_kernels();  // the best for this processor; in activations.cc

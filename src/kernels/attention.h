@@ -30,8 +30,9 @@ enum class UnseeingQueries { kZero, kMean };
 /// @param key    `[batch, key heads, keys, depth]`; `heads` is a multiple of `key heads`.
 /// @param value  `[batch, key heads, keys, value depth]`.
 /// @return `[batch, heads, queries, value depth]`, contiguous as `[batch, queries, heads, ...]`.
-///         Nothing where the kernels do not apply: other than float on the CPU, empty, other masks,
-///         or libtorch's products chosen.
+///         Nothing where the kernels do not apply: other than float or bfloat16 on the CPU, empty,
+///         other masks, or libtorch's products chosen. Of bfloat16 it is computed in float and
+///         rounded once.
 /// Bits depend on shapes, masks and values alone.
 std::optional<at::Tensor> attention(const at::Tensor& query, const at::Tensor& key,
                                     const at::Tensor& value, const AttentionMask& mask,

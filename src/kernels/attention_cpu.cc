@@ -6,6 +6,7 @@
 // their tiles. With P the weights and S the scores:
 //   forward   S^T = K Q^T;  O += P V
 //   backward  S^T = K Q^T;  dP^T = V dO^T;  dV += P^T dO;  dK += dS^T Q;  dQ += dS K
+#include <ATen/EmptyTensor.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward_ops.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_ops.h>
@@ -18,6 +19,7 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/attention_heads.h"
 #include "kernels/attention_kernels.h"
 #include "kernels/attention_operator.h"
 #include "kernels/attention_products.h"
@@ -156,24 +158,31 @@ std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& query, const at::Te
                                            const at::Tensor& value, const AttentionMask& mask,
                                            double scale, bool mean_of_unseen) {
   const Problem problem = problem_of(query, key, value, mask, scale);
-  at::Tensor output =
-      empty_float({problem.batches, problem.queries, problem.heads, problem.value_depth})
-          .transpose(1, 2);
+  const at::Tensor by_queries = at::detail::empty_cpu(
+      {problem.batches, problem.queries, problem.heads, problem.value_depth}, query.scalar_type());
+  at::Tensor output = by_queries.transpose(1, 2);
   at::Tensor logsumexp = empty_float({problem.batches, problem.heads, problem.queries});
-  const HeadsView<float> out = mutable_view_of(output);
   float* const sums = logsumexp.mutable_data_ptr<float>();
+  const bool in_place = is_cpu_float(query);
   const int64_t work_of_block =
       problem.tile_queries * problem.keys * (problem.depth + problem.value_depth);
   parallel_for(0, problem.batches * problem.heads * problem.query_blocks(),
                std::max<int64_t>(1, kPartMultiplications / work_of_block),
                [&](int64_t begin, int64_t end) {
                  Workspace work(problem);
+                 HeadsIn queries(query, 1), keys(key, 1), values(value, 1);
+                 HeadsOut results(output, 1);
+                 Problem part = problem;
                  for (int64_t i = begin; i < end; ++i) {
-                   if (i + 1 < end) fetch_block(problem, block_of(problem, i + 1));
                    const Block block = block_of(problem, i);
                    const int64_t at = block.batch * problem.heads + block.head;
-                   forward_block(problem, block, mean_of_unseen, out,
+                   part.query = queries.take(block.batch, block.head);
+                   part.key = keys.take(block.batch, block.head / problem.shared);
+                   part.value = values.take(block.batch, block.head / problem.shared);
+                   if (in_place && i + 1 < end) fetch_block(part, block_of(problem, i + 1));
+                   forward_block(part, block, mean_of_unseen, results.take(block.head),
                                  sums + at * problem.queries + block.first, work);
+                   results.put(block.batch, block.first, block.rows);
                  }
                });
   return {std::move(output), std::move(logsumexp)};
@@ -316,12 +325,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
   at::Tensor of_query = at::empty_like(query);
   at::Tensor of_key = at::empty_like(key);
   at::Tensor of_value = at::empty_like(value);
-  const Gradients arrays = {.gradient = view_of(gradient),
-                            .output = view_of(output),
-                            .logsumexp = logsumexp.const_data_ptr<float>(),
-                            .query = mutable_view_of(of_query),
-                            .key = mutable_view_of(of_key),
-                            .value = mutable_view_of(of_value)};
+  const bool in_place = is_cpu_float(query);
+  const bool in_tiles = problem.keys > kTileKeys;  // else backward_block has no use for the output
   const int64_t heads = problem.key_heads();
   const int64_t work_of_head = problem.shared * problem.queries * problem.keys *
                                (3 * problem.depth + 2 * problem.value_depth);
@@ -329,9 +334,29 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> backward(
   parallel_for(0, problem.batches * heads, grain, [&](int64_t begin, int64_t end) {
     Workspace work(problem);
     BackwardWorkspace more(problem);
+    const int64_t shared = problem.shared;
+    HeadsIn queries(query, shared), keys(key, 1), values(value, 1);
+    HeadsIn gradients(gradient, shared), outputs(output, shared);
+    HeadsOut of_queries(of_query, shared), of_keys(of_key, 1), of_values(of_value, 1);
+    Problem part = problem;
     for (int64_t i = begin; i < end; ++i) {
-      if (i + 1 < end) fetch_head(problem, (i + 1) / heads, (i + 1) % heads, arrays);
-      backward_head(problem, i / heads, i % heads, mean_of_unseen, arrays, work, more);
+      const int64_t batch = i / heads;
+      const int64_t head = i % heads;
+      part.query = queries.take(batch, head * shared);
+      part.key = keys.take(batch, head);
+      part.value = values.take(batch, head);
+      const Gradients arrays = {
+          .gradient = gradients.take(batch, head * shared),
+          .output = in_tiles ? outputs.take(batch, head * shared) : HeadsView<const float>(),
+          .logsumexp = logsumexp.const_data_ptr<float>(),
+          .query = of_queries.take(head * shared),
+          .key = of_keys.take(head),
+          .value = of_values.take(head)};
+      if (in_place && i + 1 < end) fetch_head(part, (i + 1) / heads, (i + 1) % heads, arrays);
+      backward_head(part, batch, head, mean_of_unseen, arrays, work, more);
+      of_queries.put(batch, 0, problem.queries);
+      of_keys.put(batch, 0, problem.keys);
+      of_values.put(batch, 0, problem.keys);
     }
   });
   return {std::move(of_query), std::move(of_key), std::move(of_value)};
@@ -355,7 +380,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_cpu(
     const OptionalTensor& mask, const OptionalTensor& query_mask, const OptionalTensor& key_mask,
     bool causal, int64_t window, double scale, bool mean_of_unseen) {
   const AttentionMask all = {mask, query_mask, key_mask, causal, window};
-  if (!attention_kernels_apply(query, key, value, all) || !is_cpu_float(gradient)) {
+  if (!attention_kernels_apply(query, key, value, all) ||
+      gradient.scalar_type() != query.scalar_type()) {
     return attention_backward_of_aten(gradient, query, key, value, output, logsumexp, mask,
                                       query_mask, key_mask, causal, window, scale, mean_of_unseen);
   }
@@ -377,7 +403,8 @@ std::tuple<at::Tensor, at::Tensor> flash_attention(c10::DispatchKeySet keys,
                                                    const at::Tensor& value, double dropout,
                                                    bool causal, const OptionalTensor& mask,
                                                    std::optional<double> scale) {
-  if (dropout == 0 && attention_kernels_apply(query, key, value, {.scores = mask})) {
+  if (dropout == 0 && is_cpu_float(query) &&
+      attention_kernels_apply(query, key, value, {.scores = mask})) {
     return call_attention(query, key, value, mask, {}, {}, causal, 0, scale_of(query, scale),
                           /*mean_of_unseen=*/false);
   }
@@ -403,7 +430,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> flash_attention_backward(
 }
 
 bool is_plain_heads(const at::Tensor& x) {
-  return is_cpu_float(x) && x.dim() == 4 && x.numel() > 0 && (x.stride(3) == 1 || x.size(3) == 1);
+  return (is_cpu_float(x) || takes_bfloat16(x)) && x.dim() == 4 && x.numel() > 0 &&
+         (x.stride(3) == 1 || x.size(3) == 1);
 }
 
 bool broadcasts(const OptionalTensor& tensor, at::IntArrayRef sizes) {
@@ -426,7 +454,8 @@ bool is_boolean(const OptionalTensor& tensor) {
 bool attention_kernels_apply(const at::Tensor& query, const at::Tensor& key,
                              const at::Tensor& value, const AttentionMask& mask) {
   if (!runs_here(KernelClass::kAttention) || !is_plain_heads(query) || !is_plain_heads(key) ||
-      !is_plain_heads(value)) {
+      !is_plain_heads(value) || key.scalar_type() != query.scalar_type() ||
+      value.scalar_type() != query.scalar_type()) {
     return false;
   }
   const int64_t batch = query.size(0);

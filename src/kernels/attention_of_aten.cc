@@ -49,6 +49,11 @@ at::Tensor over_heads(const at::Tensor& x, const at::Tensor& like) {
   return x.unflatten(1, {shared, x.size(1) / shared}).sum(2);
 }
 
+/// bfloat16 is computed as float.
+at::Tensor as_computed(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+}
+
 struct Weights {
   at::Tensor weights;
   at::Tensor logsumexp;
@@ -87,18 +92,23 @@ std::tuple<at::Tensor, at::Tensor> attention_of_aten(const at::Tensor& query, co
                                                      const std::optional<at::Tensor>& key_mask,
                                                      bool causal, int64_t window, double scale,
                                                      bool mean_of_unseen) {
-  Weights of =
-      weights_of(query, key, {mask, query_mask, key_mask, causal, window}, scale, mean_of_unseen);
-  const at::Tensor output = at::matmul(of.weights, for_heads(value, query.size(1)));
+  Weights of = weights_of(as_computed(query), as_computed(key),
+                          {mask, query_mask, key_mask, causal, window}, scale, mean_of_unseen);
+  const at::Tensor output =
+      at::matmul(of.weights, for_heads(as_computed(value), query.size(1))).to(query.scalar_type());
   return {output.transpose(1, 2).contiguous().transpose(1, 2), std::move(of.logsumexp)};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_of_aten(
-    const at::Tensor& gradient, const at::Tensor& query, const at::Tensor& key,
-    const at::Tensor& value, const at::Tensor& /*output*/, const at::Tensor& /*logsumexp*/,
+    const at::Tensor& given, const at::Tensor& given_query, const at::Tensor& given_key,
+    const at::Tensor& given_value, const at::Tensor& /*output*/, const at::Tensor& /*logsumexp*/,
     const std::optional<at::Tensor>& mask, const std::optional<at::Tensor>& query_mask,
     const std::optional<at::Tensor>& key_mask, bool causal, int64_t window, double scale,
     bool mean_of_unseen) {
+  const at::Tensor gradient = as_computed(given);
+  const at::Tensor query = as_computed(given_query);
+  const at::Tensor key = as_computed(given_key);
+  const at::Tensor value = as_computed(given_value);
   const Weights of =
       weights_of(query, key, {mask, query_mask, key_mask, causal, window}, scale, mean_of_unseen);
   const int64_t heads = query.size(1);
@@ -106,9 +116,10 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_of_aten(
   const at::Tensor delta = (of_weights * of.weights).sum(-1, /*keepdim=*/true);
   at::Tensor of_scores = of.weights * (of_weights - delta) * scale;
   if (of.blind.defined()) of_scores = of_scores.masked_fill(of.blind, 0);
-  return {at::matmul(of_scores, for_heads(key, heads)),
-          over_heads(at::matmul(of_scores.transpose(-2, -1), query), key),
-          over_heads(at::matmul(of.weights.transpose(-2, -1), gradient), value)};
+  const at::ScalarType type = given_query.scalar_type();
+  return {at::matmul(of_scores, for_heads(key, heads)).to(type),
+          over_heads(at::matmul(of_scores.transpose(-2, -1), query), key).to(type),
+          over_heads(at::matmul(of.weights.transpose(-2, -1), gradient), value).to(type)};
 }
 
 std::tuple<at::Tensor, at::Tensor> attention_shapes(
@@ -119,8 +130,9 @@ std::tuple<at::Tensor, at::Tensor> attention_shapes(
   const int64_t batch = query.size(0);
   const int64_t heads = query.size(1);
   const int64_t queries = query.size(2);
+  const at::ScalarType type = as_computed(query).scalar_type();
   return {at::empty({batch, queries, heads, value.size(3)}, query.options()).transpose(1, 2),
-          at::empty({batch, heads, queries}, query.options())};
+          at::empty({batch, heads, queries}, query.options().dtype(type))};
 }
 
 std::tuple<at::Tensor, at::Tensor, at::Tensor> attention_backward_shapes(

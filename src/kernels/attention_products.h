@@ -33,6 +33,11 @@ struct AttentionProducts {
   /// out[c, r] = in[r, c], padded likewise.
   void (*transpose_padded)(const float* in, int64_t in_stride, int64_t rows, int64_t columns,
                            float* out, int64_t out_stride);
+  /// Rows of bfloat16, as bits, to float, and back, rounded.
+  void (*widen_rows)(const uint16_t* in, int64_t in_stride, int64_t rows, int64_t columns,
+                     float* out, int64_t out_stride);
+  void (*round_rows)(const float* in, int64_t in_stride, int64_t rows, int64_t columns,
+                     uint16_t* out, int64_t out_stride);
 };
 
 const AttentionProducts& attention_products();  // the best for this processor; in attention_cpu.cc

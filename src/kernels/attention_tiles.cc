@@ -69,9 +69,9 @@ Problem problem_of(const at::Tensor& query, const at::Tensor& key, const at::Ten
           .keys = key.size(2),
           .depth = query.size(3),
           .value_depth = value.size(3),
-          .query = view_of(query),
-          .key = view_of(key),
-          .value = view_of(value),
+          .query = {},
+          .key = {},
+          .value = {},
           .mask = mask_view(mask, {query.size(0), query.size(1), queries, key.size(2)}),
           .scale = static_cast<float>(scale),
           .tile_queries = tile_queries_of(queries, mask.causal)};

@@ -26,15 +26,18 @@ struct HeadsView {
   int64_t batch = 0;
   int64_t head = 0;
   int64_t row = 0;
+  int64_t first = 0;  // the head that `data` begins with
 
-  T* at(int64_t b, int64_t h, int64_t r) const { return data + b * batch + h * head + r * row; }
+  T* at(int64_t b, int64_t h, int64_t r) const {
+    return data + b * batch + (h - first) * head + r * row;
+  }
 };
 
 inline HeadsView<const float> view_of(const at::Tensor& x) {
-  return {x.const_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
+  return {x.const_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2), 0};
 }
 inline HeadsView<float> mutable_view_of(const at::Tensor& x) {
-  return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2)};
+  return {x.mutable_data_ptr<float>(), x.stride(0), x.stride(1), x.stride(2), 0};
 }
 
 struct MaskView {
@@ -78,7 +81,7 @@ struct Problem {
   int64_t query_blocks() const { return (queries + tile_queries - 1) / tile_queries; }
 };
 
-/// @param mask  Broadcasts; rows of query, key and value are contiguous.
+/// Without the views of query, key and value. @param mask  Broadcasts; their rows are contiguous.
 Problem problem_of(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                    const AttentionMask& mask, double scale);
 

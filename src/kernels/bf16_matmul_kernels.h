@@ -2,16 +2,11 @@
 
 #include <cstdint>
 
+#include "kernels/matrix_view.h"
+
 // Plain data only, as in matmul_kernels.h.
 
 namespace strata::kernels {
-
-/// Bits of bfloat16; element (r, c) is at data[r * row_stride + c * column_stride].
-struct Bf16View {
-  const uint16_t* data;
-  int64_t row_stride;
-  int64_t column_stride;
-};
 
 /// c[m, n] = a[m, k] b[k, n] (+ bias[n] in each row). One stride of `a` and one of `b` is 1; rows
 /// of c lie `c_stride` apart. Sizes are positive. The result is in `c`, rounded to bfloat16 once,

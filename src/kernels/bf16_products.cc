@@ -10,10 +10,9 @@
 #include <string_view>
 
 #include "core/cpu_isa.h"
-#include "kernels/bf16_float_product.h"
 #include "kernels/bf16_matmul_kernels.h"
+#include "kernels/bf16_tensor.h"
 #include "kernels/kernel_threads.h"
-#include "kernels/portable/portable_bits.h"
 #include "kernels/products.h"
 #include "kernels/scratch.h"
 
@@ -49,11 +48,13 @@ bool has_avx512_bf16() {
 std::optional<Bf16View> bf16_view(const at::Tensor& tensor) {
   const auto strides = unit_strides(tensor);
   if (!strides) return std::nullopt;
-  return Bf16View{static_cast<const uint16_t*>(tensor.const_data_ptr()), strides->first,
-                  strides->second};
+  return Bf16View{bf16_data(tensor), strides->first, strides->second};
 }
 
-void multiply_bf16_here(const Bf16Problem& problem) {
+using Multiply = void (*)(const Bf16Problem& problem);
+
+/// With AVX512_BF16.
+void multiply_pairs_here(const Bf16Problem& problem) {
 #if defined(__x86_64__)
   const Scratch scratch(bf16_scratch_floats(problem));
   bf16_matmul_avx512(problem, scratch.data());
@@ -62,9 +63,10 @@ void multiply_bf16_here(const Bf16Problem& problem) {
 #endif
 }
 
-void multiply_bf16(const Bf16Problem& problem) {
+/// In parts, on several threads if that is worth it.
+void multiply_bf16(const Bf16Problem& problem, Multiply here) {
   if (problem.m * problem.n * problem.k < 4 * kPartMultiplications || num_kernel_threads() == 1) {
-    return multiply_bf16_here(problem);
+    return here(problem);
   }
   // Any division of the rows or columns gives the same bits. Parts are whole panels of 64.
   constexpr int64_t kPart = 64;
@@ -88,7 +90,7 @@ void multiply_bf16(const Bf16Problem& problem) {
                  }
                  (part.c != nullptr ? static_cast<void>(part.c += to)
                                     : static_cast<void>(part.c_float += to));
-                 multiply_bf16_here(part);
+                 here(part);
                });
 }
 
@@ -137,9 +139,10 @@ std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor
       .c = result == at::kFloat ? nullptr : static_cast<uint16_t*>(c.mutable_data_ptr()),
       .c_float = result == at::kFloat ? c.mutable_data_ptr<float>() : nullptr,
       .c_stride = n};
-  const bool widens = way == Bf16Products::kOwnFloat;
+  const Multiply widening = multiply_here;
+  const Multiply here = way == Bf16Products::kOwn ? multiply_pairs_here : widening;
   if (a.dim() == 2) {
-    (widens ? bf16_float_product : multiply_bf16)(problem);
+    multiply_bf16(problem, here);
     return c;
   }
   parallel_for(0, batches, std::max<int64_t>(1, 2 * kPartMultiplications / (m * n * k)),
@@ -153,7 +156,7 @@ std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor
                    } else {
                      part.c_float += i * m * n;
                    }
-                   (widens ? bf16_float_product : multiply_bf16_here)(part);
+                   here(part);
                  }
                });
   return c;
@@ -167,15 +170,9 @@ Bf16Products bf16_products() {
   return chosen;
 }
 
-bool is_cpu_bfloat16(const at::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.scalar_type() == at::kBFloat16 &&
-         tensor.layout() == at::kStrided;
-}
-
 std::optional<at::Tensor> bf16_product(const at::Tensor& a, const at::Tensor& b,
                                        const at::Tensor& bias, at::ScalarType result) {
-  if (portable_bits()) return std::nullopt;  // float32 alone has the same bits everywhere
-  if (!is_cpu_bfloat16(a) || !is_cpu_bfloat16(b) || !same_inner_sizes(a, b)) return std::nullopt;
+  if (!takes_bfloat16(a) || !is_cpu_bfloat16(b) || !same_inner_sizes(a, b)) return std::nullopt;
   if (a.numel() == 0 || b.numel() == 0) return std::nullopt;
   switch (bf16_products()) {
     case Bf16Products::kEngine:

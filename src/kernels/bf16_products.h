@@ -10,7 +10,7 @@ namespace strata::kernels {
 enum class Bf16Products {
   kEngine,     ///< libtorch, where the processor has AMX.
   kOwn,        ///< Our kernels, with AVX512_BF16.
-  kOwnFloat,   ///< Our float kernels, of what is widened block by block.
+  kOwnFloat,   ///< Our float kernels, which widen what they pack.
   kFloatCopy,  ///< libtorch's float products of float copies, rounded at the end.
 };
 Bf16Products bf16_products();
@@ -29,8 +29,6 @@ std::optional<at::Tensor> own_bf16_product(const at::Tensor& a, const at::Tensor
                                            Bf16Products way = Bf16Products::kOwn);
 
 }  // namespace detail
-
-bool is_cpu_bfloat16(const at::Tensor& tensor);
 
 /// a b (+ bias in each row) of matrices of bfloat16, or of batches of them, or nothing when
 /// libtorch shall do it.

@@ -12,6 +12,7 @@
 
 #include "core/cpu_isa.h"
 #include "kernels/bf16_products.h"
+#include "kernels/bf16_tensor.h"
 #include "kernels/convolution.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/fixed_parts.h"

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "kernels/autograd_node.h"
+#include "kernels/bf16_tensor.h"
 #include "kernels/dense_node.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/find_operator.h"
@@ -32,6 +33,16 @@ at::Tensor column_sums(const at::Tensor& gradient, const Matrix& view) {
   at::Tensor sums = empty_float({view.columns});
   layer_kernels().column_sums(view.view.data, view.rows, view.columns, view.view.row_stride,
                               sums.mutable_data_ptr<float>());
+  return sums;
+}
+
+at::Tensor bf16_column_sums(const at::Tensor& matrix) {
+  if (matrix.stride(1) != 1 || matrix.size(0) > kMaxSummedRows) {
+    return at::sum(matrix, {0}, /*keepdim=*/false, at::kFloat);
+  }
+  at::Tensor sums = empty_float({matrix.size(1)});
+  layer_kernels().column_sums_bf16(bf16_data(matrix), matrix.size(0), matrix.size(1),
+                                   matrix.stride(0), sums.mutable_data_ptr<float>());
   return sums;
 }
 

@@ -13,9 +13,11 @@
 
 #include "kernels/autograd_node.h"
 #include "kernels/bf16_products.h"
+#include "kernels/bf16_tensor.h"
 #include "kernels/dense_node.h"
 #include "kernels/find_operator.h"
 #include "kernels/half_cast.h"
+#include "kernels/products.h"
 
 namespace strata::kernels {
 namespace {
@@ -55,7 +57,7 @@ DenseGradients half_backward_cpu(const at::Tensor& given, const OptionalTensor& 
   const at::Tensor gradient =
       given.stride(0) == 1 || given.stride(1) == 1 ? given : given.contiguous();
   DenseGradients result;
-  if (wants_bias) std::get<0>(result) = at::sum(gradient, {0}, false, at::kFloat).to(bias_dtype);
+  if (wants_bias) std::get<0>(result) = bf16_column_sums(gradient).to(bias_dtype);
   if (b) {
     auto own = bf16_product(gradient, b->t());
     std::get<1>(result) = own ? *std::move(own) : at::mm(gradient, b->t());

@@ -10,7 +10,7 @@
 namespace strata::kernels {
 
 /// Raised whenever a kernel's bits change, so that the table's names tell the kernels apart.
-inline constexpr int kKernelArithmetic = 2;
+inline constexpr int kKernelArithmetic = 3;
 
 /// Whose kernels run in replica functions on this processor, by class of shapes.
 struct KernelChoice {
@@ -19,7 +19,7 @@ struct KernelChoice {
 
   bool operator[](KernelClass id) const { return own[index_of(id)]; }
 
-  /// "zen4-avx512/2": the row and the kernels' arithmetic; "zen4-avx512/2 matmul=libtorch" where
+  /// "zen4-avx512/3": the row and the kernels' arithmetic; "zen4-avx512/3 matmul=libtorch" where
   /// the environment has changed what the row says; "libtorch" where no kernel is strata's.
   /// Processes of equal names, on processors of one kind, have the same bits.
   std::string name() const;

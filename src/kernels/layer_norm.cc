@@ -2,6 +2,7 @@
 // normalization.
 #include "kernels/layer_norm.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/mean.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "kernels/autograd_node.h"
+#include "kernels/bf16_tensor.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/find_operator.h"
 #include "kernels/kernel_threads.h"
@@ -54,16 +56,59 @@ Rows rows_of(const at::Tensor& x, int64_t normalized) {
   return {x.numel() / columns, columns};
 }
 
+/// float or bfloat16: what rows are of. What is kept of a row, and weights, are floats.
+bool is_element(const at::Tensor& tensor) {
+  return (is_cpu_float(tensor) || takes_bfloat16(tensor)) && !tensor.is_neg();
+}
+
 bool is_dense_float(const at::Tensor& tensor) {
   return tensor.defined() && is_cpu_float(tensor) && tensor.is_contiguous() && !tensor.is_neg();
 }
 
+/// Calls run(a null pointer to an element of x).
+template <typename Run>
+void for_element(const at::Tensor& x, const Run& run) {
+  if (is_cpu_float(x)) {
+    run(static_cast<const float*>(nullptr));
+  } else {
+    run(static_cast<const uint16_t*>(nullptr));
+  }
+}
+
+template <typename Element>
+const Element* elements(const at::Tensor& x) {
+  return static_cast<const Element*>(x.const_data_ptr());
+}
+template <typename Element>
+const Element* elements(const OptionalTensor& x) {
+  return x && x->defined() ? elements<Element>(*x) : nullptr;
+}
+template <typename Element>
+Element* mutable_elements(const at::Tensor& x) {
+  return x.defined() ? static_cast<Element*>(x.mutable_data_ptr()) : nullptr;
+}
+
+at::Tensor empty_of(const at::Tensor& x) {
+  return at::detail::empty_cpu(x.sizes(), x.scalar_type());
+}
+
 // --- The passes
 
-void run_forward(const Rows& shape, const LayerNormForward& arrays) {
+const LayerNormsOf<float>& kernels_of(const float*) { return layer_norm_kernels().of_float; }
+const LayerNormsOf<uint16_t>& kernels_of(const uint16_t*) { return layer_norm_kernels().of_bf16; }
+
+/// A thread's memory for a row.
+template <typename Element>
+Scratch room_for(int64_t columns) {
+  return Scratch(sizeof(Element) < sizeof(float) ? kLayerNormRoom * columns : 0);
+}
+
+template <typename Element>
+void run_forward(const Rows& shape, const LayerNormForward<Element>& arrays) {
   const int64_t grain = std::max<int64_t>(1, kPartElements / shape.columns);
   parallel_for(0, shape.rows, grain, [&](int64_t begin, int64_t end) {
-    layer_norm_kernels().forward(shape.columns, arrays, begin, end);
+    const Scratch room = room_for<Element>(shape.columns);
+    kernels_of(arrays.x).forward(shape.columns, arrays, begin, end, room.data());
   });
 }
 
@@ -75,24 +120,28 @@ int64_t rows_of_part(int64_t rows) {
 }
 
 /// @param dbias  Null where there is no mean.
-void run_backward(const Rows& shape, const LayerNormBackward& arrays, float* dweight,
+template <typename Element>
+void run_backward(const Rows& shape, const LayerNormBackward<Element>& arrays, float* dweight,
                   float* dbias) {
   const int64_t rows = shape.rows;
   const int64_t columns = shape.columns;
   const int64_t each = rows_of_part(rows);
   const int64_t parts = (rows + each - 1) / each;
+  const LayerNormsOf<Element>& kernels = kernels_of(arrays.x);
   if (parts == 1) {
-    layer_norm_kernels().backward(columns, arrays, 0, rows, dweight, dbias);
+    const Scratch room = room_for<Element>(columns);
+    kernels.backward(columns, arrays, 0, rows, dweight, dbias, room.data());
     return;
   }
   const int64_t stride = dbias == nullptr ? columns : 2 * columns;
   const Scratch scratch(parts * stride);
   const int64_t grain = std::max<int64_t>(1, kPartElements / (each * columns));
   parallel_for(0, parts, grain, [&](int64_t first, int64_t last) {
+    const Scratch room = room_for<Element>(columns);
     for (int64_t part = first; part < last; ++part) {
       float* const sums = scratch.data() + part * stride;
-      layer_norm_kernels().backward(columns, arrays, part * each, std::min(rows, (part + 1) * each),
-                                    sums, dbias == nullptr ? nullptr : sums + columns);
+      kernels.backward(columns, arrays, part * each, std::min(rows, (part + 1) * each), sums,
+                       dbias == nullptr ? nullptr : sums + columns, room.data());
     }
   });
   layer_kernels().column_sums(scratch.data(), parts, columns, stride, dweight);
@@ -109,10 +158,6 @@ at::Tensor or_all(const OptionalTensor& given, int64_t columns, double value) {
   return all;
 }
 
-const float* data_of(const OptionalTensor& tensor) {
-  return tensor && tensor->defined() ? tensor->const_data_ptr<float>() : nullptr;
-}
-
 /// @param mean  Undefined: it was not subtracted.
 /// @return The gradients of x, weight and bias; those that are not wanted are undefined.
 Three backward_of_rows(const Rows& shape, const at::Tensor& gradient, const OptionalTensor& of_sum,
@@ -120,20 +165,21 @@ Three backward_of_rows(const Rows& shape, const at::Tensor& gradient, const Opti
                        const at::Tensor& inverse, std::array<bool, 3> wanted) {
   const at::Tensor scale = or_all(weight, shape.columns, 1);
   at::Tensor dx;
-  if (wanted[0]) dx = empty_float(x.sizes());
+  if (wanted[0]) dx = empty_of(x);
   at::Tensor dweight = empty_float({shape.columns});
   at::Tensor dbias;
   if (mean.defined()) dbias = empty_float({shape.columns});
-  run_backward(shape,
-               {.gradient = gradient.const_data_ptr<float>(),
-                .of_sum = data_of(of_sum),
-                .x = x.const_data_ptr<float>(),
-                .weight = scale.const_data_ptr<float>(),
-                .mean = mean.defined() ? mean.const_data_ptr<float>() : nullptr,
-                .inverse = inverse.const_data_ptr<float>(),
-                .dx = wanted[0] ? dx.mutable_data_ptr<float>() : nullptr},
-               dweight.mutable_data_ptr<float>(),
-               mean.defined() ? dbias.mutable_data_ptr<float>() : nullptr);
+  for_element(x, [&]<typename Element>(const Element*) {
+    run_backward<Element>(shape,
+                          {.gradient = elements<Element>(gradient),
+                           .of_sum = elements<Element>(of_sum),
+                           .x = elements<Element>(x),
+                           .weight = scale.const_data_ptr<float>(),
+                           .mean = mean.defined() ? mean.const_data_ptr<float>() : nullptr,
+                           .inverse = inverse.const_data_ptr<float>(),
+                           .dx = mutable_elements<Element>(dx)},
+                          dweight.mutable_data_ptr<float>(), mutable_elements<float>(dbias));
+  });
   if (!wanted[1]) dweight.reset();
   if (!wanted[2]) dbias.reset();
   return {std::move(dx), std::move(dweight), std::move(dbias)};
@@ -144,13 +190,16 @@ Three backward_of_rows(const Rows& shape, const at::Tensor& gradient, const Opti
 std::optional<Rows> rows_to_take(const at::Tensor& x, c10::SymIntArrayRef normalized,
                                  const OptionalTensor& weight, const OptionalTensor& bias) {
   const auto count = static_cast<int64_t>(normalized.size());
-  if (!runs_here(KernelClass::kLayerNorm) || !is_cpu_float(x) || x.is_neg() || x.numel() == 0 ||
-      count < 1 || count > x.dim()) {
+  if (!runs_here(KernelClass::kLayerNorm) || !is_element(x) || x.numel() == 0 || count < 1 ||
+      count > x.dim()) {
     return std::nullopt;
   }
   for (int64_t i = 0; i < count; ++i) {
     if (normalized[static_cast<size_t>(i)] != x.size(x.dim() - count + i)) return std::nullopt;
   }
+  // Without float weights libtorch keeps bfloat16 of each row.
+  const bool has_weights = (weight && weight->defined()) || (bias && bias->defined());
+  if (!is_cpu_float(x) && !has_weights) return std::nullopt;
   const Rows rows = rows_of(x, count);
   for (const OptionalTensor* each : {&weight, &bias}) {
     if (!*each || !(*each)->defined()) continue;
@@ -172,18 +221,20 @@ Three native_layer_norm(c10::DispatchKeySet keys, const at::Tensor& given,
   const at::Tensor shift = or_all(bias, shape->columns, 0);
   std::vector<int64_t> of_rows = given.sizes().vec();
   std::fill(of_rows.end() - static_cast<int64_t>(normalized.size()), of_rows.end(), 1);
-  at::Tensor y = empty_float(given.sizes());
+  at::Tensor y = empty_of(given);
   at::Tensor mean = empty_float(of_rows);
   at::Tensor inverse = empty_float(of_rows);
-  run_forward(*shape, {.x = x->const_data_ptr<float>(),
-                       .beside = nullptr,
-                       .weight = scale.const_data_ptr<float>(),
-                       .bias = shift.const_data_ptr<float>(),
-                       .epsilon = epsilon,
-                       .sum = nullptr,
-                       .y = y.mutable_data_ptr<float>(),
-                       .mean = mean.mutable_data_ptr<float>(),
-                       .inverse = inverse.mutable_data_ptr<float>()});
+  for_element(given, [&]<typename Element>(const Element*) {
+    run_forward<Element>(*shape, {.x = elements<Element>(*x),
+                                  .beside = nullptr,
+                                  .weight = scale.const_data_ptr<float>(),
+                                  .bias = shift.const_data_ptr<float>(),
+                                  .epsilon = epsilon,
+                                  .sum = nullptr,
+                                  .y = mutable_elements<Element>(y),
+                                  .mean = mean.mutable_data_ptr<float>(),
+                                  .inverse = inverse.mutable_data_ptr<float>()});
+  });
   return {std::move(y), std::move(mean), std::move(inverse)};
 }
 
@@ -196,8 +247,8 @@ Three native_layer_norm_backward(c10::DispatchKeySet keys, const at::Tensor& gra
   const auto fits = [&](const at::Tensor& each) {
     return is_dense_float(each) && each.numel() == shape->rows;
   };
-  if (!shape || !is_cpu_float(gradient) || gradient.is_neg() || gradient.sizes() != given.sizes() ||
-      !fits(mean) || !fits(inverse)) {
+  if (!shape || !is_element(gradient) || gradient.scalar_type() != given.scalar_type() ||
+      gradient.sizes() != given.sizes() || !fits(mean) || !fits(inverse)) {
     return at::_ops::native_layer_norm_backward::redispatch(
         keys & kBelowReplicaKey, gradient, given, normalized, mean, inverse, weight, bias, wanted);
   }
@@ -220,19 +271,21 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> of_sum_cpu(
   const Rows shape = rows_of(x, normalized);
   const at::Tensor scale = or_all(weight, shape.columns, 1);
   const at::Tensor shift = or_all(bias, shape.columns, 0);
-  at::Tensor y = empty_float(x.sizes());
-  at::Tensor sum = empty_float(x.sizes());
+  at::Tensor y = empty_of(x);
+  at::Tensor sum = empty_of(x);
   at::Tensor mean = empty_float({shape.rows});
   at::Tensor inverse = empty_float({shape.rows});
-  run_forward(shape, {.x = x.const_data_ptr<float>(),
-                      .beside = beside.const_data_ptr<float>(),
-                      .weight = scale.const_data_ptr<float>(),
-                      .bias = shift.const_data_ptr<float>(),
-                      .epsilon = epsilon,
-                      .sum = sum.mutable_data_ptr<float>(),
-                      .y = y.mutable_data_ptr<float>(),
-                      .mean = mean.mutable_data_ptr<float>(),
-                      .inverse = inverse.mutable_data_ptr<float>()});
+  for_element(x, [&]<typename Element>(const Element*) {
+    run_forward<Element>(shape, {.x = elements<Element>(x),
+                                 .beside = elements<Element>(beside),
+                                 .weight = scale.const_data_ptr<float>(),
+                                 .bias = shift.const_data_ptr<float>(),
+                                 .epsilon = epsilon,
+                                 .sum = mutable_elements<Element>(sum),
+                                 .y = mutable_elements<Element>(y),
+                                 .mean = mean.mutable_data_ptr<float>(),
+                                 .inverse = inverse.mutable_data_ptr<float>()});
+  });
   return {std::move(y), std::move(sum), std::move(mean), std::move(inverse)};
 }
 
@@ -248,6 +301,10 @@ at::Tensor mean_of_rows(const at::Tensor& x, int64_t normalized) {
 
 /// The same by libtorch's operators, for what records or lowers a step, and to be differentiated
 /// again.
+at::Tensor widened(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+}
+
 struct Statistics {
   at::Tensor mean;
   at::Tensor inverse;
@@ -262,11 +319,12 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor> of_sum_by_libtorch(
     const at::Tensor& x, const at::Tensor& beside, const OptionalTensor& weight,
     const OptionalTensor& bias, int64_t normalized, double epsilon) {
   at::Tensor sum = x + beside;
-  const auto [mean, inverse] = statistics_of(sum, normalized, epsilon);
-  at::Tensor y = (sum - mean) * inverse;
+  const at::Tensor wide = widened(sum);
+  const auto [mean, inverse] = statistics_of(wide, normalized, epsilon);
+  at::Tensor y = (wide - mean) * inverse;
   if (weight) y = y * *weight;
   if (bias) y = y + *bias;
-  return {std::move(y), std::move(sum), mean.flatten(), inverse.flatten()};
+  return {y.to(sum.scalar_type()), std::move(sum), mean.flatten(), inverse.flatten()};
 }
 
 Three of_sum_backward_cpu(const at::Tensor& gradient, const OptionalTensor& of_sum,
@@ -291,14 +349,16 @@ Three of_sum_backward_by_libtorch(const at::Tensor& gradient, const OptionalTens
                                   const at::Tensor& mean, const at::Tensor& inverse,
                                   int64_t normalized) {
   const at::Tensor scale = beside_rows(inverse, sum, normalized);
-  const at::Tensor normal = (sum - beside_rows(mean, sum, normalized)) * scale;
-  const at::Tensor weighted = weight ? gradient * *weight : gradient;
+  const at::Tensor normal = (widened(sum) - beside_rows(mean, sum, normalized)) * scale;
+  const at::Tensor of_y = widened(gradient);
+  const at::Tensor weighted = weight ? of_y * *weight : of_y;
   const at::Tensor apart = weighted - mean_of_rows(weighted, normalized);
   at::Tensor dx = (apart - normal * mean_of_rows(weighted * normal, normalized)) * scale;
+  dx = dx.to(sum.scalar_type());
   if (of_sum) dx = dx + *of_sum;
   const std::vector<int64_t> sizes = last_sizes(sum, normalized);
-  return {std::move(dx), (gradient * normal).sum_to_size(sizes).flatten(),
-          gradient.sum_to_size(sizes).flatten()};
+  return {std::move(dx), (of_y * normal).sum_to_size(sizes).flatten(),
+          of_y.sum_to_size(sizes).flatten()};
 }
 
 std::tuple<at::Tensor, at::Tensor> rms_norm_cpu(const at::Tensor& x, const at::Tensor& weight,
@@ -306,15 +366,15 @@ std::tuple<at::Tensor, at::Tensor> rms_norm_cpu(const at::Tensor& x, const at::T
   const Rows shape = rows_of(x, weight.dim());
   at::Tensor y = empty_float(x.sizes());
   at::Tensor inverse = empty_float({shape.rows});
-  run_forward(shape, {.x = x.const_data_ptr<float>(),
-                      .beside = nullptr,
-                      .weight = weight.const_data_ptr<float>(),
-                      .bias = nullptr,
-                      .epsilon = epsilon,
-                      .sum = nullptr,
-                      .y = y.mutable_data_ptr<float>(),
-                      .mean = nullptr,
-                      .inverse = inverse.mutable_data_ptr<float>()});
+  run_forward<float>(shape, {.x = x.const_data_ptr<float>(),
+                             .beside = nullptr,
+                             .weight = weight.const_data_ptr<float>(),
+                             .bias = nullptr,
+                             .epsilon = epsilon,
+                             .sum = nullptr,
+                             .y = y.mutable_data_ptr<float>(),
+                             .mean = nullptr,
+                             .inverse = inverse.mutable_data_ptr<float>()});
   return {std::move(y), std::move(inverse)};
 }
 
@@ -390,11 +450,14 @@ struct LayerNormOfSumBackward final : Node {
     OptionalTensor other;
     if (of_sum.defined()) other = of_sum;
     at::Tensor dx, dweight, dbias;
-    const bool plain = is_cpu_float(of_y) && (!other || is_cpu_float(*other));
+    const auto fits = [&](const at::Tensor& each) {
+      return is_element(each) && each.scalar_type() == sum_value.scalar_type();
+    };
+    const bool plain = fits(of_y) && (!other || fits(*other));
     // With a graph of the gradients they may be differentiated again.
     if (at::GradMode::is_enabled() || !plain) {
       // What was kept is constant to autograd.
-      const auto [centre, scaling] = statistics_of(sum_value, normalized, epsilon);
+      const auto [centre, scaling] = statistics_of(widened(sum_value), normalized, epsilon);
       std::tie(dx, dweight, dbias) =
           of_sum_backward_by_libtorch(of_y, other, sum_value, scale, centre, scaling, normalized);
     } else {
@@ -466,6 +529,11 @@ bool is_plain_row_operand(const at::Tensor& tensor) {
          !tensor._fw_grad(0).defined();
 }
 
+bool is_dense_element(const at::Tensor& tensor) {
+  return runs_here(KernelClass::kLayerNorm) && is_element(tensor) && tensor.is_contiguous() &&
+         !tensor._fw_grad(0).defined();
+}
+
 /// Undefined, or of the last dimensions of x.
 bool fits_rows(const at::Tensor& each, at::IntArrayRef sizes) {
   return !each.defined() || (is_plain_row_operand(each) && each.sizes() == sizes);
@@ -477,8 +545,9 @@ std::optional<LayerNormOfSum> layer_norm_of_sum(const at::Tensor& x, const at::T
                                                 const at::Tensor& weight, const at::Tensor& bias,
                                                 at::IntArrayRef normalized_shape, double epsilon) {
   const auto normalized = static_cast<int64_t>(normalized_shape.size());
-  if (!is_plain_row_operand(x) || !is_plain_row_operand(beside) || beside.sizes() != x.sizes() ||
-      x.numel() == 0 || normalized < 1 || normalized > x.dim() ||
+  if (!is_dense_element(x) || !is_dense_element(beside) || beside.sizes() != x.sizes() ||
+      beside.scalar_type() != x.scalar_type() || x.numel() == 0 || normalized < 1 ||
+      normalized > x.dim() ||
       x.sizes().slice(static_cast<size_t>(x.dim() - normalized)) != normalized_shape ||
       !fits_rows(weight, normalized_shape) || !fits_rows(bias, normalized_shape)) {
     return std::nullopt;

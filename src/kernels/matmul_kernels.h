@@ -3,18 +3,13 @@
 #include <cstdint>
 
 #include "core/cpu_isa.h"
+#include "kernels/bf16_matmul_kernels.h"
+#include "kernels/matrix_view.h"
 
 // Plain data only: the kernels behind this are compiled for one instruction set, see
 // update_kernels.h.
 
 namespace strata::kernels {
-
-/// Element (r, c) is at data[r * row_stride + c * column_stride].
-struct MatrixView {
-  const float* data;
-  int64_t row_stride;
-  int64_t column_stride;
-};
 
 /// A packed panel of so many rows fills the first-level cache.
 inline constexpr int64_t kMaxBlockK = 192;
@@ -45,6 +40,10 @@ struct MatmulKernels {
   /// Floats of scratch memory (aligned to 64 bytes) that `multiply` needs.
   int64_t (*scratch_floats)(const MatmulProblem& problem);
   void (*multiply)(const MatmulProblem& problem, float* scratch);
+  /// The same of bfloat16, which is widened as it is packed, without its instructions: the bits are
+  /// those of the product of the same floats, rounded once if the result is of bfloat16.
+  int64_t (*bf16_scratch_floats)(const Bf16Problem& problem);
+  void (*multiply_bf16)(const Bf16Problem& problem, float* scratch);
 };
 
 const MatmulKernels& matmul_kernels(CpuIsa isa);  // in products.cc
@@ -65,6 +64,9 @@ struct SparseKernels {
   /// The same bits as MatmulKernels' (but for the sign of a sum that underflowed to zero), or false:
   /// too many elements are not zero, or the other side is not finite. Then c holds anything.
   bool (*multiply)(const MatmulProblem& problem, const SparsePlan& plan, float* scratch);
+  /// The same of bfloat16.
+  SparsePlan (*plan_bf16)(const Bf16Problem& problem);
+  bool (*multiply_bf16)(const Bf16Problem& problem, const SparsePlan& plan, float* scratch);
 };
 
 const SparseKernels& sparse_product(CpuIsa isa);  // in products.cc

@@ -31,9 +31,9 @@ constexpr int64_t panel_columns(int64_t columns) {
 }
 
 /// Packs q[k, columns], panel by panel (panel_columns): each [k][panel], its width rounded up to
-/// whole vectors, zeros behind the last column.
-template <int64_t kWide = kPanel>
-inline void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* out) {
+/// whole vectors, zeros behind the last column. bfloat16 is widened.
+template <int64_t kWide = kPanel, typename Element>
+inline void pack_panels(const ViewOf<Element>& q, int64_t k, int64_t columns, float* out) {
   if (q.column_stride != 1) {
     for (int64_t column = 0, width = 0; column < columns; column += width) {
       width = panel_columns<kWide>(columns - column);
@@ -44,7 +44,7 @@ inline void pack_panels(const MatrixView& q, int64_t k, int64_t columns, float* 
   }
   // Row by row over all panels: the processor fetches ahead what it finds in long runs only.
   constexpr int64_t kRowsAhead = 4;
-  const float* from = q.data;
+  const Element* from = q.data;
   const int64_t ahead = kRowsAhead * q.row_stride;
   for (int64_t i = 0; i < k; ++i, from += q.row_stride) {
     for (int64_t column = 0, width = 0; column < columns; column += width) {

@@ -94,6 +94,18 @@ void multiply_here(const MatmulProblem& problem) {
   multiply_dense_here(problem);
 }
 
+void multiply_here(const Bf16Problem& problem) {
+  static const SparseKernels& sparse_kernels = sparse_product(best_cpu_isa());
+  static const MatmulKernels& kernels = matmul_kernels(best_cpu_isa());
+  const SparsePlan sparse = leave_out_zeros() ? sparse_kernels.plan_bf16(problem) : SparsePlan{};
+  if (sparse.worthwhile) {
+    const Scratch scratch(sparse.scratch_floats);
+    if (sparse_kernels.multiply_bf16(problem, sparse, scratch.data())) return;
+  }
+  const Scratch scratch(kernels.bf16_scratch_floats(problem));
+  kernels.multiply_bf16(problem, scratch.data());
+}
+
 namespace {
 
 void multiply(const MatmulProblem& problem) {

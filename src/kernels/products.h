@@ -51,6 +51,8 @@ void multiply_dense_here(const MatmulProblem& problem);
 void multiply_dense_here(const MatmulProblem& problem, KeptScratch& scratch);
 /// The same, and zeros are left out where that is worth it. Without row_bias, add and max_block.
 void multiply_here(const MatmulProblem& problem);
+/// Of bfloat16, without its instructions.
+void multiply_here(const Bf16Problem& problem);
 
 /// a b (+ bias in each row), or nothing when libtorch shall do it.
 std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
@@ -58,5 +60,7 @@ std::optional<at::Tensor> own_product(const std::optional<Matrix>& a,
 
 /// The sum of a matrix's rows, of which `view` is the view: a bias's gradient. In dense_layer.cc.
 at::Tensor column_sums(const at::Tensor& matrix, const Matrix& view);
+/// The same of a matrix of bfloat16, as floats.
+at::Tensor bf16_column_sums(const at::Tensor& matrix);
 
 }  // namespace strata::kernels

@@ -13,6 +13,7 @@
 #include <torch/library.h>
 
 #include "kernels/autograd_node.h"
+#include "kernels/bf16_tensor.h"
 #include "kernels/dispatch_key.h"
 #include "kernels/kernel_threads.h"
 #include "kernels/layer_kernels.h"
@@ -26,20 +27,22 @@ using torch::autograd::Node;
 using torch::autograd::SavedVariable;
 using torch::autograd::variable_list;
 
-/// Of any order of dimensions: the elements are one piece of memory.
+/// Of float or bfloat16, and any order of dimensions: the elements are one piece of memory.
 bool in_one_piece(const at::Tensor& x) {
-  return runs_here(KernelClass::kRelu) && is_cpu_float(x) && x.is_non_overlapping_and_dense() &&
-         !x.is_neg();
+  return runs_here(KernelClass::kRelu) && (is_cpu_float(x) || takes_bfloat16(x)) &&
+         x.is_non_overlapping_and_dense() && !x.is_neg();
 }
 
 bool alike(const at::Tensor& x, const at::Tensor& y) {
-  return in_one_piece(x) && in_one_piece(y) && x.sizes() == y.sizes() && x.strides() == y.strides();
+  return x.scalar_type() == y.scalar_type() && in_one_piece(x) && in_one_piece(y) &&
+         x.sizes() == y.sizes() && x.strides() == y.strides();
 }
 
 at::Tensor empty_alike(const at::Tensor& x) {
-  if (x.is_contiguous()) return empty_float(x.sizes());
-  return at::detail::empty_strided_cpu(x.sizes(), x.strides(), at::kFloat);
+  return at::detail::empty_strided_cpu(x.sizes(), x.strides(), x.scalar_type());
 }
+
+bool is_half(const at::Tensor& x) { return x.scalar_type() == at::kBFloat16; }
 
 /// Calls part(first element, elements).
 template <typename Part>
@@ -52,9 +55,37 @@ void for_parts(int64_t size, const Part& part) {
                [&](int64_t begin, int64_t end) { part(begin, end - begin); });
 }
 
+void relu_of_halves(const at::Tensor& x, const at::Tensor& result) {
+  const uint16_t* const from = bf16_data(x);
+  uint16_t* const to = mutable_bf16_data(result);
+  for_parts(x.numel(), [&](int64_t first, int64_t size) {
+    layer_kernels().relu_bf16(from + first, size, to + first);
+  });
+}
+
+/// With a threshold of 0. @param result  May be `gradient`.
+void threshold_of_halves(const at::Tensor& gradient, const at::Tensor& value,
+                         const at::Tensor& result) {
+  const uint16_t* const g = bf16_data(gradient);
+  const uint16_t* const v = bf16_data(value);
+  uint16_t* const to = mutable_bf16_data(result);
+  for_parts(value.numel(), [&](int64_t first, int64_t size) {
+    layer_kernels().threshold_bf16(g + first, v + first, size, to + first);
+  });
+}
+
+/// Whether these kernels have the threshold.
+bool has_threshold(const at::Tensor& value, const at::Scalar& threshold) {
+  return !is_half(value) || threshold.equal(0);
+}
+
 at::Tensor relu(c10::DispatchKeySet keys, const at::Tensor& x) {
   if (!in_one_piece(x)) return at::_ops::relu::redispatch(keys & kBelowReplicaKey, x);
   at::Tensor result = empty_alike(x);
+  if (is_half(x)) {
+    relu_of_halves(x, result);
+    return result;
+  }
   const float* const from = x.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();
   for_parts(x.numel(), [&](int64_t first, int64_t size) {
@@ -65,6 +96,10 @@ at::Tensor relu(c10::DispatchKeySet keys, const at::Tensor& x) {
 
 at::Tensor& relu_(c10::DispatchKeySet keys, at::Tensor& x) {
   if (!in_one_piece(x)) return at::_ops::relu_::redispatch(keys & kBelowReplicaKey, x);
+  if (is_half(x)) {
+    relu_of_halves(x, x);
+    return x;
+  }
   float* const data = x.mutable_data_ptr<float>();
   for_parts(x.numel(), [&](int64_t first, int64_t size) {
     layer_kernels().relu_in_place(data + first, size);
@@ -74,11 +109,15 @@ at::Tensor& relu_(c10::DispatchKeySet keys, at::Tensor& x) {
 
 at::Tensor threshold_backward(c10::DispatchKeySet keys, const at::Tensor& gradient,
                               const at::Tensor& value, const at::Scalar& threshold) {
-  if (!alike(gradient, value)) {
+  if (!alike(gradient, value) || !has_threshold(value, threshold)) {
     return at::_ops::threshold_backward::redispatch(keys & kBelowReplicaKey, gradient, value,
                                                     threshold);
   }
   at::Tensor result = empty_alike(value);
+  if (is_half(value)) {
+    threshold_of_halves(gradient, value, result);
+    return result;
+  }
   const float* const g = gradient.const_data_ptr<float>();
   const float* const v = value.const_data_ptr<float>();
   float* const to = result.mutable_data_ptr<float>();
@@ -91,9 +130,13 @@ at::Tensor threshold_backward(c10::DispatchKeySet keys, const at::Tensor& gradie
 at::Tensor& threshold_backward_out(c10::DispatchKeySet keys, const at::Tensor& gradient,
                                    const at::Tensor& value, const at::Scalar& threshold,
                                    at::Tensor& out) {
-  if (!out.is_same(gradient) || !alike(gradient, value)) {
+  if (!out.is_same(gradient) || !alike(gradient, value) || !has_threshold(value, threshold)) {
     return at::_ops::threshold_backward_grad_input::redispatch(keys & kBelowReplicaKey, gradient,
                                                                value, threshold, out);
+  }
+  if (is_half(value)) {
+    threshold_of_halves(out, value, out);
+    return out;
   }
   const float* const v = value.const_data_ptr<float>();
   float* const data = out.mutable_data_ptr<float>();

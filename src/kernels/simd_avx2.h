@@ -57,6 +57,37 @@ inline void store(float* to, Lanes first, Vec value) {
   if ((first.count & 1) != 0) _mm_store_ss(to, rest);
 }
 
+// bfloat16, as bits.
+inline Vec load(const uint16_t* from) {
+  const __m128i bits = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
+inline Vec load(const uint16_t* from, Lanes first) {
+  if (first.count == kLanes) return load(from);
+  uint16_t some[kLanes] = {};
+  std::memcpy(some, from, static_cast<size_t>(first.count) * sizeof(uint16_t));
+  return load(some);
+}
+inline void store(uint16_t* to, Vec value) {
+  const __m256i bits = _mm256_castps_si256(value);
+  const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+  const __m256i half = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), odd);
+  const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
+  const __m256 rounded = _mm256_castsi256_ps(_mm256_add_epi32(bits, half));
+  const __m256 either =
+      _mm256_blendv_ps(rounded, nan, _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
+  const __m256i high = _mm256_srli_epi32(_mm256_castps_si256(either), 16);
+  _mm_storeu_si128(
+      reinterpret_cast<__m128i*>(to),
+      _mm_packus_epi32(_mm256_castsi256_si128(high), _mm256_extracti128_si256(high, 1)));
+}
+inline void store(uint16_t* to, Lanes first, Vec value) {
+  if (first.count == kLanes) return store(to, value);
+  uint16_t some[kLanes];
+  store(some, value);
+  std::memcpy(to, some, static_cast<size_t>(first.count) * sizeof(uint16_t));
+}
+
 struct Range {
   int32_t begin;
   int32_t count;

@@ -5,6 +5,7 @@
 #include <immintrin.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace strata::kernels {
 namespace {
@@ -34,6 +35,34 @@ inline Lanes lanes(int64_t count) {
 }
 inline Vec load(const float* from, Lanes first) { return _mm512_maskz_loadu_ps(first, from); }
 inline void store(float* to, Lanes first, Vec value) { _mm512_mask_storeu_ps(to, first, value); }
+
+// bfloat16, as bits.
+inline Vec load(const uint16_t* from) {
+  const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+}
+inline Vec load(const uint16_t* from, Lanes first) {
+  if (first == 0xffff) return load(from);
+  uint16_t some[kLanes] = {};
+  std::memcpy(some, from, static_cast<size_t>(__builtin_popcount(first)) * sizeof(uint16_t));
+  return load(some);
+}
+inline void store(uint16_t* to, Vec value) {
+  const __m512i bits = _mm512_castps_si512(value);
+  const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+  const __m512i half = _mm512_add_epi32(_mm512_set1_epi32(0x7fff), odd);
+  const __mmask16 nan = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+  const __m512i rounded =
+      _mm512_mask_blend_epi32(nan, _mm512_add_epi32(bits, half), _mm512_set1_epi32(0x7fc00000));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
+                      _mm512_cvtepi32_epi16(_mm512_srli_epi32(rounded, 16)));
+}
+inline void store(uint16_t* to, Lanes first, Vec value) {
+  if (first == 0xffff) return store(to, value);
+  uint16_t some[kLanes];
+  store(some, value);
+  std::memcpy(to, some, static_cast<size_t>(__builtin_popcount(first)) * sizeof(uint16_t));
+}
 
 using Range = __mmask16;
 inline Range range(int64_t begin, int64_t end) {

@@ -52,6 +52,30 @@ inline void store(float* to, Lanes first, Vec value) {
   std::memcpy(to, &value, static_cast<size_t>(first.count) * sizeof(float));
 }
 
+/// bfloat16, as bits: to float, and rounded to the nearest, ties to even; NaN stays NaN.
+inline Vec load(const uint16_t* from) {
+  Vec value;
+  for (int i = 0; i < kLanes; ++i) {
+    const uint32_t bits = static_cast<uint32_t>(from[i]) << 16;
+    std::memcpy(reinterpret_cast<char*>(&value) + i * 4, &bits, sizeof(bits));
+  }
+  return value;
+}
+inline Vec load(const uint16_t* from, Lanes first) {
+  uint16_t some[kLanes] = {};
+  std::memcpy(some, from, static_cast<size_t>(first.count) * sizeof(uint16_t));
+  return load(some);
+}
+inline void store(uint16_t* to, Lanes first, Vec value) {
+  for (int64_t i = 0; i < first.count; ++i) {
+    uint32_t bits;
+    std::memcpy(&bits, reinterpret_cast<const char*>(&value) + i * 4, sizeof(bits));
+    const uint32_t rounded = (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;
+    to[i] = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+  }
+}
+inline void store(uint16_t* to, Vec value) { store(to, lanes(kLanes), value); }
+
 /// Lanes [begin, end) of a vector, as far as there are any.
 struct Range {
   int64_t begin;

@@ -19,10 +19,9 @@ inline __attribute__((always_inline)) void step(T*& row, int64_t stride) {
 }
 
 /// A whole block of kLanes x kLanes.
-template <bool kBias>
-inline __attribute__((always_inline)) void transpose_block(const float* in, int64_t in_stride,
-                                                           float* out, int64_t out_stride,
-                                                           Vec bias) {
+template <bool kBias, typename In, typename Out>
+inline __attribute__((always_inline)) void transpose_block(const In* in, int64_t in_stride, Out* out,
+                                                           int64_t out_stride, Vec bias) {
   Vec r[kLanes];
   // The processor does not follow so many rows at once.
 #pragma GCC unroll 16
@@ -40,9 +39,9 @@ inline __attribute__((always_inline)) void transpose_block(const float* in, int6
 }
 
 /// Part of a block: `height` rows of `width`; whole vectors are written with kFill.
-template <bool kFill>
-inline __attribute__((noinline)) void transpose_part(const float* in, int64_t in_stride,
-                                                     int64_t height, int64_t width, float* out,
+template <bool kFill, typename In, typename Out>
+inline __attribute__((noinline)) void transpose_part(const In* in, int64_t in_stride,
+                                                     int64_t height, int64_t width, Out* out,
                                                      int64_t out_stride, const float* bias) {
   Vec r[kLanes];
   const Lanes wide = lanes(width);
@@ -59,20 +58,20 @@ inline __attribute__((noinline)) void transpose_part(const float* in, int64_t in
   }
 }
 
-/// out[c, r] = in[r, c] (+ bias[r]). With kFill, rows of `out` are written up to a multiple of
-/// kLanes, zeros behind the end.
-template <bool kFill>
-inline void transpose(const float* in, int64_t in_stride, int64_t rows, int64_t columns, float* out,
+/// out[c, r] = in[r, c] (+ bias[r]), of float or bfloat16. With kFill, rows of `out` are written up to
+/// a multiple of kLanes, zeros behind the end.
+template <bool kFill, typename In, typename Out>
+inline void transpose(const In* in, int64_t in_stride, int64_t rows, int64_t columns, Out* out,
                       int64_t out_stride, const float* bias = nullptr) {
   for (int64_t row = 0; row < rows; row += kLanes) {
     const int64_t height = std::min(kLanes, rows - row);
-    const float* from = in + row * in_stride;
-    float* to = out + row;
+    const In* from = in + row * in_stride;
+    Out* to = out + row;
     int64_t column = 0;
     if (height == kLanes) {
       const Vec joined = bias != nullptr ? load(bias + row) : zero();
       for (; column + kLanes <= columns; column += kLanes) {
-        float* const block = to + column * out_stride;
+        Out* const block = to + column * out_stride;
         if (bias != nullptr) {
           transpose_block<true>(from + column, in_stride, block, out_stride, joined);
         } else {

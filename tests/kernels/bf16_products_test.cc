@@ -5,11 +5,17 @@
 
 #include <limits>
 #include <tuple>
+#include <utility>
 #include <vector>
 
+#include "core/cpu_isa.h"
 #include "kernels/fenced.h"
+#include "kernels/isas.h"
 #include "kernels/kernel_threads.h"
+#include "kernels/matmul_kernels.h"
+#include "kernels/matmul_problem.h"
 #include "kernels/replica_like.h"
+#include "kernels/scratch.h"
 #include "strata/kernels/cpu_kernels.h"
 
 namespace strata::kernels {
@@ -62,6 +68,83 @@ TEST(Bf16ProductsTest, SumsAreFloatsAndRoundedOnceForAllLayoutsAndSizes) {
             << m << " x " << k << " x " << n << " layout " << layout;
         EXPECT_TRUE(same_bits(*half, whole->to(at::kBFloat16)))
             << m << " x " << k << " x " << n << " layout " << layout;
+      }
+    }
+  }
+}
+
+/// What the float kernels of an instruction set give for bfloat16: rounded, and as floats.
+std::pair<at::Tensor, at::Tensor> widening_product(CpuIsa isa, const at::Tensor& a,
+                                                   const at::Tensor& b, const at::Tensor& bias) {
+  const auto view = [](const at::Tensor& x) {
+    return Bf16View{static_cast<const uint16_t*>(x.const_data_ptr()), x.stride(0), x.stride(1)};
+  };
+  constexpr int64_t kBehind = 3;
+  const MatmulKernels& kernels = matmul_kernels(isa);
+  const SparseKernels& sparse_kernels = sparse_product(isa);
+  const auto run = [&](at::ScalarType type) {
+    at::Tensor c = torch::full({a.size(0), b.size(1) + kBehind}, -7, type);
+    void* const to = c.mutable_data_ptr();
+    const Bf16Problem problem{.m = a.size(0),
+                              .n = b.size(1),
+                              .k = a.size(1),
+                              .a = view(a),
+                              .b = view(b),
+                              .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+                              .c = type == at::kFloat ? nullptr : static_cast<uint16_t*>(to),
+                              .c_float = type == at::kFloat ? static_cast<float*>(to) : nullptr,
+                              .c_stride = c.stride(0)};
+    const Scratch scratch(kernels.bf16_scratch_floats(problem));
+    kernels.multiply_bf16(problem, scratch.data());
+    EXPECT_TRUE(c.narrow(1, b.size(1), kBehind).eq(-7).all().item<bool>()) << "wrote behind a row";
+    const at::Tensor dense = c.narrow(1, 0, b.size(1)).clone();
+    const SparsePlan plan = sparse_kernels.plan_bf16(problem);
+    if (!plan.worthwhile) return dense;
+    const Scratch room(plan.scratch_floats);
+    EXPECT_TRUE(sparse_kernels.multiply_bf16(problem, plan, room.data()));
+    EXPECT_TRUE(same_bits(c.narrow(1, 0, b.size(1)), dense)) << "without zeros";
+    EXPECT_TRUE(c.narrow(1, b.size(1), kBehind).eq(-7).all().item<bool>()) << "wrote behind a row";
+    return dense;
+  };
+  return {run(at::kBFloat16), run(at::kFloat)};
+}
+
+/// Sizes of one and of several blocks of k, groups of columns and blocks of rows; every instruction
+/// set, layout, with many zeros on either side and without.
+TEST(Bf16ProductsTest, WideningAsItPacksHasTheBitsOfTheFloatProductOnEveryProcessor) {
+  torch::manual_seed(12);
+  std::vector<std::tuple<int64_t, int64_t, int64_t>> sizes = kSizes;
+  for (const auto& more : {std::tuple<int64_t, int64_t, int64_t>{1100, 40, 300},
+                           {60, 530, 260},
+                           {1030, 270, 201},
+                           {256, 784, 64},
+                           {70, 250, 301}}) {
+    sizes.push_back(more);
+  }
+  for (const auto& [m, n, k] : sizes) {
+    for (int layout = 0; layout < 16; ++layout) {
+      const auto sparse = [&](at::Tensor x, int side) {
+        return (layout & 12) == side ? x * torch::rand(x.sizes()).lt(0.1) : x;
+      };
+      const at::Tensor a = sparse(torch::randn({m, k}), 4).to(at::kBFloat16);
+      const at::Tensor b = sparse(torch::randn({k, n}), 8).to(at::kBFloat16);
+      const at::Tensor bias = (layout & 12) != 0 ? torch::randn({n}) : at::Tensor();
+      const at::Tensor left = (layout & 1) != 0 ? a.t().contiguous().t() : a;
+      const at::Tensor right = (layout & 2) != 0 ? b.t().contiguous().t() : b;
+      at::Tensor want = torch::empty({m, n});
+      const at::Tensor wide_a = left.to(at::kFloat), wide_b = right.to(at::kFloat);
+      const MatmulKernels& floats = matmul_kernels(best_cpu_isa());
+      const MatmulProblem problem = problem_of(wide_a, wide_b, bias, want);
+      const Scratch scratch(floats.scratch_floats(problem));
+      floats.multiply(problem, scratch.data());
+      for (const CpuIsa isa : supported_isas()) {
+        // A call for each multiplication.
+        if (isa == CpuIsa::kBaseline && (m * n * k > 1 << 20 || layout % 5 != 0)) continue;
+        SCOPED_TRACE(testing::Message() << m << " x " << k << " x " << n << " layout " << layout
+                                        << " " << name_of(isa));
+        const auto [half, whole] = widening_product(isa, left, right, bias);
+        EXPECT_TRUE(same_bits(whole, want));
+        EXPECT_TRUE(same_bits(half, want.to(at::kBFloat16)));
       }
     }
   }

@@ -83,7 +83,7 @@ TEST(KernelChoiceTest, OneVariableOverrides) {
   EXPECT_EQ(none.name(), "libtorch");
   EXPECT_TRUE(products_and_convolutions(zen4("strata"), true));
   EXPECT_EQ(zen4("convolution.strided=libtorch").name(),
-            "zen4-avx512/2 convolution.strided=libtorch");
+            "zen4-avx512/3 convolution.strided=libtorch");
 
   const KernelChoice some = zen4("matmul=libtorch, convolution.pointwise=libtorch,relu=libtorch");
   EXPECT_FALSE(some[KernelClass::kMatmulSquare]);
@@ -93,14 +93,14 @@ TEST(KernelChoiceTest, OneVariableOverrides) {
   EXPECT_FALSE(some[KernelClass::kRelu]);
   EXPECT_TRUE(some[KernelClass::kMaxPool]);
   EXPECT_EQ(some.name(),
-            "zen4-avx512/2 matmul=libtorch convolution.pointwise=libtorch relu=libtorch");
+            "zen4-avx512/3 matmul=libtorch convolution.pointwise=libtorch relu=libtorch");
 
   // The last counts; what the row says anyway changes no name.
-  EXPECT_EQ(zen4("libtorch,measured").name(), "zen4-avx512/2");
+  EXPECT_EQ(zen4("libtorch,measured").name(), "zen4-avx512/3");
   EXPECT_EQ(zen4("libtorch,matmul=strata,convolution=measured,relu=strata").name().substr(0, 13),
-            "zen4-avx512/2");
+            "zen4-avx512/3");
   const KernelChoice row = zen4("row=sapphire-rapids-avx512");
-  EXPECT_EQ(row.name(), "sapphire-rapids-avx512/2");
+  EXPECT_EQ(row.name(), "sapphire-rapids-avx512/3");
 }
 
 TEST(KernelChoiceTest, WrongValuesSayWhatIsExpected) {
@@ -121,12 +121,12 @@ TEST(KernelChoiceTest, WrongValuesSayWhatIsExpected) {
 TEST(KernelChoiceTest, OldVariablesAreAliases) {
   const KernelChoice choice = choose_kernels(CpuIsa::kAvx512, kZen4Family, kZen4Model,
                                              {.kernels = "", .matmul = "mkl", .conv = "mkldnn"});
-  EXPECT_EQ(choice.name(), "zen4-avx512/2 matmul=libtorch convolution=libtorch");
+  EXPECT_EQ(choice.name(), "zen4-avx512/3 matmul=libtorch convolution=libtorch");
   // The new one comes later.
   EXPECT_EQ(choose_kernels(CpuIsa::kAvx512, kZen4Family, kZen4Model,
                            {.kernels = "matmul=measured", .matmul = "mkl"})
                 .name(),
-            "zen4-avx512/2");
+            "zen4-avx512/3");
 }
 
 TEST(KernelChoiceTest, ThisProcessorsFollowsFromCpuid) {

@@ -250,15 +250,16 @@ TEST_F(LayerNormTest, InstructionSetsAgreeToTheBit) {
       const Fenced dx(rows * columns), dweight(columns), dbias(columns);
       std::vector<at::Tensor> out;
       for (const bool centered : {true, false}) {
-        kernels.forward(
+        kernels.of_float.forward(
             columns,
             {x.data(), beside.data(), weight.data(), centered ? bias.data() : nullptr, kRowEpsilon,
              sum.data(), y.data(), centered ? mean.data() : nullptr, inverse.data()},
-            0, rows);
-        kernels.backward(columns,
-                         {y.data(), beside.data(), sum.data(), weight.data(),
-                          centered ? mean.data() : nullptr, inverse.data(), dx.data()},
-                         0, rows, dweight.data(), centered ? dbias.data() : nullptr);
+            0, rows, /*room=*/nullptr);
+        kernels.of_float.backward(columns,
+                                  {y.data(), beside.data(), sum.data(), weight.data(),
+                                   centered ? mean.data() : nullptr, inverse.data(), dx.data()},
+                                  0, rows, dweight.data(), centered ? dbias.data() : nullptr,
+                                  /*room=*/nullptr);
         for (const Fenced* each : {&sum, &y, &dx}) out.push_back(each->tensor({rows, columns}));
         for (const Fenced* each : {&dweight, &dbias}) out.push_back(each->tensor({columns}));
         for (const Fenced* each : {&mean, &inverse}) out.push_back(each->tensor({rows}));

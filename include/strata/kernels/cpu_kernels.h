@@ -49,10 +49,10 @@ namespace strata::kernels {
 STRATA_API void use_cpu_kernels();
 
 /// One line for logs and bug reports, e.g. "matmul: strata (AVX-512); convolution: strata
-/// (AVX-512); max_pool2d: strata (AVX-512); table zen4-avx512/2".
+/// (AVX-512); max_pool2d: strata (AVX-512); table zen4-avx512/3".
 STRATA_API std::string describe_cpu_kernels();
 
-/// The name of what runs, "zen4-avx512/2": the table's row, the version of the kernels' arithmetic,
+/// The name of what runs, "zen4-avx512/3": the table's row, the version of the kernels' arithmetic,
 /// and what the environment overrides. The workers of a job agree on it, and checkpoints keep it:
 /// other kernels, other bits in the last place.
 STRATA_API std::string kernel_table_name();

@@ -234,16 +234,9 @@ at::Tensor HeadsImpl::attend(const Heads& heads, const Seen& seen, double scale)
                                    .causal = seen.causal,
                                    .window = seen.window.value_or(0)};
     if (seen.mask.defined()) mask.scores = widened(seen.mask, 4, -3);
-    // Floats are converted faster than libtorch multiplies small matrices of bfloat16.
-    const at::ScalarType type = heads.query.scalar_type();
-    const bool half = type == at::kBFloat16 && heads.query.is_cpu();
-    const auto operand = [&](const at::Tensor& x) {
-      return (half ? x.to(at::kFloat) : x).transpose(1, 2);
-    };
-    auto output = kernels::attention(operand(heads.query), operand(heads.key), operand(heads.value),
-                                     mask, scale, kernels::UnseeingQueries::kMean);
-    if (output && half) output = output->to(type);
-    return output;
+    return kernels::attention(heads.query.transpose(1, 2), heads.key.transpose(1, 2),
+                              heads.value.transpose(1, 2), mask, scale,
+                              kernels::UnseeingQueries::kMean);
   };
   if (const auto output = tiled()) return output->transpose(1, 2);
   const Heads each = for_each_query_head(heads);

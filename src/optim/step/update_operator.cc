@@ -248,9 +248,10 @@ void update_on_cpu(const VariableUpdate& update) {
     return apply_whole<T>(update, values);
   }
   alignas(64) T buffer[kBlock];
+  const bool others = sources.size() > 1;
   for (int64_t begin = update.begin; begin < update.end; begin += kBlock) {
     const int64_t size = std::min(kBlock, update.end - begin);
-    fetch(sources, begin + size, std::min(kBlock, update.end - begin - size));
+    if (others) fetch(sources, begin + size, std::min(kBlock, update.end - begin - size));
     apply(update, add(begin, size, buffer), begin, size);
   }
 }
