@@ -50,7 +50,10 @@ mkdir "$work/top/upper" "$work/top/work"
 mount -t overlay overlay -o "lowerdir=$bare,upperdir=$work/top/upper,workdir=$work/top/work" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
+mount -t sysfs sysfs "$root/sys"
 mount --bind /etc/resolv.conf "$root/etc/resolv.conf"
+# An installer writes this file; debootstrap does not.
+printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
 # Certificates of the machine's network, if it has its own.
 mkdir -p "$root/in" "$root/usr/local/share/ca-certificates" "$root/wheels"
 find -L /usr/local/share/ca-certificates -name '*.crt' -exec cp -L {} "$root/usr/local/share/ca-certificates/" \;
