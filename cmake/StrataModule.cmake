@@ -2,6 +2,7 @@
 include(GNUInstallDirs)
 
 # strata_module(NAME core [NO_TORCH]
+#               [BATCH 20]                     sources that a unity build compiles as one
 #               PUBLIC_HEADERS error.h ...     in include/strata/<name>/
 #               SOURCES error.cc ...           in src/<name>/
 #               DEPENDS strata::core ...       what its public headers need
@@ -9,7 +10,7 @@ include(GNUInstallDirs)
 # Makes the static library strata_<name>, alias strata::<name>, which StrataInstall.cmake installs. Without SOURCES yet it
 # is an interface library.
 function(strata_module)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "NO_TORCH" "NAME" "PUBLIC_HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "NO_TORCH" "NAME;BATCH" "PUBLIC_HEADERS;SOURCES;DEPENDS;PRIVATE_DEPENDS")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "strata_module(${arg_NAME}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -21,7 +22,10 @@ function(strata_module)
     target_link_libraries(${target} PRIVATE ${arg_PRIVATE_DEPENDS})
     # Headers are half of a batch's compilation; a change in one source compiles the batch again.
     if(NOT DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
-      set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE 12)
+      if(NOT arg_BATCH)
+        set(arg_BATCH 20)
+      endif()
+      set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE ${arg_BATCH})
     endif()
     if(arg_NO_TORCH)
       strata_precompile(${target})
