@@ -94,6 +94,10 @@ bool overwrites(std::string_view name) {
   return names.contains(name);
 }
 
+Operand number(c10::IValue value) {
+  return {.kind = Operand::Kind::kNumber, .number = std::move(value)};
+}
+
 bool is_whole(const at::Tensor& tensor) {
   return tensor.storage_offset() == 0 && tensor.is_non_overlapping_and_dense() &&
          tensor.nbytes() == tensor.storage().nbytes();
@@ -207,9 +211,6 @@ ValueId Tracer::derive(Memory& memory, const at::Tensor& tensor) {
   if (trace_.graph.values[static_cast<size_t>(base)].dtype != tensor.scalar_type()) {
     refuse("a tensor is seen as one of another dtype", "run this function eagerly");
   }
-  const auto number = [](c10::IValue value) {
-    return Operand{.kind = Operand::Kind::kNumber, .number = std::move(value)};
-  };
   const ValueId id = add_value(tensor, ValueKind::kResult, memory);
   trace_.graph.nodes.push_back({.name = "aten::as_strided",
                                 .arguments = {{.kind = Operand::Kind::kValue, .values = {base}},
@@ -270,7 +271,7 @@ Operand Tracer::operand_of(const c10::IValue& value) {
       operand.values.push_back(each ? value_of(*each) : kNoValue);
     }
   } else {
-    return {.kind = Operand::Kind::kNumber, .number = value};
+    return number(value);
   }
   return operand;
 }
@@ -400,9 +401,6 @@ void Tracer::record(const c10::OperatorHandle& op, Stack& whole_stack) {
         value.kind = ValueKind::kResult;
         value.tensor.reset();
         value.node = static_cast<int32_t>(trace_.graph.nodes.size());
-        const auto number = [](c10::IValue of) {
-          return Operand{.kind = Operand::Kind::kNumber, .number = std::move(of)};
-        };
         trace_.graph.nodes.push_back(
             {.name = "aten::empty_strided",
              .arguments = {number(target.sizes()), number(target.strides()),

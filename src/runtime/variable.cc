@@ -127,7 +127,8 @@ void write_by_replica(VariableState& variable, const ReplicaContext& replica,
     variable.record_version(replica.local_replica());
     return;
   }
-  // In a step that is traced a node, which writes again.
+  if (!graph::tracing()) return write_together(variable, replica, std::move(request));
+  // A node of the step that is traced, which writes again.
   graph::call_host(
       str_cat("strata::", kWriteNames[static_cast<int>(request.write)]),
       {request.indices, request.value}, {},

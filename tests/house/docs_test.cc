@@ -76,16 +76,25 @@ std::vector<std::string> snippet_complaints(const std::string& text, const fs::p
   return result;
 }
 
+std::vector<fs::path> pages_of_docs(const fs::path& root) {
+  std::vector<fs::path> pages;
+  for (const auto& entry : fs::recursive_directory_iterator(root / "docs")) {
+    if (entry.path().extension() == ".md") pages.push_back(entry.path());
+  }
+  return pages;
+}
+
+std::vector<fs::path> all_documents(const fs::path& root) {
+  std::vector<fs::path> documents = pages_of_docs(root);
+  for (const char* name : {"README.md", "CONTRIBUTING.md", "src/README.md"}) {
+    documents.push_back(root / name);
+  }
+  return documents;
+}
+
 TEST(DocsTest, CppBlocksAreQuotedFromFilesThatCompile) {
   const fs::path root = test::source_path();
-  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md",
-                                     root / "src/README.md"};
-  if (fs::is_directory(root / "docs")) {
-    for (const auto& entry : fs::recursive_directory_iterator(root / "docs")) {
-      if (entry.path().extension() == ".md") documents.push_back(entry.path());
-    }
-  }
-  for (const auto& document : documents) {
+  for (const auto& document : all_documents(root)) {
     ASSERT_TRUE(fs::exists(document)) << document;
     for (const auto& complaint : snippet_complaints(read_file(document), root)) {
       ADD_FAILURE() << fs::relative(document, root).string() << ", " << complaint;
@@ -96,12 +105,7 @@ TEST(DocsTest, CppBlocksAreQuotedFromFilesThatCompile) {
 TEST(DocsTest, LocalLinksLeadSomewhere) {
   const fs::path root = test::source_path();
   static const std::regex kLink(R"re(\]\(([^)#:]+)(#[^)]*)?\))re");
-  std::vector<fs::path> documents = {root / "README.md", root / "CONTRIBUTING.md",
-                                     root / "src/README.md"};
-  for (const auto& entry : fs::directory_iterator(root / "docs")) {
-    if (entry.path().extension() == ".md") documents.push_back(entry.path());
-  }
-  for (const auto& document : documents) {
+  for (const auto& document : all_documents(root)) {
     std::string text;  // without code, where a lambda looks like a link
     bool code = false;
     for (const auto& line : lines_of(read_file(document))) {
@@ -191,13 +195,11 @@ TEST(DocsTest, WhatUsersAreToldOfIsInPublicHeaders) {
   // About the library's inside.
   const std::set<std::string> for_readers_of_the_source = {"algorithms.md", "glossary.md",
                                                            "kernels.md", "thread_model.md"};
-  std::vector<fs::path> documents = {root / "README.md"};
-  for (const auto& entry : fs::directory_iterator(root / "docs")) {
-    const fs::path& path = entry.path();
-    if (path.extension() == ".md" && !for_readers_of_the_source.contains(path.filename())) {
-      documents.push_back(path);
-    }
-  }
+  std::vector<fs::path> documents = pages_of_docs(root);
+  std::erase_if(documents, [&](const fs::path& page) {
+    return for_readers_of_the_source.contains(page.filename());
+  });
+  documents.push_back(root / "README.md");
   for (const auto& document : documents) {
     for (const auto& name : private_names_in(read_file(document), names)) {
       ADD_FAILURE()

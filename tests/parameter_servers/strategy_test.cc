@@ -324,7 +324,7 @@ TEST(ParameterServerStrategyTest, AServerHasTheLimitsOfItsProgram) {
   EXPECT_TRUE(throws(ErrorCode::kDeadlineExceeded, {"no worker was connected for 0.05 s"}, [&] {
     run_parameter_server({.cluster_resolver = resolver,
                           .server = {.transport = network.transport("ps-0")},
-                          .limits = {.lonely = std::chrono::milliseconds(50)}});
+                          .limits = {.idle_timeout = std::chrono::milliseconds(50)}});
   }));
 }
 

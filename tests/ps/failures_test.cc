@@ -177,7 +177,7 @@ TEST(FailuresTest, AServerThatNobodyComesToEnds) {
   wire::MemoryNetwork network;
   ParameterServer server(
       spec, {"ps", 0},
-      {.server = {.transport = network.transport("ps-0")}, .limits = {.lonely = 50ms}});
+      {.server = {.transport = network.transport("ps-0")}, .limits = {.idle_timeout = 50ms}});
   expect_error_containing([&] { server.join(); }, ErrorCode::kDeadlineExceeded,
                           "[ps] /job:ps/task:0: no worker was connected for 0.05 s");
 }

@@ -7,8 +7,8 @@ namespace strata::ps {
 
 /// Bounds on what a parameter server's workers can cost it.
 struct ServerLimits {
-  /// The server ends with kDeadlineExceeded when no worker has been connected for so long.
-  std::chrono::nanoseconds lonely = std::chrono::minutes(10);
+  /// The server ends with kDeadlineExceeded when no worker has been connected for this long.
+  std::chrono::nanoseconds idle_timeout = std::chrono::minutes(10);
   /// Bytes of all tables, backups of another server's among them; a table beyond it is refused with
   /// kResourceExhausted. 0: nine tenths of the host's memory.
   uint64_t memory = 0;

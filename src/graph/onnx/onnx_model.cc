@@ -130,30 +130,33 @@ std::string OnnxModel::constant(const at::Tensor& tensor, const std::string& wis
   return message.name;
 }
 
+template <typename Make>
+std::string OnnxModel::once(const std::string& key, const Make& make) {
+  std::string& name = numbers_[key];
+  if (name.empty()) name = make();
+  return name;
+}
+
 std::string OnnxModel::scalar(double value, at::ScalarType dtype) {
-  const auto key = str_cat("scalar ", dtype, " ", std::bit_cast<uint64_t>(value));
-  const auto found = numbers_.find(key);
-  if (found != numbers_.end()) return found->second;
   const at::Scalar number = c10::isIntegralType(dtype, /*includeBool=*/true)
                                 ? at::Scalar(static_cast<int64_t>(value))
                                 : at::Scalar(value);
-  return numbers_[key] = constant(at::full({}, number, at::dtype(dtype)), "number");
+  return once(str_cat("scalar ", dtype, " ", std::bit_cast<uint64_t>(value)),
+              [&] { return constant(at::full({}, number, at::dtype(dtype)), "number"); });
 }
 
 std::string OnnxModel::scalar(int64_t value) {
-  const auto key = str_cat("integer ", value);
-  const auto found = numbers_.find(key);
-  if (found != numbers_.end()) return found->second;
-  return numbers_[key] = constant(at::full({}, value, at::dtype(at::kLong)), "number");
+  return once(str_cat("integer ", value),
+              [&] { return constant(at::full({}, value, at::dtype(at::kLong)), "number"); });
 }
 
 std::string OnnxModel::vector(const std::vector<int64_t>& values) {
-  const auto key = str_cat("vector ", at::IntArrayRef(values));
-  const auto found = numbers_.find(key);
-  if (found != numbers_.end()) return found->second;
-  const at::Tensor tensor = at::empty({static_cast<int64_t>(values.size())}, at::dtype(at::kLong));
-  std::ranges::copy(values, tensor.mutable_data_ptr<int64_t>());
-  return numbers_[key] = constant(tensor, "numbers");
+  return once(str_cat("vector ", at::IntArrayRef(values)), [&] {
+    const at::Tensor tensor =
+        at::empty({static_cast<int64_t>(values.size())}, at::dtype(at::kLong));
+    std::ranges::copy(values, tensor.mutable_data_ptr<int64_t>());
+    return constant(tensor, "numbers");
+  });
 }
 
 std::string OnnxModel::of_batch(const Dim& dim) {

@@ -75,6 +75,9 @@ class OnnxModel {
     at::Tensor tensor;
   };
 
+  /// The constant that `make` adds, or that it added for an equal key before.
+  template <typename Make>
+  std::string once(const std::string& key, const Make& make);
   /// [1] of int64.
   std::string of_batch(const Dim& dim);
 

@@ -453,7 +453,7 @@ void ParameterServer::Impl::check_liveness() {
   // A worker may still be starting when another finds nothing left to do.
   const bool late = !all_have_come() && now - last_there <= options.server.liveness;
   const bool over = (job_done && !there && !late) || needless;
-  all_workers_gone = now - last_there > options.limits.lonely;
+  all_workers_gone = now - last_there > options.limits.idle_timeout;
   if (over || all_workers_gone) {
     ended = true;
     changed.notify_all();
@@ -473,7 +473,7 @@ void ParameterServer::Impl::say_that_none_is_there(Clock::time_point now) {
                      ": waits for a worker; ", came.empty() ? "none has come" : "all have left",
                      "; are the workers' specs the same? ", spec.to_string());
     };
-    alone_notice.emplace(say, last_there, last_there + options.limits.lonely);
+    alone_notice.emplace(say, last_there, last_there + options.limits.idle_timeout);
   }
   alone_notice->look(now);
 }
@@ -488,7 +488,7 @@ void ParameterServer::join(std::stop_token stop) {
   impl_->changed.wait(lock, stop, [&]() STRATA_REQUIRES(impl_->mutex) { return impl_->ended; });
   STRATA_CHECK(!impl_->all_workers_gone || impl_->job_done, kDeadlineExceeded, "[ps] ",
                impl_->task.to_string(), ": no worker was connected for ",
-               std::chrono::duration<double>(impl_->options.limits.lonely).count(),
+               std::chrono::duration<double>(impl_->options.limits.idle_timeout).count(),
                " s; are the workers' specs the same? ", impl_->spec.to_string());
 }
 

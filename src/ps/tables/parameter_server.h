@@ -36,7 +36,7 @@ class ParameterServer {
   /// Serves until the chief (or worker 0) has said that the job is done and all workers have ended
   /// (one that has never come is waited for as long as a silent one, ServerOptions::liveness),
   /// until its backup has its place and no worker is connected any more, or until `stop`.
-  /// @throws Error  kDeadlineExceeded: no worker was connected for `ServerLimits::lonely`.
+  /// @throws Error  kDeadlineExceeded: no worker was connected for `ServerLimits::idle_timeout`.
   void join(std::stop_token stop = {});
 
  private:

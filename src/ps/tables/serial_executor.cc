@@ -47,12 +47,7 @@ void SerialExecutor::run(std::function<void()> task, bool is_short) {
     if (!busy_) wake_next();
     return;
   }
-  busy_ = true;
-  lock.unlock();
-  call(task);
-  lock.lock();
-  busy_ = false;
-  wake_next();
+  take_turn(task);
 }
 
 void SerialExecutor::run_in_turn(const std::function<void()>& task) {
@@ -65,10 +60,16 @@ void SerialExecutor::run_in_turn(const std::function<void()>& task) {
     });
     turns_.pop_front();
   }
+  take_turn(task);
+}
+
+/// Runs the task without the mutex, and wakes the next turn's thread.
+void SerialExecutor::take_turn(const std::function<void()>& task) {
   busy_ = true;
-  lock.unlock();
-  call(task);
-  lock.lock();
+  {
+    const MutexUnlock unlocked(mutex_);
+    call(task);
+  }
   busy_ = false;
   wake_next();
 }
@@ -89,12 +90,7 @@ void SerialExecutor::work() {
     if (ending_) return;
     const std::function<void()> task = std::move(turns_.front().task);
     turns_.pop_front();
-    busy_ = true;
-    lock.unlock();
-    call(task);
-    lock.lock();
-    busy_ = false;
-    wake_next();
+    take_turn(task);
   }
 }
 

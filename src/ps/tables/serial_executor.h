@@ -31,6 +31,7 @@ class SerialExecutor {
   };
 
   void work();
+  void take_turn(const std::function<void()>& task) STRATA_REQUIRES(mutex_);
   void wake_next() STRATA_REQUIRES(mutex_);
 
   Mutex mutex_;
