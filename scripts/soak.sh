@@ -7,8 +7,9 @@
 # (300) clusters lose a task or a link, STRATA_SOAK_JOB_FAULTS (500) jobs that train lose a worker, the workers of
 # STRATA_SOAK_COORDINATOR (1000, threads) and STRATA_SOAK_COORDINATOR_FAULTS (200, processes) coordinators come and go,
 # STRATA_SOAK_PS_FAULTS (500, a tenth of them processes) jobs with parameter servers lose tasks or links, and
-# STRATA_SOAK_LIMITS (100) and STRATA_SOAK_SIGNALS (300) jobs are short of memory and disk, or stopped, and STRATA_FUZZ_STRANGERS (10000) send noise to a cluster. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files are read;
-# STRATA_FUZZ_SEED=n repeats them. Where the preset `fuzz` is built, a quarter of the time is the fuzz targets'
+# STRATA_SOAK_LIMITS (100) and STRATA_SOAK_SIGNALS (300) jobs are short of memory and disk, or stopped, and STRATA_FUZZ_STRANGERS
+# (10000) send noise to a cluster. Then STRATA_FUZZ_MUTATIONS (200000) damaged HDF5 files and STRATA_FUZZ_GRAPHS (10000)
+# damaged graphs are read; STRATA_FUZZ_SEED=n repeats them. Where the preset `fuzz` is built, a quarter of the time is the fuzz targets'
 # (scripts/fuzz.sh, which adds their inputs up from run to run).
 set -euo pipefail
 build=$1
@@ -64,6 +65,12 @@ fi
 if [ -e build/fuzz/fuzz_targets.tsv ]; then
   echo "soak: fuzz targets"
   scripts/fuzz.sh run $(($2 / 4))
+fi
+if [ -x "$build/strata_graph_test" ]; then
+  fuzz_seed=${STRATA_FUZZ_SEED:-$((RANDOM + 1))}
+  echo "soak: damaged graphs with STRATA_FUZZ_SEED=$fuzz_seed"
+  STRATA_FUZZ_GRAPHS=${STRATA_FUZZ_GRAPHS:-10000} STRATA_FUZZ_SEED=$fuzz_seed \
+    "$build/strata_graph_test" --gtest_filter='DamagedGraphTest.Mutations*'
 fi
 while [ $SECONDS -lt $end ]; do
   seed=$((RANDOM + 1))

@@ -5,7 +5,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 
@@ -13,6 +12,7 @@
 #include "strata/cluster/server.h"
 #include "support/expect_error.h"
 #include "support/process_cluster.h"
+#include "support/soak_setting.h"
 #include "support/thread_cluster.h"
 #include "wire/fuzz.h"
 #include "wire/raw_socket.h"
@@ -271,15 +271,9 @@ TEST_F(SecurityTest, AnotherTasksCertificateDoesNotGetIn) {
 }
 
 // How many strangers there are: all of them under `make soak`.
-int strangers() {
-  const char* text = std::getenv("STRATA_FUZZ_STRANGERS");
-  return text == nullptr ? 1000 : std::atoi(text);
-}
+int strangers() { return static_cast<int>(test::soak_setting("STRATA_FUZZ_STRANGERS", 1000)); }
 
-uint64_t fuzz_seed() {
-  const char* text = std::getenv("STRATA_FUZZ_SEED");
-  return text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
-}
+uint64_t fuzz_seed() { return test::soak_setting("STRATA_FUZZ_SEED", 1); }
 
 std::string random_message(std::mt19937_64& random) {
   constexpr MessageKind kKinds[] = {

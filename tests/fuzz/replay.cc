@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "support/soak_setting.h"
 #include "support/source_path.h"
 
 namespace strata::fuzz {
@@ -25,11 +26,6 @@ constexpr double kMostSeconds = 2;         // for the mutations of a target
 constexpr double kMostSecondsEach = 1;     // for an input
 constexpr int64_t kMostBytes = 512 << 20;  // of memory, beyond what the process had before
 constexpr size_t kLongest = 16 << 10;      // of a mutation
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 double processor_seconds() {
   timespec time = {};
@@ -198,8 +194,8 @@ void replay(const char* name, Target target) {
   };
   for (const std::string& bytes : corpus) ASSERT_TRUE(run(bytes));
 
-  Mutations mutations(corpus, setting("STRATA_FUZZ_SEED", 1));
-  const uint64_t inputs = setting("STRATA_FUZZ_INPUTS", 2000);
+  Mutations mutations(corpus, test::soak_setting("STRATA_FUZZ_SEED", 1));
+  const uint64_t inputs = test::soak_setting("STRATA_FUZZ_INPUTS", 2000);
   const bool all = std::getenv("STRATA_FUZZ_INPUTS") != nullptr;
   const double end = processor_seconds() + kMostSeconds;
   for (uint64_t i = 0; i < inputs && (all || processor_seconds() < end); ++i) {

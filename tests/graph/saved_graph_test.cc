@@ -3,7 +3,6 @@
 
 #include <torch/torch.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -16,6 +15,7 @@
 #include "strata/core/file_system.h"
 #include "support/expect_error.h"
 #include "support/proto_contract.h"
+#include "support/soak_setting.h"
 #include "support/temp_folder.h"
 
 namespace strata::graph {
@@ -226,13 +226,11 @@ TEST_F(DamagedGraphTest, FaultsAreNamed) {
 
 /// A few bytes are other ones, are missing or are there twice; with the checksum made right, so that it is
 /// not the checksum alone that finds them.
-TEST_F(DamagedGraphTest, TenThousandMutationsEndInErrorsOrGraphs) {
-  constexpr int kMutations = 10'000;
-  constexpr auto kTime = std::chrono::seconds(400);
-  const auto begin = std::chrono::steady_clock::now();
-  std::mt19937_64 random(20);  // NOLINT: the same each time
+TEST_F(DamagedGraphTest, MutationsEndInErrorsOrGraphs) {
+  const auto mutations = static_cast<int>(test::soak_setting("STRATA_FUZZ_GRAPHS", 1000));
+  std::mt19937_64 random(test::soak_setting("STRATA_FUZZ_SEED", 20));
   int refused = 0, loaded = 0;
-  for (int i = 0; i < kMutations; ++i) {
+  for (int i = 0; i < mutations; ++i) {
     std::string bytes = bytes_;
     const auto place = [&] { return random() % bytes.size(); };
     const int count = 1 + static_cast<int>(random() % 4);
@@ -266,10 +264,9 @@ TEST_F(DamagedGraphTest, TenThousandMutationsEndInErrorsOrGraphs) {
                   error.code() == ErrorCode::kResourceExhausted)
           << i << ": " << error.what();
     }  // any other exception fails the test
-    ASSERT_LT(std::chrono::steady_clock::now() - begin, kTime) << "after " << i << " mutations";
   }
   // What is only another weight or another number is a graph.
-  EXPECT_GT(refused, kMutations / 4);
+  EXPECT_GT(refused, mutations / 4);
   EXPECT_GT(loaded, 0);
 }
 

@@ -10,23 +10,18 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <cstdlib>
 #include <random>
 
 #include "keras_files/golden.h"
 #include "keras_files/legacy_model.h"
 #include "keras_files/weights_file.h"
 #include "strata/core/error.h"
+#include "support/soak_setting.h"
 
 namespace strata::keras_files {
 namespace {
 
 using test::golden_path;
-
-uint64_t setting(const char* name, uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 /// One to eight changes of bits, bytes, runs and words, half of them near text or structure.
 std::string damage(const std::string& bytes, uint64_t seed) {
@@ -109,11 +104,11 @@ void fuzz(const std::string& name, uint64_t mutations) {
   Report& report = *new (memory) Report();
   const std::string bytes = read_file(golden_path(name));
   const bool legacy = !name.ends_with(".weights.h5");
-  if (const uint64_t one = setting("STRATA_FUZZ_ONE", 0); one != 0) {
+  if (const uint64_t one = test::soak_setting("STRATA_FUZZ_ONE", 0); one != 0) {
     read_damaged(damage(bytes, one), legacy, report);
     return;
   }
-  const uint64_t first = setting("STRATA_FUZZ_SEED", 1) << 32, end = first + mutations;
+  const uint64_t first = test::soak_setting("STRATA_FUZZ_SEED", 1) << 32, end = first + mutations;
   int crashes = 0;
   for (uint64_t begin = first; begin < end && crashes < 20;) {
     const int status = in_child(bytes, legacy, begin, end, report);
@@ -134,7 +129,7 @@ void fuzz(const std::string& name, uint64_t mutations) {
 }
 
 TEST(FuzzTest, DamagedHdf5EndsInAnError) {
-  const uint64_t mutations = setting("STRATA_FUZZ_MUTATIONS", 4000);
+  const uint64_t mutations = test::soak_setting("STRATA_FUZZ_MUTATIONS", 4000);
   for (const char* name : {"keras_files_mlp.weights.h5", "keras_files_mlp.h5",
                            "keras_files_dtypes.weights.h5", "keras_files_layouts.weights.h5"}) {
     fuzz(name, mutations / 4);

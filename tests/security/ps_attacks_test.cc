@@ -20,6 +20,7 @@
 #include "strata/core/log.h"
 #include "strata/ps/row_table.h"
 #include "support/expect_error.h"
+#include "support/soak_setting.h"
 
 namespace strata::ps {
 namespace {
@@ -394,8 +395,7 @@ TEST(PsLimitsTest, TheTablesOfAServerHaveABound) {
 
 // Any fields in any combination, from a fixed seed: an answer or a refusal, never an end.
 TEST_F(PsAttacksTest, RandomRequestsAreAnsweredOrRefused) {
-  const char* const more = std::getenv("STRATA_FUZZ_REQUESTS");
-  const int requests = more == nullptr ? 3000 : std::atoi(more);
+  const auto requests = static_cast<int>(test::soak_setting("STRATA_FUZZ_REQUESTS", 3000));
   std::mt19937_64 random(7);
   const auto number = [&]() -> int64_t {
     switch (random() % 6) {

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <map>
 #include <string>
 #include <vector>
@@ -11,18 +10,6 @@
 #include "support/killed_program.h"
 
 namespace strata::test {
-
-/// How often a random case is tried: so many in `make test`, and what the variable says in a soak.
-inline int tries(const char* variable, int few) {
-  const char* const many = std::getenv(variable);
-  return many == nullptr ? few : std::atoi(many);
-}
-
-/// Of the random choices; STRATA_SOAK_SEED repeats a run's.
-inline unsigned chosen_seed(unsigned usual) {
-  const char* const seed = std::getenv("STRATA_SOAK_SEED");
-  return seed == nullptr ? usual : static_cast<unsigned>(std::atol(seed));
-}
 
 /// Runs a shell command with its arguments "$@", and these variables.
 inline Outcome run_in_shell(const std::string& script, const std::vector<std::string>& arguments,

@@ -25,6 +25,7 @@
 #include "core/thread.h"
 #include "stress/job.h"
 #include "support/process_cluster.h"
+#include "support/soak_setting.h"
 #include "support/temp_folder.h"
 
 namespace strata {
@@ -49,10 +50,10 @@ bool says_no_memory(const std::string& output) {
 int lines_of(const std::string& text) { return static_cast<int>(std::ranges::count(text, '\n')); }
 
 TEST(LimitsTest, WantOfMemoryIsAnError) {
-  const unsigned seed = test::chosen_seed(5);
+  const auto seed = static_cast<unsigned>(test::soak_setting("STRATA_SOAK_SEED", 5));
   std::mt19937 random(seed);
   int short_of_it = 0;
-  for (int i = 0; i < test::tries("STRATA_SOAK_LIMITS", 10); ++i) {
+  for (uint64_t i = 0; i < test::soak_setting("STRATA_SOAK_LIMITS", 10); ++i) {
     // Before main, while libtorch and this library are loaded (455 MB), nothing can catch an error.
     const int megabytes = 460 + static_cast<int>(random() % 600);
     SCOPED_TRACE("seed " + std::to_string(seed) + ", " + std::to_string(megabytes) + " MB");
@@ -112,8 +113,8 @@ class SmallDisk {
 // In a backup, a best model, an event file, a log: said once, and what was saved before is whole.
 TEST(LimitsTest, AFullDiskLosesNothingThatWasSaved) {
   if (!SmallDisk(64).mounted()) GTEST_SKIP() << "mounting a tmpfs is not permitted";
-  std::mt19937 random(test::chosen_seed(3));
-  for (int i = 0; i < test::tries("STRATA_SOAK_LIMITS", 6); ++i) {
+  std::mt19937 random(static_cast<unsigned>(test::soak_setting("STRATA_SOAK_SEED", 3)));
+  for (uint64_t i = 0; i < test::soak_setting("STRATA_SOAK_LIMITS", 6); ++i) {
     const int kilobytes = 30 + static_cast<int>(random() % 400);
     SCOPED_TRACE(std::to_string(kilobytes) + " KB");
     const SmallDisk disk(kilobytes);

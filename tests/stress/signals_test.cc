@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "stress/job.h"
+#include "support/soak_setting.h"
 #include "support/temp_folder.h"
 
 namespace strata {
@@ -131,10 +132,11 @@ void strike(const Job& job, const std::string& marker, pid_t first, int signal, 
 }
 
 TEST(SignalsTest, AtAnyMomentAJobEndsAsDocumentedAndGoesOn) {
-  const unsigned seed = test::chosen_seed(static_cast<unsigned>(::getpid()));
+  const auto seed = static_cast<unsigned>(
+      test::soak_setting("STRATA_SOAK_SEED", static_cast<unsigned>(::getpid())));
   std::mt19937 random(seed);
   const std::vector<Job> all = jobs();
-  for (int i = 0; i < test::tries("STRATA_SOAK_SIGNALS", 10); ++i) {
+  for (uint64_t i = 0; i < test::soak_setting("STRATA_SOAK_SIGNALS", 10); ++i) {
     constexpr int kSignals[] = {SIGTERM, SIGINT, SIGKILL};
     const Job& job = all[static_cast<size_t>(i) % all.size()];
     const int signal = kSignals[random() % 3];

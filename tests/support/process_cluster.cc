@@ -6,9 +6,14 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <fstream>
+#include <random>
 #include <utility>
 
 #include "strata/core/error.h"
@@ -31,24 +36,52 @@ cluster::ClusterSpec local_spec(const std::map<std::string, int>& jobs) {
   return cluster::ClusterSpec(addresses);
 }
 
+// The first port that the system may give to a connection that names none.
+int first_connection_port() {
+  std::ifstream range("/proc/sys/net/ipv4/ip_local_port_range");
+  int first = 0;
+  return range >> first && first > 2048 ? first : 32768;
+}
+
+// Whether no other test has the port: an abstract Unix socket of its name is held until this process ends.
+bool claim(int port) {
+  const int fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const std::string name = str_cat("strata-test-port-", port);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::ranges::copy(name, address.sun_path + 1);
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  if (fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), size) == 0) return true;
+  if (fd >= 0) ::close(fd);
+  return false;
+}
+
+bool can_listen(int port) {
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address = {};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const bool bound =
+      fd >= 0 && ::bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+  if (fd >= 0) ::close(fd);
+  return bound;
+}
+
 }  // namespace
 
 std::vector<int> free_ports(int count) {
+  const int end = first_connection_port();
+  const int begin = std::max(1024, end - 20000);
+  std::random_device random;
+  std::uniform_int_distribution<int> choose(begin, end - 1);
   std::vector<int> ports;
-  std::vector<int> sockets;  // held until all are found, or two would be the same
-  for (int i = 0; i < count; ++i) {
-    const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address = {};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* const any = reinterpret_cast<sockaddr*>(&address);
-    const bool bound = fd >= 0 && ::bind(fd, any, size) == 0 && ::getsockname(fd, any, &size) == 0;
-    STRATA_DCHECK(bound);
-    sockets.push_back(fd);
-    ports.push_back(ntohs(address.sin_port));
+  // A bounded number of tries: a machine on which nearly all ports are taken is an error of its own.
+  for (int i = 0; i < 100 * count && std::ssize(ports) < count; ++i) {
+    const int port = choose(random);
+    if (claim(port) && can_listen(port)) ports.push_back(port);
   }
-  for (const int fd : sockets) ::close(fd);
+  STRATA_DCHECK(std::ssize(ports) == count);
   return ports;
 }
 

@@ -79,7 +79,8 @@ class ProcessCluster {
   ConditionVariable changed_;
 };
 
-/// Ports of 127.0.0.1 that were free just now.
+/// Free ports of 127.0.0.1 that stay free for this process: they lie below the range from which the
+/// system serves connections, and no other test gets them before it ends.
 std::vector<int> free_ports(int count);
 
 }  // namespace strata::test
