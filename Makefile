@@ -44,8 +44,9 @@ demo: bootstrap $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target strata_example_01_mnist_mirrored
 	$(BUILD)/examples/01_mnist_mirrored $(DEMO_ARGS)
 
+# One test more than compilers: tests of several processes wait for much of their time.
 test: build
-	ctest --preset $(PRESET) -j $(JOBS) $(CTEST_ARGS)
+	ctest --preset $(PRESET) -j $$(($(JOBS) + 1)) $(CTEST_ARGS)
 
 soak: build fuzz-build
 	scripts/soak.sh $(BUILD) $(SECONDS)

@@ -97,6 +97,14 @@ bool denormals_flushed() {
   return half == 0.0F;
 }
 
+FlushDenormals::FlushDenormals() : before_(denormals_flushed()) {
+  if (!before_) at::globalContext().setFlushDenormal(true);
+}
+
+FlushDenormals::~FlushDenormals() {
+  if (!before_) at::globalContext().setFlushDenormal(false);
+}
+
 void apply_thread_setup(const ThreadSetup& setup) {
   STRATA_CHECK(setup.intra_op_threads >= 0, kInvalidArgument,
                "[thread_setup] apply_thread_setup: got ", setup.intra_op_threads,

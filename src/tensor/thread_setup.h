@@ -50,6 +50,19 @@ STRATA_API std::vector<int> allowed_cores();
 /// True if the calling thread flushes denormals.
 STRATA_API bool denormals_flushed();
 
+/// The calling thread reads and writes denormal floats as zero while this lives, as replicas do: for
+/// threads of the library that compute for them. Cost: 10 ns.
+class STRATA_API FlushDenormals {
+ public:
+  FlushDenormals();
+  ~FlushDenormals();
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+  const bool before_;
+};
+
 /// Sets the calling thread up and restores everything at its end: for the caller's thread, which
 /// runs replica 0 and belongs to the program. Threads: destroy it on the thread that made it.
 class STRATA_API ThreadSetupGuard {

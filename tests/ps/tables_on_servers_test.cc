@@ -154,6 +154,22 @@ TEST(FlatTableTest, SixteenBitsAreEnoughForAPush) {
   }));
 }
 
+/// As in a replica, whose bits they have; and since some processors take a hundred times as long for them.
+TEST(FlatTableTest, DenormalsAreZero) {
+  for (const int64_t size : {10, 1 << 20}) {  // by one thread, and by two
+    SCOPED_TRACE(size);
+    PsCluster cluster(1, 1);
+    PsCluster::expect_ok(cluster.run([&](Client& client, int) {
+      TableSpec spec = flat_table(size, 1, tensor::SGDRule{});
+      spec.dtype = at::kFloat;
+      at::Tensor values = at::zeros({size}, at::kFloat);
+      const auto table = client.create_flat(spec, values, true);
+      table->push_pull(at::full({size}, 1e-39, at::kFloat), values, {.learning_rate = 1});
+      EXPECT_EQ(values.ne(0).sum().item<int64_t>(), 0);
+    }));
+  }
+}
+
 TEST(FlatTableTest, APushThatIsNotFiniteIsRefusedAndChangesNothing) {
   PsCluster cluster(2, 1);
   PsCluster::expect_ok(cluster.run([&](Client& client, int) {

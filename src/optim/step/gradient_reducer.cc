@@ -17,6 +17,7 @@
 #include "runtime/variable_placement.h"
 #include "strata/collective/communication_options.h"
 #include "strata/core/error.h"
+#include "tensor/thread_setup.h"
 
 namespace strata::optimizers {
 namespace {
@@ -133,7 +134,10 @@ GradientReducer::Result GradientReducer::reduce(const std::vector<Part>& parts) 
         missing_.push_back(static_cast<int>(bucket.variables.size() * parts.size()));
       }
     }
-    sender_ = Thread("gradients", [this](const std::stop_token& stop) { reduce_in_order(stop); });
+    sender_ = Thread("gradients", [this](const std::stop_token& stop) {
+      const tensor::FlushDenormals flush;
+      reduce_in_order(stop);
+    });
   }
   Result result{.sums = {}, .weight = metadata.weight, .by_callers = metadata.by_callers};
   for (size_t i = 0; i < variables_.size(); ++i) {

@@ -11,6 +11,7 @@
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/message_blocks.h"
 #include "strata/core/error.h"
+#include "tensor/thread_setup.h"
 #include "tensor/tree_sum.h"
 
 namespace strata::ps {
@@ -202,6 +203,7 @@ void FlatShard<T>::apply_by_two(Gradients& gradients, Gradients& also, const Upd
   }
   std::atomic<size_t> next{0};
   const auto work = [&](Gradients& mine) {
+    const tensor::FlushDenormals flush;  // of the helper's thread, too
     for (size_t i = next++; i < strips.size(); i = next++) {
       const auto& [run, begin, end] = strips[i];
       mine.set_run(run, runs_[run].begin);

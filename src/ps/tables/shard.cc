@@ -10,6 +10,7 @@
 #include "ps/tables/gradient_values.h"
 #include "ps/tables/row_shard.h"
 #include "strata/core/error.h"
+#include "tensor/thread_setup.h"
 
 namespace strata::ps {
 namespace {
@@ -42,6 +43,7 @@ Shard::Shard(TableSpec spec, BufferPool& pool, Done done)
 Shard::~Shard() = default;
 
 void Shard::run(std::shared_ptr<TableCall> call) {
+  const tensor::FlushDenormals flush;  // a replica's step would, and has these bits
   if (!given_up_.empty()) {
     return answer(call, {.code = ErrorCode::kUnavailable, .text = given_up_});
   }
