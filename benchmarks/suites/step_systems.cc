@@ -64,8 +64,7 @@ class Catalogue {
     }
     std::vector<SystemSpec> systems = {
         strata("strata-1", 1), strata("strata-2", 2), function(1), function(2), independent(),
-        libtorch(), libtorch_tuned(),
-        tensorflow("tf-1", 1, {{"loop", "1"}}), jax(), ddp(),
+        libtorch(), libtorch_tuned(), tensorflow("tf-1", 1, {{"loop", "1"}}), jax(), ddp(),
         // As TensorFlow's guides write it, a step a call; and with many steps in one call of a
         // graph.
         tensorflow("tf-mirrored-2", 2, {{"call", "1"}, {"fit", "1"}}),
