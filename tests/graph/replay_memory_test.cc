@@ -1,7 +1,5 @@
 // Memory of replays: small steps allocate nothing, results are the caller's, and views follow what they
 // are of.
-#include <c10/core/Allocator.h>
-#include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/torch.h>
 
 #include <cstdlib>
@@ -16,6 +14,7 @@
 #include "strata/strategies/mirrored_strategy.h"
 #include "strata/strategies/replicate.h"
 #include "support/replicas.h"
+#include "support/tensor_memory.h"
 
 namespace {
 
@@ -43,20 +42,7 @@ namespace strata {
 namespace {
 
 using at::Tensor;
-
-/// What libtorch's CPU allocator gives this thread.
-class TensorMemory : public c10::MemoryReportingInfoBase {
- public:
-  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
-    if (bytes <= 0) return;
-    ++calls;
-    allocated += bytes;
-  }
-  bool memoryProfilingEnabled() const override { return true; }
-
-  int64_t calls = 0;
-  int64_t allocated = 0;
-};
+using test::tensor_memory_of;
 
 /// How often `call` calls operator new on this thread.
 template <typename Call>
@@ -66,14 +52,6 @@ int64_t news_of(const Call& call) {
   call();
   counts_news = false;
   return news;
-}
-
-template <typename Call>
-TensorMemory tensor_memory_of(const Call& call) {
-  const auto memory = std::make_shared<TensorMemory>();
-  const c10::DebugInfoGuard reports(c10::DebugInfoKind::PROFILER_STATE, memory);
-  call();
-  return *memory;
 }
 
 struct Training {
