@@ -134,6 +134,15 @@ void run_forward(const at::Tensor& logits, const at::Tensor& labels,
   if (bad >= 0) throw_bad_label(labels, bad, arguments.classes);
 }
 
+void run_forward(const at::Tensor& logits, const at::Tensor& labels,
+                 std::optional<int64_t> ignore_class, at::Tensor& losses, at::Tensor* difference) {
+  if (logits.scalar_type() == at::kFloat) {
+    run_forward<float>(logits, labels, ignore_class, losses, difference);
+  } else {
+    run_forward<double>(logits, labels, ignore_class, losses, difference);
+  }
+}
+
 std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const at::Tensor& labels,
                                                std::optional<int64_t> ignore_class,
                                                bool wants_difference) {
@@ -144,15 +153,6 @@ std::tuple<at::Tensor, at::Tensor> forward_cpu(const at::Tensor& logits, const a
       at::cpu::empty(wants_difference ? logits.sizes() : at::IntArrayRef{0}, logits.options());
   run_forward(*x, *y, ignore_class, losses, wants_difference ? &difference : nullptr);
   return {std::move(losses), std::move(difference)};
-}
-
-void run_forward(const at::Tensor& logits, const at::Tensor& labels,
-                 std::optional<int64_t> ignore_class, at::Tensor& losses, at::Tensor* difference) {
-  if (logits.scalar_type() == at::kFloat) {
-    run_forward<float>(logits, labels, ignore_class, losses, difference);
-  } else {
-    run_forward<double>(logits, labels, ignore_class, losses, difference);
-  }
 }
 
 template <typename T>
