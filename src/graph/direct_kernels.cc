@@ -49,7 +49,7 @@ bool threshold_in_place(const DirectCall& call) {
                                           call.tensor(0));
 }
 
-bool addmm_backward(const DirectCall& call) {
+bool addmm_backward_into(const DirectCall& call) {
   return kernels::addmm_backward_into(call.tensor(0), call.optional_tensor(1),
                                       call.optional_tensor(2), call.number(3).toBool(),
                                       call.result(0), call.result(1), call.result(2));
@@ -70,44 +70,44 @@ bool addmm_of_libtorch(const DirectCall& call) {
   return true;
 }
 
-bool add(const DirectCall& call) {
+bool add_into(const DirectCall& call) {
   at::Tensor out = call.result(0);
   at::cpu::add_out(out, call.tensor(0), call.tensor(1), call.number(2).toScalar());
   return true;
 }
 
-bool sub(const DirectCall& call) {
+bool sub_into(const DirectCall& call) {
   at::Tensor out = call.result(0);
   at::cpu::sub_out(out, call.tensor(0), call.tensor(1), call.number(2).toScalar());
   return true;
 }
 
-bool mul(const DirectCall& call) {
+bool mul_into(const DirectCall& call) {
   at::Tensor out = call.result(0);
   at::cpu::mul_out(out, call.tensor(0), call.tensor(1));
   return true;
 }
 
-bool div(const DirectCall& call) {
+bool div_into(const DirectCall& call) {
   at::Tensor out = call.result(0);
   at::cpu::div_out(out, call.tensor(0), call.tensor(1));
   return true;
 }
 
 template <typename T>
-bool fill(const at::Tensor& tensor, T value) {
+bool fill_result(const at::Tensor& tensor, T value) {
   std::fill_n(tensor.mutable_data_ptr<T>(), tensor.numel(), value);
   return true;
 }
 
 /// Of few elements: the gradient of a loss.
-bool fill(const at::Tensor& tensor, int value) {
+bool fill_result(const at::Tensor& tensor, int value) {
   if (!tensor.is_non_overlapping_and_dense()) return false;
-  if (tensor.scalar_type() == at::kFloat) return fill(tensor, static_cast<float>(value));
-  return tensor.scalar_type() == at::kDouble && fill(tensor, static_cast<double>(value));
+  if (tensor.scalar_type() == at::kFloat) return fill_result(tensor, static_cast<float>(value));
+  return tensor.scalar_type() == at::kDouble && fill_result(tensor, static_cast<double>(value));
 }
-bool ones_like(const DirectCall& call) { return fill(call.result(0), 1); }
-bool zeros_like(const DirectCall& call) { return fill(call.result(0), 0); }
+bool ones_like_into(const DirectCall& call) { return fill_result(call.result(0), 1); }
+bool zeros_like_into(const DirectCall& call) { return fill_result(call.result(0), 0); }
 
 /// For the program's life.
 struct DirectKernels {
@@ -127,13 +127,13 @@ struct DirectKernels {
               {"aten::relu", {relu_of_replicas, true}},
               {"aten::threshold_backward", {threshold_of_replicas, true}},
               {"aten::threshold_backward.grad_input", {threshold_in_place, true}},
-              {"strata::addmm_backward", {addmm_backward}},
-              {"aten::ones_like", {ones_like}},
-              {"aten::zeros_like", {zeros_like}},
-              {"aten::add.Tensor", {add}},
-              {"aten::sub.Tensor", {sub}},
-              {"aten::mul.Tensor", {mul}},
-              {"aten::div.Tensor", {div}}}) {}
+              {"strata::addmm_backward", {addmm_backward_into}},
+              {"aten::ones_like", {ones_like_into}},
+              {"aten::zeros_like", {zeros_like_into}},
+              {"aten::add.Tensor", {add_into}},
+              {"aten::sub.Tensor", {sub_into}},
+              {"aten::mul.Tensor", {mul_into}},
+              {"aten::div.Tensor", {div_into}}}) {}
 };
 
 }  // namespace
