@@ -1,5 +1,5 @@
-// Operators whose results are written where a plan has put them, in place of memory of their own: those
-// of small steps, where a tensor that is made takes as long as what is computed.
+// Operators whose results are written where a plan has put them, in place of memory of their own: for
+// small steps, where a tensor that is made takes as long as what is computed.
 #include "graph/direct_kernels.h"
 
 #include <ATen/ops/add_cpu_dispatch.h>

@@ -88,7 +88,7 @@ void Executor::lay_out() {
   }
 }
 
-/// Those that stay: the program's, constants, and results in the block.
+/// Tensors that stay: the program's, constants, and results in the block.
 void Executor::make_tensors(const RunPlan& plan) {
   const size_t count = graph().values.size();
   tensors_.assign(count, at::Tensor());
@@ -103,7 +103,7 @@ void Executor::make_tensors(const RunPlan& plan) {
       stays_[i] = value.tensor.defined() && !copied;
       continue;
     }
-    // Whoever holds a part of the block holds the block.
+    // A tensor in the block keeps all of it alive.
     auto* const holder = new c10::Storage(block);
     const auto release = [](void* held) { delete static_cast<c10::Storage*>(held); };
     at::DataPtr place(static_cast<char*>(block.mutable_data()) + plan.places[i], holder, release,

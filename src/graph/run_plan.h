@@ -31,7 +31,7 @@ struct RunPlan {
 };
 
 /// Decides it for the calling thread as it is set up, which has to be set up so in runs.
-/// @param no_direct  By node: those that direct kernels did not take. Empty: none.
+/// @param no_direct  By node: direct kernels did not take it. Empty: they take all.
 RunPlan plan_run(const Trace& trace, const std::vector<bool>& no_direct);
 
 }  // namespace strata::graph

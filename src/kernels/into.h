@@ -4,7 +4,7 @@
 
 #include "kernels/optional_tensor.h"
 
-/// Operators of replica functions whose results have memory already, as those of a replay have. Each
+/// Operators of replica functions whose results have memory already, as the results of a replay have. Each
 /// has the bits of its operator, or returns false and has written nothing: the operator takes another
 /// kernel then, or the results lie otherwise than it would lay them. Results overlap no argument, but
 /// where it says so. Cost: no memory but scratch, which the operators take, too. Threads: any.
